@@ -1,0 +1,79 @@
+"""What a number is worth: its tier, its band, and where a constant came from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Confidence = Literal["high", "medium", "low"]
+OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed"]
+
+
+class AdvisorError(ValueError):
+    """Bad input or a question that the data cannot answer; its message is fit to be shown as it is."""
+
+
+class Frozen(BaseModel):
+    """Base of every value type at the boundary: immutable, and unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Tier(enum.StrEnum):
+    """How a number was obtained, best first."""
+
+    MEASURED = "measured"
+    INTERPOLATED = "interpolated"
+    FITTED = "fitted"
+    ROOFLINE = "roofline"
+
+    @property
+    def rank(self) -> int:
+        """0 for the best tier. [1]"""
+        return list(Tier).index(self)
+
+
+def lowest(tiers: list[Tier]) -> Tier:
+    """The tier of a result that rests on all of `tiers`; raises ValueError when the list is empty."""
+    if not tiers:
+        raise ValueError("a result needs the tier of at least one component")
+    return max(tiers, key=lambda tier: tier.rank)
+
+
+class Constant(Frozen):
+    """A number with its unit and its origin. The profile loader refuses one without a source."""
+
+    value: float
+    unit: str = Field(min_length=1)
+    kind: OriginKind
+    source: str = Field(min_length=3)
+    date: dt.date
+    confidence: Confidence
+    note: str = ""
+
+    @field_validator("value")
+    @classmethod
+    def _finite(cls, value: float) -> float:
+        if value != value or abs(value) == float("inf"):
+            raise ValueError("a constant must be a finite number")
+        return value
+
+
+class Prediction(Frozen):
+    """A predicted value with its 80 % band, tier, and the reason for that tier."""
+
+    value: float
+    low: float
+    high: float
+    tier: Tier
+    because: str = Field(min_length=1)
+    extrapolated: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Prediction:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"band [{self.low}, {self.high}] does not contain the value {self.value}")
+        return self
