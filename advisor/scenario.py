@@ -1,0 +1,113 @@
+"""The question: hardware, model, batch, drafter, engine. Frozen, validated, hashable; round-trips through JSON and a URL."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from typing import Any, Literal
+from urllib.parse import parse_qsl, urlencode
+
+from pydantic import Field, ValidationError, model_validator
+
+from advisor.architecture import WeightDtype
+from advisor.prediction import AdvisorError, Frozen
+
+Engine = Literal["vllm", "sglang", "trtllm", "other"]
+KvDtype = Literal["bf16", "fp8"]
+
+MAX_BATCH = 65536
+MAX_CONTEXT = 10_000_000
+
+
+class Scenario(Frozen):
+    """What the user chose. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
+
+    hardware_id: str = "h200-sxm"
+    n_gpus: int = Field(default=1, ge=1, le=1024)
+    tensor_parallel: int = Field(default=1, ge=1, le=1024)
+    expert_parallel: int = Field(default=1, ge=1, le=1024)
+    model_id: str = "qwen3-30b-a3b"
+    model_config_json: str | None = None
+    """A Hugging Face config.json given by the user; it then replaces the profile of `model_id`."""
+    batch_size: int = Field(default=16, ge=1, le=MAX_BATCH)
+    context_tokens: int = Field(default=2048, ge=1, le=MAX_CONTEXT)
+    drafter_id: str = "eagle3"
+    acceptance: str = Field(min_length=1)
+    """Required: how much is accepted is the user's to say (`2.4@3`, `0.7,0.5,0.4`, or a measured curve's id)."""
+    engine: Engine = "vllm"
+    k_max: int = Field(default=8, ge=1, le=32)
+    weight_dtype: WeightDtype | None = None
+    """None: as the checkpoint stores them, component by component."""
+    kv_dtype: KvDtype = "bf16"
+    routing: str = "auto"
+    """A routing preset's id, `uniform`, or `auto` (the model's own measured preset, else its class default)."""
+    input_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
+    output_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
+    max_tpot_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _placement(self) -> Scenario:
+        if self.n_gpus % self.tensor_parallel:
+            raise ValueError(
+                f"tensor_parallel={self.tensor_parallel} does not divide n_gpus={self.n_gpus}; choose a divisor"
+            )
+        if self.expert_parallel > self.n_gpus or self.n_gpus % self.expert_parallel:
+            raise ValueError(
+                f"expert_parallel={self.expert_parallel} does not divide n_gpus={self.n_gpus}; choose a divisor"
+            )
+        if (self.input_tokens is None) != (self.output_tokens is None):
+            raise ValueError("input_tokens and output_tokens go together; give both or neither")
+        return self
+
+    @property
+    def hash(self) -> str:
+        """Twelve hex digits that name this scenario; equal scenarios have equal hashes."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    def to_query(self) -> str:
+        """URL query string with every field that differs from its default."""
+        values = self.model_dump(mode="json", exclude_defaults=True)
+        if self.model_config_json is not None:
+            packed = zlib.compress(self.model_config_json.encode(), 9)
+            values["model_config_json"] = base64.urlsafe_b64encode(packed).decode()
+        return urlencode(values)
+
+    @classmethod
+    def from_query(cls, query: str) -> Scenario:
+        """Inverse of `to_query`. Raises AdvisorError naming the parameter that is wrong."""
+        values: dict[str, Any] = dict(parse_qsl(query.lstrip("?"), keep_blank_values=True))
+        if "model_config_json" in values:
+            values["model_config_json"] = _unpack(values["model_config_json"])
+        return build_scenario(**values)
+
+
+def build_scenario(**values: Any) -> Scenario:
+    """Scenario from loose values. Raises AdvisorError: one sentence per wrong field, with what to do."""
+    try:
+        return Scenario(**values)
+    except ValidationError as error:
+        raise AdvisorError(explain(error)) from error
+
+
+def explain(error: ValidationError) -> str:
+    """One plain sentence from a pydantic error: the field, its value, and what was expected."""
+    parts = []
+    for item in error.errors():
+        field = ".".join(str(piece) for piece in item["loc"])
+        message = item["msg"].removeprefix("Value error, ")
+        given = item.get("input")
+        shown = f"{field}={given!r}: " if field and not isinstance(given, dict) else f"{field}: " if field else ""
+        parts.append(f"{shown}{message}"[:300])
+    return "; ".join(parts)
+
+
+def _unpack(text: str) -> str:
+    try:
+        packed = base64.urlsafe_b64decode(text.encode())
+        unpacked = zlib.decompressobj().decompress(packed, 1_000_000)
+        return unpacked.decode()
+    except (ValueError, zlib.error) as error:
+        raise AdvisorError("model_config_json in the link is damaged; copy the whole link again") from error
