@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.architecture import Architecture, DenseFfn, Mixer, WeightDtypes
+from advisor.architecture import Architecture, DenseFfn, Mixer, WeightDtypes, mtp_mixer
 from advisor.drafter import Drafter
 from advisor.prediction import AdvisorError
 from advisor.step_cost import KernelCosts, Placement, step_time
@@ -117,14 +117,12 @@ def _mtp_module(target: Architecture) -> Architecture:
         raise AdvisorError(
             f"{target.name} has no multi-token-prediction module; choose another drafter, e.g. eagle3 or ngram"
         )
-    softmax = [mixer for mixer in target.mixers if mixer.kind not in ("linear", "none")]
-    template = softmax[-1] if softmax else target.mixers[-1]
+    template = mtp_mixer(target) or target.mixers[-1]
     fusion = 2 * target.hidden_size**2  # joins the hidden state with the embedding of the token just drafted
     mixer = template.model_copy(
         update={
             "count": 1,
             "projection_params": template.projection_params + fusion,
-            "replicated_params": template.replicated_params,
         }
     )
     return target.model_copy(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype
+from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype, effective_n_active
 from advisor.prediction import AdvisorError, Tier
 from advisor.routing import local_experts
 
@@ -77,6 +77,8 @@ class KernelCosts:
     host_per_round_s: float = 400e-6
     overhead_log_sd: float = 0.86
     """A factor of 3 either way at 80 %: ln 3 / 1.28."""
+    residual_log_sd: float = 0.1
+    """What the components do not explain of a speedup: spread left out of the fit (docs/model.md, 11 % by engine class)."""
     last_level_cache_bytes: float = 0.0
     sources: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -130,7 +132,7 @@ class MoeShape:
         return cls(
             moe.count,
             moe.n_experts,
-            moe.n_active * moe.n_experts / (moe.n_experts + moe.zero_experts),
+            effective_n_active(moe),
             moe.expert_width,
             moe.expert_input_width,
             moe.matrices,
@@ -386,7 +388,7 @@ def attention_work(
     stored = (context + q) / mixer.compression
     visible = stored if mixer.window_tokens is None else np.minimum(stored, mixer.window_tokens)
     per_query = q if mixer.kind == "sparse" else 1.0
-    entries = np.minimum(visible * per_query, stored)
+    entries = np.minimum(visible * per_query, stored) + np.minimum(context + q, mixer.local_window_tokens)
     shards = min(tensor_parallel, mixer.kv_shards)
     read = batch * (
         entries * mixer.kv_elements_per_token * kv_bytes / shards
