@@ -12,7 +12,8 @@ from advisor import bands
 from advisor.draft_cost import draft_time
 from advisor.prediction import AdvisorError, Tier, lowest
 from advisor.routing import distinct_experts
-from advisor.setup import Setup
+from advisor.scenario import Scenario
+from advisor.setup import Setup, load_setup
 from advisor.speedup import speedup, verification_ratio
 from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
 
@@ -27,7 +28,6 @@ _MATTERS = 0.1
 """A component counts for the tier when it takes at least this share of a step. [1]"""
 _PREFILL_EFFICIENCY = 0.4
 """Share of peak arithmetic that prefill reaches (docs/model.md, assumed). [1]"""
-_OVERHEADS = ("host", "launch", "draft_host", "round_host")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,12 @@ class Curve:
     tokens_per_s_per_gpu: Array
 
 
-def speedup_curve(setup: Setup, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
+def speedup_curve(scenario: Scenario, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
+    """As `curve_for`, from a scenario. Raises AdvisorError when it names something unknown or impossible."""
+    return curve_for(load_setup(scenario), batches, drafts)
+
+
+def curve_for(setup: Setup, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
     """Predict speedup over `batches` [nB] and draft lengths `drafts` [nK] (default 0 to the scenario's k_max).
 
     Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
