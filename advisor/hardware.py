@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from functools import lru_cache
 from typing import Literal
 
 from advisor.prediction import Confidence, Constant, Frozen
+from advisor.profiles import load_profile, profile_ids
 
 ComputeDtype = Literal["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4"]
+
+_LISTING = "run `python -m advisor hardware` for all ids"
+_ASSUMED_ON = dt.date(2026, 11, 21)
 
 
 class KernelConstants(Frozen):
     """Small-batch GEMM behaviour in one data type: time = gemm_t0_s + bytes / bandwidth, capped by gemm_flops_per_s."""
 
     gemm_t0_s: Constant | None = None
+    fit_bandwidth_bytes_per_s: Constant | None = None
+    """Slope of the fit that gave gemm_t0_s; the two belong together."""
     stream_bandwidth_bytes_per_s: Constant | None = None
+    """Bytes over whole time of large weights, launch included; for use where no fit exists."""
     gemm_flops_per_s: Constant | None = None
 
 
@@ -38,3 +47,138 @@ class Hardware(Frozen):
     kernel_table_device: str | None = None
     """Folder name of this device in the measured kernel tables, where there is one."""
     notes: tuple[str, ...] = ()
+
+
+def hardware_ids() -> list[str]:
+    """Ids of all accelerators with a profile, sorted."""
+    return profile_ids("hardware")
+
+
+@lru_cache(maxsize=128)
+def load_hardware(hardware_id: str) -> Hardware:
+    """The accelerator `hardware_id`, from profiles/hardware. Reads one file, once.
+
+    Raises AdvisorError for an unknown id (with close matches), and for a profile that is damaged or lacks an origin.
+    """
+    return load_profile("hardware", hardware_id, Hardware, _LISTING)
+
+
+def compute_dtype(hardware: Hardware, dtype: ComputeDtype) -> ComputeDtype:
+    """The format in which `hardware` multiplies weights stored as `dtype`.
+
+    `dtype` itself where the accelerator publishes a peak for it; fp8_block multiplies as fp8. Everything else is
+    weight-only quantisation: weights are read in their own format, widened, and multiplied in bf16. That holds for
+    fp8 on an A100, fp4 on an H100, int4 anywhere, and for a native rate below bf16 (int8 on a B300), which no engine
+    would choose.
+    """
+    native: ComputeDtype = "fp8" if dtype == "fp8_block" else dtype
+    peaks = hardware.peak_flops_per_s
+    if native in peaks and ("bf16" not in peaks or peaks[native].value >= peaks["bf16"].value):
+        return dtype
+    return "bf16"
+
+
+def peak_flops(hardware: Hardware, dtype: ComputeDtype) -> Constant:
+    """Dense peak for weights stored as `dtype`, under the rule of `compute_dtype`. [FLOP/s]"""
+    computed = compute_dtype(hardware, dtype)
+    return hardware.peak_flops_per_s["fp8" if computed == "fp8_block" else computed]
+
+
+def effective_bandwidth(hardware: Hardware, dtype: ComputeDtype) -> Constant:
+    """Rate at which a small-batch GEMM streams weights stored as `dtype`. [B/s]
+
+    The measured slope that belongs to `gemm_t0`, else the measured streaming rate, else the rate measured with bf16
+    weights (kind "assumed": another format), else a fraction of the peak (kind "assumed").
+    """
+    for name in ("fit_bandwidth_bytes_per_s", "stream_bandwidth_bytes_per_s"):
+        measured = _kernel(hardware, dtype, name)
+        if measured is not None and (name.startswith("stream") or _kernel(hardware, dtype, "gemm_t0_s") is not None):
+            return measured
+    if dtype != "bf16":
+        other = effective_bandwidth(hardware, "bf16")
+        if other.kind == "measured":
+            note = f"measured with bf16 weights, used for {dtype}"
+            return other.model_copy(update={"kind": "assumed", "confidence": "low", "note": note})
+        return other
+    fraction, why, confidence = _bandwidth_fraction(hardware)
+    return _assumed(hardware.bandwidth_bytes_per_s, fraction, why, confidence)
+
+
+def effective_flops(hardware: Hardware, dtype: ComputeDtype) -> Constant:
+    """Rate of a large GEMM with weights stored as `dtype`. [FLOP/s]
+
+    The measured median over large shapes, else a fraction of the peak of the format it computes in (kind "assumed").
+    """
+    computed = compute_dtype(hardware, dtype)
+    for candidate in (dtype, computed, "fp8" if computed == "fp8_block" else computed):
+        measured = _kernel(hardware, candidate, "gemm_flops_per_s")
+        if measured is not None:
+            return measured
+    fraction, why, confidence = _gemm_fraction(hardware, computed)
+    return _assumed(peak_flops(hardware, dtype), fraction, why, confidence)
+
+
+def gemm_t0(hardware: Hardware, dtype: ComputeDtype) -> Constant:
+    """Launch intercept of a small-batch GEMM with weights stored as `dtype`. [s]
+
+    Measured where a reliable fit exists (fp8_block takes fp8's: none was fitted for it; weight-only formats take
+    bf16's: they launch one kernel, with no quantisation of activations), else an assumed constant.
+    """
+    computed = compute_dtype(hardware, dtype)
+    for candidate in (dtype, computed, "fp8" if computed == "fp8_block" else computed):
+        measured = _kernel(hardware, candidate, "gemm_t0_s")
+        if measured is not None:
+            return measured
+    value = 4.5e-6 if computed == "bf16" else 7.5e-6
+    return Constant(
+        value=value,
+        unit="s",
+        kind="assumed",
+        source="typical of the accelerators with measured GEMM tables (ai-dynamo/aiconfigurator@095f58a)",
+        date=_ASSUMED_ON,
+        confidence="medium" if hardware.vendor == "NVIDIA" else "low",
+        note="3.7-6.4 us in bf16 and 6.8-8.5 us in fp8 and nvfp4 on data-centre NVIDIA parts",
+    )
+
+
+def _kernel(hardware: Hardware, dtype: ComputeDtype, name: str) -> Constant | None:
+    """One kernel constant of one format, None where it was not measured."""
+    kernels = hardware.kernels.get(dtype)
+    return getattr(kernels, name) if kernels is not None else None
+
+
+def _bandwidth_fraction(hardware: Hardware) -> tuple[float, str, Confidence]:
+    """Assumed share of the nominal bandwidth that weight streaming reaches, why, and how sure. [1]"""
+    if hardware.vendor == "NVIDIA":
+        return 0.84, "typical bf16 streaming fraction of the measured NVIDIA parts (0.76-0.89)", "medium"
+    return 0.80, f"planning value of public simulators; no measured fraction is known for {hardware.vendor}", "low"
+
+
+def _gemm_fraction(hardware: Hardware, computed: ComputeDtype) -> tuple[float, str, Confidence]:
+    """Assumed share of the peak of `computed` that a large GEMM reaches, why, and how sure. [1]"""
+    if hardware.vendor == "NVIDIA":
+        if computed == "bf16":
+            return 0.78, "typical bf16 GEMM fraction of the measured NVIDIA parts (0.69-0.89)", "medium"
+        if computed in ("nvfp4", "mxfp4"):
+            return 0.49, "median nvfp4 GEMM fraction of five measured NVIDIA parts (0.31-0.66)", "low"
+        return 0.61, "median fp8 GEMM fraction of nine measured NVIDIA parts (0.49-0.78)", "low"
+    if hardware.vendor == "AMD" and computed != "bf16":
+        return 0.53, "mean fp8 GEMM fraction of MI300X (0.49) and MI325X (0.58)", "low"
+    if hardware.vendor == "AMD":
+        return 0.60, "bf16 GEMM fraction of CDNA3 and CDNA4 parts (0.54-0.65)", "low"
+    return 0.60, f"no measured GEMM fraction is known for {hardware.vendor}; that of AMD CDNA3 and CDNA4 is used", "low"
+
+
+def _assumed(peak: Constant, fraction: float, why: str, confidence: Confidence) -> Constant:
+    """`fraction` of a published peak, labelled as the assumption it is."""
+    worst = max((confidence, peak.confidence), key=("high", "medium", "low").index)
+    return peak.model_copy(
+        update={
+            "value": fraction * peak.value,
+            "kind": "assumed",
+            "source": f"{fraction:.2f} of the published peak: {why}. Peak: {peak.source}",
+            "date": _ASSUMED_ON,
+            "confidence": worst,
+            "note": "",
+        }
+    )
