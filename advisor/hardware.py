@@ -87,19 +87,15 @@ def peak_flops(hardware: Hardware, dtype: ComputeDtype) -> Constant:
 def effective_bandwidth(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     """Rate at which a small-batch GEMM streams weights stored as `dtype`. [B/s]
 
-    The measured slope that belongs to `gemm_t0`, else the measured streaming rate, else the rate measured with bf16
-    weights (kind "assumed": another format), else a fraction of the peak (kind "assumed").
+    The measured slope that belongs to `gemm_t0`, else the measured streaming rate, else the rate measured with the
+    nearest format or with bf16 weights (kind "assumed"), else a fraction of the peak (kind "assumed").
     """
-    for name in ("fit_bandwidth_bytes_per_s", "stream_bandwidth_bytes_per_s"):
-        measured = _kernel(hardware, dtype, name)
-        if measured is not None and (name.startswith("stream") or _kernel(hardware, dtype, "gemm_t0_s") is not None):
-            return measured
-    if dtype != "bf16":
-        other = effective_bandwidth(hardware, "bf16")
-        if other.kind == "measured":
-            note = f"measured with bf16 weights, used for {dtype}"
-            return other.model_copy(update={"kind": "assumed", "confidence": "low", "note": note})
-        return other
+    for candidate in dict.fromkeys((*_nearest_formats(hardware, dtype), "bf16")):
+        kernels = hardware.kernels.get(candidate, KernelConstants())
+        slope = kernels.fit_bandwidth_bytes_per_s if kernels.gemm_t0_s is not None else None
+        found = slope or kernels.stream_bandwidth_bytes_per_s
+        if found is not None:
+            return _taken_from(found, candidate, dtype)
     fraction, why, confidence = _bandwidth_fraction(hardware)
     return _assumed(hardware.bandwidth_bytes_per_s, fraction, why, confidence)
 
@@ -107,31 +103,29 @@ def effective_bandwidth(hardware: Hardware, dtype: ComputeDtype) -> Constant:
 def effective_flops(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     """Rate of a large GEMM with weights stored as `dtype`. [FLOP/s]
 
-    The measured median over large shapes, else a fraction of the peak of the format it computes in (kind "assumed").
+    The measured median over large shapes (of the nearest format: kind "assumed"), else a fraction of the peak of the
+    format it computes in (kind "assumed").
     """
-    computed = compute_dtype(hardware, dtype)
-    for candidate in (dtype, computed, "fp8" if computed == "fp8_block" else computed):
-        measured = _kernel(hardware, candidate, "gemm_flops_per_s")
-        if measured is not None:
-            return measured
-    fraction, why, confidence = _gemm_fraction(hardware, computed)
+    for candidate in _nearest_formats(hardware, dtype):
+        found = hardware.kernels.get(candidate, KernelConstants()).gemm_flops_per_s
+        if found is not None:
+            return _taken_from(found, candidate, dtype)
+    fraction, why, confidence = _gemm_fraction(hardware, compute_dtype(hardware, dtype))
     return _assumed(peak_flops(hardware, dtype), fraction, why, confidence)
 
 
 def gemm_t0(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     """Launch intercept of a small-batch GEMM with weights stored as `dtype`. [s]
 
-    Measured where a reliable fit exists (fp8_block takes fp8's: none was fitted for it; weight-only formats take
-    bf16's: they launch one kernel, with no quantisation of activations), else an assumed constant.
+    Measured where a reliable fit exists for the format or its nearest one (then kind "assumed"), else an assumed
+    constant. Weight-only formats take bf16's: nothing quantises their activations.
     """
-    computed = compute_dtype(hardware, dtype)
-    for candidate in (dtype, computed, "fp8" if computed == "fp8_block" else computed):
-        measured = _kernel(hardware, candidate, "gemm_t0_s")
-        if measured is not None:
-            return measured
-    value = 4.5e-6 if computed == "bf16" else 7.5e-6
+    for candidate in _nearest_formats(hardware, dtype):
+        found = hardware.kernels.get(candidate, KernelConstants()).gemm_t0_s
+        if found is not None:
+            return _taken_from(found, candidate, dtype)
     return Constant(
-        value=value,
+        value=4.5e-6 if compute_dtype(hardware, dtype) == "bf16" else 7.5e-6,
         unit="s",
         kind="assumed",
         source="typical of the accelerators with measured GEMM tables (ai-dynamo/aiconfigurator@095f58a)",
@@ -141,10 +135,24 @@ def gemm_t0(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     )
 
 
-def _kernel(hardware: Hardware, dtype: ComputeDtype, name: str) -> Constant | None:
-    """One kernel constant of one format, None where it was not measured."""
-    kernels = hardware.kernels.get(dtype)
-    return getattr(kernels, name) if kernels is not None else None
+_SAME_UNITS: dict[ComputeDtype, ComputeDtype] = {"fp8_block": "fp8", "fp8": "fp8_block", "mxfp4": "nvfp4"}
+"""Formats that run on the same matrix units and read about as many bytes, so that one stands in for the other."""
+
+
+def _nearest_formats(hardware: Hardware, dtype: ComputeDtype) -> tuple[ComputeDtype, ...]:
+    """Formats whose measured constants serve `dtype`, best first."""
+    if compute_dtype(hardware, dtype) != dtype:
+        return (dtype, "bf16")
+    return (dtype, _SAME_UNITS[dtype]) if dtype in _SAME_UNITS else (dtype,)
+
+
+def _taken_from(found: Constant, measured_as: ComputeDtype, dtype: ComputeDtype) -> Constant:
+    """`found`, relabelled as an assumption where it was measured with another weight format."""
+    if measured_as == dtype:
+        return found
+    note = f"measured with {measured_as} weights, used for {dtype}"
+    confidence = "low" if found.confidence == "low" else "medium"
+    return found.model_copy(update={"kind": "assumed", "confidence": confidence, "note": note})
 
 
 def _bandwidth_fraction(hardware: Hardware) -> tuple[float, str, Confidence]:
