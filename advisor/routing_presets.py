@@ -15,7 +15,7 @@ from advisor.architecture import Architecture, Moe
 from advisor.prediction import AdvisorError, Constant, Frozen
 from advisor.profiles import load_profile, profile_ids
 
-_LISTING = "run `python -m advisor models --routing` for all ids, or use `uniform` or `auto`"
+_LISTING = "see profiles/routing for all ids"
 
 # Edges between the classes: half way between the shared shares of neighbouring classes (0, 1/9, 1/4, 1/2).
 _QUARTER_FROM = (1 / 9 + 1 / 4) / 2
@@ -80,7 +80,7 @@ def routing_preset_ids() -> list[str]:
 @lru_cache(maxsize=64)
 def load_routing_preset(preset_id: str) -> RoutingPreset:
     """The preset `preset_id`, from profiles/routing. Raises AdvisorError for an unknown id or a damaged file."""
-    return load_profile("routing", preset_id, RoutingPreset, _LISTING)
+    return load_profile("routing", preset_id, RoutingPreset, "routing presets", _LISTING)
 
 
 def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
@@ -106,7 +106,7 @@ def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
 
 
 def shared_share(moe: Moe) -> float:
-    """Shared experts' share of the active expert width, s/(k+s), from widths because shared experts are often fused. [1]"""
+    """Shared experts' share of the active expert width, s/(k+s); from widths, as shared experts are often fused. [1]"""
     return moe.shared_width / (moe.shared_width + moe.n_active * moe.expert_width)
 
 
