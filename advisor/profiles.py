@@ -1,0 +1,112 @@
+"""Reading the YAML profiles that ship beside the package: one file per profile, every constant with its origin.
+
+A file may name its sources once (`sources: {key: text}`); each `source:` in it is then a key of that table. An unknown
+key, a value without a source, and a field that the type does not know are refused with the file and the field named.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from advisor.prediction import AdvisorError, Frozen
+from advisor.scenario import explain
+
+PROFILES = Path(__file__).resolve().parent.parent / "profiles"
+
+Profile = TypeVar("Profile", bound=Frozen)
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def profile_ids(kind: str) -> list[str]:
+    """Ids of all profiles of one kind (`hardware`, `drafters`, `routing`), sorted; an id is a file's stem."""
+    return sorted(path.stem for path in (PROFILES / kind).glob("*.yaml"))
+
+
+def load_profile(kind: str, profile_id: str, model: type[Profile], plural: str, listing: str) -> Profile:
+    """The profile `profile_id` of one kind, validated as `model`. Reads that one file.
+
+    Raises AdvisorError for an unknown id (with close matches; `plural` names the kind in the message and `listing`
+    says where all ids are printed) and for a file that does not hold a valid profile of that id.
+    """
+    if profile_id not in (known := profile_ids(kind)):
+        raise unknown_id(profile_id, plural, known, listing)
+    profile = read_profile(PROFILES / kind / f"{profile_id}.yaml", model)
+    if getattr(profile, "id", profile_id) != profile_id:
+        raise AdvisorError(f"profiles/{kind}/{profile_id}.yaml: its id must be {profile_id!r}, the name of the file")
+    return profile
+
+
+def unknown_id(given: str, plural: str, known: list[str], listing: str) -> AdvisorError:
+    """The error for an id that nothing has: what was given, the closest ids, where to find all of them."""
+    shown = given if len(given) <= 60 else given[:57] + "..."
+    close = difflib.get_close_matches(given[:200].lower(), known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}? Else " if close else ""
+    return AdvisorError(f"{shown!r} is not one of the {len(known)} {plural}; {hint}{listing}")
+
+
+def read_profile(path: Path, model: type[Profile]) -> Profile:
+    """The profile in one file, validated as `model`. Raises AdvisorError naming file and field."""
+    content = read_yaml(path)
+    if "sources" in model.model_fields:  # a type that lists its sources gets their texts
+        content["sources"] = tuple(content.pop("_source_texts"))
+    content.pop("_source_texts", None)
+    return validate(content, model, path)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """One file as a mapping, its source keys replaced by their texts (all texts under `_source_texts`).
+
+    Raises AdvisorError when the file cannot be read, is not YAML, or holds a value without a known source.
+    """
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
+    except FileNotFoundError as error:
+        raise AdvisorError(f"{_short(path)}: no such file; restore it from the repository") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise AdvisorError(f"{_short(path)}: not readable as YAML: {' '.join(str(error).split())[:200]}") from error
+    if not isinstance(content, dict):
+        raise AdvisorError(f"{_short(path)}: expected a mapping of fields at the top level")
+    sources = content.pop("sources", {})
+    if not isinstance(sources, dict) or not all(isinstance(text, str) and text for text in sources.values()):
+        raise AdvisorError(f"{_short(path)}: sources must map keys to texts, as in `sources: {{specs: data sheet}}`")
+    resolved = _resolve(content, sources, "", path)
+    resolved["_source_texts"] = list(sources.values())
+    return resolved
+
+
+def validate(content: Any, model: type[Profile], path: Path) -> Profile:
+    """`content` as a `model`. Raises AdvisorError naming the file and each wrong field."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise AdvisorError(f"{_short(path)}: {explain(error)}") from error
+
+
+def _resolve(node: Any, sources: dict[str, str], where: str, path: Path) -> Any:
+    """`node` with each `source` key replaced by its text; a mapping with a value must have one."""
+    if isinstance(node, list):
+        return [_resolve(item, sources, f"{where}[{index}]", path) for index, item in enumerate(node)]
+    if not isinstance(node, dict):
+        return node
+    resolved = {key: _resolve(item, sources, f"{where}.{key}".lstrip("."), path) for key, item in node.items()}
+    if "source" in node:
+        if node["source"] not in sources:
+            known = ", ".join(sources) or "none are declared"
+            raise AdvisorError(
+                f"{_short(path)}: {where}.source={node['source']!r} is not a key of `sources` ({known}); add it there"
+            )
+        resolved["source"] = sources[node["source"]]
+    elif "value" in node:
+        raise AdvisorError(f"{_short(path)}: {where} has a value but no source; say where the number comes from")
+    return resolved
+
+
+def _short(path: Path) -> str:
+    """The path from `profiles/` on where it lies there; messages should not show a user's folders."""
+    return f"profiles/{path.relative_to(PROFILES)}" if path.is_relative_to(PROFILES) else path.name
