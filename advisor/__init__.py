@@ -15,7 +15,7 @@ _PUBLIC = {
     "Scenario": "scenario",
     "advise": "advice",
     "load_hardware": "hardware",
-    "load_model": "hf_config",
+    "load_model": "model_profiles",
     "load_setup": "setup",
     "speedup_curve": "curve",
 }

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor import bands
+from advisor.architecture import parameter_counts
 from advisor.draft_cost import draft_time
+from advisor.hardware import peak_flops
 from advisor.prediction import AdvisorError, Tier, lowest
 from advisor.routing import distinct_experts
 from advisor.scenario import Scenario
@@ -131,9 +134,6 @@ def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
 
     B (ISL / OSL) 2 N_act / (tp 0.4 F_peak): prefill shares the GPU with decode, so throughput pays for it.
     """
-    from advisor.architecture import parameter_counts
-    from advisor.hardware import peak_flops
-
     scenario = setup.scenario
     if scenario.input_tokens is None or scenario.output_tokens is None:
         return np.zeros_like(batch)
@@ -152,20 +152,19 @@ class _Pass:
     routed_high: Array | None
 
 
-def touched_experts(setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: str = "value") -> Array:
-    """Distinct experts for this scenario's routing; `end` picks the preset's value, low or high end. [1]
+def touched_experts(
+    setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: Literal["value", "low", "high"] = "value"
+) -> Array:
+    """Distinct experts for this scenario's routing, B sequences x t tokens; 0 for a dense model. [1]
 
-    `low` means fewer experts touched (more correlation), `high` more. 0 for a dense model.
+    `end` picks the routing preset's value, or the end of its 80 % range that touches fewer (low) or more (high).
     """
-    moe = setup.architecture.moe
-    if moe is None:
+    shape = MoeShape.of(setup.architecture)
+    if shape is None:
         return np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(tokens)))
-    active = float(MoeShape.of(setup.architecture).n_active)  # type: ignore[union-attr,arg-type]
-    if setup.routing is None:
-        return distinct_experts(batch, tokens, moe.n_experts, max(active, 1.0))
-    cv, phi, rho = setup.routing.parameters(end)
-    cv = min(cv, float(np.sqrt(max(moe.n_experts / max(active, 1.0) - 1.0, 0.0))))
-    return distinct_experts(batch, tokens, moe.n_experts, max(active, 1.0), cv, phi, rho)
+    experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
+    cv, phi, rho = setup.routing_parameters(end)
+    return distinct_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
 
 
 def _pass(setup: Setup, batch: Array, tokens: Array, context: float) -> _Pass:
@@ -182,8 +181,9 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float) -> _Pass:
     )
     if setup.routing is None:
         return _Pass(step, touched, None, None)
-    ends = [_routed_only(setup, batch * tokens, touched_experts(setup, batch, tokens, end)) for end in ("low", "high")]
-    return _Pass(step, touched, *ends)
+    fewer = _routed_only(setup, batch * tokens, touched_experts(setup, batch, tokens, "low"))
+    more = _routed_only(setup, batch * tokens, touched_experts(setup, batch, tokens, "high"))
+    return _Pass(step, touched, fewer, more)
 
 
 def _routed_only(setup: Setup, n_tokens: Array, touched: Array) -> Array:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Literal
 
 from advisor.architecture import Architecture, with_dtype
 from advisor.calibration import kernel_costs
 from advisor.draft_cost import draft_architecture
 from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
 from advisor.hardware import Hardware, load_hardware
-from advisor.hf_config import architecture_from_config, load_model
+from advisor.hf_config import architecture_from_config
+from advisor.model_profiles import load_model
 from advisor.memory import MemoryFit, memory_fit
 from advisor.prediction import AdvisorError
 from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for
@@ -40,6 +42,19 @@ class Setup:
     warnings: tuple[str, ...]
     sources: tuple[str, ...]
 
+    def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
+        """(load_cv, affinity, stickiness), all zero for uniform routing.
+
+        `low` and `high` are the ends of the preset's 80 % range that touch fewer and more experts: correlation and
+        skew both lower the count.
+        """
+        if self.routing is None:
+            return 0.0, 0.0, 0.0
+        field = {"value": "value", "low": "high", "high": "low"}[end]
+        preset = self.routing
+        cv, phi, rho = (float(getattr(item, field)) for item in (preset.load_cv, preset.affinity, preset.stickiness))
+        return cv, min(max(phi, 0.0), 1.0), min(max(rho, 0.0), 1.0)
+
     @property
     def kv_bytes_per_element(self) -> float:
         """Bytes of one element of the KV cache. [B]"""
@@ -68,14 +83,16 @@ def load_setup(scenario: Scenario) -> Setup:
         KV_BYTES[scenario.kv_dtype],
         per_pass,
     )
-    warnings = [*architecture.warnings, *costs.warnings, *acceptance.warnings, *_memory_warnings(scenario, memory, placement)]
+    warnings = [*architecture.warnings, *costs.warnings, *_memory_warnings(scenario, memory, placement)]
+    if acceptance.borrowed:
+        warnings.append(f"The accepted length is borrowed: {acceptance.source}. Give your own for a narrower band.")
     if placement.expert_parallel > 1:
         warnings.append("Expert-parallel imbalance follows an assumed formula; it has not been measured.")
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
         warnings.append("No top-1 router has been measured; its routing correlation is a class default.")
     sources = [*architecture.sources, *costs.sources, acceptance.source, *drafter.sources]
     if routing is not None:
-        sources.append(routing.source)
+        sources.append(f"{routing.name}: {routing.affinity.source}")
     sources.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
     return Setup(
         scenario,

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "advisor"
 LAYERS = [
     {"prediction"},
     {"profiles"},
-    {"scenario", "hardware", "architecture", "hf_config", "drafter"},
+    {"scenario", "hardware", "architecture", "hf_config", "model_profiles", "drafter"},
     {"routing_presets", "routing", "store", "ingest"},
     {"step_cost"},
     {"draft_cost", "memory", "bands", "speedup", "calibration"},
