@@ -87,7 +87,8 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
     recommendation = _recommendation(setup, curve, row, best, bool(allowed[row].any()))
     shown = int(best.index) if best.index else 1 + int(np.argmax(curve.speedup[row, 1:]))
     limit = scenario.max_tpot_ms / 1e3 if scenario.max_tpot_ms else None
-    schedule = k_by_batch(curve.batches, curve.drafts, curve.speedup, tpot_s=curve.tpot_s, max_tpot_s=limit)
+    tpot = curve.tpot_s if limit is not None else None
+    schedule = k_by_batch(curve.batches, curve.drafts, curve.speedup, tpot_s=tpot, max_tpot_s=limit)
     return Advice(
         scenario=scenario,
         setup=setup,

@@ -67,8 +67,15 @@ def speedup_curve(scenario: Scenario, batches: ArrayLike = DEFAULT_BATCHES, draf
     return curve_for(load_setup(scenario), batches, drafts)
 
 
-def curve_for(setup: Setup, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
+def curve_for(
+    setup: Setup,
+    batches: ArrayLike = DEFAULT_BATCHES,
+    drafts: ArrayLike | None = None,
+    verify_tokens: int | None = None,
+) -> Curve:
     """Predict speedup over `batches` [nB] and draft lengths `drafts` [nK] (default 0 to the scenario's k_max).
+
+    `verify_tokens` is what a sequence verifies per round when that is not K + 1: the nodes of a draft tree. [1]
 
     Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
     """
@@ -79,7 +86,8 @@ def curve_for(setup: Setup, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayL
     column = batch[:, None]
     context = float(scenario.context_tokens)
     plain = _pass(setup, batch, np.asarray(1.0), context)
-    verify = _pass(setup, column, k + 1.0, context)
+    verified = k + 1.0 if verify_tokens is None else np.where(k > 0, float(verify_tokens), 1.0)
+    verify = _pass(setup, column, verified, context)
     draft = draft_time(
         setup.drafter,
         setup.draft_architecture,
@@ -103,7 +111,7 @@ def curve_for(setup: Setup, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayL
     accepted = setup.acceptance.accepted_length[k]
     prefill = prefill_per_token_s(setup, batch)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
-    samples = _draws(setup, plain, verify, plain_components, components, column, k, prefill)
+    samples = _draws(setup, plain, verify, plain_components, components, column * verified, k, prefill)
     low, high = bands.band(samples)
     tpot = round_s / accepted + prefill[:, None]
     return Curve(
@@ -123,7 +131,7 @@ def curve_for(setup: Setup, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayL
         plain_components=plain_components,
         round_components=components,
         tier=_tiers(setup, plain_components, components),
-        extrapolated=column * (k + 1.0) > CALIBRATED_TOKENS,
+        extrapolated=column * verified > CALIBRATED_TOKENS,
         tpot_s=tpot,
         tokens_per_s_per_gpu=column / (tpot * setup.placement.gpus),
     )
@@ -201,7 +209,7 @@ def _draws(
     verify: _Pass,
     plain_components: Mapping[str, Array],
     components: Mapping[str, Array],
-    column: Array,
+    step_tokens: Array,
     k: NDArray[np.int64],
     prefill: Array,
 ) -> Array:
@@ -211,7 +219,7 @@ def _draws(
     round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
     acceptance = setup.acceptance
     lengths = bands.draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
-    beyond = np.maximum(np.log2(column * (k + 1.0) / CALIBRATED_TOKENS), 0.0) * _WIDENING_PER_DOUBLING
+    beyond = np.maximum(np.log2(step_tokens / CALIBRATED_TOKENS), 0.0) * _WIDENING_PER_DOUBLING
     residual = np.hypot(setup.costs.residual_log_sd, beyond) * (k > 0)
     wobble = np.exp(draws.residual_z[:, None, None] * residual)
     plain_column = plain_draws[:, :, None]

@@ -62,8 +62,12 @@ class Setup:
 
 
 @functools.lru_cache(maxsize=256)
-def load_setup(scenario: Scenario) -> Setup:
-    """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the drafter does not fit."""
+def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
+    """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the drafter does not fit.
+
+    `borrowed_acceptance` says whether the accepted length comes from another run than the one it is used for, which
+    widens its band; None: only a measured curve of another model or drafter is borrowed.
+    """
     hardware = load_hardware(scenario.hardware_id)
     architecture = _architecture(scenario)
     drafter = load_drafter(scenario.drafter_id)
@@ -74,7 +78,13 @@ def load_setup(scenario: Scenario) -> Setup:
     costs = kernel_costs(hardware, scenario.engine, architecture.dtypes)
     draft_costs = kernel_costs(hardware, scenario.engine, per_pass.dtypes) if per_pass else costs
     routing, because = _routing(scenario, architecture)
-    acceptance = parse_acceptance(scenario.acceptance, scenario.k_max, model_id=architecture.id, drafter_id=drafter.id)
+    acceptance = parse_acceptance(
+        scenario.acceptance,
+        scenario.k_max,
+        borrowed=borrowed_acceptance,
+        model_id=architecture.id,
+        drafter_id=drafter.id,
+    )
     memory = memory_fit(
         architecture,
         placement,
@@ -117,7 +127,12 @@ def _architecture(scenario: Scenario) -> Architecture:
         architecture = architecture_from_config(scenario.model_config_json, name=scenario.model_id)
     else:
         architecture = load_model(scenario.model_id)
-    return with_dtype(architecture, scenario.weight_dtype) if scenario.weight_dtype else architecture
+    if scenario.weight_dtype is not None:
+        architecture = with_dtype(architecture, scenario.weight_dtype)
+    if scenario.expert_dtype is not None and architecture.moe is not None:
+        dtypes = architecture.dtypes.model_copy(update={"routed": scenario.expert_dtype})
+        architecture = architecture.model_copy(update={"dtypes": dtypes})
+    return architecture
 
 
 def _check_placement(scenario: Scenario, architecture: Architecture, placement: Placement) -> None:

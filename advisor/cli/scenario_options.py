@@ -31,6 +31,7 @@ SCENARIO_OPTIONS = [
     ),
     click.Option(["--k-max"], type=int, default=8, show_default=True, help="Longest draft to consider."),
     click.Option(["--weight-dtype"], help="Format of all matrix weights [default: as the checkpoint stores them]."),
+    click.Option(["--expert-dtype"], help="Format of the routed experts alone, e.g. mxfp4."),
     click.Option(["--kv-dtype"], type=click.Choice(["bf16", "fp8"]), default="bf16", show_default=True, help="KV cache."),
     click.Option(["--routing"], default="auto", show_default=True, help="Routing preset id, `uniform`, or `auto`."),
     click.Option(["--input-tokens"], type=int, help="Prompt length; with --output-tokens, prefill is charged."),
