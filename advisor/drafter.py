@@ -204,7 +204,8 @@ def parse_acceptance(
         `a1,a2,...`: probabilities that draft token i is accepted *given that tokens 1..i-1 were* (conditional, as in
         AL(K) = 1 + a1 + a1 a2 + ...). Beyond the list its last value is held, marked extrapolated.
         the id of a measured curve: its own values at its own K; between them alpha is interpolated; below its first K
-        the first alpha is held; beyond its last K the accepted length itself is held. The last two are marked.
+        the first alpha is held; beyond its last K the accepted length itself is held (most curves still grow a little:
+        the band reaches up to where one alpha would lead). The last two are marked.
     k_max : largest K, 1..64. [1]
     borrowed : whether the numbers come from another run than the one they are used for; that widens the band.
         None: decided from the curve's model and drafter; a user's own numbers are not borrowed.
@@ -362,9 +363,8 @@ def _banded(
     """The 80 % band around `value` [k_max + 1]; `nearest` is the K each entry was carried from.
 
     Sampling and extrapolation spread are independent, so they add in squares, each side on its own. A round emits
-    between 1 and K + 1 tokens whatever the spread. `growth` [k_max + 1]: what held values might have grown to; where
-    nothing was held (None), drafting more cannot emit less than was measured at a smaller K. Held values have no such
-    floor: two of the measured block drafters lose up to 8 % at their largest K.
+    between 1 and K + 1 tokens whatever the spread, and drafting more does not emit less than at the K it was carried
+    from. `growth` [k_max + 1]: what held values may have grown to (None: nothing is held).
     """
     k = np.arange(len(value))
     spread = extrapolation_spread()
@@ -373,10 +373,8 @@ def _banded(
     sampling = _Z80 * (BORROWED_LOG_SD if borrowed else SAME_RUN_LOG_SD)
     down, up = (np.hypot(sampling, slopes[:, side] * np.abs(distance)) for side in (0, 1))
     low = value * np.exp(-down)
-    if growth is None:
-        reached = value[np.minimum(nearest, k)] * np.exp(-sampling)
-        low = np.where(distance > 0, np.maximum(low, reached), low)
-    else:
+    low = np.where(distance > 0, np.maximum(low, value[np.minimum(nearest, k)] * np.exp(-sampling)), low)
+    if growth is not None:
         up = np.hypot(up, np.where(distance > 0, np.log(growth / value), 0.0))
     high = np.clip(value * np.exp(up), value, k + 1.0)
     return Acceptance(value, np.clip(low, 1.0, value), high, extrapolated, source, borrowed)
