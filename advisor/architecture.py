@@ -232,9 +232,7 @@ def weight_bytes_by_component(architecture: Architecture, dtypes: WeightDtypes |
     return components
 
 
-def weight_bytes(
-    architecture: Architecture, dtypes: WeightDtypes | None = None, *, include_mtp: bool = False
-) -> float:
+def weight_bytes(architecture: Architecture, dtypes: WeightDtypes | None = None, *, include_mtp: bool = False) -> float:
     """Bytes of all resident weights, by default without MTP modules (loaded only when they draft). [byte]"""
     components = weight_bytes_by_component(architecture, dtypes)
     return sum(size for name, size in components.items() if include_mtp or name != "mtp")

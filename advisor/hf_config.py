@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from advisor.architecture import Architecture, Moe, parameter_counts
 from advisor.hf_dialects import NESTED_KEYS, REFUSED, Dialect, dialect_of
-from advisor.hf_ffn import EXPERT_COUNT_KEYS, build_dense, build_moe, expert_count, ffn_kinds
+from advisor.hf_ffn import build_dense, build_moe, expert_count, ffn_kinds
 from advisor.hf_fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json
 from advisor.hf_mixers import build_mixers, is_compressed, layer_kinds
 from advisor.hf_weight_format import weight_dtypes
@@ -24,7 +24,8 @@ from advisor.prediction import AdvisorError
 _INHERITED_KEYS = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "_name_or_path")
 _MTP_KEYS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 _SIZE_IN_NAME = re.compile(r"(?<![\w.])(\d{1,5}(?:\.\d{1,3})?)[bB]-[aA](\d{1,5}(?:\.\d{1,3})?)([bBmM])(?![a-zA-Z])")
-_NAME_TOLERANCE = 0.05
+_NAME_TOLERANCE = {True: 0.10, False: 0.05}
+"""Of a known and of an unknown model_type: names round, and a known type's counting is held to published sizes."""
 
 
 def architecture_from_config(config: Mapping[str, Any] | str | bytes, name: str | None = None) -> Architecture:
@@ -68,7 +69,8 @@ def architecture_from_config(config: Mapping[str, Any] | str | bytes, name: str 
             f"{fields.where}: {'.'.join(map(str, first['loc']))} is not usable ({first['msg']}); "
             "correct the file or download it again"
         ) from None
-    return _checked_against_name(architecture, (label, fields.text("_name_or_path")))
+    known = dialect_of(fields.text("model_type")) is not None
+    return _checked_against_name(architecture, (label, fields.text("_name_or_path")), known)
 
 
 def _refuse_other_files(fields: Fields) -> None:
@@ -186,7 +188,7 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         dense=build_dense(fields, dialect, n_experts, ffns),
         moe=moe,
         mtp_modules=_mtp_modules(fields),
-        dtypes=weight_dtypes(fields, n_layers, warnings),
+        dtypes=weight_dtypes(fields, dialect, n_layers, warnings),
         max_context_tokens=fields.optional_count(
             "max_position_embeddings", "model_max_length", "max_seq_len", "n_positions", minimum=1, maximum=MAX_CONTEXT
         ),
@@ -217,30 +219,32 @@ def _warn_about_gaps(fields: Fields, warnings: list[str]) -> None:
         warnings.append("compressed attention: shapes are inferred from the config keys, not read from published code")
 
 
-def _agrees(computed: float, stated: float, decimals: int) -> bool:
-    """Within 5 %, or equal once rounded the way the name rounds."""
-    return abs(computed - stated) <= max(_NAME_TOLERANCE * stated, 0.5 * 10.0**-decimals)
+def _last_place(text: str) -> float:
+    """The unit of the last significant digit: 0.1 for "2.5", 1 for "22", 100 for "400"."""
+    if "." in text:
+        return 10.0 ** -len(text.partition(".")[2])
+    return 10.0 ** (len(text) - len(text.rstrip("0")))
 
 
-def _checked_against_name(architecture: Architecture, names: tuple[str, ...]) -> Architecture:
-    """Add a warning where the computed totals contradict a size such as 30B-A3B in the name."""
+def _checked_against_name(architecture: Architecture, names: tuple[str, ...], known: bool) -> Architecture:
+    """Add a warning where the computed totals contradict a size such as 30B-A3B in the name.
+
+    The active count passes in any of the three conventions, and where it rounds to the number in the name.
+    """
     match = next((found for name in names if (found := _SIZE_IN_NAME.search(name))), None)
     if match is None:
         return architecture
     total_text, active_text, unit = match.groups()
-    stated_total, scale = float(total_text), 1e-9 if unit in "bB" else 1e-6
+    total, active, scale = float(total_text), float(active_text), 1e-9 if unit in "bB" else 1e-6
     counts = parameter_counts(architecture)
-    found: list[str] = []
-    if not _agrees(counts.total * 1e-9, stated_total, len(total_text.partition(".")[2])):
-        found.append(f"{counts.total * 1e-9:.2f}B parameters, the name says {total_text}B")
     conventions = (counts.active_all, counts.active_without_input_embedding, counts.active_nonembedding)
-    decimals = len(active_text.partition(".")[2])
-    if not any(_agrees(count * scale, float(active_text), decimals) for count in conventions):
+    found: list[str] = []
+    if abs(counts.total * 1e-9 - total) > max(_NAME_TOLERANCE[known] * total, 0.5 * min(1.0, _last_place(total_text))):
+        found.append(f"{counts.total * 1e-9:.2f}B parameters, the name says {total_text}B")
+    allowed = max(_NAME_TOLERANCE[known] * active, 0.5 * _last_place(active_text))
+    if all(abs(count * scale - active) > allowed for count in conventions):
         found.append(f"{counts.active_all * scale:.2f}{unit} active, the name says {active_text}{unit}")
     if not found:
         return architecture
     warning = "computed size contradicts the name: " + "; ".join(found) + "; the file may use keys that were not read"
     return architecture.model_copy(update={"warnings": (*architecture.warnings, warning)})
-
-
-__all__ = ["EXPERT_COUNT_KEYS", "architecture_from_config"]

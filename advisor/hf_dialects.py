@@ -51,7 +51,7 @@ _PLAIN_TYPES = """
     mixtral phimoe granitemoe granitemoe_swa granitemoehybrid granitemoeshared olmoe flex_olmo dbrx
     deepseek deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek_ref deepseek_ocr2_text unlimited_ocr_text
     kimi_k2 kimi_linear glm4_moe glm4_moe_lite glm4v_moe_text glm_moe_dsa dots1 mistral4 mistral_large4_text
-    solar_open axk1 axk2 longcat_flash minimax minimax_m1 minimax_text_01 minimax_m2 minimax_m3 minimax_m3_vl_text
+    solar_open axk1 axk2 longcat_flash minimax minimax_m1 minimax_text_01 minimax_m2 minimax_m3 minimax_m3_vl minimax_m3_vl_text
     jamba step3p5 step3p7 hy_v3 hy_v4 inkling_text inkling2_text laguna mellum beam muse_spark_text kolibri1 flint
     glm5_next_text dots3_note_text mimo_v2_flash aria_text grok1 llama mistral ministral ministral3 phi3 olmo olmo2
     olmo3 granite glm glm4 internlm2 internlm3 baichuan yi seed_oss smollm3 mimo exaone arcee ernie4_5 hunyuan_v1_dense
@@ -60,12 +60,16 @@ _PLAIN_TYPES = """
 
 DIALECTS: dict[str, Dialect] = {
     **dict.fromkeys(_PLAIN_TYPES, _PLAIN),
-    **dict.fromkeys(("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_omni_moe_text", "qwen3_omni_moe_talker_text"), _QWEN),
+    **dict.fromkeys(
+        ("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_omni_moe_text", "qwen3_omni_moe_talker_text"), _QWEN
+    ),
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp_text"), _GATED),
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), _GATED),
     **dict.fromkeys(("bailing_moe", "bailing_moe_v2", "bailing_hybrid"), _BAILING),
     **dict.fromkeys(("cohere2", "cohere2_moe"), _COHERE),
-    **dict.fromkeys(("gpt2", "gpt_neox", "starcoder2", "falcon", "phi", "opt", "nemotron", "gpt_bigcode"), _TWO_MATRICES),
+    **dict.fromkeys(
+        ("gpt2", "gpt_neox", "starcoder2", "falcon", "phi", "opt", "nemotron", "gpt_bigcode"), _TWO_MATRICES
+    ),
     **dict.fromkeys(("lfm2", "lfm2_moe", "cohere", "ernie4_5_moe", "ernie4_5_vl_moe_text", "ernie4_5_moe_vl"), _TIED),
     "qwen2": Dialect(window="when_enabled", qkv_bias=True),
     "qwen2_moe": Dialect(window="when_enabled", qkv_bias=True),
@@ -91,8 +95,8 @@ DIALECTS: dict[str, Dialect] = {
         tie_embeddings=True,
         quirk="its compressed convolutional attention is imported as plain grouped-query attention",
     ),
-    "git": Dialect(),
-    "doge": Dialect(),
+    "git": _PLAIN,
+    "doge": _PLAIN,
 }
 
 REFUSED: dict[str, str] = {

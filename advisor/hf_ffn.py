@@ -132,9 +132,7 @@ def _periodic(fields: Fields, n_layers: int) -> list[bool] | None:
         return [start <= i <= last and (i + 1) % interval == 0 for i in layers]
     if fields.find("decoder_sparse_step", "mlp_only_layers"):
         step = fields.optional_count("decoder_sparse_step", minimum=1, maximum=MAX_LAYERS) or 1
-        dense = (
-            set(fields.integers("mlp_only_layers", maximum=MAX_LAYERS)) if fields.find("mlp_only_layers") else set()
-        )
+        dense = set(fields.integers("mlp_only_layers", maximum=MAX_LAYERS)) if fields.find("mlp_only_layers") else set()
         return [i not in dense and (i + 1) % step == 0 for i in layers]
     return None
 
@@ -172,9 +170,7 @@ def build_moe(
             f"experts per token {active} exceeds the {n_experts} routed experts; "
             f"expected 1 to {n_experts}; correct {source.find(*TOP_K_KEYS)}"
         )
-    width = source.collapsed(
-        *EXPERT_WIDTH_KEYS, minimum=1, maximum=MAX_WIDTH, warnings=warnings, n_layers=n_layers
-    )
+    width = source.collapsed(*EXPERT_WIDTH_KEYS, minimum=1, maximum=MAX_WIDTH, warnings=warnings, n_layers=n_layers)
     if width is None:
         fields.refuse(f"the expert width is missing, expected one of {', '.join(EXPERT_WIDTH_KEYS[:3])}; add it")
     matrices = _ffn_matrices(fields, dialect)
@@ -220,9 +216,7 @@ def _shared(fields: Fields, dialect: Dialect, width: int, n_layers: int, warning
     return count or max(1, round(total / width)), total
 
 
-def build_dense(
-    fields: Fields, dialect: Dialect, n_experts: int, kinds: list[FfnKind]
-) -> tuple[DenseFfn, ...]:
+def build_dense(fields: Fields, dialect: Dialect, n_experts: int, kinds: list[FfnKind]) -> tuple[DenseFfn, ...]:
     """Dense blocks grouped by width, including those that run beside the experts. Raises AdvisorError."""
     matrices = _ffn_matrices(fields, dialect)
     widths: Counter[int] = Counter()

@@ -83,9 +83,7 @@ class Fields:
             )
         return value
 
-    def collapsed(
-        self, *keys: str, minimum: int, maximum: int, warnings: list[str], n_layers: int
-    ) -> int | None:
+    def collapsed(self, *keys: str, minimum: int, maximum: int, warnings: list[str], n_layers: int) -> int | None:
         """As optional_count; a per-layer list becomes its first entry, with a warning where the entries differ.
 
         A list of two is the [text, vision] pair of ERNIE-4.5-VL: the text value counts.
@@ -126,9 +124,7 @@ class Fields:
             self.fail(key, f"a list of at most {2 * MAX_LAYERS} entries")
         return value
 
-    def integers(
-        self, key: str, *, minimum: int = 0, maximum: int = MAX_WIDTH, length: int | None = None
-    ) -> list[int]:
+    def integers(self, key: str, *, minimum: int = 0, maximum: int = MAX_WIDTH, length: int | None = None) -> list[int]:
         """A list of whole numbers; raises AdvisorError naming the bad entry."""
         values = self.sequence(key, length)
         return [self._checked(key, v, minimum, maximum, item=f"{key}[{i}]") for i, v in enumerate(values)]
@@ -174,39 +170,37 @@ _SIGNATURES = {
 }
 
 
-def parse_json(content: str | bytes) -> dict[str, Any]:
-    """The top-level object of a JSON text. Raises AdvisorError, with line and column where JSON is broken."""
+def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, Any]:
+    """The top-level object of a JSON text, which messages call `where`. Raises AdvisorError, with line and column where JSON is broken."""
     advice = "give the config.json of the model's Hugging Face repository"
     if isinstance(content, bytes):
         for signature, meaning in _SIGNATURES.items():
             if content.startswith(signature):
-                raise AdvisorError(f"config.json: this is {meaning}, expected a JSON text; {advice}")
+                raise AdvisorError(f"{where}: this is {meaning}, expected a JSON text; {advice}")
     if len(content) > MAX_FILE_BYTES:
         raise AdvisorError(
-            f"config.json: the file has {len(content)} bytes, expected at most {MAX_FILE_BYTES}; "
+            f"{where}: the file has {len(content)} bytes, expected at most {MAX_FILE_BYTES}; "
             f"{advice}, not a weight index or tokenizer file"
         )
     try:
         text = content.decode("utf-8-sig") if isinstance(content, bytes) else content.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise AdvisorError(
-            f"config.json: byte {error.start} is not UTF-8 text, expected a JSON text; {advice}"
-        ) from None
+        raise AdvisorError(f"{where}: byte {error.start} is not UTF-8 text, expected a JSON text; {advice}") from None
     try:
         values = json.loads(text, object_pairs_hook=_unique)
     except AdvisorError:
         raise
     except json.JSONDecodeError as error:
         raise AdvisorError(
-            f"config.json: line {error.lineno}, column {error.colno}: {error.msg}; expected a JSON text; {advice}"
+            f"{where}: line {error.lineno}, column {error.colno}: {error.msg}; expected a JSON text; {advice}"
         ) from None
     except RecursionError:
         raise AdvisorError(
-            f"config.json: objects or lists are nested too deeply, expected a few levels; {advice}"
+            f"{where}: objects or lists are nested too deeply, expected a few levels; {advice}"
         ) from None
     except ValueError as error:  # Python refuses integers of thousands of digits
-        raise AdvisorError(f"config.json: a number is unreadable ({error}); expected a JSON text; {advice}") from None
+        raise AdvisorError(f"{where}: a number is unreadable ({error}); expected a JSON text; {advice}") from None
     if not isinstance(values, dict):
         kind = "a list" if isinstance(values, list) else f"the single value {_shown(values)}"
-        raise AdvisorError(f"config.json: the file holds {kind}, expected an object in braces; {advice}")
+        raise AdvisorError(f"{where}: the file holds {kind}, expected an object in braces; {advice}")
     return values

@@ -127,19 +127,26 @@ def _windowed(fields: Fields, dialect: Dialect, n_layers: int, warnings: list[st
             fields.fail("sliding_window_pattern", "a whole number or a text of L (window) and G (full)")
         letters = pattern.upper()
         return ["sliding" if letters[i % len(letters)] == "L" else "full" for i in range(n_layers)]
-    every = fields.optional_count(
-        "sliding_window_pattern", "global_attn_every_n_layers", minimum=1, maximum=MAX_LAYERS
-    )
+    every = fields.optional_count("sliding_window_pattern", "global_attn_every_n_layers", minimum=1, maximum=MAX_LAYERS)
     if every is None and dialect.window == "every_nth_full":
         every = dialect.full_every
     if every is None and dialect.window == "alternate":
         every = 2
     if every is not None:
-        return ["full" if (i + 1) % every == 0 else "sliding" for i in range(n_layers)]
+        # Cohere2-MoE: leading dense layers see the whole context by default, and the pattern starts after them
+        first = _leading_dense(fields) if fields.values.get("model_type") == "cohere2_moe" else 0
+        return ["full" if i < first or (i - first + 1) % every == 0 else "sliding" for i in range(n_layers)]
     if fields.find("max_window_layers"):
         first = fields.count("max_window_layers", minimum=0, maximum=MAX_LAYERS)
         return ["sliding" if i >= first else "full" for i in range(n_layers)]
     return ["sliding"] * n_layers
+
+
+def _leading_dense(fields: Fields) -> int:
+    listed = fields.get("mlp_layer_types")
+    if isinstance(listed, list):
+        return next((i for i, name in enumerate(listed) if name != "dense"), len(listed))
+    return fields.optional_count("first_k_dense_replace", maximum=MAX_LAYERS) or 0
 
 
 def build_mixers(
@@ -209,9 +216,7 @@ def _heads_of_layer(fields: Fields, layer: int, n_layers: int) -> int | None:
 
 def window_of(fields: Fields) -> int:
     """Positions a window layer sees. Raises AdvisorError when no key gives it."""
-    return fields.count(
-        "sliding_window", "sliding_window_size", "attention_chunk_size", minimum=1, maximum=MAX_CONTEXT
-    )
+    return fields.count("sliding_window", "sliding_window_size", "attention_chunk_size", minimum=1, maximum=MAX_CONTEXT)
 
 
 def query_heads(fields: Fields) -> int:
@@ -223,7 +228,13 @@ def _key_value_heads(fields: Fields, heads: int, *first: str) -> int:
     block = fields.block("attn_config")
     nested = block.optional_count("kv_n_heads", minimum=1, maximum=MAX_HEADS) if block else None
     found = fields.optional_count(
-        *first, "num_key_value_heads", "num_attention_groups", "num_kv_heads", "n_kv_heads", minimum=1, maximum=MAX_HEADS
+        *first,
+        "num_key_value_heads",
+        "num_attention_groups",
+        "num_kv_heads",
+        "n_kv_heads",
+        minimum=1,
+        maximum=MAX_HEADS,
     )
     return found or nested or heads
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from advisor.architecture import WeightDtype, WeightDtypes
+from advisor.hf_dialects import Dialect
 from advisor.hf_fields import Fields
 
 _FLOATS: dict[str, WeightDtype] = {
@@ -33,13 +34,14 @@ _ATTENTION_WORDS = ("attn", "attention", "mixer", "mamba", "q_proj", "k_proj", "
 _NOT_MATRICES = ("norm", "bias", "conv1d", "rotary", "sink", "a_log", "dt_", "vision", "visual", "mtp", "indexer")
 
 
-def weight_dtypes(fields: Fields, n_layers: int, warnings: list[str]) -> WeightDtypes:
+def weight_dtypes(fields: Fields, dialect: Dialect, n_layers: int, warnings: list[str]) -> WeightDtypes:
     """Formats by component. Raises AdvisorError for values of the wrong type; an unknown method is a warning."""
     base = _base_dtype(fields, warnings)
     formats: dict[str, WeightDtype] = dict.fromkeys((*_LINEAR, "embedding"), base)
     block = fields.block("quantization_config")
     if block is not None and block.values:
-        formats.update(_quantised(block, base, n_layers, warnings))
+        whole_block = ("shared",) if dialect.shared == "parallel_mlp" else ("routed", "shared", "dense")
+        formats.update(_quantised(block, base, n_layers, whole_block, warnings))
     expert = fields.text("expert_dtype").lower()
     if expert:
         if expert not in _FLOATS:
@@ -64,7 +66,10 @@ def _base_dtype(fields: Fields, warnings: list[str]) -> WeightDtype:
     return known
 
 
-def _quantised(block: Fields, base: WeightDtype, n_layers: int, warnings: list[str]) -> dict[str, WeightDtype]:
+def _quantised(
+    block: Fields, base: WeightDtype, n_layers: int, whole_block: tuple[str, ...], warnings: list[str]
+) -> dict[str, WeightDtype]:
+    """The components that are not in 16 bits. `whole_block`: what a pattern that names all of `mlp` speaks of."""
     method = block.text("quant_method").lower()
     layered = _by_layer_names(block)
     if layered:
@@ -75,7 +80,7 @@ def _quantised(block: Fields, base: WeightDtype, n_layers: int, warnings: list[s
         warnings.append(f"quantisation method {method[:40]!r} is not known; the weights are counted as {base}")
         return {}
     formats = dict.fromkeys(("routed",) if method == "mxfp4" else _LINEAR, found)
-    kept = _kept_components(_ignored(block), n_layers)
+    kept = _kept_components(_ignored(block), n_layers, whole_block)
     return {name: dtype for name, dtype in formats.items() if name not in kept}
 
 
@@ -198,7 +203,7 @@ def component_of(pattern: str) -> str | None:
     return None
 
 
-def _kept_components(names: Iterable[str], n_layers: int) -> set[str]:
+def _kept_components(names: Iterable[str], n_layers: int, whole_block: tuple[str, ...]) -> set[str]:
     """Components that an ignore list keeps in 16 bits in at least half of the layers."""
     everywhere: set[str] = set()
     layers: dict[str, set[str]] = {}
@@ -207,7 +212,7 @@ def _kept_components(names: Iterable[str], n_layers: int) -> set[str]:
         if component is None:
             continue
         number = _LAYER_NUMBER.search(name.replace("\\", ""))
-        targets = ("routed", "shared", "dense") if component == "ffn" else (component,)
+        targets = whole_block if component == "ffn" else (component,)
         for target in targets:
             if number is None:
                 everywhere.add(target)
