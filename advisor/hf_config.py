@@ -17,7 +17,8 @@ from advisor.architecture import Architecture, Moe, parameter_counts
 from advisor.hf_dialects import NESTED_KEYS, REFUSED, Dialect, dialect_of
 from advisor.hf_ffn import build_dense, build_moe, expert_count, ffn_kinds
 from advisor.hf_fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json
-from advisor.hf_mixers import build_mixers, is_compressed, layer_kinds
+from advisor.hf_layers import is_compressed, layer_kinds
+from advisor.hf_mixers import build_mixers
 from advisor.hf_weight_format import weight_dtypes
 from advisor.prediction import AdvisorError
 
@@ -128,8 +129,8 @@ def _refuse_model_type(fields: Fields) -> None:
         )
     if fields.flag("is_encoder_decoder"):
         fields.refuse(
-            "is_encoder_decoder is true, expected a decoder-only language model, because an encoder-decoder's step also "
-            "attends to an encoder; choose another model"
+            "is_encoder_decoder is true, expected a decoder-only language model, because an encoder-decoder's step "
+            "also attends to an encoder; choose another model"
         )
     if fields.get("block_configs") is not None:
         fields.refuse(f"the file has block_configs: {REFUSED['nemotron-nas']}; choose another model")
@@ -156,8 +157,8 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
     dialect = dialect_of(model_type)
     if dialect is None:
         warnings.append(
-            f"model_type {model_type[:60] or '(none)'} is not known: imported as plain attention and standard key names; "
-            "check the totals against the model card"
+            f"model_type {model_type[:60] or '(none)'} is not known: imported as plain attention and standard key "
+            "names; check the totals against the model card"
         )
         dialect = Dialect()
     if dialect.quirk:
@@ -168,8 +169,8 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
     n_experts = expert_count(fields, n_layers, warnings)
     if model_type == "doge" and n_experts:
         fields.refuse("Doge's product-key experts are not modelled; expected is_moe false or another model")
-    kinds = layer_kinds(fields, dialect, n_layers, warnings)
-    mixers = build_mixers(fields, dialect, hidden, kinds, warnings)
+    kinds = layer_kinds(fields, dialect, n_layers)
+    mixers = build_mixers(fields, dialect, hidden, kinds)
     ffns = ffn_kinds(fields, n_experts, n_layers)
     moe = build_moe(fields, dialect, hidden, n_experts, ffns, warnings)
     if fields.find("zero_expert_num", "expert_ffn_hidden_size") and fields.find("num_layers"):
@@ -193,15 +194,17 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
             "max_position_embeddings", "model_max_length", "max_seq_len", "n_positions", minimum=1, maximum=MAX_CONTEXT
         ),
         warnings=tuple(dict.fromkeys(warnings)),
-        extra_params=_extra_params(hidden, ffns, moe),
+        extra_params=_extra_params(fields, hidden, ffns, moe),
     )
 
 
-def _extra_params(hidden: int, ffns: list[Any], moe: Moe | None) -> int:
-    """Norms of the feed-forward blocks and of the output, and the projections into and out of a latent expert width."""
+def _extra_params(fields: Fields, hidden: int, ffns: list[Any], moe: Moe | None) -> int:
+    """Norms of the feed-forward blocks and of the output, the projections into and out of a latent expert width, and
+    the scalar gate of Qwen's shared expert."""
     norms = hidden * (1 + sum(kind != "none" for kind in ffns))
     latent = 2 * hidden * moe.expert_input_width * moe.count if moe and moe.expert_input_width != hidden else 0
-    return norms + latent
+    gate = hidden * moe.count if moe and moe.n_shared and fields.find("shared_expert_intermediate_size") else 0
+    return norms + latent + gate
 
 
 def _mtp_modules(fields: Fields) -> int:
@@ -238,13 +241,17 @@ def _checked_against_name(architecture: Architecture, names: tuple[str, ...], kn
     total, active, scale = float(total_text), float(active_text), 1e-9 if unit in "bB" else 1e-6
     counts = parameter_counts(architecture)
     conventions = (counts.active_all, counts.active_without_input_embedding, counts.active_nonembedding)
-    found: list[str] = []
+    contradictions: list[str] = []
     if abs(counts.total * 1e-9 - total) > max(_NAME_TOLERANCE[known] * total, 0.5 * min(1.0, _last_place(total_text))):
-        found.append(f"{counts.total * 1e-9:.2f}B parameters, the name says {total_text}B")
+        contradictions.append(f"{counts.total * 1e-9:.2f}B parameters, the name says {total_text}B")
     allowed = max(_NAME_TOLERANCE[known] * active, 0.5 * _last_place(active_text))
     if all(abs(count * scale - active) > allowed for count in conventions):
-        found.append(f"{counts.active_all * scale:.2f}{unit} active, the name says {active_text}{unit}")
-    if not found:
+        contradictions.append(f"{counts.active_all * scale:.2f}{unit} active, the name says {active_text}{unit}")
+    if not contradictions:
         return architecture
-    warning = "computed size contradicts the name: " + "; ".join(found) + "; the file may use keys that were not read"
+    warning = (
+        "computed size contradicts the name: "
+        + "; ".join(contradictions)
+        + "; the file may use keys that were not read"
+    )
     return architecture.model_copy(update={"warnings": (*architecture.warnings, warning)})

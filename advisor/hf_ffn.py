@@ -81,7 +81,8 @@ def _routed_layers(fields: Fields, n_layers: int) -> list[bool]:
         for i, name in enumerate(names):
             if name not in (*_SPARSE_NAMES, "dense"):
                 fields.refuse(
-                    f"mlp_layer_types[{i}] is {str(name)[:40]!r}, expected dense, sparse, moe or hash_moe; correct the list"
+                    f"mlp_layer_types[{i}] is {str(name)[:40]!r}, expected dense, sparse, moe or hash_moe; "
+                    "correct the list"
                 )
         return [name in _SPARSE_NAMES for name in names]
     chosen = _enumerated(fields, n_layers)

@@ -10,7 +10,7 @@ from advisor.hf_fields import MAX_HEADS, Fields
 
 
 def linear_mixer(fields: Fields, hidden: int) -> Mixer:
-    """The linear layer the file describes, told apart by its dimension keys. Raises AdvisorError when there are none."""
+    """The linear layer the file describes, told apart by its dimension keys; AdvisorError when there are none."""
     if fields.find("linear_num_value_heads"):
         return _gated_delta_net(fields, hidden)
     nested = fields.block("linear_attn_config")
@@ -24,15 +24,14 @@ def linear_mixer(fields: Fields, hidden: int) -> Mixer:
         return _mamba1(fields, hidden)
     if fields.find("conv_L_cache"):
         return _short_convolution(fields, hidden)
-    if fields.find("attn_type_list", "layer_group_size", "linear_attn_type") or "minimax" in str(
-        fields.values.get("model_type")
-    ):
-        return _lightning(fields, hidden)
-    fields.refuse(
-        "there are linear-attention layers but none of the keys that size them (linear_num_value_heads, "
-        "linear_attn_config, linear_num_heads, mamba_num_heads, mamba_d_state, conv_L_cache); "
-        "add them, or download the model's complete config.json"
-    )
+    lightning = fields.find("attn_type_list", "layer_group_size") or "minimax" in fields.text("model_type")
+    if not lightning:
+        fields.refuse(
+            "there are linear-attention layers but none of the keys that size them (linear_num_value_heads, "
+            "linear_attn_config, linear_num_heads, mamba_num_heads, mamba_d_state, conv_L_cache); "
+            "add them, or download the model's complete config.json"
+        )
+    return _lightning(fields, hidden)
 
 
 def _mixer(params: int, hidden: int, state: int, shards: int) -> Mixer:
