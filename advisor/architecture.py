@@ -232,9 +232,7 @@ def weight_bytes_by_component(architecture: Architecture, dtypes: WeightDtypes |
     return components
 
 
-def weight_bytes(
-    architecture: Architecture, dtypes: WeightDtypes | None = None, *, include_mtp: bool = False
-) -> float:
+def weight_bytes(architecture: Architecture, dtypes: WeightDtypes | None = None, *, include_mtp: bool = False) -> float:
     """Bytes of all resident weights, by default without MTP modules (loaded only when they draft). [byte]"""
     components = weight_bytes_by_component(architecture, dtypes)
     return sum(size for name, size in components.items() if include_mtp or name != "mtp")
@@ -290,7 +288,7 @@ def kv_bytes_per_token(architecture: Architecture, kv_dtype_bytes: Numbers = 2.0
 def state_bytes(architecture: Architecture, batch_size: Numbers = 1, state_dtype_bytes: Numbers = 4.0) -> Floats:
     """Recurrent and convolution state of the linear layers, whatever the context. [byte]
 
-    fp32 by default: the state dtype that hybrid releases name in their configs (mamba_ssm_cache_dtype, mamba_ssm_dtype).
+    fp32 by default, the dtype hybrid releases name in their configs (mamba_ssm_cache_dtype, mamba_ssm_dtype).
     """
     elements = float(sum(m.count * m.state_elements for m in architecture.mixers))
     return elements * np.asarray(batch_size, dtype=np.float64) * np.asarray(state_dtype_bytes, dtype=np.float64)
