@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +15,15 @@ import duckdb
 
 from advisor.prediction import AdvisorError
 from advisor.store import schema
-from advisor.store.connection import MEMORY_LIMIT, THREADS, default_store_path, quoted
-from advisor.store.kernel_tables import KernelFile, KernelPackage, declared_reuse, installed_package, kernel_files
+from advisor.store.connection import MEMORY_LIMIT, THREADS, default_store_path
+from advisor.store.kernel_tables import (
+    HARDWARE_BY_DEVICE,
+    KernelFile,
+    KernelPackage,
+    declared_reuse,
+    installed_package,
+    kernel_files,
+)
 from advisor.store.load import load_dataset, load_kernel_file, load_plain_decode, row_labels, to_json
 from advisor.store.locking import only_writer
 from advisor.store.measurements import MEASUREMENTS_ROOT, dataset_folders, measurement_hashes, read_dataset
@@ -33,19 +40,19 @@ class BuildSummary:
     """What a build did."""
 
     path: Path
-    seconds: float
-    size_bytes: int
-    kernel_package_version: str | None
+    seconds: float = 0.0
+    size_bytes: int = 0
+    kernel_package_version: str | None = None
     """None: the package is not installed, the store holds the shipped measurements alone."""
-    rows_by_table: dict[str, int]
-    n_files: int
+    rows_by_table: dict[str, int] = field(default_factory=dict)
+    n_files: int = 0
     copies: tuple[tuple[str, str], ...] = ()
     """(file left out, file whose measurements it repeats)"""
     rows_in_copies: int = 0
     repeats_merged: int = 0
     dropped_rows: int = 0
     unknown_devices: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def _silent(_step: str, _fraction: float) -> None:
@@ -56,7 +63,7 @@ def build(
     path: str | os.PathLike[str] | None = None,
     progress: Progress = _silent,
     *,
-    kernels: KernelPackage | None | Literal["installed"] = "installed",
+    kernels: KernelPackage | Literal["installed"] | None = "installed",
     measurements: Path = MEASUREMENTS_ROOT,
 ) -> BuildSummary:
     """Build the store at `path` (None: the default path), replacing an older one only when all of it is done.
@@ -86,9 +93,7 @@ def build(
         finally:
             fresh.unlink(missing_ok=True)
     progress("done", 1.0)
-    return BuildSummary(
-        **{**summary, "seconds": time.monotonic() - started, "size_bytes": target.stat().st_size}  # type: ignore[arg-type]
-    )
+    return replace(summary, seconds=time.monotonic() - started, size_bytes=target.stat().st_size)
 
 
 def _fill(
@@ -97,7 +102,7 @@ def _fill(
     package: KernelPackage | None,
     measurements: Path,
     progress: Progress,
-) -> dict[str, object]:
+) -> BuildSummary:
     connection.execute("SET preserve_insertion_order = true")  # rows sorted by key compress and skip well
     applied = schema.apply(connection, schema.MIGRATIONS)
     progress("shipped measurements", 0.0)
@@ -106,8 +111,12 @@ def _fill(
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
             raise AdvisorError(f"{folder}: name a dataset with lower-case letters, digits and underscores")
         load_dataset(connection, folder.name, meta, frame)
-    outcome = _fill_kernels(connection, package, progress) if package is not None else {}
-    notes = () if package is not None else ("aiconfigurator-core is not installed: no measured kernel tables",)
+    if package is None:
+        summary = BuildSummary(target, notes=("aiconfigurator-core is not installed: no measured kernel tables",))
+    else:
+        summary = _fill_kernels(
+            connection, BuildSummary(target, kernel_package_version=package.version), package, progress
+        )
     info = {
         "schema_version": str(applied),
         "built_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -117,14 +126,7 @@ def _fill(
     connection.executemany("INSERT INTO store_info VALUES (?, ?)", list(info.items()))
     counted = [*schema.KERNEL_TABLES, "plain_decode", *(f"dataset_{name}" for name in measurement_hashes(measurements))]
     rows = {name: int(connection.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]) for name in counted}
-    return {
-        "path": target,
-        "kernel_package_version": None if package is None else package.version,
-        "rows_by_table": rows,
-        "n_files": 0,
-        "notes": notes,
-        **outcome,
-    }
+    return replace(summary, rows_by_table=rows)
 
 
 def _agrees_with_its_labels(file: KernelFile, labels: str) -> bool:
@@ -133,8 +135,8 @@ def _agrees_with_its_labels(file: KernelFile, labels: str) -> bool:
 
 
 def _fill_kernels(
-    connection: duckdb.DuckDBPyConnection, package: KernelPackage, progress: Progress
-) -> dict[str, object]:
+    connection: duckdb.DuckDBPyConnection, summary: BuildSummary, package: KernelPackage, progress: Progress
+) -> BuildSummary:
     tables = set(SPEC_BY_TABLE)
     files = kernel_files(package, tables)
     try:
@@ -154,26 +156,19 @@ def _fill_kernels(
             f"the kernel tables of aiconfigurator-core {package.version} cannot be read ({reason}); "
             "install the pinned version from requirements.txt"
         ) from error
-    connection.executemany(
-        "INSERT INTO declared_reuse VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            [entry.hardware_id, entry.engine, entry.version, entry.table, entry.from_version, entry.reason]
-            for entry in declared_reuse(package, tables)
-        ]
-        or [["", "", "", "", "", ""]],
-    )
-    connection.execute("DELETE FROM declared_reuse WHERE hardware_id = ''")
-    from advisor.store.kernel_tables import HARDWARE_BY_DEVICE
-
-    return {
-        "n_files": len(files),
-        "copies": tuple(
+    reuse = [astuple(entry) for entry in declared_reuse(package, tables)]
+    if reuse:
+        connection.executemany("INSERT INTO declared_reuse VALUES (?, ?, ?, ?, ?, ?)", reuse)
+    return replace(
+        summary,
+        n_files=len(files),
+        copies=tuple(
             (file.relative, files[result.copy_of].relative)
             for file, result in zip(files, loaded, strict=True)
             if result.copy_of is not None
         ),
-        "rows_in_copies": sum(result.rows_read for result in loaded if result.copy_of is not None),
-        "repeats_merged": sum(result.repeats_merged for result in loaded),
-        "dropped_rows": sum(result.dropped for result in loaded),
-        "unknown_devices": tuple(sorted({file.device for file in files} - set(HARDWARE_BY_DEVICE))),
-    }
+        rows_in_copies=sum(result.rows_read for result in loaded if result.copy_of is not None),
+        repeats_merged=sum(result.repeats_merged for result in loaded),
+        dropped_rows=sum(result.dropped for result in loaded),
+        unknown_devices=tuple(sorted({file.device for file in files} - set(HARDWARE_BY_DEVICE))),
+    )

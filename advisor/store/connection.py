@@ -107,6 +107,7 @@ def open_store(path: str | os.PathLike[str] | None = None) -> Store:
     if version != str(SCHEMA_VERSION):
         connection.close()
         raise AdvisorError(
-            f"{file} has schema version {version}, this program needs {SCHEMA_VERSION}; rebuild it with `{BUILD_COMMAND}`"
+            f"{file} has schema version {version}, this program needs {SCHEMA_VERSION}; "
+            f"rebuild it with `{BUILD_COMMAND}`"
         )
     return store

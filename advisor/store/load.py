@@ -45,7 +45,7 @@ def _expression(spec: TableSpec, column: str, available: set[str]) -> str:
 
 
 def _stage(connection: duckdb.DuckDBPyConnection, spec: TableSpec, path: Path) -> tuple[list[str], set[str]]:
-    """Fill the temporary table `staged` with typed keys, latency_s and fault; returns key columns and source columns."""
+    """Fill the temporary table `staged` (keys, latency_s, fault); returns its key columns and the source columns."""
     source = f"read_parquet({quoted(path)})"
     available = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     described = connection.execute(f"DESCRIBE {spec.target}").fetchall()
@@ -73,7 +73,9 @@ def _single(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple:
     return row
 
 
-def load_kernel_file(connection: duckdb.DuckDBPyConnection, file_id: int, file: KernelFile, spec: TableSpec) -> LoadedFile:
+def load_kernel_file(
+    connection: duckdb.DuckDBPyConnection, file_id: int, file: KernelFile, spec: TableSpec
+) -> LoadedFile:
     """Load one parquet file into its table.
 
     A file whose measurements (shapes and latencies, device and version labels aside) are those of a file loaded
@@ -85,7 +87,8 @@ def load_kernel_file(connection: duckdb.DuckDBPyConnection, file_id: int, file: 
     rows_read, bad = _single(connection, "SELECT count(*), count(fault) FROM staged")
     total, digest = _single(
         connection,
-        f"SELECT count(*), sum(hash({columns}, latency_s))::VARCHAR || ':' || bit_xor(hash({columns}, latency_s)) FROM staged",
+        f"""SELECT count(*), sum(h)::VARCHAR || ':' || bit_xor(h)
+            FROM (SELECT hash({columns}, latency_s) AS h FROM staged)""",
     )
     content = f"{spec.target}:{total}:{digest}"
     original = connection.execute(
@@ -140,7 +143,8 @@ def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path, dropped
             backend, backend_version, model_path, precision, mode, isl, osl, {phase("batch_size")}, {phase("tp_size")},
             {phase("pp_size")}, {phase("attention_dp_size")}, {phase("moe_tp_size")}, {phase("moe_ep_size")},
             CASE mode WHEN 'disagg' THEN decode_num_workers END, gemm_quant_mode, moe_quant_mode,
-            silicon_ttft_ms * 1e-3, silicon_tpot_ms * 1e-3 AS tpot_s, silicon_data_source, 'validation only, never fitted'
+            silicon_ttft_ms * 1e-3, silicon_tpot_ms * 1e-3 AS tpot_s, silicon_data_source,
+            'validation only, never fitted'
             FROM read_csv({quoted(path)}, delim = ',', header = true, sample_size = -1)"""
     )
     good = "tpot_s IS NOT NULL AND isfinite(tpot_s) AND tpot_s > 0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +13,19 @@ from advisor.prediction import AdvisorError
 
 
 @contextmanager
-def only_writer(path: Path) -> Iterator[None]:
-    """Hold the write lock of `path` (a file `<path>.lock` beside it); raises AdvisorError when another writer has it.
+def only_writer(path: Path, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the write lock of `path` (a file `<path>.lock` beside it).
+
+    Raises AdvisorError when another writer still has it after `wait_s` [s].
 
     Works between processes and between threads of one process, since each call opens the lock file anew.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.with_name(path.name + ".lock"), "a+b") as handle:
-        if not _try_lock(handle):
+        deadline = time.monotonic() + wait_s
+        while not (held := _try_lock(handle)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if not held:
             raise AdvisorError(
                 f"{path} is being written by another process or thread; wait until it has finished and try again"
             )

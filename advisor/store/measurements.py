@@ -53,9 +53,7 @@ def dataset_folders(root: Path = MEASUREMENTS_ROOT) -> list[Path]:
     """Folders below `root` that hold a data.csv or a meta.yaml, in name order."""
     if not root.is_dir():
         raise AdvisorError(f"the measurements folder {root} is missing; restore it from the repository")
-    return sorted(
-        child for child in root.iterdir() if (child / "data.csv").exists() or (child / "meta.yaml").exists()
-    )
+    return sorted(child for child in root.iterdir() if (child / "data.csv").exists() or (child / "meta.yaml").exists())
 
 
 def read_meta(folder: Path) -> DatasetMeta:

@@ -27,7 +27,9 @@ def _bookkeeping(connection: duckdb.DuckDBPyConnection) -> None:
         """CREATE TABLE declared_reuse (hardware_id VARCHAR, engine VARCHAR, version VARCHAR, source_table VARCHAR,
             from_version VARCHAR, reason VARCHAR)"""
     )
-    connection.execute("CREATE TABLE dropped_rows (path VARCHAR NOT NULL, reason VARCHAR NOT NULL, n_rows BIGINT NOT NULL)")
+    connection.execute(
+        "CREATE TABLE dropped_rows (path VARCHAR NOT NULL, reason VARCHAR NOT NULL, n_rows BIGINT NOT NULL)"
+    )
 
 
 def _kernels(connection: duckdb.DuckDBPyConnection) -> None:
@@ -35,7 +37,8 @@ def _kernels(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         f"""CREATE TABLE moe ({_FILE}, kernel_source VARCHAR, dtype VARCHAR NOT NULL, num_tokens INTEGER NOT NULL,
             hidden_size INTEGER NOT NULL, inter_size INTEGER NOT NULL, topk INTEGER NOT NULL,
-            num_experts INTEGER NOT NULL, moe_tp_size INTEGER, moe_ep_size INTEGER, distribution VARCHAR NOT NULL, {tail})"""
+            num_experts INTEGER NOT NULL, moe_tp_size INTEGER, moe_ep_size INTEGER,
+            distribution VARCHAR NOT NULL, {tail})"""
     )
     connection.execute(
         f"""CREATE TABLE gemm ({_FILE}, kernel_source VARCHAR, dtype VARCHAR NOT NULL, m INTEGER NOT NULL,
@@ -69,7 +72,8 @@ def _kernels(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _points(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
-        """CREATE TABLE plain_decode (point_id VARCHAR PRIMARY KEY, hardware_id VARCHAR NOT NULL, engine VARCHAR NOT NULL,
+        """CREATE TABLE plain_decode (
+            point_id VARCHAR PRIMARY KEY, hardware_id VARCHAR NOT NULL, engine VARCHAR NOT NULL,
             version VARCHAR, model VARCHAR NOT NULL, weight_dtype VARCHAR, serving_mode VARCHAR NOT NULL,
             input_tokens INTEGER, output_tokens INTEGER, batch_size INTEGER, tensor_parallel INTEGER,
             pipeline_parallel INTEGER, attention_data_parallel INTEGER, moe_tensor_parallel INTEGER,

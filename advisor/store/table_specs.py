@@ -1,8 +1,8 @@
-"""Which package tables fill which table of the store, column by column, with the factor that brings times to seconds."""
+"""Which package tables fill which table of the store, column by column, with the factor from their unit to seconds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 MILLISECOND = 1e-3
 MICROSECOND = 1e-6
@@ -26,7 +26,6 @@ class TableSpec:
     keep: str = "TRUE"
     phase_column: str | None = None
     dtype_columns: tuple[str, ...] = ()
-    texts: tuple[str, ...] = field(default=("kernel_source",))
 
 
 _MOE_KEYS = {
@@ -130,7 +129,9 @@ SPECS = (
     _recurrent("gdn_perf"),
     _recurrent("kda_perf"),
     # A state-space layer in the words of linear attention: state size = key width, groups = key heads.
-    _recurrent("mamba2_perf", num_k_heads="n_groups", head_k_dim="d_state", num_v_heads="nheads", head_v_dim="head_dim"),
+    _recurrent(
+        "mamba2_perf", num_k_heads="n_groups", head_k_dim="d_state", num_v_heads="nheads", head_v_dim="head_dim"
+    ),
     TableSpec(
         "custom_allreduce_perf",
         "all_reduce",
