@@ -3,7 +3,7 @@
 The only place with SQL. `build` makes the store, `open_store` opens it for reading, `advisor.store.queries` asks it.
 """
 
-from advisor.store.build import BuildSummary, Progress, build
+from advisor.store.builder import BuildSummary, Progress, build
 from advisor.store.connection import Store, default_store_path, open_store
 from advisor.store.queries import (
     all_reduce_table,
@@ -25,7 +25,7 @@ from advisor.store.queries import (
     reuse_declarations,
     verify_cost_curve,
 )
-from advisor.store.status import StoreStatus, status
+from advisor.store.state import StoreStatus, status
 from advisor.store.uploads import default_uploads_path, forget_upload, list_uploads, read_upload, save_upload
 
 __all__ = [
