@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from advisor import __version__
 from advisor.prediction import AdvisorError
 
 _COMMANDS = {
@@ -42,7 +43,7 @@ class _Lazy(click.Group):
 
 
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name=None, version="0.1.0", prog_name="advisor")
+@click.version_option(version=__version__, prog_name="advisor")
 def root() -> None:
     """Which K to draft, and which MoE to build, for your hardware, model and batch size."""
 
@@ -51,6 +52,9 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command line; always ends by SystemExit with 0, or 2 for bad input."""
     try:
         root.main(args=argv, prog_name="advisor", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(0)
     except (AdvisorError, click.UsageError, click.FileError) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
         click.echo(f"error: {' '.join(message.split())}", err=True)
