@@ -525,6 +525,12 @@ def test_layers_that_reuse_an_index_hold_no_index_keys() -> None:
     assert counts == {128: 21, 0: 57}
 
 
+def test_a_list_of_ratios_that_is_too_short_is_refused_beside_layer_types() -> None:
+    config = {**_profile("deepseek-v4-flash"), "compress_ratios": [4], "layer_types": ["sliding_attention"] * 43}
+    with pytest.raises(AdvisorError, match="compress_ratios is a list of 1 entries"):
+        architecture_from_config(config)
+
+
 # --- weight formats -------------------------------------------------------------------------------------------------
 
 
