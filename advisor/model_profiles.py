@@ -95,10 +95,8 @@ def load_model(id_or_path: str | Path) -> Architecture:
     a server must not pass on a visitor's text unchecked.
     """
     text = str(id_or_path)
-    if isinstance(id_or_path, str):
-        for candidate in (text, text.rsplit("/", 1)[-1].lower()):
-            if candidate in model_ids():
-                return _from_profile(model_profile(candidate))
+    if text in model_ids() and isinstance(id_or_path, str):
+        return _from_profile(model_profile(text))
     if not text or "\x00" in text:
         raise AdvisorError(_unknown(text))
     try:
@@ -108,10 +106,12 @@ def load_model(id_or_path: str | Path) -> Architecture:
         if path.is_file():
             name = path.resolve().parent.name if path.name == "config.json" else path.stem
             return architecture_from_config(parse_json(_read(path), path.name), name)
-    except (OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, AdvisorError):
-            raise
-        raise AdvisorError(f"{text[:120]}: cannot be read ({error}); give a readable config.json") from None
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise AdvisorError(f"{text[:120]}: cannot be read ({reason}); give a readable config.json") from None
+    repository_name = text.rsplit("/", 1)[-1].lower()
+    if text.count("/") < 2 and repository_name in model_ids():
+        return _from_profile(model_profile(repository_name))
     raise AdvisorError(_unknown(text))
 
 
