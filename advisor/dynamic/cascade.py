@@ -49,7 +49,7 @@ class CascadeSettings:
 
 @dataclass(frozen=True)
 class Cascade:
-    """The policy. One controller per group: at batch 1 per request as published, above it per server (our extension)."""
+    """The policy: one controller per request at batch 1, as published; per server above it, our extension."""
 
     settings: CascadeSettings = CascadeSettings()
     name: str = "Cascade"
