@@ -68,6 +68,20 @@ def test_a_first_step_that_makes_it_worse_is_reversed() -> None:
     assert ks == [0] * 4 + [3] * 4 + [4] * 4 + [2] * 4 + [1] * 4 + [2] * 16
 
 
+def test_both_neighbours_worse_than_the_start_end_the_test_there() -> None:
+    # run 3, start 3: utility 1.82, then 1.33 at K = 4, then 1.58 at K = 2: the maximum is passed on both sides.
+    costs = costs_of([1, 1.2, 1.9, 2.2, 3.0])
+    ks = k_sequence(Cascade(CascadeSettings(initial_draft=3)), costs, run=3, iterations=4 + 12 + 16)
+    assert ks == [0] * 4 + [3] * 4 + [4] * 4 + [2] * 4 + [3] * 16
+
+
+def test_k_1_with_a_utility_below_1_ends_the_test_at_k_0() -> None:
+    # Start 2: utility 0.9; one step down it is 0.7. K = 3 on the other side is not tried.
+    costs = costs_of([1, 1 / 0.7, 1 / 0.9, 1.2])
+    ks = k_sequence(Cascade(CascadeSettings(initial_draft=2)), costs, run=0, iterations=4 + 8 + 16)
+    assert ks == [0] * 4 + [2] * 4 + [1] * 4 + [0] * 16
+
+
 def test_a_utility_that_moves_by_ten_percent_or_less_ends_the_test() -> None:
     # Utility 2/1.3 = 1.54 at K = 1 and 3/1.8 = 1.67 at K = 2: 8 % apart.
     ks = k_sequence(Cascade(), costs_of([1, 1.3, 1.8, 2.0]), run=3, iterations=4 + 8 + 2)
@@ -87,10 +101,14 @@ def test_set_phases_return_to_their_first_length_once_speculation_pays() -> None
     assert ks is not None
     sequence = ks[:, 0].tolist()
     assert sequence[128:148] == [1] * 20  # the fourth test finds it
-    kept = simulate(
-        costs_of([1, 1.2]), Cascade(CascadeSettings(recover_set_iterations=False)), trace, closed_loop(1), 180
-    )
-    assert kept.iterations.sum() == 180
+    trace[0, 160:] = 0  # and bad again: with the grown set phase kept, the next tests come later
+    tests = [
+        simulate(costs_of([1, 1.2]), Cascade(settings), trace, closed_loop(1), 300).test_iterations
+        for settings in (CascadeSettings(), CascadeSettings(recover_set_iterations=False))
+    ]
+    assert tests[0] is not None
+    assert tests[1] is not None
+    assert tests[0][0] > tests[1][0]
 
 
 def test_the_baseline_is_refreshed_after_a_hundred_iterations() -> None:
@@ -165,6 +183,12 @@ def test_no_policy_beats_the_oracle() -> None:
         best = simulate(costs, Oracle(), trace, load, 400).busy_time_s.sum()
         for policy in policies:
             assert simulate(costs, policy, trace, load, 400).busy_time_s.sum() >= best
+
+
+def test_the_oracle_leaves_accepted_drafts_alone_that_cost_more_than_they_bring() -> None:
+    costs = costs_of([1, 2.5, 2.6, 2.7])
+    assert set(k_sequence(Oracle(), costs, run=1, iterations=50)) == {0}
+    assert set(k_sequence(Oracle(), costs, run=3, iterations=50)) == {3}
 
 
 def test_cascade_beats_acceptance_only_control_where_drafts_cost_more_than_they_bring() -> None:
