@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IDENTITY = ["hardware_id", "engine", "version", "dtype", "kernel_source"]
-OLD_VERSIONS_KEPT = frozenset({"moe"})
-"""Other operations are fitted for the newest version only; their constants hardly move between versions."""
-
 
 class KernelTables(Protocol):
     """Where measured rows come from: the store, or any object with these six methods.
@@ -58,7 +55,10 @@ def calibrate(
 
 
 def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitRecord]:
-    """All fits of one accelerator, in a fixed order."""
+    """All fits of one accelerator, in a fixed order.
+
+    MoE tables of every version; of the other operations the newest, whose constants hardly move between versions.
+    """
     gemm = _named(tables.gemm_table(hardware.id))
     cache = cache_resident_bytes(gemm, hardware)
     for identity, frame in _groups(_named(tables.moe_table(hardware.id)), IDENTITY, all_versions=True):
@@ -66,7 +66,9 @@ def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitReco
             yield from _some(moe_fit.moe_record(one_row_per_point(frame, moe_fit.KEYS), identity, cache))
     for identity, frame in _groups(gemm, IDENTITY):
         if identity["dtype"] in BYTES_PER_WEIGHT:
-            yield from _some(gemm_fit.gemm_record(one_row_per_point(frame, gemm_fit.KEYS), identity, cache))
+            clean = one_row_per_point(frame, gemm_fit.KEYS)
+            peak = hardware.bandwidth_bytes_per_s.value
+            yield from _some(gemm_fit.gemm_record(clean, identity, cache, peak))
     for op in ("attention", "mla"):
         yield from _attention(op, _named(getattr(tables, f"{op}_table")(hardware.id)))
     yield from _communication(tables, hardware.id)

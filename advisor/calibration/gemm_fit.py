@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 FORM = "gemm-t0-pnorm"
 KEYS = ["m", "n", "k"]
-MAX_ROWS_M = 2048
-MIN_WEIGHTS = 1 << 20
+MAX_ROWS_M = 1024
+MIN_WEIGHTS = 1 << 22
 """Smaller matrices (routers, norms) are launch-bound and would only blur t0."""
+MIN_N, MIN_K, MAX_K = 1024, 512, 16384
+"""Projections of models; a few columns with a very deep sum fill too few tiles and obey another law (2-5 x slower)."""
+MAX_KERNEL_T0_S = 30e-6
+"""A larger intercept is host time: the table was taken without graph capture, and decode runs with it."""
 SAMPLE = 6000
 FOLDS = 5
 LOW = np.array([5e-7, 1e10, 1e11, 1.0])
@@ -40,10 +44,10 @@ def gemm_time(parameters: np.ndarray, n_bytes: np.ndarray, flops: np.ndarray) ->
     return t0 + larger * ((memory / larger) ** sharpness + (compute / larger) ** sharpness) ** (1.0 / sharpness)
 
 
-def _fit(n_bytes: np.ndarray, flops: np.ndarray, measured: np.ndarray) -> Any:
+def _fit(n_bytes: np.ndarray, flops: np.ndarray, measured: np.ndarray, high: np.ndarray = HIGH) -> Any:
     from scipy.optimize import least_squares
 
-    span_low, span_high = np.log(LOW), np.log(HIGH)
+    span_low, span_high = np.log(LOW), np.log(high)
     start = np.log([5e-6, np.quantile(n_bytes / measured, 0.95), np.quantile(flops / measured, 0.99), 2.3])
 
     def residual(x: np.ndarray) -> np.ndarray:
@@ -60,6 +64,10 @@ def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataF
     rules = [
         (f"more than {MAX_ROWS_M} rows: prefill", frame["m"] <= MAX_ROWS_M),
         (f"fewer than {MIN_WEIGHTS} weights", weights >= MIN_WEIGHTS),
+        (
+            f"not the form of a projection: n < {MIN_N}, k < {MIN_K} or k > {MAX_K}",
+            (frame["n"] >= MIN_N) & (frame["k"] >= MIN_K) & (frame["k"] <= MAX_K),
+        ),
     ]
     if cache_bytes > 0:
         bound = 2.5 * cache_bytes
@@ -77,10 +85,13 @@ def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataF
     return frame, dropped
 
 
-def gemm_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float = 0.0) -> FitRecord | None:
+def gemm_record(
+    frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float = 0.0, peak_bandwidth: float = float(HIGH[1])
+) -> FitRecord | None:
     """Fit one GEMM table; `frame` has columns m, n, k, latency_s (seconds). None when fewer than 50 rows remain.
 
-    Held-out errors leave out a fifth of the (n, k) shapes at a time.
+    The fitted bandwidth may not exceed `peak_bandwidth` [B/s]. Held-out errors leave out a fifth of the (n, k) shapes at
+    a time. A fit whose intercept is host time is recorded with success = False.
     """
     require_columns(frame, (*KEYS, "latency_s"), "GEMM")
     digest = content_hash(frame, KEYS) if len(frame) < 200_000 else "not hashed: too many rows"
@@ -94,14 +105,16 @@ def gemm_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: floa
     shapes, index = np.unique(np.column_stack([n, k]), axis=0, return_inverse=True)
     fold = np.random.default_rng(7).permutation(len(shapes))[index.ravel()] % FOLDS
     held = np.full(len(measured), np.nan)
+    high = np.where(np.arange(4) == 1, peak_bandwidth, HIGH)
     for one in range(FOLDS):
         out = fold == one
         if out.any() and (~out).any():
-            found = _fit(n_bytes[~out], flops[~out], measured[~out])
+            found = _fit(n_bytes[~out], flops[~out], measured[~out], high)
             held[out] = gemm_time(np.exp(found.x), n_bytes[out], flops[out])
-    found = _fit(n_bytes, flops, measured)
+    found = _fit(n_bytes, flops, measured, high)
     median, p90 = error_quantiles(held, measured)
-    parameters, correlation, at_bound = _parameters(found)
+    parameters, correlation, at_bound = _parameters(found, high)
+    host_bound = parameters["t0_s"].value > MAX_KERNEL_T0_S
     return FitRecord(
         id="/".join(["gemm", *(identity[key] for key in ("hardware_id", "engine", "version", "dtype", "kernel_source"))]),
         op="gemm",
@@ -117,12 +130,15 @@ def gemm_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: floa
         loso_median=median,
         loso_p90=p90,
         log_sd=band_log_sd(np.log(held / measured)),
-        success=bool(found.success),
-        message=f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds",
+        success=bool(found.success) and not host_bound,
+        message="; ".join(
+            [f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds"]
+            + ([f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time, not the kernel's: do not use"] if host_bound else [])
+        ),
     )
 
 
-def _parameters(found: Any) -> tuple[dict[str, FitParameter], tuple[tuple[float, ...], ...], list[str]]:
+def _parameters(found: Any, high: np.ndarray) -> tuple[dict[str, FitParameter], tuple[tuple[float, ...], ...], list[str]]:
     """Parameters with standard errors (delta method on the logarithms), correlation, names at a bound."""
     values = np.exp(found.x)
     variance = 2.0 * found.cost / max(len(found.fun) - len(values), 1)
@@ -135,7 +151,7 @@ def _parameters(found: Any) -> tuple[dict[str, FitParameter], tuple[tuple[float,
             unit=unit,
             stderr=None if bound[i] else float(values[i] * deviation[i]),
             low=float(LOW[i]),
-            high=float(HIGH[i]),
+            high=float(high[i]),
             at_bound=bool(bound[i]),
         )
         for i, (name, unit) in enumerate(NAMES)
