@@ -6,6 +6,8 @@ import datetime as dt
 from functools import lru_cache
 from typing import Literal
 
+from pydantic import Field
+
 from advisor.prediction import Confidence, Constant, Frozen
 from advisor.profiles import load_profile, profile_ids
 
@@ -43,7 +45,7 @@ class Hardware(Frozen):
     """Unidirectional, per accelerator, all links together."""
     link_type: str = ""
     price_usd_per_hour: Constant | None = None
-    kernels: dict[ComputeDtype, KernelConstants] = {}
+    kernels: dict[ComputeDtype, KernelConstants] = Field(default_factory=dict)
     kernel_table_device: str | None = None
     """Folder name of this device in the measured kernel tables, where there is one."""
     notes: tuple[str, ...] = ()
@@ -60,7 +62,7 @@ def load_hardware(hardware_id: str) -> Hardware:
 
     Raises AdvisorError for an unknown id (with close matches), and for a profile that is damaged or lacks an origin.
     """
-    return load_profile("hardware", hardware_id, Hardware, _LISTING)
+    return load_profile("hardware", hardware_id, Hardware, "accelerators", _LISTING)
 
 
 def compute_dtype(hardware: Hardware, dtype: ComputeDtype) -> ComputeDtype:

@@ -28,26 +28,26 @@ def profile_ids(kind: str) -> list[str]:
     return sorted(path.stem for path in (PROFILES / kind).glob("*.yaml"))
 
 
-def load_profile(kind: str, profile_id: str, model: type[Profile], listing: str) -> Profile:
+def load_profile(kind: str, profile_id: str, model: type[Profile], plural: str, listing: str) -> Profile:
     """The profile `profile_id` of one kind, validated as `model`. Reads that one file.
 
-    Raises AdvisorError for an unknown id (with close matches and `listing`, the sentence that says where all ids are
-    printed) and for a file that does not hold a valid profile of that id.
+    Raises AdvisorError for an unknown id (with close matches; `plural` names the kind in the message and `listing`
+    says where all ids are printed) and for a file that does not hold a valid profile of that id.
     """
     if profile_id not in (known := profile_ids(kind)):
-        raise unknown_id(kind, profile_id, known, listing)
+        raise unknown_id(profile_id, plural, known, listing)
     profile = read_profile(PROFILES / kind / f"{profile_id}.yaml", model)
     if getattr(profile, "id", profile_id) != profile_id:
         raise AdvisorError(f"profiles/{kind}/{profile_id}.yaml: its id must be {profile_id!r}, the name of the file")
     return profile
 
 
-def unknown_id(kind: str, given: str, known: list[str], listing: str) -> AdvisorError:
-    """The error for an id that no profile has: what was given, the closest ids, where to find all of them."""
+def unknown_id(given: str, plural: str, known: list[str], listing: str) -> AdvisorError:
+    """The error for an id that nothing has: what was given, the closest ids, where to find all of them."""
     shown = given if len(given) <= 60 else given[:57] + "..."
     close = difflib.get_close_matches(given[:200].lower(), known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}? " if close else ""
-    return AdvisorError(f"{shown!r} is not one of the {len(known)} profiles in profiles/{kind}; {hint}{listing}")
+    hint = f"did you mean {' or '.join(close)}? Else " if close else ""
+    return AdvisorError(f"{shown!r} is not one of the {len(known)} {plural}; {hint}{listing}")
 
 
 def read_profile(path: Path, model: type[Profile]) -> Profile:

@@ -39,7 +39,9 @@ class Scenario(Frozen):
     engine: Engine = "vllm"
     k_max: int = Field(default=8, ge=1, le=32)
     weight_dtype: WeightDtype | None = None
-    """None: as the checkpoint stores them, component by component."""
+    """Format of all matrix weights. None: as the checkpoint stores them, component by component."""
+    expert_dtype: WeightDtype | None = None
+    """Format of the routed experts alone, over weight_dtype."""
     kv_dtype: KvDtype = "bf16"
     routing: str = "auto"
     """A routing preset's id, `uniform`, or `auto` (the model's own measured preset, else its class default)."""

@@ -1,0 +1,46 @@
+# Two commands on a fresh machine: `make run` and `make test`. Needs Python >= 3.11 and make.
+PYTHON ?= python3
+PORT ?= 8501
+VENV := .venv
+BIN := $(VENV)/bin
+STORE := .data/advisor.duckdb
+
+.PHONY: run test bench check format store calibrate validation predict-diff clean
+
+run: $(VENV)/.app-ready
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/streamlit run app.py --server.address 127.0.0.1 --server.port $(PORT)
+
+test: $(VENV)/.dev-ready
+	sh tests/e2e/install_chromium.sh
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+bench: $(VENV)/.dev-ready
+	$(BIN)/python -m tests.benchmarks
+
+format: $(VENV)/.dev-ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+store: $(VENV)/.app-ready
+	$(BIN)/python -m advisor store build
+
+calibrate: $(VENV)/.app-ready
+	$(BIN)/python -m advisor.calibration
+
+clean:
+	rm -rf $(VENV) .data
+
+$(VENV)/.app-ready: requirements.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; run: make PYTHON=python3.11 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+$(VENV)/.dev-ready: $(VENV)/.app-ready requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@

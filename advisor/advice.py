@@ -1,0 +1,205 @@
+"""advise(): a scenario in, an answer out. The one place that strings the steps together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.bands import BAND_LEVEL
+from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
+from advisor.dynamic import KRange, k_by_batch
+from advisor.prediction import Prediction, Tier
+from advisor.recommend import MIN_GAIN, BestDraft, best_draft, break_even_batch, sweet_spot
+from advisor.scenario import Scenario
+from advisor.setup import Setup, load_setup
+
+Array = NDArray[np.float64]
+
+_BOUND_OF = {
+    "routed": "expert weights",
+    "shared": "shared-expert weights",
+    "attention": "the KV cache",
+    "attention_projection": "attention weights",
+    "dense": "dense weights",
+    "lm_head": "the LM head",
+    "communication": "communication",
+    "router": "the router",
+    "launch": "kernel launches",
+    "host": "host time",
+}
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The answer at the target batch."""
+
+    k_draft: int
+    speedup: Prediction
+    bound: str
+    """bandwidth, compute, launch or communication: what most of a plain step waits for."""
+    bound_because: str
+    tpot_s: float
+    tokens_per_s_per_gpu: float
+    p_best: float
+    regret: float
+    within_noise: bool
+    meets_limit: bool
+    """False when no K keeps the scenario's limit on time per output token."""
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Everything the app, the CLI and a report show about one scenario."""
+
+    scenario: Scenario
+    setup: Setup
+    recommendation: Recommendation
+    k_by_batch: tuple[KRange, ...]
+    curve: Curve
+    """Over DEFAULT_BATCHES and the target batch, K = 0 to k_max."""
+    batch_index: int
+    """Where the target batch stands in the curve."""
+    sweet_spot_batch: float
+    """Batch at which the recommended K (or the best K > 0, if that is 0) gains most."""
+    break_even_batch: float | None
+    """Batch above the sweet spot where that K stops paying; None if it pays throughout the curve."""
+    curve_k: int
+    """The K those two belong to."""
+    warnings: tuple[str, ...]
+
+    @property
+    def band_level(self) -> float:
+        """Share of outcomes the bands are meant to hold. [1]"""
+        return BAND_LEVEL
+
+
+def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Advice:
+    """Answer a scenario. Raises AdvisorError when it names something unknown or impossible."""
+    setup = load_setup(scenario)
+    grid = np.unique([*batches, scenario.batch_size]).astype(float)
+    curve = curve_for(setup, grid)
+    row = int(np.searchsorted(grid, scenario.batch_size))
+    allowed = _allowed(curve, scenario)
+    best = best_draft(curve.speedup[row], curve.draws[:, row], allowed[row])
+    recommendation = _recommendation(setup, curve, row, best, bool(allowed[row].any()))
+    shown = int(best.index) if best.index else 1 + int(np.argmax(curve.speedup[row, 1:]))
+    limit = scenario.max_tpot_ms / 1e3 if scenario.max_tpot_ms else None
+    tpot = curve.tpot_s if limit is not None else None
+    schedule = k_by_batch(curve.batches, curve.drafts, curve.speedup, tpot_s=tpot, max_tpot_s=limit)
+    return Advice(
+        scenario=scenario,
+        setup=setup,
+        recommendation=recommendation,
+        k_by_batch=schedule,
+        curve=curve,
+        batch_index=row,
+        sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, shown]),
+        break_even_batch=break_even_batch(curve.batches, curve.speedup[:, shown]),
+        curve_k=int(curve.drafts[shown]),
+        warnings=_warnings(setup, curve, row, best.index, bool(allowed[row].any())),
+    )
+
+
+def _allowed(curve: Curve, scenario: Scenario) -> NDArray[np.bool_]:
+    if scenario.max_tpot_ms is None:
+        return np.ones(curve.tpot_s.shape, bool)
+    return np.asarray(curve.tpot_s * 1e3 <= scenario.max_tpot_ms)
+
+
+def _recommendation(setup: Setup, curve: Curve, row: int, best: BestDraft, meets_limit: bool) -> Recommendation:
+    k = int(curve.drafts[best.index])
+    value = float(curve.speedup[row, best.index])
+    tier: Tier = curve.tier[row, best.index]
+    prediction = Prediction(
+        value=value,
+        low=float(curve.low[row, best.index]),
+        high=float(curve.high[row, best.index]),
+        tier=tier,
+        because=_tier_because(setup, tier),
+        extrapolated=bool(curve.extrapolated[row, best.index]),
+    )
+    bound, because = bound_of(setup, curve, row)
+    return Recommendation(
+        k_draft=k,
+        speedup=prediction,
+        bound=bound,
+        bound_because=because,
+        tpot_s=float(curve.tpot_s[row, best.index]),
+        tokens_per_s_per_gpu=float(curve.tokens_per_s_per_gpu[row, best.index]),
+        p_best=best.p_best,
+        regret=best.regret,
+        within_noise=best.within_noise,
+        meets_limit=meets_limit,
+        verdict=_verdict(setup, curve, row, best, prediction),
+    )
+
+
+def _verdict(setup: Setup, curve: Curve, row: int, best: BestDraft, prediction: Prediction) -> str:
+    scenario = setup.scenario
+    gpus = f"{setup.placement.gpus} x " if setup.placement.gpus > 1 else ""
+    place = f"At batch {scenario.batch_size} on {gpus}{setup.hardware.name}"
+    if best.index > 0:
+        return (
+            f"{place}, draft K = {curve.drafts[best.index]}: {prediction.value:.2f}x "
+            f"({prediction.low:.2f}-{prediction.high:.2f}), {prediction.tier}."
+        )
+    if curve.drafts.size == 1:
+        return f"{place}, only K = 0 was considered: 1.00x."
+    tried = 1 + int(np.argmax(curve.speedup[row, 1:]))
+    alternative = (
+        f"K = {curve.drafts[tried]}, the best draft length, gives {curve.speedup[row, tried]:.2f}x "
+        f"({curve.low[row, tried]:.2f}-{curve.high[row, tried]:.2f})"
+    )
+    if best.within_noise:
+        return f"{place}, do not speculate (K = 0): {alternative}, less than {MIN_GAIN:.0%} and within the noise."
+    if curve.speedup[row, tried] < 1.0:
+        return f"{place}, do not speculate (K = 0): it does not help. {alternative}, a slowdown."
+    return f"{place}, do not speculate (K = 0): {alternative}, but misses the limit on time per output token."
+
+
+def _tier_because(setup: Setup, tier: Tier) -> str:
+    if tier is Tier.ROOFLINE:
+        return "datasheet peaks and assumed fractions for a component that takes a tenth of the time or more"
+    if tier is Tier.FITTED:
+        return f"kernel times fitted on measurements of this accelerator; {setup.costs.routed.because}".rstrip("; ")
+    return setup.costs.routed.because or "measured shapes of this accelerator"
+
+
+def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
+    """(bandwidth | compute | launch | communication, one sentence) for a plain decode step at one batch."""
+    parts = {name: float(time[row]) for name, time in curve.plain_components.items()}
+    total = sum(parts.values())
+    largest = max(parts, key=lambda name: parts[name])
+    overhead = parts["host"] + parts["launch"]
+    share = parts[largest] / total
+    what = _BOUND_OF[largest]
+    if overhead >= 0.5 * total:
+        return "launch", f"Host and kernel launches take {overhead / total:.0%} of a plain step."
+    if largest == "communication":
+        return "communication", f"Communication between GPUs takes {share:.0%} of a plain step."
+    tokens_per_weight = curve.batches[row]
+    moe = setup.architecture.moe
+    if largest == "routed" and moe is not None:
+        tokens_per_weight = curve.batches[row] * moe.n_active / max(float(curve.distinct_plain[row]), 1.0)
+    ridge = setup.costs.dense.flops_per_s / setup.costs.dense.bandwidth_bytes_per_s
+    if tokens_per_weight > ridge and largest != "attention":
+        return "compute", f"Arithmetic on {what} takes {share:.0%} of a plain step."
+    return "bandwidth", f"Loading {what} takes {share:.0%} of a plain step."
+
+
+def _warnings(setup: Setup, curve: Curve, row: int, chosen: int, meets_limit: bool) -> tuple[str, ...]:
+    warnings = list(setup.warnings)
+    if not meets_limit:
+        fastest = float(curve.tpot_s[row].min()) * 1e3
+        warnings.append(
+            f"No K keeps {setup.scenario.max_tpot_ms:g} ms per output token; the fastest takes {fastest:.2f} ms. "
+            "Lower the batch or add GPUs."
+        )
+    if curve.extrapolated[row, chosen]:
+        warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step; the band is widened.")
+    if setup.acceptance.extrapolated[curve.drafts[chosen]]:
+        warnings.append("The accepted length at this K is extrapolated from the K you gave.")
+    return tuple(dict.fromkeys(warnings))

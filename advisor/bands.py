@@ -1,0 +1,81 @@
+"""Bands by draws: every component's uncertainty enters numerator and denominator of a speedup with the same draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.step_cost import KernelCosts
+
+Array = NDArray[np.float64]
+
+BAND_LEVEL = 0.8
+"""Share of outcomes a band is meant to hold. [1]"""
+N_DRAWS = 256
+_SIGMAS = 1.2815515655446004  # standard normal quantile of 0.9: half-width of an 80 % band in standard deviations
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Relative errors, one row a draw. `factor[name]` [draws] multiplies a component; the z are standard normals."""
+
+    factor: Mapping[str, Array]
+    routing_z: Array
+    acceptance_z: Array
+    residual_z: Array
+
+
+def make_draws(costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601) -> Draws:
+    """Lognormal factors for each component of a step, median 1. A fixed seed: equal scenarios give equal bands."""
+    rng = np.random.default_rng(seed)
+    kernels = {
+        "attention_projection": costs.attention_projection.log_sd,
+        "attention": costs.attention.log_sd,
+        "router": costs.attention_projection.log_sd,
+        "routed": costs.routed.log_sd,
+        "shared": costs.shared.log_sd,
+        "dense": costs.dense.log_sd,
+        "lm_head": costs.lm_head.log_sd,
+        "communication": max((cost.log_sd for cost in costs.all_reduce.values()), default=0.0),
+    }
+    overheads = dict.fromkeys(("host", "launch", "draft_host", "round_host"), costs.overhead_log_sd)
+    spread = {**kernels, **overheads, "draft": costs.dense.log_sd}
+    factor = {name: np.exp(sd * rng.standard_normal(n_draws)) for name, sd in spread.items()}
+    z = rng.standard_normal((3, n_draws))
+    return Draws(factor, z[0], z[1], z[2])
+
+
+def draw_total(components: Mapping[str, Array], draws: Draws, routed_low: Array | None, routed_high: Array | None) -> Array:
+    """Total time under each draw [draws, ...] of components that broadcast together. [s]
+
+    `routed_low` and `routed_high` are the routed component at the ends of the routing preset's 80 % range.
+    """
+    shape = np.broadcast_shapes(*(np.shape(time) for time in components.values()))
+    names = list(components)
+    times = np.stack([np.broadcast_to(components[name], shape) for name in names])
+    factors = np.stack([draws.factor[name] for name in names], axis=1)
+    total = np.tensordot(factors, times, axes=1)
+    if routed_low is not None and routed_high is not None:
+        routed = components["routed"]
+        up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / _SIGMAS)[:, *(None,) * len(shape)]
+        down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / _SIGMAS)[:, *(None,) * len(shape)]
+        shift = up * (routed_high - routed) - down * (routed - routed_low)
+        total = total + np.maximum(shift, -0.9 * routed)
+    return np.asarray(total)
+
+
+def draw_acceptance(low: Array, middle: Array, high: Array, draws: Draws) -> Array:
+    """Accepted length under each draw [draws, K]: a split lognormal through (low, middle, high), at least 1. [1]"""
+    z = draws.acceptance_z[:, None]
+    up, down = np.log(high / middle) / _SIGMAS, np.log(middle / low) / _SIGMAS
+    return np.asarray(np.maximum(middle * np.exp(np.where(z > 0, up, down) * z), 1.0))
+
+
+def band(values: Array) -> tuple[Array, Array]:
+    """(low, high) of the central 80 % over the first axis, at each point of the rest."""
+    edge = (1.0 - BAND_LEVEL) / 2.0
+    low, high = np.quantile(values, [edge, 1.0 - edge], axis=0)
+    return np.asarray(low), np.asarray(high)

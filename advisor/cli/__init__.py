@@ -1,0 +1,70 @@
+"""The terminal edge: every command takes --json, exits 2 with one sentence on bad input, and never shows a traceback."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from advisor import __version__
+from advisor.prediction import AdvisorError
+
+_COMMANDS = {
+    "advise": ("advise", "Recommend a draft length for one scenario."),
+    "curve": ("advise", "Speedup over batch and K as CSV."),
+    "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
+    "validate": ("validate", "Hold predictions against measured points."),
+    "store": ("data", "Build or inspect the store of measured tables."),
+    "models": ("data", "List the known models."),
+    "hardware": ("data", "List the known accelerators."),
+}
+
+
+class _Lazy(click.Group):
+    """Loads a command's module when it is asked for, so that --help and small commands start fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands, in the order of the documentation."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; None when there is none of that name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"advisor.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command list, from the table above: nothing is imported to print it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version=__version__, prog_name="advisor")
+def root() -> None:
+    """Which K to draft, and which MoE to build, for your hardware, model and batch size."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line; always ends by SystemExit with 0, or 2 for bad input."""
+    try:
+        root.main(args=argv, prog_name="advisor", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(0)
+    except (AdvisorError, click.UsageError, click.FileError) as error:
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        click.echo(f"error: {' '.join(message.split())}", err=True)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("error: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    sys.exit(0)

@@ -1,0 +1,149 @@
+"""`advise` and `curve`: one scenario's answer, and the grid behind it."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import Any
+
+import click
+import numpy as np
+
+from advisor.advice import Advice
+from advisor.advice import advise as advise_scenario
+from advisor.cli.output import print_json, print_table
+from advisor.cli.scenario_options import ScenarioCommand
+from advisor.curve import DEFAULT_BATCHES, Curve, speedup_curve
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario
+
+
+@click.command(cls=ScenarioCommand)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def advise(scenario: Scenario, as_json: bool) -> None:
+    """Recommend a draft length K for one scenario, with its band and the reason."""
+    advice = advise_scenario(scenario)
+    if as_json:
+        print_json(advice_document(advice))
+        return
+    answer = advice.recommendation
+    click.echo(answer.verdict)
+    click.echo(f"{answer.bound_because} ({answer.bound}-bound)")
+    click.echo(
+        f"Time per output token {answer.tpot_s * 1e3:.2f} ms, {answer.tokens_per_s_per_gpu:,.0f} tokens/s per GPU; "
+        f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected regret {answer.regret:.1%}."
+    )
+    click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
+    rows = [(f"{r.batch_start}-{r.batch_end}", r.k_draft, round(float(r.speedup), 2)) for r in advice.k_by_batch]
+    print_table(("batch", "K", "speedup"), rows)
+    _print_notes(advice)
+
+
+@click.command(cls=ScenarioCommand)
+@click.option("--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes.")
+@click.option("--k", "drafts", help="Comma-separated draft lengths [default: 0 to --k-max].")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -> None:
+    """Speedup over batch and K, with bands, expert counts and components, as CSV."""
+    grid = speedup_curve(
+        scenario, _whole_numbers("--batches", batches), _whole_numbers("--k", drafts) if drafts else None
+    )
+    rows = curve_rows(grid)
+    if as_json:
+        print_json(rows)
+        return
+    writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def advice_document(advice: Advice) -> dict[str, Any]:
+    """The answer as one JSON-able document; its keys are part of the public contract."""
+    answer = advice.recommendation
+    row = advice.batch_index
+    column = int(np.flatnonzero(advice.curve.drafts == answer.k_draft)[0])
+    return {
+        "scenario": advice.scenario,
+        "scenario_hash": advice.scenario.hash,
+        "engine": advice.scenario.engine,
+        "band_level": advice.band_level,
+        "recommendation": {
+            "k_draft": answer.k_draft,
+            "speedup": answer.speedup.value,
+            "speedup_low": answer.speedup.low,
+            "speedup_high": answer.speedup.high,
+            "tier": answer.speedup.tier,
+            "because": answer.speedup.because,
+            "extrapolated": answer.speedup.extrapolated,
+            "bound": answer.bound,
+            "bound_because": answer.bound_because,
+            "tpot_ms": answer.tpot_s * 1e3,
+            "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
+            "p_best": answer.p_best,
+            "regret": answer.regret,
+            "meets_limit": answer.meets_limit,
+            "verdict": answer.verdict,
+        },
+        "k_by_batch": advice.k_by_batch,
+        "sweet_spot_batch": advice.sweet_spot_batch,
+        "break_even_batch": advice.break_even_batch,
+        "curve": curve_rows(advice.curve),
+        "components_ms": {
+            "plain": {name: time[row] * 1e3 for name, time in advice.curve.plain_components.items()},
+            "round": {name: time[row, column] * 1e3 for name, time in advice.curve.round_components.items()},
+        },
+        "memory": {
+            "weights_bytes_per_gpu": advice.setup.memory.weights_bytes,
+            "drafter_bytes_per_gpu": advice.setup.memory.drafter_bytes,
+            "kv_bytes_per_sequence_per_gpu": advice.setup.memory.kv_bytes_per_sequence,
+            "usable_bytes_per_gpu": advice.setup.memory.usable_bytes,
+            "largest_batch": advice.setup.memory.largest_batch,
+        },
+        "routing": advice.setup.routing_because,
+        "acceptance_source": advice.setup.acceptance.source,
+        "sources": advice.setup.sources,
+        "warnings": advice.warnings,
+    }
+
+
+def curve_rows(grid: Curve) -> list[dict[str, Any]]:
+    """One row for each batch and K, components of the whole round in milliseconds."""
+    names = list(grid.round_components)
+    rows = []
+    for i, batch in enumerate(grid.batches):
+        for j, k in enumerate(grid.drafts):
+            row: dict[str, Any] = {
+                "batch_size": int(batch),
+                "k_draft": int(k),
+                "speedup": _digits(grid.speedup[i, j]),
+                "speedup_low": _digits(grid.low[i, j]),
+                "speedup_high": _digits(grid.high[i, j]),
+                "tier": str(grid.tier[i, j]),
+                "extrapolated": bool(grid.extrapolated[i, j]),
+                "accepted_length": _digits(grid.accepted_length[j]),
+                "verify_ratio": _digits(grid.verify_ratio[i, j]),
+                "distinct_experts_plain": _digits(grid.distinct_plain[i]),
+                "distinct_experts_verify": _digits(grid.distinct_verify[i, j]),
+                "tpot_ms": _digits(grid.tpot_s[i, j] * 1e3),
+            }
+            row |= {f"{name}_ms": _digits(grid.round_components[name][i, j] * 1e3) for name in names}
+            rows.append(row)
+    return rows
+
+
+def _digits(value: float) -> float:
+    return float(f"{float(value):.5g}")
+
+
+def _whole_numbers(option: str, text: str) -> list[int]:
+    try:
+        return [int(piece) for piece in text.split(",")]
+    except ValueError as error:
+        raise AdvisorError(f"{option} {text!r} is not a comma-separated list of whole numbers, e.g. 1,2,4") from error
+
+
+def _print_notes(advice: Advice) -> None:
+    setup = advice.setup
+    click.echo(f"\nAccepted length: {setup.acceptance.source}. Routing: {setup.routing_because}.")
+    for warning in advice.warnings:
+        click.echo(f"warning: {warning}")

@@ -1,0 +1,115 @@
+"""`predict` and `validate`: the model held against rows that somebody measured."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+
+from advisor import store
+from advisor.cli.output import print_json, print_table
+from advisor.prediction import AdvisorError
+from advisor.validation import Errors, predict_rows
+from advisor.validation import validate as validate_points
+
+MAX_BYTES = 64_000_000
+_ASSUME = click.option(
+    "--assume", default="", help="column=value,...: fills cells that are empty or say not-stated, nothing else."
+)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@_ASSUME
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+@click.option("--json", "as_json", is_flag=True, help="Rows as JSON instead of CSV.")
+def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None:
+    """Add predicted speedup, band, tier and reason to the rows of FILE (columns: measurements/published_speedups)."""
+    rows = predict_rows(read_csv(file), _assumptions(assume))
+    if as_json:
+        print_json(_records(rows))
+        return
+    text = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+    refused = int(rows["predicted_speedup"].isna().sum())
+    click.echo(f"{len(rows) - refused} rows predicted, {refused} refused (see predicted_reason).", err=True)
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@_ASSUME
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output: overall, by_source, rows.")
+def validate(file: Path | None, assume: str, as_json: bool) -> None:
+    """Errors of the predictions on FILE, or on the shipped published measurements."""
+    frame = read_csv(file) if file is not None else _shipped()
+    result = validate_points(frame, _assumptions(assume))
+    if as_json:
+        print_json(
+            {
+                "overall": result.overall,
+                "by_source": result.by_source,
+                "by_tier": result.by_tier,
+                "by_acceptance": result.by_acceptance,
+                "best_k_regret": result.best_k_regret,
+                "n_best_k": result.n_best_k,
+                "n_refused": result.n_refused,
+                "rows": _records(result.rows),
+            }
+        )
+        return
+    groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
+    header = ("rows", "n", "median error", "mean error", "p90", "sign right", "in 80 % band", "band width")
+    print_table(header, [_line(name, errors) for name, errors in groups])
+    click.echo("\nBy source")
+    print_table(("source", *header[1:]), [_line(name, errors) for name, errors in result.by_source.items()])
+    if result.best_k_regret is not None:
+        click.echo(f"\nBest-K regret {result.best_k_regret:.1%} over {result.n_best_k} points with several K.")
+    reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"].value_counts()
+    click.echo(f"\n{result.n_refused} rows not predicted")
+    for reason, count in reasons.items():
+        click.echo(f"{count:5d}  {str(reason).removeprefix('not predicted: ')}")
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """A CSV file of measured points, every cell as text. Raises AdvisorError for anything else."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise AdvisorError(f"{path} has {size:,} bytes; at most {MAX_BYTES:,} are read")
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except OSError as error:
+        raise AdvisorError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, UnicodeError) as error:
+        raise AdvisorError(f"{path} is not a CSV file with a header line: {error}") from error
+    return frame
+
+
+def _shipped() -> pd.DataFrame:
+    with store.open_store() as opened:
+        return store.published_points(opened)
+
+
+def _assumptions(text: str) -> dict[str, str]:
+    pairs = [piece.split("=", 1) for piece in text.split(",") if piece.strip()]
+    if any(len(pair) != 2 or not pair[0].strip() or not pair[1].strip() for pair in pairs):
+        raise AdvisorError(f"--assume {text!r} is not column=value,...; e.g. --assume hardware_id=h200-sxm")
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def _line(name: str, errors: Errors) -> tuple[Any, ...]:
+    shares = (errors.median_ape, errors.mape, errors.p90_ape, errors.sign_accuracy, errors.coverage)
+    return (name, errors.n, *(_percent(share) for share in (*shares, errors.mean_band_width)))
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{name: None if value != value else value for name, value in row.items()} for row in frame.to_dict("records")]

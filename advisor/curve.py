@@ -1,0 +1,264 @@
+"""Speedup over batch and K: the model's steps strung together as arrays, with bands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor import bands
+from advisor.architecture import parameter_counts
+from advisor.draft_cost import draft_time
+from advisor.hardware import peak_flops
+from advisor.prediction import AdvisorError, Tier, lowest
+from advisor.routing import distinct_experts
+from advisor.scenario import Scenario
+from advisor.setup import Setup, load_setup
+from advisor.speedup import speedup, verification_ratio
+from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
+
+Array = NDArray[np.float64]
+
+DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+CALIBRATED_TOKENS = 2048
+"""Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [1]"""
+_WIDENING_PER_DOUBLING = 0.1
+"""Extra log standard deviation for each doubling beyond the calibrated range (assumed). [1]"""
+_MATTERS = 0.1
+"""A component counts for the tier when it takes at least this share of a step. [1]"""
+_PREFILL_EFFICIENCY = 0.4
+"""Share of peak arithmetic that prefill reaches (docs/model.md, assumed). [1]"""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Predictions on a grid of batches [nB] and draft lengths K [nK]; times in seconds, the rest dimensionless."""
+
+    batches: Array
+    drafts: NDArray[np.int64]
+    speedup: Array
+    low: Array
+    high: Array
+    draws: Array
+    """Speedup under each draw, [draws, nB, nK]: shared errors, for comparisons between K."""
+    accepted_length: Array
+    plain_step_s: Array
+    verify_step_s: Array
+    round_s: Array
+    verify_ratio: Array
+    distinct_plain: Array
+    distinct_verify: Array
+    plain_components: Mapping[str, Array]
+    """Plain decode step by component, [nB]."""
+    round_components: Mapping[str, Array]
+    """One speculative round by component (verify, draft, host), [nB, nK]."""
+    tier: NDArray[np.object_]
+    extrapolated: NDArray[np.bool_]
+    tpot_s: Array
+    """Time per output token of one user, [nB, nK]."""
+    tokens_per_s_per_gpu: Array
+
+
+def speedup_curve(scenario: Scenario, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
+    """As `curve_for`, from a scenario. Raises AdvisorError when it names something unknown or impossible."""
+    return curve_for(load_setup(scenario), batches, drafts)
+
+
+def curve_for(
+    setup: Setup,
+    batches: ArrayLike = DEFAULT_BATCHES,
+    drafts: ArrayLike | None = None,
+    verify_tokens: int | None = None,
+) -> Curve:
+    """Predict speedup over `batches` [nB] and draft lengths `drafts` [nK] (default 0 to the scenario's k_max).
+
+    `verify_tokens` is what a sequence verifies per round when that is not K + 1: the nodes of a draft tree. [1]
+
+    Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
+    """
+    scenario = setup.scenario
+    batch = np.atleast_1d(np.asarray(batches, float))
+    k = np.arange(scenario.k_max + 1) if drafts is None else np.atleast_1d(np.asarray(drafts, np.int64))
+    _check_axes(batch, k, scenario.k_max)
+    column = batch[:, None]
+    context = float(scenario.context_tokens)
+    plain = _pass(setup, batch, np.asarray(1.0), context)
+    verified = k + 1.0 if verify_tokens is None else np.where(k > 0, float(verify_tokens), 1.0)
+    verify = _pass(setup, column, verified, context)
+    draft = draft_time(
+        setup.drafter,
+        setup.draft_architecture,
+        setup.draft_costs,
+        setup.placement,
+        batch_size=column,
+        n_draft=k.astype(float),
+        context_tokens=context,
+        distinct_one=plain.distinct[:, None],
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    )
+    drafting = (k > 0).astype(float)
+    costs = setup.costs
+    components = {name: np.broadcast_to(time, (len(batch), len(k))) for name, time in verify.step.components.items()}
+    components["draft"] = draft.kernels_s + costs.launch_per_layer_s * draft.layers
+    components["draft_host"] = costs.host_per_draft_pass_s * draft.passes
+    components["round_host"] = np.broadcast_to(costs.host_per_round_s * drafting, draft.passes.shape)
+    round_s = np.asarray(sum(components.values()))
+    plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
+    plain_s = np.asarray(sum(plain_components.values()))
+    accepted = setup.acceptance.accepted_length[k]
+    prefill = prefill_per_token_s(setup, batch)
+    central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
+    samples = _draws(setup, plain, verify, plain_components, components, column * verified, k, prefill)
+    low, high = bands.band(samples)
+    tpot = round_s / accepted + prefill[:, None]
+    return Curve(
+        batches=batch,
+        drafts=k,
+        speedup=central,
+        low=np.minimum(low, central),
+        high=np.maximum(high, central),
+        draws=samples,
+        accepted_length=accepted,
+        plain_step_s=plain_s,
+        verify_step_s=verify.step.total + np.zeros_like(round_s),
+        round_s=round_s,
+        verify_ratio=verification_ratio(plain_s[:, None], verify.step.total),
+        distinct_plain=plain.distinct,
+        distinct_verify=np.broadcast_to(verify.distinct, round_s.shape),
+        plain_components=plain_components,
+        round_components=components,
+        tier=_tiers(setup, plain_components, components),
+        extrapolated=column * verified > CALIBRATED_TOKENS,
+        tpot_s=tpot,
+        tokens_per_s_per_gpu=column / (tpot * setup.placement.gpus),
+    )
+
+
+def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
+    """Prefill time charged to one output token when input and output lengths are given, else 0. [s]
+
+    B (ISL / OSL) 2 N_act / (tp 0.4 F_peak): prefill shares the GPU with decode, so throughput pays for it.
+    """
+    scenario = setup.scenario
+    if scenario.input_tokens is None or scenario.output_tokens is None:
+        return np.zeros_like(batch)
+    active = parameter_counts(setup.architecture).active_nonembedding
+    peak = peak_flops(setup.hardware, "bf16").value * setup.placement.gpus
+    return np.asarray(
+        batch * scenario.input_tokens / scenario.output_tokens * 2.0 * active / (_PREFILL_EFFICIENCY * peak)
+    )
+
+
+@dataclass(frozen=True)
+class _Pass:
+    step: StepTime
+    distinct: Array
+    routed_low: Array | None
+    routed_high: Array | None
+
+
+def touched_experts(
+    setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: Literal["value", "low", "high"] = "value"
+) -> Array:
+    """Distinct experts for this scenario's routing, B sequences x t tokens; 0 for a dense model. [1]
+
+    `end` picks the routing preset's value, or the end of its 80 % range that touches fewer (low) or more (high).
+    """
+    shape = MoeShape.of(setup.architecture)
+    if shape is None:
+        return np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(tokens)))
+    experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
+    cv, phi, rho = setup.routing_parameters(end)
+    return distinct_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
+
+
+def _pass(setup: Setup, batch: Array, tokens: Array, context: float) -> _Pass:
+    touched = touched_experts(setup, batch, tokens)
+    step = step_time(
+        setup.architecture,
+        setup.costs,
+        setup.placement,
+        batch_size=batch,
+        tokens_per_sequence=tokens,
+        context_tokens=context,
+        distinct=touched,
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    )
+    if setup.routing is None:
+        return _Pass(step, touched, None, None)
+    fewer = _routed_only(setup, batch * tokens, touched_experts(setup, batch, tokens, "low"))
+    more = _routed_only(setup, batch * tokens, touched_experts(setup, batch, tokens, "high"))
+    return _Pass(step, touched, fewer, more)
+
+
+def _routed_only(setup: Setup, n_tokens: Array, touched: Array) -> Array:
+    shape = MoeShape.of(setup.architecture)
+    assert shape is not None
+    layer = routed_time(
+        setup.costs.routed, setup.placement, shape, n_tokens, touched, setup.architecture.dtypes.routed
+    )
+    return np.asarray(shape.count, float) * layer
+
+
+def _draws(
+    setup: Setup,
+    plain: _Pass,
+    verify: _Pass,
+    plain_components: Mapping[str, Array],
+    components: Mapping[str, Array],
+    step_tokens: Array,
+    k: NDArray[np.int64],
+    prefill: Array,
+) -> Array:
+    """Speedup under each draw, [draws, nB, nK]; exactly 1 at K = 0."""
+    draws = bands.make_draws(setup.costs)
+    plain_draws = bands.draw_total(plain_components, draws, plain.routed_low, plain.routed_high)
+    round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
+    acceptance = setup.acceptance
+    lengths = bands.draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
+    beyond = np.maximum(np.log2(step_tokens / CALIBRATED_TOKENS), 0.0) * _WIDENING_PER_DOUBLING
+    residual = np.hypot(setup.costs.residual_log_sd, beyond) * (k > 0)
+    wobble = np.exp(draws.residual_z[:, None, None] * residual)
+    plain_column = plain_draws[:, :, None]
+    samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None]) * wobble
+    return np.where(k == 0, 1.0, samples)
+
+
+def _tiers(
+    setup: Setup, plain: Mapping[str, Array], round_components: Mapping[str, Array]
+) -> NDArray[np.object_]:
+    """Tier at each point: the lowest among kernels that take at least a tenth of either arm's time."""
+    costs = setup.costs
+    latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)
+    attention = costs.mla if latent and costs.mla is not None else costs.attention
+    reduce = [cost.tier for cost in (*costs.all_reduce.values(), *costs.all_to_all.values())]
+    tier_of = {
+        "attention_projection": costs.attention_projection.tier,
+        "attention": attention.tier,
+        "router": costs.attention_projection.tier,
+        "routed": costs.routed.tier,
+        "shared": costs.shared.tier,
+        "dense": costs.dense.tier,
+        "lm_head": costs.lm_head.tier,
+        "communication": lowest(reduce) if reduce else Tier.ROOFLINE,
+        "draft": setup.draft_costs.dense.tier,
+    }
+    shape = next(iter(round_components.values())).shape
+    rank = np.zeros(shape, int)
+    plain_total, round_total = sum(plain.values()), sum(round_components.values())
+    for name, tier in tier_of.items():
+        heavy = round_components.get(name, np.zeros(shape)) >= _MATTERS * round_total
+        if name in plain:
+            heavy = heavy | (plain[name] >= _MATTERS * plain_total)[:, None]
+        rank = np.where(heavy, np.maximum(rank, tier.rank), rank)
+    return np.array(list(Tier), dtype=object)[rank]
+
+
+def _check_axes(batch: Array, k: NDArray[np.int64], k_max: int) -> None:
+    if batch.size == 0 or not np.all(np.isfinite(batch)) or np.any(batch < 1):
+        raise AdvisorError("batches must be numbers >= 1, e.g. 1,2,4,8")
+    if k.size == 0 or np.any(k < 0) or np.any(k > k_max):
+        raise AdvisorError(f"K must lie between 0 and k_max={k_max}; got {k.min()} to {k.max()}")

@@ -1,0 +1,161 @@
+"""Device time of one round of drafting, from the same step-cost model as the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.architecture import Architecture, DenseFfn, Mixer, WeightDtypes, mtp_mixer
+from advisor.drafter import Drafter
+from advisor.prediction import AdvisorError
+from advisor.step_cost import KernelCosts, Placement, step_time
+
+Array = NDArray[np.float64]
+
+# EAGLE heads are one Llama-like layer; where the target has no dense block to take a width from, Llama-3's ratio of
+# intermediate to hidden size is assumed (14336 / 4096), as is its attention of 128-wide heads with 8 KV heads.
+_FFN_RATIO = 3.5
+_HEAD_DIM = 128
+_KV_HEADS = 8
+
+
+@dataclass(frozen=True)
+class DraftTime:
+    """One round of drafting: kernel time [s], passes [1] and layers launched over all passes [1], by K."""
+
+    kernels_s: Array
+    passes: Array
+    layers: Array
+
+
+def draft_architecture(
+    drafter: Drafter, target: Architecture, draft_model: Architecture | None = None
+) -> Architecture | None:
+    """What one drafting pass runs, as an architecture; None where drafting takes no device time.
+
+    Raises AdvisorError when a drafter needs a draft model and none is given, or MTP is asked of a model without it.
+    """
+    if drafter.kind in ("none", "ngram"):
+        return None
+    if drafter.kind == "draft_model":
+        if draft_model is None:
+            raise AdvisorError(f"drafter {drafter.id!r} runs a separate model; give its draft_model_id")
+        return draft_model
+    if drafter.kind == "mtp":
+        return _mtp_module(target)
+    layers = int(drafter.n_layers.value) if drafter.n_layers else 1
+    vocabulary = int(drafter.head_vocab_size.value) if drafter.head_vocab_size else target.vocab_size
+    hidden = target.hidden_size
+    width = max((block.width for block in target.dense), default=round(_FFN_RATIO * hidden))
+    return Architecture(
+        id=f"{drafter.id} for {target.id}",
+        name=f"{drafter.name} head of {target.name}",
+        hidden_size=hidden,
+        vocab_size=min(vocabulary, target.vocab_size),
+        mixers=(_head_attention(target, layers),),
+        dense=(DenseFfn(count=layers, width=width),),
+        dtypes=WeightDtypes(),
+        confidence="low",
+    )
+
+
+def draft_time(
+    drafter: Drafter,
+    pass_architecture: Architecture | None,
+    costs: KernelCosts,
+    placement: Placement,
+    *,
+    batch_size: ArrayLike,
+    n_draft: ArrayLike,
+    context_tokens: ArrayLike,
+    distinct_one: ArrayLike = 0.0,
+    kv_bytes_per_element: float = 2.0,
+) -> DraftTime:
+    """Kernel time of drafting K tokens for B sequences, with the passes and layers the host must launch.
+
+    Parameters
+    ----------
+    drafter, pass_architecture : the drafter and what one of its passes runs (`draft_architecture`).
+    costs, placement : kernel constants for the drafter's weight formats, and where it runs.
+    batch_size, n_draft, context_tokens : B, K and c, broadcast. [1]
+    distinct_one : distinct experts that B sequences touch with one token each (MTP on an MoE). [1]
+
+    Notes
+    -----
+    Sequential drafters run K passes over one token per sequence; parallel drafters one pass over K tokens.
+    """
+    batch, drafts = np.asarray(batch_size, float), np.asarray(n_draft, float)
+    shape = np.broadcast_shapes(batch.shape, drafts.shape, np.shape(context_tokens))
+    if pass_architecture is None:
+        zero = np.zeros(shape)
+        return DraftTime(zero, zero, zero)
+    parallel = drafter.kind == "parallel"
+    step = step_time(
+        pass_architecture,
+        costs,
+        placement,
+        batch_size=batch,
+        tokens_per_sequence=np.maximum(drafts, 1.0) if parallel else 1.0,
+        context_tokens=context_tokens,
+        distinct=distinct_one,
+        kv_bytes_per_element=kv_bytes_per_element,
+    )
+    kernels = sum(time for name, time in step.components.items() if name not in ("host", "launch"))
+    passes = np.minimum(drafts, 1.0) if parallel else drafts
+    layers = sum(mixer.count for mixer in pass_architecture.mixers)
+    return DraftTime(
+        np.asarray(np.broadcast_to(kernels * passes, shape)),
+        np.asarray(np.broadcast_to(passes, shape)),
+        np.asarray(np.broadcast_to(passes * layers, shape)),
+    )
+
+
+def _mtp_module(target: Architecture) -> Architecture:
+    if target.mtp_modules < 1:
+        raise AdvisorError(
+            f"{target.name} has no multi-token-prediction module; choose another drafter, e.g. eagle3 or ngram"
+        )
+    template = mtp_mixer(target) or target.mixers[-1]
+    fusion = 2 * target.hidden_size**2  # joins the hidden state with the embedding of the token just drafted
+    mixer = template.model_copy(
+        update={
+            "count": 1,
+            "projection_params": template.projection_params + fusion,
+        }
+    )
+    return target.model_copy(
+        update={
+            "id": f"mtp of {target.id}",
+            "mixers": (mixer,),
+            "dense": () if target.moe else (target.dense[0].model_copy(update={"count": 1}),),
+            "moe": target.moe.model_copy(update={"count": 1}) if target.moe else None,
+        }
+    )
+
+
+def _head_attention(target: Architecture, layers: int) -> Mixer:
+    """Attention of an EAGLE-like head: the target's own heads where they are plain, else Llama-like ones."""
+    hidden = target.hidden_size
+    fusion = hidden * hidden  # the first layer reads hidden state and embedding side by side
+    plain = [mixer for mixer in target.mixers if mixer.kind in ("full", "sliding")]
+    if plain:
+        template = plain[-1]
+        return template.model_copy(
+            update={
+                "kind": "full",
+                "count": layers,
+                "window_tokens": None,
+                "projection_params": template.projection_params + fusion,
+            }
+        )
+    heads = max(hidden // _HEAD_DIM, 1)
+    return Mixer(
+        kind="full",
+        count=layers,
+        projection_params=hidden * _HEAD_DIM * (2 * heads + 2 * _KV_HEADS) + fusion,
+        kv_elements_per_token=2 * _KV_HEADS * _HEAD_DIM,
+        kv_shards=_KV_HEADS,
+        attend_flops_per_query_key=4 * heads * _HEAD_DIM,
+    )

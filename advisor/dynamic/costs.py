@@ -1,0 +1,108 @@
+"""What one decode iteration costs at each batch size and draft length: the only thing run-time control knows of hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.prediction import AdvisorError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RoundCosts:
+    """Cost and benefit of one speculative round on a grid of batch sizes (B) and draft lengths (K).
+
+    batches [nB] increasing, from 1. drafts [nK] = 0..k_max. round_time_s [nB, nK]: a whole round, drafting included;
+    column 0 is a plain decode step. accepted_length [nK]: tokens emitted per round and sequence, 1 at K = 0.
+    speedup [nB, nK]: accepted_length * round_time_s[:, 0] / round_time_s. draft_warm_s [nB]: extra time of a K = 0
+    iteration that still runs the drafter once, so that its cache stays valid (0 for n-gram and suffix drafters).
+    Build it with `round_costs`, which checks all of this.
+    """
+
+    batches: FloatArray
+    drafts: IntArray
+    round_time_s: FloatArray
+    accepted_length: FloatArray
+    speedup: FloatArray
+    draft_warm_s: FloatArray
+
+    @property
+    def k_max(self) -> int:
+        """Longest draft in the grid. [1]"""
+        return int(self.drafts[-1])
+
+    def time_s(self, batch: ArrayLike, n_draft: ArrayLike) -> FloatArray:
+        """Time of one round at `batch` sequences and `n_draft` drafts; broadcasts. [s]
+
+        Between grid batches, log time is linear in log batch. Raises AdvisorError outside the grid.
+        """
+        wanted, columns = np.broadcast_arrays(np.asarray(batch, dtype=float), np.asarray(n_draft))
+        if columns.size and (columns.min() < 0 or columns.max() > self.k_max):
+            raise AdvisorError(f"n_draft must lie in 0..{self.k_max}, the drafts these costs were computed for")
+        log_time = _interpolate(self.batches, np.log(self.round_time_s), wanted)
+        return np.exp(np.take_along_axis(log_time, columns[..., None], axis=-1)[..., 0])
+
+    def dense(self, max_batch: int) -> tuple[FloatArray, FloatArray]:
+        """Round time [max_batch + 1, nK] and warm-drafter time [max_batch + 1] at every whole batch; row 0 is zero. [s]"""
+        whole = np.arange(1, max_batch + 1)
+        time = np.zeros((max_batch + 1, self.drafts.size))
+        warm = np.zeros(max_batch + 1)
+        time[1:] = np.exp(_interpolate(self.batches, np.log(self.round_time_s), whole))
+        warm[1:] = _interpolate(self.batches, self.draft_warm_s[:, None], whole)[..., 0]
+        return time, warm
+
+
+def round_costs(
+    batches: ArrayLike,
+    round_time_s: ArrayLike,
+    accepted_length: ArrayLike,
+    draft_warm_s: ArrayLike | None = None,
+) -> RoundCosts:
+    """`RoundCosts` from plain arrays: batches [nB], round_time_s [nB, nK], accepted_length [nK], draft_warm_s [nB] or scalar.
+
+    Raises AdvisorError naming the array, what was found and what is expected.
+    """
+    grid = np.atleast_1d(np.asarray(batches, dtype=float))
+    time = np.asarray(round_time_s, dtype=float)
+    length = np.atleast_1d(np.asarray(accepted_length, dtype=float))
+    if grid.ndim != 1 or grid[0] != 1 or np.any(np.diff(grid) <= 0):
+        raise AdvisorError("batches must increase strictly and start at 1")
+    if time.shape != (grid.size, length.size):
+        raise AdvisorError(
+            f"round_time_s has shape {time.shape}; expected {(grid.size, length.size)}: one row per batch, one column per K"
+        )
+    if not np.all(np.isfinite(time)) or np.any(time <= 0):
+        raise AdvisorError("round_time_s must be finite and positive everywhere")
+    k = np.arange(length.size)
+    if length[0] != 1 or not np.all(np.isfinite(length)) or np.any(length < 1) or np.any(length > k + 1 + 1e-9):
+        raise AdvisorError("accepted_length[K] must be 1 at K = 0 and lie in 1..K+1 (the bonus token counts)")
+    warm = np.broadcast_to(np.asarray(0.0 if draft_warm_s is None else draft_warm_s, dtype=float), grid.shape).copy()
+    if not np.all(np.isfinite(warm)) or np.any(warm < 0):
+        raise AdvisorError("draft_warm_s must be finite and not negative")
+    return RoundCosts(grid, k, time, length, length * time[:, :1] / time, warm)
+
+
+def interpolate_batches(batches: ArrayLike, values: ArrayLike, at: ArrayLike) -> FloatArray:
+    """Values [nB, ...] given at `batches`, at other batch sizes: log value linear in log batch. Positive values only."""
+    return np.exp(_interpolate(np.asarray(batches, dtype=float), np.log(np.asarray(values, dtype=float)), at))
+
+
+def _interpolate(grid: FloatArray, values: FloatArray, at: ArrayLike) -> FloatArray:
+    """Linear in log batch along axis 0 of values [nB, n]; result [*at.shape, n]. Refuses to extrapolate."""
+    wanted = np.asarray(at, dtype=float)
+    if wanted.size and (wanted.min() < grid[0] or wanted.max() > grid[-1]):
+        raise AdvisorError(
+            f"batch {wanted.min():g}..{wanted.max():g} lies outside the costs' batches {grid[0]:g}..{grid[-1]:g}; "
+            "compute the costs over a wider range"
+        )
+    if grid.size == 1:
+        return np.broadcast_to(values[0], (*wanted.shape, values.shape[1])).copy()
+    place = np.interp(np.log(wanted), np.log(grid), np.arange(grid.size))
+    low = np.minimum(place.astype(int), grid.size - 2)
+    share = (place - low)[..., None]
+    return (1 - share) * values[low] + share * values[low + 1]

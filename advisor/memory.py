@@ -1,0 +1,80 @@
+"""Does it fit: weights, drafter and KV cache per GPU, and the largest batch that fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.architecture import Architecture, kv_bytes, weight_bytes_by_component
+from advisor.step_cost import Placement
+
+USABLE_SHARE = 0.9
+"""Share of device memory an engine gives to weights and cache; vLLM's gpu_memory_utilization default."""
+
+
+@dataclass(frozen=True)
+class MemoryFit:
+    """Bytes per GPU of the instance's fullest GPU, and what fits."""
+
+    weights_bytes: float
+    drafter_bytes: float
+    kv_bytes_per_sequence: float
+    usable_bytes: float
+    largest_batch: int
+    """Sequences of the whole instance that fit at this context; 0 when the weights alone do not. [1]"""
+
+    def total_bytes(self, batch_size: int, attention_groups: int = 1) -> float:
+        """Weights, drafter and the cache of `batch_size` sequences, per GPU. [B]"""
+        return self.weights_bytes + self.drafter_bytes + self.kv_bytes_per_sequence * batch_size / attention_groups
+
+
+def memory_fit(
+    architecture: Architecture,
+    placement: Placement,
+    memory_bytes: float,
+    context_tokens: int,
+    kv_bytes_per_element: float = 2.0,
+    drafter: Architecture | None = None,
+) -> MemoryFit:
+    """Memory of one GPU at `context_tokens` per sequence.
+
+    Routed experts are split over tensor and expert parallel ranks, the rest over tensor parallel ranks; embeddings
+    likewise. The KV cache splits at most as often as there are KV heads.
+    """
+    weights = weight_bytes_per_gpu(architecture, placement)
+    head = weight_bytes_per_gpu(drafter, placement) if drafter is not None else 0.0
+    tp = placement.tensor_parallel
+    cache = cache_bytes_per_gpu(architecture, tp, context_tokens, kv_bytes_per_element)
+    if drafter is not None:
+        cache += cache_bytes_per_gpu(drafter, tp, context_tokens, kv_bytes_per_element)
+    usable = USABLE_SHARE * memory_bytes
+    free = usable - weights - head
+    batch = int(np.floor(free / cache)) * placement.attention_groups if free > 0 and cache > 0 else 0
+    return MemoryFit(weights, head, cache, usable, batch)
+
+
+def weight_bytes_per_gpu(architecture: Architecture, placement: Placement) -> float:
+    """Bytes of weights on one GPU: routed experts split over all expert ranks, router and norms replicated. [B]"""
+    tp = placement.tensor_parallel
+    split = {
+        "routed": placement.expert_parallel * placement.expert_tensor_parallel,
+        "shared": tp,
+        "attention": tp,
+        "dense": tp,
+        "embedding": tp,
+    }
+    parts = weight_bytes_by_component(architecture)
+    return sum(size / split.get(name, 1) for name, size in parts.items() if name != "mtp")
+
+
+def cache_bytes_per_gpu(
+    architecture: Architecture, tensor_parallel: int, context_tokens: int, kv_bytes_per_element: float
+) -> float:
+    """Cache of one sequence on one GPU of its attention group, all layers. [B]"""
+    total = 0.0
+    for mixer in architecture.mixers:
+        layer = architecture.model_copy(update={"mixers": (mixer,)})
+        ways = tensor_parallel if mixer.kind == "linear" else min(tensor_parallel, mixer.kv_shards)
+        total += float(kv_bytes(layer, context_tokens, 1, kv_bytes_per_element)) / ways
+    return total

@@ -1,0 +1,1 @@
+"""What leaves the advisor: reports and engine configuration."""

@@ -1,0 +1,127 @@
+"""Routing statistics that ship with the advisor: measured models, one published model, and defaults by class.
+
+The numbers feed the routing model (symbols there: load_cv CV, affinity phi, stickiness rho). This module only loads
+and chooses; it computes no expert counts.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from advisor.architecture import Architecture, Moe
+from advisor.prediction import AdvisorError, Constant, Frozen
+from advisor.profiles import load_profile, profile_ids
+
+_LISTING = "see profiles/routing for all ids"
+
+# Edges between the classes: half way between the shared shares of neighbouring classes (0, 1/9, 1/4, 1/2).
+_QUARTER_FROM = (1 / 9 + 1 / 4) / 2
+_HALF_FROM = (1 / 4 + 1 / 2) / 2
+_COARSE_UP_TO = 16  # experts; the measured models with 8 or 16 experts have no fine-grained split
+
+
+class Banded(Constant):
+    """A constant with its 80 % band."""
+
+    low: float
+    high: float
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Banded:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"band [{self.low}, {self.high}] does not contain the value {self.value}")
+        return self
+
+
+class Overlaps(Frozen):
+    """Published overlap figures behind a preset, all shares of the k experts of one token. None: not published. [1]"""
+
+    independent: Constant | None = None
+    """Overlap of two unrelated tokens, (k/N)(1 + CV^2)."""
+    lag1: Constant | None = None
+    """Share of experts kept from one token to the next."""
+    union2_over_k: Constant | None = None
+    union4_over_k: Constant | None = None
+    union8_over_k: Constant | None = None
+    """Distinct experts over 2, 4, 8 consecutive tokens, divided by k."""
+
+
+class RoutingPreset(Frozen):
+    """Routing statistics of one model or class: dimensionless, each with origin and 80 % band."""
+
+    id: str
+    name: str
+    kind: Literal["measured_model", "published_preset", "class_default"]
+    model_id: str | None = None
+    n_experts: int | None = Field(default=None, ge=2)
+    n_active: int | None = Field(default=None, ge=1)
+    shared_share: float | None = Field(default=None, ge=0, lt=1)
+    """Shared experts' share of the active expert width, s/(k+s); None: not published."""
+    load_cv: Banded
+    """Coefficient of variation of the experts' load."""
+    affinity: Banded
+    """Intra-class correlation phi of a sequence's preferences."""
+    stickiness: Banded
+    """Probability rho that a token repeats its predecessor's choice."""
+    gamma: Banded
+    """Exponent of the one-parameter form for chains of up to 8 tokens."""
+    overlaps: Overlaps = Overlaps()
+    notes: tuple[str, ...] = ()
+
+
+def routing_preset_ids() -> list[str]:
+    """Ids of all routing presets, sorted."""
+    return profile_ids("routing")
+
+
+@lru_cache(maxsize=64)
+def load_routing_preset(preset_id: str) -> RoutingPreset:
+    """The preset `preset_id`, from profiles/routing. Raises AdvisorError for an unknown id or a damaged file."""
+    return load_profile("routing", preset_id, RoutingPreset, "routing presets", _LISTING)
+
+
+def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
+    """The preset that fits `architecture` best, and one sentence that says why.
+
+    The model's own measured preset where there is one, else its class: by the number of experts and by the shared
+    experts' share of the active expert width. Raises AdvisorError for a dense model.
+    """
+    moe = architecture.moe
+    if moe is None:
+        raise AdvisorError(f"{architecture.name} has no experts, so there is no routing to choose; use a MoE model")
+    own = _measured_presets().get(architecture.id)
+    if own is not None and own.n_experts == moe.n_experts and own.n_active == moe.n_active:
+        found = "was measured" if own.kind == "measured_model" else "was published second-hand"
+        return own, f"The routing of {own.name} {found}: {own.load_cv.source}."
+    share = shared_share(moe)
+    preset = load_routing_preset(_class_of(moe, share))
+    described = f"{moe.n_active} of {moe.n_experts} experts, {share:.0%} of the active width shared"
+    return preset, (
+        f"No routing was measured for {architecture.name} ({described}); "
+        f"the default of its class is used: {preset.name} ({preset.load_cv.confidence} confidence)."
+    )
+
+
+def shared_share(moe: Moe) -> float:
+    """Shared experts' share of the active expert width, s/(k+s); from widths, as shared experts are often fused. [1]"""
+    return moe.shared_width / (moe.shared_width + moe.n_active * moe.expert_width)
+
+
+def _class_of(moe: Moe, share: float) -> str:
+    if share >= _HALF_FROM:
+        return "class-half-shared"
+    if share >= _QUARTER_FROM:
+        return "class-quarter-shared"
+    if moe.n_experts <= _COARSE_UP_TO:
+        return "class-coarse-top2"
+    return "class-fine-one-shared" if share > 0 else "class-fine-no-shared"
+
+
+@lru_cache(maxsize=1)
+def _measured_presets() -> dict[str, RoutingPreset]:
+    """Presets of named models by model id."""
+    presets = (load_routing_preset(name) for name in routing_preset_ids() if not name.startswith("class-"))
+    return {preset.model_id: preset for preset in presets if preset.model_id}

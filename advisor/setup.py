@@ -1,0 +1,181 @@
+"""From a scenario's ids and strings to the loaded things the formulas need, with warnings and sources."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+from advisor.architecture import Architecture, with_dtype
+from advisor.calibration import kernel_costs
+from advisor.draft_cost import draft_architecture
+from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
+from advisor.hardware import Hardware, load_hardware
+from advisor.hf_config import architecture_from_config
+from advisor.model_profiles import load_model
+from advisor.memory import MemoryFit, memory_fit
+from advisor.prediction import AdvisorError
+from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for
+from advisor.scenario import Scenario
+from advisor.step_cost import KernelCosts, Placement
+
+KV_BYTES = {"bf16": 2.0, "fp8": 1.0}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything a scenario names, loaded."""
+
+    scenario: Scenario
+    hardware: Hardware
+    architecture: Architecture
+    placement: Placement
+    drafter: Drafter
+    draft_architecture: Architecture | None
+    acceptance: Acceptance
+    routing: RoutingPreset | None
+    """None: independent uniform routing, or a dense model."""
+    routing_because: str
+    costs: KernelCosts
+    draft_costs: KernelCosts
+    memory: MemoryFit
+    warnings: tuple[str, ...]
+    sources: tuple[str, ...]
+
+    def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
+        """(load_cv, affinity, stickiness), all zero for uniform routing.
+
+        `low` and `high` are the ends of the preset's 80 % range that touch fewer and more experts: correlation and
+        skew both lower the count.
+        """
+        if self.routing is None:
+            return 0.0, 0.0, 0.0
+        field = {"value": "value", "low": "high", "high": "low"}[end]
+        preset = self.routing
+        cv, phi, rho = (float(getattr(item, field)) for item in (preset.load_cv, preset.affinity, preset.stickiness))
+        return cv, min(max(phi, 0.0), 1.0), min(max(rho, 0.0), 1.0)
+
+    @property
+    def kv_bytes_per_element(self) -> float:
+        """Bytes of one element of the KV cache. [B]"""
+        return KV_BYTES[self.scenario.kv_dtype]
+
+
+@functools.lru_cache(maxsize=256)
+def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
+    """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the drafter does not fit.
+
+    `borrowed_acceptance` says whether the accepted length comes from another run than the one it is used for, which
+    widens its band; None: only a measured curve of another model or drafter is borrowed.
+    """
+    hardware = load_hardware(scenario.hardware_id)
+    architecture = _architecture(scenario)
+    drafter = load_drafter(scenario.drafter_id)
+    draft_model = load_model(drafter.draft_model_id) if drafter.draft_model_id else None
+    per_pass = draft_architecture(drafter, architecture, draft_model)
+    placement = Placement(scenario.tensor_parallel, scenario.expert_parallel)
+    _check_placement(scenario, architecture, placement)
+    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes)
+    draft_costs = kernel_costs(hardware, scenario.engine, per_pass.dtypes) if per_pass else costs
+    routing, because = _routing(scenario, architecture)
+    acceptance = parse_acceptance(
+        scenario.acceptance,
+        scenario.k_max,
+        borrowed=borrowed_acceptance,
+        model_id=architecture.id,
+        drafter_id=drafter.id,
+    )
+    memory = memory_fit(
+        architecture,
+        placement,
+        hardware.memory_bytes.value,
+        scenario.context_tokens,
+        KV_BYTES[scenario.kv_dtype],
+        per_pass,
+    )
+    warnings = [*architecture.warnings, *costs.warnings, *_memory_warnings(scenario, memory, placement)]
+    if acceptance.borrowed:
+        warnings.append(f"The accepted length is borrowed: {acceptance.source}. Give your own for a narrower band.")
+    if placement.expert_parallel > 1:
+        warnings.append("Expert-parallel imbalance follows an assumed formula; it has not been measured.")
+    if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
+        warnings.append("No top-1 router has been measured; its routing correlation is a class default.")
+    sources = [*architecture.sources, *costs.sources, acceptance.source, *drafter.sources]
+    if routing is not None:
+        sources.append(f"{routing.name}: {routing.affinity.source}")
+    sources.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
+    return Setup(
+        scenario,
+        hardware,
+        architecture,
+        placement,
+        drafter,
+        per_pass,
+        acceptance,
+        routing,
+        because,
+        costs,
+        draft_costs,
+        memory,
+        tuple(dict.fromkeys(warnings)),
+        tuple(dict.fromkeys(sources)),
+    )
+
+
+def _architecture(scenario: Scenario) -> Architecture:
+    if scenario.model_config_json is not None:
+        architecture = architecture_from_config(scenario.model_config_json, name=scenario.model_id)
+    else:
+        architecture = load_model(scenario.model_id)
+    if scenario.weight_dtype is not None:
+        architecture = with_dtype(architecture, scenario.weight_dtype)
+    if scenario.expert_dtype is not None and architecture.moe is not None:
+        dtypes = architecture.dtypes.model_copy(update={"routed": scenario.expert_dtype})
+        architecture = architecture.model_copy(update={"dtypes": dtypes})
+    return architecture
+
+
+def _check_placement(scenario: Scenario, architecture: Architecture, placement: Placement) -> None:
+    moe = architecture.moe
+    if moe is None and placement.expert_parallel > 1:
+        raise AdvisorError(f"{architecture.name} is dense; set expert_parallel=1")
+    if moe is not None and moe.n_experts % placement.expert_parallel:
+        raise AdvisorError(
+            f"expert_parallel={placement.expert_parallel} does not divide {moe.n_experts} experts; choose a divisor"
+        )
+    if max(placement.tensor_parallel, placement.expert_parallel) % min(
+        placement.tensor_parallel, placement.expert_parallel
+    ):
+        raise AdvisorError(
+            f"tensor_parallel={placement.tensor_parallel} and expert_parallel={placement.expert_parallel} do not nest; "
+            "make one a multiple of the other"
+        )
+    if placement.gpus > scenario.n_gpus:
+        raise AdvisorError(f"the placement needs {placement.gpus} GPUs, n_gpus={scenario.n_gpus}; raise n_gpus")
+
+
+def _routing(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
+    if architecture.moe is None:
+        return None, "dense model: no routing"
+    if scenario.routing == "uniform":
+        return None, "independent uniform routing, as chosen"
+    if scenario.routing == "auto":
+        return preset_for(architecture)
+    return load_routing_preset(scenario.routing), "the preset chosen"
+
+
+def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement) -> list[str]:
+    if memory.largest_batch >= scenario.batch_size:
+        return []
+    need = memory.total_bytes(scenario.batch_size, placement.attention_groups) / 1e9
+    have = memory.usable_bytes / 1e9
+    if memory.largest_batch == 0:
+        weights = (memory.weights_bytes + memory.drafter_bytes) / 1e9
+        return [
+            f"Does not fit: weights alone take {weights:.0f} GB per GPU of {have:.0f} GB usable. "
+            "Use more GPUs (tensor_parallel), a larger accelerator, or a smaller weight_dtype."
+        ]
+    return [
+        f"Batch {scenario.batch_size} does not fit: {need:.0f} GB per GPU of {have:.0f} GB usable. "
+        f"The largest batch that fits at {scenario.context_tokens} tokens of context is {memory.largest_batch}."
+    ]

@@ -1,0 +1,113 @@
+"""Opening the store: read-only, cut off from the file system, one cursor per use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from advisor.prediction import AdvisorError
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+STORE_VARIABLE = "MOE_ADVISOR_STORE"
+BUILD_COMMAND = "python -m advisor store build"
+MEMORY_LIMIT = "1GB"
+THREADS = 2
+
+
+def default_store_path() -> Path:
+    """Where the store lies: environment variable MOE_ADVISOR_STORE, else .data/advisor.duckdb of the project."""
+    given = os.environ.get(STORE_VARIABLE)
+    return Path(given).expanduser() if given else PROJECT_ROOT / ".data" / "advisor.duckdb"
+
+
+def quoted(path: Path) -> str:
+    """A path as an SQL string; ATTACH and COPY take no parameters."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+class Store:
+    """An open store. Safe to share between threads: each question runs on its own cursor."""
+
+    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection) -> None:
+        self.path = path
+        self._connection = connection
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor of this connection, for one thread and one question."""
+        cursor = self._connection.cursor()
+        cursor.execute("USE store")  # a cursor starts in the empty in-memory catalogue
+        return cursor
+
+    def frame(self, sql: str, parameters: list[Any] | None = None) -> pd.DataFrame:
+        """The rows of one query as a pandas frame."""
+        with self.cursor() as cursor:
+            return cursor.execute(sql, parameters or []).df()
+
+    def rows(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
+        """The rows of one query as tuples."""
+        with self.cursor() as cursor:
+            return cursor.execute(sql, parameters or []).fetchall()
+
+    def info(self) -> dict[str, str]:
+        """What the build wrote down about itself: schema_version, built_utc, kernel_package_version, ..."""
+        return {str(key): str(value) for key, value in self.rows("SELECT key, value FROM store_info")}
+
+    def close(self) -> None:
+        """Give the file back; cursors in use fail from here on."""
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_store(path: str | os.PathLike[str] | None = None) -> Store:
+    """Open the store for reading.
+
+    Parameters
+    ----------
+    path : the .duckdb file; None takes `default_store_path()`.
+
+    Raises
+    ------
+    AdvisorError : no store there, not a store of this program, or one of another schema version. The message says
+        which command builds it.
+
+    Notes
+    -----
+    The file is attached read-only to a private in-memory database: a rebuilt file (swapped in by rename) is then seen
+    by the next `open_store`, while DuckDB would hand out its cached instance of the old one for the same path.
+    External access is off and the configuration locked, so no query reaches another file.
+    """
+    from advisor.store.schema import SCHEMA_VERSION
+
+    file = Path(path) if path is not None else default_store_path()
+    if not file.is_file():
+        raise AdvisorError(f"there is no store at {file}; run `{BUILD_COMMAND}`")
+    connection = duckdb.connect(":memory:", config={"memory_limit": MEMORY_LIMIT, "threads": THREADS})
+    try:
+        connection.execute(f"ATTACH {quoted(file)} AS store (READ_ONLY)")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        store = Store(file, connection)
+        version = store.info().get("schema_version")
+    except duckdb.Error as error:
+        connection.close()
+        first = str(error).splitlines()[0]
+        raise AdvisorError(f"{file} is not a usable store ({first}); rebuild it with `{BUILD_COMMAND}`") from error
+    if version != str(SCHEMA_VERSION):
+        connection.close()
+        raise AdvisorError(
+            f"{file} has schema version {version}, this program needs {SCHEMA_VERSION}; "
+            f"rebuild it with `{BUILD_COMMAND}`"
+        )
+    return store

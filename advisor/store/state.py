@@ -1,0 +1,93 @@
+"""What a store holds, and whether it still matches its sources."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from advisor.prediction import AdvisorError
+from advisor.store import queries
+from advisor.store.connection import BUILD_COMMAND, default_store_path, open_store
+from advisor.store.kernel_tables import installed_package
+from advisor.store.measurements import MEASUREMENTS_ROOT, measurement_hashes
+from advisor.store.schema import KERNEL_TABLES
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """State of the store at `path`. `problem` says in one sentence why it cannot be used, and is empty otherwise."""
+
+    path: Path
+    exists: bool
+    problem: str = ""
+    size_bytes: int = 0
+    built_utc: dt.datetime | None = None
+    """Naive, in UTC."""
+    kernel_package_version: str = ""
+    """Empty: built without the kernel tables."""
+    stale_because: tuple[str, ...] = ()
+    """Reasons to rebuild; empty when the store matches its sources."""
+    rows_by_table: dict[str, int] | None = None
+    coverage: pd.DataFrame | None = None
+    copies: pd.DataFrame | None = None
+    dropped: pd.DataFrame | None = None
+
+    @property
+    def stale(self) -> bool:
+        """True when a rebuild would change what the store holds."""
+        return bool(self.stale_because)
+
+
+def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = MEASUREMENTS_ROOT) -> StoreStatus:
+    """Look at the store without changing it; never raises for a missing or unusable one."""
+    file = Path(path) if path is not None else default_store_path()
+    if not file.is_file():
+        return StoreStatus(file, exists=False, problem=f"there is no store at {file}; run `{BUILD_COMMAND}`")
+    try:
+        store = open_store(file)
+    except AdvisorError as error:
+        return StoreStatus(file, exists=True, problem=str(error), size_bytes=file.stat().st_size)
+    with store:
+        info = store.info()
+        counted = [*KERNEL_TABLES, "plain_decode"]
+        rows = {name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in counted}
+        rows |= {
+            f"dataset_{name}": int(n) for name, n in store.rows("SELECT name, row_count FROM datasets ORDER BY name")
+        }
+        sources = queries.kernel_sources(store)
+        return StoreStatus(
+            path=file,
+            exists=True,
+            size_bytes=file.stat().st_size,
+            built_utc=dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None),
+            kernel_package_version=info["kernel_package_version"],
+            stale_because=_reasons(info, measurements),
+            rows_by_table=rows,
+            coverage=queries.coverage(store),
+            copies=sources[sources["copy_of"].notna()].reset_index(drop=True),
+            dropped=queries.dropped_rows(store),
+        )
+
+
+def _reasons(info: dict[str, str], measurements: Path) -> tuple[str, ...]:
+    reasons = []
+    package = installed_package()
+    built_with = info["kernel_package_version"]
+    # A package that has gone since is no reason: a rebuild would only lose its tables.
+    if package is not None and package.version != built_with:
+        reasons.append(
+            f"kernel tables of version {package.version} are installed, the store has {built_with or 'none'}"
+        )
+    before = json.loads(info["measurement_hashes"])
+    now = measurement_hashes(measurements)
+    reasons += [
+        f"dataset {name} has changed"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    return tuple(reasons)

@@ -1,0 +1,196 @@
+"""Measurements a user chose to keep, in a file of their own, so that rebuilding the store never touches them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from advisor.prediction import AdvisorError
+from advisor.store import schema
+from advisor.store.connection import default_store_path
+from advisor.store.locking import only_writer
+
+MAX_ROWS = 200_000
+WAIT_S = 10.0
+_KINDS = {"number": "float64", "integer": "Int64", "truth": "boolean", "text": "str"}
+
+
+def default_uploads_path() -> Path:
+    """uploads.duckdb beside the store."""
+    return default_store_path().with_name("uploads.duckdb")
+
+
+def _first(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("CREATE TABLE schema_steps (step INTEGER PRIMARY KEY)")
+    connection.execute(
+        """CREATE TABLE uploads (dataset_id VARCHAR PRIMARY KEY, name VARCHAR NOT NULL, sha256 VARCHAR NOT NULL UNIQUE,
+            created_utc TIMESTAMP NOT NULL, n_rows INTEGER NOT NULL, columns VARCHAR NOT NULL)"""
+    )
+    connection.execute(
+        "CREATE TABLE upload_rows (dataset_id VARCHAR NOT NULL, row_number INTEGER NOT NULL, record VARCHAR NOT NULL)"
+    )
+
+
+MIGRATIONS: tuple[schema.Migration, ...] = (_first,)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The uploads file, one user at a time across threads and processes, brought to the newest schema."""
+    with only_writer(path, wait_s=WAIT_S):
+        try:
+            connection = duckdb.connect(
+                str(path), config={"enable_external_access": "false", "memory_limit": "512MB", "threads": 1}
+            )
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            raise AdvisorError(f"{path} cannot be opened ({reason}); close the program that uses it") from error
+        try:
+            connection.execute("SET lock_configuration = true")
+            held = connection.execute(
+                "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_steps'"
+            ).fetchall()
+            done = connection.execute("SELECT count(*) FROM schema_steps").fetchall()[0][0] if held[0][0] else 0
+            if done > len(MIGRATIONS):
+                raise AdvisorError(f"{path} was written by a newer version of this program; update the program")
+            for step in range(done, len(MIGRATIONS)):
+                schema.apply(connection, MIGRATIONS[: step + 1], applied=step)
+                connection.execute("INSERT INTO schema_steps VALUES (?)", [step])
+            yield connection
+        finally:
+            connection.close()
+
+
+def save_upload(
+    frame: pd.DataFrame,
+    *,
+    name: str,
+    sha256: str,
+    path: str | os.PathLike[str] | None = None,
+    created_utc: dt.datetime | None = None,
+) -> str:
+    """Keep a canonical table; all of it or nothing.
+
+    Parameters
+    ----------
+    frame : one measurement per row; cells are text, finite numbers, truth values, or missing.
+    name : what the user calls it.
+    sha256 : of the file it was read from, 64 hex digits; one file is kept once.
+    created_utc : naive time in UTC; None takes the clock.
+
+    Returns
+    -------
+    The dataset id, `upload-` and twelve hex digits.
+
+    Raises
+    ------
+    AdvisorError : empty or too large table, a cell that is no plain value, or the file is kept already.
+    """
+    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        raise AdvisorError(f"sha256={sha256!r} is not a hash; give 64 lower-case hex digits of the uploaded file")
+    if not 1 <= len(frame) <= MAX_ROWS:
+        raise AdvisorError(f"{name}: {len(frame)} rows; a kept table has 1 to {MAX_ROWS}")
+    if not all(isinstance(column, str) for column in frame.columns) or frame.columns.has_duplicates:
+        raise AdvisorError(f"{name}: column names must be distinct texts")
+    kinds = {str(column): _kind(frame[column]) for column in frame.columns}
+    records = [_record(name, line, row) for line, row in enumerate(frame.to_dict("records"), start=1)]
+    dataset_id = f"upload-{sha256[:12]}"
+    created = created_utc or dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
+    incoming = pd.DataFrame({"dataset_id": dataset_id, "row_number": range(1, len(records) + 1), "record": records})
+    with _opened(_file(path)) as connection:
+        known = connection.execute(
+            "SELECT name FROM uploads WHERE sha256 = ? OR dataset_id = ?", [sha256, dataset_id]
+        ).fetchone()
+        if known:
+            raise AdvisorError(
+                f"{name}: this file is kept already as {known[0]!r} ({dataset_id}); forget that one first"
+            )
+        connection.execute("BEGIN")
+        try:
+            connection.execute(
+                "INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?)",
+                [dataset_id, name, sha256, created, len(records), json.dumps(kinds)],
+            )
+            connection.register("incoming", incoming)
+            connection.execute("INSERT INTO upload_rows SELECT dataset_id, row_number, record FROM incoming")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+    return dataset_id
+
+
+def list_uploads(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
+    """The kept tables, oldest first: dataset_id, name, sha256, created_utc (naive, UTC), n_rows."""
+    columns = ["dataset_id", "name", "sha256", "created_utc", "n_rows"]
+    file = _file(path)
+    if not file.is_file():
+        return pd.DataFrame(columns=columns)
+    with _opened(file) as connection:
+        return connection.execute(f"SELECT {', '.join(columns)} FROM uploads ORDER BY created_utc, dataset_id").df()
+
+
+def read_upload(dataset_id: str, path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
+    """A kept table as it was saved; raises AdvisorError when there is none of that id."""
+    file = _file(path)
+    if file.is_file():
+        with _opened(file) as connection:
+            head = connection.execute("SELECT columns FROM uploads WHERE dataset_id = ?", [dataset_id]).fetchone()
+            rows = connection.execute(
+                "SELECT record FROM upload_rows WHERE dataset_id = ? ORDER BY row_number", [dataset_id]
+            ).fetchall()
+        if head:
+            kinds: dict[str, str] = json.loads(head[0])
+            frame = pd.DataFrame([json.loads(record) for (record,) in rows], columns=list(kinds), dtype="object")
+            return frame.astype({column: _KINDS[kind] for column, kind in kinds.items()})
+    raise AdvisorError(f"no kept upload {dataset_id!r}; list_uploads() shows those there are")
+
+
+def forget_upload(dataset_id: str, path: str | os.PathLike[str] | None = None) -> None:
+    """Delete a kept table; raises AdvisorError when there is none of that id."""
+    file = _file(path)
+    if not file.is_file():
+        raise AdvisorError(f"no kept upload {dataset_id!r}; nothing has been kept yet")
+    with _opened(file) as connection:
+        connection.execute("BEGIN")
+        connection.execute("DELETE FROM upload_rows WHERE dataset_id = ?", [dataset_id])
+        gone = connection.execute(
+            "DELETE FROM uploads WHERE dataset_id = ? RETURNING dataset_id", [dataset_id]
+        ).fetchall()
+        connection.execute("COMMIT")
+    if not gone:
+        raise AdvisorError(f"no kept upload {dataset_id!r}; list_uploads() shows those there are")
+
+
+def _file(path: str | os.PathLike[str] | None) -> Path:
+    return Path(path) if path is not None else default_uploads_path()
+
+
+def _kind(column: pd.Series) -> str:
+    if pd.api.types.is_bool_dtype(column):
+        return "truth"
+    if pd.api.types.is_integer_dtype(column):
+        return "integer"
+    return "number" if pd.api.types.is_numeric_dtype(column) else "text"
+
+
+def _record(name: str, line: int, row: dict[Any, Any]) -> str:
+    plain = {}
+    for column, cell in row.items():
+        value = cell.item() if hasattr(cell, "item") else cell
+        if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+            value = None
+        elif not isinstance(value, str | int | float) or (isinstance(value, float) and math.isinf(value)):
+            raise AdvisorError(f"{name}, row {line}, column {column}: {value!r} is not a text or a finite number")
+        plain[str(column)] = value
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False)

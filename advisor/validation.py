@@ -1,0 +1,163 @@
+"""Predictions held against measured speedups: a prediction for each row, errors by source, coverage of the bands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.curve import curve_for
+from advisor.prediction import AdvisorError
+from advisor.setup import load_setup
+from advisor.validation_rows import RowQuestion, question_of
+
+NEEDED_COLUMNS = ("hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size")
+PREDICTED_COLUMNS = (
+    "predicted_speedup",
+    "predicted_low",
+    "predicted_high",
+    "predicted_tier",
+    "predicted_reason",
+    "accepted_length_source",
+)
+_POINT = ["source", "hardware_id", "model_id", "drafter", "batch_size", "engine", "tensor_parallel", "weight_dtype", "dataset"]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors over n rows; None where no row could be judged."""
+
+    n: int
+    median_ape: float | None
+    """Median absolute percentage error of the speedup, as a share. [1]"""
+    mape: float | None
+    p90_ape: float | None
+    sign_accuracy: float | None
+    """Share of rows placed on the right side of 1. [1]"""
+    sign_accuracy_below_one: float | None
+    coverage: float | None
+    """Share of measured values inside the 80 % band. [1]"""
+    mean_band_width: float | None
+    """Mean of (high - low) / predicted. [1]"""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Errors of all rows, by source, by tier; the regret of the predicted best K; the rows themselves."""
+
+    overall: Errors
+    by_source: Mapping[str, Errors]
+    by_tier: Mapping[str, Errors]
+    by_acceptance: Mapping[str, Errors]
+    best_k_regret: float | None
+    """Mean loss at the K predicted best against the K measured best, over points with several K. [1]"""
+    n_best_k: int
+    rows: pd.DataFrame
+    n_refused: int
+
+
+def read_points(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame` with every cell a string. Raises AdvisorError naming the columns that are missing."""
+    missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
+    if missing:
+        raise AdvisorError(
+            f"the file lacks the columns {', '.join(missing)}; expected the header of measurements/published_speedups"
+        )
+    return frame
+
+
+def predict_rows(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """`frame` with PREDICTED_COLUMNS added. Rows that cannot be predicted say why in predicted_reason."""
+    points = read_points(frame)
+    unknown = [name for name in assume or {} if name not in points.columns]
+    if unknown:
+        raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
+    answers = [_predict(row, assume) for row in points.to_dict("records")]
+    return pd.concat([points.reset_index(drop=True), pd.DataFrame(answers, columns=list(PREDICTED_COLUMNS))], axis=1)
+
+
+def validate(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> Validation:
+    """Predict every row and compare with its `speedup` column."""
+    if "speedup" not in frame.columns:
+        raise AdvisorError("the file has no speedup column to validate against; use `predict` instead")
+    rows = predict_rows(frame, assume)
+    measured = pd.to_numeric(rows["speedup"], errors="coerce")
+    rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
+    judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
+    regrets = _best_k_regrets(judged)
+    name = "source_title" if "source_title" in rows.columns else "hardware_id"
+    return Validation(
+        overall=errors_of(judged),
+        by_source={str(key): errors_of(group) for key, group in judged.groupby(name)},
+        by_tier={str(key): errors_of(group) for key, group in judged.groupby("predicted_tier")},
+        by_acceptance={str(key): errors_of(group) for key, group in judged.groupby("accepted_length_source")},
+        best_k_regret=float(np.mean(regrets)) if regrets else None,
+        n_best_k=len(regrets),
+        rows=rows,
+        n_refused=int(rows["predicted_speedup"].isna().sum()),
+    )
+
+
+def errors_of(judged: pd.DataFrame) -> Errors:
+    """Errors of rows that carry measured, predicted_* and absolute_percentage_error."""
+    if judged.empty:
+        return Errors(0, None, None, None, None, None, None, None)
+    error = judged["absolute_percentage_error"].to_numpy(float)
+    measured = judged["measured"].to_numpy(float)
+    predicted, low, high = (judged[f"predicted_{name}"].to_numpy(float) for name in ("speedup", "low", "high"))
+    right = (predicted > 1.0) == (measured > 1.0)
+    slower = measured < 1.0
+    return Errors(
+        n=len(judged),
+        median_ape=float(np.median(error)),
+        mape=float(error.mean()),
+        p90_ape=float(np.quantile(error, 0.9)),
+        sign_accuracy=float(right.mean()),
+        sign_accuracy_below_one=float(right[slower].mean()) if slower.any() else None,
+        coverage=float(((measured >= low) & (measured <= high)).mean()),
+        mean_band_width=float(((high - low) / predicted).mean()),
+    )
+
+
+def _predict(row: Mapping[str, Any], assume: Mapping[str, str] | None) -> tuple[Any, ...]:
+    try:
+        question = question_of(row, assume)
+        return _answer(question)
+    except AdvisorError as error:
+        return None, None, None, None, f"not predicted: {error}", "none"
+
+
+def _answer(question: RowQuestion) -> tuple[Any, ...]:
+    setup = load_setup(question.scenario, borrowed_acceptance=question.acceptance_source == "borrowed")
+    curve = curve_for(setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens)
+    notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
+    if question.assumed:
+        notes.append("assumed " + ", ".join(question.assumed))
+    if question.verify_tokens is not None:
+        notes.append(f"verifies {question.verify_tokens} tokens; overlap inside a draft tree is unmeasured")
+    if setup.memory.largest_batch < question.scenario.batch_size:
+        notes.append("exceeds the memory estimate")
+    return (
+        float(curve.speedup[0, 0]),
+        float(curve.low[0, 0]),
+        float(curve.high[0, 0]),
+        str(curve.tier[0, 0]),
+        "; ".join(note for note in notes if note),
+        question.acceptance_source,
+    )
+
+
+def _best_k_regrets(judged: pd.DataFrame) -> list[float]:
+    """Loss of the K predicted best against the K measured best, for each point measured with several K."""
+    frame = judged.rename(columns={"source_title": "source"})
+    keys = [name for name in _POINT if name in frame.columns]
+    regrets = []
+    for _, group in frame.groupby(keys, dropna=False):
+        if group["draft_tokens_k"].nunique() < 2:
+            continue
+        chosen = group.loc[group["predicted_speedup"].idxmax(), "measured"]
+        regrets.append(float(1.0 - chosen / group["measured"].max()))
+    return regrets

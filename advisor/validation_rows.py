@@ -1,0 +1,187 @@
+"""One row of a measured table (the columns of measurements/published_speedups) as a scenario to predict."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.drafter import acceptance_curves
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario, build_scenario
+
+ASSUMED_CONTEXT_TOKENS = 1024
+"""Context of rows that state no lengths (assumed; speedups of short-context benchmarks hardly depend on it)."""
+
+_ENGINES = {"vllm": "vllm", "vllm-ascend": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm", "trtllm": "trtllm"}
+_WEIGHTS: dict[str, dict[str, str]] = {
+    "": {},
+    "checkpoint_default": {},
+    "mxfp4": {},  # published checkpoints keep just their experts in mxfp4, as their profiles say
+    "bf16": {"weight_dtype": "bf16"},
+    "fp8": {"weight_dtype": "fp8"},
+    "mxfp8": {"weight_dtype": "fp8"},
+    "int4": {"weight_dtype": "int4"},
+    "nvfp4": {"weight_dtype": "nvfp4"},
+    "fp4": {"expert_dtype": "nvfp4"},
+    "nvfp4_experts": {"expert_dtype": "nvfp4"},
+    "fp4_experts": {"expert_dtype": "nvfp4"},
+}
+_NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}
+_WHOLE_BATCH = {"batch", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
+_THROUGHPUT = {"output_tok_per_s", "output_tok_per_s_per_rank"}
+_EMPTY = {"", "nan", "none", "not-stated", "not stated"}
+
+
+@dataclass(frozen=True)
+class RowQuestion:
+    """What a row asks the model."""
+
+    scenario: Scenario
+    n_draft: int
+    verify_tokens: int | None
+    acceptance_source: str
+    """same_run or borrowed."""
+    assumed: tuple[str, ...]
+
+
+def question_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None) -> RowQuestion:
+    """Scenario, K and verified tokens of one row.
+
+    `assume` fills cells that are empty or say "not-stated", nothing else. Raises AdvisorError with the reason when
+    the row cannot be predicted.
+    """
+    cells = {name: _text(value) for name, value in row.items()}
+    filled = []
+    for name, value in (assume or {}).items():
+        if not cells.get(name):
+            cells[name] = value
+            filled.append(f"{name}={value}")
+    n_draft = _whole(cells, "draft_tokens_k")
+    gpus, tensor_parallel, expert_parallel, batch = _placement(cells)
+    drafter = _drafter(cells)
+    acceptance, origin = _acceptance(cells, drafter, n_draft)
+    lengths = _lengths(cells)
+    scenario = build_scenario(
+        hardware_id=_needed(cells, "hardware_id"),
+        n_gpus=gpus,
+        tensor_parallel=tensor_parallel,
+        expert_parallel=expert_parallel,
+        model_id=_needed(cells, "model_id"),
+        batch_size=batch,
+        drafter_id=drafter,
+        acceptance=acceptance,
+        engine=_ENGINES.get(cells.get("engine", "").lower(), "other"),
+        k_max=max(n_draft, 1),
+        **_weights(cells),
+        **lengths,
+    )
+    return RowQuestion(scenario, n_draft, _verify_tokens(cells, n_draft), origin, tuple(filled))
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    text = str(value).strip()
+    return "" if text.lower() in _EMPTY else text
+
+
+def _needed(cells: Mapping[str, str], name: str) -> str:
+    if not cells.get(name):
+        raise AdvisorError(f"{name} is not stated; fill it with --assume {name}=...")
+    return cells[name]
+
+
+def _whole(cells: Mapping[str, str], name: str) -> int:
+    text = _needed(cells, name)
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise AdvisorError(f"{name}={text!r} is not a number") from error
+    if not math.isfinite(value) or value != math.floor(value) or value < 1:
+        raise AdvisorError(f"{name}={text!r} is not a whole number >= 1")
+    return int(value)
+
+
+def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, int]:
+    """(gpus, tp, ep, batch of the instance) from counts and the kind of batch."""
+    kind = cells.get("batch_kind") or "batch"
+    batch = _whole(cells, "batch_size")
+    stated_gpus = _whole(cells, "gpu_count") if cells.get("gpu_count") else None
+    if kind == "requests_per_rank":
+        if stated_gpus is None:
+            raise AdvisorError("gpu_count is not stated, so requests per rank give no batch; use --assume gpu_count=...")
+        return stated_gpus, 1, stated_gpus, batch * stated_gpus
+    if kind not in _WHOLE_BATCH:
+        raise AdvisorError(f"batch_kind={kind!r} does not say how many sequences decode together")
+    if cells.get("tensor_parallel"):
+        tensor_parallel = _whole(cells, "tensor_parallel")
+    elif stated_gpus is not None:
+        tensor_parallel = stated_gpus
+    else:
+        raise AdvisorError(
+            "tensor_parallel and gpu_count are not stated; fill one with --assume tensor_parallel=..."
+        )
+    expert_parallel = _whole(cells, "expert_parallel") if cells.get("expert_parallel") else 1
+    instance = max(tensor_parallel, expert_parallel)
+    gpus = stated_gpus if stated_gpus is not None and stated_gpus % instance == 0 else instance
+    return gpus, tensor_parallel, expert_parallel, batch
+
+
+def _drafter(cells: Mapping[str, str]) -> str:
+    name = _needed(cells, "drafter").lower().replace("_", "-")
+    notes = f"{cells.get('notes', '')} {cells.get('dataset', '')}".lower()
+    if name in ("other", "ngram"):
+        for keyword, drafter in _NAMED_IN_NOTES.items():
+            if keyword in notes:
+                return drafter
+    if name == "other":
+        raise AdvisorError("the drafter is not one that is modelled (drafter=other, none named in the notes)")
+    return {"draft-model": "draft_model"}.get(name, name)
+
+
+def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int) -> tuple[str, str]:
+    stated = cells.get("accepted_length")
+    if stated:
+        same_run = cells.get("accepted_length_same_run", "") in ("1", "1.0", "True", "true")
+        return f"{stated}@{n_draft}", "same_run" if same_run else "borrowed"
+    curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
+    if not curves:
+        raise AdvisorError(
+            f"no accepted length in the row, and none measured for {cells.get('model_id') or 'this model'} with {drafter}"
+        )
+    dataset = cells.get("dataset", "").lower()
+    matching = [curve for curve in curves if dataset and curve.dataset.lower() in dataset]
+    return (matching or curves)[0].id, "borrowed"
+
+
+def _lengths(cells: Mapping[str, str]) -> dict[str, int]:
+    """Context while decoding, and prompt and output lengths where prefill shares the measured throughput."""
+    given = {name: _whole(cells, name) for name in ("input_tokens", "output_tokens") if cells.get(name)}
+    if not given:
+        return {"context_tokens": ASSUMED_CONTEXT_TOKENS}
+    context = given.get("input_tokens", ASSUMED_CONTEXT_TOKENS // 2) + given.get("output_tokens", 0) // 2
+    lengths = {"context_tokens": max(context, 1)}
+    if len(given) == 2 and cells.get("metric") in _THROUGHPUT:
+        lengths |= given
+    return lengths
+
+
+def _weights(cells: Mapping[str, str]) -> dict[str, str]:
+    stated = cells.get("weight_dtype", "").lower()
+    if stated not in _WEIGHTS:
+        raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
+    return _WEIGHTS[stated]
+
+
+def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:
+    """Nodes a tree or chain verifies, where the row states them; a bare tree without them is refused."""
+    structure = cells.get("draft_structure", "")
+    found = re.search(r"verify=(\d+)", structure)
+    if found:
+        return int(found.group(1)) if int(found.group(1)) != n_draft + 1 else None
+    if structure.startswith("tree"):
+        raise AdvisorError("a draft tree without its number of verified tokens (draft_structure verify=...)")
+    return None

@@ -1,0 +1,290 @@
+"""Drafters and acceptance: the one-alpha formula, the measured curves, and the user's one string."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.drafter import (
+    AcceptanceCurve,
+    acceptance_curves,
+    accepted_length,
+    drafter_ids,
+    extrapolation_spread,
+    load_acceptance_curve,
+    load_drafter,
+    parse_acceptance,
+    solve_alpha,
+)
+from advisor.prediction import AdvisorError
+
+MTP = "deepseek-v4-pro-mtp-coding"  # saturates at 2.58
+LONG = "qwen3.5-397b-mtp-coding"  # still grows at K = 8
+
+
+def test_one_alpha_from_273_at_three_drafts_gives_the_published_lengths_at_other_k():
+    alpha = solve_alpha(2.73, 3)
+    assert alpha == pytest.approx(0.749, abs=5e-4)
+    expected = [1.749, 2.310, 3.045, 3.280, 3.589]
+    assert accepted_length(alpha, [1, 2, 4, 5, 7]) == pytest.approx(expected, abs=5e-4)
+
+
+def test_accepted_length_has_its_limits_and_sums_the_geometric_series():
+    assert accepted_length(1.0, [0, 1, 7]).tolist() == [1, 2, 8]
+    assert accepted_length(0.0, [0, 1, 7]).tolist() == [1, 1, 1]
+    assert accepted_length(0.5, 3) == pytest.approx(1 + 0.5 + 0.25 + 0.125)
+    assert accepted_length([[0.3], [0.6]], [1, 2, 3]).shape == (2, 3)
+
+
+@given(st.floats(0, 1), st.integers(1, 64))
+def test_solving_for_alpha_inverts_the_accepted_length(alpha: float, n_draft: int):
+    length = accepted_length(alpha, n_draft)
+    assert accepted_length(solve_alpha(length, n_draft), n_draft) == pytest.approx(float(length), rel=1e-12)
+
+
+@given(st.floats(0.001, 0.999), st.integers(1, 32))
+def test_accepted_length_rises_with_alpha_and_with_k_and_stays_in_its_bounds(alpha: float, n_draft: int):
+    here = accepted_length(alpha, n_draft)
+    assert 1 <= here <= n_draft + 1
+    assert accepted_length(alpha, n_draft + 1) >= here
+    assert accepted_length(min(1.0, alpha + 0.001), n_draft) > here
+
+
+def test_values_outside_the_formula_are_refused():
+    for call in (lambda: accepted_length(1.1, 3), lambda: accepted_length(np.nan, 3), lambda: accepted_length(0.5, -1)):
+        with pytest.raises(AdvisorError, match="accepted_length needs"):
+            call()
+    for length, n_draft in ((4.1, 3), (0.9, 3), (1.5, 0), (np.nan, 3)):
+        with pytest.raises(AdvisorError, match="solve_alpha needs"):
+            solve_alpha(length, n_draft)
+
+
+def test_every_drafter_loads_and_those_that_run_layers_know_how_many():
+    assert set(drafter_ids()) >= {
+        *("none", "eagle3", "eagle", "mtp", "draft_model", "ngram", "suffix", "p-eagle", "dflash", "dspark"),
+    }
+    for name in drafter_ids():
+        drafter = load_drafter(name)
+        assert drafter.id == name
+        assert (drafter.n_layers is not None) == (drafter.kind in ("eagle", "mtp", "parallel"))
+        assert (drafter.draft_model_id is not None) == (drafter.kind == "draft_model")
+        assert drafter.kind == "none" or drafter.sources
+        assert drafter.kind == "none" or "vllm" in drafter.engine_method
+
+
+def test_engine_names_are_those_of_the_engines_documentation():
+    vllm = {name: load_drafter(name).engine_method.get("vllm") for name in drafter_ids()}
+    assert (vllm["eagle3"], vllm["mtp"], vllm["ngram"], vllm["suffix"]) == ("eagle3", "mtp", "ngram", "suffix")
+    sglang = {name: load_drafter(name).engine_method.get("sglang") for name in drafter_ids()}
+    assert (sglang["eagle3"], sglang["mtp"], sglang["draft_model"]) == ("EAGLE3", "EAGLE", "STANDALONE")
+    assert sglang["suffix"] is None  # SGLang has none
+
+
+def test_eagle3_has_a_reduced_head_with_its_origin():
+    head = load_drafter("eagle3").head_vocab_size
+    assert head is not None
+    assert head.value == 32000
+    assert "config" in head.source
+
+
+def test_an_unknown_drafter_names_a_close_one():
+    with pytest.raises(AdvisorError, match="did you mean eagle3"):
+        load_drafter("eagle-3")
+
+
+def test_all_twenty_eight_curves_load_and_fourteen_run_from_one_to_eight():
+    curves = acceptance_curves()
+    assert len({curve.id for curve in curves}) == len(curves) == 28
+    assert sum(curve.n_draft == (1, 2, 3, 4, 5, 6, 7, 8) for curve in curves) == 14
+    assert all(curve.url.startswith("https://") and len(curve.source) > 15 for curve in curves)
+    assert all(curve.drafter_id in drafter_ids() for curve in curves)
+
+
+def test_curves_are_found_by_model_and_drafter():
+    found = acceptance_curves(model_id="deepseek-v4-pro", drafter_id="mtp")
+    assert [curve.id for curve in found] == [MTP, f"{MTP}-no-reasoning"]
+    assert acceptance_curves(model_id="no-such-model") == []
+
+
+def test_one_alpha_fits_neither_the_saturating_nor_the_growing_curve():
+    for name, last in ((MTP, 2.58), (LONG, 5.21)):
+        curve = load_acceptance_curve(name)
+        assert curve.accepted_length[-1] == last
+        alpha = solve_alpha(curve.accepted_length[0], 1)
+        assert accepted_length(alpha, 8) > 1.2 * last
+
+
+def test_an_impossible_curve_is_refused():
+    fields = {"id": "x", "model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
+    for n_draft, lengths in (((1, 2), (1.5,)), ((2, 1), (1.5, 1.6)), ((1,), (2.1,)), ((0,), (1.0,))):
+        with pytest.raises(ValueError, match=r"n_draft|accepted_length"):
+            AcceptanceCurve(**fields, n_draft=n_draft, accepted_length=lengths)
+
+
+def test_a_given_length_keeps_its_value_and_other_k_are_marked_extrapolated():
+    found = parse_acceptance("2.73@3", 7)
+    assert found.accepted_length[[1, 2, 4, 5, 7]] == pytest.approx([1.749, 2.310, 3.045, 3.280, 3.589], abs=5e-4)
+    assert found.accepted_length[3] == 2.73
+    assert found.extrapolated.tolist() == [False, True, True, False, True, True, True, True]
+    assert found.accepted_length[0] == found.low[0] == found.high[0] == 1
+
+
+def test_a_given_length_may_lie_beyond_k_max():
+    found = parse_acceptance("3.5@7", 3)
+    assert found.accepted_length.shape == (4,)
+    assert found.extrapolated.tolist() == [False, True, True, True]
+
+
+def test_a_list_of_conditional_probabilities_adds_their_running_products():
+    found = parse_acceptance(" 0.8, 0.5 ,0.25", 5)
+    by_hand = [1, 1.8, 2.2, 2.3, 2.3 + 0.025, 2.3 + 0.025 + 0.00625]
+    assert found.accepted_length == pytest.approx(by_hand)
+    assert found.extrapolated.tolist() == [False, False, False, False, True, True]
+    assert parse_acceptance("0.8,0.5,0.25", 2).accepted_length == pytest.approx([1, 1.8, 2.2])
+
+
+def test_a_single_probability_holds_at_every_position():
+    assert parse_acceptance("0.6", 4).accepted_length == pytest.approx(accepted_length(0.6, np.arange(5)))
+    assert parse_acceptance("1", 4).accepted_length.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_a_measured_curve_keeps_its_values_at_its_own_k():
+    found = parse_acceptance(MTP, 8)
+    assert found.accepted_length[1:].tolist() == list(load_acceptance_curve(MTP).accepted_length)
+    assert not found.extrapolated.any()
+    assert "reasoning on" in found.source
+
+
+def test_a_saturating_curve_is_held_beyond_its_last_k_and_its_band_widens():
+    found = parse_acceptance(MTP, 12)
+    assert found.accepted_length[9:].tolist() == [2.58] * 4
+    assert found.extrapolated[9:].all()
+    width = np.log(found.high / found.low)[8:]
+    assert (np.diff(width) > 0).all()
+
+
+def test_between_measured_k_the_length_rises_without_being_called_extrapolated():
+    found = parse_acceptance("gpt-oss-20b-p-eagle-humaneval", 7)  # measured at 3 and 7
+    assert (np.diff(found.accepted_length[3:]) > 0).all()
+    assert found.extrapolated.tolist() == [False, True, True, False, False, False, False, False]
+
+
+def test_interpolating_every_second_point_of_the_measured_curves_stays_within_their_sampling_spread():
+    from advisor import drafter as module
+
+    misses = []
+    for curve in acceptance_curves():
+        if curve.n_draft == (1, 2, 3, 4, 5, 6, 7, 8):
+            at, length = np.array(curve.n_draft[::2]), np.array(curve.accepted_length[::2])
+            found = module._from_points(at, length, 7, False, "left out")
+            misses += [found.accepted_length[k] / curve.accepted_length[k - 1] - 1 for k in (2, 4, 6)]
+    assert len(misses) == 42
+    assert np.std(misses) < module.SAME_RUN_LOG_SD / 2
+
+
+def test_every_band_contains_its_value_and_stays_possible():
+    texts = ["2.4@3", "1.01@1", "8.9@8", "4@3", "0.9,0.1", "0", "1", *(curve.id for curve in acceptance_curves())]
+    for text in texts:
+        for borrowed in (False, True):
+            found = parse_acceptance(text, 16, borrowed=borrowed)
+            k = np.arange(17)
+            assert (found.low <= found.accepted_length).all()
+            assert (found.accepted_length <= found.high).all()
+            assert (found.low >= 1).all()
+            assert (found.high <= k + 1 + 1e-12).all()
+            assert np.isfinite(found.high).all()
+
+
+def test_the_band_at_a_given_length_is_the_sampling_spread_and_grows_with_distance():
+    found = parse_acceptance("2.73@3", 8)
+    assert np.log(found.high[3] / 2.73) == pytest.approx(1.2816 * 0.04, rel=1e-3)
+    below_value = np.log(found.accepted_length / found.low)[3:]
+    assert (np.diff(below_value) > 0).all()
+
+
+def test_the_shipped_curves_say_that_one_alpha_promises_too_much_above_and_too_little_below():
+    spread = extrapolation_spread()
+    assert spread.n_curves == 21
+    assert spread.above[0] < -0.2
+    assert spread.above[1] == 0
+    assert spread.below[0] == 0
+    assert spread.below[1] > 0.1
+
+
+def test_bands_from_one_point_hold_the_other_points_of_curves_left_out(monkeypatch: pytest.MonkeyPatch):
+    from advisor import drafter as module
+
+    everything = {curve.id: curve for curve in acceptance_curves()}
+    inside = []
+    try:
+        for curve in everything.values():
+            if curve.n_draft != (1, 2, 3, 4, 5, 6, 7, 8):
+                continue
+            rest = {name: other for name, other in everything.items() if other.model_id != curve.model_id}
+            monkeypatch.setattr(module, "_curves", lambda rest=rest: rest)
+            extrapolation_spread.cache_clear()
+            found = parse_acceptance(f"{curve.accepted_length[2]}@3", 8)
+            measured = np.array(curve.accepted_length)
+            others = np.array(curve.n_draft) != 3
+            inside += ((found.low[1:] <= measured) & (measured <= found.high[1:]))[others].tolist()
+    finally:
+        monkeypatch.undo()
+        extrapolation_spread.cache_clear()
+    assert len(inside) == 98
+    assert 0.75 <= np.mean(inside) <= 0.95  # an 80 % band, plus the sampling spread of the user's own number
+
+
+def test_a_curve_of_another_model_or_drafter_is_borrowed_and_its_band_is_wider():
+    own = parse_acceptance(MTP, 8, model_id="deepseek-v4-pro", drafter_id="mtp")
+    for other in ({"model_id": "deepseek-v3"}, {"drafter_id": "eagle3"}):
+        lent = parse_acceptance(MTP, 8, **other)
+        assert lent.borrowed
+        assert (lent.high - lent.low)[1:].min() > 1.5 * (own.high - own.low)[1:].min()
+    assert not own.borrowed
+    assert not parse_acceptance("2.4@3", 8).borrowed
+    assert parse_acceptance("2.4@3", 8, borrowed=True).borrowed
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "acceptance is empty"),
+        ("   ", "acceptance is empty"),
+        ("abc", "'abc' is not one of the 28 measured acceptance curves"),
+        ("glm-mtp", "did you mean glm-5.2-mtp-coding"),
+        ("5@3", r"at most K\+1=4"),
+        ("1@3", "more than 1"),
+        ("nan@3", "expected an accepted length and a whole K"),
+        ("inf@3", "expected an accepted length and a whole K"),
+        ("2@0", "K=0 is out of range; choose 1 to 64"),
+        ("2@999999999", "K=999999999 is out of range"),
+        ("2@1.5", "whole K"),
+        ("2@-1", "whole K"),
+        ("2@3@4", "whole K"),
+        ("@", "whole K"),
+        ("1_0@3", "expected an accepted length"),
+        ("２@3", "expected an accepted length"),
+        ("1e400@3", r"at most K\+1=4"),
+        ("-1,2", "entry 1 is '-1', but an acceptance probability lies between 0 and 1"),
+        ("0.5,1.2", "entry 2 is '1.2'"),
+        ("0.5,1e400", "entry 2 is '1e400'"),
+        ("0.5,,0.5", "entry 2 is '', not a number"),
+        ("0.5,nan", "entry 2 is 'nan', not a number"),
+        ("2.4", "an accepted length needs its K, as in 2.4@3"),
+        (",".join(["0.5"] * 10_000), "lists 10000 probabilities; give at most 64"),
+        ("x" * 100_000, "is not one of the 28"),
+        ("0.5," + "9" * 100_000, "entry 2"),
+        ("../none", "is not one of the 28"),
+    ],
+)
+def test_a_hostile_string_gets_one_short_sentence(text: str, message: str):
+    with pytest.raises(AdvisorError, match=message) as caught:
+        parse_acceptance(text, 8)
+    assert len(str(caught.value)) < 400
+    assert "\n" not in str(caught.value)
+
+
+def test_k_max_outside_its_range_is_refused():
+    for k_max in (0, -1, 65):
+        with pytest.raises(AdvisorError, match="k_max"):
+            parse_acceptance("2.4@3", k_max)
