@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from advisor.calibration import gemm_fit, moe_fit, stream_fit
+from advisor.calibration.costs import version_key
 from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, one_row_per_point
 from advisor.calibration.records import RECORDS, FitRecord, write_records
-from advisor.hardware import Hardware
+from advisor.hardware import Hardware, hardware_ids, load_hardware
+from advisor.store import queries
+from advisor.store.kernel_tables import hardware_id as device_hardware_id
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from advisor.store.connection import Store
+
 IDENTITY = ["hardware_id", "engine", "version", "dtype", "kernel_source"]
+
 
 class KernelTables(Protocol):
     """Where measured rows come from: the store, or any object with these six methods.
@@ -24,12 +30,54 @@ class KernelTables(Protocol):
     Each returns all rows of one accelerator in the store's column names, latency_s in seconds; empty when unmeasured.
     """
 
-    def moe_table(self, hardware_id: str) -> pd.DataFrame: ...  # noqa: D102
-    def gemm_table(self, hardware_id: str) -> pd.DataFrame: ...  # noqa: D102
-    def attention_table(self, hardware_id: str) -> pd.DataFrame: ...  # noqa: D102
-    def mla_table(self, hardware_id: str) -> pd.DataFrame: ...  # noqa: D102
-    def all_reduce_table(self, hardware_id: str) -> pd.DataFrame: ...  # noqa: D102
-    def all_to_all_table(self, hardware_id: str) -> pd.DataFrame: ...  # noqa: D102
+    def moe_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def gemm_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def attention_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def mla_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def all_reduce_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def all_to_all_table(self, hardware_id: str) -> pd.DataFrame: ...
+
+
+class StoreTables:
+    """The store's kernel tables, one accelerator at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def moe_table(self, hardware_id: str) -> pd.DataFrame:
+        """Routed experts of one layer."""
+        return queries.moe_table(self._store, hardware_id)
+
+    def gemm_table(self, hardware_id: str) -> pd.DataFrame:
+        """Dense projections."""
+        return queries.gemm_table(self._store, hardware_id)
+
+    def attention_table(self, hardware_id: str) -> pd.DataFrame:
+        """Decode attention of one layer."""
+        return queries.attention_table(self._store, hardware_id)
+
+    def mla_table(self, hardware_id: str) -> pd.DataFrame:
+        """Latent attention: the kernel alone."""
+        return queries.mla_table(self._store, hardware_id, op="mla_generation")
+
+    def all_reduce_table(self, hardware_id: str) -> pd.DataFrame:
+        """Tensor-parallel sums."""
+        return queries.all_reduce_table(self._store, hardware_id)
+
+    def all_to_all_table(self, hardware_id: str) -> pd.DataFrame:
+        """Expert-parallel exchange."""
+        return queries.all_to_all_table(self._store, hardware_id)
+
+
+def measured_devices() -> list[Hardware]:
+    """Accelerators whose own kernels were measured, in the order of their ids."""
+    found = []
+    for one in hardware_ids():
+        hardware = load_hardware(one)
+        device = hardware.kernel_table_device
+        if device is not None and device_hardware_id(device) == one:
+            found.append(hardware)
+    return found
 
 
 def calibrate(
@@ -85,7 +133,7 @@ def _attention(op: str, table: pd.DataFrame) -> Iterator[FitRecord]:
         kv_dtype = identity.pop("kv_dtype")
         if kv_dtype in stream_fit.KV_BYTES:
             present = [key for key in keys if key in frame.columns]
-            # The cache's format decides the bytes; it is part of the kernel's name, as the compute format hardly matters.
+            # The cache's format decides the bytes, so it is part of the kernel's name.
             named = {**identity, "kernel_source": f"{identity['kernel_source']}+kv-{kv_dtype}"}
             yield from _some(record(one_row_per_point(frame, present), named, kv_dtype))
 
@@ -121,17 +169,6 @@ def cache_resident_bytes(gemm: pd.DataFrame, hardware: Hardware) -> float:
     rate = (weights[small] / gemm.loc[small, "latency_s"]).to_numpy()
     rate = rate[np.isfinite(rate)]
     return cache if rate.size and np.mean(rate > hardware.bandwidth_bytes_per_s.value) > 0.05 else 0.0
-
-
-def version_key(version: str) -> tuple[tuple[int, ...], int, int]:
-    """Sort key of an engine version: 1.3.0rc10 < 1.3.0rc20 < 1.3.0 < 1.10; 0.5.6 < 0.5.6.post2."""
-    import re
-
-    head = re.match(r"[\d.]*", version)
-    numbers = tuple(int(part) for part in (head.group(0) if head else "").split(".") if part)
-    candidate = re.search(r"rc(\d+)", version)
-    post = re.search(r"post(\d+)", version)
-    return numbers, int(candidate.group(1)) if candidate else 10**6, int(post.group(1)) if post else 0
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
-"""Dense projections: T = t0 + ((bytes / BW)^p + (flops / F)^p)^(1/p), one record per kernel table of the newest version.
+"""Dense projections: T = t0 + ((bytes / BW)^p + (flops / F)^p)^(1/p), one record per kernel table, newest version.
 
-bytes = n k b_w + 2 m (n + k): weights in their stored format, 16-bit activations in and out. flops = 2 m n k.
+bytes = n k b_w, the weights in their stored format; flops = 2 m n k. The activations of a decode step are few beside
+them, and their cost stays in the other terms. The same form as `step_cost.gemm_time`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,11 @@ def _fit(n_bytes: np.ndarray, flops: np.ndarray, measured: np.ndarray, high: np.
         return np.log(gemm_time(np.exp(x), n_bytes, flops) / measured)
 
     return least_squares(
-        residual, np.clip(start, span_low + 1e-6, span_high - 1e-6), bounds=(span_low, span_high), loss="soft_l1", f_scale=0.1
+        residual,
+        np.clip(start, span_low + 1e-6, span_high - 1e-6),
+        bounds=(span_low, span_high),
+        loss="soft_l1",
+        f_scale=0.1,
     )
 
 
@@ -90,8 +95,8 @@ def gemm_record(
 ) -> FitRecord | None:
     """Fit one GEMM table; `frame` has columns m, n, k, latency_s (seconds). None when fewer than 50 rows remain.
 
-    The fitted bandwidth may not exceed `peak_bandwidth` [B/s]. Held-out errors leave out a fifth of the (n, k) shapes at
-    a time. A fit whose intercept is host time is recorded with success = False.
+    The fitted bandwidth may not exceed `peak_bandwidth` [B/s]. Held-out errors leave out a fifth of the (n, k)
+    shapes at a time. A fit whose intercept is host time is recorded with success = False.
     """
     require_columns(frame, (*KEYS, "latency_s"), "GEMM")
     digest = content_hash(frame, KEYS) if len(frame) < 200_000 else "not hashed: too many rows"
@@ -100,7 +105,7 @@ def gemm_record(
         return None
     m, n, k = (used[name].to_numpy(dtype=float) for name in KEYS)
     measured = used["latency_s"].to_numpy()
-    n_bytes = n * k * BYTES_PER_WEIGHT[identity["dtype"]] + 2.0 * m * (n + k)
+    n_bytes = n * k * BYTES_PER_WEIGHT[identity["dtype"]]
     flops = 2.0 * m * n * k
     shapes, index = np.unique(np.column_stack([n, k]), axis=0, return_inverse=True)
     fold = np.random.default_rng(7).permutation(len(shapes))[index.ravel()] % FOLDS
@@ -116,7 +121,9 @@ def gemm_record(
     parameters, correlation, at_bound = _parameters(found, high)
     host_bound = parameters["t0_s"].value > MAX_KERNEL_T0_S
     return FitRecord(
-        id="/".join(["gemm", *(identity[key] for key in ("hardware_id", "engine", "version", "dtype", "kernel_source"))]),
+        id="/".join(
+            ["gemm", *(identity[key] for key in ("hardware_id", "engine", "version", "dtype", "kernel_source"))]
+        ),
         op="gemm",
         **identity,  # type: ignore[arg-type]
         form=FORM,
@@ -133,12 +140,18 @@ def gemm_record(
         success=bool(found.success) and not host_bound,
         message="; ".join(
             [f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds"]
-            + ([f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time, not the kernel's: do not use"] if host_bound else [])
+            + (
+                [f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time, not the kernel's: do not use"]
+                if host_bound
+                else []
+            )
         ),
     )
 
 
-def _parameters(found: Any, high: np.ndarray) -> tuple[dict[str, FitParameter], tuple[tuple[float, ...], ...], list[str]]:
+def _parameters(
+    found: Any, high: np.ndarray
+) -> tuple[dict[str, FitParameter], tuple[tuple[float, ...], ...], list[str]]:
     """Parameters with standard errors (delta method on the logarithms), correlation, names at a bound."""
     values = np.exp(found.x)
     variance = 2.0 * found.cost / max(len(found.fun) - len(values), 1)

@@ -2,9 +2,9 @@
 
     T = c(m) (t0 + W/BW + U tau_U + F/F_p + A/BW_a + N_local tau_N),   m = M k / U rows per touched expert
 
-Linear in its non-negative coefficients but for c(m), a piecewise-linear factor in log m shared by all shapes of a table:
-it carries the tile switches of a kernel. Fitted on relative error with robust re-weighting, one record per (accelerator,
-engine, version, format, kernel). Forms tried: docs/decisions/0002-moe-kernel-form.md.
+Linear in its non-negative coefficients but for c(m), a piecewise-linear factor in log m shared by all shapes of a
+table: it carries the tile switches of a kernel. Fitted on relative error with robust re-weighting, one record per
+(accelerator, engine, version, format, kernel). Forms tried: docs/decisions/0002-moe-kernel-form.md.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_ha
 from advisor.calibration.nnls import LinearFit, fit_relative
 from advisor.calibration.power_law import touched_experts
 from advisor.calibration.records import Dropped, FitParameter, FitRecord
+from advisor.step_cost import MoeTerms, moe_terms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,7 @@ KNOTS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 5
 MIN_ROWS_PER_KNOT = 8
 ROUNDS = 2
 UNKNOWN_LOG_SD = 0.25
-"""Band of a table with a single shape, where nothing can be held out: the worst tables' held-out spread."""
+"""Least band of a table with one or two shapes, where little can be held out: the worst tables' held-out spread."""
 TWO_MATRIX_SHAPES = frozenset(
     {(2688, 1856, 6, 128), (1024, 2688, 22, 512), (2048, 5120, 22, 512), (4096, 2688, 22, 512), (8192, 5120, 22, 512)}
 )
@@ -66,34 +67,22 @@ class MoeFit:
         return np.interp(np.log(rows_per_expert), np.log(self.knots), self.log_factor)
 
 
-def moe_columns(
-    tokens: np.ndarray,
-    touched: np.ndarray,
-    hidden: np.ndarray,
-    width: np.ndarray,
-    n_active: np.ndarray,
-    n_local: np.ndarray,
-    matrices: np.ndarray,
-    bytes_per_weight: float,
-    routed_rows: np.ndarray | None = None,
-) -> np.ndarray:
-    """The six columns of the additive form, SI units, [rows, 6].
+def moe_columns(terms: MoeTerms, touched: np.ndarray, n_local: np.ndarray) -> np.ndarray:
+    """The six columns of the additive form, in the order of PARAMETERS, SI units, [rows, 6].
 
-    tokens M; touched U on this rank; hidden h; width I / tp of this shard; n_local experts held by the rank; matrices 3
-    (gated) or 2; routed_rows M k, fewer on a rank of several.
+    touched U and n_local resident experts are those of one rank. [1]
     """
-    rows = tokens * n_active if routed_rows is None else routed_rows
-    weights = touched * matrices * hidden * width * bytes_per_weight
-    flops = 2.0 * matrices * hidden * width * touched * np.maximum(16.0, rows / touched + 7.5)
-    activations = rows * (4.0 * hidden + 2.0 * matrices * width) + 4.0 * tokens * hidden
-    return np.column_stack([np.ones(len(rows)), weights, touched, flops, activations, n_local]).astype(float)
+    ones = np.ones(len(touched))
+    return np.column_stack([ones, terms.weight_bytes, touched, terms.flops, terms.activation_bytes, n_local])
 
 
 def add_touched(frame: pd.DataFrame) -> pd.DataFrame:
     """`frame` with columns touched and routed_rows, from how each row's load was generated."""
     keys = ["num_tokens", "num_experts", "topk", "distribution", "moe_ep_size"]
     points = frame[keys].drop_duplicates()
-    found = [touched_experts(int(m), int(n), int(k), str(d), int(ep)) for m, n, k, d, ep in points.itertuples(index=False)]
+    found = [
+        touched_experts(int(m), int(n), int(k), str(d), int(ep)) for m, n, k, d, ep in points.itertuples(index=False)
+    ]
     points = points.assign(touched=[f.touched for f in found], routed_rows=[f.routed_rows for f in found])
     return frame.merge(points, on=keys, how="left")
 
@@ -138,17 +127,18 @@ def frame_columns(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> np.nda
     shapes = list(frame[SHAPE].itertuples(index=False, name=None))
     matrices = np.array([2.0 if two_matrices and s in TWO_MATRIX_SHAPES else 3.0 for s in shapes])
     get = {name: frame[name].to_numpy(dtype=float) for name in KEYS if name != "distribution"}
-    return moe_columns(
-        get["num_tokens"],
-        frame["touched"].to_numpy(),
-        get["hidden_size"],
-        get["inter_size"] / get["moe_tp_size"],
-        get["topk"],
-        get["num_experts"] / get["moe_ep_size"],
-        matrices,
-        BYTES_PER_WEIGHT[dtype],
-        frame["routed_rows"].to_numpy(),
+    touched, rows = frame["touched"].to_numpy(), frame["routed_rows"].to_numpy()
+    terms = moe_terms(
+        tokens=get["num_tokens"],
+        rows=rows,
+        rows_per_expert=rows / touched,
+        touched=touched,
+        expert_width=get["inter_size"] / get["moe_tp_size"],
+        input_width=get["hidden_size"],
+        matrices=matrices,
+        bytes_per_weight=BYTES_PER_WEIGHT[dtype],
     )
+    return moe_columns(terms, touched, get["num_experts"] / get["moe_ep_size"])
 
 
 def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, list[Dropped]]:
@@ -224,8 +214,8 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
         loso_p90=p90,
         ratio_median=ratio_median,
         ratio_p90=ratio_p90,
-        log_sd=log_sd if np.isfinite(log_sd) else UNKNOWN_LOG_SD,
-        success=n_shapes >= 3,
+        log_sd=log_sd if n_shapes >= 3 else max(np.nan_to_num(log_sd), UNKNOWN_LOG_SD),
+        success=True,
         message=_message(fit.linear, n_shapes, two if has_two else None),
     )
 

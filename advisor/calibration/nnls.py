@@ -89,7 +89,7 @@ def fit_relative(columns: np.ndarray, measured: np.ndarray, row_weight: np.ndarr
 def leave_one_group_out(
     columns: np.ndarray, measured: np.ndarray, group: np.ndarray, row_weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Prediction of each row by a fit that saw no row of its group. All arrays [rows]; NaN when only one group exists."""
+    """Prediction of each row by a fit that saw no row of its group. Arrays [rows]; NaN with a single group."""
     relative = columns / measured[:, None]
     base = np.ones(len(measured)) if row_weight is None else row_weight
     out = np.full(len(measured), np.nan)

@@ -123,5 +123,5 @@ def load_records(device: str, folder: Path = RECORDS) -> tuple[FitRecord, ...]:
     except (OSError, ValueError, ValidationError) as error:
         reason = " ".join(str(error).split())[:200]
         raise AdvisorError(
-            f"profiles/calibration/{path.name}: not a list of fit records ({reason}); restore it or run `make calibrate`"
+            f"profiles/calibration/{path.name}: not fit records ({reason}); restore it or run `make calibrate`"
         ) from error

@@ -123,7 +123,7 @@ def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> 
 
 
 def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
-    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out by size octave pair."""
+    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out by size."""
     require_columns(frame, ("message_elements", "latency_s"), "all-reduce")
     used, dropped = _apply(frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)])
     n_bytes = 2.0 * used["message_elements"].to_numpy(dtype=float)
@@ -133,10 +133,10 @@ def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: in
 
 
 def all_to_all_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
-    """Dispatch and combine of one expert-parallel layer together.
+    """One direction of the expert exchange of a layer: the mean of dispatch and combine.
 
     frame: num_tokens (per rank), hidden_size, topk, num_experts, phase, latency_s. bytes = tokens x k x hidden x 2, the
-    16-bit rows that one rank sends in one direction; the time is that of both directions.
+    16-bit rows that one rank sends in one direction.
     """
     keys = ["num_tokens", "hidden_size", "topk", "num_experts"]
     require_columns(frame, (*keys, "phase", "latency_s"), "all-to-all")
@@ -144,11 +144,11 @@ def all_to_all_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: in
     if not {"dispatch", "combine"} <= set(phases.columns):
         return None
     phases = phases[phases["num_tokens"] <= 2048]
-    measured = (phases["dispatch"] + phases["combine"]).to_numpy()
+    measured = 0.5 * (phases["dispatch"] + phases["combine"]).to_numpy()
     n_bytes = 2.0 * (phases["num_tokens"] * phases["topk"] * phases["hidden_size"]).to_numpy(dtype=float)
     group = phases[keys[1:]].astype(str).agg("x".join, axis=1).to_numpy()
     digest = content_hash(frame, [*keys, "phase"])
-    note = "dispatch and combine together; bytes = tokens per rank x k x hidden x 2"
+    note = "mean of dispatch and combine; bytes = tokens per rank x k x hidden x 2"
     return stream_record("all_to_all", identity, n_bytes, measured, group, digest, (), n_ranks, note)
 
 
