@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,18 @@ from advisor.prediction import AdvisorError, Tier
 from advisor.recommend import best_draft, break_even_batch, sweet_spot
 from advisor.scenario import Scenario
 
-QWEN = Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16)
+QWEN = Scenario(
+    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
+)
 COMMAND_A = Scenario(
-    hardware_id="h200-sxm", n_gpus=4, tensor_parallel=4, model_id="command-a", weight_dtype="fp8", drafter_id="eagle3",
+    hardware_id="h200-sxm",
+    n_gpus=4,
+    tensor_parallel=4,
+    model_id="command-a",
+    weight_dtype="fp8",
+    drafter_id="eagle3",
     acceptance="2.73@3",
-)  # fmt: skip
+)
 
 
 def test_the_verdict_names_batch_hardware_k_speedup_band_and_tier() -> None:
@@ -76,7 +85,7 @@ def test_break_even_is_found_between_two_batches_and_absent_when_it_always_pays(
 def test_the_schedule_covers_every_batch_without_gap_or_overlap() -> None:
     ranges = advise(QWEN).k_by_batch
     assert ranges[0].batch_start == 1
-    for left, right in zip(ranges, ranges[1:], strict=False):
+    for left, right in itertools.pairwise(ranges):
         assert right.batch_start == left.batch_end + 1
 
 
@@ -101,7 +110,10 @@ def test_a_batch_too_large_for_memory_is_told_the_largest_that_fits() -> None:
     largest = advice.setup.memory.largest_batch
     assert 0 < largest < 4096
     assert any(f"is {largest}" in warning for warning in advice.warnings)
-    assert not any("fit" in w for w in advise(QWEN.model_copy(update={"batch_size": largest, "context_tokens": 32768})).setup.warnings)  # fmt: skip
+    assert not any(
+        "fit" in w
+        for w in advise(QWEN.model_copy(update={"batch_size": largest, "context_tokens": 32768})).setup.warnings
+    )
 
 
 def test_warnings_speak_only_of_parts_the_model_has() -> None:

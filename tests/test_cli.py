@@ -15,8 +15,17 @@ from advisor.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 QWEN = [
-    "--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3", "--batch", "16",
-]  # fmt: skip
+    "--hardware",
+    "h200-sxm",
+    "--model",
+    "qwen3-30b-a3b",
+    "--drafter",
+    "eagle3",
+    "--accepted-length",
+    "2.4@3",
+    "--batch",
+    "16",
+]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -37,16 +46,35 @@ def test_advise_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str])
     document = json.loads(out)
     assert code == 0
     assert {
-        "scenario", "scenario_hash", "engine", "band_level", "recommendation", "k_by_batch", "curve", "components_ms",
-        "sources", "warnings",
-    } <= set(document)  # fmt: skip
+        "scenario",
+        "scenario_hash",
+        "engine",
+        "band_level",
+        "recommendation",
+        "k_by_batch",
+        "curve",
+        "components_ms",
+        "sources",
+        "warnings",
+    } <= set(document)
     assert {
-        "k_draft", "speedup", "speedup_low", "speedup_high", "tier", "bound", "tpot_ms", "tokens_per_s_per_gpu", "p_best",
-        "regret", "verdict",
-    } <= set(document["recommendation"])  # fmt: skip
+        "k_draft",
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "tier",
+        "bound",
+        "tpot_ms",
+        "tokens_per_s_per_gpu",
+        "p_best",
+        "regret",
+        "verdict",
+    } <= set(document["recommendation"])
     assert {"batch_start", "batch_end", "k_draft", "speedup"} <= set(document["k_by_batch"][0])
     assert document["band_level"] == 0.8
-    chosen = [r for r in document["curve"] if r["batch_size"] == 16 and r["k_draft"] == document["recommendation"]["k_draft"]]
+    chosen = [
+        r for r in document["curve"] if r["batch_size"] == 16 and r["k_draft"] == document["recommendation"]["k_draft"]
+    ]
     assert chosen[0]["speedup"] == pytest.approx(document["recommendation"]["speedup"], rel=1e-3)
 
 
@@ -56,9 +84,17 @@ def test_curve_is_csv_with_one_row_for_each_batch_and_k(capsys: pytest.CaptureFi
     assert code == 0
     assert [(row["batch_size"], row["k_draft"]) for row in rows] == [("1", "0"), ("1", "3"), ("8", "0"), ("8", "3")]
     for column in (
-        "speedup", "speedup_low", "speedup_high", "tier", "verify_ratio", "distinct_experts_plain",
-        "distinct_experts_verify", "routed_ms", "attention_ms", "draft_ms",
-    ):  # fmt: skip
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "tier",
+        "verify_ratio",
+        "distinct_experts_plain",
+        "distinct_experts_verify",
+        "routed_ms",
+        "attention_ms",
+        "draft_ms",
+    ):
         assert column in rows[0]
 
 
@@ -102,7 +138,9 @@ def test_bad_input_exits_2_with_one_sentence_and_no_traceback(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\x01\x02", b"a,b\n1,2\n", b"PK\x03\x04", b'"unclosed\n1,2', "ü;ö\n".encode("latin-1")])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\x01\x02", b"a,b\n1,2\n", b"PK\x03\x04", b'"unclosed\n1,2', "ü;ö\n".encode("latin-1")]
+)
 def test_a_broken_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "points.csv"
     path.write_bytes(content)
@@ -113,7 +151,20 @@ def test_a_broken_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [[], ["--help"], ["advise", "--help"], ["curve", "--help"], ["predict", "--help"], ["validate", "--help"], ["store", "--help"], ["models", "--help"], ["hardware", "--help"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["--help"],
+        ["advise", "--help"],
+        ["curve", "--help"],
+        ["predict", "--help"],
+        ["validate", "--help"],
+        ["store", "--help"],
+        ["models", "--help"],
+        ["hardware", "--help"],
+    ],
+)
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     code, out, _ = run(capsys, *command)
     assert code == 0
@@ -154,8 +205,13 @@ def test_advise_runs_where_heavy_packages_are_missing(blocked: tuple[str, ...]) 
 def test_the_store_is_built_without_the_kernel_package_and_says_so(tmp_path: Path) -> None:
     script = BLOCKER.format(blocked=("aiconfigurator_core",), arguments=["store", "build"])
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False,
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
         env={"PATH": "/usr/bin:/bin", "MOE_ADVISOR_STORE": str(tmp_path / "store.duckdb")},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert "shipped fits" in done.stdout

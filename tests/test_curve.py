@@ -11,7 +11,9 @@ from advisor.routing import expected_experts
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
 
-QWEN = Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16)
+QWEN = Scenario(
+    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
+)
 DENSE = QWEN.model_copy(update={"model_id": "qwen3-8b"})
 BATCHES = [1, 4, 16, 64, 256]
 
@@ -107,7 +109,9 @@ def test_an_accelerator_without_measured_kernels_is_roofline_with_a_wider_band()
     assert np.log(unmeasured.high / unmeasured.low)[0, 0] > np.log(measured.high / measured.low)[0, 0]
 
 
-@pytest.mark.parametrize(("batches", "drafts"), [([0], None), ([], None), ([float("nan")], None), ([1], [9]), ([1], [-1])])
+@pytest.mark.parametrize(
+    ("batches", "drafts"), [([0], None), ([], None), ([float("nan")], None), ([1], [9]), ([1], [-1])]
+)
 def test_axes_outside_their_range_are_refused(batches: list[float], drafts: list[int] | None) -> None:
     with pytest.raises(AdvisorError, match=r"batches|K must lie"):
         speedup_curve(QWEN, batches, drafts)

@@ -14,11 +14,28 @@ from advisor.validation_rows import question_of
 
 SHIPPED = Path(__file__).resolve().parent.parent / "measurements/published_speedups/data.csv"
 ROW = {
-    "hardware_id": "h200-sxm", "gpu_count": "8", "tensor_parallel": "8", "expert_parallel": "", "engine": "SGLang",
-    "model_id": "deepseek-v3", "weight_dtype": "", "drafter": "mtp", "draft_tokens_k": "3", "draft_structure": "chain",
-    "batch_size": "8", "batch_kind": "batch", "input_tokens": "", "output_tokens": "", "dataset": "", "metric": "ratio_only",
-    "accepted_length": "2.44", "accepted_length_same_run": "1", "speedup": "1.6", "source_title": "a test", "notes": "",
-}  # fmt: skip
+    "hardware_id": "h200-sxm",
+    "gpu_count": "8",
+    "tensor_parallel": "8",
+    "expert_parallel": "",
+    "engine": "SGLang",
+    "model_id": "deepseek-v3",
+    "weight_dtype": "",
+    "drafter": "mtp",
+    "draft_tokens_k": "3",
+    "draft_structure": "chain",
+    "batch_size": "8",
+    "batch_kind": "batch",
+    "input_tokens": "",
+    "output_tokens": "",
+    "dataset": "",
+    "metric": "ratio_only",
+    "accepted_length": "2.44",
+    "accepted_length_same_run": "1",
+    "speedup": "1.6",
+    "source_title": "a test",
+    "notes": "",
+}
 
 
 def published() -> pd.DataFrame:
@@ -115,9 +132,13 @@ def test_assuming_the_hardware_opens_the_specbundle_rows() -> None:
 
 def test_errors_are_computed_from_their_definition() -> None:
     judged = pd.DataFrame(
-        {"measured": [1.0, 2.0, 0.8, 0.9], "predicted_speedup": [1.1, 1.0, 0.88, 1.08], "predicted_low": [0.9, 0.9, 0.85, 1.0],
-         "predicted_high": [1.2, 1.2, 0.9, 1.2]}
-    )  # fmt: skip
+        {
+            "measured": [1.0, 2.0, 0.8, 0.9],
+            "predicted_speedup": [1.1, 1.0, 0.88, 1.08],
+            "predicted_low": [0.9, 0.9, 0.85, 1.0],
+            "predicted_high": [1.2, 1.2, 0.9, 1.2],
+        }
+    )
     judged["absolute_percentage_error"] = (judged.predicted_speedup / judged.measured - 1).abs()
     errors = errors_of(judged)
     assert errors.n == 4
@@ -129,8 +150,10 @@ def test_errors_are_computed_from_their_definition() -> None:
 
 
 def test_the_regret_of_the_best_k_is_measured_at_the_k_predicted_best() -> None:
-    rows = [ROW | {"draft_tokens_k": str(k), "accepted_length": str(a), "speedup": str(s)}
-            for k, a, s in [(1, 1.8, 1.5), (3, 2.4, 1.8), (5, 2.5, 2.0)]]  # fmt: skip
+    rows = [
+        ROW | {"draft_tokens_k": str(k), "accepted_length": str(a), "speedup": str(s)}
+        for k, a, s in [(1, 1.8, 1.5), (3, 2.4, 1.8), (5, 2.5, 2.0)]
+    ]
     result = validate(pd.DataFrame(rows))
     predicted = result.rows["predicted_speedup"].to_numpy(float)
     measured = np.array([1.5, 1.8, 2.0])
