@@ -12,7 +12,7 @@ from advisor.draft_cost import draft_architecture
 from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
 from advisor.hardware import Hardware, load_hardware
 from advisor.hf_config import architecture_from_config
-from advisor.model_profiles import load_model
+from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.memory import MemoryFit, memory_fit
 from advisor.prediction import AdvisorError
 from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for
@@ -125,6 +125,9 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
 def _architecture(scenario: Scenario) -> Architecture:
     if scenario.model_config_json is not None:
         architecture = architecture_from_config(scenario.model_config_json, name=scenario.model_id)
+    elif scenario.model_id not in model_ids():
+        # Never a path: a shared link must not make the server read its files.
+        raise AdvisorError(unknown_model(scenario.model_id))
     else:
         architecture = load_model(scenario.model_id)
     if scenario.weight_dtype is not None:

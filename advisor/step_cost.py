@@ -31,7 +31,8 @@ class GemmCost:
 class MoeCost:
     """Routed experts of one layer: additive form of docs/model.md, linear in the reciprocal parameters.
 
-    time = t0_s + W / bandwidth + U per_expert_s + F / flops_per_s + A / activation_bandwidth + N_local per_resident_s
+    time = c(m) (t0_s + W / bandwidth + U per_expert_s + F / flops_per_s + A / activation_bandwidth
+    + N_local per_resident_s), m = M k / U rows per touched expert: c carries the tile switches of a kernel.
     """
 
     t0_s: float
@@ -43,6 +44,16 @@ class MoeCost:
     per_resident_expert_s: float = 0.0
     log_sd: float = 0.15
     because: str = ""
+    curve: tuple[tuple[float, float], ...] = ()
+    """Knots (m, c(m)) in rising m, interpolated in the logarithms, constant beyond the ends; empty: c = 1."""
+
+    def correction(self, rows_per_expert: ArrayLike) -> NDArray[np.float64]:
+        """c(m), broadcast over `rows_per_expert`. [1]"""
+        rows = np.asarray(rows_per_expert, float)
+        if not self.curve:
+            return np.ones_like(rows)
+        knots, factors = np.log(np.array(self.curve)).T
+        return np.exp(np.interp(np.log(np.maximum(rows, 1e-9)), knots, factors))
 
 
 @dataclass(frozen=True)
@@ -267,7 +278,7 @@ def routed_time(
         matrices=np.asarray(shape.matrices, float),
         bytes_per_weight=BYTES_PER_WEIGHT[dtype],
     )
-    return np.asarray(
+    return cost.correction(tokens * active / touched) * (
         cost.t0_s
         + terms.weight_bytes / cost.bandwidth_bytes_per_s
         + local * cost.per_expert_s

@@ -1,0 +1,358 @@
+"""From fit records to the constants that `step_cost` needs for one accelerator, engine and set of weight formats."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from advisor.architecture import WeightDtype, WeightDtypes
+from advisor.calibration.records import FitRecord, Operation, load_records
+from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
+from advisor.prediction import Tier
+from advisor.step_cost import GemmCost, KernelCosts, MoeCost, StreamCost
+
+TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
+    "fp32": (),
+    "bf16": ("bf16", "fp16"),
+    "fp8": ("fp8",),
+    "fp8_block": ("fp8_block",),
+    "int8": (),
+    "nvfp4": ("nvfp4",),
+    "mxfp4": ("w4a16_mxfp4", "w4a8_mxfp4_mxfp8"),
+    "int4": ("int4_wo",),
+}
+"""The tables' names of each stored format."""
+STAND_INS: dict[WeightDtype, tuple[str, ...]] = {"fp8": ("fp8_block",), "fp8_block": ("fp8",)}
+"""Formats that read as many bytes on the same matrix units."""
+
+NARROW_KERNELS = ("nongated", "situ_as_silu")
+"""Kernels measured only for experts with another activation; they serve no gated model."""
+
+MIN_SHAPES = 3
+ROOFLINE_LOG_SD = 0.35
+"""Spread of layer times around t0 + bytes / bandwidth where nothing was measured on the accelerator. Twice the median
+held-out spread of the two-parameter roofline on the measured tables (docs/decisions/0002-moe-kernel-form.md)."""
+ROOFLINE_GEMM_LOG_SD = 0.25
+ROOFLINE_MOE_T0_S = 30e-6
+ROOFLINE_PER_EXPERT_S = 0.1e-6
+ROOFLINE_MOE_FLOPS_FRACTION = 0.6
+"""Fixed cost per layer and per touched expert, and share of the GEMM rate: middle of the fits on measured parts."""
+ROOFLINE_ALL_TO_ALL_T0_S = 30e-6
+BORROWED_LOG_SD = 0.10
+"""Added in quadrature when the constants come from another engine or format of the same accelerator. [1]"""
+
+LAUNCH_PER_LAYER_S = 10e-6
+HOST_PER_STEP_S = 300e-6
+HOST_PER_DRAFT_PASS_S = 300e-6
+HOST_PER_ROUND_S = 400e-6
+OVERHEAD_LOG_SD = math.log(3.0) / 1.2816
+"""Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
+
+ROOFLINE_ATTENTION_T0_S = 12e-6
+"""Typical intercept of decode attention on measured Hopper and Blackwell parts (9-15 us)."""
+ROOFLINE_ALL_REDUCE_T0_S = {2: 5e-6, 4: 6e-6, 8: 8e-6}
+"""Typical intercepts of graph-captured all-reduce on NVLink parts (2.5-5 us), doubled for unmeasured ones."""
+LINK_FRACTION = 0.7
+"""Share of the link's unidirectional rate that large all-reduces reach on the measured NVLink parts (0.55-0.8)."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The record that was picked, and whether it is another engine's or format's."""
+
+    record: FitRecord
+    borrowed: str
+    """Empty, or what it was borrowed from, for a warning."""
+
+    @property
+    def log_sd(self) -> float:
+        """Held-out spread, widened when borrowed. [1]"""
+        return math.hypot(self.record.log_sd, BORROWED_LOG_SD) if self.borrowed else self.record.log_sd
+
+
+def version_key(version: str) -> tuple[tuple[int, ...], int, int]:
+    """Sort key of an engine version: 1.3.0rc10 < 1.3.0rc20 < 1.3.0 < 1.10; 0.5.6 < 0.5.6.post2."""
+    head = re.match(r"[\d.]*", version)
+    numbers = tuple(int(part) for part in (head.group(0) if head else "").split(".") if part)
+    candidate = re.search(r"rc(\d+)", version)
+    post = re.search(r"post(\d+)", version)
+    return numbers, int(candidate.group(1)) if candidate else 10**6, int(post.group(1)) if post else 0
+
+
+def choose(
+    records: tuple[FitRecord, ...],
+    op: Operation,
+    engine: str,
+    dtype: WeightDtype,
+    n_ranks: int | None = None,
+    kernel_ending: str = "",
+) -> Choice | None:
+    """The record that serves (op, engine, stored format), or None.
+
+    Order of preference: the format itself before its stand-in; the chosen engine before others; fits on at least
+    MIN_SHAPES shapes; the newest version; the lowest held-out error.
+    """
+    names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
+    usable = [
+        record
+        for record in records
+        if record.op == op
+        and record.dtype in names
+        and record.n_ranks == n_ranks
+        and record.success
+        and record.kernel_source.endswith(kernel_ending)
+        and not any(word in record.kernel_source for word in NARROW_KERNELS)
+        and not record.kernel_source.endswith("_eager")
+    ]
+    if not usable:
+        return None
+    newest = {e: max(version_key(r.version) for r in usable if r.engine == e) for e in {r.engine for r in usable}}
+
+    def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, float, str]:
+        return (
+            record.dtype not in TABLE_DTYPES[dtype],
+            record.engine != engine,
+            record.n_shapes < MIN_SHAPES,
+            version_key(record.version) < newest[record.engine],
+            math.inf if record.loso_median is None else record.loso_median,
+            record.id,
+        )
+
+    best = min(usable, key=rank)
+    reasons = [f"{best.engine} {best.version}"] if best.engine != engine else []
+    reasons += [f"{best.dtype} kernels"] if best.dtype not in TABLE_DTYPES[dtype] else []
+    return Choice(best, " ".join(reasons))
+
+
+def kernel_costs(hardware: Hardware, engine: str, dtypes: WeightDtypes, store: object | None = None) -> KernelCosts:
+    """Kernel constants of one accelerator, engine and set of stored weight formats.
+
+    Fit records of the accelerator (or of the same chip) where there are any, else a roofline on the profile's
+    constants with a wider band. Reads one small file, once per accelerator.
+
+    Parameters
+    ----------
+    hardware : accelerator profile; its `kernel_table_device` names the records.
+    engine : vllm, sglang, trtllm or other (then the best-fitted engine of the accelerator serves, with a warning).
+    dtypes : stored format by component.
+    store : reserved for measured grids; unused.
+
+    Raises AdvisorError when the records are damaged.
+    """
+    del store
+    return _kernel_costs(engine, dtypes, _Subject(hardware))
+
+
+class _Subject:
+    """Lets a profile ride along a cached call: equal by id, since a profile id names one profile per process."""
+
+    def __init__(self, hardware: Hardware) -> None:
+        self.hardware = hardware
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Subject) and self.hardware == other.hardware
+
+    def __hash__(self) -> int:
+        return hash(self.hardware.id)
+
+
+@lru_cache(maxsize=256)
+def _kernel_costs(engine: str, dtypes: WeightDtypes, subject: _Subject) -> KernelCosts:
+    hardware = subject.hardware
+    records = load_records(hardware.kernel_table_device) if hardware.kernel_table_device else ()
+    notes = _Notes(hardware, engine, records)
+    gemm = {d: _gemm(hardware, records, engine, d, notes) for d in _formats(dtypes)}
+    cache = hardware.last_level_cache_bytes
+    return KernelCosts(
+        routed=_routed(hardware, records, engine, dtypes.routed, notes),
+        attention_projection=gemm[dtypes.attention],
+        shared=gemm[dtypes.shared],
+        dense=gemm[dtypes.dense],
+        lm_head=gemm[dtypes.embedding],
+        attention=_attention(hardware, records, engine, "attention", notes),
+        mla=_attention(hardware, records, engine, "mla", notes),
+        all_reduce=_all_reduce(hardware, records, engine, notes),
+        all_to_all=_all_to_all(hardware, records, engine, notes),
+        launch_per_layer_s=LAUNCH_PER_LAYER_S,
+        host_per_step_s=HOST_PER_STEP_S,
+        host_per_draft_pass_s=HOST_PER_DRAFT_PASS_S,
+        host_per_round_s=HOST_PER_ROUND_S,
+        overhead_log_sd=OVERHEAD_LOG_SD,
+        last_level_cache_bytes=0.0 if cache is None else cache.value,
+        sources=tuple(dict.fromkeys(notes.sources)),
+        warnings=tuple(dict.fromkeys(notes.warnings)),
+    )
+
+
+def _formats(dtypes: WeightDtypes) -> set[WeightDtype]:
+    return {dtypes.attention, dtypes.shared, dtypes.dense, dtypes.embedding}
+
+
+class _Notes:
+    """Collects sources and warnings while the parts are chosen."""
+
+    def __init__(self, hardware: Hardware, engine: str, records: tuple[FitRecord, ...]) -> None:
+        self.hardware = hardware
+        self.engine = engine
+        self.sources: list[str] = []
+        self.warnings: list[str] = []
+        measured_on = {record.hardware_id for record in records}
+        if records and hardware.id not in measured_on:
+            self.warnings.append(
+                f"kernels measured on {', '.join(sorted(measured_on))}, the same chip as {hardware.id}"
+            )
+
+    def took(self, choice: Choice) -> None:
+        """Note a record, and a warning where it was borrowed."""
+        record = choice.record
+        self.sources.append(f"fit {record.id} of the measured kernel tables (aiconfigurator-core, Apache-2.0)")
+        if choice.borrowed:
+            self.warnings.append(f"{record.op}: no {self.engine} table serves here; {choice.borrowed} stands in")
+
+    def roofline(self, what: str) -> None:
+        """Note that a part rests on the profile alone."""
+        self.warnings.append(f"{what}: not measured on {self.hardware.id}; roofline from its profile, wider band")
+
+
+def _routed(
+    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, dtype: WeightDtype, notes: _Notes
+) -> MoeCost:
+    choice = choose(records, "moe", engine, dtype)
+    if choice is None:
+        notes.roofline(f"{dtype} experts")
+        return _routed_roofline(hardware, dtype)
+    notes.took(choice)
+    record = choice.record
+    return MoeCost(
+        t0_s=record.value("t0_s"),
+        bandwidth_bytes_per_s=_inverse(record.value("weight_s_per_byte")),
+        flops_per_s=_inverse(record.value("s_per_flop")),
+        tier=Tier.FITTED,
+        per_expert_s=record.value("per_expert_s"),
+        activation_bandwidth_bytes_per_s=_inverse(record.value("activation_s_per_byte")),
+        per_resident_expert_s=record.value("per_resident_expert_s"),
+        log_sd=choice.log_sd,
+        because=_because(choice),
+        curve=record.curve,
+    )
+
+
+def _because(choice: Choice) -> str:
+    record = choice.record
+    error = "" if record.loso_median is None else f", held-out median error {record.loso_median:.1%}"
+    borrowed = f"; stands in for the chosen engine ({choice.borrowed})" if choice.borrowed else ""
+    return (
+        f"{record.engine} {record.version} {record.dtype} kernel {record.kernel_source} on {record.hardware_id}: "
+        f"{record.n_shapes} shapes{error}, the lowest of the kernels that apply{borrowed}"
+    )
+
+
+def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
+    stored = _computed(dtype)
+    return MoeCost(
+        t0_s=ROOFLINE_MOE_T0_S,
+        bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value,
+        flops_per_s=effective_flops(hardware, stored).value * ROOFLINE_MOE_FLOPS_FRACTION,
+        tier=Tier.ROOFLINE,
+        per_expert_s=ROOFLINE_PER_EXPERT_S,
+        activation_bandwidth_bytes_per_s=effective_bandwidth(hardware, "bf16").value / 2.0,
+        log_sd=ROOFLINE_LOG_SD,
+        because=f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and a typical fixed cost",
+    )
+
+
+def _gemm(
+    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, dtype: WeightDtype, notes: _Notes
+) -> GemmCost:
+    choice = choose(records, "gemm", engine, dtype)
+    if choice is None:
+        notes.roofline(f"{dtype} projections")
+        stored = _computed(dtype)
+        return GemmCost(
+            t0_s=gemm_t0(hardware, stored).value,
+            bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value,
+            flops_per_s=effective_flops(hardware, stored).value,
+            tier=Tier.ROOFLINE,
+            log_sd=ROOFLINE_GEMM_LOG_SD,
+        )
+    notes.took(choice)
+    record = choice.record
+    return GemmCost(
+        t0_s=record.value("t0_s"),
+        bandwidth_bytes_per_s=record.value("bandwidth_bytes_per_s"),
+        flops_per_s=record.value("flops_per_s"),
+        tier=Tier.FITTED,
+        sharpness=record.value("sharpness"),
+        log_sd=choice.log_sd,
+    )
+
+
+def _attention(
+    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, op: Operation, notes: _Notes
+) -> StreamCost:
+    choice = choose(records, op, engine, "bf16", kernel_ending="+kv-bf16")
+    if choice is None:
+        notes.roofline("attention over the KV cache" if op == "attention" else "latent attention (MLA)")
+        return StreamCost(
+            ROOFLINE_ATTENTION_T0_S, effective_bandwidth(hardware, "bf16").value, Tier.ROOFLINE, ROOFLINE_LOG_SD
+        )
+    notes.took(choice)
+    return _stream(choice)
+
+
+def _all_reduce(
+    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, notes: _Notes
+) -> dict[int, StreamCost]:
+    found: dict[int, StreamCost] = {}
+    for ranks in (2, 4, 8, 16, 32):
+        choice = choose(records, "all_reduce", engine, "bf16", n_ranks=ranks)
+        if choice is not None:
+            notes.took(choice)
+            found[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
+    if not found and hardware.link_bytes_per_s is not None:
+        notes.roofline("all-reduce")
+        for ranks, t0 in ROOFLINE_ALL_REDUCE_T0_S.items():
+            # A ring moves 2 (n - 1) / n of the message over each link.
+            rate = LINK_FRACTION * hardware.link_bytes_per_s.value / (2.0 * (ranks - 1) / ranks)
+            found[ranks] = StreamCost(t0, rate, Tier.ROOFLINE, ROOFLINE_LOG_SD)
+    return found
+
+
+def _all_to_all(
+    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, notes: _Notes
+) -> dict[int, StreamCost]:
+    found: dict[int, StreamCost] = {}
+    for ranks in sorted({r.n_ranks for r in records if r.op == "all_to_all" and r.n_ranks}):
+        choice = choose(records, "all_to_all", engine, "bf16", n_ranks=ranks)
+        if choice is not None:
+            notes.took(choice)
+            found[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
+    if not found and hardware.link_bytes_per_s is not None:
+        rate = LINK_FRACTION * hardware.link_bytes_per_s.value
+        notes.roofline("expert exchange (all-to-all)")
+        found = {ranks: StreamCost(ROOFLINE_ALL_TO_ALL_T0_S, rate, Tier.ROOFLINE, ROOFLINE_LOG_SD) for ranks in (8,)}
+    return found
+
+
+def _stream(choice: Choice, slower_by: float = 1.0) -> StreamCost:
+    slope = choice.record.value("s_per_byte") * slower_by
+    return StreamCost(choice.record.value("t0_s"), _inverse(slope), Tier.FITTED, choice.log_sd)
+
+
+def _link_ratio(hardware: Hardware, measured_id: str) -> float:
+    """How much slower this accelerator's links are than those of the same chip that was measured; at least 1. [1]"""
+    if hardware.id == measured_id or hardware.link_bytes_per_s is None:
+        return 1.0
+    measured = load_hardware(measured_id).link_bytes_per_s
+    return 1.0 if measured is None else max(1.0, measured.value / hardware.link_bytes_per_s.value)
+
+
+def _computed(dtype: WeightDtype) -> ComputeDtype:
+    """fp32 weights go through the bf16 constants; their bytes are counted where they are read."""
+    return "bf16" if dtype == "fp32" else dtype
+
+
+def _inverse(value: float) -> float:
+    return math.inf if value == 0.0 else 1.0 / value

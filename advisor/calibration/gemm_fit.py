@@ -1,0 +1,174 @@
+"""Dense projections: T = t0 + ((bytes / BW)^p + (flops / F)^p)^(1/p), one record per kernel table, newest version.
+
+bytes = n k b_w, the weights in their stored format; flops = 2 m n k. The activations of a decode step are few beside
+them, and their cost stays in the other terms. The same form as `step_cost.gemm_time`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_hash, error_quantiles, require_columns
+from advisor.calibration.records import Dropped, FitParameter, FitRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORM = "gemm-t0-pnorm"
+KEYS = ["m", "n", "k"]
+MAX_ROWS_M = 1024
+MIN_WEIGHTS = 1 << 22
+"""Smaller matrices (routers, norms) are launch-bound and would only blur t0."""
+MIN_N, MIN_K, MAX_K = 1024, 512, 16384
+"""Projections of models; a few columns with a very deep sum fill too few tiles and obey another law (2-5 x slower)."""
+MAX_KERNEL_T0_S = 30e-6
+"""A larger intercept is host time: the table was taken without graph capture, and decode runs with it."""
+SAMPLE = 6000
+FOLDS = 5
+LOW = np.array([5e-7, 1e10, 1e11, 1.0])
+HIGH = np.array([2e-4, 2e13, 5e16, 8.0])
+NAMES = (
+    ("t0_s", "s"),
+    ("bandwidth_bytes_per_s", "B/s"),
+    ("flops_per_s", "FLOP/s"),
+    ("sharpness", "1"),
+)
+
+
+def gemm_time(parameters: np.ndarray, n_bytes: np.ndarray, flops: np.ndarray) -> np.ndarray:
+    """Seconds of one GEMM; parameters in the order of NAMES."""
+    t0, bandwidth, rate, sharpness = parameters
+    memory, compute = n_bytes / bandwidth, flops / rate
+    larger = np.maximum(memory, compute)
+    return t0 + larger * ((memory / larger) ** sharpness + (compute / larger) ** sharpness) ** (1.0 / sharpness)
+
+
+def _fit(n_bytes: np.ndarray, flops: np.ndarray, measured: np.ndarray, high: np.ndarray = HIGH) -> Any:
+    from scipy.optimize import least_squares
+
+    span_low, span_high = np.log(LOW), np.log(high)
+    start = np.log([5e-6, np.quantile(n_bytes / measured, 0.95), np.quantile(flops / measured, 0.99), 2.3])
+
+    def residual(x: np.ndarray) -> np.ndarray:
+        return np.log(gemm_time(np.exp(x), n_bytes, flops) / measured)
+
+    return least_squares(
+        residual,
+        np.clip(start, span_low + 1e-6, span_high - 1e-6),
+        bounds=(span_low, span_high),
+        loss="soft_l1",
+        f_scale=0.1,
+    )
+
+
+def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataFrame, list[Dropped]]:
+    weights = frame["n"] * frame["k"]
+    dropped = []
+    rules = [
+        (f"more than {MAX_ROWS_M} rows: prefill", frame["m"] <= MAX_ROWS_M),
+        (f"fewer than {MIN_WEIGHTS} weights", weights >= MIN_WEIGHTS),
+        (
+            f"not the form of a projection: n < {MIN_N}, k < {MIN_K} or k > {MAX_K}",
+            (frame["n"] >= MIN_N) & (frame["k"] >= MIN_K) & (frame["k"] <= MAX_K),
+        ),
+    ]
+    if cache_bytes > 0:
+        bound = 2.5 * cache_bytes
+        rules.append(
+            (f"weights below 2.5 x the cache of {cache_bytes / 1e6:.0f} MB", weights * BYTES_PER_WEIGHT[dtype] >= bound)
+        )
+    for reason, keep in rules:
+        kept = keep.reindex(frame.index)
+        if (~kept).any():
+            dropped.append(Dropped(reason=reason, n_rows=int((~kept).sum())))
+        frame = frame[kept]
+    if len(frame) > SAMPLE:
+        dropped.append(Dropped(reason=f"beyond a seeded sample of {SAMPLE} rows", n_rows=len(frame) - SAMPLE))
+        frame = frame.sample(SAMPLE, random_state=1).sort_index()
+    return frame, dropped
+
+
+def gemm_record(
+    frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float = 0.0, peak_bandwidth: float = float(HIGH[1])
+) -> FitRecord | None:
+    """Fit one GEMM table; `frame` has columns m, n, k, latency_s (seconds). None when fewer than 50 rows remain.
+
+    The fitted bandwidth may not exceed `peak_bandwidth` [B/s]. Held-out errors leave out a fifth of the (n, k)
+    shapes at a time. A fit whose intercept is host time is recorded with success = False.
+    """
+    require_columns(frame, (*KEYS, "latency_s"), "GEMM")
+    digest = content_hash(frame, KEYS) if len(frame) < 200_000 else "not hashed: too many rows"
+    used, dropped = _used(frame.reset_index(drop=True), identity["dtype"], cache_bytes)
+    if len(used) < 50:
+        return None
+    m, n, k = (used[name].to_numpy(dtype=float) for name in KEYS)
+    measured = used["latency_s"].to_numpy()
+    n_bytes = n * k * BYTES_PER_WEIGHT[identity["dtype"]]
+    flops = 2.0 * m * n * k
+    shapes, index = np.unique(np.column_stack([n, k]), axis=0, return_inverse=True)
+    fold = np.random.default_rng(7).permutation(len(shapes))[index.ravel()] % FOLDS
+    held = np.full(len(measured), np.nan)
+    high = np.where(np.arange(4) == 1, peak_bandwidth, HIGH)
+    for one in range(FOLDS):
+        out = fold == one
+        if out.any() and (~out).any():
+            found = _fit(n_bytes[~out], flops[~out], measured[~out], high)
+            held[out] = gemm_time(np.exp(found.x), n_bytes[out], flops[out])
+    found = _fit(n_bytes, flops, measured, high)
+    median, p90 = error_quantiles(held, measured)
+    parameters, correlation, at_bound = _parameters(found, high)
+    host_bound = parameters["t0_s"].value > MAX_KERNEL_T0_S
+    return FitRecord(
+        id="/".join(
+            ["gemm", *(identity[key] for key in ("hardware_id", "engine", "version", "dtype", "kernel_source"))]
+        ),
+        op="gemm",
+        **identity,  # type: ignore[arg-type]
+        form=FORM,
+        parameters=parameters,
+        correlation_names=tuple(name for name, _ in NAMES),
+        correlation=correlation,
+        n_rows=len(used),
+        n_shapes=len(shapes),
+        dropped=tuple(dropped),
+        data_sha256=digest,
+        loso_median=median,
+        loso_p90=p90,
+        log_sd=band_log_sd(np.log(held / measured)),
+        success=bool(found.success) and not host_bound,
+        message="; ".join(
+            [f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds"]
+            + (
+                [f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time, not the kernel's: do not use"]
+                if host_bound
+                else []
+            )
+        ),
+    )
+
+
+def _parameters(
+    found: Any, high: np.ndarray
+) -> tuple[dict[str, FitParameter], tuple[tuple[float, ...], ...], list[str]]:
+    """Parameters with standard errors (delta method on the logarithms), correlation, names at a bound."""
+    values = np.exp(found.x)
+    variance = 2.0 * found.cost / max(len(found.fun) - len(values), 1)
+    covariance = np.linalg.pinv(found.jac.T @ found.jac) * variance
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    bound = found.active_mask != 0
+    parameters = {
+        name: FitParameter(
+            value=float(values[i]),
+            unit=unit,
+            stderr=None if bound[i] else float(values[i] * deviation[i]),
+            low=float(LOW[i]),
+            high=float(high[i]),
+            at_bound=bool(bound[i]),
+        )
+        for i, (name, unit) in enumerate(NAMES)
+    }
+    matrix = covariance / np.outer(deviation, deviation)
+    correlation = tuple(tuple(round(float(v), 4) for v in row) for row in matrix)
+    return parameters, correlation, [name for name, p in parameters.items() if p.at_bound]

@@ -1,0 +1,260 @@
+"""Routed-expert kernels: time of one layer from touched experts, tokens and shape.
+
+    T = c(m) (t0 + W/BW + U tau_U + F/F_p + A/BW_a + N_local tau_N),   m = M k / U rows per touched expert
+
+Linear in its non-negative coefficients but for c(m), a piecewise-linear factor in log m shared by all shapes of a
+table: it carries the tile switches of a kernel. Fitted on relative error with robust re-weighting, one record per
+(accelerator, engine, version, format, kernel). Forms tried: docs/decisions/0002-moe-kernel-form.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_hash, error_quantiles, require_columns
+from advisor.calibration.nnls import LinearFit, fit_relative
+from advisor.calibration.power_law import touched_experts
+from advisor.calibration.records import Dropped, FitParameter, FitRecord
+from advisor.step_cost import MoeTerms, moe_terms
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORM = "moe-additive-curve"
+PARAMETERS = (
+    ("t0_s", "s"),
+    ("weight_s_per_byte", "s/B"),
+    ("per_expert_s", "s"),
+    ("s_per_flop", "s/FLOP"),
+    ("activation_s_per_byte", "s/B"),
+    ("per_resident_expert_s", "s"),
+)
+KEYS = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution"]
+SHAPE = ["hidden_size", "inter_size", "topk", "num_experts"]
+MAX_TOKENS = 2048
+MAX_TP = 8
+"""Thinner shards (one expert cut into 16 or 32) do not occur inside a node, and their kernels pad to whole tiles."""
+KNOTS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512], dtype=float)
+MIN_ROWS_PER_KNOT = 8
+ROUNDS = 2
+UNKNOWN_LOG_SD = 0.25
+"""Least band of a table with one or two shapes, where little can be held out: the worst tables' held-out spread."""
+TWO_MATRIX_SHAPES = frozenset(
+    {(2688, 1856, 6, 128), (1024, 2688, 22, 512), (2048, 5120, 22, 512), (4096, 2688, 22, 512), (8192, 5120, 22, 512)}
+)
+"""Nemotron-3 experts (up, squared ReLU, down). Some engines run them gated in the measurement, some do not."""
+
+
+@dataclass(frozen=True)
+class MoeFit:
+    """Coefficients (order of PARAMETERS) and the log correction at KNOTS that have data."""
+
+    linear: LinearFit
+    knots: np.ndarray
+    log_factor: np.ndarray
+
+    def predict(self, columns: np.ndarray, rows_per_expert: np.ndarray) -> np.ndarray:
+        """Seconds, [rows]."""
+        return (columns @ self.linear.coefficients) * np.exp(self.correction(rows_per_expert))
+
+    def correction(self, rows_per_expert: np.ndarray) -> np.ndarray:
+        """log c(m), held constant beyond the outer knots. [1]"""
+        if not self.knots.size:
+            return np.zeros(len(rows_per_expert))
+        return np.interp(np.log(rows_per_expert), np.log(self.knots), self.log_factor)
+
+
+def moe_columns(terms: MoeTerms, touched: np.ndarray, n_local: np.ndarray) -> np.ndarray:
+    """The six columns of the additive form, in the order of PARAMETERS, SI units, [rows, 6].
+
+    touched U and n_local resident experts are those of one rank. [1]
+    """
+    ones = np.ones(len(touched))
+    return np.column_stack([ones, terms.weight_bytes, touched, terms.flops, terms.activation_bytes, n_local])
+
+
+def add_touched(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame` with columns touched and routed_rows, from how each row's load was generated."""
+    keys = ["num_tokens", "num_experts", "topk", "distribution", "moe_ep_size"]
+    points = frame[keys].drop_duplicates()
+    found = [
+        touched_experts(int(m), int(n), int(k), str(d), int(ep)) for m, n, k, d, ep in points.itertuples(index=False)
+    ]
+    points = points.assign(touched=[f.touched for f in found], routed_rows=[f.routed_rows for f in found])
+    return frame.merge(points, on=keys, how="left")
+
+
+def fit_moe(columns: np.ndarray, measured: np.ndarray, rows_per_expert: np.ndarray) -> MoeFit:
+    """Alternate the linear fit and the correction curve. All times in seconds."""
+    log_factor = np.zeros(len(measured))
+    knots, values = np.array([]), np.array([])
+    nearest = np.abs(np.log(rows_per_expert)[:, None] - np.log(KNOTS)[None, :]).argmin(axis=1)
+    filled = [i for i in range(len(KNOTS)) if (nearest == i).sum() >= MIN_ROWS_PER_KNOT]
+    for _ in range(ROUNDS):
+        linear = fit_relative(columns, measured * np.exp(-log_factor))
+        log_ratio = np.log(measured / (columns @ linear.coefficients))
+        knots, values = KNOTS[filled], np.array([np.median(log_ratio[nearest == i]) for i in filled])
+        log_factor = MoeFit(linear, knots, values).correction(rows_per_expert)
+    return MoeFit(linear, knots, values)
+
+
+def leave_one_shape_out(columns: np.ndarray, measured: np.ndarray, rows: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """Each row predicted by a fit (coefficients and curve) that saw no row of its shape; NaN with a single shape."""
+    out = np.full(len(measured), np.nan)
+    names = np.unique(shape)
+    for one in names if len(names) > 1 else []:
+        held = shape == one
+        out[held] = fit_moe(columns[~held], measured[~held], rows[~held]).predict(columns[held], rows[held])
+    return out
+
+
+def ratio_error(frame: pd.DataFrame, predicted: np.ndarray) -> tuple[float | None, float | None]:
+    """Median and 90th percentile of the error of T(4 t) / T(t) over rows of the same shape, shard and load."""
+    keys = [*SHAPE, "moe_tp_size", "moe_ep_size", "distribution"]
+    table = frame[[*keys, "num_tokens", "latency_s"]].assign(predicted=predicted)
+    later = table[table["num_tokens"] % 4 == 0]
+    later = later.assign(num_tokens=later["num_tokens"] // 4)
+    both = table.merge(later, on=[*keys, "num_tokens"], suffixes=("", "_4"))
+    predicted_ratio = (both["predicted_4"] / both["predicted"]).to_numpy()
+    return error_quantiles(predicted_ratio, (both["latency_s_4"] / both["latency_s"]).to_numpy())
+
+
+def frame_columns(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> np.ndarray:
+    """`moe_columns` of a table with touched and routed_rows added."""
+    shapes = list(frame[SHAPE].itertuples(index=False, name=None))
+    matrices = np.array([2.0 if two_matrices and s in TWO_MATRIX_SHAPES else 3.0 for s in shapes])
+    get = {name: frame[name].to_numpy(dtype=float) for name in KEYS if name != "distribution"}
+    touched, rows = frame["touched"].to_numpy(), frame["routed_rows"].to_numpy()
+    terms = moe_terms(
+        tokens=get["num_tokens"],
+        rows=rows,
+        rows_per_expert=rows / touched,
+        touched=touched,
+        expert_width=get["inter_size"] / get["moe_tp_size"],
+        input_width=get["hidden_size"],
+        matrices=matrices,
+        bytes_per_weight=BYTES_PER_WEIGHT[dtype],
+    )
+    return moe_columns(terms, touched, get["num_experts"] / get["moe_ep_size"])
+
+
+def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, list[Dropped]]:
+    """Rows that the fit uses, and the others by reason."""
+    dropped = []
+    for reason, keep in (
+        ("expert parallel rows, kept as a test", frame["moe_ep_size"] == 1),
+        (f"more than {MAX_TOKENS} tokens: prefill", frame["num_tokens"] <= MAX_TOKENS),
+        (f"experts cut into more than {MAX_TP} shards", frame["moe_tp_size"] <= MAX_TP),
+    ):
+        kept = keep.reindex(frame.index)
+        if (~kept).any():
+            dropped.append(Dropped(reason=reason, n_rows=int((~kept).sum())))
+        frame = frame[kept]
+    if cache_bytes > 0:
+        weights = frame_columns(add_touched(frame), dtype, False)[:, 1]
+        small = weights < 2.5 * cache_bytes
+        if small.any():
+            reason = f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served from it"
+            dropped.append(Dropped(reason=reason, n_rows=int(small.sum())))
+            frame = frame[~small]
+    return frame, dropped
+
+
+def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float = 0.0) -> FitRecord | None:
+    """Fit one table (one kernel_source of one engine version in one format).
+
+    Parameters
+    ----------
+    frame : columns KEYS and latency_s, one row per point. latency_s is one layer, seconds.
+    identity : hardware_id, engine, version, dtype, kernel_source.
+    cache_bytes : last-level cache when small weights are served from it, else 0. [B]
+
+    Returns
+    -------
+    FitRecord, or None when fewer than 30 rows remain.
+    """
+    require_columns(frame, (*KEYS, "latency_s"), "MoE")
+    digest = content_hash(frame, KEYS)
+    used, dropped = _select(frame, cache_bytes, identity["dtype"])
+    if len(used) < 30:
+        return None
+    used = add_touched(used).reset_index(drop=True)
+    measured = used["latency_s"].to_numpy()
+    rows = (used["routed_rows"] / used["touched"]).to_numpy()
+    shape = used[SHAPE].astype(str).agg("x".join, axis=1).to_numpy()
+    candidates: list[tuple[float, bool, np.ndarray, np.ndarray]] = []
+    has_two = any(s in TWO_MATRIX_SHAPES for s in used[SHAPE].drop_duplicates().itertuples(index=False, name=None))
+    for two in (False, True) if has_two else (False,):
+        columns = frame_columns(used, identity["dtype"], two)
+        held = leave_one_shape_out(columns, measured, rows, shape)
+        error = np.nanmedian(np.abs(held / measured - 1)) if np.isfinite(held).any() else np.inf
+        candidates.append((float(error), two, columns, held))
+    _, two, columns, held = min(candidates, key=lambda c: c[0])
+    fit = fit_moe(columns, measured, rows)
+    median, p90 = error_quantiles(held, measured)
+    ratio_median, ratio_p90 = ratio_error(used, held)
+    log_sd = band_log_sd(np.log(held / measured))
+    n_shapes = len(np.unique(shape))
+    return FitRecord(
+        id="/".join(["moe", *(identity[k] for k in ("hardware_id", "engine", "version", "dtype", "kernel_source"))]),
+        op="moe",
+        **identity,  # type: ignore[arg-type]
+        form=FORM,
+        parameters=_parameters(fit.linear),
+        curve=tuple((float(m), float(np.exp(f))) for m, f in zip(fit.knots, fit.log_factor, strict=True)),
+        **_correlation(fit.linear),
+        n_rows=len(used),
+        n_shapes=n_shapes,
+        dropped=tuple(dropped),
+        data_sha256=digest,
+        loso_median=median,
+        loso_p90=p90,
+        ratio_median=ratio_median,
+        ratio_p90=ratio_p90,
+        log_sd=log_sd if n_shapes >= 3 else max(np.nan_to_num(log_sd), UNKNOWN_LOG_SD),
+        success=True,
+        message=_message(fit.linear, n_shapes, two if has_two else None),
+    )
+
+
+def _parameters(linear: LinearFit) -> dict[str, FitParameter]:
+    return {
+        name: FitParameter(
+            value=float(value),
+            unit=unit,
+            stderr=float(error) if np.isfinite(error) else None,
+            at_bound=bool(value == 0.0),
+        )
+        for (name, unit), value, error in zip(PARAMETERS, linear.coefficients, linear.stderr, strict=True)
+    }
+
+
+def _correlation(linear: LinearFit) -> dict[str, Any]:
+    free = np.flatnonzero(linear.coefficients > 0)
+    matrix = linear.correlation[np.ix_(free, free)]
+    return {
+        "correlation_names": tuple(PARAMETERS[i][0] for i in free),
+        "correlation": tuple(tuple(round(float(v), 4) for v in row) for row in matrix),
+    }
+
+
+def _message(linear: LinearFit, n_shapes: int, two_matrices: bool | None) -> str:
+    parts = []
+    if n_shapes < 3:
+        parts.append(f"only {n_shapes} shape(s): the held-out error says little")
+    zero = [name for (name, _), value in zip(PARAMETERS, linear.coefficients, strict=True) if value == 0]
+    if zero:
+        parts.append(f"at the bound 0, not identified: {', '.join(zero)}")
+    weak = [
+        name
+        for (name, _), value, error in zip(PARAMETERS, linear.coefficients, linear.stderr, strict=True)
+        if value > 0 and error > 0.5 * value
+    ]
+    if weak:
+        parts.append(f"weakly identified: {', '.join(weak)}")
+    if two_matrices is not None:
+        parts.append(f"Nemotron shapes counted with {2 if two_matrices else 3} matrices (lower held-out error)")
+    return "; ".join(parts) or "all parameters identified"

@@ -1,0 +1,103 @@
+"""Robust non-negative least squares on relative error, with leave-one-group-out errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+ITERATIONS = 8
+HUBER = 1.5
+"""Residuals beyond this many robust standard deviations lose weight (Huber)."""
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """Coefficients >= 0 of a linear form fitted on relative error; arrays follow the column order."""
+
+    coefficients: np.ndarray
+    stderr: np.ndarray
+    correlation: np.ndarray
+    log_sd: float
+    """Robust standard deviation of log(measured / fitted), in sample. [1]"""
+
+
+def _solve(gram: np.ndarray, moment: np.ndarray) -> np.ndarray:
+    """min ||A x - 1||^2, x >= 0, from the normal equations of column-scaled A."""
+    from scipy.optimize import nnls
+
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    # A ridge of 1e-10 keeps the factor defined when two columns are collinear; it moves no coefficient by 1e-6.
+    factor = np.linalg.cholesky(gram / np.outer(scale, scale) + 1e-10 * np.eye(len(scale)))
+    solution, _ = nnls(factor.T, np.linalg.solve(factor, moment / scale))
+    return solution / scale
+
+
+def _huber_weights(residual: np.ndarray) -> np.ndarray:
+    spread = 1.4826 * np.median(np.abs(residual)) + 1e-9
+    return np.minimum(1.0, HUBER * spread / np.maximum(np.abs(residual), 1e-12))
+
+
+def _coefficients(relative: np.ndarray, row_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Iteratively re-weighted solution and its final weights for relative [rows, columns]."""
+    weight = row_weight
+    x = np.zeros(relative.shape[1])
+    for _ in range(ITERATIONS):
+        weighted = relative * weight[:, None]
+        new = _solve(relative.T @ weighted, weighted.sum(axis=0))
+        converged = np.allclose(new, x, rtol=1e-4, atol=0.0)
+        x = new
+        weight = row_weight * _huber_weights(relative @ x - 1.0)
+        if converged:
+            break
+    return x, weight
+
+
+def fit_relative(columns: np.ndarray, measured: np.ndarray, row_weight: np.ndarray | None = None) -> LinearFit:
+    """Fit measured ~ columns @ x, x >= 0, minimising relative error with Huber re-weighting.
+
+    Parameters
+    ----------
+    columns : [rows, parameters], any consistent units.
+    measured : [rows], > 0, seconds.
+    row_weight : [rows] prior weights, default 1. [1]
+
+    Returns
+    -------
+    LinearFit; stderr and correlation from the weighted normal equations of the coefficients that are not at zero (NaN
+    elsewhere).
+    """
+    relative = columns / measured[:, None]
+    base = np.ones(len(measured)) if row_weight is None else row_weight
+    x, weight = _coefficients(relative, base)
+    free = x > 0
+    residual = relative @ x - 1.0
+    n_free = max(int(free.sum()), 1)
+    variance = float((weight * residual**2).sum() / max(weight.sum() - n_free, 1.0))
+    a = relative[:, free]
+    scale = np.sqrt((weight[:, None] * a**2).sum(axis=0))
+    covariance = np.linalg.pinv((a / scale).T @ ((a / scale) * weight[:, None])) * variance
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    stderr = np.full(len(x), np.nan)
+    stderr[free] = deviation / scale
+    correlation = np.full((len(x), len(x)), np.nan)
+    correlation[np.ix_(free, free)] = covariance / np.outer(deviation, deviation)
+    log_ratio = np.log(measured / np.maximum(columns @ x, 1e-12))
+    return LinearFit(x, stderr, correlation, float(1.4826 * np.median(np.abs(log_ratio))))
+
+
+def leave_one_group_out(
+    columns: np.ndarray, measured: np.ndarray, group: np.ndarray, row_weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Prediction of each row by a fit that saw no row of its group. Arrays [rows]; NaN with a single group."""
+    relative = columns / measured[:, None]
+    base = np.ones(len(measured)) if row_weight is None else row_weight
+    out = np.full(len(measured), np.nan)
+    groups = np.unique(group)
+    if len(groups) < 2:
+        return out
+    for one in groups:
+        held = group == one
+        x, _ = _coefficients(relative[~held], base[~held])
+        out[held] = columns[held] @ x
+    return out

@@ -1,0 +1,127 @@
+"""What one fit found, as storable data: parameters with bounds and errors, what was dropped, what held-out rows say.
+
+Shipped under profiles/calibration, one JSON file per measured device, written by `calibrate`, only read at run time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from advisor.prediction import AdvisorError, Frozen
+
+FORM_VERSION = "2"
+"""Raised whenever a functional form, a drop rule or an error definition changes."""
+
+RECORDS = Path(__file__).resolve().parent.parent.parent / "profiles" / "calibration"
+SIGNIFICANT_DIGITS = 6
+
+Operation = Literal["moe", "gemm", "attention", "mla", "all_reduce", "all_to_all"]
+
+
+class FitParameter(Frozen):
+    """One fitted number. `stderr` is None where the parameter sits at a bound; `high` None means unbounded."""
+
+    value: float
+    unit: str
+    stderr: float | None = None
+    low: float = 0.0
+    high: float | None = None
+    at_bound: bool = False
+
+
+class Dropped(Frozen):
+    """Rows of the table that took no part in the fit."""
+
+    reason: str
+    n_rows: int
+
+
+class FitRecord(Frozen):
+    """One fit of one kernel table. Errors are relative, on rows of shapes that the fit did not see. [1]"""
+
+    id: str
+    op: Operation
+    hardware_id: str
+    engine: str
+    version: str
+    dtype: str
+    kernel_source: str
+    form: str
+    parameters: dict[str, FitParameter]
+    curve: tuple[tuple[float, float], ...] = ()
+    """Knots of the correction curve of the form, (rows per touched expert, factor); empty where the form has none."""
+    correlation_names: tuple[str, ...] = ()
+    correlation: tuple[tuple[float, ...], ...] = ()
+    n_ranks: int | None = None
+    n_rows: int = Field(ge=0)
+    n_shapes: int = Field(ge=0)
+    dropped: tuple[Dropped, ...] = ()
+    data_sha256: str
+    form_version: str = FORM_VERSION
+    loso_median: float | None = None
+    loso_p90: float | None = None
+    ratio_median: float | None = None
+    ratio_p90: float | None = None
+    """Errors of T(4 t) / T(t), where the table has both token counts."""
+    log_sd: float
+    """Standard deviation of log(measured / predicted) whose normal band of 80 % holds 80 % of held-out rows. [1]"""
+    success: bool
+    message: str
+
+    def value(self, name: str) -> float:
+        """The value of one parameter; raises AdvisorError when the form has none of that name."""
+        if name not in self.parameters:
+            raise AdvisorError(f"fit {self.id} has no parameter {name!r}; it has {', '.join(sorted(self.parameters))}")
+        return self.parameters[name].value
+
+
+def rounded(value: Any) -> Any:
+    """`value` with floats cut to six significant digits, non-finite ones to None, through lists and mappings."""
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(entry) for entry in value]
+    return value
+
+
+def write_records(device: str, records: list[FitRecord], folder: Path = RECORDS) -> Path:
+    """Write one device's records, sorted by id, one record per line, so that a new run gives a small diff."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        json.dumps(rounded(record.model_dump(mode="json", exclude_defaults=True)), separators=(",", ":"))
+        for record in sorted(records, key=lambda record: record.id)
+    ]
+    path = folder / f"{device}.json"
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    return path
+
+
+def recorded_devices(folder: Path = RECORDS) -> list[str]:
+    """Devices that have fit records, sorted; names are those of `Hardware.kernel_table_device`."""
+    return sorted(path.stem for path in folder.glob("*.json"))
+
+
+@lru_cache(maxsize=32)
+def load_records(device: str, folder: Path = RECORDS) -> tuple[FitRecord, ...]:
+    """The records of one device, read once; empty where the device was never measured.
+
+    Raises AdvisorError when the file is damaged.
+    """
+    path = folder / f"{device}.json"
+    if not path.is_file():
+        return ()
+    try:
+        return tuple(FitRecord.model_validate(entry) for entry in json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, ValidationError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise AdvisorError(
+            f"profiles/calibration/{path.name}: not fit records ({reason}); restore it or run `make calibrate`"
+        ) from error

@@ -1,0 +1,162 @@
+"""Operations that stream bytes after a fixed start: T = t0 + bytes / BW.
+
+Attention over a KV cache (read once per sequence), latent attention (MLA), all-reduce and expert all-to-all. Linear in
+t0 and 1/BW, both >= 0, fitted on relative error with robust re-weighting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from advisor.calibration.frames import band_log_sd, content_hash, error_quantiles, require_columns
+from advisor.calibration.nnls import fit_relative, leave_one_group_out
+from advisor.calibration.records import Dropped, FitParameter, FitRecord, Operation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORM = "t0-plus-stream"
+KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
+LATENT_ELEMENTS = 576
+"""512 latent + 64 rotary elements per token and layer (DeepSeek-V2/V3 report, arXiv 2405.04434)."""
+ATTENTION_KEYS = ["batch_size", "context_tokens", "num_heads", "num_kv_heads", "head_dim"]
+MLA_KEYS = ["batch_size", "context_tokens", "num_heads"]
+MAX_BATCH = 1024
+MIN_GROUP_ROWS = 6
+
+
+def stream_record(
+    op: Operation,
+    identity: dict[str, str],
+    n_bytes: np.ndarray,
+    measured: np.ndarray,
+    group: np.ndarray,
+    digest: str,
+    dropped: tuple[Dropped, ...] = (),
+    n_ranks: int | None = None,
+    note: str = "",
+) -> FitRecord | None:
+    """Fit t0 + bytes / BW; arrays [rows], seconds and bytes. None with fewer than MIN_GROUP_ROWS rows.
+
+    `group` labels what is left out at a time for the held-out errors: a head layout, or a band of message sizes.
+    """
+    if len(measured) < MIN_GROUP_ROWS:
+        return None
+    columns = np.column_stack([np.ones(len(measured)), n_bytes])
+    fit = fit_relative(columns, measured)
+    held = leave_one_group_out(columns, measured, group)
+    median, p90 = error_quantiles(held, measured)
+    log_sd = band_log_sd(np.log(np.maximum(held, 1e-12) / measured))
+    t0, slope = fit.coefficients
+    free = [i for i in range(2) if fit.coefficients[i] > 0]
+    parts = ["op", "hardware_id", "engine", "version", "dtype", "kernel_source"]
+    names = {"op": op, **identity}
+    messages = [note] if note else []
+    messages += [f"{name} at the bound 0" for name, value in (("t0_s", t0), ("s_per_byte", slope)) if value == 0]
+    return FitRecord(
+        id="/".join([*(names[part] for part in parts), *([f"{n_ranks} ranks"] if n_ranks else [])]),
+        op=op,
+        **identity,  # type: ignore[arg-type]
+        form=FORM,
+        parameters={
+            name: FitParameter(
+                value=float(fit.coefficients[i]),
+                unit=unit,
+                stderr=float(fit.stderr[i]) if i in free else None,
+                at_bound=i not in free,
+            )
+            for i, (name, unit) in enumerate((("t0_s", "s"), ("s_per_byte", "s/B")))
+        },
+        correlation_names=tuple(("t0_s", "s_per_byte")[i] for i in free),
+        correlation=tuple(tuple(round(float(fit.correlation[i, j]), 4) for j in free) for i in free),
+        n_ranks=n_ranks,
+        n_rows=len(measured),
+        n_shapes=len(np.unique(group)),
+        dropped=dropped,
+        data_sha256=digest,
+        loso_median=median,
+        loso_p90=p90,
+        log_sd=log_sd if np.isfinite(log_sd) else 0.3,
+        success=bool(slope > 0),
+        message="; ".join(messages) or "all parameters identified",
+    )
+
+
+def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> FitRecord | None:
+    """Decode attention of one table: one query per sequence, grouped heads, full context. Held out by head layout.
+
+    bytes = batch x context x 2 x KV heads x head size x bytes per element: each sequence's cache is read once.
+    """
+    require_columns(frame, (*ATTENTION_KEYS, "latency_s"), "attention")
+    digest = content_hash(frame, ATTENTION_KEYS)
+    rules = [
+        (f"more than {MAX_BATCH} sequences", frame["batch_size"] <= MAX_BATCH),
+        ("fewer than 16 cached tokens", frame["context_tokens"] >= 16),
+    ]
+    if "window_size" in frame.columns:
+        rules.insert(0, ("sliding window", frame["window_size"].fillna(0) <= 0))
+    used, dropped = _apply(frame, rules)
+    n_bytes = (
+        used["batch_size"] * used["context_tokens"] * 2.0 * used["num_kv_heads"] * used["head_dim"] * KV_BYTES[kv_dtype]
+    ).to_numpy(dtype=float)
+    group = used[["num_heads", "num_kv_heads", "head_dim"]].astype(str).agg("x".join, axis=1).to_numpy()
+    return stream_record("attention", identity, n_bytes, used["latency_s"].to_numpy(), group, digest, dropped)
+
+
+def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> FitRecord | None:
+    """Latent decode attention: the cache of 576 elements per token is read once per sequence, whatever the heads."""
+    require_columns(frame, (*MLA_KEYS, "latency_s"), "MLA")
+    digest = content_hash(frame, MLA_KEYS)
+    used, dropped = _apply(
+        frame,
+        [
+            (f"more than {MAX_BATCH} sequences", frame["batch_size"] <= MAX_BATCH),
+            ("fewer than 16 cached tokens", frame["context_tokens"] >= 16),
+            ("fewer than 8 heads: thinner than any split in use", frame["num_heads"] >= 8),
+        ],
+    )
+    n_bytes = (used["batch_size"] * used["context_tokens"] * LATENT_ELEMENTS * KV_BYTES[kv_dtype]).to_numpy(dtype=float)
+    group = used["num_heads"].to_numpy()
+    return stream_record("mla", identity, n_bytes, used["latency_s"].to_numpy(), group, digest, dropped)
+
+
+def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
+    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out by size."""
+    require_columns(frame, ("message_elements", "latency_s"), "all-reduce")
+    used, dropped = _apply(frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)])
+    n_bytes = 2.0 * used["message_elements"].to_numpy(dtype=float)
+    group = np.floor(np.log2(n_bytes) / 2)
+    digest = content_hash(frame, ["message_elements"])
+    return stream_record("all_reduce", identity, n_bytes, used["latency_s"].to_numpy(), group, digest, dropped, n_ranks)
+
+
+def all_to_all_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
+    """One direction of the expert exchange of a layer: the mean of dispatch and combine.
+
+    frame: num_tokens (per rank), hidden_size, topk, num_experts, phase, latency_s. bytes = tokens x k x hidden x 2, the
+    16-bit rows that one rank sends in one direction.
+    """
+    keys = ["num_tokens", "hidden_size", "topk", "num_experts"]
+    require_columns(frame, (*keys, "phase", "latency_s"), "all-to-all")
+    phases = frame.pivot_table(index=keys, columns="phase", values="latency_s", aggfunc="median").dropna().reset_index()
+    if not {"dispatch", "combine"} <= set(phases.columns):
+        return None
+    phases = phases[phases["num_tokens"] <= 2048]
+    measured = 0.5 * (phases["dispatch"] + phases["combine"]).to_numpy()
+    n_bytes = 2.0 * (phases["num_tokens"] * phases["topk"] * phases["hidden_size"]).to_numpy(dtype=float)
+    group = phases[keys[1:]].astype(str).agg("x".join, axis=1).to_numpy()
+    digest = content_hash(frame, [*keys, "phase"])
+    note = "mean of dispatch and combine; bytes = tokens per rank x k x hidden x 2"
+    return stream_record("all_to_all", identity, n_bytes, measured, group, digest, (), n_ranks, note)
+
+
+def _apply(frame: pd.DataFrame, rules: list[tuple[str, pd.Series]]) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+    dropped = []
+    for reason, keep in rules:
+        kept = keep.reindex(frame.index)
+        if (~kept).any():
+            dropped.append(Dropped(reason=reason, n_rows=int((~kept).sum())))
+        frame = frame[kept]
+    return frame, tuple(dropped)
