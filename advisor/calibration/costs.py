@@ -246,8 +246,8 @@ class _Notes:
         rate = 1e-12 / slow.parameters["weight_s_per_byte"].value
         self.warn(
             "experts",
-            f"{slow.engine} {slow.version}'s {slow.dtype} expert kernel was measured at {rate:.2f} TB/s of weights, under "
-            f"half of what this accelerator streams; {taken.engine} {taken.version}'s kernel is assumed instead.",
+            f"{slow.engine} {slow.version}'s {slow.dtype} expert kernel reads weights at {rate:.2f} TB/s in the tables, "
+            f"under half of what this accelerator streams; {taken.engine} {taken.version}'s kernel is assumed instead.",
         )
 
     def roofline(self, part: str, what: str = "") -> None:
