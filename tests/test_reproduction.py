@@ -1,4 +1,4 @@
-"""Directions that published work reports, on the shipped model without tuning (printed by tests.golden.reproduction)."""
+"""Directions that published work reports, on the model as shipped (printed by tests.golden.reproduction)."""
 
 from __future__ import annotations
 

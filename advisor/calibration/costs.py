@@ -246,7 +246,7 @@ class _Notes:
         rate = 1e-12 / slow.parameters["weight_s_per_byte"].value
         self.warn(
             "experts",
-            f"{slow.engine} {slow.version}'s {slow.dtype} expert kernel reads weights at {rate:.2f} TB/s in the tables, "
+            f"The {slow.dtype} expert kernel of {slow.engine} {slow.version} was measured at {rate:.2f} TB/s, "
             f"under half of what this accelerator streams; {taken.engine} {taken.version}'s kernel is assumed instead.",
         )
 
