@@ -57,7 +57,7 @@ def run(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line, `python -m advisor.profiling`; returns the exit status (0 done, 2 bad input, 3 not complete)."""
+    """The command line, `python -m advisor.profiling`; returns 0 (complete), 2 (bad input) or 3 (not complete)."""
     from advisor.profiling.command import main as command_main
 
     return command_main(argv)

@@ -44,7 +44,9 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--only", action="append", default=[], metavar="BLOCK", help="this block or op; repeatable")
     parse.add_argument("--time-budget-s", type=float, help="stop after this time [s]; default: the preset's promise")
     parse.add_argument("--progress", choices=("text", "json", "none"), default="text", help="form of the progress")
-    parse.add_argument("--json", action="store_true", help="print the outcome as JSON, progress as JSON lines to stderr")
+    parse.add_argument(
+        "--json", action="store_true", help="print the outcome as JSON, progress as JSON lines to stderr"
+    )
     parse.add_argument("--ray", metavar="ADDRESS", help="spread the plan over a Ray cluster (needs ray)")
     parse.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parse.add_argument("--after-crash", action="store_true", help=argparse.SUPPRESS)

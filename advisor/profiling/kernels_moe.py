@@ -22,7 +22,7 @@ ALL_KERNELS = ("triton_fused", "grouped_mm", "vllm_fused", "expert_loop")
 
 @dataclass
 class MoeLayer:
-    """Weights of one layer: w13 [N, 2I, H] (gate rows, then up rows), w2 [N, H, I]; shared13/shared2 likewise or None."""
+    """Weights of one layer: w13 [N, 2I, H] (gate rows, then up rows), w2 [N, H, I]; shared experts likewise or None."""
 
     w13: torch.Tensor
     w2: torch.Tensor

@@ -130,7 +130,14 @@ def _smoke() -> list[Spec]:
     moe = {"n_experts": 8, "expert_width": 32, "hidden_size": 64, "shared_width": 32, "dtype": "float32", "like": ""}
     moe |= {"points": [*_points([1, 2], [1, 4], [INDEPENDENT]), [2, 2, 2, CORRELATED]], "layers": 2}
     steps = {"n_layers": [1, 2], "batches": [1, 2], "queries": [1, 3], "context": 64, "routing": CORRELATED}
-    rounds = {"n_layers": 1, "batches": [2], "drafts": [1, 2], "context": 64, "alpha": 0.7, "drafters": ["eagle", "mtp"]}
+    rounds = {
+        "n_layers": 1,
+        "batches": [2],
+        "drafts": [1, 2],
+        "context": 64,
+        "alpha": 0.7,
+        "drafters": ["eagle", "mtp"],
+    }
     rounds["routing"] = CORRELATED
     return [
         ("bandwidth", "bandwidth", {"bytes": 2**22}),
@@ -170,7 +177,9 @@ def _cpu(preset: str) -> list[Spec]:
     moe64 = base | {"n_experts": 64, "dtype": "bfloat16"}
     moe64["points"] = _points([1, 2, 4, 6, 8] if deep else [1, 2, 4, 8], sorted(tokens), [INDEPENDENT])
     moe_f32 = base | {"n_experts": 32, "dtype": "float32"}
-    moe_f32["points"] = _points([1, 2, 4, 6, 8] if deep else [1, 4, 8], [1, 4, 16] if not deep else tokens, [INDEPENDENT])
+    moe_f32["points"] = _points(
+        [1, 2, 4, 6, 8] if deep else [1, 4, 8], [1, 4, 16] if not deep else tokens, [INDEPENDENT]
+    )
     shared = base | {"n_experts": 32, "dtype": "bfloat16", "shared_width": 1024}
     shared["points"] = _points([4], [1, 4, 16, 32], [INDEPENDENT])
     steps = {"n_layers": [2, 4], "batches": [1, 4, 8], "queries": [1, 2, 4], "context": 512, "routing": CORRELATED}
@@ -192,7 +201,11 @@ def _cpu(preset: str) -> list[Spec]:
         ("attention-gqa", "attention_decode", _gqa(16, 4, 64, "bfloat16", [1, 4, 16], [1, 2, 4], [512, 2048])),
         ("attention-mla", "mla_decode", _mla(8, 256, 32, "bfloat16", [1, 4], [1, 4], [2048])),
         ("lm-head", "lm_head", {"hidden_size": 1024, "vocab_size": 32000, "tokens": [1, 4, 16], "dtype": "bfloat16"}),
-        ("gemm", "gemm", {"sizes": [[1024, 1024], [2048, 2048]], "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]}),
+        (
+            "gemm",
+            "gemm",
+            {"sizes": [[1024, 1024], [2048, 2048]], "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]},
+        ),
     ]
     if deep:
         wide = base | {"n_experts": 16, "expert_width": 2048, "dtype": "bfloat16"}

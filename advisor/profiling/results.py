@@ -97,9 +97,8 @@ def read_rows(out_dir: Path) -> list[dict[str, str]]:
     for name in ("data.csv", "data.csv.gz"):
         path = out_dir / name
         if path.exists():
-            opened = gzip.open(path, "rt", newline="") if name.endswith(".gz") else path.open(newline="")
-            with opened as stream:
-                return list(csv.DictReader(stream))
+            content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
+            return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
     return []
 
 
@@ -126,7 +125,9 @@ class ResultFolder:
 
     def is_empty(self) -> bool:
         """Whether no results are here."""
-        return not any((self.path / name).exists() for name in ("data.csv", "data.csv.gz", "meta.yaml", "progress.json"))
+        return not any(
+            (self.path / name).exists() for name in ("data.csv", "data.csv.gz", "meta.yaml", "progress.json")
+        )
 
     def start(self, finished_blocks: Iterable[str] = ()) -> int:
         """Make data.csv hold exactly the rows of the finished blocks; returns their number."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,6 @@ from advisor.profiling.timing import Case, Context, brief_seconds, capture, fail
 
 STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
 """Whole-pass tolerance: rounding of up to eight layers adds up, so three times the single layer's or more. [1]"""
-
-
-GOLDEN = (5**0.5 - 1) / 2
-"""Step of the low-discrepancy sequence that decides acceptance. [1]"""
 
 
 class Stage:
@@ -71,9 +68,8 @@ class Stage:
             self.context.on_kernel(name)
             try:
                 self.check(session, moe, attention)
-                call, _, _ = capture(
-                    lambda m=moe, a=attention: self.model.forward(session, m, a), self.context, wanted=name != "expert_loop"
-                )
+                forward = partial(self.model.forward, session, moe, attention)
+                call, _, _ = capture(forward, self.context, wanted=name != "expert_loop")
                 case = Case({}, call, lambda rng: redraw(self.dims, session, rng))
                 times[name] = brief_seconds(case, self.context)
             except (DeviceLostError, MemoryError):
@@ -161,7 +157,7 @@ def measure_steps(block: Block, context: Context) -> list[dict[str, Any]]:
 
 
 def _step_case(stage: Stage, batch: int, n_queries: int, n_layers: int) -> Case:
-    model, context = stage.model, stage.context
+    model = stage.model
     session = model.session(batch, n_queries, stage.block.params["context"], n_layers)
     error = stage.check(session, stage.moe, stage.attention)
     call, mode, why = stage.capture(lambda: model.forward(session, stage.moe, stage.attention))
@@ -176,6 +172,15 @@ def _step_case(stage: Stage, batch: int, n_queries: int, n_layers: int) -> Case:
         account=lambda u: stage.account(batch, n_queries, n_layers, u),
         notes=[note, why],
     )
+
+
+def expected_length(alpha: float, n_draft: int) -> float:
+    """Mean tokens emitted per round when each draft is accepted with chance alpha: 1 + alpha + ... + alpha^K. [1]
+
+    The synthetic acceptance has this mean, and a round's work does not depend on what it accepted (static shapes),
+    so the expectation replaces the noisy mean of a few dozen rounds; that mean stands in the notes.
+    """
+    return float(sum(alpha**index for index in range(n_draft + 1)))
 
 
 def measure_rounds(block: Block, context: Context) -> list[dict[str, Any]]:
@@ -205,8 +210,9 @@ def measure_rounds(block: Block, context: Context) -> list[dict[str, Any]]:
         measure(cases, context)
         baseline = float(np.median(plain.samples_s))
         for case, emitted in counts:
-            length = float(np.mean(emitted))
+            length = expected_length(params["alpha"], case.columns["n_draft"])
             seconds = float(np.median(case.samples_s))
+            case.notes.append(f"{np.mean(emitted):.3f} tokens emitted per sequence and round")
             case.columns |= {"accepted_length": length, "baseline_time_s": baseline}
             case.columns["speedup"] = length * baseline / seconds
         rows += [row_of(case, context) for case in cases]
@@ -267,11 +273,8 @@ def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tu
     run_verify, verify_mode, verify_why = stage.capture(verify)
     emitted: list[float] = []
 
-    drawn = [0]
-
     def prepare(rng: np.random.Generator) -> float:
-        verdict.copy_(torch.from_numpy(draw_verdicts(drawn[0], batch, n_draft, params["alpha"])))
-        drawn[0] += batch
+        verdict.copy_(torch.from_numpy(rng.random((batch, n_draft)) < params["alpha"]))
         if start.choices:
             redraw(stage.dims, start, rng)
         return redraw(stage.dims, session, rng)
@@ -298,17 +301,6 @@ def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tu
         Case(columns, whole, prepare, host_clock=True, notes=[note, why, verify_why]),
         emitted,
     )
-
-
-def draw_verdicts(start: int, batch: int, n_draft: int, alpha: float) -> np.ndarray:
-    """Acceptance of drafts, booleans [batch, n_draft]: each token with chance alpha given that its predecessors were.
-
-    `start` counts the sequences drawn before. A golden-ratio sequence in place of random numbers: the mean accepted
-    length of a few dozen rounds is then within about a percent of (1 - alpha^(K+1)) / (1 - alpha), not of ten.
-    """
-    u = (0.5 + GOLDEN * (start + np.arange(batch))) % 1.0
-    count = np.minimum(np.floor(np.log(np.maximum(u, 1e-12)) / np.log(alpha)), n_draft)
-    return np.arange(n_draft)[None, :] < count[:, None]
 
 
 def _warm(call: Callable[[], Any], context: Context) -> None:

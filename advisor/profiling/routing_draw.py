@@ -132,7 +132,7 @@ def draw_routing(
         raise ProfilingError(f"affinity {routing.affinity} and stickiness {routing.stickiness} must lie in 0..1")
     plain = routing.load_cv == 0 and routing.affinity == 0
     q = None if plain else _sequence_loads(rng, batch_size, pool, n_active, routing)
-    steps = []
+    steps: list[np.ndarray] = []
     for step in range(tokens_per_sequence):
         fresh = _uniform(rng, batch_size, pool, n_active) if q is None else _systematic(rng, q, n_active)
         sticky = step > 0 and routing.stickiness > 0

@@ -300,8 +300,9 @@ def run(
         lost = str(error)
     finally:
         this.save()
+        outcome = _close(plan, folder, this, lost)
         torch.set_num_threads(threads)
-    return _close(plan, folder, this, lost)
+    return outcome
 
 
 def _close(plan: Plan, folder: ResultFolder, this: Run, lost: str) -> Outcome:

@@ -101,7 +101,7 @@ class SyntheticModel:
         self.norm = torch.ones(dims.hidden, dtype=dims.dtype, device=device)
 
     def session(self, batch: int, per_sequence: int, context: int, n_layers: int) -> Session:
-        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys (the pass's own included)."""
+        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys, the pass's own included."""
         return make_session(self.dims, self.device, batch, per_sequence, context, n_layers)
 
     def hidden(self, session: Session, moe: Kernel, attention: Attention) -> torch.Tensor:
@@ -117,9 +117,7 @@ class SyntheticModel:
         return F.linear(x, self.head).argmax(dim=-1).view(session.tokens.shape), x
 
 
-def make_session(
-    dims: Dimensions, device: str, batch: int, per_sequence: int, context: int, n_layers: int
-) -> Session:
+def make_session(dims: Dimensions, device: str, batch: int, per_sequence: int, context: int, n_layers: int) -> Session:
     """Static buffers; caches are random."""
     tokens = torch.randint(dims.vocabulary, (batch, per_sequence), device=device)
     shape = (batch, dims.kv_heads, context, dims.head_dim)
