@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import shutil
 import sys
+import tempfile
 import time
 from collections import deque
 from dataclasses import asdict, dataclass, replace
@@ -52,7 +54,7 @@ class Worker:
             self.context = make_context(own, lambda: False, float("inf"))
         self.context.rng = np.random.default_rng([self.seed, index])
         start = time.monotonic()
-        if self.context.accelerator and self.context.copy_bytes_per_s is None and block.op != "bandwidth":
+        if self.context.copy_bytes_per_s is None and block.op != "bandwidth":
             self._reference(plan)
         status, rows, message = run_block(block, self.context)
         return status, rows, message, time.monotonic() - start
@@ -205,18 +207,24 @@ def _connect(address: str) -> Any:
         import ray
     except ImportError as error:
         raise ProfilingError("--ray needs the package ray; install it here and on the cluster") from error
-    import advisor.profiling
-
-    root = Path(next(iter(advisor.profiling.__path__))).parents[1]
     if not ray.is_initialized():
-        # Only this package travels: the rest of the repository may hold gigabytes of the user's data.
-        excludes = ["*", "!advisor", "!advisor/__init__.py", "!advisor/profiling", "!advisor/profiling/*.py"]
-        environment = {"working_dir": str(root), "excludes": excludes}
         try:
-            ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
+            with tempfile.TemporaryDirectory() as bundle:
+                environment = {"working_dir": _bundle(Path(bundle))}
+                ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise ProfilingError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from error
     return ray
+
+
+def _bundle(folder: Path) -> str:
+    """A folder with this package alone: the rest of the repository may hold gigabytes of the user's data."""
+    source = Path(__file__).parent
+    target = folder / "advisor" / "profiling"
+    target.mkdir(parents=True)
+    for path in source.glob("*.py"):
+        shutil.copy(path, target / path.name)
+    return str(folder)
 
 
 def run_on_ray(

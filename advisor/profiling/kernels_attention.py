@@ -63,13 +63,14 @@ def two_products(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Ten
     return _unfold(torch.matmul(chance, v), n_queries)
 
 
-def attention_kernels(context: Context, *, power_of_two: bool) -> dict[str, Attention | str]:
-    """Kernels by name, or why one is not to be had. power_of_two: whether the head size suits the Triton kernel."""
-    found: dict[str, Attention | str] = {
-        "sdpa_folded": sdpa_folded,
-        "sdpa_grouped": sdpa_grouped,
-        "two_products": two_products,
-    }
+def attention_kernels(context: Context, *, power_of_two: bool, latent: bool = False) -> dict[str, Attention | str]:
+    """Kernels by name, or why one is not to be had.
+
+    power_of_two: whether the head size suits the Triton kernel. latent: one key head serves all query heads.
+    """
+    found: dict[str, Attention | str] = {"sdpa_folded": sdpa_folded, "two_products": two_products}
+    if not latent:  # with one key head it copies the cache once per query head
+        found["sdpa_grouped"] = sdpa_grouped
     if not context.accelerator or not power_of_two:
         found["triton_split_kv"] = "needs an accelerator and a head size that is a power of two"
     else:
@@ -187,7 +188,9 @@ class AttentionSweep:
 def measure_attention(block: Block, context: Context) -> list[dict[str, Any]]:
     """Rows of an attention block, each point with the kernel fastest there; the others' ratio stands in the notes."""
     sweep = AttentionSweep(block, context)
-    kernels = attention_kernels(context, power_of_two=not sweep.latent and sweep.dim & (sweep.dim - 1) == 0)
+    kernels = attention_kernels(
+        context, power_of_two=not sweep.latent and sweep.dim & (sweep.dim - 1) == 0, latent=sweep.latent
+    )
     rows: list[dict[str, Any]] = []
     common = {"block": block.name, "op": block.op, "dtype": block.params["dtype"]}
     rows += [failed_row(common | {"kernel": n}, "unavailable", k) for n, k in kernels.items() if isinstance(k, str)]
@@ -221,7 +224,7 @@ def _fastest(
         except (DeviceLostError, MemoryError):
             raise
         except Exception as error:
-            context.clock.synchronize()
+            context.recover()
             status = "wrong" if "wrong output" in str(error) else "error"
             rows.append(failed_row(sweep.columns(point, name), status, f"{type(error).__name__}: {error}"))
             del kernels[name]

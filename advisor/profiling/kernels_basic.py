@@ -166,7 +166,7 @@ def _add(
     except (DeviceLostError, MemoryError):
         raise
     except Exception as error:
-        context.clock.synchronize()
+        context.recover()
         return [failed_row(columns | {"kernel": "torch"}, "error", f"{type(error).__name__}: {error}")]
     return []
 

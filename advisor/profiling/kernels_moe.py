@@ -17,7 +17,6 @@ from advisor.profiling.timing import Case, Context, brief_seconds, capture, fail
 
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2}
 """Largest accepted |out - reference| / |reference| in the 2-norm, reference in float64 from the same inputs. [1]"""
-ALL_KERNELS = ("triton_fused", "grouped_mm", "vllm_fused", "expert_loop")
 
 
 @dataclass
@@ -143,8 +142,15 @@ def _vllm() -> Kernel:
 def available_kernels(context: Context) -> dict[str, Kernel | str]:
     """Kernels by name, or the reason why one is not to be had. Triton tiles count as kernels of their own."""
     found: dict[str, Kernel | str] = {"grouped_mm": grouped_mm, "expert_loop": expert_loop}
-    if not context.accelerator:
-        return found | {"triton_fused": "needs an accelerator", "vllm_fused": "needs an accelerator"}
+    if context.accelerator:
+        found |= _accelerator_kernels()
+    else:
+        found |= {"triton_fused": "needs an accelerator", "vllm_fused": "needs an accelerator"}
+    return {name: "crashed before in this sweep" if name in context.avoid else kernel for name, kernel in found.items()}
+
+
+def _accelerator_kernels() -> dict[str, Kernel | str]:
+    found: dict[str, Kernel | str] = {}
     try:
         from advisor.profiling.kernels_triton import TILES
 
@@ -156,7 +162,7 @@ def available_kernels(context: Context) -> dict[str, Kernel | str]:
         found["vllm_fused"] = _vllm()
     except Exception as error:
         found["vllm_fused"] = f"{type(error).__name__}: {error}"
-    return {name: "crashed before in this sweep" if name in context.avoid else kernel for name, kernel in found.items()}
+    return found
 
 
 def reference(x: torch.Tensor, layer: MoeLayer, choice: Choice, rows: list[int]) -> torch.Tensor:
@@ -330,7 +336,7 @@ def _try_kernels(
         except (DeviceLostError, MemoryError):
             raise
         except Exception as error:
-            context.clock.synchronize()
+            context.recover()
             status = "wrong" if isinstance(error, ValueError) and "wrong" in str(error) else "error"
             rows.append(failed_row(identity, status, f"{type(error).__name__}: {error}"))
             continue
@@ -358,7 +364,7 @@ def measure_moe(block: Block, context: Context) -> list[dict[str, Any]]:
         except (DeviceLostError, MemoryError):
             raise
         except Exception as error:
-            context.clock.synchronize()
+            context.recover()
             rows.append(failed_row(sweep.columns(point, name), "error", f"{type(error).__name__}: {error}"))
     for case in cases:
         if case.columns["kernel"] == best:

@@ -188,7 +188,7 @@ def _cpu(preset: str) -> list[Spec]:
     rounds |= {"drafters": ["eagle", "mtp"] if deep else ["eagle"]}
     if deep:
         steps |= {"batches": [1, 2, 4, 8, 16], "queries": [1, 2, 3, 4, 6, 8]}
-        rounds |= {"batches": [1, 2, 4, 8, 16], "drafts": [1, 2, 3, 5]}
+        rounds |= {"batches": [1, 4, 16], "drafts": [1, 2, 3, 5]}
     specs: list[Spec] = [
         ("bandwidth", "bandwidth", {"bytes": 2**27}),
         ("launch", "launch", {"launches": 2000}),
@@ -228,7 +228,8 @@ def _accelerator(preset: str) -> list[Spec]:
     batches = [1, 2, 4, 8, 16, 32, 64, 128] if deep else [1, 8, 32]
     queries = [1, 2, 3, 4, 6, 8] if deep else [1, 2, 4]
     steps = {"n_layers": [4, 8], "batches": batches, "queries": queries, "context": 1024, "routing": CORRELATED}
-    rounds = {"n_layers": 8, "batches": batches, "drafts": [1, 2, 3, 5, 7] if deep else [1, 3], "context": 1024}
+    rounds = {"n_layers": 8, "batches": [1, 4, 16, 64] if deep else [1, 8, 32], "context": 1024}
+    rounds["drafts"] = [1, 2, 3, 5, 7] if deep else [1, 3]
     rounds |= {"routing": CORRELATED, "alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
     contexts = [1024, 8192, 32768] if full else ([1024, 8192] if deep else [4096])
     gqa = _gqa(32, 4, 128, "bfloat16", [1, 8, 32, 128] if deep else [1, 32], queries, contexts)
@@ -265,6 +266,8 @@ def _price(op: str, params: dict[str, Any], device: Device, rounds: int) -> floa
     fill = built_bytes / (1.0e9 if cpu else 5e11)
     per_case = 0.02 if cpu else 0.6  # check against float64, warm-up, graph capture, kernel compilation
     per_sample = 50e-6 if cpu else 400e-6
+    if not cpu and op in ("decode_step", "sd_speedup"):
+        per_sample = 8e-3  # routing of every layer is drawn on the host
     if params.get("bytes") == 2**22 or params.get("hidden_size") == 64:
         per_case = 0.02
     return round(0.3 + fill + cases * per_case + (rounds + 4) * (swept_bytes / bandwidth + cases * per_sample), 1)

@@ -184,7 +184,7 @@ def to_yaml(value: Any, indent: int = 0) -> str:
     lines = []
     items = value.items() if isinstance(value, Mapping) else [(None, item) for item in value]
     for key, item in items:
-        lead = f"{pad}- " if key is None else f"{pad}{key}:"
+        lead = f"{pad}- " if key is None else f"{pad}{_key(key)}:"
         if isinstance(item, Mapping | list | tuple):
             if not item:
                 lines.append(f"{lead.rstrip()} {'{}' if isinstance(item, Mapping) else '[]'}\n")
@@ -193,6 +193,13 @@ def to_yaml(value: Any, indent: int = 0) -> str:
         else:
             lines.append(f"{lead.rstrip()} {_scalar(item)}\n")
     return "".join(lines)
+
+
+def _key(key: Any) -> str:
+    """A plain word as it is; quoted when YAML could take it for something else, as `no` or `1`."""
+    text = str(key)
+    plain = text.isidentifier() and text.lower() not in ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+    return text if plain else json.dumps(text)
 
 
 def _scalar(value: Any) -> str:

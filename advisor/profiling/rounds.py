@@ -43,7 +43,7 @@ class Stage:
     @property
     def kernel(self) -> str:
         """Name for the result's kernel column."""
-        return f"moe={self.moe_name}, attention={self.attention_name}"
+        return f"moe:{self.moe_name}+attention:{self.attention_name}"
 
     def _choose(self) -> tuple[str, Kernel, str, Attention]:
         """The fastest right kernels for a whole pass at the middle batch and largest number of queries."""
@@ -75,7 +75,7 @@ class Stage:
             except (DeviceLostError, MemoryError):
                 raise
             except Exception as error:
-                self.context.clock.synchronize()
+                self.context.recover()
                 columns = {"block": self.block.name, "op": self.block.op, "kernel": name}
                 self.rows.append(failed_row(columns, "error", f"{type(error).__name__}: {error}"))
         self.context.on_kernel("")
@@ -147,7 +147,7 @@ def measure_steps(block: Block, context: Context) -> list[dict[str, Any]]:
                 except (DeviceLostError, MemoryError):
                     raise
                 except Exception as error:
-                    context.clock.synchronize()
+                    context.recover()
                     columns = stage.columns("verify_step", batch, n_queries, n_layers)
                     rows.append(failed_row(columns, "error", f"{type(error).__name__}: {error}"))
         if cases:
@@ -200,7 +200,7 @@ def measure_rounds(block: Block, context: Context) -> list[dict[str, Any]]:
                 except (DeviceLostError, MemoryError):
                     raise
                 except Exception as error:
-                    context.clock.synchronize()
+                    context.recover()
                     columns = stage.columns("sd_speedup", batch, n_draft + 1, params["n_layers"])
                     columns |= {"n_draft": n_draft, "drafter": kind}
                     rows.append(failed_row(columns, "error", f"{type(error).__name__}: {error}"))

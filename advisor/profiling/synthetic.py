@@ -28,6 +28,9 @@ from advisor.profiling.kernels_moe import (
 )
 from advisor.profiling.routing_draw import Routing, draw_routing, touched
 
+EPSILON = 1e-6
+"""Added to the mean square in every normalisation. [1]"""
+
 
 @dataclass
 class Block:
@@ -109,7 +112,7 @@ class SyntheticModel:
         x = F.embedding(session.tokens.flatten(), self.embedding)
         for block, cache, choice in zip(self.blocks, session.caches, session.choices, strict=False):
             x = run_block(self.dims, block, x, cache, choice, session.tokens.shape, moe, attention)
-        return F.rms_norm(x, (self.dims.hidden,), self.norm)
+        return F.rms_norm(x, (self.dims.hidden,), self.norm, EPSILON)
 
     def forward(self, session: Session, moe: Kernel, attention: Attention) -> tuple[torch.Tensor, torch.Tensor]:
         """(greedy next tokens [B, q], hidden states [B * q, H])."""
@@ -153,14 +156,14 @@ def run_block(
 ) -> torch.Tensor:
     """One layer over x [B * q, H]; writes this pass's keys and values at the end of the cache."""
     batch, n_queries = shape
-    h = F.rms_norm(x, (dims.hidden,), block.norm1)
+    h = F.rms_norm(x, (dims.hidden,), block.norm1, EPSILON)
     q, k, v = _split(dims, F.linear(h, block.qkv), batch, n_queries)
     keys, values = cache
     keys[:, :, -n_queries:].copy_(k.transpose(1, 2))
     values[:, :, -n_queries:].copy_(v.transpose(1, 2))
     mixed = attention(q, keys, values).reshape(batch * n_queries, -1)
     x = x + F.linear(mixed, block.out)
-    h = F.rms_norm(x, (dims.hidden,), block.norm2)
+    h = F.rms_norm(x, (dims.hidden,), block.norm2, EPSILON)
     if block.moe is None or block.router is None or choice is None:
         return x + dense(block, h)
     best = F.linear(h, block.router).topk(dims.active, dim=-1).values
@@ -189,8 +192,7 @@ def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
     x = model.embedding[session.tokens[-1]].double()
 
     def norm(value: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        eps = torch.finfo(dims.dtype).eps  # rms_norm's default
-        return value * torch.rsqrt(value.square().mean(-1, keepdim=True) + eps) * weight.double()
+        return value * torch.rsqrt(value.square().mean(-1, keepdim=True) + EPSILON) * weight.double()
 
     for block, cache, choice in zip(model.blocks, session.caches, session.choices, strict=False):
         rows = block.qkv.shape[0] - 2 * dims.kv_heads * dims.head_dim
@@ -239,7 +241,7 @@ class Drafter:
             choice = session.choices[index] if session.choices else None
             shape = (token.shape[0], 1)
             hidden = run_block(self.dims, self.block, x, session.caches[0], choice, shape, moe, attention)
-            best = F.linear(F.rms_norm(hidden, (self.dims.hidden,), self.model.norm), self.head).argmax(dim=-1)
+            best = F.linear(F.rms_norm(hidden, (self.dims.hidden,), self.model.norm, EPSILON), self.head).argmax(dim=-1)
             token = self.to_target[best] if self.kind == "eagle" else best
             drafted.append(token)
         return torch.stack(drafted, dim=1)

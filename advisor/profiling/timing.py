@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -118,6 +119,13 @@ class Context:
     def accelerator(self) -> bool:
         """Whether this is anything but a CPU."""
         return self.clock.accelerator
+
+    def recover(self) -> None:
+        """After a configuration failed: see that the device still answers, and give back what it held."""
+        self.clock.synchronize()
+        gc.collect()
+        if self.accelerator:
+            torch.cuda.empty_cache()
 
     def require_bytes(self, wanted: float, what: str) -> None:
         """Raise MemoryError when less than `wanted` [bytes] (and a margin) is free."""
