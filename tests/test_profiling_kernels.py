@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,16 @@ from advisor.profiling import kernels_moe as moe
 from advisor.profiling.errors import ProfilingError
 from advisor.profiling.routing_draw import Routing, draw_routing, draw_typical, load_vector, mean_touched, touched
 from advisor.profiling.synthetic import Dimensions, Drafter, SyntheticModel, accept, redraw, reference_hidden
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small operations on many threads wait for each other on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
 
 DTYPES = ["float32", "bfloat16"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import shutil
 import sys
 import tempfile
@@ -64,6 +65,10 @@ class Worker:
         first = next((block for block in plan.blocks if block.op == "bandwidth"), None)
         if first is not None:
             run_block(first, self.context)
+
+    def process(self) -> int:
+        """Process number of this worker on its node. [1]"""
+        return os.getpid()
 
     def facts(self) -> dict[str, Any]:
         """Software and driver on the worker's node."""
@@ -121,7 +126,7 @@ class Fleet:
             while queue and idle:
                 member, (index, block) = idle.popleft(), queue.popleft()
                 self.tries[block.name] = self.tries.get(block.name, 0) + 1
-                pending[member.actor.measure.remote(self.plan, block, index)] = (member, index, block)
+                pending[self.start(member, index, block)] = (member, index, block)
             if not pending:
                 break  # nobody is left to do the rest
             done, _ = self.ray.wait(list(pending), num_returns=1)
@@ -135,6 +140,10 @@ class Fleet:
                 idle.append(member)
             self.state.elapsed_s = time.monotonic() - began
         return self._close()
+
+    def start(self, member: Member, index: int, block: Block) -> Any:
+        """Hand a block to a worker; returns Ray's reference to the result."""
+        return member.actor.measure.remote(self.plan, block, index)
 
     def _take(self, result: Any, member: Member, block: Block) -> tuple[bool, bool]:
         """Store a block's result; (worker usable, block to be measured again)."""
@@ -180,14 +189,13 @@ class Fleet:
     def _close(self) -> Outcome:
         status, reasons = status_of(self.plan, self.state.blocks, self.folder)
         name = self.folder.compress_if_large()
-        meta = build_meta(self.plan, self.state, self.folder, status, reasons, name)
-        facts = {}
+        facts: dict[str, Any] = {}
         for member in self.members:
             try:
                 facts[member.name] = self.ray.get(member.actor.facts.remote(), timeout=60)
             except Exception as error:
                 facts[member.name] = {"lost": type(error).__name__}
-        meta["software"] = facts
+        meta = build_meta(self.plan, self.state, self.folder, status, reasons, name, facts)
         meta["device"].pop("clocks_at_end", None)  # this process sits elsewhere and cannot see the workers' clocks
         self.folder.write_meta(meta)
         rows = sum(entry["rows"] for entry in self.state.blocks.values())

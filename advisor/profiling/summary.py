@@ -76,9 +76,15 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
 
 
 def build_meta(
-    plan: Plan, state: State, folder: ResultFolder, status: str, reasons: list[str], data_name: str
+    plan: Plan,
+    state: State,
+    folder: ResultFolder,
+    status: str,
+    reasons: list[str],
+    data_name: str,
+    software: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The whole of meta.yaml as plain data; units stand in the keys."""
+    """The whole of meta.yaml as plain data; units stand in the keys. `software` defaults to this machine's."""
     device = plan.device
     rows = read_rows(folder.path)
     return {
@@ -114,7 +120,7 @@ def build_meta(
             "clocks_at_start": state.clocks_at_start,
             "clocks_at_end": clocks(device),
         },
-        "software": driver_facts(device),
+        "software": driver_facts(device) if software is None else software,
         "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],
         "avoided_kernels": list(state.avoid),
         "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,
