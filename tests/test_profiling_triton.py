@@ -23,7 +23,8 @@ from advisor.profiling.routing_draw import draw_routing
 worst = {}
 for name in ("float32", "float16"):
     dtype = getattr(torch, name)
-    for tokens, k, n, width, hidden in ((1, 1, 8, 64, 128), (5, 3, 8, 96, 160), (40, 4, 8, 64, 128), (130, 2, 6, 48, 64)):
+    shapes = ((1, 1, 8, 64, 128), (5, 3, 8, 96, 160), (40, 4, 8, 64, 128), (130, 2, 6, 48, 64))
+    for tokens, k, n, width, hidden in shapes:
         layer = km.make_layer(n, width, hidden, 0, dtype, "cpu")
         choice = km.make_choice(tokens, k, dtype, "cpu")
         choice.fill(draw_routing(np.random.default_rng(), tokens, 1, n, k)[:, 0])

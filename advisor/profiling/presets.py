@@ -109,7 +109,7 @@ def preset_blocks(preset: str, device: Device) -> tuple[Block, ...]:
     else:
         specs = _accelerator(preset)
     rounds = preset_rounds(preset, device)
-    return tuple(Block(name, op, params, _price(op, params, device, rounds)) for name, op, params in specs)
+    return tuple(Block(name, op, params, _price(preset, op, params, device, rounds)) for name, op, params in specs)
 
 
 Spec = tuple[str, str, dict[str, Any]]
@@ -255,7 +255,7 @@ def _accelerator(preset: str) -> list[Spec]:
     return specs
 
 
-def _price(op: str, params: dict[str, Any], device: Device, rounds: int) -> float:
+def _price(preset: str, op: str, params: dict[str, Any], device: Device, rounds: int) -> float:
     """Expected wall time of a block [s]: building weights, checking, warm-up, then rounds x cases.
 
     Rates are assumed (they price the plan, no result rests on them); meta.yaml records estimate and elapsed time.
@@ -264,13 +264,17 @@ def _price(op: str, params: dict[str, Any], device: Device, rounds: int) -> floa
     bandwidth = device.assumed_bandwidth_bytes_per_s * (1.0 if cpu else 0.6)
     cases, swept_bytes, built_bytes = _volume(op, params)
     fill = built_bytes / (1.0e9 if cpu else 5e11)
-    per_case = 0.02 if cpu else 0.6  # check against float64, warm-up, graph capture, kernel compilation
+    per_case = 0.02 if cpu else 0.3  # check against float64, warm-up, graph capture
+    triton_s = {"moe_layer": 8.0, "decode_step": 6.0, "sd_speedup": 4.0, "attention_decode": 4.0}  # compiling kernels
+    compiling = 0.0 if cpu else triton_s.get(op, 0.0)
     per_sample = 50e-6 if cpu else 400e-6
     if not cpu and op in ("decode_step", "sd_speedup"):
         per_sample = 8e-3  # routing of every layer is drawn on the host
-    if params.get("bytes") == 2**22 or params.get("hidden_size") == 64:
-        per_case = 0.02
-    return round(0.3 + fill + cases * per_case + (rounds + 4) * (swept_bytes / bandwidth + cases * per_sample), 1)
+    if preset == "smoke":
+        per_case, compiling = 0.02, 0.0
+    return round(
+        0.3 + compiling + fill + cases * per_case + (rounds + 4) * (swept_bytes / bandwidth + cases * per_sample), 1
+    )
 
 
 def _volume(op: str, params: dict[str, Any]) -> tuple[int, float, float]:
