@@ -12,7 +12,7 @@ from typing import Any
 from advisor.profiling.device import Device
 from advisor.profiling.errors import ProfilingError
 
-PROMISE_S = {"smoke": 30.0, "quick": 120.0, "standard": 480.0, "full": 7200.0}
+PROMISE_S = {"smoke": 120.0, "quick": 120.0, "standard": 480.0, "full": 7200.0}
 """Longest time of each preset [s]; the run stops there and says so if the device is slower than the estimate."""
 
 

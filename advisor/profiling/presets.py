@@ -97,7 +97,9 @@ def preset_rounds(preset: str, device: Device) -> int:
     """Rounds of each configuration. [1]"""
     if preset == "smoke":
         return 3
-    return {"quick": 24, "standard": 32, "full": 48}[preset] if device.backend == "cpu" else 30
+    if device.backend == "cpu":
+        return {"quick": 24, "standard": 32, "full": 48}[preset]
+    return 60 if preset == "full" else 30
 
 
 def preset_blocks(preset: str, device: Device) -> tuple[Block, ...]:
@@ -217,10 +219,17 @@ def _cpu(preset: str) -> list[Spec]:
 def _accelerator(preset: str) -> list[Spec]:
     deep, full = preset != "quick", preset == "full"
     tokens = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] if deep else [1, 4, 16, 64, 256]
+    if full:
+        tokens = sorted([*tokens, 3, 6, 12, 24, 48, 96, 192, 384, 1024, 2048])
     pools = [{"name": f"pool{n}", "expert_pool": n} for n in (16, 32, 64)]
     around = _points([8], [16, 64], [CORRELATED], sequences=4) + _points([8], [64], [SKEWED, *pools])
     qwen = QWEN3_30B | {"layers": 4}
-    qwen["points"] = _points([1, 2, 4, 6, 8, 16] if deep else [2, 4, 8], tokens, [INDEPENDENT]) + around
+    qwen["points"] = (
+        _points(
+            [1, 2, 4, 6, 8, 12, 16] if full else ([1, 2, 4, 6, 8, 16] if deep else [2, 4, 8]), tokens, [INDEPENDENT]
+        )
+        + around
+    )
     lite = DEEPSEEK_LITE | {"layers": 4}
     lite["points"] = _points([2, 4, 6, 8] if deep else [6], tokens, [INDEPENDENT])
     mixtral = MIXTRAL | {"layers": 2, "points": _points([1, 2, 4] if deep else [2], tokens, [INDEPENDENT])}
@@ -228,7 +237,7 @@ def _accelerator(preset: str) -> list[Spec]:
     batches = [1, 2, 4, 8, 16, 32, 64, 128] if deep else [1, 8, 32]
     queries = [1, 2, 3, 4, 6, 8] if deep else [1, 2, 4]
     steps = {"n_layers": [4, 8], "batches": batches, "queries": queries, "context": 1024, "routing": CORRELATED}
-    rounds = {"n_layers": 8, "batches": [1, 4, 16, 64] if deep else [1, 8, 32], "context": 1024}
+    rounds = {"n_layers": 8, "batches": batches if full or not deep else [1, 4, 16, 64], "context": 1024}
     rounds["drafts"] = [1, 2, 3, 5, 7] if deep else [1, 3]
     rounds |= {"routing": CORRELATED, "alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
     contexts = [1024, 8192, 32768] if full else ([1024, 8192] if deep else [4096])
