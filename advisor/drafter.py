@@ -200,7 +200,7 @@ def parse_acceptance(
     ----------
     text : one of
         `X@K`: accepted length X at K draft tokens, 1 < X <= K+1. One alpha carries it to other K, all marked
-        extrapolated. Measured curves bend away from one alpha, mostly downwards above K: the band says how far.
+        extrapolated, bent by the median departure of the measured curves from one alpha (downwards above K).
         `a1,a2,...`: probabilities that draft token i is accepted *given that tokens 1..i-1 were* (conditional, as in
         AL(K) = 1 + a1 + a1 a2 + ...). Beyond the list its last value is held, marked extrapolated.
         the id of a measured curve: its own values at its own K; between them alpha is interpolated; below its first K
@@ -227,7 +227,7 @@ def parse_acceptance(
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
     if "@" in given:
         length, at = _length_at(given)
-        what = f"accepted length {length:g} at K={at}, as given; one alpha for other K"
+        what = f"accepted length {length:g} at K={at}, as given; other K follow the measured curves' shape"
         return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), what)
     if "," in given or _NUMBER.fullmatch(given):
         return _from_list(_probabilities(given), k_max, bool(borrowed))
@@ -241,13 +241,13 @@ def parse_acceptance(
 
 @dataclass(frozen=True)
 class ExtrapolationSpread:
-    """80 % range of log(measured / one-alpha extrapolation), per unit of |log((K'+1)/(K+1))|. [1]
+    """10, 50 and 90 % quantiles of log(measured / one-alpha extrapolation), per unit of |log((K'+1)/(K+1))|. [1]
 
-    `above` holds for K' above the K of the given length, `below` for K' under it; (lower, upper), containing 0.
+    `above` holds for K' above the K of the given length, `below` for K' under it; (lower, middle, upper).
     """
 
-    above: tuple[float, float]
-    below: tuple[float, float]
+    above: tuple[float, float, float]
+    below: tuple[float, float, float]
     n_pairs: int
     n_curves: int
 
@@ -256,7 +256,8 @@ class ExtrapolationSpread:
 def extrapolation_spread() -> ExtrapolationSpread:
     """Scatter of the shipped curves around one alpha: every K of a curve is predicted from every other K of it.
 
-    The 10 % and 90 % quantiles of the log ratio over the log distance, apart for upward and downward extrapolation.
+    Quantiles of the log ratio over the log distance, apart for upward and downward extrapolation. The middle is not
+    zero: later draft tokens are accepted less often than one alpha says, so above its K it promises too much.
     Proportional to the distance: halving it about halves the error (the tables of both behave so from K = 1 to 8).
     """
     curves = [curve for curve in acceptance_curves() if len(curve.n_draft) > 1]
@@ -271,8 +272,8 @@ def extrapolation_spread() -> ExtrapolationSpread:
     signed, slope = np.concatenate(per_distance, axis=1)
     edges = {}
     for name, side in (("above", signed > 0), ("below", signed < 0)):
-        lower, upper = np.quantile(slope[side], [0.1, 0.9])
-        edges[name] = (min(0.0, float(lower)), max(0.0, float(upper)))
+        lower, middle, upper = np.quantile(slope[side], [0.1, 0.5, 0.9])
+        edges[name] = (float(lower), float(middle), float(upper))
     return ExtrapolationSpread(**edges, n_pairs=slope.size, n_curves=len(curves))
 
 
@@ -331,15 +332,19 @@ def _from_list(probabilities: Floats, k_max: int, borrowed: bool) -> Acceptance:
 def _from_points(at: NDArray[np.int_], length: Floats, k_max: int, borrowed: bool, source: str) -> Acceptance:
     """Values at K = 0..k_max from measured points: interpolated inside, extrapolated outside. Two rules, one reason.
 
-    One point: the same alpha at every K (nothing else is known). A curve: beyond its last K the length is held,
-    because measured curves flatten and one alpha would let it grow without a measurement; the growth that one alpha
-    would give widens the band instead.
+    One point: the same alpha at every K, bent by the median of the measured curves around their own one-alpha
+    extrapolation (`extrapolation_spread`), never below the given length above its K. A curve: beyond its last K the
+    length is held, because measured curves flatten and one alpha would let it grow without a measurement; the growth
+    that one alpha would give widens the band instead.
     """
     k = np.arange(k_max + 1)
     alpha = np.interp(k, at, solve_alpha(length, at))
     value = accepted_length(alpha, k)
     growth = None
-    if len(at) > 1:
+    if len(at) == 1:
+        value = np.where(k > at[0], np.maximum(value * _bend(k, at[0]), length[0]), value * _bend(k, at[0]))
+        value = np.clip(value, 1.0, k + 1.0)
+    else:
         right = np.clip(np.searchsorted(at, k, side="left"), 1, len(at) - 1)
         ends = np.stack([length[right - 1], length[right]])
         inside = (k >= at[0]) & (k <= at[-1])
@@ -350,6 +355,14 @@ def _from_points(at: NDArray[np.int_], length: Floats, k_max: int, borrowed: boo
     value[own] = length[np.searchsorted(at, k[own])]  # measured values as they are, not through alpha
     outside = (k > 0) & ((k < at[0]) | (k > at[-1]))
     return _banded(value, outside, np.clip(k, at[0], at[-1]), borrowed, source, growth)
+
+
+def _bend(k: NDArray[np.int_], at: int) -> Floats:
+    """Median factor by which measured curves differ from one alpha carried from K = `at` to each k. [1]"""
+    spread = extrapolation_spread()
+    distance = np.log((k + 1) / (at + 1))
+    slope = np.where(distance > 0, spread.above[1], spread.below[1])
+    return np.where(k == 0, 1.0, np.exp(slope * np.abs(distance)))
 
 
 def _banded(
@@ -371,7 +384,7 @@ def _banded(
     distance = np.where(extrapolated, np.log((k + 1) / (nearest + 1)), 0.0)
     slopes = np.where((distance > 0)[:, None], spread.above, spread.below)
     sampling = _Z80 * (BORROWED_LOG_SD if borrowed else SAME_RUN_LOG_SD)
-    down, up = (np.hypot(sampling, slopes[:, side] * np.abs(distance)) for side in (0, 1))
+    down, up = (np.hypot(sampling, (slopes[:, side] - slopes[:, 1]) * np.abs(distance)) for side in (0, 2))
     low = value * np.exp(-down)
     low = np.where(distance > 0, np.maximum(low, value[np.minimum(nearest, k)] * np.exp(-sampling)), low)
     if growth is not None:

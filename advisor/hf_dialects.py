@@ -45,6 +45,7 @@ _QWEN = Dialect(window="when_enabled")
 _GATED = Dialect(window="when_enabled", output_gate=True)
 _BAILING = Dialect(shared="own_width")
 _TWO_MATRICES = Dialect(ffn_matrices=2)
+_TWO_MATRICES_TIED = Dialect(ffn_matrices=2, tie_embeddings=True)
 _COHERE = Dialect(tie_embeddings=True, window="every_nth_full", full_every=4)
 
 _PLAIN_TYPES = [
@@ -140,13 +141,12 @@ DIALECTS: dict[str, Dialect] = {
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), _GATED),
     **dict.fromkeys(("bailing_moe", "bailing_moe_v2", "bailing_hybrid"), _BAILING),
     **dict.fromkeys(("cohere2", "cohere2_moe"), _COHERE),
-    **dict.fromkeys(
-        ("gpt2", "gpt_neox", "starcoder2", "falcon", "phi", "opt", "nemotron", "gpt_bigcode"), _TWO_MATRICES
-    ),
+    **dict.fromkeys(("gpt_neox", "phi", "nemotron"), _TWO_MATRICES),
+    **dict.fromkeys(("gpt2", "starcoder2", "falcon", "opt", "gpt_bigcode"), _TWO_MATRICES_TIED),
     **dict.fromkeys(("lfm2", "lfm2_moe", "cohere", "ernie4_5_moe", "ernie4_5_vl_moe_text", "ernie4_5_moe_vl"), _TIED),
     "qwen2": Dialect(window="when_enabled", qkv_bias=True),
     "qwen2_moe": Dialect(window="when_enabled", qkv_bias=True),
-    "qwen3_vl_moe_text": Dialect(window="when_enabled"),
+    "qwen3_vl_moe_text": Dialect(window="when_enabled", tie_embeddings=True),
     "gpt_oss": Dialect(window="alternate", expert_bias=True),
     "openai_privacy_filter": Dialect(expert_bias=True),
     "llama4_text": Dialect(shared="one_implicit"),
@@ -162,7 +162,7 @@ DIALECTS: dict[str, Dialect] = {
     "nemotron_h": _TWO_MATRICES,
     "jetmoe": Dialect(
         tie_embeddings=True,
-        quirk="its attention heads are themselves experts; all of them are not counted, only the active ones",
+        quirk="its attention heads are themselves experts; only the active ones are counted",
     ),
     "zaya": Dialect(
         tie_embeddings=True,

@@ -201,8 +201,8 @@ def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, An
         raise AdvisorError(
             f"{where}: objects or lists are nested too deeply, expected a few levels; {advice}"
         ) from None
-    except ValueError as error:  # Python refuses integers of thousands of digits
-        raise AdvisorError(f"{where}: a number is unreadable ({error}); expected a JSON text; {advice}") from None
+    except ValueError:  # Python refuses integers of more than 4300 digits
+        raise AdvisorError(f"{where}: a number has thousands of digits, expected a JSON text; {advice}") from None
     if not isinstance(values, dict):
         kind = "a list" if isinstance(values, list) else f"the single value {_shown(values)}"
         raise AdvisorError(f"{where}: the file holds {kind}, expected an object in braces; {advice}")

@@ -18,17 +18,27 @@ def build_mixers(fields: Fields, dialect: Dialect, hidden: int, kinds: list[Laye
     """Mixers grouped over equal layers, in order of first appearance. Raises AdvisorError."""
     shared_index = _shared_index_layers(fields, len(kinds))
     sparse_layers = _block_sparse_layers(fields, len(kinds))
-    ratios = fields.get("compress_ratios")
+    ratios = _ratios(fields, len(kinds))
     groups: dict[Mixer, int] = {}
     built: dict[tuple[object, ...], Mixer] = {}
     for i, kind in enumerate(kinds):
-        ratio = ratios[i] if isinstance(ratios, list) else None
+        ratio = ratios[i] if ratios else None
         heads = _heads_of_layer(fields, i, len(kinds))
         key = (kind, i in shared_index, i in sparse_layers, ratio, heads)
         if key not in built:
             built[key] = _one_mixer(fields, dialect, hidden, kind, i in shared_index, i in sparse_layers, ratio, heads)
         groups[built[key]] = groups.get(built[key], 0) + 1
     return tuple(mixer.model_copy(update={"count": count}) for mixer, count in groups.items())
+
+
+def _ratios(fields: Fields, n_layers: int) -> list[int]:
+    """Tokens per cache entry of each layer (DeepSeek-V4; an MTP layer may follow), or an empty list."""
+    if fields.find("compress_ratios") is None:
+        return []
+    ratios = fields.integers("compress_ratios", maximum=1_000_000)
+    if len(ratios) < n_layers:
+        fields.fail("compress_ratios", f"a list of at least {n_layers} entries, one per layer")
+    return ratios
 
 
 def _one_mixer(
@@ -243,7 +253,7 @@ def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None)
             attend_flops_per_query_key=flops,
             window_tokens=window,
         )
-    if ratio is None:
+    if not ratio:
         ratio = _compression_rate(fields, kind)
     overlap = 2 if kind == "csa" else 1
     extra = 2 * hidden * overlap * entry + ratio * overlap * entry + entry

@@ -74,7 +74,7 @@ def model_profile(model_id: str) -> ModelProfile:
     """
     path = PROFILE_FOLDER / f"{model_id}.json"
     if not _ID.fullmatch(model_id) or not path.is_file():
-        raise AdvisorError(_unknown(model_id))
+        raise AdvisorError(unknown_model(model_id))
     try:
         profile = ModelProfile.model_validate(parse_json(path.read_bytes(), f"profiles/models/{path.name}"))
     except ValidationError as error:
@@ -95,12 +95,10 @@ def load_model(id_or_path: str | Path) -> Architecture:
     a server must not pass on a visitor's text unchecked.
     """
     text = str(id_or_path)
-    if isinstance(id_or_path, str):
-        for candidate in (text, text.rsplit("/", 1)[-1].lower()):
-            if candidate in model_ids():
-                return _from_profile(model_profile(candidate))
+    if text in model_ids() and isinstance(id_or_path, str):
+        return _from_profile(model_profile(text))
     if not text or "\x00" in text:
-        raise AdvisorError(_unknown(text))
+        raise AdvisorError(unknown_model(text))
     try:
         path = Path(text).expanduser()
         if path.is_dir():
@@ -108,11 +106,13 @@ def load_model(id_or_path: str | Path) -> Architecture:
         if path.is_file():
             name = path.resolve().parent.name if path.name == "config.json" else path.stem
             return architecture_from_config(parse_json(_read(path), path.name), name)
-    except (OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, AdvisorError):
-            raise
-        raise AdvisorError(f"{text[:120]}: cannot be read ({error}); give a readable config.json") from None
-    raise AdvisorError(_unknown(text))
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise AdvisorError(f"{text[:120]}: cannot be read ({reason}); give a readable config.json") from None
+    repository_name = text.rsplit("/", 1)[-1].lower()
+    if text.count("/") < 2 and repository_name in model_ids():
+        return _from_profile(model_profile(repository_name))
+    raise AdvisorError(unknown_model(text))
 
 
 def _from_profile(profile: ModelProfile) -> Architecture:
@@ -150,7 +150,7 @@ def _from_folder(folder: Path) -> Architecture:
     return architecture_from_config(config, folder.resolve().name)
 
 
-def _unknown(model_id: str) -> str:
+def unknown_model(model_id: str) -> str:
     shown = json.dumps(model_id[:120])
     close = difflib.get_close_matches(model_id.rsplit("/", 1)[-1].lower(), model_ids(), n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(close)}?" if close else f"there are {len(model_ids())} shipped models."

@@ -1,4 +1,4 @@
-"""The question: hardware, model, batch, drafter, engine. Frozen, validated, hashable; round-trips through JSON and a URL."""
+"""The question: hardware, model, batch, drafter, engine. Frozen, hashable; round-trips through JSON and a URL."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ KvDtype = Literal["bf16", "fp8"]
 
 MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
+MAX_CONFIG_BYTES = 1_000_000
+"""Largest config.json a link may carry. [B]"""
 
 
 class Scenario(Frozen):
@@ -95,21 +97,30 @@ def build_scenario(**values: Any) -> Scenario:
 
 
 def explain(error: ValidationError) -> str:
-    """One plain sentence from a pydantic error: the field, its value, and what was expected."""
+    """One plain line from a pydantic error: the field, its value, and what was expected."""
     parts = []
     for item in error.errors():
         field = ".".join(str(piece) for piece in item["loc"])
         message = item["msg"].removeprefix("Value error, ")
-        given = item.get("input")
-        shown = f"{field}={given!r}: " if field and not isinstance(given, dict) else f"{field}: " if field else ""
-        parts.append(f"{shown}{message}"[:300])
-    return "; ".join(parts)
+        if item["type"] == "missing":
+            parts.append(f"{field} is missing")
+        elif item["type"] == "extra_forbidden":
+            parts.append(f"{field!r} is not a setting of a scenario")
+        elif field:
+            parts.append(f"{field}={item['input']!r}: {message[0].lower()}{message[1:]}")
+        else:
+            parts.append(message)
+    return "; ".join(" ".join(part.split())[:300] for part in parts)
 
 
 def _unpack(text: str) -> str:
     try:
-        packed = base64.urlsafe_b64decode(text.encode())
-        unpacked = zlib.decompressobj().decompress(packed, 1_000_000)
+        unpacker = zlib.decompressobj()
+        unpacked = unpacker.decompress(base64.b64decode(text, altchars=b"-_", validate=True), MAX_CONFIG_BYTES)
+        if not unpacker.eof:
+            raise ValueError("incomplete or too large")
         return unpacked.decode()
     except (ValueError, zlib.error) as error:
-        raise AdvisorError("model_config_json in the link is damaged; copy the whole link again") from error
+        raise AdvisorError(
+            "model_config_json in the link is damaged or too large; copy the whole link again"
+        ) from error

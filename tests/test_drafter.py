@@ -123,10 +123,18 @@ def test_an_impossible_curve_is_refused():
 
 def test_a_given_length_keeps_its_value_and_other_k_are_marked_extrapolated():
     found = parse_acceptance("2.73@3", 7)
-    assert found.accepted_length[[1, 2, 4, 5, 7]] == pytest.approx([1.749, 2.310, 3.045, 3.280, 3.589], abs=5e-4)
     assert found.accepted_length[3] == 2.73
     assert found.extrapolated.tolist() == [False, True, True, False, True, True, True, True]
     assert found.accepted_length[0] == found.low[0] == found.high[0] == 1
+
+
+def test_a_given_length_carried_to_other_k_meets_a_published_curve_that_one_alpha_misses():
+    """Command A+'s list (Cohere blog on dynamic speculation, 2026) is no curve of ours, so nothing was fitted on it."""
+    published = np.array([1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25])
+    found = parse_acceptance("2.73@3", 7).accepted_length[1:]
+    assert found == pytest.approx(published, rel=0.05)
+    one_alpha = accepted_length(solve_alpha(2.73, 3), np.arange(1, 8))
+    assert abs(one_alpha[-1] / published[-1] - 1) > 0.09
 
 
 def test_a_given_length_may_lie_beyond_k_max():
@@ -206,9 +214,9 @@ def test_the_shipped_curves_say_that_one_alpha_promises_too_much_above_and_too_l
     spread = extrapolation_spread()
     assert spread.n_curves == 21
     assert spread.above[0] < -0.2
-    assert spread.above[1] == 0
-    assert spread.below[0] == 0
-    assert spread.below[1] > 0.1
+    assert -0.2 < spread.above[1] < -0.05
+    assert 0 < spread.below[1] < 0.15
+    assert spread.below[2] > 0.1
 
 
 def test_bands_from_one_point_hold_the_other_points_of_curves_left_out(monkeypatch: pytest.MonkeyPatch):

@@ -286,3 +286,14 @@ def test_the_installed_package_builds_into_a_store_with_its_known_tables(store_p
         one = h200[(h200["hidden_size"] == 2048) & (h200["inter_size"] == 768) & (h200["moe_tp_size"] == 1)]
         assert 250e-6 < one[one["num_tokens"] == 64]["latency_s"].min() < 350e-6, "128 experts of 9.4 MB at 4.8 TB/s"
         assert moe_tables(store)["hardware_id"].nunique() == 10
+
+
+def test_the_documentation_names_every_table_and_column():
+    from advisor.store.queries import _ORDERED_KEYS
+    from advisor.store.table_specs import SPECS
+
+    text = (Path(__file__).parents[1] / "docs" / "measured-tables.md").read_text(encoding="utf-8")
+    missing = {f"`{spec.table}`" for spec in SPECS if f"`{spec.table}`" not in text}
+    missing |= {f"`{table}`" for table in KERNEL_TABLES if f"`{table}`" not in text}
+    missing |= {name for keys in _ORDERED_KEYS.values() for name in keys if f"`{name}`" not in text}
+    assert missing == set()

@@ -12,6 +12,7 @@ from advisor.dynamic.acceptance_process import (
 from advisor.dynamic.break_even import break_even_accepted_length, can_pay, last_paying_batch, paying_intervals
 from advisor.dynamic.cascade import Cascade, CascadeSettings
 from advisor.dynamic.costs import RoundCosts, round_costs
+from advisor.dynamic.paper_setting import ngram_task, ngram_workloads
 from advisor.dynamic.policies import SGLANG_DEFAULT_SLOTS, BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
 from advisor.dynamic.schedule import (
     ContextSchedule,
@@ -23,7 +24,7 @@ from advisor.dynamic.schedule import (
     schedule_gain,
 )
 from advisor.dynamic.simulator import Load, SimulationResult, closed_loop, compare, poisson_arrivals, simulate
-from advisor.dynamic.study import StudyRow, StudySummary, cascade_study, summarise_study
+from advisor.dynamic.study import StudyRow, StudySummary, cascade_study, study_policies, summarise_study
 
 __all__ = [
     "SGLANG_DEFAULT_SLOTS",
@@ -58,10 +59,13 @@ __all__ = [
     "k_by_batch",
     "k_by_batch_and_context",
     "last_paying_batch",
+    "ngram_task",
+    "ngram_workloads",
     "paying_intervals",
     "poisson_arrivals",
     "round_costs",
     "schedule_gain",
     "simulate",
+    "study_policies",
     "summarise_study",
 ]

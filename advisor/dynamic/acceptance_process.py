@@ -30,7 +30,7 @@ class AcceptanceProcess(Protocol):
 
 @dataclass(frozen=True)
 class PerPosition:
-    """Independent rounds: conditional[j] is P(draft j+1 accepted | drafts 1..j accepted). Drafts beyond the list: none."""
+    """Independent rounds; conditional[j] = P(draft j+1 accepted | drafts 1..j accepted), 0 beyond the list."""
 
     conditional: tuple[float, ...]
 
@@ -189,9 +189,9 @@ def accepted_length_of(run_length: RunLengths, k_max: int) -> FloatArray:
     return np.concatenate([[1.0], 1.0 + np.cumsum(reached)])
 
 
-def _runs(uniform: NDArray[np.float32], survival: FloatArray) -> RunLengths:
+def _runs(uniform: NDArray[np.float32], survival: ArrayLike) -> RunLengths:
     """Number of thresholds above each uniform draw: P(run >= j) = survival[j - 1]."""
     out = np.zeros(uniform.shape, dtype=np.int8)
-    for threshold in survival:
-        out += uniform < np.float32(threshold)
+    for threshold in np.asarray(survival, dtype=np.float32):
+        out += uniform < threshold
     return out

@@ -26,7 +26,7 @@ class CascadeSettings:
     max_trials: int = 4
     set_iterations: int = 16
     converged_fraction: float = 0.10
-    """A trial whose utility differs from the previous one's by at most this fraction ends the test."""
+    """A trial whose utility differs by at most this fraction from that of the K it climbed from ends the test."""
     back_off_factor: float = 2.0
     """Growth of the set phase each time K = 0 is chosen; 1 switches back-off off."""
     baseline_refresh_iterations: int = 100
@@ -49,7 +49,7 @@ class CascadeSettings:
 
 @dataclass(frozen=True)
 class Cascade:
-    """The policy. One controller per group: at batch 1 per request as published, above it per server (our extension)."""
+    """The policy: one controller per request at batch 1, as published; per server above it, our extension."""
 
     settings: CascadeSettings = CascadeSettings()
     name: str = "Cascade"
@@ -80,7 +80,7 @@ class CascadeController:
         self.start_k = np.zeros(n_groups, dtype=np.int64)
         self.trial = np.zeros(n_groups, dtype=np.int64)
         self.step = np.zeros(n_groups, dtype=np.int64)
-        self.last_utility = np.zeros(n_groups)
+        self.top_utility = np.zeros(n_groups)
         self.utility = np.full((n_groups, k_max + 1), np.nan)
         self.test_iterations = np.zeros(n_groups, dtype=np.int64)
         """Iterations spent in trials so far, [G]."""
@@ -143,7 +143,6 @@ class CascadeController:
         trial = self.trial[groups] + 1
         self.trial[groups] = trial
         following, stop = self._climb(groups, k, utility, trial)
-        self.last_utility[groups] = utility
         self._start_set(groups[stop])
         on = groups[~stop]
         self._begin(on, _TRIAL, following[~stop], self.settings.trial_iterations)
@@ -151,9 +150,12 @@ class CascadeController:
     def _climb(
         self, groups: IntArray, k: IntArray, utility: FloatArray, trial: IntArray
     ) -> tuple[IntArray, np.ndarray]:
-        """Next K of the hill climb and whether the test ends here; all [len(groups)]."""
+        """Next K of the hill climb and whether the test ends here; all [len(groups)].
+
+        A trial is compared with the K it climbed from, the best of the test so far.
+        """
         first = trial == 1
-        last = self.last_utility[groups]
+        last = self.top_utility[groups]
         upward = np.where((utility >= 1) & (k < self.k_max), 1, -1)
         worse = ~first & (utility < last)
         # After a first step that made it worse, look on the other side of where the test began.
@@ -163,9 +165,9 @@ class CascadeController:
         passed_maximum = worse & (trial > 2)
         unpaying_at_one = (k == 1) & (utility < 1)
         outside = (following < 1) | (following > self.k_max)
-        tried = ~np.isnan(self.utility[groups, np.clip(following, 0, self.k_max)])
         self.step[groups] = np.where(worse, -step, step)
-        stop = converged | passed_maximum | unpaying_at_one | outside | tried | (trial >= self.settings.max_trials)
+        self.top_utility[groups] = np.where(worse, last, utility)
+        stop = converged | passed_maximum | unpaying_at_one | outside | (trial >= self.settings.max_trials)
         return following, stop
 
     def _start_set(self, groups: IntArray) -> None:

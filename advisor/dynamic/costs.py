@@ -1,4 +1,4 @@
-"""What one decode iteration costs at each batch size and draft length: the only thing run-time control knows of hardware."""
+"""What one decode iteration costs at each batch size and draft length: all that run-time control knows of hardware."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RoundCosts:
         return np.exp(np.take_along_axis(log_time, columns[..., None], axis=-1)[..., 0])
 
     def dense(self, max_batch: int) -> tuple[FloatArray, FloatArray]:
-        """Round time [max_batch + 1, nK] and warm-drafter time [max_batch + 1] at every whole batch; row 0 is zero. [s]"""
+        """Round time [max_batch + 1, nK] and warm-drafter time [max_batch + 1] at whole batches; row 0 is zero. [s]"""
         whole = np.arange(1, max_batch + 1)
         time = np.zeros((max_batch + 1, self.drafts.size))
         warm = np.zeros(max_batch + 1)
@@ -63,7 +63,7 @@ def round_costs(
     accepted_length: ArrayLike,
     draft_warm_s: ArrayLike | None = None,
 ) -> RoundCosts:
-    """`RoundCosts` from plain arrays: batches [nB], round_time_s [nB, nK], accepted_length [nK], draft_warm_s [nB] or scalar.
+    """`RoundCosts` from batches [nB], round_time_s [nB, nK], accepted_length [nK], draft_warm_s [nB] or one number.
 
     Raises AdvisorError naming the array, what was found and what is expected.
     """
@@ -74,7 +74,7 @@ def round_costs(
         raise AdvisorError("batches must increase strictly and start at 1")
     if time.shape != (grid.size, length.size):
         raise AdvisorError(
-            f"round_time_s has shape {time.shape}; expected {(grid.size, length.size)}: one row per batch, one column per K"
+            f"round_time_s has shape {time.shape}; expected {(grid.size, length.size)}: rows are batches, columns K"
         )
     if not np.all(np.isfinite(time)) or np.any(time <= 0):
         raise AdvisorError("round_time_s must be finite and positive everywhere")
@@ -88,7 +88,7 @@ def round_costs(
 
 
 def interpolate_batches(batches: ArrayLike, values: ArrayLike, at: ArrayLike) -> FloatArray:
-    """Values [nB, ...] given at `batches`, at other batch sizes: log value linear in log batch. Positive values only."""
+    """Positive values [nB, n] given at `batches`, at other batch sizes: log value linear in log batch."""
     return np.exp(_interpolate(np.asarray(batches, dtype=float), np.log(np.asarray(values, dtype=float)), at))
 
 

@@ -89,14 +89,11 @@ def k_by_batch(
     whole = np.arange(1, last + 1)
     dense = interpolate_batches(grid, table, whole)
     best = dense.max(axis=1, keepdims=True)
-    allowed = (dense * (1 + margin) >= best) & (dense >= dense[:, ks == 0])
-    meets = np.ones(last, dtype=bool)
+    allowed: NDArray[np.bool_] = (dense * (1 + margin) >= best) & (dense >= dense[:, ks == 0])
+    meets: NDArray[np.bool_] = np.ones(last, dtype=np.bool_)
     if tpot_s is not None and max_tpot_s is not None:
-        within = interpolate_batches(grid, tpot_s, whole) <= max_tpot_s
-        meets = within.any(axis=1)
-        fastest = np.arange(ks.size) == dense.argmax(axis=1)[:, None]
-        # The fastest K meets the limit wherever any K does, so this never empties a row.
-        allowed = np.where(meets[:, None], allowed & within, fastest)
+        within: NDArray[np.bool_] = np.asarray(interpolate_batches(grid, tpot_s, whole) <= max_tpot_s)
+        allowed, meets = _limited(dense, allowed, within)
     return _merge(dense, allowed, meets, ks)
 
 
@@ -173,6 +170,22 @@ def schedule_gain(
         tuple(float(s) for s in static),
         scheduled / float(static[best]) - 1,
     )
+
+
+def _limited(
+    dense: FloatArray, allowed: NDArray[np.bool_], within: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Acceptable K under the limit [n, nK] and where any K meets it [n]; never an empty row.
+
+    Where the margin and the limit exclude each other the fastest K within the limit is taken, where no K meets the
+    limit the fastest of all.
+    """
+    meets: NDArray[np.bool_] = np.asarray(within.any(axis=1), dtype=np.bool_)
+    eligible = within | ~meets[:, None]
+    fastest = np.zeros_like(allowed)
+    fastest[np.arange(len(dense)), np.where(eligible, dense, -np.inf).argmax(axis=1)] = True
+    both = allowed & within
+    return np.asarray(np.where(both.any(axis=1, keepdims=True), both, fastest), dtype=np.bool_), meets
 
 
 def _merge(

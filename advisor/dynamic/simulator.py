@@ -32,7 +32,7 @@ class Load:
 def closed_loop(
     n_groups: int, concurrency: int = 1, requests_per_group: int | None = None, output_tokens: ArrayLike | None = None
 ) -> Load:
-    """All requests are there from the start; a finished one is replaced at once until none is left, then the batch drains.
+    """All requests wait from the start; a finished one is replaced at once until none is left, then the batch drains.
 
     output_tokens: one number or [G, R]; None: requests never end (and requests_per_group defaults to concurrency).
     """
@@ -103,7 +103,7 @@ def simulate(
     ----------
     costs : time of a round by batch and K; must reach to load.concurrency.
     trace : run lengths [n_streams, n_tokens] from `draw_trace`; request r of group g follows stream g R + r, modulo
-        n_streams, and starts over beyond n_tokens. All randomness is in the trace and the load: same inputs, same result.
+        n_streams, and starts over beyond n_tokens. All randomness is in the trace and the load.
     record : keep K and batch of every iteration, [T, G].
     """
     if trace.ndim != 2 or not trace.size:

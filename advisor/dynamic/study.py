@@ -28,7 +28,7 @@ class StudyRow:
     """Total plain time over total time, all requests. [1]"""
     slowdown: float
     """max(0, 1 / speedup - 1): extra time per token. [1]"""
-    worst_request_slowdown: float
+    p95_request_slowdown: float
     """95th percentile over requests of time per token against plain, minus 1. [1]"""
     test_share: float | None
     """Share of iterations spent on tests; None for policies that do not test."""
@@ -81,15 +81,15 @@ def cascade_study(
             for policy in chosen:
                 run = simulate(costs, policy, trace, load, output_tokens)
                 speedup = float(plain.busy_time_s.sum() / run.busy_time_s.sum())
-                worst = float(np.quantile(run.busy_time_s / plain.busy_time_s, 0.95)) - 1
+                p95 = float(np.quantile(run.busy_time_s / plain.busy_time_s, 0.95)) - 1
                 tests = run.test_iterations
                 share = None if tests is None else float(tests.sum() / run.iterations.sum())
-                rows.append(StudyRow(model, workload, policy.name, speedup, max(0.0, 1 / speedup - 1), worst, share))
+                rows.append(StudyRow(model, workload, policy.name, speedup, max(0.0, 1 / speedup - 1), p95, share))
     return tuple(rows)
 
 
 def summarise_study(rows: Sequence[StudyRow], controlled: str = "Cascade") -> StudySummary:
-    """Worst slowdowns and gains from `cascade_study`'s rows; raises AdvisorError when `controlled` is not among them."""
+    """Worst slowdowns and gains from `cascade_study`'s rows. Raises AdvisorError when `controlled` is missing."""
     if not any(row.policy == controlled for row in rows):
         raise AdvisorError(f"the study holds no policy named {controlled!r}")
     names = list(dict.fromkeys(row.policy for row in rows))

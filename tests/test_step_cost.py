@@ -1,0 +1,292 @@
+"""The step-cost model: hand-computed terms, limits, monotonicity, broadcasting."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtypes
+from advisor.prediction import AdvisorError, Tier
+from advisor.step_cost import (
+    GemmCost,
+    KernelCosts,
+    MoeCost,
+    MoeShape,
+    Placement,
+    StreamCost,
+    attention_work,
+    gemm_time,
+    moe_terms,
+    routed_time,
+    step_time,
+    stream_cost,
+)
+
+GEMM = GemmCost(t0_s=4e-6, bandwidth_bytes_per_s=4e12, flops_per_s=8e14, tier=Tier.FITTED)
+MOE = MoeCost(
+    t0_s=20e-6,
+    bandwidth_bytes_per_s=4e12,
+    flops_per_s=6e14,
+    tier=Tier.FITTED,
+    per_expert_s=1e-7,
+    activation_bandwidth_bytes_per_s=2e12,
+    per_resident_expert_s=1e-8,
+)
+COSTS = KernelCosts(
+    routed=MOE,
+    attention_projection=GEMM,
+    shared=GEMM,
+    dense=GEMM,
+    lm_head=GEMM,
+    attention=StreamCost(10e-6, 3.5e12, Tier.FITTED),
+    all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED), 8: StreamCost(9e-6, 2e11, Tier.FITTED)},
+    all_to_all={8: StreamCost(20e-6, 1e11, Tier.FITTED)},
+    attention_flops_per_s=5e14,
+)
+GQA = Mixer(
+    kind="full",
+    count=4,
+    projection_params=2048 * (4096 + 2 * 512 + 4096),
+    kv_elements_per_token=1024,
+    kv_shards=4,
+    attend_flops_per_query_key=4 * 32 * 128,
+)
+MODEL = Architecture(
+    id="toy",
+    name="Toy MoE",
+    hidden_size=2048,
+    vocab_size=32000,
+    mixers=(GQA,),
+    moe=Moe(count=4, n_experts=64, n_active=8, expert_width=768, expert_input_width=2048, n_shared=1, shared_width=768),
+    dtypes=WeightDtypes(),
+)
+
+
+def total(**arguments: object) -> np.ndarray:
+    return step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
+
+
+def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:
+    terms = moe_terms(
+        tokens=32,
+        rows=256,
+        rows_per_expert=256 / 40,
+        touched=40,
+        expert_width=768,
+        input_width=2048,
+        matrices=3,
+        bytes_per_weight=2.0,
+    )
+    assert float(terms.weight_bytes) == 40 * 3 * 2048 * 768 * 2
+    assert float(terms.flops) == 2 * 3 * 2048 * 768 * 40 * 16  # 6.4 + 7.5 rows are padded to one tile of 16
+    assert float(terms.activation_bytes) == 256 * (4 * 2048 + 2 * 3 * 768) + 4 * 32 * 2048
+
+
+def test_a_routed_layer_is_the_sum_of_its_terms() -> None:
+    shape = MoeShape.of(MODEL)
+    assert shape is not None
+    terms = moe_terms(
+        tokens=32,
+        rows=256,
+        rows_per_expert=6.4,
+        touched=40,
+        expert_width=768,
+        input_width=2048,
+        matrices=3,
+        bytes_per_weight=2.0,
+    )
+    expected = (
+        20e-6
+        + float(terms.weight_bytes) / 4e12
+        + 40 * 1e-7
+        + float(terms.flops) / 6e14
+        + float(terms.activation_bytes) / 2e12
+        + 64 * 1e-8
+    )
+    assert float(routed_time(MOE, Placement(), shape, 32, 40, "bf16")) == pytest.approx(expected)
+
+
+def test_a_gemm_is_bandwidth_bound_for_few_rows_and_compute_bound_for_many() -> None:
+    weights = 8192 * 8192
+    stream, arithmetic = weights * 2 / 4e12, 2 * 100_000 * weights / 8e14
+    assert float(gemm_time(GEMM, 1, weights, "bf16", 1)) == pytest.approx(4e-6 + stream, rel=1e-2)
+    assert float(gemm_time(GEMM, 100_000, weights, "bf16", 1)) == pytest.approx(4e-6 + arithmetic, rel=1e-2)
+
+
+def test_the_cache_is_read_once_per_sequence_whatever_is_verified() -> None:
+    one, _ = attention_work(GQA, np.asarray(8.0), np.asarray(1.0), np.asarray(1000.0), 1, 2.0)
+    four, flops = attention_work(GQA, np.asarray(8.0), np.asarray(4.0), np.asarray(1000.0), 1, 2.0)
+    assert float(one) == 8 * 1001 * 1024 * 2
+    assert float(four) == 8 * 1004 * 1024 * 2
+    assert float(flops) == 8 * 4 * 1004 * 4 * 32 * 128
+
+
+def test_a_window_bounds_what_is_read_and_a_compressed_cache_shrinks_it() -> None:
+    windowed = GQA.model_copy(update={"kind": "sliding", "window_tokens": 128})
+    compressed = GQA.model_copy(update={"compression": 4.0, "local_window_tokens": 100})
+    batch, q, context = np.asarray(1.0), np.asarray(1.0), np.asarray(9999.0)
+    assert float(attention_work(windowed, batch, q, context, 1, 2.0)[0]) == 128 * 1024 * 2
+    assert float(attention_work(compressed, batch, q, context, 1, 2.0)[0]) == (2500 + 100) * 1024 * 2
+
+
+def test_each_query_of_sparse_attention_chooses_its_own_entries_but_never_more_than_there_are() -> None:
+    sparse = Mixer(
+        kind="sparse",
+        count=1,
+        projection_params=1,
+        kv_elements_per_token=576,
+        window_tokens=2048,
+        index_elements_per_token=128,
+        attend_flops_per_query_key=1,
+    )
+    batch, context = np.asarray(1.0), np.asarray(31996.0)
+    read, _ = attention_work(sparse, batch, np.asarray(4.0), context, 1, 1.0)
+    assert float(read) == 4 * 2048 * 576 + 32000 * 128
+    short, _ = attention_work(sparse, batch, np.asarray(4.0), np.asarray(2996.0), 1, 1.0)
+    assert float(short) == 3000 * 576 + 3000 * 128
+
+
+def test_a_recurrent_layer_costs_the_same_at_any_context() -> None:
+    linear = Mixer(kind="linear", count=1, projection_params=1, state_elements=10_000)
+    read = [attention_work(linear, np.asarray(2.0), np.asarray(1.0), np.asarray(c), 1, 2.0)[0] for c in (10.0, 1e6)]
+    assert float(read[0]) == float(read[1]) == 2 * 10_000 * 4 * 2
+
+
+def test_the_cache_splits_over_ranks_only_as_often_as_there_are_kv_heads() -> None:
+    arguments = np.asarray(1.0), np.asarray(1.0), np.asarray(999.0)
+    reads = [float(attention_work(GQA, *arguments, ranks, 2.0)[0]) for ranks in (1, 4, 8)]
+    assert reads[1] == reads[0] / 4
+    assert reads[2] == reads[1]
+
+
+def test_an_all_expert_moe_equals_the_dense_block_of_the_same_weights_in_bytes() -> None:
+    shape = MoeShape(1, 4, 4, 512, 2048, 3, 0)
+    free = dataclasses.replace(
+        MOE,
+        t0_s=0.0,
+        per_expert_s=0.0,
+        per_resident_expert_s=0.0,
+        flops_per_s=np.inf,
+        activation_bandwidth_bytes_per_s=np.inf,
+    )
+    dense_bytes = 3 * 2048 * 4 * 512 * 2
+    assert float(routed_time(free, Placement(), shape, 1, 4, "bf16")) == pytest.approx(dense_bytes / 4e12)
+
+
+def test_fp8_experts_read_half_the_bytes_and_leave_attention_alone() -> None:
+    quantised = MODEL.model_copy(update={"dtypes": WeightDtypes(routed="fp8")})
+    bf16, fp8 = (
+        step_time(m, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10, distinct=40).components
+        for m in (MODEL, quantised)
+    )
+    saved = 4 * 40 * 3 * 2048 * 768 / 4e12
+    assert float(bf16["routed"] - fp8["routed"]) == pytest.approx(saved)
+    assert float(bf16["attention_projection"]) == float(fp8["attention_projection"])
+
+
+def test_tensor_parallel_ranks_share_weights_and_pay_two_all_reduces_a_layer() -> None:
+    parts = step_time(
+        MODEL, COSTS, Placement(2), batch_size=8, tokens_per_sequence=1, context_tokens=10, distinct=40
+    ).components
+    message = 8 * 2048 * 2
+    assert float(parts["communication"]) == pytest.approx(2 * 4 * (5e-6 + message / 1e11))
+    assert float(parts["lm_head"]) < float(
+        step_time(MODEL, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10).components[
+            "lm_head"
+        ]
+    )
+
+
+def test_expert_parallel_attention_groups_share_the_batch_and_exchange_tokens() -> None:
+    wide = Placement(tensor_parallel=1, expert_parallel=8)
+    assert (wide.gpus, wide.attention_groups, wide.expert_tensor_parallel) == (8, 8, 1)
+    parts = step_time(
+        MODEL, COSTS, wide, batch_size=64, tokens_per_sequence=1, context_tokens=10, distinct=60
+    ).components
+    sent = 8 * 2048 * 2 * 8
+    assert float(parts["communication"]) == pytest.approx(2 * 4 * (20e-6 + sent / 1e11))
+
+
+def test_missing_link_costs_are_refused_not_taken_for_zero() -> None:
+    bare = dataclasses.replace(COSTS, all_reduce={}, all_to_all={})
+    with pytest.raises(AdvisorError, match="tensor_parallel=1"):
+        step_time(MODEL, bare, Placement(2), batch_size=1, tokens_per_sequence=1, context_tokens=1)
+    with pytest.raises(AdvisorError, match="expert_parallel"):
+        step_time(MODEL, bare, Placement(1, 2), batch_size=1, tokens_per_sequence=1, context_tokens=1)
+
+
+def test_the_nearest_larger_group_stands_in_for_an_unmeasured_one() -> None:
+    assert stream_cost(COSTS.all_reduce, 4) is COSTS.all_reduce[8]
+    assert stream_cost(COSTS.all_reduce, 16) is COSTS.all_reduce[8]
+    assert stream_cost(COSTS.all_reduce, 1) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    batch=st.integers(1, 512),
+    q=st.integers(1, 9),
+    context=st.integers(1, 100_000),
+    distinct=st.floats(8, 63),
+    more=st.sampled_from(["batch_size", "tokens_per_sequence", "context_tokens", "distinct"]),
+)
+def test_more_of_anything_never_takes_less_time(batch: int, q: int, context: int, distinct: float, more: str) -> None:
+    arguments = {"batch_size": batch, "tokens_per_sequence": q, "context_tokens": context, "distinct": distinct}
+    bigger = arguments | {more: arguments[more] + 1}
+    assert float(total(**bigger)) >= float(total(**arguments)) * (1 - 1e-12)
+
+
+def test_twice_the_speed_of_everything_halves_the_time() -> None:
+    fast_gemm = GemmCost(2e-6, 8e12, 16e14, Tier.FITTED)
+    fast = KernelCosts(
+        routed=MoeCost(10e-6, 8e12, 12e14, Tier.FITTED, 0.5e-7, 4e12, 0.5e-8),
+        attention_projection=fast_gemm,
+        shared=fast_gemm,
+        dense=fast_gemm,
+        lm_head=fast_gemm,
+        attention=StreamCost(5e-6, 7e12, Tier.FITTED),
+        launch_per_layer_s=5e-6,
+        host_per_step_s=150e-6,
+        attention_flops_per_s=10e14,
+    )
+    arguments = {"batch_size": 8, "tokens_per_sequence": 4, "context_tokens": 1000, "distinct": 40.0}
+    slow = step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
+    assert float(step_time(MODEL, fast, Placement(), **arguments).total) == pytest.approx(float(slow) / 2)  # type: ignore[arg-type]
+
+
+def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
+    experts, width = np.array([32.0, 64.0])[:, None], np.array([512.0, 768.0, 1024.0])
+    shape = MoeShape(4, experts, 8, width, 2048, 3, 0)
+    grid = step_time(
+        MODEL,
+        COSTS,
+        Placement(),
+        batch_size=4,
+        tokens_per_sequence=2,
+        context_tokens=100,
+        distinct=experts / 2,
+        moe=shape,
+    ).total
+    assert grid.shape == (2, 3)
+    single = step_time(
+        MODEL,
+        COSTS,
+        Placement(),
+        batch_size=4,
+        tokens_per_sequence=2,
+        context_tokens=100,
+        distinct=32,
+        moe=MoeShape(4, 64, 8, 1024, 2048, 3, 0),
+    ).total
+    assert float(grid[1, 2]) == pytest.approx(float(single))
+
+
+def test_a_dense_model_has_no_routed_component() -> None:
+    dense = MODEL.model_copy(update={"moe": None, "dense": (DenseFfn(count=4, width=8192),)})
+    parts = step_time(dense, COSTS, Placement(), batch_size=1, tokens_per_sequence=1, context_tokens=1).components
+    assert "routed" not in parts
+    expected = 4 * float(gemm_time(GEMM, 1, 3 * 2048 * 8192, "bf16", 2))
+    assert float(parts["dense"]) == pytest.approx(expected)
