@@ -1,4 +1,4 @@
-"""The question: hardware, model, batch, drafter, engine. Frozen, validated, hashable; round-trips through JSON and a URL."""
+"""The question: hardware, model, batch, drafter, engine. Frozen, hashable; round-trips through JSON and a URL."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from advisor.draft_cost import draft_architecture
 from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
 from advisor.hardware import Hardware, load_hardware
 from advisor.hf_config import architecture_from_config
-from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.memory import MemoryFit, memory_fit
+from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.prediction import AdvisorError
 from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for
 from advisor.scenario import Scenario
