@@ -91,8 +91,9 @@ class KernelCosts:
     residual_log_sd: float = 0.1
     """What the components do not explain of a speedup, log standard deviation (docs/model.md). [1]"""
     last_level_cache_bytes: float = 0.0
-    sources: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By part: accelerator, experts, projections, attention, latent attention, all-reduce, expert exchange."""
 
 
 @dataclass(frozen=True)
