@@ -13,7 +13,9 @@ from advisor.ingest.canonical import FREE_TEXT, Column
 from advisor.ingest.result import shorten
 
 EMPTY = frozenset({"", "na", "n/a", "null", "none", "-", "--", "\u2014"})
-_EMPTY_SET = pa.array(sorted({form for word in EMPTY for form in (word, word.upper(), word.title())}))
+_EMPTY_SET = pa.array(
+    sorted({form for word in EMPTY for form in (word, word.upper(), word.title())}), pa.large_string()
+)
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?$"
 _THOUSANDS = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9]*(?:\.[0-9]{3})*,[0-9]*(?:[eE][+-]?[0-9]{1,6})?$"
@@ -52,10 +54,12 @@ def strings(values: Any) -> pa.Array:
         values = pa.array([None if item is None else _as_text(item) for item in values], pa.large_string())
     if not pa.types.is_large_string(values.type):
         values = values.cast(pa.large_string())
-    trimmed = pc.utf8_trim_whitespace(values)
-    return pc.if_else(
-        pc.is_in(trimmed, _EMPTY_SET.cast(pa.large_string())), pa.scalar(None, pa.large_string()), trimmed
-    )
+    if pc.any(pc.match_substring_regex(values, r"^\s|\s$")).as_py():
+        values = pc.utf8_trim_whitespace(values)
+    empty = pc.is_in(values, _EMPTY_SET)
+    if not pc.any(empty).as_py():
+        return values
+    return pc.if_else(empty, pa.scalar(None, pa.large_string()), values)
 
 
 def _as_text(item: Any) -> str:
@@ -70,14 +74,18 @@ def _as_text(item: Any) -> str:
     return shorten(item)
 
 
-def comma_is_decimal(columns: list[pa.Array]) -> bool | None:
+def comma_is_decimal(columns: list[Any]) -> bool | None:
     """Whether commas in the numeric cells of a file mean a decimal point.
 
     True or False where at least one cell proves it (`3,14` or `1,234.5`); None when no cell has a comma or all are
     ambiguous, like `1,234`.
     """
-    for column in columns:
-        with_comma = column.filter(pc.fill_null(pc.match_substring(column, ","), False))
+    for values in columns:
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            cells = values
+        else:
+            cells = pa.array([item for item in values if isinstance(item, str)], pa.large_string())
+        with_comma = pc.utf8_trim_whitespace(cells.filter(pc.fill_null(pc.match_substring(cells, ","), False)))
         if not len(with_comma):
             continue
         thousands = pc.match_substring_regex(with_comma, _THOUSANDS)

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest.canonical import COLUMNS, MEASURED_COLUMNS, TableKind, match_header
+from advisor.ingest.derived import lower_is_better
 from advisor.ingest.result import Reject, shorten
 from advisor.ingest.table import Table
 
 SPEEDUP_TOLERANCE = 0.05
 """A stated speedup may differ from the ratio of the two stated values by this share: figures are printed rounded."""
 
-LOWER_IS_BETTER = ("tpot", "itl", "ttft", "latency", "_ms", "_s", "time")
 SWAP_SHARE = 0.5
 """Two columns are called swapped when more than this share of the rows break a rule that all of those then keep."""
 
@@ -134,11 +134,8 @@ def _swap_hint(rule: Rule, values: Values, broken: np.ndarray) -> str:
 def _speedup_contradicted(frame: pd.DataFrame) -> np.ndarray:
     values = numeric_values(frame, ("speedup", "sd_value", "baseline_value"))
     ratio = values["sd_value"] / values["baseline_value"]
-    metric = frame["metric"].fillna("").str.lower()
-    rate = metric.str.contains("tok|per_s|rate|throughput", regex=True)
-    lower = ~rate & metric.str.contains("|".join(LOWER_IS_BETTER), regex=True)
-    lower |= metric.str.contains("tpot|itl", regex=True)
-    expected = np.where(lower.to_numpy(dtype=bool), 1.0 / ratio, ratio)
+    metric = frame["metric"].fillna("")
+    expected = np.where(lower_is_better(metric), 1.0 / ratio, ratio)
     with np.errstate(invalid="ignore"):
         off = np.abs(values["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE
     return off & (metric != "").to_numpy()

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 CHUNK_TOLERANCE = 0.10
 """Two accounts of the accepted length may differ by this share before a streamed chunk stops counting as one step.
@@ -71,6 +73,20 @@ def output_rate_from_total(total_tok_per_s: Any, input_tokens: Any, output_token
     return np.asarray(total_tok_per_s, float) * generated / (prompt + generated)
 
 
+def lower_is_better(metric: pd.Series) -> np.ndarray:
+    """Whether smaller values of a metric are faster, from its name [rows]: times are, rates are not."""
+    rate = metric.str.contains(r"tok|per_s|/s|rate|throughput", case=False, regex=True)
+    time = metric.str.contains(r"latency|_ms|_s$|time|tpot|itl|ttft", case=False, regex=True)
+    named = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
+    return np.asarray(((time & ~rate) | named).to_numpy(dtype=bool, na_value=False))
+
+
+def speedup_from_values(baseline_value: Any, sd_value: Any, lower: Any) -> np.ndarray:
+    """With drafting over without, as a rate; of times (`lower` true) the inverse ratio. [1]"""
+    ratio = np.asarray(sd_value, float) / np.asarray(baseline_value, float)
+    return np.where(lower, 1.0 / ratio, ratio)
+
+
 def acceptance_by_position_text(rates: Any) -> str | None:
     """`0.8;0.6;0.4` from a list of shares in [0, 1] of rounds; None when it is no such list."""
     if not isinstance(rates, list | tuple) or not rates:
@@ -88,7 +104,7 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     values = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _INPUTS}
     notes: list[str] = []
     done: dict[str, np.ndarray] = {}
-    out = frame.copy()
+    out = frame.copy(deep=False)
 
     drafting = values["draft_tokens_k"] != 0  # unknown K counts as drafting: chunk and token latency then tell
     from_chunks = accepted_length_from_latencies(values["itl_s"], values["tpot_s"])
@@ -126,6 +142,13 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     _fill(out, values, done, "output_tok_per_s", whole, wanted)
     _note(notes, done, "output_tok_per_s", "total rate or whole-batch latency and the lengths; includes prefill")
 
+    named = frame["metric"].notna().to_numpy() & (values["draft_tokens_k"] != 0)
+    ratio = speedup_from_values(
+        values["baseline_value"], values["sd_value"], lower_is_better(frame["metric"].fillna(""))
+    )
+    _fill(out, values, done, "speedup", ratio, np.isnan(values["speedup"]) & ~np.isnan(ratio) & named)
+    _note(notes, done, "speedup", "sd_value and baseline_value; for times the inverse ratio")
+
     out["derived"] = _merge_names(frame["derived"], done)
     return out, notes
 
@@ -133,6 +156,7 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 _INPUTS = (
     "draft_tokens_k", "itl_s", "tpot_s", "accepted_length", "step_time_s", "input_tokens", "output_tokens",
     "context_tokens", "batch_size", "request_latency_s", "total_tok_per_s", "output_tok_per_s",
+    "baseline_value", "sd_value", "speedup",
 )  # fmt: skip
 
 
@@ -168,11 +192,17 @@ def _merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
         [";".join(n for bit, n in enumerate(names) if value >> bit & 1) for value in range(1 << len(names))],
         dtype=object,
     )
-    fresh = pd.Series(words[code], index=existing.index, dtype="str")
-    old = existing.fillna("")
-    both = old.where(old == "", old + ";") + fresh
-    both = both.str.rstrip(";")
-    return both.where(both != "", pd.NA).astype("str")
+    fresh = pa.DictionaryArray.from_arrays(pa.array(code), pa.array(words, pa.large_string())).dictionary_decode()
+    if existing.notna().any():
+        old = pa.array(existing, pa.large_string())
+        fresh = pc.binary_join_element_wise(
+            old, pc.if_else(pc.equal(fresh, ""), None, fresh), pa.scalar(";", pa.large_string()), null_handling="skip"
+        )
+    fresh = pc.if_else(pc.equal(fresh, ""), None, fresh)
+    return pd.Series(fresh.to_pandas(), dtype="str").set_axis(existing.index)
+
+
+_COMPARED = ("tpot_s", "output_tok_per_s")
 
 
 @dataclass(frozen=True)
@@ -198,21 +228,26 @@ def match_baselines(frame: pd.DataFrame, pool: pd.DataFrame | None = None) -> tu
     n_drafting = int(((k > 0) & ~stated).sum())
     if n_drafting == 0:
         return frame, Matching(0, 0, _matching_note(0, 0, n_stated, bool(np.isnan(k).any())))
-    everything = frame if pool is None else pd.concat([frame, pool[list(frame.columns)]])
-    found = _nearest_baseline(everything, np.flatnonzero(wanted))
-    out = frame.copy()
-    ratio, base, with_drafts, metric = _ratios(frame.iloc[np.flatnonzero(wanted)], found)
+    needed = [*MATCH_COLUMNS, "draft_tokens_k", "input_tokens", "output_tokens", *_COMPARED]
+    everything = frame[needed] if pool is None else pd.concat([frame[needed], pool[needed]])
+    positions = np.flatnonzero(wanted)
+    found = _nearest_baseline(everything, positions)
+    del everything
+    out = frame.copy(deep=False)
+    ratio, base, with_drafts, use_tpot = _ratios(frame[list(_COMPARED)].iloc[positions], found)
     ok = np.isfinite(ratio) & (ratio > 0)
-    rows = np.flatnonzero(wanted)[ok]
+    rows = positions[ok]
     mask = np.zeros(len(frame), dtype=bool)
     mask[rows] = True
     for name, values in (("speedup", ratio), ("baseline_value", base), ("sd_value", with_drafts)):
         column = frame[name].to_numpy(dtype=float, na_value=np.nan).copy()
         column[rows] = values[ok]
         out[name] = column
-    words = frame["metric"].to_numpy(dtype=object, na_value=None).copy()
-    words[rows] = metric[ok]
-    out["metric"] = pd.Series(words, index=frame.index, dtype="str")
+    by_tpot = np.zeros(len(frame), dtype=bool)
+    by_tpot[rows] = use_tpot[ok]
+    named = pc.if_else(pa.array(by_tpot), "tpot_ms", "output_tok_per_s").cast(pa.large_string())
+    metric = pc.if_else(pa.array(mask), named, pa.array(frame["metric"], pa.large_string()))
+    out["metric"] = pd.Series(metric.to_pandas(), dtype="str").set_axis(frame.index)
     out["derived"] = _merge_names(frame["derived"], {"speedup": mask} if mask.any() else {})
     matched = int(ok.sum())
     return out, Matching(matched, n_drafting - matched, _matching_note(matched, n_drafting - matched, n_stated, False))
@@ -220,10 +255,9 @@ def match_baselines(frame: pd.DataFrame, pool: pd.DataFrame | None = None) -> tu
 
 def _nearest_baseline(everything: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
     """For each of `rows` (positions in `everything`), tpot_s and output_tok_per_s of its baseline; NaN where none."""
-    keys = everything[list(MATCH_COLUMNS)]
     table = pd.DataFrame(
         {
-            "group": keys.groupby(list(MATCH_COLUMNS), dropna=False, sort=False).ngroup().to_numpy(),
+            "group": _group_codes(everything),
             "input": _log_length(everything["input_tokens"]),
             "output": _log_length(everything["output_tokens"]),
             "tpot_s": everything["tpot_s"].to_numpy(dtype=float, na_value=np.nan),
@@ -260,6 +294,17 @@ def _join_near(wanted: pd.DataFrame, baselines: pd.DataFrame, exact: str | None,
     return joined[(joined[other] - joined["base_other"]).abs() <= tolerance].set_index("row")
 
 
+def _group_codes(frame: pd.DataFrame) -> np.ndarray:
+    """One integer per distinct combination of MATCH_COLUMNS [rows]; unknown is a value of its own."""
+    code = np.zeros(len(frame), dtype=np.int64)
+    for name in MATCH_COLUMNS:
+        one, distinct = pd.factorize(frame[name])
+        code = code * (len(distinct) + 1) + one + 1
+        # Renumbered from 0 each time, so the product cannot overflow: it stays below rows x distinct values.
+        code, _ = pd.factorize(code)
+    return np.asarray(code)
+
+
 def _log_length(column: pd.Series) -> np.ndarray:
     """Logarithm of a length, so that a share becomes a difference; unknown lengths share one far-off value."""
     values = column.to_numpy(dtype=float, na_value=np.nan)
@@ -267,15 +312,14 @@ def _log_length(column: pd.Series) -> np.ndarray:
 
 
 def _ratios(rows: pd.DataFrame, found: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Speedup, baseline value, value with drafts and metric name of matched rows."""
+    """Speedup, baseline value, value with drafts, and whether tpot_ms is the metric (else output_tok_per_s)."""
     tpot = rows["tpot_s"].to_numpy(dtype=float, na_value=np.nan) * 1e3
     rate = rows["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan)
     base_tpot = found["tpot_s"].to_numpy() * 1e3
     base_rate = found["output_tok_per_s"].to_numpy()
     use_tpot = ~np.isnan(base_tpot / tpot)
     ratio = np.where(use_tpot, base_tpot / tpot, rate / base_rate)
-    metric = np.where(use_tpot, "tpot_ms", "output_tok_per_s").astype(object)
-    return ratio, np.where(use_tpot, base_tpot, base_rate), np.where(use_tpot, tpot, rate), metric
+    return ratio, np.where(use_tpot, base_tpot, base_rate), np.where(use_tpot, tpot, rate), use_tpot
 
 
 def _matching_note(matched: int, unmatched: int, stated: int, unknown_k: bool) -> str:

@@ -112,28 +112,26 @@ def from_mapped(table: Table, mapped: Mapped) -> dict[str, Cells]:
 def coerce(draft: Draft) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Typed frame of the good rows (index `line`, canonical and temporary columns) and the rejects of the others."""
     spec = COLUMNS[draft.kind]
-    text = {name: strings(cells.values) for name, cells in draft.cells.items()}
-    numeric = [name for name in text if name.startswith(TEMPORARY) or spec[name].numeric]
-    decimal_comma = comma_is_decimal([text[name] for name in numeric])
+    numeric = {name for name in draft.cells if name.startswith(TEMPORARY) or spec[name].numeric}
+    decimal_comma = comma_is_decimal([draft.cells[name].values for name in draft.cells if name in numeric])
     good = np.ones(len(draft.lines), dtype=bool)
     rejects = list(draft.rejects)
     series: dict[str, Any] = {}
     for name, cells in draft.cells.items():
         column = spec.get(name, _TEMPORARY_COLUMN)
+        text = strings(cells.values)
+        cells.values = None  # column by column, so that a million raw cells are not kept twice
         if name in numeric:
-            values, bad = to_numbers(text.pop(name), column, cells.scale, decimal_comma)
-            series[name] = values
+            series[name], bad = to_numbers(text, column, cells.scale, decimal_comma)
         else:
-            bad = check_text(text[name], column)
-            series[name] = text.pop(name)
+            series[name], bad = text, check_text(text, column)
         good[bad.rows] = False
         rejects += [
             Reject(int(draft.lines[row]), cells.source_of(row), value, reason)
             for row, value, reason in zip(bad.rows, bad.values, bad.reasons, strict=True)
         ]
-        cells.values = None  # a million raw cells are not kept twice
+    pa.default_memory_pool().release_unused()
     index = pd.Index(draft.lines[good], name="line", dtype="int64")
-    frame = pd.DataFrame(index=index)
     keep = None if good.all() else pa.array(good)
     data = {}
     for name in (*spec, *(name for name in series if name not in spec)):

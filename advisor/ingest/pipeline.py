@@ -65,7 +65,7 @@ def complete(result: IngestResult, values: Mapping[str, Any], override: bool = F
     context column of this kind of table or a value is not allowed in it; blank values are skipped.
     """
     spec = COLUMNS[result.kind]
-    frame = result.measured.copy()
+    frame = result.measured.copy(deep=False)
     for name, value in values.items():
         column = spec.get(name)
         if column is None or not column.context:
@@ -87,7 +87,7 @@ def resolve_names(result: IngestResult, hardware_ids: Iterable[str], model_ids: 
         ("hardware_id" if result.kind == "points" else "hardware", match_hardware, tuple(hardware_ids)),
         *((("model_id", match_model, tuple(model_ids)),) if result.kind == "points" and model_ids else ()),
     )
-    frame, warnings = result.measured.copy(), list(result.reader_warnings)
+    frame, warnings = result.measured.copy(deep=False), list(result.reader_warnings)
     for name, match, ids in wanted:
         renamed: dict[str, str] = {}
         for text in frame[name].dropna().unique():
@@ -134,9 +134,10 @@ def _evaluate(result: IngestResult) -> IngestResult:
         notes += more
     keep, rejects, swaps = check_rows(frame, result.kind)
     warnings += swaps
-    kept = frame if keep.all() else frame[keep]
-    if result.kind == "points" and len(kept):
-        kept, matching = match_baselines(kept)
+    missing_from = frame if not keep.any() else None
+    frame = frame if keep.all() else frame[keep]
+    if result.kind == "points" and len(frame):
+        frame, matching = match_baselines(frame)
         notes.append(matching.note)
     table = result.parse_rejects
     if rejects:
@@ -146,12 +147,12 @@ def _evaluate(result: IngestResult) -> IngestResult:
     if len(table) > MAX_REJECTS:
         warnings.append(f"only the first {MAX_REJECTS:,} of {len(table):,} reasons are listed")
         table = table.head(MAX_REJECTS)
-    if not len(kept) and not len(table):
+    if not len(frame) and not len(table):
         raise AdvisorError(f"{result.file_name} has a header but no rows; add at least one measurement")
-    missing = _missing(kept if len(kept) else frame, result.kind, result.prefill)
+    missing = _missing(frame if missing_from is None else missing_from, result.kind, result.prefill)
     return replace(
         result,
-        frame=kept,
+        frame=frame,
         rejects=table,
         missing=missing,
         derived=tuple(notes),

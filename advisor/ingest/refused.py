@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from advisor.ingest.canonical import header_key
+from advisor.ingest.table import table_header
 from advisor.ingest.upload import Sample
 
 
@@ -27,7 +28,7 @@ def reason(sample: Sample) -> str | None:
         return "it is a log of activated experts per step, which is read as a routing trace, not as a benchmark"
     if {"error", "returncode"} & keys and not {"metrics"} & keys:
         return "it records a run that failed; send the result of a run that finished"
-    header = {header_key(cell) for cell in sample.header}
+    header = {header_key(cell) for cell in table_header(sample)}
     if {"tokens_s_gpu", "num_total_gpus"} <= header:
         return "it is a sweep of predicted configurations; predictions are not taken as measurements"
     if {"up_proj_us", "down_proj_us"} <= header or {"latency_us", "mfu"} <= header:

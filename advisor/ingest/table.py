@@ -56,9 +56,11 @@ def read_table(sample: Sample) -> Table:
         raise AdvisorError(
             f"{sample.name} has {table.num_rows - 1:,} rows, more than the {MAX_ROWS:,} allowed; split it"
         )
-    columns = [column.combine_chunks() for column in table.columns]
+    n_rows, chunked = table.num_rows, list(reversed(table.columns))
+    del table  # each column is joined and its pieces freed in turn, so that the table is never held twice
+    columns = [chunked.pop().combine_chunks() for _ in range(width)]
     header = tuple((column[0].as_py() or "").strip() for column in columns)
-    numbers = _row_numbers(table.num_rows, [number for number, _, _ in skipped])
+    numbers = _row_numbers(n_rows, [number for number, _, _ in skipped])
     lines = numbers + skipped_lines + _extra_lines(columns, numbers)
     rejects = [
         Reject(

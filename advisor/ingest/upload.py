@@ -111,7 +111,7 @@ def open_upload(name: str, data: bytes) -> Sample:
     """Decompress, decode and parse an upload far enough for detection. Raises AdvisorError with one sentence."""
     if not data:
         raise AdvisorError(f"{name} is empty; send a file with at least one measurement")
-    _check_size(name, len(data))
+    _check_size(name, len(data), MAX_BYTES, "file")
     data = _unpack(name, data)
     for magic, why in _FOREIGN:
         if data.startswith(magic):
@@ -127,7 +127,7 @@ def open_upload(name: str, data: bytes) -> Sample:
     return Sample(name, "text", data, warnings=warnings)
 
 
-def _check_size(name: str, size: int, limit: int = MAX_BYTES, what: str = "file") -> None:
+def _check_size(name: str, size: int, limit: int, what: str) -> None:
     if size > limit:
         raise AdvisorError(
             f"{name} is {size / MIB:,.0f} MiB, more than the {limit // MIB} MiB allowed for a {what}; split it"

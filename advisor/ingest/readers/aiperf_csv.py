@@ -31,12 +31,19 @@ def read(sample: Sample) -> Draft:
     draft = draft_from_metrics([metrics], [1])
     draft.notes.append("the CSV rounds to two decimals; the JSON of the same run is more exact")
     if "effective_concurrency_max" in metrics:
-        draft.prefill["batch_size"] = metrics["effective_concurrency_max"].value
+        draft.prefill["batch_size"] = _number(metrics["effective_concurrency_max"].value)
     names = {name for name, _ in gpus}
     if len(names) == 1:
         draft.prefill["hardware_id"] = names.pop()
         draft.prefill["gpu_count"] = len({uuid for _, uuid in gpus})
     return draft
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
 
 
 def _parse(sample: Sample) -> tuple[dict[str, Metric], set[tuple[str, str]]]:
