@@ -114,7 +114,8 @@ POINT_COLUMNS: tuple[Column, ...] = (
     ),
     Column("accepted_length_same_run", "flag", "1", "1 if accepted_length was measured in this very run"),
     _text("acceptance_by_position", "Share of rounds that accept draft position 1;2;...;K, separated by semicolons"),
-    _time("step_time_s", "One forward pass of the target (a verify step when K > 0)", "step_time"),
+    _time("step_time_s", "One whole round as served: drafting, verification and host time", "step_time", "round_time"),
+    _time("verify_time_s", "One forward pass of the target alone, over K + 1 tokens per sequence", "verify_time"),
     _time("draft_time_s", "All draft passes of one round", "draft_time"),
     _time("itl_s", "Time between two streamed chunks", "itl", "inter_token_latency", "inter_chunk_latency"),
     _time("tpot_s", "Time per output token of one request, first token excluded", "tpot", "time_per_output_token"),
@@ -175,8 +176,8 @@ USEFUL_CONTEXT: dict[TableKind, tuple[str, ...]] = {
 
 MEASURED_COLUMNS: dict[TableKind, tuple[str, ...]] = {
     "points": (
-        "speedup", "sd_value", "step_time_s", "itl_s", "tpot_s", "request_latency_s", "output_tok_per_s",
-        "total_tok_per_s", "accepted_length",
+        "speedup", "sd_value", "step_time_s", "verify_time_s", "itl_s", "tpot_s", "request_latency_s",
+        "output_tok_per_s", "total_tok_per_s", "accepted_length",
     ),
     "kernels": ("latency_s",),
 }  # fmt: skip

@@ -46,7 +46,6 @@ POINT_RULES = (
         _more("accepted_length", "draft_tokens_k", 1.0),
         "accepted_length exceeds K + 1, the most a round can emit",
     ),
-    Rule(("tensor_parallel", "gpu_count"), _more("tensor_parallel", "gpu_count"), "tensor_parallel exceeds gpu_count"),
     Rule(("tensor_parallel", "gpu_count"), _not_divisible, "tensor_parallel does not divide gpu_count"),
     Rule(("expert_parallel", "gpu_count"), _more("expert_parallel", "gpu_count"), "expert_parallel exceeds gpu_count"),
     Rule(

@@ -225,9 +225,12 @@ def match_baselines(frame: pd.DataFrame, pool: pd.DataFrame | None = None) -> tu
     stated = frame["speedup"].notna().to_numpy()
     wanted = (k > 0) & ~stated & frame["batch_size"].notna().to_numpy()
     n_stated = int((stated & ~(k == 0)).sum())
-    n_drafting = int(((k > 0) & ~stated).sum())
+    timed = frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
+    n_drafting = int(((k > 0) & ~stated & timed).sum())
+    n_untimed = int(((k > 0) & ~stated & ~timed).sum())
+    wanted &= timed
     if n_drafting == 0:
-        return frame, Matching(0, 0, _matching_note(0, 0, n_stated, bool(np.isnan(k).any())))
+        return frame, Matching(0, 0, _matching_note(0, 0, n_stated, n_untimed, bool(np.isnan(k).any())))
     needed = [*MATCH_COLUMNS, "draft_tokens_k", "input_tokens", "output_tokens", *_COMPARED]
     everything = frame[needed] if pool is None else pd.concat([frame[needed], pool[needed]])
     positions = np.flatnonzero(wanted)
@@ -250,7 +253,8 @@ def match_baselines(frame: pd.DataFrame, pool: pd.DataFrame | None = None) -> tu
     out["metric"] = pd.Series(metric.to_pandas(), dtype="str").set_axis(frame.index)
     out["derived"] = _merge_names(frame["derived"], {"speedup": mask} if mask.any() else {})
     matched = int(ok.sum())
-    return out, Matching(matched, n_drafting - matched, _matching_note(matched, n_drafting - matched, n_stated, False))
+    note = _matching_note(matched, n_drafting - matched, n_stated, n_untimed, bool(np.isnan(k).any()))
+    return out, Matching(matched, n_drafting - matched, note)
 
 
 def _nearest_baseline(everything: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
@@ -322,7 +326,7 @@ def _ratios(rows: pd.DataFrame, found: pd.DataFrame) -> tuple[np.ndarray, np.nda
     return ratio, np.where(use_tpot, base_tpot, base_rate), np.where(use_tpot, tpot, rate), use_tpot
 
 
-def _matching_note(matched: int, unmatched: int, stated: int, unknown_k: bool) -> str:
+def _matching_note(matched: int, unmatched: int, stated: int, untimed: int, unknown_k: bool) -> str:
     parts = []
     if stated:
         parts.append(f"speedup stated by the file in {stated:,} rows")
@@ -333,6 +337,8 @@ def _matching_note(matched: int, unmatched: int, stated: int, unknown_k: bool) -
             f"no baseline found for {unmatched:,} rows with K > 0: add a run with speculation off (K = 0) on the same "
             "hardware, engine, model, batch and lengths to get their speedup"
         )
+    if untimed:
+        parts.append(f"{untimed:,} rows with K > 0 give no time per token and no rate, so no speedup follows from them")
     if unknown_k:
-        parts.append("no speedup can be computed until K is known for every row")
+        parts.append("rows whose K is unknown get no speedup until it is filled in")
     return "; ".join(parts) or "no row has K > 0, so there is no speedup to compute"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _ENGINES = {
     "vllm": "vllm",
@@ -25,7 +25,24 @@ _DTYPES = {
     "nvfp4": "nvfp4",
 }
 _METHODS = {"eagle3": "eagle3", "eagle": "eagle", "mtp": "mtp", "ngram": "ngram", "draft_model": "draft_model"}
-_NOISE = frozenset({"nvidia", "amd", "intel", "google", "instinct", "tensor", "core", "gpu", "accelerator", "graphics"})
+_NOISE = frozenset(
+    {
+        "nvidia",
+        "amd",
+        "intel",
+        "google",
+        "instinct",
+        "tensor",
+        "core",
+        "gpu",
+        "accelerator",
+        "graphics",
+        "hbm2",
+        "hbm2e",
+        "hbm3",
+        "hbm3e",
+    }
+)
 
 
 def _key(text: str) -> str:
@@ -47,20 +64,24 @@ def drafter_name(text: str) -> str:
     return _METHODS.get(_key(text), text.strip().lower())
 
 
-def match_hardware(text: str, ids: Iterable[str]) -> str | None:
+def match_hardware(text: str, ids: Collection[str]) -> str | None:
     """The one hardware id that a free name means (`NVIDIA H200` is `h200-sxm`), or None when none or several fit.
 
     An id fits when the words of the text that are no vendor or filler all occur in it. Of several, the one whose
     only further word is `sxm` is taken: tools print data-centre parts without it.
     """
-    words = {word for word in _key(text).split("_") if word and word not in _NOISE}
-    words = {re.sub(r"^(\d+)(gb|gib)$", r"\1gb", word) for word in words} - {"hbm3", "hbm3e", "hbm2e", "hbm"}
+    words = {re.sub(r"^sxm\d$", "sxm", word) for word in _key(text).split("_")} - _NOISE - {""}
     if not words:
         return None
-    fits = [item for item in ids if words <= set(_key(item).split("_"))]
-    exact = [item for item in fits if set(_key(item).split("_")) - words <= {"sxm"}]
-    chosen = exact if len(exact) == 1 else fits
-    return chosen[0] if len(chosen) == 1 else None
+    # Drivers add the memory size to names that need none ("H100 80GB HBM3"): it counts only where some id has it.
+    without_size = {word for word in words if not re.fullmatch(r"\d+g(i?b)?", word)}
+    for wanted in (words, without_size):
+        fits = [item for item in ids if wanted and wanted <= set(_key(item).split("_"))]
+        exact = [item for item in fits if set(_key(item).split("_")) - wanted <= {"sxm"}]
+        chosen = exact if len(exact) == 1 else fits
+        if chosen:
+            return chosen[0] if len(chosen) == 1 else None
+    return None
 
 
 def match_model(text: str, ids: Iterable[str]) -> str | None:

@@ -73,8 +73,9 @@ def complete(result: IngestResult, values: Mapping[str, Any], override: bool = F
             raise AdvisorError(f"{name!r} cannot be filled in; choose among {allowed}")
         if value is None or (isinstance(value, str) and not value.strip()):
             continue
-        old = frame[name].where(False) if override else frame[name]
-        frame[name] = _filled(old, _one_value(column, value), column)
+        typed = _one_value(column, value)
+        if typed is not None:
+            frame[name] = _filled(frame[name], typed, column, override)
     return _evaluate(replace(result, measured=frame))
 
 
@@ -118,11 +119,11 @@ def _one_value(column: Column, value: Any) -> Any:
     return int(numbers[0]) if column.type == "integer" else float(numbers[0])
 
 
-def _filled(series: pd.Series, value: Any, column: Column) -> pd.Series:
-    if value is None:
-        return series
-    if column.numeric or series.notna().any():
+def _filled(series: pd.Series, value: Any, column: Column, override: bool) -> pd.Series:
+    if not override and series.notna().any():
         return series.fillna(value)
+    if column.numeric:
+        return pd.Series(value, index=series.index, dtype=series.dtype)
     text = pa.repeat(pa.scalar(value, pa.large_string()), len(series))
     return pd.Series(text.to_pandas(), dtype="str").set_axis(series.index)
 

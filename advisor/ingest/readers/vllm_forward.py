@@ -19,7 +19,7 @@ _MAPS = (
     FieldMap("batch_size", ("batch_size",)),
     FieldMap("draft_tokens_k", ("k",)),
     FieldMap("context_tokens", ("context",)),
-    FieldMap("step_time_s", ("median_us",), 1e-6),
+    FieldMap("verify_time_s", ("median_us",), 1e-6),
     FieldMap("point_id", ("case",)),
     FieldMap("notes", ("notes",)),
 )
@@ -54,7 +54,9 @@ def read(sample: Sample) -> Draft:
     draft = Draft("points", np.array(kept, dtype=np.int64), from_records(rows, _MAPS), rejects, prefill)
     draft.constant("engine", "vllm")
     draft.constant("batch_kind", "batch")
-    draft.notes.append("step_time_s is the timed forward pass itself (median); it contains no drafting and no sampling")
+    draft.notes.append(
+        "verify_time_s is the timed forward pass itself (median); it contains no drafting and no sampling"
+    )
     return draft
 
 
