@@ -144,7 +144,7 @@ KERNEL_COLUMNS: tuple[Column, ...] = (
     _text("version", "Version of the engine", "engine_version", context=True),
     _text("dtype", "Type of the experts' weights and activations, in the table's own words", "moe_dtype", context=True),
     _text("kernel_source", "Kernel implementation", context=True),
-    _count("num_tokens", "tokens", "Tokens in the step, over all ranks", 1, MAX_DIMENSION),
+    _count("num_tokens", "tokens", "Tokens in the step, as the table counts them", 1, MAX_DIMENSION),
     _count("hidden_size", "1", "Hidden width of the model", 1, MAX_DIMENSION),
     _count("inter_size", "1", "Intermediate width of one expert", 1, MAX_DIMENSION, "intermediate_size"),
     _count("topk", "1", "Routed experts per token (k), at most num_experts", 1, MAX_DIMENSION, "top_k"),
