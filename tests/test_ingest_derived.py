@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -143,3 +145,24 @@ def test_only_shares_between_0_and_1_are_acceptance_by_position():
     assert derived.acceptance_by_position_text([0.7, 0.5]) == "0.7;0.5"
     for wrong in ([], [1.2], ["a"], None, 3, [True], [float("nan")]):
         assert derived.acceptance_by_position_text(wrong) is None
+
+
+def test_rows_without_any_computed_value_stay_in_place_beside_rows_with_one():
+    frame = read_upload(
+        "p",
+        b"hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,input_tokens,output_tokens,derived\n"
+        b"h,m,vllm,4,0,8,,,\nh,m,vllm,4,3,4,,,\nh,m,vllm,9,3,4,,,\nh,m,vllm,4,3,4,10,10,dataset\n",
+    ).frame
+    assert frame["derived"].fillna("").tolist() == ["step_time_s", "speedup", "", "dataset;context_tokens"]
+
+
+def test_rows_with_neither_old_nor_new_names_are_kept_when_others_have_them():
+    records = [
+        {"steps": 0, "acc_length": 1.0, "step_time": 0.008, "speed": 125.0},
+        {"steps": 3, "acc_length": 2.4, "step_time": 0.012, "speed": 200.0},
+        {"steps": 3, "acc_length": 2.4, "step_time": None, "speed": 180.0, "batch_size": 8},
+        {"steps": 0, "acc_length": 1.0, "step_time": 0.010, "speed": 100.0, "batch_size": 8},
+    ]
+    text = "\n".join(json.dumps({"batch_size": 1, "topk": 1, "num_draft_tokens": 4} | record) for record in records)
+    frame = read_upload("x", text.encode()).frame
+    assert frame["derived"].fillna("").tolist() == ["", "speedup", "step_time_s;speedup", ""]

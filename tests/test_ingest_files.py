@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.ingest import limits, read_upload, upload
+from advisor.ingest.read import read_unguarded
 from advisor.prediction import AdvisorError
 
 CSV = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,4,0,10\n"
@@ -99,6 +100,7 @@ def test_text_in_windows_1252_is_read_with_a_warning():
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a": ' + b"9" * 5000 + b"}", "too many digits"),
         (b'{"hello": 1}', "hello"),
+        (b'hardware_id,model_id,tpot_ms,"eng\nine",k\nh,m,1,vllm,3\n', "header line that cannot be read"),
         (b"just some words\nand more", "just some words"),
         (CSV.split("\n")[0].encode(), "no rows"),
     ],
@@ -155,7 +157,7 @@ SEEDS = [
 @given(st.binary(max_size=400))
 def test_random_bytes_raise_nothing_but_advisor_error(data):
     with contextlib.suppress(AdvisorError):
-        read(data)
+        read_unguarded("file", data)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -166,7 +168,7 @@ def test_mutated_files_raise_nothing_but_advisor_error(seed, edits):
         place %= len(data)
         data[place : place + len(piece)] = piece
     with contextlib.suppress(AdvisorError):
-        read(bytes(data))
+        read_unguarded("file", bytes(data))
 
 
 JSON_VALUES = st.recursive(
@@ -193,4 +195,22 @@ def test_any_json_value_in_any_field_raises_nothing_but_advisor_error(seed, data
     for key in data.draw(st.lists(st.sampled_from(sorted(set(record) | set(FIELDS))), max_size=4)):
         record[key] = data.draw(JSON_VALUES)
     with contextlib.suppress(AdvisorError):
-        read(json.dumps(document))
+        read_unguarded("file", json.dumps(document).encode())
+
+
+def test_a_unicode_line_separator_does_not_end_a_header():
+    head, row = CSV.split("\n")[:2]
+    result = read(f"{head},no\u2028te\n{row},x\n")
+    assert result.rows_kept == 1
+
+
+def test_a_reader_s_own_fault_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch):
+    from advisor.ingest import read as module
+
+    def broken(*_):
+        raise KeyError("inner")
+
+    monkeypatch.setattr(module, "read_unguarded", broken)
+    with pytest.raises(AdvisorError, match="please report") as caught:
+        read(CSV)
+    assert isinstance(caught.value.__cause__, KeyError)

@@ -194,10 +194,10 @@ def _merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
     )
     fresh = pa.DictionaryArray.from_arrays(pa.array(code), pa.array(words, pa.large_string())).dictionary_decode()
     if existing.notna().any():
-        old = pa.array(existing, pa.large_string())
-        fresh = pc.binary_join_element_wise(
-            old, pc.if_else(pc.equal(fresh, ""), None, fresh), pa.scalar(";", pa.large_string()), null_handling="skip"
-        )
+        # Joined without nulls: Arrow's join that skips nulls drops the rows where every part is null.
+        old = pc.fill_null(pa.array(existing, pa.large_string()), "")
+        joined = pc.binary_join_element_wise(old, fresh, pa.scalar(";", pa.large_string()))
+        fresh = pc.utf8_trim(joined, characters=";")
     fresh = pc.if_else(pc.equal(fresh, ""), None, fresh)
     return pd.Series(fresh.to_pandas(), dtype="str").set_axis(existing.index)
 

@@ -109,6 +109,13 @@ def from_mapped(table: Table, mapped: Mapped) -> dict[str, Cells]:
     }
 
 
+def floats(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """A column as floats with NaN for unknown [rows]; all NaN when the file had no such field."""
+    if name not in frame:
+        return np.full(len(frame), np.nan)
+    return frame[name].to_numpy(dtype=float, na_value=np.nan)
+
+
 def coerce(draft: Draft) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Typed frame of the good rows (index `line`, canonical and temporary columns) and the rejects of the others."""
     spec = COLUMNS[draft.kind]

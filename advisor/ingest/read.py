@@ -42,15 +42,27 @@ def read_upload(name: str, data: bytes, context: Mapping[str, Any] | None = None
     """
     shown = shorten(name) or "the upload"
     try:
-        sample = open_upload(shown, data)
-        reader = detect(sample)
-        draft = reader.read(sample)
-        draft.warnings = [*sample.warnings, *draft.warnings]
-        digest = hashlib.sha256(data).hexdigest()
-        result = finalise(draft, reader.FORMAT_ID, reader.FORMAT_NAME, shown, digest)
+        result = read_unguarded(shown, data)
+    except AdvisorError:
+        raise
     except (RecursionError, MemoryError) as error:
         raise AdvisorError(f"{shown} is nested too deeply or too large to be read; send a smaller file") from error
+    # Files come from outside, and the parsing libraries raise what they like on damaged ones; the cause stays attached.
+    except Exception as error:
+        raise AdvisorError(
+            f"{shown} could not be read ({type(error).__name__}): the file is damaged or the reader is at fault; "
+            "please report it with the file"
+        ) from error
     return complete(result, context) if context else result
+
+
+def read_unguarded(name: str, data: bytes) -> IngestResult:
+    """`read_upload` without its last guard, so that tests see a reader's own faults."""
+    sample = open_upload(name, data)
+    reader = detect(sample)
+    draft = reader.read(sample)
+    draft.warnings = [*sample.warnings, *draft.warnings]
+    return finalise(draft, reader.FORMAT_ID, reader.FORMAT_NAME, name, hashlib.sha256(data).hexdigest())
 
 
 def detect(sample: Sample) -> ModuleType:

@@ -59,6 +59,10 @@ def read_table(sample: Sample) -> Table:
     n_rows, chunked = table.num_rows, list(reversed(table.columns))
     del table  # each column is joined and its pieces freed in turn, so that the table is never held twice
     columns = [chunked.pop().combine_chunks() for _ in range(width)]
+    if not n_rows or (skipped and skipped[0][0] == 1):
+        raise AdvisorError(
+            f"{sample.name} has a header line that cannot be read; remove line breaks and quotes from it"
+        )
     header = tuple((column[0].as_py() or "").strip() for column in columns)
     numbers = _row_numbers(n_rows, [number for number, _, _ in skipped])
     lines = numbers + skipped_lines + _extra_lines(columns, numbers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -73,7 +74,7 @@ class Sample:
     @cached_property
     def first_line(self) -> str:
         """The first line that is neither blank nor a `#` comment."""
-        for line in self.head.splitlines():
+        for line in re.split(r"\r\n|\n|\r", self.head):  # str.splitlines would also split at U+0085 and others
             if line.strip() and not line.startswith("#"):
                 return line
         return ""

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest.cells import Cells
-from advisor.ingest.draft import Draft, FieldMap, from_records
+from advisor.ingest.draft import Draft, FieldMap, floats, from_records
 from advisor.ingest.readers.vllm_serve import keep_objects
 from advisor.ingest.upload import Sample
 
@@ -77,15 +77,14 @@ def _true(value: Any) -> bool:
 def _finish(frame: pd.DataFrame) -> list[str]:
     """GPU count tp x pp and whole-run rates, where prefill and decode share the GPUs."""
 
-    def floats(name: str) -> np.ndarray:
-        return frame[name].to_numpy(dtype=float, na_value=np.nan) if name in frame else np.full(len(frame), np.nan)
-
-    shared = floats("_split") == 0
-    gpus = np.where(shared, floats("_tp") * np.where(np.isnan(floats("_pp")), 1.0, floats("_pp")), np.nan)
+    shared = floats(frame, "_split") == 0
+    gpus = np.where(
+        shared, floats(frame, "_tp") * np.where(np.isnan(floats(frame, "_pp")), 1.0, floats(frame, "_pp")), np.nan
+    )
     known = ~np.isnan(gpus) & (gpus >= 1)
     if not known.any():
         return []
     frame.loc[known, "gpu_count"] = gpus[known].astype(int)
-    frame["output_tok_per_s"] = np.where(known, floats("_output_rate") * gpus, np.nan)
-    frame["total_tok_per_s"] = np.where(known, floats("_rate") * gpus, np.nan)
+    frame["output_tok_per_s"] = np.where(known, floats(frame, "_output_rate") * gpus, np.nan)
+    frame["total_tok_per_s"] = np.where(known, floats(frame, "_rate") * gpus, np.nan)
     return ["gpu_count is tp x pp, and rates are per-GPU rates x gpu_count, where prefill and decode share the GPUs"]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest.cells import Cells
-from advisor.ingest.draft import Draft, FieldMap, from_records
+from advisor.ingest.draft import Draft, FieldMap, floats, from_records
 from advisor.ingest.readers.sglang_serving import positive_or_none
 from advisor.ingest.readers.vllm_serve import keep_objects
 from advisor.ingest.upload import Sample
@@ -59,10 +59,10 @@ def _plain(record: dict[str, Any]) -> int | None:
 
 def _finish(frame: pd.DataFrame) -> list[str]:
     """Time per output token: the decode step itself, else (latency - first token) / (output - 1)."""
-    step = frame["step_time_s"].to_numpy(dtype=float, na_value=np.nan)
-    latency = frame["request_latency_s"].to_numpy(dtype=float, na_value=np.nan)
-    ttft = frame["ttft_s"].to_numpy(dtype=float, na_value=np.nan)
-    tokens = frame["output_tokens"].to_numpy(dtype=float, na_value=np.nan)
+    step = floats(frame, "step_time_s")
+    latency = floats(frame, "request_latency_s")
+    ttft = floats(frame, "ttft_s")
+    tokens = floats(frame, "output_tokens")
     with np.errstate(invalid="ignore", divide="ignore"):
         per_token = np.where((tokens > 1) & (latency > ttft), (latency - ttft) / (tokens - 1), np.nan)
     frame["tpot_s"] = np.where(np.isnan(step), per_token, step)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest.cells import Cells
-from advisor.ingest.draft import Draft, FieldMap, from_records
+from advisor.ingest.draft import Draft, FieldMap, floats, from_records
 from advisor.ingest.readers.vllm_serve import keep_objects
 from advisor.ingest.upload import Sample
 
@@ -52,11 +52,9 @@ def _structure(record: dict[str, Any]) -> str | None:
 
 
 def _finish(frame: pd.DataFrame) -> list[str]:
-    speed = frame["_speed"].to_numpy(dtype=float, na_value=np.nan)
+    speed = floats(frame, "_speed")
     positive = speed > 0
     frame["tpot_s"] = np.where(positive, 1.0 / np.where(positive, speed, 1.0), np.nan)
-    frame["output_tok_per_s"] = frame["batch_size"].to_numpy(dtype=float, na_value=np.nan) * np.where(
-        positive, speed, np.nan
-    )
+    frame["output_tok_per_s"] = floats(frame, "batch_size") * np.where(positive, speed, np.nan)
     frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
     return ["tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per request"]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
-from advisor.ingest.draft import FieldMap
+from advisor.ingest.draft import FieldMap, floats
 
 _MS = 1e-3
 WHOLE_TOLERANCE = 1e-3
@@ -71,21 +71,21 @@ def position_rates(value: Any) -> tuple[str | None, int | None]:
 def finish_serve(frame: pd.DataFrame) -> list[str]:
     """Lengths per request, accepted length from counts, and K from counts or from the number of positions."""
     notes: list[str] = []
-    completed = _floats(frame, "_completed")
+    completed = floats(frame, "_completed")
     with np.errstate(invalid="ignore", divide="ignore"):
         for name, total in (("input_tokens", "_total_input"), ("output_tokens", "_total_output")):
             frame[name] = frame[name].fillna(
-                pd.Series(_floats(frame, total) / completed, index=frame.index).where(completed > 0)
+                pd.Series(floats(frame, total) / completed, index=frame.index).where(completed > 0)
             )
-        drafts, draft_tokens = _floats(frame, "_drafts"), _floats(frame, "_draft_tokens")
-        counted = accepted_length_from_counts(_floats(frame, "_accepted"), drafts)
+        drafts, draft_tokens = floats(frame, "_drafts"), floats(frame, "_draft_tokens")
+        counted = accepted_length_from_counts(floats(frame, "_accepted"), drafts)
         per_draft = np.where(drafts > 0, draft_tokens / drafts, np.nan)
     empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(counted)
     if empty.any():
         frame.loc[empty, "accepted_length"] = counted[empty]
         notes.append(f"accepted_length computed in {empty.sum():,} rows as 1 + accepted tokens / drafts")
     frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
-    _fill_k(frame, _floats(frame, "_positions"), "the number of draft positions reported", notes)
+    _fill_k(frame, floats(frame, "_positions"), "the number of draft positions reported", notes)
     whole = np.where(np.abs(per_draft - np.round(per_draft)) <= WHOLE_TOLERANCE, np.round(per_draft), np.nan)
     _fill_k(frame, whole, "draft tokens / drafts", notes)
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
@@ -101,9 +101,3 @@ def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> N
     if empty.any():
         frame.loc[empty, "draft_tokens_k"] = k[empty].astype(int)
         notes.append(f"draft_tokens_k taken in {empty.sum():,} rows from {how}")
-
-
-def _floats(frame: pd.DataFrame, name: str) -> np.ndarray:
-    if name not in frame:
-        return np.full(len(frame), np.nan)
-    return frame[name].to_numpy(dtype=float, na_value=np.nan)
