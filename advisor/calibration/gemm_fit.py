@@ -24,7 +24,7 @@ MIN_WEIGHTS = 1 << 22
 MIN_N, MIN_K, MAX_K = 1024, 512, 16384
 """Projections of models; a few columns with a very deep sum fill too few tiles and obey another law (2-5 x slower)."""
 MAX_KERNEL_T0_S = 30e-6
-"""A larger intercept is host time (a table taken without graph capture) or not identified (only large matrices left)."""
+"""A larger intercept is host time (no graph capture) or not identified (only large matrices left)."""
 SAMPLE = 6000
 FOLDS = 5
 LOW = np.array([5e-7, 1e10, 1e11, 1.0])
