@@ -239,15 +239,16 @@ class _Notes:
         source = f"fit {choice.record.id} of the measured kernel tables (aiconfigurator-core, Apache-2.0)"
         self.sources.setdefault(part, []).append(source)
         if choice.borrowed:
-            self.warn(part, f"No {self.engine} measurement of {part} here: {choice.borrowed} stands in.")
+            missing = "the chosen engine" if self.engine == "other" else self.engine
+            self.warn(part, f"{part.capitalize()}: not measured for {missing} here; {choice.borrowed} stands in.")
 
     def passed_over(self, slow: FitRecord, taken: FitRecord) -> None:
         """Note that the engine's newest expert kernel was set aside because it reads weights slowly."""
         rate = 1e-12 / slow.parameters["weight_s_per_byte"].value
         self.warn(
             "experts",
-            f"{slow.engine} {slow.version}'s {slow.dtype} expert kernel was measured at {rate:.2f} TB/s of weights, under "
-            f"half of what this accelerator streams; {taken.engine} {taken.version}'s kernel is assumed instead.",
+            f"The {slow.dtype} expert kernel of {slow.engine} {slow.version} was measured at {rate:.2f} TB/s, "
+            f"under half of what this accelerator streams; {taken.engine} {taken.version}'s kernel is assumed instead.",
         )
 
     def roofline(self, part: str, what: str = "") -> None:
