@@ -42,7 +42,7 @@ MAX_TP = 8
 """Thinner shards (one expert cut into 16 or 32) do not occur inside a node, and their kernels pad to whole tiles."""
 KNOTS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512], dtype=float)
 MIN_ROWS_PER_KNOT = 8
-ROUNDS = 2
+ROUNDS = 3
 UNKNOWN_LOG_SD = 0.25
 """Least band of a table with one or two shapes, where little can be held out: the worst tables' held-out spread."""
 TWO_MATRIX_SHAPES = frozenset(

@@ -39,6 +39,8 @@ COMPONENT_NAMES = {
 }
 _SMALL = 0.005
 """Components below this share of both steps are summed as `Rest`. [1]"""
+_SMALL_ADDITION = 0.01
+"""Additions to a round below this many plain steps are summed as `Rest`. [1]"""
 
 
 def distinct_experts_chart(
@@ -124,7 +126,7 @@ def components_chart(
         f"Where the time goes (ms), batch {batch_size:,}<br>plain step and one round with K = {k_draft}",
         "Milliseconds",
         "",
-        height=110 + 44 * len(data),
+        height=160 + 40 * len(data),
     )
     for column, name, color in (("round_ms", f"round, K = {k_draft}", BLUE), ("plain_step_ms", "plain step", ORANGE)):
         figure.add_bar(
@@ -135,9 +137,9 @@ def components_chart(
         barmode="group",
         bargap=0.25,
         hovermode="y unified",
-        legend={"y": 1.0, "yanchor": "bottom", "traceorder": "reversed"},
+        legend={"yref": "paper", "y": 1.0, "yanchor": "bottom", "traceorder": "reversed"},
     )
-    figure.update_layout(margin={"t": 90})
+    figure.update_layout(margin={"t": 104})
     figure.update_yaxes(autorange="reversed")
     first = data.iloc[0]
     plain_ms, round_ms = sum(plain.values()) * 1e3, sum(round_.values()) * 1e3
@@ -155,7 +157,11 @@ def round_cost_table(plain: Mapping[str, float], round_: Mapping[str, float]) ->
     table = components_table(plain, round_)
     added = (table["round_ms"] - table["plain_step_ms"]) / (unit * 1e3)
     steps = pd.DataFrame({"part": table["component"], "plain_steps": added})
-    steps = steps.reindex(steps["plain_steps"].abs().sort_values(ascending=False, kind="stable").index)
+    small = (added.abs() < _SMALL_ADDITION) | (steps["part"] == "Rest")
+    rest = float(added[small].sum())
+    steps = steps[~small].sort_values("plain_steps", key=abs, ascending=False, kind="stable")
+    if small.any():
+        steps = pd.concat([steps, pd.DataFrame([("Rest", rest)], columns=steps.columns)])
     ends = [("Plain step", 1.0)], [("Round", sum(round_.values()) / unit)]
     first, last = (pd.DataFrame(rows, columns=steps.columns) for rows in ends)
     return pd.concat([first, steps, last], ignore_index=True)
@@ -172,10 +178,10 @@ def round_cost_chart(
     data = round_cost_table(plain, round_)
     total = float(data["plain_steps"].iloc[-1])
     figure = new_figure(
-        f"Cost of one round in plain steps, K = {k_draft}, batch {batch_size:,}<br>it pays left of the line",
+        f"Cost of one round in plain steps, K = {k_draft}, batch {batch_size:,}<br>it pays left of the tokens it emits",
         "Plain steps",
         "",
-        height=130 + 28 * len(data),
+        height=170 + 32 * len(data),
     )
     figure.add_waterfall(
         orientation="h",
@@ -185,18 +191,25 @@ def round_cost_chart(
         increasing={"marker": {"color": ORANGE}},
         decreasing={"marker": {"color": GREEN}},
         totals={"marker": {"color": BLUE}},
+        text=[
+            f"{data['plain_steps'].iloc[0]:.2f}",
+            *[f"{v:+.2f}" for v in data["plain_steps"].iloc[1:-1]],
+            f"{total:.2f}",
+        ],
+        textposition="outside",
         connector={"line": {"color": NEUTRAL, "width": 1}},
         hovertemplate="%{y}: %{delta:.3f}<extra></extra>",
         showlegend=False,
     )
     figure.add_vline(x=accepted_length, line={"color": VERMILLION, "dash": "dash"})
     figure.add_annotation(
-        x=accepted_length, y=1, yref="paper", yanchor="bottom", showarrow=False, font={"color": VERMILLION},
-        text=f"{accepted_length:.2f} tokens per round",
+        x=accepted_length, y=1, yref="paper", yanchor="bottom", xanchor="right", showarrow=False,
+        font={"color": VERMILLION},
+        text=f"emits {accepted_length:.2f} tokens",
     )  # fmt: skip
-    figure.update_layout(hovermode="closest", margin={"t": 84})
+    figure.update_layout(hovermode="closest", margin={"t": 96})
     figure.update_yaxes(autorange="reversed")
-    figure.update_xaxes(range=[0, 1.12 * max(total, accepted_length, float(data["plain_steps"].max()))])
+    figure.update_xaxes(range=[0, 1.15 * max(total, accepted_length, float(data["plain_steps"].max()))])
     biggest = data.iloc[1]
     alt = (
         f"One round with K = {k_draft} at batch {batch_size} costs {total:.2f} plain steps and emits "

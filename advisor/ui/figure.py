@@ -32,10 +32,18 @@ def new_figure(title: str, x_title: str, y_title: str, height: int = 400) -> go.
     """An empty figure with a title that names its units; fonts and background are left to the page's theme."""
     figure = go.Figure()
     figure.update_layout(
-        title={"text": title, "font": {"size": 15}, "x": 0, "xanchor": "left", "y": 0.99, "yanchor": "top"},
+        title={
+            "text": title,
+            "font": {"size": 15},
+            "x": 0,
+            "y": 1,
+            "yanchor": "top",
+            "yref": "container",
+            "pad": {"t": 14},
+        },
         height=height,
-        margin={"l": 8, "r": 8, "t": 64, "b": 8},
-        legend={"orientation": "h", "y": -0.22, "x": 0, "yanchor": "top", "font": {"size": 12}},
+        margin={"l": 8, "r": 8, "t": 76, "b": 8},
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
         hovermode="x unified",
         xaxis={"title": x_title, "automargin": True},
         yaxis={"title": y_title, "automargin": True, "zeroline": False},

@@ -17,7 +17,7 @@ def speedup_formula(figures: RoundFigures) -> str:
     else:
         symbols = r"\frac{AL \cdot T_\text{plain}}{T_\text{round}}"
         numbers = rf"\frac{{{length} \cdot {plain}}}{{{round_}}}"
-    return rf"\text{{speedup}} = {symbols} = {numbers} = {result}"
+    return rf"\begin{{aligned}} \text{{speedup}} &= {symbols} \\[8pt] &= {numbers} = {result} \end{{aligned}}"
 
 
 def _ms(seconds: float) -> str:

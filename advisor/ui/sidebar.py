@@ -73,10 +73,12 @@ def _drafter() -> dict[str, Any]:
     st.subheader("Drafter and acceptance", anchor=False)
     values = {"drafter_id": _choice("Drafter", "drafter_id", drafter_ids(), on_change=_follow_drafter)}
     curves = [curve.id for curve in acceptance_curves()]
+    given = st.session_state.get("acceptance") or st.query_params.get("acceptance")
+    own = [given] if given and given not in curves else []
     values["acceptance"] = st.selectbox(
         "Accepted length: measured curve, or type your own",
-        curves,
-        index=curves.index(state.START_ACCEPTANCE),
+        [*own, *curves],
+        index=len(own) + curves.index(state.START_ACCEPTANCE),
         key="acceptance",
         bind="query-params",
         accept_new_options=True,
@@ -92,14 +94,7 @@ def _engine() -> dict[str, Any]:
     values = {"engine": _choice("Engine", "engine", list(get_args(Engine)))}
     weights, cache = st.columns(2)
     with weights:
-        values["weight_dtype"] = st.selectbox(
-            "Weights",
-            get_args(WeightDtype),
-            index=None,
-            key="weight_dtype",
-            bind="query-params",
-            placeholder="as stored",
-        )
+        values["weight_dtype"] = _format("Weights", "weight_dtype")
     with cache:
         values["kv_dtype"] = _choice("KV cache", "kv_dtype", list(get_args(KvDtype)))
     return values
@@ -114,6 +109,9 @@ def _advanced() -> dict[str, Any]:
                 "uniform: every token chooses its experts independently.",
             )
         }  # fmt: skip
+        values["expert_dtype"] = _format(
+            "Routed experts' weights", "expert_dtype", help="Overrides the format of the weights for the experts alone."
+        )
         values["input_tokens"] = _optional(
             "Prompt tokens", "input_tokens", 1, MAX_CONTEXT, help="With output tokens, prefill is charged."
         )
@@ -130,8 +128,8 @@ def _share() -> None:
         return
     with st.popover("Copy link", icon=":material/link:", width="stretch"):
         link = state.link_to(scenario, st.context.url)
-        if len(link) > state.MAX_LINK_CHARACTERS:
-            st.warning("This configuration is too large for a link; send the config.json along.")
+        if link is None:
+            st.warning("This config.json is too large for a link; send the file along.")
         else:
             st.code(link, language=None, wrap_lines=True)
         st.caption(f"Scenario {scenario.hash}")
@@ -140,6 +138,11 @@ def _share() -> None:
 def _choice(label: str, field: str, options: list[str], **extra: Any) -> Any:
     index = options.index(state.default(field))
     return st.selectbox(label, options, index=index, key=field, bind="query-params", **extra)
+
+
+def _format(label: str, field: str, **extra: Any) -> Any:
+    formats = list(get_args(WeightDtype))
+    return st.selectbox(label, formats, index=None, key=field, bind="query-params", placeholder="as stored", **extra)
 
 
 def _number(label: str, field: str, low: int, high: int, **extra: Any) -> Any:

@@ -18,7 +18,7 @@ from advisor.drafter import acceptance_curves
 from advisor.hf_config import architecture_from_config
 from advisor.model_profiles import model_ids
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario, build_scenario
+from advisor.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario
 
 START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 """Acceptance has no default: the first screen takes this measured curve, and says so."""
@@ -108,18 +108,19 @@ def link_notes() -> list[str]:
     return list(st.session_state.get(_LINK_NOTES, []))
 
 
-def link_to(scenario: Scenario, base: str | None) -> str:
-    """The address that restores this scenario; relative when the page's own address is unknown."""
+def link_to(scenario: Scenario, base: str | None) -> str | None:
+    """The address that restores this scenario, relative when the page's own is unknown; None when it is too long."""
     query = scenario.to_query()
-    if not base:
-        return f"?{query}"
-    return urlunsplit(urlsplit(base)._replace(query=query, fragment=""))
+    if len(query) > MAX_LINK_CHARACTERS or len(scenario.model_config_json or "") > MAX_CONFIG_BYTES:
+        return None
+    return urlunsplit(urlsplit(base)._replace(query=query, fragment="")) if base else f"?{query}"
 
 
 def _write_configuration(scenario: Scenario) -> None:
     """Keep the packed configuration in the address; all other fields are written by their widgets."""
-    packed = dict(parse_qsl(scenario.to_query())).get(CONFIG)
-    if packed is None or len(packed) > MAX_LINK_CHARACTERS:
+    link = link_to(scenario, None)
+    packed = dict(parse_qsl((link or "?")[1:])).get(CONFIG)
+    if packed is None:
         st.query_params.pop(CONFIG, None)
         return
     st.session_state["_packed"] = packed

@@ -65,13 +65,25 @@ def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:
     return safe.to_csv(index=False).encode()
 
 
+def show_memory_problem(advice: Advice) -> None:
+    """Says at once when the scenario cannot run because it does not fit."""
+    memory, batch = advice.setup.memory, advice.scenario.batch_size
+    if memory.largest_batch < batch:
+        st.error(
+            f"This does not fit the memory. Largest batch that fits: {memory.largest_batch:,}. Details are below.",
+            icon=":material/memory:",
+        )
+
+
 def show_warnings(advice: Advice) -> None:
-    """All warnings of an answer in one box; red when the scenario does not fit the memory."""
-    if not advice.warnings:
-        return
-    fits = advice.setup.memory.largest_batch >= advice.scenario.batch_size
-    text = "\n".join(f"- {plain(warning)}" for warning in advice.warnings)
-    (st.warning if fits else st.error)(text, icon=":material/warning:")
+    """All warnings of an answer in one box."""
+    if advice.warnings:
+        st.warning("\n".join(f"- {plain(warning)}" for warning in advice.warnings))
+
+
+def verdict(advice: Advice) -> str:
+    """The answer in one line; the two ends of a band stay on one line of text."""
+    return re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", plain(advice.recommendation.verdict))
 
 
 def acceptance_note(advice: Advice) -> str:

@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.dynamic.schedule import DEFAULT_MARGIN
 from advisor.ui import answers, charts, widgets
 
 
@@ -30,6 +31,7 @@ def figures(advice: Advice) -> None:
 
 def speedup(advice: Advice) -> None:
     others = [int(k) for k in advice.curve.drafts if k not in (0, advice.curve_k)]
+    place = st.container()
     compare = st.pills("Compare with K =", others, selection_mode="multi", key="compare_k")
     chart = charts.speedup_chart(
         advice.curve,
@@ -40,7 +42,8 @@ def speedup(advice: Advice) -> None:
         compare=compare,
         measured=answers.published_for(advice.scenario),
     )
-    widgets.show_chart(chart, "speedup", advice.scenario)
+    with place:
+        widgets.show_chart(chart, "speedup", advice.scenario)
 
 
 def by_batch(advice: Advice) -> None:
@@ -49,6 +52,7 @@ def by_batch(advice: Advice) -> None:
         (f"{r.batch_start:,} to {r.batch_end:,}", r.k_draft, r.speedup, r.regret * 100, r.meets_limit)
         for r in advice.k_by_batch
     ]
+    st.caption(f"The fewest ranges in which no batch loses more than {DEFAULT_MARGIN:.0%} against its own best K.")
     table = pd.DataFrame(rows, columns=["Batch", "K", "Mean speedup", "Largest loss", "Meets the limit"])
     if advice.scenario.max_tpot_ms is None:
         table = table.drop(columns="Meets the limit")
@@ -64,11 +68,12 @@ def by_batch(advice: Advice) -> None:
 
 scenario = widgets.scenario_or_stop()
 advice = widgets.advice_or_stop(scenario)
-st.title(advice.recommendation.verdict, anchor=False)
+st.title(widgets.verdict(advice), anchor=False)
 st.caption(widgets.acceptance_note(advice))
+widgets.show_memory_problem(advice)
 figures(advice)
-widgets.show_warnings(advice)
 speedup(advice)
-st.markdown(f"**Why:** {advice.recommendation.bound_because} Decoding is {advice.recommendation.bound}-bound.")
+st.markdown(f"**Why:** {advice.recommendation.bound_because} Plain decoding is {advice.recommendation.bound}-bound.")
 st.page_link("advisor/ui/pages/why.py", label="Where the time goes", icon=":material/troubleshoot:")
+widgets.show_warnings(advice)
 by_batch(advice)
