@@ -21,7 +21,7 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice"},
-    {"validation"},
+    {"validation", "overheads"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]
