@@ -123,6 +123,7 @@ class DesignSpace:
 
     setup: Setup
     question: Question
+    grid: DesignGrid
     bodies: tuple[Body, ...]
     baseline: Baseline
     rails: GuardRails
@@ -248,7 +249,7 @@ def design_space(
     joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
     if training_tokens is None:
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
-    return DesignSpace(setup, question, stacks, baseline, rails, notes, drafts, **joined)
+    return DesignSpace(setup, question, grid, stacks, baseline, rails, notes, drafts, **joined)
 
 
 def _evaluate(
