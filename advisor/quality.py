@@ -102,9 +102,7 @@ def dense_equivalent(
     active_params: ArrayLike, activation: ArrayLike, granularity_2d: ArrayLike, compute_flop: ArrayLike
 ) -> Array:
     """Q = N_act EL: size of the dense model expected to reach the same loss on the same tokens. [parameters]"""
-    return np.asarray(
-        np.asarray(active_params, float) * efficiency_leverage(activation, granularity_2d, compute_flop)
-    )
+    return np.asarray(np.asarray(active_params, float) * efficiency_leverage(activation, granularity_2d, compute_flop))
 
 
 def anchored_ratio(

@@ -118,14 +118,12 @@ def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
 
 def infeasible(space: DesignSpace) -> Infeasible:
     """Which constraint rules out most, and the design that lies least beyond all of them together."""
-    counts = {
-        name: int(np.count_nonzero(space.failed >> bit & 1)) for bit, name in enumerate(CONSTRAINTS)
-    }
+    counts = {name: int(np.count_nonzero(space.failed >> bit & 1)) for bit, name in enumerate(CONSTRAINTS)}
     nearest = int(np.argmin(space.violation))
     breaks = tuple(space.failed_names(nearest))
     most = max(counts, key=lambda name: counts[name])
     beyond = float(np.expm1(space.violation[nearest]))
-    shape = _shape_text(space, nearest)
+    shape = space.describe(nearest)
     message = (
         f"No design keeps every constraint. {CONSTRAINT_TEXT[most].capitalize()} rules out {counts[most]:,} of "
         f"{len(space):,}. Nearest: {shape}; it breaks {' and '.join(CONSTRAINT_TEXT[name] for name in breaks)} "
@@ -171,8 +169,8 @@ def _disagreement(space: DesignSpace, best: dict[Objective, Candidate]) -> str:
         return "Speedup and absolute speed recommend the same design here."
     return (
         f"Speedup is a ratio to the design's own plain decode. The highest ratio "
-        f"({_shape_text(space, ratio.index)}: {_mean_speedup(space, ratio):.2f}x, {_mean_ms(space, ratio):.2f} ms per "
-        f"token) is not the fastest design ({_shape_text(space, fast.index)}: {_mean_speedup(space, fast):.2f}x, "
+        f"({space.describe(ratio.index)}: {_mean_speedup(space, ratio):.2f}x, {_mean_ms(space, ratio):.2f} ms per "
+        f"token) is not the fastest design ({space.describe(fast.index)}: {_mean_speedup(space, fast):.2f}x, "
         f"{_mean_ms(space, fast):.2f} ms): a slow plain step leaves more to gain. Choose by absolute speed unless "
         "the ratio itself is the goal."
     )
@@ -188,7 +186,7 @@ def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
     objective = OBJECTIVE_TEXT[question.objective]
     return (
         f"For {objective} at batch {batches} on {space.setup.hardware.name}: train "
-        f"{_shape_text(space, chosen.index)} ({chosen.total_params / 1e9:.1f} B total, "
+        f"{space.describe(chosen.index)} ({chosen.total_params / 1e9:.1f} B total, "
         f"{chosen.active_params / 1e9:.2f} B active without embeddings) instead of {own.n_experts} experts top-"
         f"{own.n_active}. {objective[0].upper()}{objective[1:]} {_shown(question.objective, chosen.objective)} against "
         f"{_shown(question.objective, question.value(own.score))}: {gain.value:.2f}x better "
@@ -204,13 +202,6 @@ def _shown(objective: Objective, value: float) -> str:
         "tokens_per_s_per_gpu": f"{value:,.0f}",
         "cost_per_million_tokens": f"{value:.3f}",
     }[objective]
-
-
-def _shape_text(space: DesignSpace, index: int) -> str:
-    shared = float(space.n_shared[index])
-    extra = f" + {shared:g} shared" if shared else ""
-    body = f", {space.bodies[space.body[index]].architecture.name}" if space.body[index] else ""
-    return f"{space.n_experts[index]} experts top-{space.n_active[index]}{extra}, width {space.expert_width[index]}{body}"
 
 
 def _mean_ms(space: DesignSpace, one: Candidate) -> float:
@@ -229,7 +220,7 @@ def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:
         return "Only equal quality binds; no other limit holds the objective back."
     first = binding[0]
     return (
-        f"Beside equal quality, {first.text} binds most: without it, {_shape_text(space, first.index)} would be "
+        f"Beside equal quality, {first.text} binds most: without it, {space.describe(first.index)} would be "
         f"{first.gain - 1:.1%} better."
     )
 
@@ -257,7 +248,9 @@ def _warnings(space: DesignSpace, chosen: Candidate | None) -> tuple[str, ...]:
     if chosen.objective_gain.low <= 1.0:
         warnings.append("The band of the gain includes 1: the baseline may be as good.")
     if question.objective == "cost_per_million_tokens":
-        warnings.append(f"Cost at {question.price_usd_per_hour:g} USD per GPU-hour; it ranks designs as tokens/s per GPU.")
+        warnings.append(
+            f"Cost at {question.price_usd_per_hour:g} USD per GPU-hour; it ranks designs as tokens/s per GPU."
+        )
     if chosen.extrapolated:
         warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step.")
     return tuple(dict.fromkeys(warnings))

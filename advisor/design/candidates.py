@@ -56,7 +56,7 @@ class Candidate:
     quality_ratio: float
     """Dense-equivalent size over the baseline's, by the default law."""
     quality_ratio_pessimistic: float
-    """The same if quality goes as N_act A^-0.30: below 1 where the default law may flatter."""
+    """The lower of that and the ratio if quality goes as N_act A^-0.30: what the design keeps by either law."""
     loss_difference: float
     """Second law, nats per token against the baseline: a risk note for k and the shared share, not a constraint."""
     loss_as_active_params: float
@@ -162,6 +162,7 @@ def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
     body = space.bodies[space.body[index]].architecture
     width = int(space.expert_width[index])
     activation = float(activation_ratio(n, k, s))
+    ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
     drawn = _drawn(space, setup_of(space, index), space.k_draft[:, index])
     question, gpus = space.question, space.setup.placement.gpus
     embedding = total - _nonembedding(space, index)
@@ -198,8 +199,10 @@ def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
         activation=activation,
         granularity=float(granularity(body.hidden_size, width)),
         shared_share=s / (k + s),
-        quality_ratio=float(space.dense_equivalent[index] / own.dense_equivalent),
-        quality_ratio_pessimistic=float(anchored_ratio(active, activation, own.active_params, own.activation)),
+        quality_ratio=ratio,
+        quality_ratio_pessimistic=min(
+            ratio, float(anchored_ratio(active, activation, own.active_params, own.activation))
+        ),
         loss_difference=loss,
         loss_as_active_params=float(loss_as_active_params(loss, own.total_params, own.active_params)),
         tokens_per_parameter=None if tokens is None else tokens / total,

@@ -93,7 +93,9 @@ def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
     multiple = RANK_WIDTH_MULTIPLE * placement.expert_tensor_parallel
     fits = (found % multiple == 0) | (found == moe.expert_width)
     if not fits.any():
-        raise AdvisorError(f"no expert width of the grid is a multiple of {multiple}; give widths that tp and ep divide")
+        raise AdvisorError(
+            f"no expert width of the grid is a multiple of {multiple}; give widths that tp and ep divide"
+        )
     return found[fits]
 
 
@@ -239,7 +241,9 @@ def _resized(mixer: Mixer, depth: float, heads: float) -> Mixer:
         if mixer.kind not in ("full", "sliding"):
             raise AdvisorError(f"head_factors apply to plain attention; this model's is {mixer.kind}: use (1.0,)")
         if shards < 1 or shards != int(shards):
-            raise AdvisorError(f"head_factors={heads:g} leaves {shards:g} of {mixer.kv_shards} KV heads; choose another")
+            raise AdvisorError(
+                f"head_factors={heads:g} leaves {shards:g} of {mixer.kv_shards} KV heads; choose another"
+            )
         for name in ("projection_params", "replicated_params", "kv_elements_per_token", "attend_flops_per_query_key"):
             update[name] = round(getattr(mixer, name) * heads)
         update["kv_shards"] = int(shards)

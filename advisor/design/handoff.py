@@ -41,7 +41,8 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
     config = baseline_config(space.setup.scenario)
     holder = _expert_holder(config)
     moe, own = wanted.moe, space.bodies[0].architecture.moe
-    assert moe is not None and own is not None
+    assert moe is not None
+    assert own is not None
     _set(holder, EXPERT_COUNT_KEYS, moe.n_experts)
     _set(holder, TOP_K_KEYS, moe.n_active)
     _set(holder, EXPERT_WIDTH_KEYS, moe.expert_width)

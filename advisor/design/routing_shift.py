@@ -4,7 +4,8 @@ Measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class p
 value between the classes, along the shared share S = s/(k+s) and, for few experts, along log N. No model has ever been
 retrained with one of these numbers changed alone, so the shift is an association between models, not an effect.
 k on its own moves nothing here: regressed on log N, log k and S over the 18 models, both phi and rho fall with S and
-rise with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap, J = k/N (1 + CV^2), is in the expert count itself.
+rise with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap,
+J = k/N (1 + CV^2), is in the expert count itself.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ class Sensitivity:
     change: str
     best: int | None
     """Recommended design under the change; None when nothing is feasible then."""
+    best_text: str
     regret: float
     """Share of the objective lost by keeping today's recommendation. NaN where it is no longer allowed."""
     gain: float
@@ -114,9 +115,7 @@ def _with_overheads(costs: KernelCosts, factor: float) -> KernelCosts:
     return replace(costs, **{name: getattr(costs, name) * factor for name in names})
 
 
-def _scores(
-    space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]
-) -> tuple[Array, float]:
+def _scores(space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]) -> tuple[Array, float]:
     """Scores of the candidates [n] and of the baseline under an edited setup."""
     own, question = space.baseline, space.question
     scores = np.empty(len(found))
@@ -157,7 +156,9 @@ def _compared(
     top = int(scores.argmax())
     kept = float(scores[np.flatnonzero(found == space.best)[0]])
     regret = 1.0 - kept / float(scores[top])
-    return Sensitivity(what, change, int(found[top]), regret, kept / baseline, regret > FLIP_REGRET)
+    return Sensitivity(
+        what, change, int(found[top]), space.describe(int(found[top])), regret, kept / baseline, regret > FLIP_REGRET
+    )
 
 
 def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -165,7 +166,8 @@ def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     own, floor = space.baseline, 1.0 - space.question.quality_eps
     activation = activation_ratio(space.n_experts, space.n_active, space.n_shared)
     anchored = anchored_ratio(space.active_params, activation, own.active_params, own.activation)
-    yield "equal quality by N_act ~ A^0.30 (arXiv:2507.20534) instead", anchored >= floor
+    both = np.minimum(anchored, space.dense_equivalent / own.dense_equivalent) >= floor
+    yield "equal quality by N_act ~ A^0.30 (arXiv:2507.20534) as well", both
     body = space.bodies[0].architecture
     tables = (1 if body.tie_embeddings else 2) * body.vocab_size * body.hidden_size
     count = space.n_active + space.n_shared
@@ -187,16 +189,18 @@ def _under_law(space: DesignSpace, change: str, keeps: NDArray[np.bool_]) -> Sen
     index = index[first]
     index = index[(space.failed[index] & ~quality) == 0]
     if not len(index):
-        return Sensitivity("law", change, None, float("nan"), float("nan"), True)
+        return Sensitivity("law", change, None, "nothing feasible", float("nan"), float("nan"), True)
     top = int(index[space.score[index].argmax()])
     chosen = space.best
     assert chosen is not None
     twin = index[np.all(mixes_of(space, index) == mixes_of(space, np.array([chosen])), axis=0)]
     if not len(twin):
-        return Sensitivity("law", change, top, float("nan"), float("nan"), True)
+        return Sensitivity("law", change, top, space.describe(top), float("nan"), float("nan"), True)
     kept = float(space.score[twin[0]])
     regret = 1.0 - kept / float(space.score[top])
-    return Sensitivity("law", change, top, regret, kept / space.baseline.score, regret > FLIP_REGRET)
+    return Sensitivity(
+        "law", change, top, space.describe(top), regret, kept / space.baseline.score, regret > FLIP_REGRET
+    )
 
 
 def mixes_of(space: DesignSpace, index: NDArray[np.intp]) -> Array:

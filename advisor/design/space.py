@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from advisor.architecture import Architecture, parameter_counts
 from advisor.design.evaluate import Body, Served, Sizes, arms, make_body, over_widths, served, sizes, touched_by
-from advisor.design.grid import MAX_DESIGNS, DesignGrid, Mixes, bodies, design_architecture, mixes, shared_experts, widths
+from advisor.design.grid import (
+    MAX_DESIGNS,
+    DesignGrid,
+    Mixes,
+    bodies,
+    design_architecture,
+    mixes,
+    shared_experts,
+    widths,
+)
 from advisor.design.routing_shift import shifted_routing
 from advisor.prediction import AdvisorError
 from advisor.quality import (
@@ -180,6 +189,14 @@ class DesignSpace:
             float(self.n_shared[index]),
             int(self.expert_width[index]),
         )
+
+    def describe(self, index: int) -> str:
+        """One design in words."""
+        shared = float(self.n_shared[index])
+        extra = f" + {shared:g} shared" if shared else ""
+        body = f", {self.bodies[self.body[index]].architecture.name}" if self.body[index] else ""
+        count, active = self.n_experts[index], self.n_active[index]
+        return f"{count} experts top-{active}{extra}, width {self.expert_width[index]}{body}"
 
     def failed_names(self, index: int) -> list[str]:
         """Constraints that one design breaks."""

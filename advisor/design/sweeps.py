@@ -1,4 +1,4 @@
-"""Cuts through a design space: k/N over batch, shared over routed, granularity, single changes, quality against speed."""
+"""Cuts through a design space: k/N over batch, shared over routed, granularity, single changes, quality and speed."""
 
 from __future__ import annotations
 
@@ -52,8 +52,10 @@ def sweep(space: DesignSpace, mix: Mixes, width: Array, batches: Array) -> Sweep
     found = serve(space, 0, mix, width, batches)
     body, own = space.bodies[0], space.baseline
     size = sizes(body, mix, width, space.question.memory_limit_bytes)
-    tables = (1 if body.architecture.tie_embeddings else 2) * body.architecture.vocab_size * body.architecture.hidden_size
-    n, k, s = own.counts
+    tables = (
+        (1 if body.architecture.tie_embeddings else 2) * body.architecture.vocab_size * body.architecture.hidden_size
+    )
+    _, k, s = own.counts
     loss = expert_mix_loss(
         size.weights.total - tables, size.weights.active, mix.n_active + mix.n_shared, mix.shared_share
     ) - expert_mix_loss(own.total_params - tables, own.active_params, k + s, s / (k + s))
