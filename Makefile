@@ -3,7 +3,6 @@ PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
-STORE := .data/advisor.duckdb
 
 .PHONY: run test bench check format store calibrate validation predict-diff clean
 
@@ -44,3 +43,6 @@ $(VENV)/.app-ready: requirements.txt
 $(VENV)/.dev-ready: $(VENV)/.app-ready requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@
+
+predict-diff: $(VENV)/.dev-ready
+	$(BIN)/python -m tests.golden.predict_grid

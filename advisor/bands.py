@@ -48,7 +48,9 @@ def make_draws(costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601)
     return Draws(factor, z[0], z[1], z[2])
 
 
-def draw_total(components: Mapping[str, Array], draws: Draws, routed_low: Array | None, routed_high: Array | None) -> Array:
+def draw_total(
+    components: Mapping[str, Array], draws: Draws, routed_low: Array | None, routed_high: Array | None
+) -> Array:
     """Total time under each draw [draws, ...] of components that broadcast together. [s]
 
     `routed_low` and `routed_high` are the routed component at the ends of the routing preset's 80 % range.

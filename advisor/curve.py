@@ -86,7 +86,7 @@ def curve_for(
     column = batch[:, None]
     context = float(scenario.context_tokens)
     plain = _pass(setup, batch, np.asarray(1.0), context)
-    verified = k + 1.0 if verify_tokens is None else np.where(k > 0, float(verify_tokens), 1.0)
+    verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
     verify = _pass(setup, column, verified, context)
     draft = draft_time(
         setup.drafter,
@@ -197,9 +197,7 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float) -> _Pass:
 def _routed_only(setup: Setup, n_tokens: Array, touched: Array) -> Array:
     shape = MoeShape.of(setup.architecture)
     assert shape is not None
-    layer = routed_time(
-        setup.costs.routed, setup.placement, shape, n_tokens, touched, setup.architecture.dtypes.routed
-    )
+    layer = routed_time(setup.costs.routed, setup.placement, shape, n_tokens, touched, setup.architecture.dtypes.routed)
     return np.asarray(shape.count, float) * layer
 
 
@@ -227,9 +225,7 @@ def _draws(
     return np.where(k == 0, 1.0, samples)
 
 
-def _tiers(
-    setup: Setup, plain: Mapping[str, Array], round_components: Mapping[str, Array]
-) -> NDArray[np.object_]:
+def _tiers(setup: Setup, plain: Mapping[str, Array], round_components: Mapping[str, Array]) -> NDArray[np.object_]:
     """Tier at each point: the lowest among kernels that take at least a tenth of either arm's time."""
     costs = setup.costs
     latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)

@@ -333,9 +333,9 @@ def _from_points(at: NDArray[np.int_], length: Floats, k_max: int, borrowed: boo
     """Values at K = 0..k_max from measured points: interpolated inside, extrapolated outside. Two rules, one reason.
 
     One point: the same alpha at every K, bent by the median of the measured curves around their own one-alpha
-    extrapolation (`extrapolation_spread`), never below the given length above its K. A curve: beyond its last K the length is held,
-    because measured curves flatten and one alpha would let it grow without a measurement; the growth that one alpha
-    would give widens the band instead.
+    extrapolation (`extrapolation_spread`), never below the given length above its K. A curve: beyond its last K the
+    length is held, because measured curves flatten and one alpha would let it grow without a measurement; the growth
+    that one alpha would give widens the band instead.
     """
     k = np.arange(k_max + 1)
     alpha = np.interp(k, at, solve_alpha(length, at))

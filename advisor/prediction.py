@@ -6,7 +6,7 @@ import datetime as dt
 import enum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 Confidence = Literal["high", "medium", "low"]
 OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed"]
@@ -14,6 +14,23 @@ OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed"]
 
 class AdvisorError(ValueError):
     """Bad input or a question that the data cannot answer; its message is fit to be shown as it is."""
+
+
+def explain(error: ValidationError) -> str:
+    """One plain line from a pydantic error: the field, its value, and what was expected."""
+    parts = []
+    for item in error.errors():
+        field = ".".join(str(piece) for piece in item["loc"])
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "missing":
+            parts.append(f"{field} is missing")
+        elif item["type"] == "extra_forbidden":
+            parts.append(f"{field!r} is not a setting of a scenario")
+        elif field:
+            parts.append(f"{field}={item['input']!r}: {message[0].lower()}{message[1:]}")
+        else:
+            parts.append(message)
+    return "; ".join(" ".join(part.split())[:300] for part in parts)
 
 
 class Frozen(BaseModel):

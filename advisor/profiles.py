@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from advisor.prediction import AdvisorError, Frozen
-from advisor.scenario import explain
+from advisor.prediction import AdvisorError, Frozen, explain
 
 PROFILES = Path(__file__).resolve().parent.parent / "profiles"
 

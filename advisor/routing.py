@@ -259,20 +259,22 @@ def fit_trace(
 
     rng = rng or np.random.default_rng(0)
     point = estimate(np.arange(n_sequences))
-    draws = np.array([_distinct_pairs_draw(rng, n_sequences, estimate) for _ in range(n_bootstrap)])
+    # A sequence drawn twice would pair with itself and pass for unrelated, so half-samples without replacement are
+    # used; with n/2 of n sequences their spread equals the full sample's standard error.
+    half = max(2, n_sequences // 2)
+    draws = np.array([estimate(rng.permutation(n_sequences)[:half]) for _ in range(n_bootstrap)])
     low, high = np.quantile(draws, [0.1, 0.9], axis=0)
-    interval = [(min(float(a), p), max(float(b), p)) for a, b, p in zip(low, high, point, strict=True)]
-    return RoutingFit(*point[:3], *interval[:3], tuple(float(x) for x in lags.mean(axis=0)), point[3])
-
-
-def _distinct_pairs_draw(rng: np.random.Generator, n_sequences: int, estimate):  # type: ignore[no-untyped-def]
-    """One bootstrap estimate over whole sequences.
-
-    A sequence drawn twice would pair with itself and pass for unrelated, so half-samples without replacement are
-    used; with n/2 of n sequences their spread equals the full sample's standard error.
-    """
-    size = max(2, n_sequences // 2)
-    return estimate(rng.permutation(n_sequences)[:size])
+    intervals = [(min(float(a), p), max(float(b), p)) for a, b, p in zip(low, high, point, strict=True)]
+    return RoutingFit(
+        load_cv=point[0],
+        affinity=point[1],
+        stickiness=point[2],
+        load_cv_interval=intervals[0],
+        affinity_interval=intervals[1],
+        stickiness_interval=intervals[2],
+        overlap_by_lag=tuple(float(share) for share in lags.mean(axis=0)),
+        unrelated_overlap=point[3],
+    )
 
 
 def _indicator(expert_ids: ArrayLike, n_experts: int) -> Array:

@@ -1,4 +1,4 @@
-"""The question: hardware, model, batch, drafter, engine. Frozen, validated, hashable; round-trips through JSON and a URL."""
+"""The question: hardware, model, batch, drafter, engine. Frozen, hashable; round-trips through JSON and a URL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 from pydantic import Field, ValidationError, model_validator
 
 from advisor.architecture import WeightDtype
-from advisor.prediction import AdvisorError, Frozen
+from advisor.prediction import AdvisorError, Frozen, explain
 
 Engine = Literal["vllm", "sglang", "trtllm", "other"]
 KvDtype = Literal["bf16", "fp8"]
@@ -94,23 +94,6 @@ def build_scenario(**values: Any) -> Scenario:
         return Scenario(**values)
     except ValidationError as error:
         raise AdvisorError(explain(error)) from error
-
-
-def explain(error: ValidationError) -> str:
-    """One plain line from a pydantic error: the field, its value, and what was expected."""
-    parts = []
-    for item in error.errors():
-        field = ".".join(str(piece) for piece in item["loc"])
-        message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "missing":
-            parts.append(f"{field} is missing")
-        elif item["type"] == "extra_forbidden":
-            parts.append(f"{field!r} is not a setting of a scenario")
-        elif field:
-            parts.append(f"{field}={item['input']!r}: {message[0].lower()}{message[1:]}")
-        else:
-            parts.append(message)
-    return "; ".join(" ".join(part.split())[:300] for part in parts)
 
 
 def _unpack(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,8 +13,8 @@ from advisor.draft_cost import draft_architecture
 from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
 from advisor.hardware import Hardware, load_hardware
 from advisor.hf_config import architecture_from_config
-from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.memory import MemoryFit, memory_fit
+from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.prediction import AdvisorError
 from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for
 from advisor.scenario import Scenario
@@ -93,14 +94,15 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
         KV_BYTES[scenario.kv_dtype],
         per_pass,
     )
-    warnings = [*architecture.warnings, *costs.warnings, *_memory_warnings(scenario, memory, placement)]
+    parts = _parts(architecture, placement)
+    warnings = [*architecture.warnings, *_of(costs.warnings, parts), *_memory_warnings(scenario, memory, placement)]
     if acceptance.borrowed:
         warnings.append(f"The accepted length is borrowed: {acceptance.source}. Give your own for a narrower band.")
     if placement.expert_parallel > 1:
         warnings.append("Expert-parallel imbalance follows an assumed formula; it has not been measured.")
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
         warnings.append("No top-1 router has been measured; its routing correlation is a class default.")
-    sources = [*architecture.sources, *costs.sources, acceptance.source, *drafter.sources]
+    sources = [*architecture.sources, *_of(costs.sources, parts), acceptance.source, *drafter.sources]
     if routing is not None:
         sources.append(f"{routing.name}: {routing.affinity.source}")
     sources.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
@@ -120,6 +122,25 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
         tuple(dict.fromkeys(warnings)),
         tuple(dict.fromkeys(sources)),
     )
+
+
+def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:
+    """The parts of the kernel costs that this model and placement use."""
+    kinds = {mixer.kind for mixer in architecture.mixers}
+    used = {
+        "accelerator": True,
+        "experts": architecture.moe is not None,
+        "projections": True,
+        "attention": bool(kinds & {"full", "sliding"}),
+        "latent attention": bool(kinds & {"mla", "sparse"}),
+        "all-reduce": placement.tensor_parallel > 1,
+        "expert exchange": placement.attention_groups > 1,
+    }
+    return tuple(part for part, needed in used.items() if needed)
+
+
+def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[str]:
+    return [text for part in parts for text in notes.get(part, ())]
 
 
 def _architecture(scenario: Scenario) -> Architecture:

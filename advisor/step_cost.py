@@ -89,10 +89,11 @@ class KernelCosts:
     overhead_log_sd: float = 0.86
     """A factor of 3 either way at 80 %: ln 3 / 1.28."""
     residual_log_sd: float = 0.1
-    """What the components do not explain of a speedup: spread left out of the fit (docs/model.md, 11 % by engine class)."""
+    """What the components do not explain of a speedup, log standard deviation (docs/model.md). [1]"""
     last_level_cache_bytes: float = 0.0
-    sources: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By part: accelerator, experts, projections, attention, latent attention, all-reduce, expert exchange."""
 
 
 @dataclass(frozen=True)
@@ -430,7 +431,9 @@ def _communication_time(
     reduce = stream_cost(costs.all_reduce, placement.tensor_parallel)
     if placement.tensor_parallel > 1:
         if reduce is None:
-            raise AdvisorError("no all-reduce cost for this accelerator; choose tensor_parallel=1 or give its link speed")
+            raise AdvisorError(
+                "no all-reduce cost for this accelerator; choose tensor_parallel=1 or give its link speed"
+            )
         total = total + 2.0 * n_layers * (reduce.t0_s + message / reduce.bandwidth_bytes_per_s)
     if shape is not None and placement.attention_groups > 1:
         exchange = stream_cost(costs.all_to_all, placement.expert_parallel)

@@ -23,7 +23,17 @@ PREDICTED_COLUMNS = (
     "predicted_reason",
     "accepted_length_source",
 )
-_POINT = ["source", "hardware_id", "model_id", "drafter", "batch_size", "engine", "tensor_parallel", "weight_dtype", "dataset"]
+_POINT = [
+    "source",
+    "hardware_id",
+    "model_id",
+    "drafter",
+    "batch_size",
+    "engine",
+    "tensor_parallel",
+    "weight_dtype",
+    "dataset",
+]
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, int]:
     stated_gpus = _whole(cells, "gpu_count") if cells.get("gpu_count") else None
     if kind == "requests_per_rank":
         if stated_gpus is None:
-            raise AdvisorError("gpu_count is not stated, so requests per rank give no batch; use --assume gpu_count=...")
+            raise AdvisorError(
+                "gpu_count is not stated, so requests per rank give no batch; use --assume gpu_count=..."
+            )
         return stated_gpus, 1, stated_gpus, batch * stated_gpus
     if kind not in _WHOLE_BATCH:
         raise AdvisorError(f"batch_kind={kind!r} does not say how many sequences decode together")
@@ -121,9 +123,7 @@ def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, int]:
     elif stated_gpus is not None:
         tensor_parallel = stated_gpus
     else:
-        raise AdvisorError(
-            "tensor_parallel and gpu_count are not stated; fill one with --assume tensor_parallel=..."
-        )
+        raise AdvisorError("tensor_parallel and gpu_count are not stated; fill one with --assume tensor_parallel=...")
     expert_parallel = _whole(cells, "expert_parallel") if cells.get("expert_parallel") else 1
     instance = max(tensor_parallel, expert_parallel)
     gpus = stated_gpus if stated_gpus is not None and stated_gpus % instance == 0 else instance
@@ -150,7 +150,7 @@ def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int) -> tuple[s
     curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
     if not curves:
         raise AdvisorError(
-            f"no accepted length in the row, and none measured for {cells.get('model_id') or 'this model'} with {drafter}"
+            f"no accepted length in the row, and none measured for {cells.get('model_id') or 'it'} with {drafter}"
         )
     dataset = cells.get("dataset", "").lower()
     matching = [curve for curve in curves if dataset and curve.dataset.lower() in dataset]

@@ -157,10 +157,10 @@ def test_the_computed_active_count_is_within_five_percent_in_the_named_conventio
         assert close, computed
 
 
-def test_there_are_fifty_five_profiles_five_of_them_dense() -> None:
+def test_there_are_fifty_six_profiles_six_of_them_dense() -> None:
     models = [load_model(model_id) for model_id in model_ids()]
-    assert len(models) == 55
-    assert sum(model.moe is None for model in models) == 5
+    assert len(models) == 56
+    assert sum(model.moe is None for model in models) == 6
 
 
 @pytest.mark.parametrize("model_id", model_ids())

@@ -65,7 +65,7 @@ def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             found.add(node.module)
             if node.module == "advisor":
-                found |= {f"advisor.{alias.name}" for alias in node.names}
+                found |= {f"advisor.{alias.name}" for alias in node.names if not alias.name.startswith("__")}
     return found
 
 

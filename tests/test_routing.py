@@ -143,7 +143,9 @@ def test_k_equal_to_n_is_dense() -> None:
 
 
 def test_one_token_per_sequence_knows_no_correlation() -> None:
-    assert float(distinct_experts(9, 1, 64, 6, 0.4, 0.9, 0.9)) == pytest.approx(float(distinct_experts(9, 1, 64, 6, 0.4)))
+    assert float(distinct_experts(9, 1, 64, 6, 0.4, 0.9, 0.9)) == pytest.approx(
+        float(distinct_experts(9, 1, 64, 6, 0.4))
+    )
 
 
 def test_full_affinity_makes_later_tokens_free() -> None:
@@ -220,9 +222,13 @@ def test_a_trace_gives_back_the_stickiness_it_was_made_with_and_the_union_it_sho
 def test_a_trace_with_own_experts_per_sequence_shows_affinity() -> None:
     rng = np.random.default_rng(3)
     ids = np.stack(
-        [np.stack([rng.permutation(rng.permutation(64)[:16])[:6]] * 1 + [own[rng.permutation(16)[:6]] for _ in range(63)])
-         for own in (rng.permutation(64)[:16] for _ in range(30))]
-    )  # fmt: skip
+        [
+            np.stack(
+                [rng.permutation(rng.permutation(64)[:16])[:6]] * 1 + [own[rng.permutation(16)[:6]] for _ in range(63)]
+            )
+            for own in (rng.permutation(64)[:16] for _ in range(30))
+        ]
+    )
     fit = fit_trace(ids, 64)
     assert fit.affinity > 0.15
     assert fit.affinity_interval[0] > 0.1

@@ -48,7 +48,9 @@ def test_the_speedup_exceeds_one_exactly_when_the_round_costs_fewer_steps_than_i
 
 
 @given(st.floats(1, 9), st.floats(1e-4, 1), st.floats(1, 5), st.floats(0, 1))
-def test_shared_prefill_pulls_any_speedup_towards_one(length: float, plain: float, ratio: float, prefill: float) -> None:
+def test_shared_prefill_pulls_any_speedup_towards_one(
+    length: float, plain: float, ratio: float, prefill: float
+) -> None:
     alone = float(speedup(length, plain, ratio * plain))
     shared = float(speedup(length, plain, ratio * plain, prefill))
     assert abs(shared - 1) <= abs(alone - 1) + 1e-9

@@ -66,16 +66,21 @@ MODEL = Architecture(
 )
 
 
-def total(model: Architecture = MODEL, placement: Placement = Placement(), **arguments: object) -> np.ndarray:
-    values = {"batch_size": 8, "tokens_per_sequence": 1, "context_tokens": 1000, "distinct": 40.0} | arguments
-    return step_time(model, COSTS, placement, **values).total  # type: ignore[arg-type]
+def total(**arguments: object) -> np.ndarray:
+    return step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
 
 
 def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:
     terms = moe_terms(
-        tokens=32, rows=256, rows_per_expert=256 / 40, touched=40, expert_width=768, input_width=2048, matrices=3,
+        tokens=32,
+        rows=256,
+        rows_per_expert=256 / 40,
+        touched=40,
+        expert_width=768,
+        input_width=2048,
+        matrices=3,
         bytes_per_weight=2.0,
-    )  # fmt: skip
+    )
     assert float(terms.weight_bytes) == 40 * 3 * 2048 * 768 * 2
     assert float(terms.flops) == 2 * 3 * 2048 * 768 * 40 * 16  # 6.4 + 7.5 rows are padded to one tile of 16
     assert float(terms.activation_bytes) == 256 * (4 * 2048 + 2 * 3 * 768) + 4 * 32 * 2048
@@ -85,9 +90,15 @@ def test_a_routed_layer_is_the_sum_of_its_terms() -> None:
     shape = MoeShape.of(MODEL)
     assert shape is not None
     terms = moe_terms(
-        tokens=32, rows=256, rows_per_expert=6.4, touched=40, expert_width=768, input_width=2048, matrices=3,
+        tokens=32,
+        rows=256,
+        rows_per_expert=6.4,
+        touched=40,
+        expert_width=768,
+        input_width=2048,
+        matrices=3,
         bytes_per_weight=2.0,
-    )  # fmt: skip
+    )
     expected = (
         20e-6
         + float(terms.weight_bytes) / 4e12
@@ -123,8 +134,15 @@ def test_a_window_bounds_what_is_read_and_a_compressed_cache_shrinks_it() -> Non
 
 
 def test_each_query_of_sparse_attention_chooses_its_own_entries_but_never_more_than_there_are() -> None:
-    sparse = Mixer(kind="sparse", count=1, projection_params=1, kv_elements_per_token=576, window_tokens=2048,
-                   index_elements_per_token=128, attend_flops_per_query_key=1)  # fmt: skip
+    sparse = Mixer(
+        kind="sparse",
+        count=1,
+        projection_params=1,
+        kv_elements_per_token=576,
+        window_tokens=2048,
+        index_elements_per_token=128,
+        attend_flops_per_query_key=1,
+    )
     batch, context = np.asarray(1.0), np.asarray(31996.0)
     read, _ = attention_work(sparse, batch, np.asarray(4.0), context, 1, 1.0)
     assert float(read) == 4 * 2048 * 576 + 32000 * 128
@@ -148,9 +166,13 @@ def test_the_cache_splits_over_ranks_only_as_often_as_there_are_kv_heads() -> No
 def test_an_all_expert_moe_equals_the_dense_block_of_the_same_weights_in_bytes() -> None:
     shape = MoeShape(1, 4, 4, 512, 2048, 3, 0)
     free = dataclasses.replace(
-        MOE, t0_s=0.0, per_expert_s=0.0, per_resident_expert_s=0.0, flops_per_s=np.inf,
+        MOE,
+        t0_s=0.0,
+        per_expert_s=0.0,
+        per_resident_expert_s=0.0,
+        flops_per_s=np.inf,
         activation_bandwidth_bytes_per_s=np.inf,
-    )  # fmt: skip
+    )
     dense_bytes = 3 * 2048 * 4 * 512 * 2
     assert float(routed_time(free, Placement(), shape, 1, 4, "bf16")) == pytest.approx(dense_bytes / 4e12)
 
@@ -173,14 +195,18 @@ def test_tensor_parallel_ranks_share_weights_and_pay_two_all_reduces_a_layer() -
     message = 8 * 2048 * 2
     assert float(parts["communication"]) == pytest.approx(2 * 4 * (5e-6 + message / 1e11))
     assert float(parts["lm_head"]) < float(
-        step_time(MODEL, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10).components["lm_head"]
+        step_time(MODEL, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10).components[
+            "lm_head"
+        ]
     )
 
 
 def test_expert_parallel_attention_groups_share_the_batch_and_exchange_tokens() -> None:
     wide = Placement(tensor_parallel=1, expert_parallel=8)
     assert (wide.gpus, wide.attention_groups, wide.expert_tensor_parallel) == (8, 8, 1)
-    parts = step_time(MODEL, COSTS, wide, batch_size=64, tokens_per_sequence=1, context_tokens=10, distinct=60).components
+    parts = step_time(
+        MODEL, COSTS, wide, batch_size=64, tokens_per_sequence=1, context_tokens=10, distinct=60
+    ).components
     sent = 8 * 2048 * 2 * 8
     assert float(parts["communication"]) == pytest.approx(2 * 4 * (20e-6 + sent / 1e11))
 
@@ -201,9 +227,12 @@ def test_the_nearest_larger_group_stands_in_for_an_unmeasured_one() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    batch=st.integers(1, 512), q=st.integers(1, 9), context=st.integers(1, 100_000), distinct=st.floats(8, 63),
+    batch=st.integers(1, 512),
+    q=st.integers(1, 9),
+    context=st.integers(1, 100_000),
+    distinct=st.floats(8, 63),
     more=st.sampled_from(["batch_size", "tokens_per_sequence", "context_tokens", "distinct"]),
-)  # fmt: skip
+)
 def test_more_of_anything_never_takes_less_time(batch: int, q: int, context: int, distinct: float, more: str) -> None:
     arguments = {"batch_size": batch, "tokens_per_sequence": q, "context_tokens": context, "distinct": distinct}
     bigger = arguments | {more: arguments[more] + 1}
@@ -214,10 +243,15 @@ def test_twice_the_speed_of_everything_halves_the_time() -> None:
     fast_gemm = GemmCost(2e-6, 8e12, 16e14, Tier.FITTED)
     fast = KernelCosts(
         routed=MoeCost(10e-6, 8e12, 12e14, Tier.FITTED, 0.5e-7, 4e12, 0.5e-8),
-        attention_projection=fast_gemm, shared=fast_gemm, dense=fast_gemm, lm_head=fast_gemm,
-        attention=StreamCost(5e-6, 7e12, Tier.FITTED), launch_per_layer_s=5e-6, host_per_step_s=150e-6,
+        attention_projection=fast_gemm,
+        shared=fast_gemm,
+        dense=fast_gemm,
+        lm_head=fast_gemm,
+        attention=StreamCost(5e-6, 7e12, Tier.FITTED),
+        launch_per_layer_s=5e-6,
+        host_per_step_s=150e-6,
         attention_flops_per_s=10e14,
-    )  # fmt: skip
+    )
     arguments = {"batch_size": 8, "tokens_per_sequence": 4, "context_tokens": 1000, "distinct": 40.0}
     slow = step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
     assert float(step_time(MODEL, fast, Placement(), **arguments).total) == pytest.approx(float(slow) / 2)  # type: ignore[arg-type]
@@ -227,13 +261,26 @@ def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
     experts, width = np.array([32.0, 64.0])[:, None], np.array([512.0, 768.0, 1024.0])
     shape = MoeShape(4, experts, 8, width, 2048, 3, 0)
     grid = step_time(
-        MODEL, COSTS, Placement(), batch_size=4, tokens_per_sequence=2, context_tokens=100, distinct=experts / 2, moe=shape
+        MODEL,
+        COSTS,
+        Placement(),
+        batch_size=4,
+        tokens_per_sequence=2,
+        context_tokens=100,
+        distinct=experts / 2,
+        moe=shape,
     ).total
     assert grid.shape == (2, 3)
     single = step_time(
-        MODEL, COSTS, Placement(), batch_size=4, tokens_per_sequence=2, context_tokens=100, distinct=32,
+        MODEL,
+        COSTS,
+        Placement(),
+        batch_size=4,
+        tokens_per_sequence=2,
+        context_tokens=100,
+        distinct=32,
         moe=MoeShape(4, 64, 8, 1024, 2048, 3, 0),
-    ).total  # fmt: skip
+    ).total
     assert float(grid[1, 2]) == pytest.approx(float(single))
 
 

@@ -147,10 +147,12 @@ def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord
         yield from _some(stream_fit.all_reduce_record(clean, identity, n_ranks))
     table = tables.all_to_all_table(hardware_id)
     if len(table):
-        table = table.assign(kernel_source=table["backend"], dtype=table["dtype"].fillna("bf16"))
+        table = table.assign(
+            kernel_source=table["backend"], dtype=table["dtype"].fillna("bf16").replace("default", "bf16")
+        )
         table["n_ranks"] = table["n_ranks"].fillna(8 * table["n_nodes"].fillna(1))
         table = _named(table)
-        table = table[table["dtype"].isin(["bf16", "default"]) & (table["n_nodes"].fillna(1) == 1)]
+        table = table[(table["dtype"] == "bf16") & (table["n_nodes"].fillna(1) == 1)]
     for identity, frame in _groups(table, [*IDENTITY, "n_ranks"]):
         n_ranks = int(float(identity.pop("n_ranks")))
         yield from _some(stream_fit.all_to_all_record(frame, identity, n_ranks))

@@ -18,6 +18,7 @@ from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_ha
 from advisor.calibration.nnls import LinearFit, fit_relative
 from advisor.calibration.power_law import touched_experts
 from advisor.calibration.records import Dropped, FitParameter, FitRecord
+from advisor.routing import local_experts
 from advisor.step_cost import MoeTerms, moe_terms
 
 if TYPE_CHECKING:
@@ -35,11 +36,13 @@ PARAMETERS = (
 KEYS = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution"]
 SHAPE = ["hidden_size", "inter_size", "topk", "num_experts"]
 MAX_TOKENS = 2048
+MAX_EP = 8
+EP_SAMPLE = 3000
 MAX_TP = 8
 """Thinner shards (one expert cut into 16 or 32) do not occur inside a node, and their kernels pad to whole tiles."""
 KNOTS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512], dtype=float)
 MIN_ROWS_PER_KNOT = 8
-ROUNDS = 2
+ROUNDS = 3
 UNKNOWN_LOG_SD = 0.25
 """Least band of a table with one or two shapes, where little can be held out: the worst tables' held-out spread."""
 TWO_MATRIX_SHAPES = frozenset(
@@ -141,6 +144,29 @@ def frame_columns(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> np.nda
     return moe_columns(terms, touched, get["num_experts"] / get["moe_ep_size"])
 
 
+def expert_parallel_error(
+    frame: pd.DataFrame, fit: MoeFit, dtype: str, two_matrices: bool
+) -> tuple[float | None, float | None]:
+    """Median and 90th percentile of the error on rows of 2 to 8 expert-parallel ranks, predicted as a scenario is.
+
+    num_tokens counts the tokens of all ranks; U is the global expectation of the row's load, brought to the slowest
+    rank by `routing.local_experts`; its rows are M k / ep.
+    """
+    used = frame[
+        frame["moe_ep_size"].between(2, MAX_EP) & (frame["num_tokens"] <= MAX_TOKENS) & (frame["moe_tp_size"] <= MAX_TP)
+    ]
+    if len(used) < 30:
+        return None, None
+    if len(used) > EP_SAMPLE:
+        used = used.sample(EP_SAMPLE, random_state=1)
+    whole = add_touched(used.assign(moe_ep_size=1))
+    ranks, experts = used["moe_ep_size"].to_numpy(dtype=float), used["num_experts"].to_numpy(dtype=float)
+    global_rows, global_touched = whole["routed_rows"].to_numpy(), whole["touched"].to_numpy()
+    local = used.assign(touched=local_experts(global_touched, experts, ranks), routed_rows=global_rows / ranks)
+    columns = frame_columns(local, dtype, two_matrices)
+    return error_quantiles(fit.predict(columns, global_rows / global_touched), used["latency_s"].to_numpy())
+
+
 def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, list[Dropped]]:
     """Rows that the fit uses, and the others by reason."""
     dropped = []
@@ -196,6 +222,7 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
     fit = fit_moe(columns, measured, rows)
     median, p90 = error_quantiles(held, measured)
     ratio_median, ratio_p90 = ratio_error(used, held)
+    ep_median, ep_p90 = expert_parallel_error(frame, fit, identity["dtype"], two)
     log_sd = band_log_sd(np.log(held / measured))
     n_shapes = len(np.unique(shape))
     return FitRecord(
@@ -214,6 +241,8 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
         loso_p90=p90,
         ratio_median=ratio_median,
         ratio_p90=ratio_p90,
+        ep_median=ep_median,
+        ep_p90=ep_p90,
         log_sd=log_sd if n_shapes >= 3 else max(np.nan_to_num(log_sd), UNKNOWN_LOG_SD),
         success=True,
         message=_message(fit.linear, n_shapes, two if has_two else None),

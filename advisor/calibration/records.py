@@ -69,6 +69,10 @@ class FitRecord(Frozen):
     ratio_median: float | None = None
     ratio_p90: float | None = None
     """Errors of T(4 t) / T(t), where the table has both token counts."""
+    ep_median: float | None = None
+    ep_p90: float | None = None
+    """Errors on expert-parallel rows (2 to 8 ranks), none of which was fitted; U of the slowest rank by
+    `routing.local_experts`. MoE only."""
     log_sd: float
     """Standard deviation of log(measured / predicted) whose normal band of 80 % holds 80 % of held-out rows. [1]"""
     success: bool

@@ -1,4 +1,4 @@
-"""The terminal edge: every command takes --json, exits 2 with one sentence on bad input, and never shows a traceback."""
+"""The terminal edge: every command takes --json and exits 2 with one sentence on bad input, never with a traceback."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _COMMANDS = {
 class _Lazy(click.Group):
     """Loads a command's module when it is asked for, so that --help and small commands start fast."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Names of all commands, in the order of the documentation."""
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command, imported now; None when there is none of that name."""
         if cmd_name not in _COMMANDS:
             return None
@@ -37,7 +37,7 @@ class _Lazy(click.Group):
         command: click.Command = getattr(module, cmd_name)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The command list, from the table above: nothing is imported to print it."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])

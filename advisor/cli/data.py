@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -81,7 +82,7 @@ def status(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def models(as_json: bool) -> None:
     """List the known models: size, experts, weights."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for model_id in model_ids():
         architecture = load_model(model_id)
         counts, moe = parameter_counts(architecture), architecture.moe

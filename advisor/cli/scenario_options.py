@@ -18,13 +18,19 @@ SCENARIO_OPTIONS = [
     click.Option(["--tp", "tensor_parallel"], type=int, default=1, show_default=True, help="Tensor-parallel ranks."),
     click.Option(["--ep", "expert_parallel"], type=int, default=1, show_default=True, help="Expert-parallel ranks."),
     click.Option(["--model"], required=True, help="Model id (see `advisor models`) or a path to a config.json."),
-    click.Option(["--batch", "batch_size"], type=int, default=16, show_default=True, help="Sequences decoding together."),
-    click.Option(["--context", "context_tokens"], type=int, default=2048, show_default=True, help="Cached tokens each."),
+    click.Option(
+        ["--batch", "batch_size"], type=int, default=16, show_default=True, help="Sequences decoding together."
+    ),
+    click.Option(
+        ["--context", "context_tokens"], type=int, default=2048, show_default=True, help="Cached tokens each."
+    ),
     click.Option(["--drafter", "drafter_id"], required=True, help="Drafter id, e.g. eagle3, mtp, ngram."),
     click.Option(["--accepted-length"], help="X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3."),
     click.Option(["--acceptance"], help="a1,a2,...: chance that draft token i is accepted, given the ones before it."),
     click.Option(["--acceptance-preset"], help="Id of a measured acceptance curve."),
-    click.Option(["--engine"], type=click.Choice(["vllm", "sglang", "trtllm", "other"]),
+    click.Option(
+        ["--engine"],
+        type=click.Choice(["vllm", "sglang", "trtllm", "other"]),
         default="vllm",
         show_default=True,
         help="Serving engine; sets kernels and overheads.",
@@ -32,7 +38,9 @@ SCENARIO_OPTIONS = [
     click.Option(["--k-max"], type=int, default=8, show_default=True, help="Longest draft to consider."),
     click.Option(["--weight-dtype"], help="Format of all matrix weights [default: as the checkpoint stores them]."),
     click.Option(["--expert-dtype"], help="Format of the routed experts alone, e.g. mxfp4."),
-    click.Option(["--kv-dtype"], type=click.Choice(["bf16", "fp8"]), default="bf16", show_default=True, help="KV cache."),
+    click.Option(
+        ["--kv-dtype"], type=click.Choice(["bf16", "fp8"]), default="bf16", show_default=True, help="KV cache."
+    ),
     click.Option(["--routing"], default="auto", show_default=True, help="Routing preset id, `uniform`, or `auto`."),
     click.Option(["--input-tokens"], type=int, help="Prompt length; with --output-tokens, prefill is charged."),
     click.Option(["--output-tokens"], type=int, help="Output length."),
@@ -44,7 +52,8 @@ class ScenarioCommand(click.Command):
     """A command that takes the scenario's options and hands its function one `scenario` instead of them."""
 
     def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, params=[*SCENARIO_OPTIONS, *(params or [])], **kwargs)
+        kwargs["params"] = [*SCENARIO_OPTIONS, *(params or [])]
+        super().__init__(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Build the scenario, then run. Raises AdvisorError for a scenario that cannot be."""
@@ -82,10 +91,13 @@ def read_config(path: Path) -> str:
     path = path / "config.json" if path.is_dir() else path
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise AdvisorError(f"{path} has {path.stat().st_size:,} bytes; a config.json has at most {MAX_CONFIG_BYTES:,}")
+            raise AdvisorError(
+                f"{path} has {path.stat().st_size:,} bytes; a config.json has at most {MAX_CONFIG_BYTES:,}"
+            )
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise AdvisorError(f"cannot read {path}: {error.strerror}; give a model id or a path to a config.json") from error
+        raise AdvisorError(
+            f"cannot read {path}: {error.strerror}; give a model id or a path to a config.json"
+        ) from error
     except UnicodeDecodeError as error:
         raise AdvisorError(f"{path} is not a text file; give the model's config.json") from error
-

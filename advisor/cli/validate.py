@@ -112,4 +112,6 @@ def _percent(share: float | None) -> str:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{name: None if value != value else value for name, value in row.items()} for row in frame.to_dict("records")]
+    return [
+        {name: None if value != value else value for name, value in row.items()} for row in frame.to_dict("records")
+    ]

@@ -82,7 +82,10 @@ class DeclaredReuse:
 
 def installed_package() -> KernelPackage | None:
     """The installed kernel package, or None where there is none (it ships for Linux x86-64 only)."""
-    spec = importlib.util.find_spec(MODULE)
+    try:
+        spec = importlib.util.find_spec(MODULE)
+    except ImportError:  # an import hook that hides it
+        spec = None
     if spec is None or spec.origin is None:
         return None
     systems = Path(spec.origin).parent / "systems"

@@ -1,0 +1,257 @@
+"""The command line: plan, run, resume, and a supervisor that survives a crashed accelerator process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from advisor.profiling.errors import ProfilingError
+
+if TYPE_CHECKING:
+    from advisor.profiling.device import Device
+    from advisor.profiling.plan import Plan
+    from advisor.profiling.runner import Progress
+
+DEVICE_LOST = 75
+"""Exit status of a worker whose device stopped answering: a new process may resume. (sysexits: EX_TEMPFAIL)"""
+RESTARTS = 6
+"""New processes the supervisor starts after crashes. [1]"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `python -m advisor.profiling`."""
+    parse = argparse.ArgumentParser(
+        prog="python -m advisor.profiling",
+        description="Measure this machine's device: needs torch and numpy alone. Columns: docs/profiling.md.",
+    )
+    parse.add_argument("--preset", default="quick", help="smoke, quick (<= 2 min), standard (<= 8 min) or full")
+    parse.add_argument("--device", default="auto", help="auto, cpu, cuda:0, rocm:0, ... (see --list-devices)")
+    parse.add_argument("--out", type=Path, help="folder for data.csv and meta.yaml")
+    parse.add_argument("--resume", action="store_true", help="go on with the interrupted sweep in --out")
+    parse.add_argument("--plan", action="store_true", help="print the plan and its time estimate, measure nothing")
+    parse.add_argument("--list-devices", action="store_true", help="print the devices found")
+    parse.add_argument("--seed", type=int, default=0, help="seed of routing, order and weights")
+    parse.add_argument("--only", action="append", default=[], metavar="BLOCK", help="this block or op; repeatable")
+    parse.add_argument("--time-budget-s", type=float, help="stop after this time [s]; default: the preset's promise")
+    parse.add_argument("--progress", choices=("text", "json", "none"), default="text", help="form of the progress")
+    parse.add_argument(
+        "--json", action="store_true", help="print the outcome as JSON, progress as JSON lines to stderr"
+    )
+    parse.add_argument("--ray", metavar="ADDRESS", help="spread the plan over a Ray cluster (needs ray)")
+    parse.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parse.add_argument("--after-crash", action="store_true", help=argparse.SUPPRESS)
+    return parse
+
+
+def pick_device(wanted: str) -> Device:
+    """The device named on the command line; raises ProfilingError that lists what there is."""
+    from advisor.profiling.device import detect_devices
+
+    devices = detect_devices()
+    if not devices:
+        raise ProfilingError("torch is not installed here; install torch 2.10 to 2.13 for your device")
+    if wanted == "auto":
+        return devices[0]
+    for device in devices:
+        if wanted in (device.label, device.torch_device) or (wanted == device.backend and device.index == 0):
+            return device
+    raise ProfilingError(f"no device {wanted!r} here; choose one of {', '.join(d.label for d in devices)}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns 0 complete, 2 bad input, 3 not complete. Never a traceback for bad input."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = parser().parse_args(arguments)
+    try:
+        return _dispatch(options, arguments)
+    except ProfilingError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
+    if options.time_budget_s is not None and not options.time_budget_s > 0:
+        raise ProfilingError(f"--time-budget-s {options.time_budget_s} must be above 0")
+    if options.list_devices:
+        return _list_devices(options)
+    if options.ray:
+        from advisor.profiling.fleet import run_fleet
+
+        return run_fleet(options)
+    measuring = not options.plan
+    if measuring and options.out is None:
+        raise ProfilingError("give --out DIRECTORY for the results (or --plan to see the price only)")
+    if measuring and not options.worker and options.device != "cpu":
+        return _supervise(arguments)
+    from advisor.profiling.plan import make_plan
+
+    plan = make_plan(options.preset, pick_device(options.device), only=options.only, seed=options.seed)
+    if options.plan:
+        print(json.dumps(_plan_facts(plan)) if options.json else plan.describe())
+        return 0
+    return _measure(options, plan)
+
+
+def _list_devices(options: argparse.Namespace) -> int:
+    from advisor.profiling.device import detect_devices
+
+    devices = detect_devices()
+    if options.json:
+        print(json.dumps([asdict(device) for device in devices]))
+    else:
+        for device in devices:
+            print(f"{device.label:<8} {device.name}, {device.memory_bytes / 2**30:.0f} GiB")
+    if not devices:
+        print("error: torch is not installed here", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _plan_facts(plan: Plan) -> dict[str, object]:
+    return {
+        "preset": plan.preset,
+        "hash": plan.hash,
+        "device": asdict(plan.device),
+        "estimate_s": plan.estimate_s,
+        "limit_s": plan.promise_s,
+        "blocks": [{"name": b.name, "op": b.op, "estimate_s": b.estimate_s} for b in plan.blocks],
+    }
+
+
+def _measure(options: argparse.Namespace, plan: Plan) -> int:
+    from advisor.profiling.runner import run
+
+    form = "json" if options.json and options.progress == "text" else options.progress
+    if form == "text":
+        print(plan.describe(), flush=True)
+    elif form == "json":
+        print(json.dumps({"plan": _plan_facts(plan)}), file=sys.stderr if options.json else sys.stdout, flush=True)
+    stop = _StopOnSignal()
+    show = _Printer(form, to_stderr=options.json)
+    outcome = run(
+        plan,
+        options.out,
+        show,
+        stop,
+        resume=options.resume,
+        time_budget_s=options.time_budget_s,
+        after_crash=options.after_crash,
+    )
+    if options.json:
+        print(json.dumps(asdict(outcome)))
+    elif form != "none":
+        print(f"{outcome.status}: {outcome.rows} rows in {outcome.elapsed_s:.0f} s, {outcome.out_dir}")
+        for reason in outcome.reasons:
+            print(f"  {reason}")
+    if outcome.device_lost:
+        return DEVICE_LOST
+    return 0 if outcome.status == "complete" else 3
+
+
+class _StopOnSignal:
+    """Becomes true at the first SIGINT or SIGTERM; the run then ends after the round in hand."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        for name in (signal.SIGINT, signal.SIGTERM):
+            try:
+                signal.signal(name, self._ask)
+            except ValueError:  # not in the main thread: the caller has other means to stop
+                return
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        print("stopping after this round; --resume goes on from here", file=sys.stderr, flush=True)
+
+    def __call__(self) -> bool:
+        return self.asked
+
+
+class _Printer:
+    """Progress lines, at most two a second apart from a block's first and last."""
+
+    def __init__(self, form: str, *, to_stderr: bool) -> None:
+        self.form, self.stream, self.last = form, sys.stderr if to_stderr else sys.stdout, 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        routine = progress.message == "measuring"
+        now = time.monotonic()
+        if self.form == "none" or (routine and now - self.last < (0.5 if self.form == "json" else 5.0)):
+            return
+        self.last = now
+        if self.form == "json":
+            line = json.dumps({"progress": asdict(progress)})
+        else:
+            line = (
+                f"[{progress.elapsed_s:6.1f} s, about {progress.remaining_s:.0f} s left] "
+                f"{progress.done_blocks}/{progress.total_blocks} {progress.block}: {progress.message}"
+                + (f" {progress.round}/{progress.rounds}" if routine else "")
+            )
+        print(line, file=self.stream, flush=True)
+
+
+def _supervise(arguments: list[str]) -> int:
+    """Run the sweep in a child process; after a crash of the child start another one that resumes."""
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    extra: list[str] = []
+    began = time.monotonic()
+    for _ in range(RESTARTS + 1):
+        command = [sys.executable, "-m", "advisor.profiling", *arguments, "--worker", *extra]
+        child = subprocess.Popen(command, env=environment)
+        status = _wait(child)
+        if status >= 0 and status != DEVICE_LOST:
+            return status
+        if status in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL):
+            name = signal.Signals(-status).name
+            hint = " (out of host memory, perhaps)" if status == -signal.SIGKILL else ""
+            raise ProfilingError(f"the measuring process was ended by {name}{hint}; --resume goes on from there")
+        if not (_option(arguments, "--out") / "progress.json").exists():
+            raise ProfilingError(f"the measuring process died at its start (status {status})")
+        print(f"the measuring process died (status {status}); resuming in a new one", file=sys.stderr, flush=True)
+        extra = ["--resume", "--after-crash"]
+        extra += _budget_left(arguments, time.monotonic() - began)
+    raise ProfilingError(f"the measuring process died {RESTARTS + 1} times; what was measured is in --out")
+
+
+def _option(arguments: list[str], name: str) -> Path:
+    known, _ = parser().parse_known_args(arguments)
+    return Path(getattr(known, name.lstrip("-").replace("-", "_")))
+
+
+def _budget_left(arguments: list[str], spent_s: float) -> list[str]:
+    """What a restarted worker may still use: the limit holds for the sweep, not for each process."""
+    from advisor.profiling.plan import PROMISE_S
+
+    options, _ = parser().parse_known_args(arguments)
+    budget = options.time_budget_s or PROMISE_S.get(options.preset, 120.0)
+    return ["--time-budget-s", f"{max(budget - spent_s, 1.0):.0f}"]
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int:
+    """Wait for the child, handing SIGTERM on to it; Ctrl-C reaches it by itself."""
+
+    def hand_on(number: int, _frame: FrameType | None) -> None:
+        child.send_signal(number)
+
+    try:
+        old_term = signal.signal(signal.SIGTERM, hand_on)
+        old_int = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:
+        return child.wait()
+    try:
+        return child.wait()
+    finally:
+        signal.signal(signal.SIGTERM, old_term)
+        signal.signal(signal.SIGINT, old_int)

@@ -1,0 +1,102 @@
+"""A plan with a price: blocks of configurations, each measured and saved on its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from advisor.profiling.device import Device
+from advisor.profiling.errors import ProfilingError
+
+PROMISE_S = {"smoke": 120.0, "quick": 120.0, "standard": 480.0, "full": 7200.0}
+"""Longest time of each preset [s]; the run stops there and says so if the device is slower than the estimate."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One isolated piece of the sweep: what is measured together shares its weights, control kernel and fate.
+
+    params is plain JSON data. estimate_s: expected wall time. [s]
+    """
+
+    name: str
+    op: str
+    params: dict[str, Any]
+    estimate_s: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be measured, on what, at what price."""
+
+    preset: str
+    device: Device
+    blocks: tuple[Block, ...]
+    rounds: int
+    seed: int = 0
+    only: tuple[str, ...] = ()
+    code_version: str = field(default_factory=lambda: code_version())
+
+    @property
+    def estimate_s(self) -> float:
+        """Expected wall time of the whole plan. [s]"""
+        return sum(block.estimate_s for block in self.blocks)
+
+    @property
+    def promise_s(self) -> float:
+        """Time after which the run stops by itself. [s]"""
+        return PROMISE_S[self.preset]
+
+    @property
+    def hash(self) -> str:
+        """Identity of the plan: blocks, rounds, seed, device and code; a resume must match it. 16 hex digits."""
+        content = {
+            "preset": self.preset,
+            "device": [self.device.backend, self.device.name, self.device.torch_version],
+            "blocks": [[block.name, block.op, block.params] for block in self.blocks],
+            "rounds": self.rounds,
+            "seed": self.seed,
+            "code": self.code_version,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def describe(self) -> str:
+        """The plan as text: device, blocks with their estimates, total."""
+        lines = [
+            f"preset {self.preset} on {self.device.backend}: {self.device.name}, plan {self.hash}, {self.rounds} rounds"
+        ]
+        lines += [f"  {block.name:<34} {block.estimate_s:7.1f} s" for block in self.blocks]
+        lines.append(f"estimate {self.estimate_s:.0f} s for {len(self.blocks)} blocks (limit {self.promise_s:.0f} s)")
+        return "\n".join(lines)
+
+
+def code_version() -> str:
+    """Hash over the sources of this package: identifies the code also where there is no git. 12 hex digits."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def make_plan(preset: str, device: Device, *, only: Sequence[str] = (), seed: int = 0) -> Plan:
+    """The plan of a preset for `device`; `only` keeps the blocks whose name or op starts with one of its entries.
+
+    Raises ProfilingError for an unknown preset, or when `only` leaves nothing.
+    """
+    from advisor.profiling.presets import preset_blocks, preset_rounds
+
+    if preset not in PROMISE_S:
+        raise ProfilingError(f"unknown preset {preset!r}; choose one of {', '.join(PROMISE_S)}")
+    blocks = preset_blocks(preset, device)
+    if only:
+        kept = tuple(block for block in blocks if any(block.name.startswith(o) or block.op == o for o in only))
+        if not kept:
+            names = ", ".join(sorted({block.op for block in blocks} | {block.name for block in blocks}))
+            raise ProfilingError(f"no block matches {', '.join(only)}; choose from {names}")
+        blocks = kept
+    return Plan(preset, device, blocks, preset_rounds(preset, device), seed, tuple(only))

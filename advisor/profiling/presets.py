@@ -1,0 +1,334 @@
+"""What each preset measures. Sizes are data here; how they are measured stands in the kernels_* modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from advisor.profiling.device import Device
+from advisor.profiling.plan import Block
+
+INDEPENDENT: dict[str, Any] = {"name": "independent"}
+CORRELATED: dict[str, Any] = {"name": "correlated", "affinity": 0.2, "stickiness": 0.3}
+SKEWED: dict[str, Any] = {"name": "skewed", "load_cv": 1.0}
+
+# Dimensions from the models' public Hugging Face config.json files (expert_width = moe_intermediate_size).
+QWEN3_30B = {
+    "like": "Qwen3-30B-A3B",
+    "n_experts": 128,
+    "expert_width": 768,
+    "hidden_size": 2048,
+    "shared_width": 0,
+    "dtype": "bfloat16",
+}
+DEEPSEEK_LITE = {
+    "like": "DeepSeek-V2-Lite",
+    "n_experts": 64,
+    "expert_width": 1408,
+    "hidden_size": 2048,
+    "shared_width": 2816,
+    "dtype": "bfloat16",
+}
+MIXTRAL = {
+    "like": "Mixtral-8x7B",
+    "n_experts": 8,
+    "expert_width": 14336,
+    "hidden_size": 4096,
+    "shared_width": 0,
+    "dtype": "bfloat16",
+}
+DEEPSEEK_V3 = {
+    "like": "DeepSeek-V3",
+    "n_experts": 256,
+    "expert_width": 2048,
+    "hidden_size": 7168,
+    "shared_width": 2048,
+    "dtype": "bfloat16",
+}
+QWEN3_30B_MODEL = {
+    "like": "Qwen3-30B-A3B",
+    "hidden_size": 2048,
+    "n_heads": 32,
+    "n_kv_heads": 4,
+    "head_dim": 128,
+    "vocab_size": 151936,
+    "draft_vocab_size": 32000,
+    "dense_width": 6144,
+    "n_experts": 128,
+    "n_active": 8,
+    "expert_width": 768,
+    "shared_width": 0,
+    "dtype": "bfloat16",
+    "real_n_layers": 48,
+}
+# The CPU's model is made for the CPU: one layer's experts are three times the last-level cache of a server chip.
+CPU_MODEL = {
+    "like": "",
+    "hidden_size": 1024,
+    "n_heads": 16,
+    "n_kv_heads": 4,
+    "head_dim": 64,
+    "vocab_size": 32000,
+    "draft_vocab_size": 8000,
+    "dense_width": 2048,
+    "n_experts": 32,
+    "n_active": 4,
+    "expert_width": 512,
+    "shared_width": 512,
+    "dtype": "bfloat16",
+    "real_n_layers": 0,
+}
+SMOKE_MODEL = CPU_MODEL | {
+    "hidden_size": 64,
+    "n_heads": 4,
+    "n_kv_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 256,
+    "draft_vocab_size": 128,
+    "dense_width": 128,
+    "n_experts": 8,
+    "n_active": 2,
+    "expert_width": 32,
+    "shared_width": 32,
+    "dtype": "float32",
+}
+
+
+def preset_rounds(preset: str, device: Device) -> int:
+    """Rounds of each configuration. [1]"""
+    if preset == "smoke":
+        return 3
+    if device.backend == "cpu":
+        return {"quick": 24, "standard": 32, "full": 48}[preset]
+    return 60 if preset == "full" else 30
+
+
+def preset_blocks(preset: str, device: Device) -> tuple[Block, ...]:
+    """The blocks of a preset in order of worth: what comes late is lost first when time runs out."""
+    if preset == "smoke":
+        specs = _smoke()
+    elif device.backend == "cpu":
+        specs = _cpu(preset)
+    else:
+        specs = _accelerator(preset)
+    rounds = preset_rounds(preset, device)
+    return tuple(Block(name, op, params, _price(preset, op, params, device, rounds)) for name, op, params in specs)
+
+
+Spec = tuple[str, str, dict[str, Any]]
+
+
+def _points(ks: list[int], tokens: list[int], routings: list[dict[str, Any]], sequences: int = 0) -> list[list[Any]]:
+    """[k, sequences, tokens per sequence, routing] of a MoE block; sequences = 0: one token each."""
+    points = []
+    for k in ks:
+        for n in tokens:
+            for routing in routings:
+                per = n // sequences if sequences and n >= sequences else 1
+                points.append([k, n // per, per, routing])
+    return points
+
+
+def _smoke() -> list[Spec]:
+    moe = {"n_experts": 8, "expert_width": 32, "hidden_size": 64, "shared_width": 32, "dtype": "float32", "like": ""}
+    moe |= {"points": [*_points([1, 2], [1, 4], [INDEPENDENT]), [2, 2, 2, CORRELATED]], "layers": 2}
+    steps = {"n_layers": [1, 2], "batches": [1, 2], "queries": [1, 3], "context": 64, "routing": CORRELATED}
+    rounds = {
+        "n_layers": 1,
+        "batches": [2],
+        "drafts": [1, 2],
+        "context": 64,
+        "alpha": 0.7,
+        "drafters": ["eagle", "mtp"],
+    }
+    rounds["routing"] = CORRELATED
+    return [
+        ("bandwidth", "bandwidth", {"bytes": 2**22}),
+        ("launch", "launch", {"launches": 50}),
+        ("moe-smoke", "moe_layer", moe),
+        ("gemm", "gemm", {"sizes": [[64, 64]], "tokens": [1, 8], "dtypes": ["float32"]}),
+        ("attention-gqa", "attention_decode", _gqa(4, 2, 16, "float32", [1, 2], [1, 3], [64])),
+        ("attention-mla", "mla_decode", _mla(2, 32, 8, "float32", [1], [1, 3], [64])),
+        ("lm-head", "lm_head", {"hidden_size": 64, "vocab_size": 256, "tokens": [1, 4], "dtype": "float32"}),
+        ("steps", "decode_step", SMOKE_MODEL | steps),
+        ("rounds", "sd_speedup", SMOKE_MODEL | rounds),
+    ]
+
+
+def _gqa(
+    heads: int, kv: int, dim: int, dtype: str, batches: list[int], queries: list[int], contexts: list[int]
+) -> dict[str, Any]:
+    points = [[b, q, c] for b in batches for q in queries for c in contexts]
+    return {"n_heads": heads, "n_kv_heads": kv, "head_dim": dim, "dtype": dtype, "points": points}
+
+
+def _mla(
+    heads: int, latent: int, rope: int, dtype: str, batches: list[int], queries: list[int], contexts: list[int]
+) -> dict[str, Any]:
+    points = [[b, q, c] for b in batches for q in queries for c in contexts]
+    return {"n_heads": heads, "latent_width": latent, "rope_width": rope, "dtype": dtype, "points": points}
+
+
+def _cpu(preset: str) -> list[Spec]:
+    deep = preset != "quick"
+    tokens = [1, 2, 4, 8, 16, 32] + ([3, 6, 12, 24, 64] if deep else [])
+    pools = [{"name": f"pool{n}", "expert_pool": n} for n in (4, 8, 16)]
+    base = {"expert_width": 512, "hidden_size": 1024, "shared_width": 0, "like": "", "layers": 2}
+    around = _points([4], [8, 16, 32], [CORRELATED], sequences=4) + _points([4], [16, 32], [SKEWED, *pools])
+    moe32 = base | {"n_experts": 32, "dtype": "bfloat16"}
+    moe32["points"] = _points([1, 2, 3, 4, 6, 8], sorted(tokens), [INDEPENDENT]) + around
+    moe64 = base | {"n_experts": 64, "dtype": "bfloat16"}
+    moe64["points"] = _points([1, 2, 4, 6, 8] if deep else [1, 2, 4, 8], sorted(tokens), [INDEPENDENT])
+    moe_f32 = base | {"n_experts": 32, "dtype": "float32"}
+    moe_f32["points"] = _points(
+        [1, 2, 4, 6, 8] if deep else [1, 4, 8], [1, 4, 16] if not deep else tokens, [INDEPENDENT]
+    )
+    shared = base | {"n_experts": 32, "dtype": "bfloat16", "shared_width": 1024}
+    shared["points"] = _points([4], [1, 4, 16, 32], [INDEPENDENT])
+    steps = {"n_layers": [2, 4], "batches": [1, 4, 8], "queries": [1, 2, 4], "context": 512, "routing": CORRELATED}
+    rounds = {"n_layers": 4, "batches": [1, 4, 8], "drafts": [1, 3], "context": 512, "alpha": 0.75}
+    rounds["routing"] = CORRELATED
+    rounds |= {"drafters": ["eagle", "mtp"] if deep else ["eagle"]}
+    if deep:
+        steps |= {"batches": [1, 2, 4, 8, 16], "queries": [1, 2, 3, 4, 6, 8]}
+        rounds |= {"batches": [1, 4, 16], "drafts": [1, 2, 3, 5]}
+    specs: list[Spec] = [
+        ("bandwidth", "bandwidth", {"bytes": 2**27}),
+        ("launch", "launch", {"launches": 2000}),
+        ("moe-bf16-n32", "moe_layer", moe32),
+        ("moe-bf16-n64", "moe_layer", moe64),
+        ("moe-fp32-n32", "moe_layer", moe_f32),
+        ("moe-bf16-n32-shared", "moe_layer", shared),
+        ("steps", "decode_step", CPU_MODEL | steps),
+        ("rounds", "sd_speedup", CPU_MODEL | rounds),
+        ("attention-gqa", "attention_decode", _gqa(16, 4, 64, "bfloat16", [1, 4, 16], [1, 2, 4], [512, 2048])),
+        ("attention-mla", "mla_decode", _mla(8, 256, 32, "bfloat16", [1, 4], [1, 4], [2048])),
+        ("lm-head", "lm_head", {"hidden_size": 1024, "vocab_size": 32000, "tokens": [1, 4, 16], "dtype": "bfloat16"}),
+        (
+            "gemm",
+            "gemm",
+            {"sizes": [[1024, 1024], [2048, 2048]], "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]},
+        ),
+    ]
+    if deep:
+        wide = base | {"n_experts": 16, "expert_width": 2048, "dtype": "bfloat16"}
+        wide["points"] = _points([1, 2, 4], sorted(tokens), [INDEPENDENT])
+        specs.append(("moe-bf16-n16-wide", "moe_layer", wide))
+    return specs
+
+
+def _accelerator(preset: str) -> list[Spec]:
+    deep, full = preset != "quick", preset == "full"
+    tokens = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] if deep else [1, 4, 16, 64, 256]
+    if full:
+        tokens = sorted([*tokens, 3, 6, 12, 24, 48, 96, 192, 384, 1024, 2048])
+    pools = [{"name": f"pool{n}", "expert_pool": n} for n in (16, 32, 64)]
+    around = _points([8], [16, 64], [CORRELATED], sequences=4) + _points([8], [64], [SKEWED, *pools])
+    qwen = QWEN3_30B | {"layers": 4}
+    qwen["points"] = (
+        _points(
+            [1, 2, 4, 6, 8, 12, 16] if full else ([1, 2, 4, 6, 8, 16] if deep else [2, 4, 8]), tokens, [INDEPENDENT]
+        )
+        + around
+    )
+    lite = DEEPSEEK_LITE | {"layers": 4}
+    lite["points"] = _points([2, 4, 6, 8] if deep else [6], tokens, [INDEPENDENT])
+    mixtral = MIXTRAL | {"layers": 2, "points": _points([1, 2, 4] if deep else [2], tokens, [INDEPENDENT])}
+    v3 = DEEPSEEK_V3 | {"layers": 2, "points": _points([4, 8] if full else [8], tokens, [INDEPENDENT])}
+    batches = [1, 2, 4, 8, 16, 32, 64, 128] if deep else [1, 8, 32]
+    queries = [1, 2, 3, 4, 6, 8] if deep else [1, 2, 4]
+    steps = {"n_layers": [4, 8], "batches": batches, "queries": queries, "context": 1024, "routing": CORRELATED}
+    rounds = {"n_layers": 8, "batches": batches if full or not deep else [1, 4, 16, 64], "context": 1024}
+    rounds["drafts"] = [1, 2, 3, 5, 7] if deep else [1, 3]
+    rounds |= {"routing": CORRELATED, "alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
+    contexts = [1024, 8192, 32768] if full else ([1024, 8192] if deep else [4096])
+    gqa = _gqa(32, 4, 128, "bfloat16", [1, 8, 32, 128] if deep else [1, 32], queries, contexts)
+    mla = _mla(128, 512, 64, "bfloat16", [1, 8, 32] if deep else [1, 32], [1, 2, 4], contexts)
+    sizes = [[2048, 2048], [4096, 4096], [8192, 8192]] if deep else [[4096, 4096], [8192, 8192]]
+    dtypes = ["bfloat16", "float8_e4m3fn"] + (["float16", "float32"] if deep else [])
+    head = {"hidden_size": 2048, "vocab_size": 151936, "tokens": [1, 16, 64, 256], "dtype": "bfloat16"}
+    specs: list[Spec] = [
+        ("bandwidth", "bandwidth", {"bytes": 2**31}),
+        ("launch", "launch", {"launches": 1000}),
+        ("moe-qwen3-30b", "moe_layer", qwen),
+        ("steps-qwen3-30b", "decode_step", QWEN3_30B_MODEL | steps),
+        ("rounds-qwen3-30b", "sd_speedup", QWEN3_30B_MODEL | rounds),
+        ("moe-deepseek-lite", "moe_layer", lite),
+        ("attention-gqa", "attention_decode", gqa),
+        ("moe-mixtral", "moe_layer", mixtral),
+        ("attention-mla", "mla_decode", mla),
+        ("lm-head", "lm_head", head),
+        ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096], "dtypes": dtypes}),
+    ]
+    if deep:
+        specs.insert(-1, ("moe-deepseek-v3", "moe_layer", v3))
+    return specs
+
+
+def _price(preset: str, op: str, params: dict[str, Any], device: Device, rounds: int) -> float:
+    """Expected wall time of a block [s]: building weights, checking, warm-up, then rounds x cases.
+
+    Rates are assumed (they price the plan, no result rests on them); meta.yaml records estimate and elapsed time.
+    """
+    cpu = device.backend == "cpu"
+    bandwidth = device.assumed_bandwidth_bytes_per_s * (1.0 if cpu else 0.6)
+    cases, swept_bytes, built_bytes = _volume(op, params)
+    fill = built_bytes / (1.0e9 if cpu else 5e11)
+    per_case = 0.02 if cpu else 0.3  # check against float64, warm-up, graph capture
+    triton_s = {"moe_layer": 8.0, "decode_step": 6.0, "sd_speedup": 4.0, "attention_decode": 4.0}  # compiling kernels
+    compiling = 0.0 if cpu else triton_s.get(op, 0.0)
+    per_sample = 50e-6 if cpu else 400e-6
+    if not cpu and op in ("decode_step", "sd_speedup"):
+        per_sample = 8e-3  # routing of every layer is drawn on the host
+    if preset == "smoke":
+        per_case, compiling = 0.02, 0.0
+    return round(
+        0.3 + compiling + fill + cases * per_case + (rounds + 4) * (swept_bytes / bandwidth + cases * per_sample), 1
+    )
+
+
+def _volume(op: str, params: dict[str, Any]) -> tuple[int, float, float]:
+    """(cases, bytes moved by one round over all cases, bytes of weights to build)."""
+    size = {"float32": 4}.get(params.get("dtype", ""), 2)
+    if op == "moe_layer":
+        n = params["n_experts"]
+        expert = 3 * params["hidden_size"] * params["expert_width"] * size
+        share = [n * (1 - (1 - k / n) ** (b * q)) for k, b, q, _ in params["points"]]
+        shared = 3 * params["hidden_size"] * params["shared_width"] * size * len(share)
+        return len(share), params["layers"] * (sum(share) * expert + shared), params["layers"] * n * expert
+    if op in ("decode_step", "sd_speedup"):
+        return _step_volume(op, params, size)
+    if op == "bandwidth":
+        return 2, 3.0 * params["bytes"], 2.0 * params["bytes"]
+    if op == "gemm":
+        cases = len(params["sizes"]) * len(params["tokens"]) * len(params["dtypes"])
+        return cases, cases * 1.2e8, 5e8
+    if op == "lm_head":
+        weights = params["hidden_size"] * params["vocab_size"] * size
+        return len(params["tokens"]), 1.0 * len(params["tokens"]) * weights, 1.0 * weights
+    if op == "launch":
+        return 3, 0.0, 0.0
+    width = 2 * params["n_kv_heads"] * params["head_dim"] if op == "attention_decode" else params["latent_width"]
+    kv = sum(b * c * width * size for b, _, c in params["points"])
+    return len(params["points"]), 8.0 * kv, 8.0 * kv
+
+
+def _step_volume(op: str, params: dict[str, Any], size: int) -> tuple[int, float, float]:
+    n, k = params["n_experts"], params["n_active"]
+    expert = 3 * params["hidden_size"] * params["expert_width"] * size
+    head = params["hidden_size"] * params["vocab_size"] * size
+    layers = params["n_layers"] if isinstance(params["n_layers"], list) else [params["n_layers"]]
+
+    def step(batch: int, q: int, depth: int) -> float:
+        return depth * n * (1 - (1 - k / n) ** (batch * q)) * expert + head
+
+    built = max(layers) * n * expert + head
+    if op == "decode_step":
+        moved = [step(b, q, depth) for b in params["batches"] for q in params["queries"] for depth in layers]
+        return len(moved), sum(moved), built
+    moved = []
+    for b in params["batches"]:
+        for drafter in params["drafters"]:
+            for draft in params["drafts"]:
+                passes = draft * (step(b, 1, 1) if drafter == "mtp" else head)
+                moved.append(step(b, draft + 1, layers[0]) + 2 * step(b, 1, layers[0]) + 2 * passes)
+    return 3 * len(moved), sum(moved), built

@@ -1,0 +1,320 @@
+"""Runs a plan: each block alone, rows saved as blocks finish, failures kept apart, resumable."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.profiling.errors import DeviceLostError, ProfilingError
+from advisor.profiling.plan import Block, Plan
+from advisor.profiling.results import ResultFolder
+from advisor.profiling.summary import build_meta, status_of
+
+CRASHES_ALLOWED = 2
+"""Times a block may take the process down before it is given up. [1]"""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands. remaining_s is the plan's estimate scaled by the pace so far. [s]"""
+
+    done_blocks: int
+    total_blocks: int
+    block: str
+    round: int
+    rounds: int
+    elapsed_s: float
+    remaining_s: float
+    message: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. status: complete | partial | failed; reasons: why it is not complete or not clean."""
+
+    status: str
+    reasons: tuple[str, ...]
+    out_dir: str
+    rows: int
+    elapsed_s: float
+    device_lost: bool = False
+
+
+@dataclass
+class State:
+    """What progress.json holds between processes: blocks done, crashes seen, facts that later blocks need."""
+
+    plan_hash: str
+    blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    crashes: dict[str, int] = field(default_factory=dict)
+    avoid: list[str] = field(default_factory=list)
+    running: dict[str, str] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+    control_reference_s: float | None = None
+    copy_bytes_per_s: float | None = None
+    started_at: str = ""
+    clocks_at_start: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> list[str]:
+        """Names of blocks that need no other try."""
+        return [name for name, entry in self.blocks.items() if entry["status"] not in ("skipped", "interrupted")]
+
+
+def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
+    """Rows of one block on the context's device. torch is imported here, not before."""
+    from advisor.profiling import kernels_attention, kernels_basic, kernels_moe, rounds
+
+    measures: dict[str, Callable[[Block, Any], list[dict[str, Any]]]] = {
+        "bandwidth": kernels_basic.measure_bandwidth,
+        "launch": kernels_basic.measure_launch,
+        "gemm": kernels_basic.measure_gemm,
+        "lm_head": kernels_basic.measure_lm_head,
+        "moe_layer": kernels_moe.measure_moe,
+        "attention_decode": kernels_attention.measure_attention,
+        "mla_decode": kernels_attention.measure_attention,
+        "decode_step": rounds.measure_steps,
+        "sd_speedup": rounds.measure_rounds,
+    }
+    return measures[block.op](block, context)
+
+
+def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], str]:
+    """(status, rows, message) of one block; its failure is its own. Raises StoppedError and DeviceLostError only."""
+    import torch
+
+    from advisor.profiling.timing import StoppedError, failed_row
+
+    try:
+        with torch.no_grad():
+            rows = measure_block(block, context)
+        context.clock.synchronize()
+        status, message = "ok", ""
+    except (StoppedError, DeviceLostError):
+        raise
+    except Exception as error:
+        out_of_memory = isinstance(error, MemoryError) or "out of memory" in str(error).lower()
+        status = "out_of_memory" if out_of_memory else "error"
+        message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
+        rows = [failed_row({"block": block.name, "op": block.op}, status, message)]
+    gc.collect()
+    if context.accelerator:
+        torch.cuda.empty_cache() if status == "ok" else _revive(torch, context)
+    return status, rows, message
+
+
+def _revive(torch: Any, context: Any) -> None:
+    """After a failure: free memory and see whether the device still answers."""
+    try:
+        torch.cuda.empty_cache()
+        torch.zeros(1, device=context.torch_device).add_(1.0)
+    except RuntimeError as error:
+        raise DeviceLostError(str(error).splitlines()[0]) from error
+    context.clock.synchronize()
+
+
+def make_context(plan: Plan, should_stop: Callable[[], bool], deadline_s: float) -> Any:
+    """A measuring context on the plan's device; one thread on a CPU, full float32 on an accelerator."""
+    import torch
+
+    from advisor.profiling.timing import Clock, Context
+
+    if plan.device.backend == "cpu":
+        torch.set_num_threads(1)
+    else:
+        torch.cuda.set_device(plan.device.index)
+        torch.backends.cuda.matmul.allow_tf32 = False
+    torch.manual_seed(plan.seed)
+    rng = np.random.default_rng(plan.seed)
+    return Context(plan.device, Clock(plan.device), plan.rounds, rng, should_stop, deadline_s)
+
+
+def _load_state(plan: Plan, folder: ResultFolder, *, resume: bool) -> State:
+    if folder.is_empty():
+        return State(plan.hash)
+    if not resume:
+        raise ProfilingError(f"{folder.path} already holds results; give --resume to go on, or another --out")
+    content = folder.read_progress()
+    if not content:
+        raise ProfilingError(f"{folder.path} holds a finished sweep, nothing to resume; choose another --out")
+    if content.get("plan_hash") != plan.hash:
+        raise ProfilingError(
+            f"{folder.path} holds plan {content.get('plan_hash')}, this is plan {plan.hash} "
+            "(other preset, seed, blocks, device, torch or code); choose another --out"
+        )
+    known = {name: content[name] for name in State.__dataclass_fields__ if name in content}
+    return State(**known)
+
+
+def _note_crash(state: State) -> None:
+    """The process before this one died while measuring: avoid the kernel it tried, or count against the block."""
+    name, kernel = state.running.get("block", ""), state.running.get("kernel", "")
+    if kernel:
+        state.avoid.append(kernel)
+    elif name:
+        state.crashes[name] = state.crashes.get(name, 0) + 1
+    state.running = {}
+
+
+class Run:
+    """One call of `run`: the plan's blocks in order, with state on disk after each."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: ResultFolder,
+        state: State,
+        on_progress: Callable[[Progress], None],
+        should_stop: Callable[[], bool],
+        budget_s: float,
+    ) -> None:
+        self.plan, self.folder, self.state, self.on_progress = plan, folder, state, on_progress
+        self.began = time.monotonic()
+        self.before_s = state.elapsed_s
+        self.budget_s = budget_s
+        self.context = make_context(plan, should_stop, self.began + budget_s)
+        self.context.control_reference_s = state.control_reference_s
+        self.context.copy_bytes_per_s = state.copy_bytes_per_s
+        self.context.avoid = tuple(state.avoid)
+        self.priced_s = self.spent_s = 0.0
+
+    def elapsed(self) -> float:
+        """Time in this process. [s]"""
+        return time.monotonic() - self.began
+
+    def pace(self) -> float:
+        """Measured over estimated time of the blocks done here. [1]"""
+        return self.spent_s / self.priced_s if self.priced_s > 0 else 1.0
+
+    def tell(self, block: str, round_: int, message: str) -> None:
+        """Report progress to the caller and, for other processes, to progress.json."""
+        open_blocks = [b for b in self.plan.blocks if b.name not in self.state.blocks]
+        left = sum(b.estimate_s for b in open_blocks) * self.pace()
+        total = len(self.plan.blocks)
+        progress = Progress(
+            len(self.state.finished), total, block, round_, self.plan.rounds, self.elapsed(), left, message
+        )
+        self.on_progress(progress)
+
+    def save(self, **extra: Any) -> None:
+        """Write state, and meta.yaml as it stands."""
+        self.state.elapsed_s = self.before_s + self.elapsed()
+        self.state.control_reference_s = self.context.control_reference_s
+        self.state.copy_bytes_per_s = self.context.copy_bytes_per_s
+        content = {name: getattr(self.state, name) for name in State.__dataclass_fields__}
+        self.folder.write_progress(content | {"pid": os.getpid(), "total_blocks": len(self.plan.blocks)} | extra)
+
+    def block(self, index: int, block: Block) -> bool:
+        """Measure one block; False when the run must end here."""
+        from advisor.profiling.timing import StoppedError
+
+        state, context = self.state, self.context
+        if state.crashes.get(block.name, 0) >= CRASHES_ALLOWED:
+            self.finish(block, "error", [], "took the process down twice, given up", 0.0)
+            return True
+        if block.estimate_s * self.pace() > 1.15 * (self.budget_s - self.elapsed()):
+            self.finish(block, "skipped", [], "would not fit in the time limit", 0.0)
+            return True
+        context.rng = np.random.default_rng([self.plan.seed, index])
+        context.on_kernel = lambda kernel: self.running(block.name, kernel)
+        context.on_round = lambda done, _all: self.tell(block.name, done, "measuring")
+        self.running(block.name, "")
+        self.tell(block.name, 0, "preparing")
+        start = time.monotonic()
+        try:
+            status, rows, message = run_block(block, context)
+        except StoppedError as error:
+            self.finish(block, "interrupted", [], str(error), time.monotonic() - start)
+            return "request" not in str(error)
+        self.finish(block, status, rows, message, time.monotonic() - start)
+        return True
+
+    def running(self, block: str, kernel: str) -> None:
+        """Leave a trace of what is being tried, for the process after a crash."""
+        self.state.running = {"block": block, "kernel": kernel}
+        self.save()
+
+    def finish(self, block: Block, status: str, rows: list[dict[str, Any]], message: str, seconds: float) -> None:
+        """Save a block's rows, then its status: rows of a block without a status are dropped on resume."""
+        if rows:
+            self.folder.append(rows)
+        if status in ("ok", "error"):
+            self.priced_s += block.estimate_s
+            self.spent_s += seconds
+        self.state.blocks[block.name] = {
+            "status": status,
+            "rows": len(rows),
+            "seconds": round(seconds, 3),
+            "estimate_s": block.estimate_s,
+            "message": message,
+        }
+        self.state.running = {}
+        self.save()
+        self.tell(block.name, self.plan.rounds, status if not message else f"{status}: {message}")
+
+
+def run(
+    plan: Plan,
+    out_dir: str | Path,
+    on_progress: Callable[[Progress], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    *,
+    resume: bool = False,
+    time_budget_s: float | None = None,
+    after_crash: bool = False,
+) -> Outcome:
+    """See `advisor.profiling.run`; `after_crash` tells that the process before this one died on its own."""
+    from advisor.profiling.device import clocks
+
+    try:
+        import torch
+    except ImportError as error:
+        raise ProfilingError("profiling needs torch; install torch 2.10 to 2.13 for your device") from error
+    folder = ResultFolder(Path(out_dir))
+    state = _load_state(plan, folder, resume=resume)
+    if after_crash:
+        _note_crash(state)
+    state.started_at = state.started_at or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    state.clocks_at_start = state.clocks_at_start or clocks(plan.device)
+    for name in [name for name in state.blocks if name not in state.finished]:
+        del state.blocks[name]
+    folder.start(state.finished)
+    threads = torch.get_num_threads()
+    budget = plan.promise_s if time_budget_s is None else time_budget_s
+    this = Run(plan, folder, state, on_progress or (lambda _: None), should_stop or (lambda: False), budget)
+    lost = ""
+    try:
+        for index, block in enumerate(plan.blocks):
+            if block.name in state.blocks:
+                continue
+            if not this.block(index, block):
+                break
+    except DeviceLostError as error:
+        lost = str(error)
+    finally:
+        this.save()
+        outcome = _close(plan, folder, this, lost)
+        torch.set_num_threads(threads)
+    return outcome
+
+
+def _close(plan: Plan, folder: ResultFolder, this: Run, lost: str) -> Outcome:
+    """Final files; progress.json goes away when nothing is left to resume."""
+    state = this.state
+    status, reasons = status_of(plan, state.blocks, folder)
+    if lost:
+        reasons = [f"the device stopped answering: {lost}", *reasons]
+    open_blocks = [block for block in plan.blocks if block.name not in state.finished]
+    name = folder.data.name if open_blocks else folder.compress_if_large()
+    folder.write_meta(build_meta(plan, state, folder, status, reasons, name))
+    if not open_blocks:
+        (folder.path / "progress.json").unlink(missing_ok=True)
+    rows = sum(entry["rows"] for entry in state.blocks.values())
+    return Outcome(status, tuple(reasons), str(folder.path), rows, state.elapsed_s, bool(lost))

@@ -1,0 +1,138 @@
+"""meta.yaml's content: status and findings computed from the rows, facts about device and software."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from advisor.profiling.device import clocks, driver_facts
+from advisor.profiling.results import ResultFolder, read_rows
+
+if TYPE_CHECKING:
+    from advisor.profiling.plan import Plan
+    from advisor.profiling.runner import State
+
+DRIFT_LIMIT = 0.10
+"""A control kernel this much slower or faster than at the start of the sweep is reported. [1]"""
+BANDWIDTH_GOAL = 0.70
+"""Share of the measured copy bandwidth that a bandwidth-bound MoE layer should reach on a data-centre GPU. [1]"""
+
+
+def _numbers(rows: list[dict[str, str]], column: str) -> list[float]:
+    return [float(row[column]) for row in rows if row.get(column)]
+
+
+def status_of(plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolder) -> tuple[str, list[str]]:
+    """(complete | partial | failed, reasons). Complete: every block ran and each has measured rows."""
+    rows = read_rows(folder.path)
+    measured = {row["block"] for row in rows if row["status"] == "ok"}
+    reasons = []
+    for block in plan.blocks:
+        entry = blocks.get(block.name)
+        if entry is None:
+            reasons.append(f"{block.name}: not reached")
+        elif entry["status"] != "ok":
+            reasons.append(f"{block.name}: {entry['status']}, {entry['message']}")
+        elif block.name not in measured:
+            reasons.append(f"{block.name}: no row measured")
+    status = "complete" if not reasons else ("partial" if measured else "failed")
+    return status, reasons
+
+
+def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
+    """What a reader should know before using the rows, each computed from them."""
+    found = []
+    good = [row for row in rows if row["status"] == "ok"]
+    bad = [row for row in rows if row["status"] in ("error", "wrong", "out_of_memory")]
+    if bad:
+        found.append(f"{len(bad)} configurations failed, see the rows whose status is not ok")
+    drifts = [abs(value - 1) for value in _numbers(good, "control_ratio")]
+    if drifts and max(drifts) > DRIFT_LIMIT:
+        found.append(f"the control kernel drifted by up to {100 * max(drifts):.0f} %: the device was not steady")
+    found += _bandwidth_findings(good, backend)
+    eager = {row["op"] for row in good if row["mode"] == "eager" and row["op"] not in ("launch",)}
+    eager -= {"copy_bandwidth", "read_bandwidth"}
+    if backend != "cpu" and eager:
+        found.append("timed without a graph: " + ", ".join(sorted(eager)))
+    return found
+
+
+def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
+    """Best share of the copy bandwidth a MoE block reaches: its few-token rows are limited by reading weights."""
+    found = []
+    for block in sorted({row["block"] for row in rows if row["op"] == "moe_layer"}):
+        mine = [r for r in rows if r["block"] == block and r["op"] == "moe_layer" and r["bandwidth_fraction"]]
+        mine = [row for row in mine if float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])]
+        if not mine:
+            continue
+        top = max(mine, key=lambda row: float(row["bandwidth_fraction"]))
+        share = float(top["bandwidth_fraction"])
+        text = f"{block}: MoE layer reaches {100 * share:.0f} % of the copy bandwidth with {top['kernel']}"
+        text += f" at {top['n_tokens']} tokens, {float(top['touched_experts']):.1f} touched experts"
+        if backend != "cpu":
+            text += f" (goal {100 * BANDWIDTH_GOAL:.0f} %: {'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
+        found.append(text)
+    return found
+
+
+def build_meta(
+    plan: Plan,
+    state: State,
+    folder: ResultFolder,
+    status: str,
+    reasons: list[str],
+    data_name: str,
+    software: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The whole of meta.yaml as plain data; units stand in the keys. `software` defaults to this machine's."""
+    device = plan.device
+    rows = read_rows(folder.path)
+    return {
+        "dataset": folder.path.resolve().name,
+        "kind": "measured",
+        "source": f"advisor.profiling, code {plan.code_version}",
+        "status": status,
+        "reasons": reasons,
+        "findings": findings_of(rows, device.backend),
+        "data": data_name,
+        "rows": len(rows),
+        "measured_rows": sum(row["status"] == "ok" for row in rows),
+        "started_at": state.started_at,
+        "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "elapsed_s": state.elapsed_s,
+        "plan": {
+            "hash": plan.hash,
+            "preset": plan.preset,
+            "only": list(plan.only),
+            "seed": plan.seed,
+            "rounds": plan.rounds,
+            "estimate_s": plan.estimate_s,
+            "code_version": plan.code_version,
+        },
+        "device": {
+            "backend": device.backend,
+            "name": device.name,
+            "memory_bytes": device.memory_bytes,
+            "last_level_cache_bytes": device.cache_bytes,
+            "last_level_cache_known": device.cache_known,
+            "compute_capability": device.compute_capability or None,
+            "n_multiprocessors": device.n_multiprocessors or None,
+            "clocks_at_start": state.clocks_at_start,
+            "clocks_at_end": clocks(device),
+        },
+        "software": driver_facts(device) if software is None else software,
+        "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],
+        "avoided_kernels": list(state.avoid),
+        "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,
+    }
+
+
+METHOD_CPU = (
+    "one thread; routing redrawn before every call; configurations in random order in each round; weights and caches "
+    "rotate through more than the last-level cache; time_s is the median over rounds; outputs checked against float64"
+)
+METHOD_ACCELERATOR = (
+    "device events around graph replays where mode is graph; routing redrawn before every replay; configurations in "
+    "random order in each round; weights and caches rotate through more than the last-level cache; time_s is the "
+    "median over rounds; outputs checked against float64"
+)

@@ -1,0 +1,1 @@
+"""The app in a browser: pure chart builders, widgets, the scenario sidebar, and one file per page."""

@@ -1,0 +1,147 @@
+"""The core's answers, cached: one call per question. Answers on uploaded models stay in their own session's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from numpy.typing import NDArray
+
+from advisor.advice import Advice, advise
+from advisor.curve import prefill_per_token_s, touched_experts
+from advisor.prediction import AdvisorError
+from advisor.routing import expected_experts
+from advisor.scenario import Scenario
+from advisor.ui.charts import MEASURED_COLUMNS
+
+if TYPE_CHECKING:
+    from advisor.store import Store, StoreStatus
+
+_KEY: dict[str | type[Any], Callable[[Any], Any]] = {Scenario: Scenario.model_dump_json}
+_SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
+
+
+def advice_for(scenario: Scenario) -> Advice:
+    """`advise(scenario)`, remembered. Raises AdvisorError as it does."""
+    return _own_advice(scenario) if scenario.model_config_json else _shared_advice(scenario)
+
+
+@st.cache_resource(max_entries=_SHARED_ANSWERS, show_spinner=False, hash_funcs=_KEY)
+def _shared_advice(scenario: Scenario) -> Advice:
+    return advise(scenario)
+
+
+@st.cache_resource(max_entries=_OWN_ANSWERS, show_spinner=False, hash_funcs=_KEY, scope="session")
+def _own_advice(scenario: Scenario) -> Advice:
+    return advise(scenario)
+
+
+@dataclass(frozen=True)
+class ExpertSeries:
+    """Distinct experts of one layer over the batches of a curve, K + 1 tokens per sequence; arrays are [nB]. [1]"""
+
+    tokens: NDArray[np.float64]
+    routed: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    uniform: NDArray[np.float64]
+    n_experts: int
+    n_active: int
+
+
+def expert_series(advice: Advice, k_draft: int) -> ExpertSeries | None:
+    """Experts touched by verification steps of the advice's curve; None for a dense model."""
+    moe = advice.setup.architecture.moe
+    if moe is None:
+        return None
+    batches, per_sequence = advice.curve.batches, float(k_draft + 1)
+    tokens = batches * per_sequence
+    routed, low, high = (touched_experts(advice.setup, batches, per_sequence, end) for end in ("value", "low", "high"))
+    uniform = np.asarray(expected_experts(tokens, float(moe.n_experts), float(moe.n_active)))
+    return ExpertSeries(tokens, routed, low, high, uniform, moe.n_experts, moe.n_active)
+
+
+@dataclass(frozen=True)
+class RoundFigures:
+    """The numbers behind one speedup, at the target batch. Times in seconds."""
+
+    k_draft: int
+    batch_size: int
+    accepted_length: float
+    plain_step_s: float
+    verify_step_s: float
+    round_s: float
+    prefill_per_token_s: float
+    speedup: float
+    verify_ratio: float
+    plain_components: dict[str, float]
+    round_components: dict[str, float]
+
+
+def round_figures(advice: Advice, k_draft: int) -> RoundFigures:
+    """One column of the curve at the target batch."""
+    curve, row = advice.curve, advice.batch_index
+    column = int(np.flatnonzero(curve.drafts == k_draft)[0])
+    return RoundFigures(
+        k_draft=k_draft,
+        batch_size=advice.scenario.batch_size,
+        accepted_length=float(curve.accepted_length[column]),
+        plain_step_s=float(curve.plain_step_s[row]),
+        verify_step_s=float(curve.verify_step_s[row, column]),
+        round_s=float(curve.round_s[row, column]),
+        prefill_per_token_s=float(prefill_per_token_s(advice.setup, curve.batches)[row]),
+        speedup=float(curve.speedup[row, column]),
+        verify_ratio=float(curve.verify_ratio[row, column]),
+        plain_components={name: float(time[row]) for name, time in curve.plain_components.items()},
+        round_components={name: float(time[row, column]) for name, time in curve.round_components.items()},
+    )
+
+
+@st.cache_resource(show_spinner=False, max_entries=2)
+def _store(path: str, modified_ns: int) -> Store:  # noqa: ARG001  (a rebuilt file is opened anew)
+    from advisor.store import open_store
+
+    return open_store(path)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def _published(path: str, modified_ns: int, hardware_id: str, model_id: str) -> pd.DataFrame:
+    from advisor.store import published_points
+
+    points = published_points(_store(path, modified_ns))
+    here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
+    here = here.dropna(subset=["batch_size", "speedup"])
+    named = here.rename(columns={"draft_tokens_k": "k_draft", "source_title": "source"})
+    return named[list(MEASURED_COLUMNS)].sort_values(["batch_size", "k_draft"]).reset_index(drop=True)
+
+
+def published_for(scenario: Scenario) -> pd.DataFrame | None:
+    """Published speedups of the scenario's accelerator and model; None where there is no store or the model is own."""
+    from advisor.store import default_store_path
+
+    file = default_store_path()
+    if scenario.model_config_json or not file.is_file():
+        return None
+    try:
+        return _published(str(file), file.stat().st_mtime_ns, scenario.hardware_id, scenario.model_id)
+    except AdvisorError:
+        return None  # the Measurements page says what is wrong with the store
+
+
+def store_status() -> StoreStatus:
+    """What the store holds; looked at again when its file changes."""
+    from advisor.store import default_store_path
+
+    file = default_store_path()
+    return _status(str(file), file.stat().st_mtime_ns if file.is_file() else 0)
+
+
+@st.cache_resource(show_spinner="Looking at the store ...", max_entries=2, ttl=60)
+def _status(path: str, modified_ns: int) -> StoreStatus:  # noqa: ARG001  (a rebuilt file is looked at anew)
+    from advisor.store import status
+
+    return status(path)

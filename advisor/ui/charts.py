@@ -1,0 +1,173 @@
+"""The speedup charts: values in, Chart out. No Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.curve import Curve
+from advisor.ui.figure import (
+    BLUE,
+    DASHES,
+    NEUTRAL,
+    SERIES,
+    VERMILLION,
+    Chart,
+    add_band,
+    add_line,
+    add_vertical,
+    log_axis,
+    new_figure,
+    tint,
+)
+
+MEASURED_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "source")
+
+
+def speedup_chart(
+    curve: Curve,
+    k_draft: int,
+    batch_size: float,
+    *,
+    band_level: float,
+    sweet_spot_batch: float | None = None,
+    compare: Sequence[int] = (),
+    measured: pd.DataFrame | None = None,
+) -> Chart:
+    """Speedup over plain decoding against batch size for one K, on a log axis.
+
+    Parameters
+    ----------
+    curve : predictions over batch and K.
+    k_draft : the K drawn with its band; must be one of the curve's. [1]
+    batch_size : target batch, drawn as a line. [1]
+    band_level : share of outcomes the band is meant to hold. [1]
+    sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [1]
+    compare : further K, drawn without bands. [1]
+    measured : published points with MEASURED_COLUMNS; None or empty draws none.
+    """
+    column = _column(curve, k_draft)
+    x, value = curve.batches, curve.speedup[:, column]
+    figure = new_figure(
+        f"Speedup over plain decoding (x)<br>by batch size, draft K = {k_draft}",
+        "Batch size (sequences)",
+        "Speedup (x)",
+    )
+    low_edge, high_edge = _y_range(curve, column, compare, measured)
+    _add_slowdown(figure, low_edge)
+    _add_outside(figure, x, curve.extrapolated[:, column], low_edge, high_edge)
+    add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE)
+    add_line(figure, x, value, f"K = {k_draft}", BLUE)
+    others = [k for k in dict.fromkeys(compare) if k != k_draft]
+    for order, k in enumerate(others):
+        color, dash = SERIES[1 + order % (len(SERIES) - 1)], DASHES[order % len(DASHES)]
+        add_line(figure, x, curve.speedup[:, _column(curve, k)], f"K = {k}", color, dash=dash, width=1.8)
+    _add_measured(figure, measured)
+    add_vertical(figure, batch_size, f"batch {batch_size:,.0f}")
+    if sweet_spot_batch is not None:
+        _add_sweet_spot(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)))
+    figure.update_yaxes(range=[low_edge, high_edge])
+    log_axis(figure, x)
+    return Chart(figure, _speedup_alt(curve, column, batch_size, band_level), speedup_table(curve, [k_draft, *others]))
+
+
+def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
+    """One row for each batch and K of `drafts`: speedup, band, tier, time per output token."""
+    columns = [_column(curve, k) for k in drafts]
+    frames = [
+        pd.DataFrame(
+            {
+                "batch_size": curve.batches.astype(int),
+                "k_draft": int(curve.drafts[j]),
+                "speedup": curve.speedup[:, j],
+                "speedup_low": curve.low[:, j],
+                "speedup_high": curve.high[:, j],
+                "tier": [str(tier) for tier in curve.tier[:, j]],
+                "extrapolated": curve.extrapolated[:, j],
+                "tpot_ms": curve.tpot_s[:, j] * 1e3,
+            }
+        )
+        for j in columns
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _column(curve: Curve, k: int) -> int:
+    found = np.flatnonzero(curve.drafts == k)
+    if found.size == 0:
+        raise ValueError(f"K = {k} is not in the curve, which has K = {curve.drafts.min()} to {curve.drafts.max()}")
+    return int(found[0])
+
+
+def _y_range(curve: Curve, column: int, compare: Sequence[int], measured: pd.DataFrame | None) -> tuple[float, float]:
+    shown = [curve.low[:, column], curve.high[:, column], np.array([0.9, 1.1])]
+    shown += [curve.speedup[:, _column(curve, k)] for k in compare]
+    if measured is not None and len(measured):
+        shown.append(measured["speedup"].to_numpy(float))
+    values = np.concatenate(shown)
+    margin = 0.06 * float(values.max() - values.min())
+    return max(0.0, float(values.min()) - margin), float(values.max()) + margin
+
+
+def _add_slowdown(figure: go.Figure, low_edge: float) -> None:
+    figure.add_shape(
+        type="rect", xref="paper", x0=0, x1=1, y0=low_edge, y1=1.0, layer="below", line_width=0,
+        fillcolor=tint(VERMILLION, 0.1),
+    )  # fmt: skip
+    figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line={"color": VERMILLION, "width": 1.5})
+    figure.add_annotation(
+        xref="paper", x=0.01, y=1.0, xanchor="left", yanchor="top", text="below 1x: slowdown", showarrow=False,
+        font={"color": VERMILLION},
+    )  # fmt: skip
+
+
+def _add_outside(figure: go.Figure, x: np.ndarray, outside: np.ndarray, low_edge: float, high_edge: float) -> None:
+    """Hatch the batches beyond the calibrated step sizes; the flag rises once and stays, as batch grows."""
+    if not outside.any():
+        return
+    start, end = float(x[int(np.argmax(outside))]), float(x[-1]) * 1.1
+    figure.add_scatter(
+        x=[start, end, end, start], y=[low_edge, low_edge, high_edge, high_edge], mode="none", fill="toself",
+        fillpattern={"shape": "/", "fgcolor": NEUTRAL, "fgopacity": 0.45, "size": 8, "solidity": 0.12},
+        fillcolor="rgba(0,0,0,0)", name="outside the data", hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _add_measured(figure: go.Figure, measured: pd.DataFrame | None) -> None:
+    if measured is None or measured.empty:
+        return
+    labels = [f"K={int(k)}" if pd.notna(k) else "" for k in measured["k_draft"]]
+    figure.add_scatter(
+        x=measured["batch_size"], y=measured["speedup"], mode="markers", name="published measurement",
+        marker={"symbol": "diamond-open", "size": 9, "color": VERMILLION, "line": {"width": 2}},
+        customdata=np.stack([labels, measured["drafter"].astype(str), measured["source"].astype(str)], axis=1),
+        hovertemplate="%{y:.2f}x measured, %{customdata[0]}, %{customdata[1]}<br>%{customdata[2]}<extra></extra>",
+    )  # fmt: skip
+
+
+def _add_sweet_spot(figure: go.Figure, batch: float, value: float) -> None:
+    figure.add_scatter(
+        x=[batch], y=[value], mode="markers", name=f"sweet spot: {value:.2f}x at batch {batch:,.0f}",
+        marker={"symbol": "star", "size": 14, "color": BLUE, "line": {"width": 1, "color": "white"}}, hoverinfo="skip",
+    )  # fmt: skip
+
+
+def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float) -> str:
+    value = curve.speedup[:, column]
+    peak, row = int(np.argmax(value)), int(np.argmin(np.abs(curve.batches - batch_size)))
+    below = curve.batches[value < 1.0]
+    if below.size == 0:
+        ending = "It stays above 1x throughout."
+    elif below.size == value.size:
+        ending = "It is a slowdown at every batch."
+    else:
+        spans = f"{below.min():,.0f} to {below.max():,.0f}" if below.size > 1 else f"{below[0]:,.0f}"
+        ending = f"It is a slowdown within batch {spans}."
+    return (
+        f"Speedup against batch size, draft K = {curve.drafts[column]}: at batch {curve.batches[row]:,.0f} "
+        f"{value[row]:.2f}x ({band_level:.0%} band {curve.low[row, column]:.2f} to {curve.high[row, column]:.2f}); "
+        f"highest {value[peak]:.2f}x at batch {curve.batches[peak]:,.0f}. {ending}"
+    )

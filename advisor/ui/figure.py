@@ -1,0 +1,96 @@
+"""What all charts share: colours, the log batch axis, and the Chart that a builder returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+
+# Okabe and Ito's colour-blind safe series, in the order used here; each has a contrast of 3 or more on light and dark
+# except where a chart adds a second cue (dash, marker, label).
+BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7"
+SERIES = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE)
+NEUTRAL = "#7F7F7F"
+"""Reference lines and labels; readable on a white and on a black page."""
+DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure, its finding in words for those who cannot see it, and the numbers behind it."""
+
+    figure: go.Figure
+    alt: str
+    data: pd.DataFrame
+
+
+def new_figure(title: str, x_title: str, y_title: str, height: int = 400) -> go.Figure:
+    """An empty figure with a title that names its units; fonts and background are left to the page's theme."""
+    figure = go.Figure()
+    figure.update_layout(
+        title={
+            "text": title,
+            "font": {"size": 15},
+            "x": 0,
+            "y": 1,
+            "yanchor": "top",
+            "yref": "container",
+            "pad": {"t": 14},
+        },
+        height=height,
+        margin={"l": 8, "r": 8, "t": 76, "b": 8},
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
+        hovermode="x unified",
+        xaxis={"title": x_title, "automargin": True},
+        yaxis={"title": y_title, "automargin": True, "zeroline": False},
+    )
+    return figure
+
+
+def log_axis(figure: go.Figure, values: ArrayLike) -> None:
+    """Make x a log axis over `values`, labelled at powers of four, which still fits a telephone."""
+    x = np.asarray(values, float)
+    ticks = 4.0 ** np.arange(0, 12)
+    ticks = ticks[(ticks >= x.min()) & (ticks <= x.max() * 1.001)]
+    edge = 0.02 * max(np.log10(x.max() / x.min()), 0.1)
+    figure.update_xaxes(
+        type="log",
+        tickvals=ticks,
+        ticktext=[f"{tick:,.0f}" for tick in ticks],
+        range=[np.log10(x.min()) - edge, np.log10(x.max()) + edge],
+    )
+
+
+def add_line(figure: go.Figure, x: ArrayLike, y: ArrayLike, name: str, color: str, **line: Any) -> None:
+    """One curve. `line` goes to plotly's line (dash, width)."""
+    figure.add_scatter(
+        x=np.asarray(x), y=np.asarray(y), name=name, mode="lines", line={"color": color, "width": 2.5, **line},
+        hovertemplate="%{y:.3g}",
+    )  # fmt: skip
+
+
+def add_band(figure: go.Figure, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str, color: str) -> None:
+    """The area between two curves, in a light tint of `color`."""
+    x, low, high = (np.asarray(values) for values in (x, low, high))
+    figure.add_scatter(
+        x=np.concatenate([x, x[::-1]]), y=np.concatenate([high, low[::-1]]), name=name, mode="none", fill="toself",
+        fillcolor=tint(color, 0.2), hoverinfo="skip",
+    )  # fmt: skip
+
+
+def add_vertical(figure: go.Figure, x: float, text: str) -> None:
+    """A dotted line at `x` with its name above the plot."""
+    figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", line={"color": NEUTRAL, "dash": "dot"})
+    figure.add_annotation(
+        x=np.log10(x), y=1, yref="paper", yanchor="bottom", text=text, showarrow=False, font={"color": NEUTRAL}
+    )
+
+
+def tint(color: str, opacity: float) -> str:
+    """`#rrggbb` as rgba with an opacity."""
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"

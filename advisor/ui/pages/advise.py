@@ -1,0 +1,79 @@
+"""Advise: the verdict, the numbers behind it, speedup against batch size, and K by batch."""
+
+import pandas as pd
+import streamlit as st
+
+from advisor.advice import Advice
+from advisor.dynamic.schedule import DEFAULT_MARGIN
+from advisor.ui import answers, charts, widgets
+
+
+def figures(advice: Advice) -> None:
+    answer = advice.recommendation
+    with st.grid(4, min_column_width=150):
+        st.metric(
+            "Speedup", f"{answer.speedup.value:.2f}x", f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
+            delta_color="off", delta_arrow="off", help=f"{advice.band_level:.0%} band. {answer.speedup.because}.",
+        )  # fmt: skip
+        st.metric(
+            "Time per output token", f"{answer.tpot_s * 1e3:.2f} ms", "per user", delta_color="off", delta_arrow="off"
+        )
+        st.metric(
+            "Tokens/s per GPU", f"{answer.tokens_per_s_per_gpu:,.0f}", f"batch {advice.scenario.batch_size}",
+            delta_color="off", delta_arrow="off",
+        )  # fmt: skip
+        st.metric(
+            f"Chance that K = {answer.k_draft} is best", f"{answer.p_best:.0%}", f"expected loss {answer.regret:.1%}",
+            delta_color="off", delta_arrow="off",
+            help="Share of the band's draws in which this K is fastest; the loss is against each draw's fastest K.",
+        )  # fmt: skip
+
+
+def speedup(advice: Advice) -> None:
+    others = [int(k) for k in advice.curve.drafts if k not in (0, advice.curve_k)]
+    place = st.container()
+    compare = st.pills("Compare with K =", others, selection_mode="multi", key="compare_k")
+    chart = charts.speedup_chart(
+        advice.curve,
+        advice.curve_k,
+        advice.scenario.batch_size,
+        band_level=advice.band_level,
+        sweet_spot_batch=advice.sweet_spot_batch,
+        compare=compare,
+        measured=answers.published_for(advice.scenario),
+    )
+    with place:
+        widgets.show_chart(chart, "speedup", advice.scenario)
+
+
+def by_batch(advice: Advice) -> None:
+    st.subheader("K by batch size", anchor=False)
+    rows = [
+        (f"{r.batch_start:,} to {r.batch_end:,}", r.k_draft, r.speedup, r.regret * 100, r.meets_limit)
+        for r in advice.k_by_batch
+    ]
+    st.caption(f"The fewest ranges in which no batch loses more than {DEFAULT_MARGIN:.0%} against its own best K.")
+    table = pd.DataFrame(rows, columns=["Batch", "K", "Mean speedup", "Largest loss", "Meets the limit"])
+    if advice.scenario.max_tpot_ms is None:
+        table = table.drop(columns="Meets the limit")
+    st.dataframe(
+        table,
+        hide_index=True,
+        column_config={
+            "Mean speedup": st.column_config.NumberColumn(format="%.2fx"),
+            "Largest loss": st.column_config.NumberColumn(format="%.1f %%", help="Against the best K at each batch."),
+        },
+    )
+
+
+scenario = widgets.scenario_or_stop()
+advice = widgets.advice_or_stop(scenario)
+st.title(widgets.verdict(advice), anchor=False)
+st.caption(widgets.acceptance_note(advice))
+widgets.show_memory_problem(advice)
+figures(advice)
+speedup(advice)
+st.markdown(f"**Why:** {advice.recommendation.bound_because} Plain decoding is {advice.recommendation.bound}-bound.")
+st.page_link("advisor/ui/pages/why.py", label="Where the time goes", icon=":material/troubleshoot:")
+widgets.show_warnings(advice)
+by_batch(advice)

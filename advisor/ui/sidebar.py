@@ -1,0 +1,206 @@
+"""The scenario's widgets, drawn by the entry script and bound to the address, so that a link restores all."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import streamlit as st
+
+from advisor.architecture import WeightDtype
+from advisor.drafter import acceptance_curves, drafter_ids
+from advisor.hardware import hardware_ids
+from advisor.hf_fields import MAX_FILE_BYTES
+from advisor.model_profiles import model_ids
+from advisor.prediction import AdvisorError
+from advisor.routing_presets import routing_preset_ids
+from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Engine, KvDtype
+from advisor.ui import state, widgets
+
+
+def draw() -> None:
+    """Draw all widgets and keep the scenario they describe; see `state.scenario_or_problem`."""
+    state.read_link(st.query_params.to_dict())
+    with st.sidebar:
+        values = _model() | _hardware() | _load() | _drafter() | _engine() | _advanced()
+        state.keep_scenario(values)
+        _share()
+
+
+def _model() -> dict[str, Any]:
+    st.subheader("Model", anchor=False)
+    own = [name for name in state.own_models() if name not in model_ids()]
+    values = {"model_id": _choice("Model", "model_id", [*own, *model_ids()], on_change=_follow_drafter)}
+    with st.expander("Your own config.json"):
+        st.file_uploader(
+            "Hugging Face config.json", type="json", key="config_file", on_change=_take_file,
+            max_upload_size=MAX_FILE_BYTES // 1_000_000,
+        )  # fmt: skip
+        st.text_area("or paste it", key="config_text", on_change=_take_text, height=100)
+        if problem := st.session_state.get("config_problem"):
+            st.error(widgets.plain(problem))
+        st.caption("It stays in this session and in links you copy.")
+    return values
+
+
+def _hardware() -> dict[str, Any]:
+    st.subheader("Hardware and placement", anchor=False)
+    values = {"hardware_id": _choice("Accelerator", "hardware_id", hardware_ids())}
+    gpus, tensor, expert = st.columns(3)
+    with gpus:
+        values["n_gpus"] = _number("GPUs", "n_gpus", 1, 1024, on_change=_follow_gpus)
+    with tensor:
+        values["tensor_parallel"] = _number(
+            "TP", "tensor_parallel", 1, 1024, on_change=_follow_parallel, help="Tensor-parallel ranks of one instance."
+        )
+    with expert:
+        values["expert_parallel"] = _number(
+            "EP", "expert_parallel", 1, 1024, on_change=_follow_parallel, help="Expert-parallel ranks of one instance."
+        )
+    return values
+
+
+def _load() -> dict[str, Any]:
+    st.subheader("Batch and context", anchor=False)
+    batch, context = st.columns(2)
+    with batch:
+        size = _number("Batch", "batch_size", 1, MAX_BATCH, help="Sequences that decode together in one instance.")
+    with context:
+        tokens = _number("Context", "context_tokens", 1, MAX_CONTEXT, help="Cached tokens per sequence.")
+    return {"batch_size": size, "context_tokens": tokens}
+
+
+def _drafter() -> dict[str, Any]:
+    st.subheader("Drafter and acceptance", anchor=False)
+    values = {"drafter_id": _choice("Drafter", "drafter_id", drafter_ids(), on_change=_follow_drafter)}
+    curves = [curve.id for curve in acceptance_curves()]
+    given = st.session_state.get("acceptance") or st.query_params.get("acceptance")
+    own = [given] if given and given not in curves else []
+    values["acceptance"] = st.selectbox(
+        "Accepted length: measured curve, or type your own",
+        [*own, *curves],
+        index=len(own) + curves.index(state.START_ACCEPTANCE),
+        key="acceptance",
+        bind="query-params",
+        accept_new_options=True,
+        help="Type `2.4@3` (2.4 tokens per round at K = 3, bonus token included) or `0.7,0.5,0.4` (chance that each "
+        "draft token is accepted, given those before it), or choose a measured curve by its model, drafter and data.",
+    )
+    values["k_max"] = _number("Longest draft to consider (K max)", "k_max", 1, 32)
+    return values
+
+
+def _engine() -> dict[str, Any]:
+    st.subheader("Engine and formats", anchor=False)
+    values = {"engine": _choice("Engine", "engine", list(get_args(Engine)))}
+    weights, cache = st.columns(2)
+    with weights:
+        values["weight_dtype"] = _format("Weights", "weight_dtype")
+    with cache:
+        values["kv_dtype"] = _choice("KV cache", "kv_dtype", list(get_args(KvDtype)))
+    return values
+
+
+def _advanced() -> dict[str, Any]:
+    with st.expander("Advanced"):
+        values = {
+            "routing": _choice(
+                "Routing", "routing", ["auto", "uniform", *routing_preset_ids()],
+                help="auto: the model's own measured routing, else the default of its class. "
+                "uniform: every token chooses its experts independently.",
+            )
+        }  # fmt: skip
+        values["expert_dtype"] = _format(
+            "Routed experts' weights", "expert_dtype", help="Overrides the format of the weights for the experts alone."
+        )
+        values["input_tokens"] = _optional(
+            "Prompt tokens", "input_tokens", 1, MAX_CONTEXT, help="With output tokens, prefill is charged."
+        )
+        values["output_tokens"] = _optional("Output tokens", "output_tokens", 1, MAX_CONTEXT)
+        values["max_tpot_ms"] = _optional(
+            "Limit on time per output token (ms)", "max_tpot_ms", 0.01, 1e6, help="K that miss it are not recommended."
+        )
+    return values
+
+
+def _share() -> None:
+    scenario, _ = state.scenario_or_problem()
+    if scenario is None:
+        return
+    with st.popover("Copy link", icon=":material/link:", width="stretch"):
+        link = state.link_to(scenario, st.context.url)
+        if link is None:
+            st.warning("This config.json is too large for a link; send the file along.")
+        else:
+            st.code(link, language=None, wrap_lines=True)
+        st.caption(f"Scenario {scenario.hash}")
+
+
+def _choice(label: str, field: str, options: list[str], **extra: Any) -> Any:
+    index = options.index(state.default(field))
+    return st.selectbox(label, options, index=index, key=field, bind="query-params", **extra)
+
+
+def _format(label: str, field: str, **extra: Any) -> Any:
+    formats = list(get_args(WeightDtype))
+    return st.selectbox(label, formats, index=None, key=field, bind="query-params", placeholder="as stored", **extra)
+
+
+def _number(label: str, field: str, low: int, high: int, **extra: Any) -> Any:
+    return st.number_input(label, low, high, state.default(field), key=field, bind="query-params", step=1, **extra)
+
+
+def _optional(label: str, field: str, low: float, high: float, **extra: Any) -> Any:
+    return st.number_input(label, low, high, value=None, key=field, bind="query-params", placeholder="not set", **extra)
+
+
+def _follow_drafter() -> None:
+    """Another model or drafter: take its own measured acceptance, unless the user's numbers are in use."""
+    now = st.session_state
+    now.acceptance = state.best_acceptance(now.model_id, now.drafter_id, now.acceptance)
+
+
+def _follow_gpus() -> None:
+    """More or fewer GPUs than before: tensor parallelism over all of them, as most deployments do."""
+    now = st.session_state
+    now.tensor_parallel = now.n_gpus
+    if now.n_gpus % now.expert_parallel:
+        now.expert_parallel = 1
+
+
+def _follow_parallel() -> None:
+    """A placement that needs other GPUs than there are gets exactly the GPUs it needs."""
+    now = st.session_state
+    needed = max(now.tensor_parallel, now.expert_parallel)
+    if now.n_gpus % needed:
+        now.n_gpus = needed
+
+
+def _take_file() -> None:
+    given = st.session_state.config_file
+    if given is None:
+        return
+    if given.size > MAX_FILE_BYTES:
+        st.session_state.config_problem = (
+            f"The file has {given.size:,} bytes; a config.json has at most {MAX_FILE_BYTES:,}."
+        )
+        return
+    try:
+        _use(given.getvalue().decode("utf-8-sig"), given.name)
+    except UnicodeDecodeError:
+        st.session_state.config_problem = "The file is not text; give the model's config.json."
+
+
+def _take_text() -> None:
+    if st.session_state.config_text.strip():
+        _use(st.session_state.config_text, "")
+
+
+def _use(text: str, file_name: str) -> None:
+    try:
+        name = state.add_own_model(text, file_name)
+    except AdvisorError as error:
+        st.session_state.config_problem = str(error)
+        return
+    st.session_state.config_problem = ""
+    st.session_state.model_id = name
+    _follow_drafter()

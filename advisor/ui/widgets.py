@@ -1,0 +1,103 @@
+"""Pieces that several pages draw: the answer or its problem, a chart with its data, notes."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+import pandas as pd
+import streamlit as st
+
+from advisor.advice import Advice
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario
+from advisor.ui import answers, state
+from advisor.ui.figure import Chart
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def scenario_or_stop() -> Scenario:
+    """The scenario of this run; without one, says why and ends the page."""
+    for note in state.link_notes():
+        st.warning(note, icon=":material/link_off:")
+    scenario, problem = state.scenario_or_problem()
+    if scenario is None:
+        stop_with(problem or "Choose a model, hardware and drafter in the sidebar.")
+    return scenario
+
+
+def advice_or_stop(scenario: Scenario) -> Advice:
+    """The answer to a scenario; when there is none, says why in one message and ends the page."""
+    try:
+        return answers.advice_for(scenario)
+    except AdvisorError as error:
+        stop_with(str(error))
+
+
+def stop_with(problem: str) -> NoReturn:
+    """One clear message, then nothing more on this page."""
+    st.title("No answer for this scenario", anchor=False)
+    st.error(plain(problem), icon=":material/error:")
+    st.stop()
+
+
+def show_chart(chart: Chart, key: str, scenario: Scenario) -> None:
+    """A chart with its alt text, and its numbers as CSV."""
+    st.plotly_chart(chart.figure, key=key, alt=chart.alt, config={"displaylogo": False, "displayModeBar": False})
+    st.download_button(
+        "Data as CSV",
+        csv_bytes(chart.data, scenario.hash),
+        file_name=f"{key}-{scenario.hash}.csv",
+        mime="text/csv",
+        key=f"{key}_csv",
+        type="tertiary",
+        icon=":material/download:",
+        on_click="ignore",
+    )
+
+
+def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:
+    """CSV with the scenario's hash in its first column; text that a spreadsheet would run as a formula is quoted."""
+    text = data.select_dtypes(exclude=["number", "bool"]).columns
+    safe = data.assign(**{name: data[name].map(_no_formula) for name in text})
+    safe.insert(0, "scenario_hash", scenario_hash)
+    return safe.to_csv(index=False).encode()
+
+
+def show_memory_problem(advice: Advice) -> None:
+    """Says at once when the scenario cannot run because it does not fit."""
+    memory, batch = advice.setup.memory, advice.scenario.batch_size
+    if memory.largest_batch < batch:
+        st.error(
+            f"This does not fit the memory. Largest batch that fits: {memory.largest_batch:,}. Details are below.",
+            icon=":material/memory:",
+        )
+
+
+def show_warnings(advice: Advice) -> None:
+    """All warnings of an answer in one box."""
+    if advice.warnings:
+        st.warning("\n".join(f"- {plain(warning)}" for warning in advice.warnings))
+
+
+def verdict(advice: Advice) -> str:
+    """The answer in one line; the two ends of a band stay on one line of text."""
+    return re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", plain(advice.recommendation.verdict))
+
+
+def acceptance_note(advice: Advice) -> str:
+    """Which accepted length the answer rests on, in one sentence."""
+    acceptance = advice.setup.acceptance
+    chosen = advice.scenario.acceptance
+    return f"Accepted length: {acceptance.source} ({'borrowed from another run' if acceptance.borrowed else chosen})."
+
+
+def _no_formula(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
+
+
+def plain(text: str) -> str:
+    """Text for a Markdown element with nothing in it read as markup: messages may quote what a user typed."""
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", text)
+    return re.sub(r":(?=\S)", r"\\:", escaped)  # `:word:` would be an icon

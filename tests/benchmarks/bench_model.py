@@ -1,0 +1,93 @@
+"""The formulas' speed: a million designs in one call, and one full curve with its bands."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+
+from advisor.curve import curve_for
+from advisor.draft_cost import draft_time
+from advisor.routing import distinct_experts
+from advisor.scenario import Scenario
+from advisor.setup import Setup, load_setup
+from advisor.speedup import speedup
+from advisor.step_cost import MoeShape, step_time
+
+SCENARIO = Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3")
+
+
+def median_s(call: Callable[[], object], repeats: int = 5) -> float:
+    """Median wall time of `call`. [s]"""
+    call()
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    return float(np.median(times))
+
+
+def million_designs(setup: Setup) -> np.ndarray:
+    """Speedup over an open grid of k, N, s, K and B: 14 x 25 x 20 x 9 x 16 = 1,008,000 points."""
+    k = np.array([1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32.0]).reshape(-1, 1, 1, 1, 1)
+    n = np.linspace(64, 544, 25).reshape(-1, 1, 1, 1)
+    shared = (np.arange(20) * 128.0).reshape(-1, 1, 1)
+    drafts = np.arange(9).reshape(-1, 1)
+    batch = np.unique(np.round(np.geomspace(1, 512, 18)))[:16]
+    shape = MoeShape(48, n, k, 768, 2048, 3, shared)
+    cv, phi, rho = setup.routing_parameters()
+    plain_u, verify_u = (distinct_experts(batch, t, n, k, cv, phi, rho) for t in (1.0, drafts + 1.0))
+    common = {"context_tokens": 2048.0, "moe": shape}
+    plain = step_time(
+        setup.architecture,
+        setup.costs,
+        setup.placement,
+        batch_size=batch,
+        tokens_per_sequence=1.0,
+        distinct=plain_u,
+        **common,
+    ).total  # type: ignore[arg-type]
+    verify = step_time(
+        setup.architecture,
+        setup.costs,
+        setup.placement,
+        batch_size=batch,
+        tokens_per_sequence=drafts + 1.0,
+        distinct=verify_u,
+        **common,
+    ).total  # type: ignore[arg-type]
+    draft = draft_time(
+        setup.drafter,
+        setup.draft_architecture,
+        setup.draft_costs,
+        setup.placement,
+        batch_size=batch,
+        n_draft=drafts,
+        context_tokens=2048.0,
+    ).kernels_s
+    return speedup(setup.acceptance.accepted_length[:, None], plain, verify + draft)
+
+
+def main() -> None:
+    """Print both budgets beside what was measured."""
+    setup = load_setup(SCENARIO)
+    points = million_designs(setup).size
+    seconds = median_s(lambda: million_designs(setup), 3)
+    tracemalloc.start()
+    million_designs(setup)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    batches = np.unique(np.round(np.geomspace(1, 1024, 20)))
+    curve_s = median_s(lambda: curve_for(setup, batches))
+    print(f"{'what':44s} {'measured':>22s} {'budget':>12s}")
+    print(f"{f'{points:,} designs in one call':44s} {seconds:18.2f} s    {'1 s':>12s}")
+    print(f"{'designs per second':44s} {points / seconds:20,.0f}")
+    print(f"{'peak memory of that call':44s} {peak / 2**30:18.2f} GiB  {'1 GiB':>12s}")
+    print(f"{f'curve, {batches.size} batches x K 0-8 with band':44s} {curve_s * 1e3:18.1f} ms   {'200 ms':>12s}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""advise(): verdicts, limits, warnings, what is refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from advisor.advice import advise
+from advisor.prediction import AdvisorError, Tier
+from advisor.recommend import best_draft, break_even_batch, sweet_spot
+from advisor.scenario import Scenario
+
+QWEN = Scenario(
+    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
+)
+COMMAND_A = Scenario(
+    hardware_id="h200-sxm",
+    n_gpus=4,
+    tensor_parallel=4,
+    model_id="command-a",
+    weight_dtype="fp8",
+    drafter_id="eagle3",
+    acceptance="2.73@3",
+)
+
+
+def test_the_verdict_names_batch_hardware_k_speedup_band_and_tier() -> None:
+    advice = advise(QWEN)
+    answer = advice.recommendation
+    for piece in ("batch 16", "H200", f"K = {answer.k_draft}", f"{answer.speedup.value:.2f}x", "fitted"):
+        assert piece in answer.verdict
+    assert answer.speedup.low <= answer.speedup.value <= answer.speedup.high
+    assert answer.speedup.tier is Tier.FITTED
+
+
+def test_the_recommended_k_is_the_one_with_the_highest_speedup_at_the_target_batch() -> None:
+    advice = advise(QWEN)
+    row = advice.curve.speedup[advice.batch_index]
+    assert advice.curve.batches[advice.batch_index] == 16
+    assert advice.recommendation.k_draft == advice.curve.drafts[row.argmax()]
+
+
+def test_a_drafter_that_is_never_right_is_advised_against_in_words() -> None:
+    answer = advise(QWEN.model_copy(update={"acceptance": "0.05"})).recommendation
+    assert answer.k_draft == 0
+    assert answer.speedup.value == 1.0
+    assert "do not speculate" in answer.verdict
+    assert "slowdown" in answer.verdict
+
+
+def test_a_gain_within_the_noise_is_not_recommended() -> None:
+    draws = np.tile([1.0, 1.01], (50, 1))
+    best = best_draft(np.array([1.0, 1.01]), draws)
+    assert best.index == 0
+    assert best.within_noise
+    assert best_draft(np.array([1.0, 1.05]), draws).index == 1
+
+
+def test_chance_and_regret_follow_from_the_draws() -> None:
+    draws = np.array([[1.0, 1.5, 1.2], [1.0, 1.2, 1.6], [1.0, 1.5, 1.4], [1.0, 1.3, 1.2]])
+    best = best_draft(np.array([1.0, 1.4, 1.35]), draws)
+    assert best.index == 1
+    assert best.p_best == pytest.approx(0.75)
+    assert best.regret == pytest.approx((1 - 1.2 / 1.6) / 4)
+
+
+def test_the_dense_model_gains_less_and_less_while_the_moe_has_a_sweet_spot_inside() -> None:
+    moe = advise(COMMAND_A.model_copy(update={"model_id": "command-a-plus"}))
+    dense = advise(COMMAND_A)
+    assert np.all(np.diff(dense.curve.speedup[:, 3]) <= 1e-9)
+    assert 4 < moe.sweet_spot_batch < 512
+    assert dense.sweet_spot_batch == 1
+
+
+def test_break_even_is_found_between_two_batches_and_absent_when_it_always_pays() -> None:
+    batches = np.array([1.0, 10.0, 100.0])
+    assert break_even_batch(batches, np.array([1.5, 1.2, 0.8])) == pytest.approx(10 * 10**0.5)
+    assert break_even_batch(batches, np.array([1.5, 1.2, 1.1])) is None
+    assert break_even_batch(batches, np.array([0.9, 0.8, 0.7])) is None
+    assert sweet_spot(batches, np.array([1.0, 1.4, 1.2])) == 10
+
+
+def test_the_schedule_covers_every_batch_without_gap_or_overlap() -> None:
+    ranges = advise(QWEN).k_by_batch
+    assert ranges[0].batch_start == 1
+    for left, right in itertools.pairwise(ranges):
+        assert right.batch_start == left.batch_end + 1
+
+
+def test_a_limit_on_time_per_token_is_kept_or_its_breach_is_said() -> None:
+    free = advise(QWEN).recommendation
+    kept = advise(QWEN.model_copy(update={"max_tpot_ms": free.tpot_s * 1e3 * 1.05}))
+    assert kept.recommendation.meets_limit
+    assert kept.recommendation.tpot_s <= free.tpot_s * 1.05
+    broken = advise(QWEN.model_copy(update={"max_tpot_ms": 0.01}))
+    assert not broken.recommendation.meets_limit
+    assert any("0.01 ms per output token" in warning for warning in broken.warnings)
+
+
+def test_a_model_too_large_for_its_gpus_is_warned_about_with_the_way_out() -> None:
+    advice = advise(QWEN.model_copy(update={"model_id": "deepseek-v3", "hardware_id": "l40s"}))
+    assert any(warning.startswith("Does not fit") and "tensor_parallel" in warning for warning in advice.warnings)
+    assert advice.setup.memory.largest_batch == 0
+
+
+def test_a_batch_too_large_for_memory_is_told_the_largest_that_fits() -> None:
+    advice = advise(QWEN.model_copy(update={"batch_size": 4096, "context_tokens": 32768}))
+    largest = advice.setup.memory.largest_batch
+    assert 0 < largest < 4096
+    assert any(f"is {largest}" in warning for warning in advice.warnings)
+    assert not any(
+        "fit" in w
+        for w in advise(QWEN.model_copy(update={"batch_size": largest, "context_tokens": 32768})).setup.warnings
+    )
+
+
+def test_warnings_speak_only_of_parts_the_model_has() -> None:
+    assert not any("mla" in warning or "latent" in warning for warning in advise(QWEN).warnings)
+    assert not any("all-to-all" in warning or "all_to_all" in warning for warning in advise(QWEN).warnings)
+
+
+@pytest.mark.parametrize(
+    ("change", "fragment"),
+    [
+        ({"hardware_id": "h300"}, "h300"),
+        ({"model_id": "gpt-9"}, "gpt-9"),
+        ({"model_id": "/etc/passwd"}, "neither a shipped model"),
+        ({"drafter_id": "oracle"}, "oracle"),
+        ({"routing": "made-up"}, "made-up"),
+        ({"acceptance": "9@3"}, "9"),
+        ({"drafter_id": "mtp"}, "multi-token-prediction"),
+        ({"n_gpus": 3, "expert_parallel": 3}, "does not divide 128 experts"),
+        ({"model_id": "qwen3-8b", "n_gpus": 2, "expert_parallel": 2}, "dense"),
+        ({"model_config_json": "{"}, "JSON"),
+        ({"model_config_json": "[]"}, "object"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(change: dict[str, object], fragment: str) -> None:
+    with pytest.raises(AdvisorError) as caught:
+        advise(QWEN.model_copy(update=change))
+    assert fragment in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,217 @@
+"""The command line: answers, JSON contract, refusals, and places where heavy packages are missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from advisor.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+QWEN = [
+    "--hardware",
+    "h200-sxm",
+    "--model",
+    "qwen3-30b-a3b",
+    "--drafter",
+    "eagle3",
+    "--accepted-length",
+    "2.4@3",
+    "--batch",
+    "16",
+]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main(list(arguments))
+    printed = capsys.readouterr()
+    return int(stopped.value.code or 0), printed.out, printed.err
+
+
+def test_advise_prints_the_verdict_first(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "advise", *QWEN)
+    assert (code, err) == (0, "")
+    assert out.startswith("At batch 16 on NVIDIA H200")
+
+
+def test_advise_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "advise", *QWEN, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert {
+        "scenario",
+        "scenario_hash",
+        "engine",
+        "band_level",
+        "recommendation",
+        "k_by_batch",
+        "curve",
+        "components_ms",
+        "sources",
+        "warnings",
+    } <= set(document)
+    assert {
+        "k_draft",
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "tier",
+        "bound",
+        "tpot_ms",
+        "tokens_per_s_per_gpu",
+        "p_best",
+        "regret",
+        "verdict",
+    } <= set(document["recommendation"])
+    assert {"batch_start", "batch_end", "k_draft", "speedup"} <= set(document["k_by_batch"][0])
+    assert document["band_level"] == 0.8
+    chosen = [
+        r for r in document["curve"] if r["batch_size"] == 16 and r["k_draft"] == document["recommendation"]["k_draft"]
+    ]
+    assert chosen[0]["speedup"] == pytest.approx(document["recommendation"]["speedup"], rel=1e-3)
+
+
+def test_curve_is_csv_with_one_row_for_each_batch_and_k(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "curve", *QWEN, "--batches", "1,8", "--k", "0,3")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert [(row["batch_size"], row["k_draft"]) for row in rows] == [("1", "0"), ("1", "3"), ("8", "0"), ("8", "3")]
+    for column in (
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "tier",
+        "verify_ratio",
+        "distinct_experts_plain",
+        "distinct_experts_verify",
+        "routed_ms",
+        "attention_ms",
+        "draft_ms",
+    ):
+        assert column in rows[0]
+
+
+def test_a_config_from_disk_is_a_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    profile = json.loads((ROOT / "profiles/models/mixtral-8x7b.json").read_text(encoding="utf-8"))
+    folder = tmp_path / "My-MoE"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(profile["config"]), encoding="utf-8")
+    arguments = [*QWEN[:3], str(folder / "config.json"), *QWEN[4:], "--json"]
+    code, out, _ = run(capsys, "advise", *arguments)
+    assert code == 0
+    assert json.loads(out)["scenario"]["model_id"] == "My-MoE"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (["advise"], "--hardware"),
+        (["advise", "--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3"], "--accepted-length"),
+        (["advise", *QWEN, "--acceptance", "0.5"], "one of"),
+        (["advise", *QWEN, "--batch", "zero"], "zero"),
+        (["advise", *QWEN, "--tp", "3", "--gpus", "8"], "does not divide"),
+        (["advise", *QWEN, "--engine", "tgi"], "tgi"),
+        (["advise", *QWEN[:3], "no-such-model", *QWEN[4:]], "no-such-model"),
+        (["advise", *QWEN[:3], "missing/config.json", *QWEN[4:]], "missing/config.json"),
+        (["curve", *QWEN, "--batches", "1,x"], "--batches"),
+        (["curve", *QWEN, "--k", "99"], "K must lie"),
+        (["predict", "missing.csv"], "missing.csv"),
+        (["validate", "missing.csv"], "missing.csv"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_bad_input_exits_2_with_one_sentence_and_no_traceback(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], fragment: str
+) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert fragment in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\x01\x02", b"a,b\n1,2\n", b"PK\x03\x04", b'"unclosed\n1,2', "ü;ö\n".encode("latin-1")]
+)
+def test_a_broken_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "points.csv"
+    path.write_bytes(content)
+    for command in ("predict", "validate"):
+        code, _, err = run(capsys, command, str(path))
+        assert code == 2
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["--help"],
+        ["advise", "--help"],
+        ["curve", "--help"],
+        ["predict", "--help"],
+        ["validate", "--help"],
+        ["store", "--help"],
+        ["models", "--help"],
+        ["hardware", "--help"],
+    ],
+)
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    code, out, _ = run(capsys, *command)
+    assert code == 0
+    assert "Usage:" in out
+
+
+def test_models_and_hardware_list_every_profile(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, folder in (("models", "models"), ("hardware", "hardware")):
+        _, out, _ = run(capsys, command, "--json")
+        listed = {row["id"] for row in json.loads(out)}
+        assert listed == {path.stem for path in (ROOT / "profiles" / folder).iterdir()}
+
+
+BLOCKER = """
+import sys, importlib.abc
+class Block(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Block())
+from advisor.cli import main
+main({arguments!r})
+"""
+
+
+@pytest.mark.parametrize(
+    "blocked", [("torch", "aiconfigurator_core"), ("streamlit", "plotly"), ("torch", "streamlit", "duckdb", "pandas")]
+)
+def test_advise_runs_where_heavy_packages_are_missing(blocked: tuple[str, ...]) -> None:
+    script = BLOCKER.format(blocked=blocked, arguments=["advise", *QWEN])
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("At batch 16")
+
+
+def test_the_store_is_built_without_the_kernel_package_and_says_so(tmp_path: Path) -> None:
+    script = BLOCKER.format(blocked=("aiconfigurator_core",), arguments=["store", "build"])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "MOE_ADVISOR_STORE": str(tmp_path / "store.duckdb")},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "shipped fits" in done.stdout

@@ -1,0 +1,90 @@
+"""The profiler over a local Ray cluster of two workers."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
+
+from advisor.profiling import detect_devices, main, make_plan
+from advisor.profiling.fleet import slots
+
+
+def test_each_accelerator_and_each_cpu_only_node_is_one_worker() -> None:
+    nodes = [
+        {"Alive": True, "NodeID": "bbbbbbbbbb", "Resources": {"CPU": 8.0, "node:10.0.0.2": 1.0}},
+        {"Alive": True, "NodeID": "aaaaaaaaaa", "Resources": {"CPU": 8.0, "GPU": 2.0, "node:10.0.0.1": 1.0}},
+        {"Alive": False, "NodeID": "cccccccccc", "Resources": {"GPU": 4.0}},
+    ]
+    assert [name for name, _, _ in slots(nodes, "auto")] == ["aaaaaaaa/gpu0", "aaaaaaaa/gpu1", "bbbbbbbb/cpu"]
+    assert slots(nodes, "cpu")[0] == ("aaaaaaaa/cpu", {"node:10.0.0.1": 0.001, "CPU": 1.0}, "cpu")
+    assert [wanted for _, _, wanted in slots(nodes, "cuda")] == ["auto", "auto"]
+
+
+def test_a_missing_ray_or_a_wrong_combination_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["--ray", "nowhere.invalid:1", "--out", str(tmp_path / "o"), "--preset", "smoke"]
+    assert main([*command, "--plan"]) == 2
+    assert "cannot be combined" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(command) == 2
+    assert "needs the package ray" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    ray = pytest.importorskip("ray", reason="the fleet is an optional extra: ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 * 2**20})
+    made.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def rows_of(out: Path) -> list[dict[str, str]]:
+    with (out / "data.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_two_workers_share_a_plan_and_write_one_dataset(cluster: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--out", str(out)]) == 0
+    rows = rows_of(out)
+    plan = make_plan("smoke", next(device for device in detect_devices() if device.backend == "cpu"))
+    assert {row["block"] for row in rows} == {block.name for block in plan.blocks}
+    assert len({row["worker"] for row in rows}) == 2
+    assert (out / "meta.yaml").exists()
+    assert main(["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--out", str(out)]) == 2
+
+
+def test_a_lost_worker_is_replaced_and_its_block_measured_again(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from advisor.profiling import fleet
+
+    killed: list[str] = []
+    hand_out = fleet.Fleet.start
+
+    def start_and_kill(self: fleet.Fleet, member: fleet.Member, index: int, block: Any) -> Any:
+        if block.name == "launch" and not killed:
+            killed.append(block.name)
+            os.kill(self.ray.get(member.actor.process.remote()), signal.SIGKILL)
+        return hand_out(self, member, index, block)
+
+    monkeypatch.setattr(fleet.Fleet, "start", start_and_kill)
+    out = tmp_path / "out"
+    command = ["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--out", str(out)]
+    assert main([*command, "--only", "launch", "--only", "gemm"]) == 0
+    assert killed
+    assert {row["block"] for row in rows_of(out)} == {"launch", "gemm"}
