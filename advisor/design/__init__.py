@@ -6,7 +6,8 @@ from advisor.design.answer import DesignAnswer, design_answer
 from advisor.design.candidates import Candidate, candidates, setup_of
 from advisor.design.grid import DesignGrid
 from advisor.design.handoff import design_config
-from advisor.design.space import OBJECTIVES, DesignSpace, Objective, design_space
+from advisor.design.question import OBJECTIVES, Objective
+from advisor.design.space import DesignSpace, design_space
 
 __all__ = [
     "OBJECTIVES",

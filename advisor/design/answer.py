@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.design.candidates import Candidate, candidates, distinct_candidates
+from advisor.design.question import Objective
 from advisor.design.routing_shift import NOTE as ROUTING_NOTE
 from advisor.design.sensitivity import Sensitivity, sensitivity
-from advisor.design.space import CONSTRAINT_TEXT, CONSTRAINTS, DesignSpace, Objective
+from advisor.design.space import CONSTRAINT_TEXT, CONSTRAINTS, DesignSpace
 from advisor.design.sweeps import Change, HeatMap, Sweep, granularity_sweep, heat_map, pareto, shared_sweep, try_next
 from advisor.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
 

@@ -25,7 +25,8 @@ def main() -> None:
     """Print one row per set of batches."""
     scenario = Scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", acceptance="2.4@3", batch_size=64)
     design_space(scenario, grid=DesignGrid(n_experts=(64,), n_active=(4,), n_shared=(0,)))  # profiles read, code loaded
-    print(f"{'batches':>18s} {'designs':>10s} {'K':>3s} {'feasible':>9s} {'seconds':>8s} {'designs/s':>12s} {'peak GiB':>9s}")
+    names = ("batches", "designs", "K", "feasible", "seconds", "designs/s", "peak GiB")
+    print(" ".join(name.rjust(width) for name, width in zip(names, (18, 10, 3, 9, 8, 12, 9), strict=True)))
     for batches in ([64], [1, 64, 512], [1, 16, 64, 256, 512]):
         start = time.perf_counter()
         space = design_space(scenario, objective="tpot", batches=batches, grid=GRID)
