@@ -108,7 +108,7 @@ def test_distinct_candidates_start_with_the_best_and_differ_in_kind() -> None:
 @pytest.mark.parametrize("model_id", ["command-a-plus", "qwen3-30b-a3b"])
 def test_more_shared_experts_pay_at_low_batch_and_more_routed_ones_at_high_batch(model_id: str) -> None:
     # Cohere's advice (blog of 2026-04-21), on the speedup objective; high: where a step comes to touch all experts.
-    # Far beyond (batch 256 and more) the curves flatten and the direction is not claimed: docs/decisions/design-search.md
+    # Far beyond, from batch 256, the curves flatten and nothing is claimed: docs/decisions/design-search.md
     found = shared_sweep(space(model_id, objective="sd_speedup"), (1, 16, 32, 64))
     share = found.mix.shared_share[found.speedup.argmax(axis=1)]
     assert share[0] > 0.8
@@ -227,6 +227,14 @@ def test_a_design_reads_back_from_its_config_json(model_id: str) -> None:
         read = parameter_counts(architecture_from_config(config, "candidate"))
         assert read.total == pytest.approx(wanted.total, rel=1e-5)
         assert (read.routed, read.shared, read.router) == (wanted.routed, wanted.shared, wanted.router)
+
+
+def test_router_groups_that_no_longer_divide_the_experts_are_dropped() -> None:
+    grid = DesignGrid(n_experts=(100, 256), n_active=(8,), n_shared=(1,), width_step=128)
+    found = space("deepseek-v3", grid=grid)
+    uneven, even = (int(np.flatnonzero(found.n_experts == n)[0]) for n in (100, 256))
+    assert "n_group" not in design_config(found, uneven)
+    assert design_config(found, even)["n_group"] == 8
 
 
 def test_keys_that_the_baseline_does_not_have_are_named() -> None:

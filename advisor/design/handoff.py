@@ -49,10 +49,9 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
     if moe.zero_experts != own.zero_experts:
         holder["zero_expert_num"] = moe.zero_experts
     _set_shared(holder, moe.n_shared, moe.shared_width)
-    for group_keys in ("n_group", "topk_group", "num_expert_group"):
-        groups = holder.get("n_group") or holder.get("num_expert_group")
-        if groups and moe.n_experts % groups:
-            holder.pop(group_keys, None)  # a router that picks groups first needs groups of equal size
+    if moe.n_experts % int(holder.get("n_group") or 1):
+        for key in ("n_group", "topk_group"):  # a router that picks groups first needs groups of equal size
+            holder.pop(key, None)
     _check(config, wanted)
     return config
 
