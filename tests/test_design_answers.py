@@ -204,6 +204,16 @@ def test_a_recommendation_made_under_the_pessimistic_law_is_denser() -> None:
     assert ratio[law.best] > ratio[found.space.best]
 
 
+def test_the_cautious_design_keeps_the_quality_by_both_laws_and_gains_less() -> None:
+    found = answer(batch=16, objective="tpot")
+    assert found.recommended is not None
+    assert found.cautious is not None
+    assert found.recommended.quality_ratio_pessimistic < 0.9
+    assert found.cautious.quality_ratio_pessimistic >= 0.98
+    assert found.cautious.objective_gain.value < found.recommended.objective_gain.value
+    assert any(found.space.describe(found.cautious.index) in warning for warning in found.warnings)
+
+
 def test_an_empty_space_answers_with_the_reason_and_no_candidates() -> None:
     found = design_answer(space(max_memory_bytes=5e9))
     assert found.recommended is None

@@ -173,6 +173,7 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
         "verdict": answer.verdict,
         "baseline": _baseline(space),
         "recommended": answer.recommended,
+        "cautious": answer.cautious,
         "infeasible": answer.infeasible,
         "top": answer.top,
         "by_objective": answer.by_objective,

@@ -9,7 +9,7 @@ import numpy as np
 from advisor.design.candidates import Candidate, candidates, distinct_candidates
 from advisor.design.question import Objective
 from advisor.design.routing_shift import NOTE as ROUTING_NOTE
-from advisor.design.sensitivity import Sensitivity, sensitivity
+from advisor.design.sensitivity import Sensitivity, cautious_best, sensitivity
 from advisor.design.space import CONSTRAINT_TEXT, CONSTRAINTS, DesignSpace
 from advisor.design.sweeps import Change, HeatMap, Sweep, granularity_sweep, heat_map, pareto, shared_sweep, try_next
 from advisor.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
@@ -34,7 +34,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Infeasible:
-    """Why nothing is left, and the design that comes closest."""
+    """Why nothing is left, and the design that breaks fewest constraints and those least."""
 
     message: str
     nearest: int
@@ -50,6 +50,8 @@ class DesignAnswer:
     space: DesignSpace
     verdict: str
     recommended: Candidate | None
+    cautious: Candidate | None
+    """The best design that keeps the quality by the pessimistic law too; None when none does."""
     infeasible: Infeasible | None
     top: tuple[Candidate, ...]
     """The best designs that differ in kind, best first; the first is the recommended one."""
@@ -77,10 +79,13 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
     recommended = top[0] if top else None
     by_objective = _by_objective(space)
     binding = binding_constraints(space)
+    safe = cautious_best(space)
+    cautious = None if safe is None else candidates(space, [safe])[0]
     return DesignAnswer(
         space=space,
         verdict=_verdict(space, recommended),
         recommended=recommended,
+        cautious=cautious,
         infeasible=None if top else infeasible(space),
         top=top,
         by_objective=by_objective,
@@ -94,7 +99,7 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
         granularity_sweep=granularity_sweep(space),
         pareto=pareto(space),
         limits=(*LIMITS, ROUTING_NOTE),
-        warnings=_warnings(space, recommended),
+        warnings=_warnings(space, recommended, cautious),
     )
 
 
@@ -118,24 +123,28 @@ def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
 
 
 def infeasible(space: DesignSpace) -> Infeasible:
-    """Which constraint rules out most, and the design that lies least beyond all of them together."""
-    counts = {name: int(np.count_nonzero(space.failed >> bit & 1)) for bit, name in enumerate(CONSTRAINTS)}
-    nearest = int(np.argmin(space.violation))
+    """Which constraint rules out most, and the design that breaks fewest of them, by least."""
+    broken = (space.failed[:, None] >> np.arange(len(CONSTRAINTS), dtype=np.uint16)) & 1
+    counts = dict(zip(CONSTRAINTS, broken.sum(axis=0).tolist(), strict=True))
+    fewest = np.flatnonzero(broken.sum(axis=1) == broken.sum(axis=1).min())
+    nearest = int(fewest[space.violation[fewest].argmin()])
     breaks = tuple(space.failed_names(nearest))
     most = max(counts, key=lambda name: counts[name])
-    beyond = float(np.expm1(space.violation[nearest]))
-    shape = space.describe(nearest)
+    beyond, reason = float(np.expm1(space.violation[nearest])), CONSTRAINT_TEXT[most]
     message = (
-        f"No design keeps every constraint. {CONSTRAINT_TEXT[most].capitalize()} rules out {counts[most]:,} of "
-        f"{len(space):,}. Nearest: {shape}; it breaks {' and '.join(CONSTRAINT_TEXT[name] for name in breaks)} "
-        f"by {beyond:.0%} in all. {_remedy(breaks)}"
+        f"No design keeps every constraint. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} of "
+        f"{len(space):,}. Nearest: {space.describe(nearest)}; it breaks only "
+        f"{' and '.join(CONSTRAINT_TEXT[name] for name in breaks)}, by {beyond:.0%}. {_remedy(space, nearest)}"
     )
     return Infeasible(message, nearest, breaks, {name: n for name, n in counts.items() if n})
 
 
-def _remedy(breaks: tuple[str, ...]) -> str:
+def _remedy(space: DesignSpace, nearest: int) -> str:
+    breaks = space.failed_names(nearest)
     if "memory" in breaks:
-        return "Use more GPUs, a smaller weight format, a smaller batch or a shorter context."
+        fits = int(space.largest_batch[nearest])
+        least = f"a batch of at most {fits}" if fits else "a smaller batch"
+        return f"Use more GPUs, a smaller weight format, a shorter context or {least}."
     if "tpot" in breaks:
         return "Raise the limit on time per output token, lower the batch, or add tensor-parallel GPUs."
     if "total_params" in breaks:
@@ -226,15 +235,22 @@ def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:
     )
 
 
-def _warnings(space: DesignSpace, chosen: Candidate | None) -> tuple[str, ...]:
+def _warnings(space: DesignSpace, chosen: Candidate | None, cautious: Candidate | None) -> tuple[str, ...]:
     warnings = [*space.notes]
     if chosen is None:
         return tuple(warnings)
     question = space.question
     if chosen.quality_ratio_pessimistic < 1.0 - question.quality_eps:
+        other = "No design keeps it by that law."
+        if cautious is not None:
+            gain = cautious.objective_gain
+            other = (
+                f"The best that keeps it by both: {space.describe(cautious.index)}, {gain.value:.2f}x "
+                f"({gain.low:.2f}-{gain.high:.2f})."
+            )
         warnings.append(
             f"By the pessimistic law the recommended design falls {1 - chosen.quality_ratio_pessimistic:.0%} short of "
-            "the baseline's dense-equivalent size: train a small pair before you commit."
+            f"the baseline's dense-equivalent size: train a small pair before you commit. {other}"
         )
     if chosen.loss_as_active_params > 0.1:
         warnings.append(

@@ -178,16 +178,27 @@ def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     yield "equal loss by arXiv:2509.23678 instead", equivalent <= 1.0 / floor - 1.0
 
 
-def _under_law(space: DesignSpace, change: str, keeps: NDArray[np.bool_]) -> Sensitivity:
-    """The search among each mix's narrowest width that `keeps` the quality; costs are those of the space."""
+def cautious_best(space: DesignSpace) -> int | None:
+    """The best design that keeps the quality by the default law and by the 0.30 anchor; None when none does."""
+    index = _narrowest_within(space, next(_laws(space))[1])
+    return int(index[space.score[index].argmax()]) if len(index) else None
+
+
+def _narrowest_within(space: DesignSpace, keeps: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Each mix's narrowest width that `keeps` the quality, where it meets every other constraint."""
     quality = np.uint16(1 << CONSTRAINTS.index("quality"))
     index = np.flatnonzero(keeps)
     # designs of one (body, N, k, s) follow each other with rising width: the first that keeps it is the narrowest
-    mixes = np.stack([space.body, space.n_experts, space.n_active, 64 * space.n_shared])[:, index].astype(np.int64)
+    mixes = mixes_of(space, index)
     first = np.ones(len(index), bool)
     first[1:] = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
     index = index[first]
-    index = index[(space.failed[index] & ~quality) == 0]
+    return index[(space.failed[index] & ~quality) == 0]
+
+
+def _under_law(space: DesignSpace, change: str, keeps: NDArray[np.bool_]) -> Sensitivity:
+    """The search with another law for equal quality; costs are those of the space."""
+    index = _narrowest_within(space, keeps)
     if not len(index):
         return Sensitivity("law", change, None, "nothing feasible", float("nan"), float("nan"), True)
     top = int(index[space.score[index].argmax()])
