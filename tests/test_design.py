@@ -356,6 +356,15 @@ def test_a_wrong_question_is_refused_with_what_to_do(options: dict[str, Any], me
         design_space(scenario(), **options)
 
 
+def test_without_a_drafter_designs_are_compared_by_their_plain_step_only() -> None:
+    plain = scenario(drafter_id="none", acceptance="0")
+    with pytest.raises(AdvisorError, match="objective tpot"):
+        design_space(plain, grid=SMALL)
+    found = design_space(plain, grid=SMALL, objective="tpot")
+    assert np.all(found.k_draft == 0)
+    assert found.score[found.best] > found.baseline.score
+
+
 def test_a_dense_baseline_and_an_unknown_price_are_refused() -> None:
     with pytest.raises(AdvisorError, match="mixture-of-experts"):
         design_space(build_scenario(model_id="qwen3-8b", acceptance="2.4@3"))

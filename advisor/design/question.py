@@ -70,6 +70,8 @@ def make_question(
     """A checked question. Raises AdvisorError for a wrong limit, batch or objective, or a cost without a price."""
     if objective not in OBJECTIVES:
         raise AdvisorError(f"objective={objective!r} is unknown; choose one of {', '.join(OBJECTIVES)}")
+    if objective == "sd_speedup" and setup.drafter.kind == "none":
+        raise AdvisorError("without a drafter every design's speedup is 1; give a drafter, or the objective tpot")
     if not 0.0 <= quality_eps < 1.0:
         raise AdvisorError(f"quality_eps={quality_eps} must lie in [0, 1), e.g. 0.02 for 2 %")
     limits = {
