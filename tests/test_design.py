@@ -84,7 +84,7 @@ def _own_pass(setup: Setup):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize(
-    "model_id", ["qwen3-30b-a3b", "deepseek-v3", "command-a-plus", "mixtral-8x7b", "nemotron-3-nano"]
+    "model_id", ["qwen3-30b-a3b", "deepseek-v3", "command-a-plus", "mixtral-8x7b", "nemotron-3-nano", "longcat-flash"]
 )
 def test_a_design_of_the_space_equals_the_same_design_as_a_scenario_of_its_own(model_id: str) -> None:
     found = space(model_id, (4, 64))
@@ -119,7 +119,7 @@ def test_all_widths_from_two_evaluations_equal_one_evaluation_each() -> None:
     body = make_body(setup, setup.architecture)
     mix = Mixes(np.array([64.0, 128.0]), np.array([4.0, 8.0]), np.array([0.0, 2.0]))
     width, batches, drafts = np.array([256.0, 800.0, 2048.0]), np.array([1.0, 300.0]), np.arange(1, 9)
-    touched = touched_by(mix, shifted_routing(None, (128, 8, 0), *vars(mix).values()), batches, drafts)
+    touched = touched_by(setup, mix, shifted_routing(None, (128, 8, 0), *vars(mix).values()), batches, drafts)
     active = np.ones((2, 3))
     blocks = list(over_widths(body, mix, width, touched, batches, drafts, active))
     assert len(blocks) == 1
@@ -186,7 +186,7 @@ def test_the_baseline_itself_is_always_feasible_where_its_memory_is() -> None:
 def test_all_experts_active_touches_all_of_them_whatever_the_batch() -> None:
     mix = Mixes(np.array([16.0]), np.array([16.0]), np.array([0.0]))
     routing = shifted_routing(load_routing_preset("class-fine-no-shared"), (128, 8, 0), *vars(mix).values())
-    touched = touched_by(mix, routing, np.array([1.0, 7.0, 500.0]), np.arange(1, 5))
+    touched = touched_by(load_setup(scenario()), mix, routing, np.array([1.0, 7.0, 500.0]), np.arange(1, 5))
     assert touched == pytest.approx(np.full((5, 3, 1), 16.0))
 
 
@@ -257,6 +257,13 @@ def test_when_nothing_fits_the_binding_constraint_and_the_nearest_design_are_nam
     assert "memory per GPU" in answer.message
     assert "smaller weight format" in answer.message
     assert answer.ruled_out["memory"] == len(found)
+
+
+def test_designs_that_fit_but_are_too_weak_ask_for_more_memory() -> None:
+    found = design_space(scenario("deepseek-v3", n_gpus=1, tensor_parallel=1), grid=SMALL)
+    answer = infeasible(found)
+    assert answer.breaks == ("quality",)
+    assert "too weak: use more GPUs" in answer.message
 
 
 def test_one_batch_with_any_weight_is_the_same_question() -> None:

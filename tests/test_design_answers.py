@@ -32,6 +32,7 @@ PLACES: dict[str, dict[str, Any]] = {
     "mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2},
     "command-a-plus": {"n_gpus": 4, "tensor_parallel": 4, "weight_dtype": "fp8", "acceptance": "2.73@3"},
     "dbrx": {"n_gpus": 4, "tensor_parallel": 4},
+    "llama4-scout": {"n_gpus": 4, "tensor_parallel": 4},
     "glm-4.5-air": {"n_gpus": 4, "tensor_parallel": 4},
 }
 
@@ -225,7 +226,8 @@ def test_an_empty_space_answers_with_the_reason_and_no_candidates() -> None:
 
 
 @pytest.mark.parametrize(
-    "model_id", ["qwen3-30b-a3b", "deepseek-v3", "mixtral-8x7b", "command-a-plus", "dbrx", "glm-4.5-air"]
+    "model_id",
+    ["qwen3-30b-a3b", "deepseek-v3", "mixtral-8x7b", "command-a-plus", "dbrx", "glm-4.5-air", "nemotron-3-nano"],
 )
 def test_a_design_reads_back_from_its_config_json(model_id: str) -> None:
     found = space(model_id)
@@ -237,6 +239,12 @@ def test_a_design_reads_back_from_its_config_json(model_id: str) -> None:
         read = parameter_counts(architecture_from_config(config, "candidate"))
         assert read.total == pytest.approx(wanted.total, rel=1e-5)
         assert (read.routed, read.shared, read.router) == (wanted.routed, wanted.shared, wanted.router)
+
+
+def test_a_dialect_with_one_implicit_shared_expert_refuses_another_number() -> None:
+    found = space("llama4-scout")
+    with pytest.raises(AdvisorError, match="cannot express"):
+        design_config(found, int(np.flatnonzero(found.n_shared == 0)[0]))
 
 
 def test_router_groups_that_no_longer_divide_the_experts_are_dropped() -> None:

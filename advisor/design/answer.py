@@ -134,12 +134,13 @@ def infeasible(space: DesignSpace) -> Infeasible:
     message = (
         f"No design keeps every constraint. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} of "
         f"{len(space):,}. Nearest: {space.describe(nearest)}; it breaks only "
-        f"{' and '.join(CONSTRAINT_TEXT[name] for name in breaks)}, by {beyond:.0%}. {_remedy(space, nearest)}"
+        f"{' and '.join(CONSTRAINT_TEXT[name] for name in breaks)}, by {beyond:.0%}. "
+        f"{_remedy(space, nearest, counts['memory'])}"
     )
     return Infeasible(message, nearest, breaks, {name: n for name, n in counts.items() if n})
 
 
-def _remedy(space: DesignSpace, nearest: int) -> str:
+def _remedy(space: DesignSpace, nearest: int, too_large: int) -> str:
     breaks = space.failed_names(nearest)
     if "memory" in breaks:
         fits = int(space.largest_batch[nearest])
@@ -149,6 +150,8 @@ def _remedy(space: DesignSpace, nearest: int) -> str:
         return "Raise the limit on time per output token, lower the batch, or add tensor-parallel GPUs."
     if "total_params" in breaks:
         return "Raise the limit on total parameters."
+    if "quality" in breaks and too_large > len(space) / 2:
+        return "Designs that fit in memory are too weak: use more GPUs or a smaller weight format."
     if "quality" in breaks:
         return "Widen the grid (more experts or wider ones) or raise quality_eps."
     return "Widen the grid."

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture import Architecture, parameter_counts
 from advisor.curve import prefill_per_token_s
-from advisor.design.grid import Mixes, Weights, moe_shape, weight_bytes_each_gpu, weights
+from advisor.design.grid import Mixes, Weights, computing_share, moe_shape, weight_bytes_each_gpu, weights
 from advisor.design.routing_shift import RoutingShift
 from advisor.draft_cost import draft_architecture, draft_time
 from advisor.memory import USABLE_SHARE, cache_bytes_per_gpu, weight_bytes_per_gpu
@@ -68,15 +68,16 @@ def _drafts_with_experts(setup: Setup) -> bool:
     return setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None
 
 
-def touched_by(mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]) -> Array:
+def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]) -> Array:
     """Distinct experts U for one token per sequence, then for K + 1 at each K: [1 + nK, nB, n]."""
+    active = np.maximum(mix.n_active * computing_share(setup.architecture), 1.0)
     tokens = np.array([1.0, *(drafts + 1.0)])
     unique, where = np.unique(tokens, return_inverse=True)
     found = distinct_experts(
         batches[None, :, None],
         unique[:, None, None],
         mix.n_experts,
-        mix.n_active,
+        active,
         routing.load_cv,
         routing.affinity,
         routing.stickiness,

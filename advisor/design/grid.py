@@ -126,15 +126,21 @@ def design_architecture(body: Architecture, n_experts: int, n_active: int, n_sha
     return body.model_copy(update={"moe": shape, "id": f"{body.id}-design", "name": f"{body.name} with {label}"})
 
 
+def computing_share(architecture: Architecture) -> float:
+    """Share of the chosen experts that compute: below 1 with zero experts, whose proportion designs keep. [1]"""
+    moe = architecture.moe
+    assert moe is not None
+    return effective_n_active(moe) / moe.n_active
+
+
 def moe_shape(body: Architecture, mix: Mixes, width: ArrayLike, count: int | None = None) -> MoeShape:
     """Routed layers of many designs at once, for the step-cost model."""
     moe = body.moe
     assert moe is not None
-    computing = effective_n_active(moe) / moe.n_active
     return MoeShape(
         count=moe.count if count is None else count,
         n_experts=mix.n_experts,
-        n_active=mix.n_active * computing,
+        n_active=mix.n_active * computing_share(body),
         expert_width=width,
         expert_input_width=moe.expert_input_width,
         matrices=moe.matrices,

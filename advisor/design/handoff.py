@@ -38,21 +38,30 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
             "baseline's own, or change the layer keys by hand"
         )
     wanted = space.architecture(index)
-    config = baseline_config(space.setup.scenario)
-    holder = _expert_holder(config)
-    moe, own = wanted.moe, space.bodies[0].architecture.moe
+    problem = ""
+    for own_width_is_total in (False, True):  # what moe_shared_expert_intermediate_size means differs by model type
+        config = _changed(baseline_config(space.setup.scenario), wanted, own_width_is_total)
+        problem = _difference(config, wanted)
+        if not problem:
+            return config
+    raise AdvisorError(
+        f"this model's config.json cannot express the design ({problem}); choose a candidate with the baseline's own "
+        "shared experts, or another baseline"
+    )
+
+
+def _changed(config: dict[str, Any], wanted: Architecture, own_width_is_total: bool) -> dict[str, Any]:
+    holder, moe = _expert_holder(config), wanted.moe
     assert moe is not None
-    assert own is not None
     _set(holder, EXPERT_COUNT_KEYS, moe.n_experts)
     _set(holder, TOP_K_KEYS, moe.n_active)
     _set(holder, EXPERT_WIDTH_KEYS, moe.expert_width)
-    if moe.zero_experts != own.zero_experts:
+    if "zero_expert_num" in holder:
         holder["zero_expert_num"] = moe.zero_experts
-    _set_shared(holder, moe.n_shared, moe.shared_width)
+    _set_shared(holder, moe.n_shared, moe.shared_width, own_width_is_total)
     if moe.n_experts % int(holder.get("n_group") or 1):
         for key in ("n_group", "topk_group"):  # a router that picks groups first needs groups of equal size
             holder.pop(key, None)
-    _check(config, wanted)
     return config
 
 
@@ -72,7 +81,7 @@ def _set(holder: dict[str, Any], keys: tuple[str, ...], value: int) -> None:
         holder[present[0]] = value
 
 
-def _set_shared(holder: dict[str, Any], n_shared: int, shared_width: int) -> None:
+def _set_shared(holder: dict[str, Any], n_shared: int, shared_width: int, own_width_is_total: bool) -> None:
     totals = [key for key in SHARED_TOTAL_KEYS if holder.get(key) is not None]
     counts = [key for key in SHARED_COUNT_KEYS if holder.get(key) is not None]
     for key in totals:
@@ -80,23 +89,19 @@ def _set_shared(holder: dict[str, Any], n_shared: int, shared_width: int) -> Non
     for key in counts:
         holder[key] = n_shared
     if holder.get("moe_shared_expert_intermediate_size") is not None and n_shared:
-        holder["moe_shared_expert_intermediate_size"] = shared_width // n_shared
+        holder["moe_shared_expert_intermediate_size"] = shared_width if own_width_is_total else shared_width // n_shared
     if not totals and not counts and n_shared:
         holder["n_shared_experts"] = n_shared
 
 
-def _check(config: dict[str, Any], wanted: Architecture) -> None:
+def _difference(config: dict[str, Any], wanted: Architecture) -> str:
+    """What the file says otherwise than the design when read back; empty when nothing."""
     read = architecture_from_config(config, wanted.name).moe
-    assert wanted.moe is not None
-    wrong = [
+    return "; ".join(
         f"{name} {getattr(read, name, None)} instead of {getattr(wanted.moe, name)}"
         for name in _COMPARED
-        if read is None or getattr(read, name) != getattr(wanted.moe, name)
-    ]
-    if wrong:
-        raise AdvisorError(
-            f"this model's config.json cannot express the design ({'; '.join(wrong)}); use another baseline dialect"
-        )
+        if getattr(read, name, None) != getattr(wanted.moe, name)
+    )
 
 
 def added_keys(space: DesignSpace, config: dict[str, Any]) -> list[str]:

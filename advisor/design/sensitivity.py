@@ -145,7 +145,7 @@ def _served_arguments(space, body, mix, width, ends):  # type: ignore[no-untyped
     }
     skew, correlation = (per_end[end] for end in ends)
     routing = RoutingShift(skew.load_cv, correlation.affinity, correlation.stickiness)
-    touched = touched_by(mix, routing, batches, drafts)
+    touched = touched_by(body.setup, mix, routing, batches, drafts)
     active = sizes(body, mix, width).weights.active
     return arms(body, mix, width, touched, batches, drafts), active, batches, drafts
 

@@ -218,7 +218,7 @@ def design_space(
             f"{MAX_DESIGNS:,} designs and {_MAX_CELLS:,} pairs); thin the grid or the batches"
         )
     routing = shifted_routing(setup.routing, baseline.counts, mix.n_experts, mix.n_active, mix.n_shared)
-    touched = touched_by(mix, routing, question.batches, drafts)
+    touched = touched_by(setup, mix, routing, question.batches, drafts)
     parts = [
         _evaluate(index, stack, mix, width, touched, question, baseline, rails, drafts)
         for index, (stack, width) in enumerate(zip(stacks, steps, strict=True))
@@ -334,7 +334,7 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
     counts = parameter_counts(body.architecture)
     active = np.array([counts.active_nonembedding])
     routing = shifted_routing(setup.routing, (moe.n_experts, moe.n_active, shared), *_axes(mix))
-    touched = touched_by(mix, routing, question.batches, drafts)
+    touched = touched_by(setup, mix, routing, question.batches, drafts)
     found = served(setup, arms(body, mix, width, touched, question.batches, drafts), active, question.batches, drafts)
     activation = activation_ratio(mix.n_experts, mix.n_active, mix.n_shared)
     shape = Shape(

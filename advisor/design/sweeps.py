@@ -42,7 +42,7 @@ def serve(space: DesignSpace, body: int, mix: Mixes, width: Array, batches: Arra
     """Designs [n] at any batches, outside the grid too."""
     stack = space.bodies[body]
     routing = shifted_routing(space.setup.routing, space.baseline.counts, mix.n_experts, mix.n_active, mix.n_shared)
-    touched = touched_by(mix, routing, batches, space.drafts)
+    touched = touched_by(stack.setup, mix, routing, batches, space.drafts)
     active = sizes(stack, mix, width).weights.active
     return served(stack.setup, arms(stack, mix, width, touched, batches, space.drafts), active, batches, space.drafts)
 
