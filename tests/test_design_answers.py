@@ -13,9 +13,9 @@ import pytest
 
 from advisor.architecture import parameter_counts
 from advisor.cli import main
-from advisor.cli.design import parse_batches
 from advisor.design import DesignAnswer, DesignGrid, DesignSpace, candidates, design_answer, design_config, design_space
 from advisor.design.candidates import distinct_candidates
+from advisor.design.document import parse_batches
 from advisor.design.handoff import added_keys
 from advisor.design.sweeps import granularity_sweep, heat_map, pareto, serve_many, shared_sweep, try_next
 from advisor.hf_config import architecture_from_config
@@ -341,5 +341,18 @@ def test_the_command_refuses_a_wrong_option_in_one_sentence(
 def test_batches_are_read_with_and_without_weights() -> None:
     assert parse_batches("1,64") == {1: 1.0, 64: 1.0}
     assert parse_batches("1:0.2,64:0.8") == {1: 0.2, 64: 0.8}
-    with pytest.raises(AdvisorError, match="one weight"):
-        parse_batches("1:2:3")
+
+
+def test_a_range_of_batches_is_its_powers_of_two_and_its_ends() -> None:
+    assert list(parse_batches("3-20")) == [3, 4, 8, 16, 20]
+    assert list(parse_batches("1-8, 100")) == [1, 2, 4, 8, 100]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("1:2:3", "histogram like"), ("", "list like"), ("8-2", "smaller to the larger"), ("1,1-4", "1 twice"),
+     ("1-8:2", "range like"), ("-4", "list like"), (",".join(map(str, range(1, 40))), "at most 32")],
+)  # fmt: skip
+def test_wrong_batches_are_refused_with_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(AdvisorError, match=message):
+        parse_batches(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,14 @@ from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.design import (
     OBJECTIVES,
-    Candidate,
     DesignAnswer,
     DesignGrid,
-    DesignSpace,
     design_answer,
     design_config,
     design_space,
 )
+from advisor.design.document import answer_document, candidate_rows, parse_batches
 from advisor.design.handoff import added_keys
-from advisor.design.sweeps import Sweep
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, explain
 
@@ -39,7 +36,7 @@ _OPTIONS = [
     click.option(
         "--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12."
     ),
-    click.option("--batches", help="1,64,512, or with weights 1:0.2,64:0.8 [default: --batch]."),
+    click.option("--batches", help="1,64,512, a range 1-512, or with weights 1:0.2,64:0.8 [default: --batch]."),
     click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10."),
     click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90 % of it]."),
     click.option("--price", type=float, help="USD per GPU-hour [default: the accelerator's]."),
@@ -109,18 +106,6 @@ def design(
         _print(answer)
 
 
-def parse_batches(text: str) -> dict[int, float]:
-    """`1,64` or `1:0.2,64:0.8` as {batch: weight}. Raises AdvisorError."""
-    pairs = [piece.split(":") for piece in text.split(",")]
-    try:
-        found = {int(pair[0]): float(pair[1]) if len(pair) > 1 else 1.0 for pair in pairs}
-    except ValueError as error:
-        raise AdvisorError(f"--batches {text!r} is not a list like 1,64 or 1:0.2,64:0.8") from error
-    if any(len(pair) > 2 for pair in pairs):
-        raise AdvisorError(f"--batches {text!r}: write one weight per batch, e.g. 1:0.2,64:0.8")
-    return found
-
-
 def _grid(
     experts: str | None, active: str | None, shared: str | None, step: int, depths: str | None, heads: str | None
 ) -> DesignGrid:
@@ -135,93 +120,6 @@ def _grid(
         raise AdvisorError(explain(error)) from error
     except ValueError as error:
         raise AdvisorError(f"grid values must be comma-separated numbers: {error}") from error
-
-
-def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
-    """One flat row for each distinct candidate, best first."""
-    rows = []
-    for rank, item in enumerate(answer.top, 1):
-        row: dict[str, Any] = {"rank": rank}
-        for field in fields(Candidate):
-            value = getattr(item, field.name)
-            if field.name in ("objective_gain", "speedup_gain", "tpot_gain"):
-                row |= {f"{field.name}{end}": getattr(value, name) for end, name in
-                        (("", "value"), ("_low", "low"), ("_high", "high"), ("_chance", "chance"))}  # fmt: skip
-            elif isinstance(value, tuple):
-                batches = answer.space.question.batches
-                row |= {f"{field.name}_b{batch:g}": x for batch, x in zip(batches, value, strict=True)}
-            else:
-                row[field.name] = str(value) if field.name == "tier" else value
-        rows.append(row)
-    return rows
-
-
-def answer_document(answer: DesignAnswer) -> dict[str, Any]:
-    """The answer as one JSON-able document; its keys are part of the public contract."""
-    space = answer.space
-    question = space.question
-    return {
-        "scenario": space.setup.scenario,
-        "scenario_hash": space.setup.scenario.hash,
-        "objective": question.objective,
-        "batches": question.batches,
-        "batch_weights": question.batch_weights,
-        "quality_eps": question.quality_eps,
-        "training_tokens": question.training_tokens,
-        "n_designs": len(space),
-        "n_feasible": len(space.candidates),
-        "verdict": answer.verdict,
-        "baseline": _baseline(space),
-        "recommended": answer.recommended,
-        "cautious": answer.cautious,
-        "infeasible": answer.infeasible,
-        "top": answer.top,
-        "by_objective": answer.by_objective,
-        "disagreement": answer.disagreement,
-        "binding": answer.binding,
-        "binding_text": answer.binding_text,
-        "try_next": answer.try_next,
-        "sensitivity": answer.sensitivity,
-        "heat_map": answer.heat_map,
-        "shared_sweep": _sweep(answer.shared_sweep),
-        "granularity_sweep": _sweep(answer.granularity_sweep),
-        "pareto": [
-            {
-                "design": space.describe(int(i)),
-                "dense_equivalent": space.dense_equivalent[i],
-                "objective": question.value(float(space.score[i])),
-            }
-            for i in answer.pareto
-        ],
-        "limits": answer.limits,
-        "warnings": answer.warnings,
-    }
-
-
-def _baseline(space: DesignSpace) -> dict[str, Any]:
-    own = space.baseline
-    return {
-        "n_experts": own.n_experts,
-        "n_active": own.n_active,
-        "n_shared": own.n_shared,
-        "expert_width": own.expert_width,
-        "total_params": own.total_params,
-        "active_params": own.active_params,
-        "dense_equivalent": own.dense_equivalent,
-        "speedup": own.served.speedup[:, 0],
-        "tpot_s": own.served.tpot_s[:, 0],
-        "k_draft": own.served.k_draft[:, 0],
-        "objective": space.question.value(own.score),
-    }
-
-
-def _sweep(found: Sweep) -> dict[str, Any]:
-    return {
-        "n_experts": found.mix.n_experts,
-        "n_active": found.mix.n_active,
-        "n_shared": found.mix.n_shared,
-        **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "mix"},
-    }
 
 
 def _print(answer: DesignAnswer) -> None:

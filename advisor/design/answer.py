@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.design.candidates import Candidate, candidates, distinct_candidates
 from advisor.design.question import Objective
@@ -122,10 +123,20 @@ def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
     return tuple(sorted(found, key=lambda item: -item.gain))
 
 
+def ruled_out(space: DesignSpace) -> dict[str, int]:
+    """Designs that break each constraint; one design may break several."""
+    return dict(zip(CONSTRAINTS, _broken(space).sum(axis=0).tolist(), strict=True))
+
+
+def _broken(space: DesignSpace) -> NDArray[np.uint16]:
+    """[designs, constraints], 1 where the design breaks the constraint."""
+    return np.asarray((space.failed[:, None] >> np.arange(len(CONSTRAINTS), dtype=np.uint16)) & 1)
+
+
 def infeasible(space: DesignSpace) -> Infeasible:
     """Which constraint rules out most, and the design that breaks fewest of them, by least."""
-    broken = (space.failed[:, None] >> np.arange(len(CONSTRAINTS), dtype=np.uint16)) & 1
-    counts = dict(zip(CONSTRAINTS, broken.sum(axis=0).tolist(), strict=True))
+    broken = _broken(space)
+    counts = ruled_out(space)
     fewest = np.flatnonzero(broken.sum(axis=1) == broken.sum(axis=1).min())
     nearest = int(fewest[space.violation[fewest].argmin()])
     breaks = tuple(space.failed_names(nearest))

@@ -1,0 +1,133 @@
+"""An answer as flat rows and as one document, and a question's batches as text: what screen and terminal share."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+
+from advisor.design.answer import DesignAnswer
+from advisor.design.candidates import Candidate
+from advisor.design.space import DesignSpace
+from advisor.design.sweeps import Sweep
+from advisor.prediction import AdvisorError
+
+_PIECE = re.compile(
+    r"(?P<first>\d{1,6})(\s*-\s*(?P<last>\d{1,6})|\s*:\s*(?P<weight>\d*\.?\d+(e[+-]?\d+)?))?", re.IGNORECASE
+)
+MAX_BATCHES = 32
+"""Batches of one question: each costs as much time and memory as the whole search at one."""
+
+
+def parse_batches(text: str) -> dict[int, float]:
+    """`1,64`, a range `1-512` (its powers of two and its ends) or `1:0.2,64:0.8` as {batch: weight}. AdvisorError."""
+    found: dict[int, float] = {}
+    for piece in text.split(","):
+        match = _PIECE.fullmatch(piece.strip())
+        if match is None:
+            raise AdvisorError(
+                f"batches {text[:80]!r} is no list like 1,64, range like 1-512 or histogram like 1:0.2,64:0.8"
+            )
+        first, last = int(match["first"]), int(match["last"] or match["first"])
+        if last < first:
+            raise AdvisorError(f"batches {text[:80]!r}: a range runs from the smaller to the larger batch, e.g. 1-512")
+        weight = float(match["weight"] or 1.0)
+        for batch in _range(first, last):
+            if batch in found:
+                raise AdvisorError(f"batches {text[:80]!r} gives {batch} twice")
+            found[batch] = weight
+    if len(found) > MAX_BATCHES:
+        raise AdvisorError(f"{len(found)} batches are too many for one search; give at most {MAX_BATCHES}")
+    return found
+
+
+def _range(first: int, last: int) -> list[int]:
+    """Both ends and the powers of two between."""
+    return sorted({first, last, *(2**i for i in range(last.bit_length()) if first < 2**i < last)})
+
+
+def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
+    """One flat row for each distinct candidate, best first."""
+    rows = []
+    for rank, item in enumerate(answer.top, 1):
+        row: dict[str, Any] = {"rank": rank}
+        for field in fields(Candidate):
+            value = getattr(item, field.name)
+            if field.name in ("objective_gain", "speedup_gain", "tpot_gain"):
+                row |= {f"{field.name}{end}": getattr(value, name) for end, name in
+                        (("", "value"), ("_low", "low"), ("_high", "high"), ("_chance", "chance"))}  # fmt: skip
+            elif isinstance(value, tuple):
+                batches = answer.space.question.batches
+                row |= {f"{field.name}_b{batch:g}": x for batch, x in zip(batches, value, strict=True)}
+            else:
+                row[field.name] = str(value) if field.name == "tier" else value
+        rows.append(row)
+    return rows
+
+
+def answer_document(answer: DesignAnswer) -> dict[str, Any]:
+    """The answer as one JSON-able document; its keys are part of the public contract."""
+    space = answer.space
+    question = space.question
+    return {
+        "scenario": space.setup.scenario,
+        "scenario_hash": space.setup.scenario.hash,
+        "objective": question.objective,
+        "batches": question.batches,
+        "batch_weights": question.batch_weights,
+        "quality_eps": question.quality_eps,
+        "training_tokens": question.training_tokens,
+        "n_designs": len(space),
+        "n_feasible": len(space.candidates),
+        "verdict": answer.verdict,
+        "baseline": _baseline(space),
+        "recommended": answer.recommended,
+        "cautious": answer.cautious,
+        "infeasible": answer.infeasible,
+        "top": answer.top,
+        "by_objective": answer.by_objective,
+        "disagreement": answer.disagreement,
+        "binding": answer.binding,
+        "binding_text": answer.binding_text,
+        "try_next": answer.try_next,
+        "sensitivity": answer.sensitivity,
+        "heat_map": answer.heat_map,
+        "shared_sweep": _sweep(answer.shared_sweep),
+        "granularity_sweep": _sweep(answer.granularity_sweep),
+        "pareto": [
+            {
+                "design": space.describe(int(i)),
+                "dense_equivalent": space.dense_equivalent[i],
+                "objective": question.value(float(space.score[i])),
+            }
+            for i in answer.pareto
+        ],
+        "limits": answer.limits,
+        "warnings": answer.warnings,
+    }
+
+
+def _baseline(space: DesignSpace) -> dict[str, Any]:
+    own = space.baseline
+    return {
+        "n_experts": own.n_experts,
+        "n_active": own.n_active,
+        "n_shared": own.n_shared,
+        "expert_width": own.expert_width,
+        "total_params": own.total_params,
+        "active_params": own.active_params,
+        "dense_equivalent": own.dense_equivalent,
+        "speedup": own.served.speedup[:, 0],
+        "tpot_s": own.served.tpot_s[:, 0],
+        "k_draft": own.served.k_draft[:, 0],
+        "objective": space.question.value(own.score),
+    }
+
+
+def _sweep(found: Sweep) -> dict[str, Any]:
+    return {
+        "n_experts": found.mix.n_experts,
+        "n_active": found.mix.n_active,
+        "n_shared": found.mix.n_shared,
+        **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "mix"},
+    }
