@@ -27,7 +27,11 @@ CONFIG = "model_config_json"
 MAX_LINK_CHARACTERS = 30_000
 """A longer address is refused by servers and proxies; the configuration then stays out of the link."""
 
+PAGE_PREFIXES = ("design_",)
+"""Settings of single pages begin with these in an address; the page itself compares them with what it shows."""
+
 _SCENARIO, _PROBLEM, _OWN, _LINK, _LINK_NOTES = "_scenario", "_problem", "_own_models", "_link", "_link_notes"
+_PAGE_LINK = "_page_link"
 
 
 def default(field: str) -> Any:
@@ -138,6 +142,9 @@ def _compare_with_link(values: Mapping[str, Any]) -> None:
     for name, asked in link.items():
         if name == CONFIG or name.startswith("embed"):
             continue
+        if name.startswith(PAGE_PREFIXES):
+            st.session_state.setdefault(_PAGE_LINK, {})[name] = asked
+            continue
         if name not in Scenario.model_fields:
             notes.append(f"The link has {_short(name)}, which is no setting here; it was ignored.")
         elif not _same(asked, values.get(name)) and not (name == "model_id" and CONFIG in link):
@@ -147,6 +154,18 @@ def _compare_with_link(values: Mapping[str, Any]) -> None:
     if "acceptance" not in link:
         notes.append(f"The link gives no accepted length; the measured curve {START_ACCEPTANCE} is used.")
     st.session_state[_LINK_NOTES] = notes
+
+
+def page_link_notes(prefix: str) -> list[str]:
+    """What a link asked of one page that its widgets, drawn before this call, do not show; asked once."""
+    link: dict[str, str] = st.session_state.get(_PAGE_LINK, {})
+    for name in [name for name in link if name.startswith(prefix)]:
+        asked = link.pop(name)
+        if not _same(asked, st.session_state.get(name)):
+            st.session_state.setdefault(f"_notes_{prefix}", []).append(
+                f"The link asks for {name} = {_short(asked)}, which is not possible here; it was ignored."
+            )
+    return list(st.session_state.get(f"_notes_{prefix}", []))
 
 
 def _same(asked: str, shown: Any) -> bool:

@@ -43,9 +43,12 @@ def stop_with(problem: str) -> NoReturn:
     st.stop()
 
 
-def show_chart(chart: Chart, key: str, scenario: Scenario) -> None:
-    """A chart with its alt text, and its numbers as CSV."""
-    st.plotly_chart(chart.figure, key=key, alt=chart.alt, config={"displaylogo": False, "displayModeBar": False})
+def show_chart(chart: Chart, key: str, scenario: Scenario, *, select_key: str = "") -> None:
+    """A chart with its alt text, and its numbers as CSV. Its points can be clicked where `select_key` is given."""
+    st.plotly_chart(
+        chart.figure, key=select_key or key, alt=chart.alt, config={"displaylogo": False, "displayModeBar": False},
+        on_select="rerun" if select_key else "ignore", selection_mode="points",
+    )  # fmt: skip
     st.download_button(
         "Data as CSV",
         csv_bytes(chart.data, scenario.hash),

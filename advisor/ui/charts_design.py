@@ -1,0 +1,274 @@
+"""The charts of a design search: k/N over batch, shared over routed, granularity, quality against speed. No Streamlit.
+
+Speeds are drawn either as speedup or, where `baseline_tpot_s` is given, as time per output token over the baseline's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from advisor.design.sweeps import HeatMap, Sweep
+from advisor.ui.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, VERMILLION, Chart, new_figure
+
+Array = NDArray[np.float64]
+
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
+_SCALE = "Cividis"
+"""Sequential, and alike for all kinds of colour vision; bright is better."""
+_STYLES = {
+    "recommended": ("star", VERMILLION, 17),
+    "cautious": ("diamond", GREEN, 13),
+    "baseline": ("square", NEUTRAL, 12),
+    "picked": ("circle-open", PURPLE, 18),
+}
+SPEEDUP_TITLE, TIME_TITLE = "Speedup (x)", "Time per output token (baseline = 1)"
+
+
+def heat_map_chart(
+    found: HeatMap,
+    *,
+    baseline_ratio: float,
+    recommended_ratio: float | None = None,
+    batches: Sequence[float] = (),
+    baseline_tpot_s: Array | None = None,
+    describe: Callable[[int], str] = str,
+) -> Chart:
+    """Best design of each k/N at each batch; the recommended one's cells at the target batches are framed.
+
+    Parameters
+    ----------
+    found : the map, [n ratios, nB], with at least one row.
+    baseline_ratio, recommended_ratio : k/N of the baseline and of the recommended design. [1]
+    batches : target batches; those of the map are framed. [1]
+    baseline_tpot_s : the baseline's time per output token at the map's batches, [nB]: draws times over it. [s]
+    describe : index of a design into words.
+    """
+    values = found.speedup if baseline_tpot_s is None else found.tpot_s / baseline_tpot_s
+    rows, columns = values.shape
+    own = _nearest(found.ratio, baseline_ratio)
+    what = SPEEDUP_TITLE if baseline_tpot_s is None else TIME_TITLE
+    title = f"{what}<br>of the best design, by k/N and batch"
+    figure = new_figure(title, "Batch size (sequences)", "k/N", 150 + 34 * rows)
+    names = [[describe(int(i)) if i >= 0 else "no design fits in memory" for i in row] for row in found.design]
+    figure.add_heatmap(
+        z=values,
+        x=np.arange(columns),
+        y=np.arange(rows),
+        colorscale=_SCALE,
+        reversescale=baseline_tpot_s is not None,
+        showscale=False,
+        xgap=1,
+        ygap=1,
+        texttemplate="%{z:.2f}",
+        textfont={"size": 10},
+        customdata=names,
+        hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
+        hoverongaps=False,
+    )
+    ticks = [f"{'▸ ' if row == own else ''}{ratio:.1%}" for row, ratio in enumerate(found.ratio)]
+    figure.update_yaxes(tickvals=np.arange(rows), ticktext=ticks, showgrid=False)
+    figure.update_xaxes(
+        tickvals=np.arange(columns), ticktext=[_short(b) for b in found.batches], showgrid=False, tickangle=0
+    )
+    figure.update_layout(hovermode="closest")
+    if recommended_ratio is not None:
+        row = _nearest(found.ratio, recommended_ratio)
+        for column in np.flatnonzero(np.isin(found.batches, np.asarray(batches, float))):
+            figure.add_shape(
+                type="rect", x0=column - 0.5, x1=column + 0.5, y0=row - 0.5, y1=row + 0.5,
+                line={"color": VERMILLION, "width": 3},
+            )  # fmt: skip
+    return Chart(figure, _heat_alt(found, values, what, own), _heat_table(found))
+
+
+def shared_sweep_chart(
+    found: Sweep, batches: Sequence[float], *, baseline_shared: float, baseline_tpot_s: Array | None = None
+) -> Chart:
+    """Speed against shared experts, with the active and total experts of the baseline held, one line for each batch."""
+    labels = [f"{s:.3g}" for s in found.mix.n_shared]
+    own = int(np.argmin(np.abs(found.mix.n_shared - baseline_shared)))
+    return _sweep_chart(
+        found, batches, labels, own, baseline_tpot_s, "by shared experts", "Shared experts s (active and total held)",
+        "shared",
+    )  # fmt: skip
+
+
+def granularity_chart(
+    found: Sweep, batches: Sequence[float], *, baseline_experts: float, baseline_tpot_s: Array | None = None
+) -> Chart:
+    """Speed against the number of experts at one k/N, the width solved to equal quality, one line for each batch."""
+    labels = [f"{n:.0f}/{k:.0f}" for n, k in zip(found.mix.n_experts, found.mix.n_active, strict=True)]
+    same = np.flatnonzero(found.mix.n_experts == baseline_experts)
+    return _sweep_chart(
+        found, batches, labels, int(same[0]) if len(same) else None, baseline_tpot_s, "by granularity",
+        "Experts N/active k (width to equal quality)", "experts",
+    )  # fmt: skip
+
+
+def sweep_table(found: Sweep) -> pd.DataFrame:
+    """One row for each design and batch of a sweep."""
+    n_batches, n = found.speedup.shape
+    repeated = {
+        "n_experts": found.mix.n_experts,
+        "n_active": found.mix.n_active,
+        "n_shared": found.mix.n_shared,
+        "expert_width": found.expert_width,
+        "quality_ratio": found.quality_ratio,
+        "loss_difference_nats": found.loss_difference,
+    }
+    return pd.DataFrame(
+        {name: np.tile(values, n_batches) for name, values in repeated.items()}
+        | {
+            "batch_size": np.repeat(found.batches, n).astype(int),
+            "k_draft": found.k_draft.reshape(-1),
+            "speedup": found.speedup.reshape(-1),
+            "tpot_ms": found.tpot_s.reshape(-1) * 1e3,
+            "fits_in_memory": (found.batches[:, None] <= found.largest_batch).reshape(-1),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A design that stands out on the quality chart."""
+
+    kind: Literal["recommended", "cautious", "baseline", "picked"]
+    name: str
+    quality_ratio: float
+    objective: float
+    index: int
+    """Into the design space; -1 for the baseline."""
+
+
+def pareto_chart(
+    front: pd.DataFrame, marks: Sequence[Mark], *, objective: str, objective_unit: str, quality_eps: float
+) -> Chart:
+    """Designs that no other beats in both quality and the objective, with the marked ones.
+
+    Parameters
+    ----------
+    front : columns design, index, quality_ratio, objective, from best quality to best objective; at least one row.
+    marks : drawn on top in this order. Points and marks carry their index as custom data.
+    objective, objective_unit : words for the vertical axis.
+    quality_eps : share of dense-equivalent size that may be lost. [1]
+    """
+    title = f"{objective[0].upper()}{objective[1:]} ({objective_unit})"
+    figure = new_figure(
+        f"{title}<br>against dense-equivalent size (% of the baseline's)", "Dense-equivalent size (%)", title, 430
+    )
+    figure.add_scatter(
+        x=front["quality_ratio"] * 100, y=front["objective"], name="best trade-offs", mode="lines+markers",
+        line={"color": BLUE, "width": 2}, marker={"size": 9, "color": BLUE},
+        customdata=np.stack([front["index"].astype(str), front["design"]], axis=1),
+        hovertemplate="%{customdata[1]}<br>%{x:.1f} % quality, %{y:.4g}<extra></extra>",
+    )  # fmt: skip
+    for mark in marks:
+        symbol, color, size = _STYLES[mark.kind]
+        figure.add_scatter(
+            x=[mark.quality_ratio * 100], y=[mark.objective], name=mark.name, mode="markers",
+            marker={"symbol": symbol, "size": size, "color": color, "line": {"width": 1.5, "color": "white"}},
+            customdata=[[str(mark.index), mark.name]],
+            hovertemplate="%{customdata[1]}<br>%{x:.1f} % quality, %{y:.4g}<extra></extra>",
+        )  # fmt: skip
+    floor = (1.0 - quality_eps) * 100
+    figure.add_vline(x=floor, line={"color": NEUTRAL, "dash": "dot"})
+    figure.add_annotation(
+        x=floor, y=1, yref="paper", yanchor="bottom", text="equal quality from here on", showarrow=False,
+        font={"color": NEUTRAL, "size": 11},
+    )  # fmt: skip
+    figure.update_layout(hovermode="closest", clickmode="event+select", legend={"entrywidth": 130})
+    first, last = front.iloc[0], front.iloc[-1]
+    ends = (
+        f"from {first['design']} ({first['quality_ratio']:.0%} of the baseline's dense-equivalent size, "
+        f"{first['objective']:.4g} {objective_unit}) to {last['design']} ({last['quality_ratio']:.0%}, "
+        f"{last['objective']:.4g} {objective_unit})"
+    )
+    marked = "; ".join(f"{m.name} {m.objective:.4g} {objective_unit} at {m.quality_ratio:.0%}" for m in marks)
+    return Chart(figure, f"{len(front)} best trade-offs of quality and {objective}, {ends}. Marked: {marked}.", front)
+
+
+def _sweep_chart(
+    found: Sweep,
+    batches: Sequence[float],
+    labels: list[str],
+    own: int | None,
+    baseline_tpot_s: Array | None,
+    by: str,
+    x_title: str,
+    alt_unit: str,
+) -> Chart:
+    what = SPEEDUP_TITLE if baseline_tpot_s is None else TIME_TITLE
+    values = found.speedup if baseline_tpot_s is None else found.tpot_s / baseline_tpot_s[:, None]
+    values = np.where(found.batches[:, None] <= found.largest_batch, values, np.nan)
+    figure = new_figure(f"{what}<br>{by}, at each batch", x_title, what, 380)
+    x, findings = np.arange(len(labels), dtype=float), list[str]()
+    for order, row in enumerate(np.flatnonzero(np.isin(found.batches, np.asarray(batches, float)))):
+        batch = found.batches[row]
+        if np.isnan(values[row]).all():
+            findings.append(f"batch {batch:g} does not fit in memory")
+            continue
+        _add_series(figure, x, values[row], f"batch {batch:g}", order)
+        best = int(np.nanargmin(values[row]) if baseline_tpot_s is not None else np.nanargmax(values[row]))
+        here = "" if own is None else f", baseline ({labels[own]}) {values[row, own]:.2f}"
+        findings.append(f"at batch {batch:g} best with {labels[best]} {alt_unit}: {values[row, best]:.2f}{here}")
+    if own is not None:
+        figure.add_vline(x=own, line={"color": NEUTRAL, "dash": "dot"})
+        figure.add_annotation(
+            x=own, y=1, yref="paper", yanchor="bottom", text="baseline", showarrow=False, font={"color": NEUTRAL}
+        )
+    figure.update_xaxes(tickvals=x, ticktext=labels)
+    return Chart(figure, f"{what} {by}: {'; '.join(findings)}.", sweep_table(found))
+
+
+def _add_series(figure: go.Figure, x: Array, y: Array, name: str, order: int) -> None:
+    """A line told apart by colour, dash and marker."""
+    dash = "solid" if order == 0 else DASHES[(order - 1) % len(DASHES)]
+    color = SERIES[order % len(SERIES)]
+    figure.add_scatter(
+        x=x, y=y, name=name, mode="lines+markers", hovertemplate="%{y:.3f}",
+        line={"color": color, "width": 2.2, "dash": dash},
+        marker={"symbol": _SYMBOLS[order % len(_SYMBOLS)], "size": 8, "color": color},
+    )  # fmt: skip
+
+
+def _nearest(ratios: Array, ratio: float) -> int:
+    return int(np.argmin(np.abs(np.log(ratios / ratio))))
+
+
+def _short(batch: float) -> str:
+    """1024 as 1k, so that eleven labels fit a telephone."""
+    return f"{batch / 1024:g}k" if batch >= 1024 and batch % 1024 == 0 else f"{batch:g}"
+
+
+def _heat_alt(found: HeatMap, values: Array, what: str, own: int) -> str:
+    best = np.nanargmax if what == SPEEDUP_TITLE else np.nanargmin
+    findings = []
+    for column in dict.fromkeys((0, len(found.batches) // 2, len(found.batches) - 1)):
+        if np.isnan(values[:, column]).all():
+            findings.append(f"at batch {found.batches[column]:g} nothing fits")
+            continue
+        row = int(best(values[:, column]))
+        findings.append(
+            f"at batch {found.batches[column]:g} best with k/N {found.ratio[row]:.1%}: {values[row, column]:.2f}"
+        )
+    return f"{what} by k/N and batch: {'; '.join(findings)}. The baseline's k/N is near {found.ratio[own]:.1%}."
+
+
+def _heat_table(found: HeatMap) -> pd.DataFrame:
+    rows, columns = found.speedup.shape
+    return pd.DataFrame(
+        {
+            "k_over_n": np.repeat(found.ratio, columns),
+            "batch_size": np.tile(found.batches, rows).astype(int),
+            "speedup": found.speedup.reshape(-1),
+            "tpot_ms": found.tpot_s.reshape(-1) * 1e3,
+            "design": found.design.reshape(-1),
+        }
+    )

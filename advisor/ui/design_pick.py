@@ -1,0 +1,133 @@
+"""Picking a design on the Design space page, from the table or the chart, and making it the scenario."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import streamlit as st
+
+from advisor.cli.output import plain as json_values
+from advisor.design import Candidate, DesignAnswer, candidates, design_config
+from advisor.design.document import answer_document, candidate_rows
+from advisor.design.handoff import added_keys
+from advisor.prediction import AdvisorError
+from advisor.ui import design_tables, state, widgets
+
+_PICK, _NOTE = "_design_pick", "_design_note"
+_SUFFIX = re.compile(r"(-n\d+k\d+s[\d.]+w\d+)+$")
+_MAX_NAME = 36
+
+
+def selection_keys(answer_tag: str) -> tuple[str, str]:
+    """Keys of the table and of the chart in which a design is picked: new ones for each question."""
+    return f"design_rows_{answer_tag}", f"design_points_{answer_tag}"
+
+
+def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
+    """The design picked last: a row of the table or a point of the chart, else the recommended one.
+
+    Reads both selections from the session, so it serves before they are drawn; one holds until the other changes.
+    """
+    table, chart = (dict(st.session_state.get(key) or {}).get("selection") or {} for key in selection_keys(tag))
+    rows = [answer.top[row].index for row in table.get("rows", ()) if row < len(answer.top)]
+    events = {"row": rows, "point": _indices(chart.get("points", []))}
+    kept = st.session_state.get(_PICK)
+    if kept is None or kept["tag"] != tag:
+        kept = {"tag": tag, "index": None, "row": [], "point": []}
+    for source, chosen in events.items():
+        if chosen != kept[source]:
+            kept = kept | {source: chosen, "index": chosen[0] if chosen else None}
+    st.session_state[_PICK] = kept
+    if kept["index"] is None or not 0 <= kept["index"] < len(answer.space):
+        return answer.recommended
+    known = {item.index: item for item in (*answer.top, answer.recommended, answer.cautious) if item is not None}
+    return known.get(kept["index"]) or candidates(answer.space, [kept["index"]])[0]
+
+
+def _indices(points: list[dict[str, Any]]) -> list[int]:
+    """Design indices of clicked points; the baseline's -1 is left out."""
+    found = [int(point["customdata"][0]) for point in points if point.get("customdata")]
+    return [index for index in found if index >= 0]
+
+
+def panel(answer: DesignAnswer, item: Candidate) -> None:
+    """The picked design in numbers, with the button that makes it the scenario and its config.json."""
+    space, scenario = answer.space, answer.space.setup.scenario
+    st.markdown(f"**{space.describe(item.index)}**")
+    gain, faster = item.speedup_gain, item.tpot_gain
+    speedup = design_tables.mean_speedup(space, item.speedup, item.tpot_s)
+    own = space.baseline.served
+    base_ms = design_tables.mean_tpot_s(space, own.tpot_s[:, 0]) * 1e3
+    st.markdown(
+        f"Speedup {speedup:.2f}x, {gain.value:.2f} times the baseline's ({gain.low:.2f} to {gain.high:.2f}). "
+        f"{design_tables.mean_tpot_s(space, item.tpot_s) * 1e3:.2f} ms per token against {base_ms:.2f} ms: "
+        f"{faster.value:.2f} times as fast ({faster.low:.2f} to {faster.high:.2f}). "
+        f"Dense-equivalent size {item.quality_ratio:.1%} of the baseline's. Estimate: {item.tier}."
+    )
+    config, problem = config_of(answer, item.index)
+    if config is None:
+        st.info(widgets.plain(problem))
+        return
+    text = json.dumps(config, indent=2) + "\n"
+    name = _name(answer, item)
+    st.button(
+        "Make this the scenario", key="design_adopt", type="primary", icon=":material/input:", on_click=_adopt,
+        args=(text, name, space.describe(item.index), scenario.model_id),
+    )  # fmt: skip
+    st.download_button(
+        "config.json", text, f"{name}.json", "application/json", key="design_config", type="tertiary",
+        icon=":material/download:", on_click="ignore",
+    )  # fmt: skip
+    if new := added_keys(space, config):
+        st.caption(f"{widgets.plain(', '.join(new))} is new to this model type; the engine must support it.")
+
+
+def config_of(answer: DesignAnswer, index: int) -> tuple[dict[str, Any] | None, str]:
+    """config.json of a design, or None and why it cannot be written."""
+    try:
+        return design_config(answer.space, index), ""
+    except AdvisorError as error:
+        return None, str(error)
+
+
+def show_adopted() -> None:
+    """Says once that a design has become the scenario, with the way on."""
+    if note := st.session_state.pop(_NOTE, None):
+        st.success(widgets.plain(note), icon=":material/check:")
+        st.page_link("advisor/ui/pages/advise.py", label="Advise on it", icon=":material/speed:")
+
+
+def downloads(answer: DesignAnswer) -> None:
+    """All candidates as CSV and the whole answer as JSON."""
+    import pandas as pd
+
+    digest = answer.space.setup.scenario.hash
+    with st.container(horizontal=True):
+        if answer.top:
+            st.download_button(
+                "Candidates as CSV", widgets.csv_bytes(pd.DataFrame(candidate_rows(answer)), digest),
+                f"designs-{digest}.csv", "text/csv", key="design_csv", icon=":material/download:", on_click="ignore",
+            )  # fmt: skip
+        st.download_button(
+            "Whole answer as JSON", json.dumps(json_values(answer_document(answer)), indent=2, ensure_ascii=False),
+            f"design-{digest}.json", "application/json", key="design_json", icon=":material/download:",
+            on_click="ignore",
+        )  # fmt: skip
+
+
+def _name(answer: DesignAnswer, item: Candidate) -> str:
+    """A name short enough for the sidebar that tells designs of one baseline apart."""
+    stem = _SUFFIX.sub("", answer.space.setup.scenario.model_id)
+    suffix = f"-n{item.n_experts}k{item.n_active}s{item.n_shared:.3g}w{item.expert_width}"
+    return stem[: _MAX_NAME - len(suffix)].rstrip("-._") + suffix
+
+
+def _adopt(text: str, name: str, words: str, before: str) -> None:
+    """Callback: the design becomes the user's own model, as an uploaded one would; acceptance stays."""
+    st.session_state["model_id"] = state.add_own_model(text, f"{name}.json")
+    st.session_state[_NOTE] = (
+        f"{words} is now the model, under the name {st.session_state['model_id']}. The search below starts from it; "
+        f"choose {before} in the sidebar to return."
+    )

@@ -1,0 +1,137 @@
+"""The question of the Design space page: its controls, bound to the address, and the cached answer to it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from advisor.design import DesignAnswer, Objective, design_answer, design_space
+from advisor.design.document import parse_batches
+from advisor.prediction import AdvisorError, Frozen
+from advisor.quality import DEFAULT_EPS
+from advisor.scenario import Scenario
+from advisor.ui import state, widgets
+
+OBJECTIVE_NAMES: dict[str, Objective] = {
+    "Speedup": "sd_speedup",
+    "Time per output token": "tpot",
+    "Tokens per second per GPU": "tokens_per_s_per_gpu",
+    "Cost per million tokens": "cost_per_million_tokens",
+}
+CANDIDATES = 12
+_BILLION, _TRILLION = 1e9, 1e12
+
+
+class DesignQuestion(Frozen):
+    """What the controls ask. Limits of None are not set."""
+
+    objective: Objective = "sd_speedup"
+    batches: str = ""
+    """As typed; empty: the scenario's batch."""
+    quality_eps: float = DEFAULT_EPS
+    training_tokens: float | None = None
+    max_total_params: float | None = None
+    max_tpot_ms: float | None = None
+    """None: the scenario's."""
+    max_memory_bytes: float | None = None
+    price_usd_per_hour: float | None = None
+
+    def tag(self, scenario: Scenario) -> str:
+        """Short name of this question about this scenario."""
+        return hashlib.sha256((scenario.hash + self.model_dump_json()).encode()).hexdigest()[:12]
+
+
+def draw(scenario: Scenario) -> DesignQuestion:
+    """The controls, and the question they ask."""
+    with st.expander("What to search for", expanded=True, icon=":material/tune:"):
+        first, second, third = st.columns([2, 2, 1])
+        with first:
+            name = st.selectbox(
+                "Objective", list(OBJECTIVE_NAMES), key="design_objective", bind="query-params",
+                help="Speedup is a ratio to the design's own plain decoding. The other three are absolute.",
+            )  # fmt: skip
+        with second:
+            batches = st.text_input(
+                "Target batches", key="design_batches", bind="query-params", placeholder=str(scenario.batch_size),
+                help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens "
+                "generated at each batch. Empty: the batch in the sidebar.",
+            )  # fmt: skip
+        with third:
+            eps = st.number_input(
+                "Quality loss (%)", 0.0, 50.0, DEFAULT_EPS * 100, 0.5, key="design_quality", bind="query-params",
+                help="Share of the baseline's dense-equivalent size that a design may give up.",
+            )  # fmt: skip
+        with st.grid(4, min_column_width=165):
+            tokens = _limit("Training tokens (trillions)", "design_tokens", "The same for every design.")
+            total = _limit("Largest total size (B)", "design_total_params", "Billions of parameters.")
+            tpot = _limit(
+                "Time per output token (ms)", "design_tpot", "At most this, at every batch. Empty: the sidebar's."
+            )
+            memory = _limit("Memory per GPU (GB)", "design_memory", "Empty: 90 % of the accelerator's.")
+        objective = OBJECTIVE_NAMES[name]
+        price = None
+        if objective == "cost_per_million_tokens":
+            price = _limit("Price of one GPU (USD per hour)", "design_price", "Empty: the accelerator profile's.")
+    _say_what_a_link_missed()
+    return DesignQuestion(
+        objective=objective,
+        batches=batches.strip(),
+        quality_eps=eps / 100,
+        training_tokens=None if tokens is None else tokens * _TRILLION,
+        max_total_params=None if total is None else total * _BILLION,
+        max_tpot_ms=tpot,
+        max_memory_bytes=None if memory is None else memory * _BILLION,
+        price_usd_per_hour=price,
+    )
+
+
+def answer_or_stop(scenario: Scenario, question: DesignQuestion, head: DeltaGenerator) -> DesignAnswer:
+    """The answer; when there is none, says why in `head`, with the controls left in place, and ends the page."""
+    try:
+        return answer_for(scenario, question)
+    except AdvisorError as error:
+        with head:
+            widgets.stop_with(str(error))
+
+
+def answer_for(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
+    """The search, remembered; on a user's own model in their own session. Raises AdvisorError as the search does."""
+    return _own_answer(scenario, question) if scenario.model_config_json else _shared_answer(scenario, question)
+
+
+_KEY: dict[str | type[Any], Callable[[Any], Any]] = {
+    Scenario: Scenario.model_dump_json,
+    DesignQuestion: DesignQuestion.model_dump_json,
+}
+_SPINNER = "Costing tens of thousands of designs ..."
+
+
+@st.cache_resource(max_entries=12, show_spinner=_SPINNER, hash_funcs=_KEY)
+def _shared_answer(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
+    return _search(scenario, question)
+
+
+@st.cache_resource(max_entries=4, show_spinner=_SPINNER, hash_funcs=_KEY, scope="session")
+def _own_answer(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
+    return _search(scenario, question)
+
+
+def _search(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
+    asked = question.model_dump() | {"batches": parse_batches(question.batches) if question.batches else None}
+    return design_answer(design_space(scenario, **asked), CANDIDATES)
+
+
+def _limit(label: str, key: str, help_text: str) -> float | None:
+    return st.number_input(
+        label, min_value=0.001, max_value=1e9, value=None, key=key, bind="query-params", placeholder="not set",
+        help=help_text,
+    )  # fmt: skip
+
+
+def _say_what_a_link_missed() -> None:
+    for note in state.page_link_notes("design_"):
+        st.warning(widgets.plain(note), icon=":material/link_off:")

@@ -1,0 +1,252 @@
+"""Words and tables of the Design space page: an answer in, frames and sentences out. No Streamlit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from advisor.design import Candidate, DesignAnswer, DesignSpace, Objective
+from advisor.design.answer import ruled_out
+from advisor.design.space import CONSTRAINT_TEXT
+from advisor.ui.charts_design import Mark
+
+UNITS: dict[Objective, str] = {
+    "sd_speedup": "x",
+    "tpot": "ms",
+    "tokens_per_s_per_gpu": "tokens/s",
+    "cost_per_million_tokens": "USD",
+}
+_GAIN_TEXT: dict[Objective, str] = {
+    "sd_speedup": "the baseline's speculative speedup",
+    "tpot": "the baseline's speed per output token",
+    "tokens_per_s_per_gpu": "the baseline's tokens/s per GPU",
+    "cost_per_million_tokens": "the baseline's tokens per dollar",
+}
+_NO_BREAK_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+def headline(answer: DesignAnswer) -> str:
+    """The verdict in one line."""
+    best = answer.recommended
+    if best is None:
+        return "No design keeps every limit"
+    if _is_baseline(answer.space, best):
+        return "Keep the baseline: nothing searched beats it at equal quality"
+    gain = best.objective_gain
+    ending = ", perhaps no gain at all" if gain.low <= 1.0 else ""
+    return (
+        f"Train {answer.space.describe(best.index)}: {gain.value:.2f}x {_GAIN_TEXT[answer.space.question.objective]} "
+        f"({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f}){ending}"
+    )
+
+
+def cautious_sentence(answer: DesignAnswer) -> str:
+    """The design that keeps the quality by the pessimistic law too, where it is another one; else empty."""
+    best, safe = answer.recommended, answer.cautious
+    if best is None or (safe is not None and safe.index == best.index):
+        return ""
+    if safe is None:
+        return "The quality laws disagree, and no design keeps the baseline's quality by both."
+    gain = safe.objective_gain
+    return (
+        f"The quality laws disagree. To keep the quality by both, train {answer.space.describe(safe.index)}: "
+        f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f})."
+    )
+
+
+def compared(answer: DesignAnswer) -> pd.DataFrame:
+    """The baseline beside the designs that stand out; each design once, under all its titles."""
+    space, titles = answer.space, dict[int, tuple[Candidate, list[str]]]()
+    named = [("Recommended", answer.recommended), ("Cautious", answer.cautious)]
+    labels = {
+        "sd_speedup": "Highest speedup",
+        "tpot": "Fastest per token",
+        "tokens_per_s_per_gpu": "Most tokens/s per GPU",
+    }
+    named += [(labels[objective], item) for objective, item in answer.by_objective.items()]
+    for title, item in named:
+        if item is not None:
+            titles.setdefault(item.index, (item, []))[1].append(title)
+    rows = [_baseline_row(space), *(_row(space, item, ", ".join(names)) for item, names in titles.values())]
+    return pd.DataFrame(rows)
+
+
+def candidates(answer: DesignAnswer) -> pd.DataFrame:
+    """The best designs that differ in kind, best first."""
+    rows = [_row(answer.space, item, str(rank)) for rank, item in enumerate(answer.top, 1)]
+    return pd.DataFrame(rows)
+
+
+def mean_speedup(space: DesignSpace, speedup: object, tpot_s: object) -> float:
+    """Speedup over the question's batches: mean plain time per token over mean speculative time. [1]"""
+    times = space.question.batch_weights * np.asarray(tpot_s, float)
+    return float((times * np.asarray(speedup, float)).sum() / times.sum())
+
+
+def mean_tpot_s(space: DesignSpace, tpot_s: object) -> float:
+    """Time per output token over the question's batches. [s]"""
+    return float((space.question.batch_weights * np.asarray(tpot_s, float)).sum())
+
+
+def tokens_per_s_per_gpu(space: DesignSpace, tpot_s: object) -> float:
+    """Tokens per second and GPU over the question's batches. [1/s]"""
+    question, gpus = space.question, space.setup.placement.gpus
+    return float(1.0 / (question.batch_weights * np.asarray(tpot_s, float) * gpus / question.batches).sum())
+
+
+def _row(space: DesignSpace, item: Candidate, title: str) -> dict[str, object]:
+    gain = item.objective_gain
+    return {
+        "": title,
+        "Design": space.describe(item.index),
+        "Gain": gain.value,
+        "Band": f"{gain.low:.2f} to {gain.high:.2f}",
+        "Speedup": mean_speedup(space, item.speedup, item.tpot_s),
+        "ms per token": mean_tpot_s(space, item.tpot_s) * 1e3,
+        "Tokens/s per GPU": tokens_per_s_per_gpu(space, item.tpot_s),
+        "K": _k_text(item.k_draft),
+        "Total B": item.total_params / 1e9,
+        "Active B": item.active_params / 1e9,
+        "Quality": item.quality_ratio * 100,
+        "By both laws": item.quality_ratio_pessimistic * 100,
+        "Largest batch": float(item.largest_batch),
+    }
+
+
+def _baseline_row(space: DesignSpace) -> dict[str, object]:
+    own = space.baseline
+    speedup, tpot_s = own.served.speedup[:, 0], own.served.tpot_s[:, 0]
+    extra = f" + {own.n_shared:.3g} shared" if own.n_shared else ""
+    return {
+        "": "Baseline",
+        "Design": f"{own.n_experts} experts top-{own.n_active}{extra}, width {own.expert_width}",
+        "Gain": 1.0,
+        "Band": "",
+        "Speedup": mean_speedup(space, speedup, tpot_s),
+        "ms per token": mean_tpot_s(space, tpot_s) * 1e3,
+        "Tokens/s per GPU": tokens_per_s_per_gpu(space, tpot_s),
+        "K": _k_text(own.served.k_draft[:, 0]),
+        "Total B": own.total_params / 1e9,
+        "Active B": own.active_params / 1e9,
+        "Quality": 100.0,
+        "By both laws": 100.0,
+        "Largest batch": float(space.setup.memory.largest_batch),
+    }
+
+
+def _k_text(drafts: tuple[int, ...] | NDArray[np.int16]) -> str:
+    low, high = min(map(int, drafts)), max(map(int, drafts))
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _is_baseline(space: DesignSpace, item: Candidate) -> bool:
+    own = space.baseline
+    same_mix = (item.n_experts, item.n_active) == (own.n_experts, own.n_active)
+    same_shared = bool(np.isclose(item.n_shared, own.n_shared, rtol=1e-5))
+    return same_mix and same_shared and item.expert_width == own.expert_width and item.body == 0
+
+
+def try_next(answer: DesignAnswer) -> pd.DataFrame:
+    """Single changes to the baseline that help, ranked, with their effects in percent."""
+    rows = [
+        (item.what, *((gain - 1.0) * 100 for gain in (item.objective_gain, item.speedup_gain, item.tpot_gain)))
+        for item in answer.try_next
+    ]
+    return pd.DataFrame(rows, columns=["Change", "Objective", "Speedup", "Speed per token"])
+
+
+def sensitivity(answer: DesignAnswer) -> pd.DataFrame:
+    """The recommendation under each changed assumption; those that flip it first, worst first."""
+    rows = [
+        (item.change, item.best_text, item.regret * 100, item.flips)
+        for item in sorted(answer.sensitivity, key=lambda x: (not x.flips, -np.nan_to_num(x.regret, nan=np.inf)))
+    ]
+    return pd.DataFrame(rows, columns=["If", "Best is then", "Cost of keeping today's", "Changes"])
+
+
+def sensitivity_sentence(answer: DesignAnswer) -> str:
+    """How many of the changed assumptions flip the recommendation."""
+    count = sum(item.flips for item in answer.sensitivity)
+    if not count:
+        return f"None of {len(answer.sensitivity)} changed assumptions changes the recommendation by more than 1 %."
+    return f"{count} of {len(answer.sensitivity)} changed assumptions change the recommendation."
+
+
+def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
+    """What each quality law says of a design, with what limits the law."""
+    eps = answer.space.question.quality_eps
+    rows = [
+        (
+            "Default (arXiv:2507.17702)",
+            f"{item.quality_ratio:.1%} of the baseline's dense-equivalent size; at least {1 - eps:.1%} is kept",
+            "Its log bases are inferred. Trained designs differed by about 10 %. It does not see shared experts.",
+        ),
+        (
+            "Cautious: the lower of that and N_act x A^-0.30 (arXiv:2507.20534)",
+            f"{item.quality_ratio_pessimistic:.1%}",
+            "Three published points give exponents of 0.29, 0.30 and 0.34, for designs with 1/8 to 1/48 active.",
+        ),
+        (
+            "Loss difference (arXiv:2509.23678)",
+            f"{item.loss_difference:+.4f} nats per token, worth {item.loss_as_active_params:+.0%} active parameters",
+            "Coefficients from secondary notes, no published uncertainty: a note on risk, not a limit of the search.",
+        ),
+    ]
+    return pd.DataFrame(rows, columns=["Law", "This design", "What limits the law"])
+
+
+def infeasible(answer: DesignAnswer) -> pd.DataFrame:
+    """How many designs each limit rules out, most first; one design may break several."""
+    counts, total = ruled_out(answer.space), len(answer.space)
+    rows = [
+        (CONSTRAINT_TEXT[name][0].upper() + CONSTRAINT_TEXT[name][1:], count, count / total * 100)
+        for name, count in sorted(counts.items(), key=lambda pair: -pair[1])
+    ]
+    return pd.DataFrame(rows, columns=["Limit", "Designs ruled out", "Share"])
+
+
+def pareto(answer: DesignAnswer) -> pd.DataFrame:
+    """The front as a frame, in the objective's own unit; see `charts_design.pareto_chart`."""
+    space, index = answer.space, answer.pareto
+    scale = 1e3 if space.question.objective == "tpot" else 1.0
+    mix = space.mix(index)
+    return pd.DataFrame(
+        {
+            "design": [space.describe(int(i)) for i in index],
+            "index": index,
+            "quality_ratio": space.dense_equivalent[index] / space.baseline.dense_equivalent,
+            "objective": [space.question.value(float(score)) * scale for score in space.score[index]],
+            "n_experts": mix.n_experts,
+            "n_active": mix.n_active,
+            "n_shared": mix.n_shared,
+            "expert_width": space.expert_width[index],
+            "speedup": [mean_speedup(space, space.speedup[:, i], space.tpot_s[:, i]) for i in index],
+            "tpot_ms": [mean_tpot_s(space, space.tpot_s[:, i]) * 1e3 for i in index],
+        }
+    )
+
+
+def marks(answer: DesignAnswer, picked: Candidate | None = None) -> list[Mark]:
+    """The recommended, the cautious, the picked design and the baseline, each once."""
+    space = answer.space
+    scale = 1e3 if space.question.objective == "tpot" else 1.0
+    best, safe = answer.recommended, answer.cautious
+    found: list[Mark] = []
+    if best is not None:
+        both = safe is not None and safe.index == best.index
+        name = "recommended, cautious" if both else "recommended"
+        found.append(Mark("recommended", name, best.quality_ratio, best.objective * scale, best.index))
+    if safe is not None and best is not None and safe.index != best.index:
+        found.append(Mark("cautious", "cautious", safe.quality_ratio, safe.objective * scale, safe.index))
+    found.append(Mark("baseline", "baseline", 1.0, space.question.value(space.baseline.score) * scale, -1))
+    if picked is not None and picked.index not in {mark.index for mark in found}:
+        found.append(Mark("picked", "picked", picked.quality_ratio, picked.objective * scale, picked.index))
+    return found
+
+
+def baseline_tpot_s(answer: DesignAnswer) -> NDArray[np.float64]:
+    """The baseline's time per output token at each batch of the charts. [s]"""
+    found = answer.shared_sweep
+    own = int(np.argmin(np.abs(found.mix.n_shared - answer.space.baseline.n_shared)))
+    return np.asarray(found.tpot_s[:, own], float)
