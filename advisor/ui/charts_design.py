@@ -15,13 +15,15 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from advisor.design.sweeps import HeatMap, Sweep
-from advisor.ui.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, VERMILLION, Chart, new_figure
+from advisor.ui.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, SKY, VERMILLION, Chart, new_figure
 
 Array = NDArray[np.float64]
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
-_SCALE = "Cividis"
-"""Sequential, and alike for all kinds of colour vision; bright is better."""
+_SCALE = ("#F4F8FC", SKY, "#2E8FCB")
+"""One hue from pale to strong, so alike for all kinds of colour vision; strong is better."""
+_CELL_TEXT = "#14202B"
+"""Contrast of 4.7 and more on all of the scale."""
 _STYLES = {
     "recommended": ("star", VERMILLION, 17),
     "cautious": ("diamond", GREEN, 13),
@@ -61,13 +63,13 @@ def heat_map_chart(
         z=values,
         x=np.arange(columns),
         y=np.arange(rows),
-        colorscale=_SCALE,
+        colorscale=list(_SCALE),
         reversescale=baseline_tpot_s is not None,
         showscale=False,
         xgap=1,
         ygap=1,
         texttemplate="%{z:.2f}",
-        textfont={"size": 10},
+        textfont={"size": 10, "color": _CELL_TEXT},
         customdata=names,
         hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
         hoverongaps=False,
@@ -180,7 +182,7 @@ def pareto_chart(
     floor = (1.0 - quality_eps) * 100
     figure.add_vline(x=floor, line={"color": NEUTRAL, "dash": "dot"})
     figure.add_annotation(
-        x=floor, y=1, yref="paper", yanchor="bottom", text="equal quality from here on", showarrow=False,
+        x=floor, y=1, yref="paper", yanchor="bottom", xanchor="left", text="equal quality and above", showarrow=False,
         font={"color": NEUTRAL, "size": 11},
     )  # fmt: skip
     figure.update_layout(hovermode="closest", clickmode="event+select", legend={"entrywidth": 130})

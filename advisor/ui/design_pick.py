@@ -28,7 +28,7 @@ def selection_keys(answer_tag: str) -> tuple[str, str]:
 def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
     """The design picked last: a row of the table or a point of the chart, else the recommended one.
 
-    Reads both selections from the session, so it serves before they are drawn; one holds until the other changes.
+    Reads both selections from the session, so it serves before they are drawn. The one that changed last counts.
     """
     table, chart = (dict(st.session_state.get(key) or {}).get("selection") or {} for key in selection_keys(tag))
     rows = [answer.top[row].index for row in table.get("rows", ()) if row < len(answer.top)]
@@ -36,9 +36,9 @@ def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
     kept = st.session_state.get(_PICK)
     if kept is None or kept["tag"] != tag:
         kept = {"tag": tag, "index": None, "row": [], "point": []}
-    for source, chosen in events.items():
-        if chosen != kept[source]:
-            kept = kept | {source: chosen, "index": chosen[0] if chosen else None}
+    if changed := [source for source in events if events[source] != kept[source]]:
+        found = [events[source] for source in (*changed, *events) if events[source]]
+        kept = kept | events | {"index": found[0][0] if found else None}
     st.session_state[_PICK] = kept
     if kept["index"] is None or not 0 <= kept["index"] < len(answer.space):
         return answer.recommended

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.design import Candidate, DesignAnswer, DesignSpace, Objective
+from advisor.design import Candidate, DesignAnswer, DesignSpace, Objective, sweeps
 from advisor.design.answer import ruled_out
 from advisor.design.space import CONSTRAINT_TEXT
 from advisor.ui.charts_design import Mark
@@ -100,16 +102,16 @@ def _row(space: DesignSpace, item: Candidate, title: str) -> dict[str, object]:
     return {
         "": title,
         "Design": space.describe(item.index),
-        "Gain": gain.value,
-        "Band": f"{gain.low:.2f} to {gain.high:.2f}",
         "Speedup": mean_speedup(space, item.speedup, item.tpot_s),
         "ms per token": mean_tpot_s(space, item.tpot_s) * 1e3,
         "Tokens/s per GPU": tokens_per_s_per_gpu(space, item.tpot_s),
-        "K": _k_text(item.k_draft),
-        "Total B": item.total_params / 1e9,
-        "Active B": item.active_params / 1e9,
+        "Gain": gain.value,
+        "Band": f"{gain.low:.2f} to {gain.high:.2f}",
         "Quality": item.quality_ratio * 100,
         "By both laws": item.quality_ratio_pessimistic * 100,
+        "Total B": item.total_params / 1e9,
+        "Active B": item.active_params / 1e9,
+        "K": _k_text(item.k_draft),
         "Largest batch": float(item.largest_batch),
     }
 
@@ -121,16 +123,16 @@ def _baseline_row(space: DesignSpace) -> dict[str, object]:
     return {
         "": "Baseline",
         "Design": f"{own.n_experts} experts top-{own.n_active}{extra}, width {own.expert_width}",
-        "Gain": 1.0,
-        "Band": "",
         "Speedup": mean_speedup(space, speedup, tpot_s),
         "ms per token": mean_tpot_s(space, tpot_s) * 1e3,
         "Tokens/s per GPU": tokens_per_s_per_gpu(space, tpot_s),
-        "K": _k_text(own.served.k_draft[:, 0]),
-        "Total B": own.total_params / 1e9,
-        "Active B": own.active_params / 1e9,
+        "Gain": 1.0,
+        "Band": "",
         "Quality": 100.0,
         "By both laws": 100.0,
+        "Total B": own.total_params / 1e9,
+        "Active B": own.active_params / 1e9,
+        "K": _k_text(own.served.k_draft[:, 0]),
         "Largest batch": float(space.setup.memory.largest_batch),
     }
 
@@ -170,7 +172,8 @@ def sensitivity_sentence(answer: DesignAnswer) -> str:
     count = sum(item.flips for item in answer.sensitivity)
     if not count:
         return f"None of {len(answer.sensitivity)} changed assumptions changes the recommendation by more than 1 %."
-    return f"{count} of {len(answer.sensitivity)} changed assumptions change the recommendation."
+    verb = "changes" if count == 1 else "change"
+    return f"{count} of {len(answer.sensitivity)} changed assumptions {verb} the recommendation."
 
 
 def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
@@ -206,17 +209,29 @@ def infeasible(answer: DesignAnswer) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["Limit", "Designs ruled out", "Share"])
 
 
-def pareto(answer: DesignAnswer) -> pd.DataFrame:
-    """The front as a frame, in the objective's own unit; see `charts_design.pareto_chart`."""
-    space, index = answer.space, answer.pareto
-    scale = 1e3 if space.question.objective == "tpot" else 1.0
+def under(space: DesignSpace, objective: Objective) -> DesignSpace:
+    """The same designs ranked by another objective that needs nothing but their speeds."""
+    if objective == space.question.objective:
+        return space
+    question = replace(space.question, objective=objective)
+    speedup, tpot_s = (np.asarray(values, float) for values in (space.speedup, space.tpot_s))
+    score = question.score(space.setup.placement.gpus, speedup, tpot_s)
+    own = space.baseline.served
+    own_score = float(question.score(space.setup.placement.gpus, own.speedup, own.tpot_s)[0])
+    return replace(space, question=question, score=score, baseline=replace(space.baseline, score=own_score))
+
+
+def pareto(answer: DesignAnswer, objective: Objective) -> pd.DataFrame:
+    """Designs that no other beats in quality and an objective, in its own unit; see `charts_design.pareto_chart`."""
+    space = under(answer.space, objective)
+    index = answer.pareto if space is answer.space else sweeps.pareto(space)
     mix = space.mix(index)
     return pd.DataFrame(
         {
             "design": [space.describe(int(i)) for i in index],
             "index": index,
             "quality_ratio": space.dense_equivalent[index] / space.baseline.dense_equivalent,
-            "objective": [space.question.value(float(score)) * scale for score in space.score[index]],
+            "objective": [_shown(space, int(i)) for i in index],
             "n_experts": mix.n_experts,
             "n_active": mix.n_active,
             "n_shared": mix.n_shared,
@@ -227,22 +242,46 @@ def pareto(answer: DesignAnswer) -> pd.DataFrame:
     )
 
 
-def marks(answer: DesignAnswer, picked: Candidate | None = None) -> list[Mark]:
+def marks(answer: DesignAnswer, objective: Objective, picked: Candidate | None = None) -> list[Mark]:
     """The recommended, the cautious, the picked design and the baseline, each once."""
-    space = answer.space
-    scale = 1e3 if space.question.objective == "tpot" else 1.0
+    space = under(answer.space, objective)
     best, safe = answer.recommended, answer.cautious
     found: list[Mark] = []
     if best is not None:
         both = safe is not None and safe.index == best.index
         name = "recommended, cautious" if both else "recommended"
-        found.append(Mark("recommended", name, best.quality_ratio, best.objective * scale, best.index))
+        found.append(Mark("recommended", name, best.quality_ratio, _shown(space, best.index), best.index))
     if safe is not None and best is not None and safe.index != best.index:
-        found.append(Mark("cautious", "cautious", safe.quality_ratio, safe.objective * scale, safe.index))
-    found.append(Mark("baseline", "baseline", 1.0, space.question.value(space.baseline.score) * scale, -1))
+        found.append(Mark("cautious", "cautious", safe.quality_ratio, _shown(space, safe.index), safe.index))
+    found.append(Mark("baseline", "baseline", 1.0, _in_unit(space, space.baseline.score), -1))
     if picked is not None and picked.index not in {mark.index for mark in found}:
-        found.append(Mark("picked", "picked", picked.quality_ratio, picked.objective * scale, picked.index))
+        found.append(Mark("picked", "picked", picked.quality_ratio, _shown(space, picked.index), picked.index))
     return found
+
+
+def chart_objectives(answer: DesignAnswer) -> list[Objective]:
+    """What quality is drawn against: the question's objective first, then speedup and absolute speed."""
+    return list(dict.fromkeys((answer.space.question.objective, "sd_speedup", "tpot")))
+
+
+def _shown(space: DesignSpace, index: int) -> float:
+    return _in_unit(space, float(space.score[index]))
+
+
+def _in_unit(space: DesignSpace, score: float) -> float:
+    return space.question.value(score) * (1e3 if space.question.objective == "tpot" else 1.0)
+
+
+def line_batches(answer: DesignAnswer) -> tuple[list[int], list[int]]:
+    """Batches that the sweeps can be drawn at, and those to begin with: the lowest, one near the target, a high one."""
+    space, found = answer.space, answer.shared_sweep
+    own = int(np.argmin(np.abs(found.mix.n_shared - space.baseline.n_shared)))
+    fits = [int(b) for b in found.batches if space.setup.placement.attention_groups <= b <= found.largest_batch[own]]
+    if not fits:
+        return [int(b) for b in found.batches], []
+    target = float(np.exp((space.question.batch_weights * np.log(space.question.batches)).sum()))
+    near = min(fits, key=lambda batch: abs(np.log(batch / target)))
+    return fits, sorted({fits[0], near, min(fits[-1], 256)})
 
 
 def baseline_tpot_s(answer: DesignAnswer) -> NDArray[np.float64]:

@@ -7,7 +7,9 @@ from typing import Any
 import streamlit as st
 
 from advisor.design import Candidate, DesignAnswer
-from advisor.ui import design_tables, widgets
+from advisor.design.answer import OBJECTIVE_TEXT
+from advisor.ui import charts_design, design_tables, widgets
+from advisor.ui.design_question import OBJECTIVE_NAMES
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
 COLUMNS: dict[str, Any] = {
@@ -29,6 +31,48 @@ def infeasible(answer: DesignAnswer) -> None:
     """Why nothing is left, with the nearest design."""
     if answer.infeasible is not None:
         st.error(widgets.plain(answer.infeasible.message), icon=":material/block:")
+
+
+def trade_offs(answer: DesignAnswer, item: Candidate | None, key: str) -> None:
+    """Quality against the objective or another speed; a click on a point picks its design."""
+    names = {value: name for name, value in OBJECTIVE_NAMES.items()}
+    options = [names[objective] for objective in design_tables.chart_objectives(answer)]
+    name = st.segmented_control("Quality against", options, default=options[0], required=True)
+    objective = OBJECTIVE_NAMES[str(name)]
+    front = design_tables.pareto(answer, objective)
+    if front.empty:
+        return
+    chart = charts_design.pareto_chart(
+        front,
+        design_tables.marks(answer, objective, item),
+        objective=OBJECTIVE_TEXT[objective],
+        objective_unit=design_tables.UNITS[objective],
+        quality_eps=answer.space.question.quality_eps,
+    )
+    widgets.show_chart(chart, "design_trade_offs", answer.space.setup.scenario, select_key=key)
+    if objective == "sd_speedup":
+        st.caption(
+            "Wider experts than equal quality needs can raise the ratio, since they slow plain decoding most. Only the "
+            "narrowest width of each mix is recommended."
+        )
+
+
+def next_steps(answer: DesignAnswer) -> None:
+    """Single changes ranked by what they bring, and the assumptions that would change the answer."""
+    st.subheader("Try next: single changes that help", anchor=False)
+    if answer.try_next:
+        effects = dict.fromkeys(("Objective", "Speedup", "Speed per token"), _number(format="%+.1f %%"))
+        st.dataframe(design_tables.try_next(answer), hide_index=True, column_config=effects)
+        st.caption("The expert width is solved again so that the quality stays.")
+    else:
+        st.info("No single change of experts, active experts or shared experts helps at equal quality.")
+    st.subheader("What would change the answer", anchor=False)
+    st.markdown(design_tables.sensitivity_sentence(answer))
+    cost = _number(format="%.1f %%", help="Objective lost by keeping the design; empty: it is then not allowed.")
+    st.dataframe(
+        design_tables.sensitivity(answer), hide_index=True, height=250,
+        column_config={"Cost of keeping today's": cost},
+    )  # fmt: skip
 
 
 def limits(answer: DesignAnswer, item: Candidate | None) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.e2e.app_server import running_app, running_browser, wait_until_drawn
 
-PAGES = {"advise": "", "why": "why", "measurements": "measurements", "sources": "sources"}
+PAGES = {"advise": "", "design": "design", "why": "why", "measurements": "measurements", "sources": "sources"}
 WIDTHS = (390, 820, 1440)
-FIRST_DRAWN = {"advise": ".js-plotly-plot .main-svg", "why": ".js-plotly-plot .main-svg"}
+FIRST_DRAWN = dict.fromkeys(("advise", "design", "why"), ".js-plotly-plot .main-svg")
 
 
 def take(

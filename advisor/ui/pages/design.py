@@ -3,11 +3,7 @@
 import streamlit as st
 
 from advisor.design import Candidate, DesignAnswer
-from advisor.design.answer import OBJECTIVE_TEXT
-from advisor.design.sweeps import SWEEP_BATCHES
 from advisor.ui import charts_design, design_pick, design_question, design_tables, design_view, widgets
-
-number = st.column_config.NumberColumn
 
 
 def verdict(answer: DesignAnswer) -> None:
@@ -23,45 +19,20 @@ def verdict(answer: DesignAnswer) -> None:
 def choose(answer: DesignAnswer, tag: str) -> Candidate | None:
     item = design_pick.picked(answer, tag)
     rows_key, points_key = design_pick.selection_keys(tag)
-    question = answer.space.question
     st.subheader("Pick a design", anchor=False)
-    chart, table = st.columns([2, 3])
-    if len(answer.pareto):
-        trade_offs = charts_design.pareto_chart(
-            design_tables.pareto(answer),
-            design_tables.marks(answer, item),
-            objective=OBJECTIVE_TEXT[question.objective],
-            objective_unit=design_tables.UNITS[question.objective],
-            quality_eps=question.quality_eps,
-        )
-        with chart:
-            widgets.show_chart(trade_offs, "design_trade_offs", answer.space.setup.scenario, select_key=points_key)
-    with table:
-        if answer.top:
-            st.caption("The best designs that differ in kind. Choose a row here or a point of the chart.")
-            st.dataframe(
-                design_tables.candidates(answer), hide_index=True, column_config=design_view.COLUMNS, height=320,
-                on_select="rerun", selection_mode="single-row", key=rows_key,
-            )  # fmt: skip
-        if item is not None:
+    if answer.top:
+        st.caption("The best designs that differ in kind. Choose a row here or click a point of the chart.")
+        st.dataframe(
+            design_tables.candidates(answer), hide_index=True, column_config=design_view.COLUMNS, height=245,
+            on_select="rerun", selection_mode="single-row", key=rows_key,
+        )  # fmt: skip
+    chart, panel = st.columns([3, 2])
+    with chart:
+        design_view.trade_offs(answer, item, points_key)
+    if item is not None:
+        with panel:
             design_pick.panel(answer, item)
     return item
-
-
-def next_steps(answer: DesignAnswer) -> None:
-    st.subheader("Try next: single changes that help", anchor=False)
-    if answer.recommended is not None and not answer.try_next:
-        st.info("No single change of experts, active experts or shared experts helps at equal quality.")
-    if answer.try_next:
-        effects = dict.fromkeys(("Objective", "Speedup", "Speed per token"), number(format="%+.1f %%"))
-        st.dataframe(design_tables.try_next(answer), hide_index=True, column_config=effects)
-        st.caption("The expert width is solved again so that the quality stays.")
-    st.subheader("What would change the answer", anchor=False)
-    st.markdown(design_tables.sensitivity_sentence(answer))
-    cost = number(format="%.1f %%", help="Objective lost by keeping the design; empty: it is then not allowed.")
-    st.dataframe(
-        design_tables.sensitivity(answer), hide_index=True, column_config={"Cost of keeping today's": cost}, height=250
-    )
 
 
 def maps(answer: DesignAnswer) -> None:
@@ -69,7 +40,8 @@ def maps(answer: DesignAnswer) -> None:
     space, own = answer.space, answer.space.baseline
     times = st.segmented_control("Show", ("Speedup", "Time per output token"), default="Speedup", key="design_shown")
     base = design_tables.baseline_tpot_s(answer) if times == "Time per output token" else None
-    batches = st.pills("Batches of the lines", SWEEP_BATCHES, selection_mode="multi", default=[1, 64, 512])
+    options, shown = design_tables.line_batches(answer)
+    batches = st.pills("Batches of the lines", options, selection_mode="multi", default=shown)
     scenario, best = space.setup.scenario, answer.recommended
     if len(answer.heat_map.ratio):
         chart = charts_design.heat_map_chart(
@@ -81,7 +53,10 @@ def maps(answer: DesignAnswer) -> None:
             describe=space.describe,
         )
         widgets.show_chart(chart, "design_map", scenario)
-        st.caption("▸ marks the baseline's k/N; the frame is the recommended design. Each cell is its own search.")
+        st.caption(
+            "▸ marks the baseline's k/N; the frame is the recommended design. Each cell is its own search; an empty "
+            "one does not fit in memory."
+        )
     left, right = st.columns(2)
     with left:
         chart = charts_design.shared_sweep_chart(
@@ -109,7 +84,7 @@ else:
     design_view.infeasible(answer)
 item = choose(answer, question.tag(scenario))
 if answer.recommended is not None:
-    next_steps(answer)
+    design_view.next_steps(answer)
 maps(answer)
 design_view.limits(answer, item)
 design_pick.downloads(answer)
