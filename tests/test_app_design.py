@@ -64,6 +64,8 @@ def test_the_verdict_comes_first_with_its_band_and_both_kinds_of_speed() -> None
     recommended = table[table.iloc[:, 0].str.startswith("Recommended")].iloc[0]
     assert recommended["Speedup"] == pytest.approx(best.speedup[0])
     assert recommended["ms per token"] == pytest.approx(best.tpot_s[0] * 1e3)
+    assert test.metric[0].value == f"{best.speedup[0]:.2f}x"
+    assert test.metric[1].value == f"{best.tpot_s[0] * 1e3:.2f} ms"
     assert "Speedup is a ratio to the design's own plain decode" in texts(test)
 
 

@@ -161,7 +161,7 @@ def pareto_chart(
     objective, objective_unit : words for the vertical axis.
     quality_eps : share of dense-equivalent size that may be lost. [1]
     """
-    title = f"{objective[0].upper()}{objective[1:]} ({objective_unit})"
+    title = f"{objective} ({objective_unit})"
     figure = new_figure(
         f"{title}<br>against dense-equivalent size (% of the baseline's)", "Dense-equivalent size (%)", title, 430
     )
@@ -193,7 +193,9 @@ def pareto_chart(
         f"{last['objective']:.4g} {objective_unit})"
     )
     marked = "; ".join(f"{m.name} {m.objective:.4g} {objective_unit} at {m.quality_ratio:.0%}" for m in marks)
-    return Chart(figure, f"{len(front)} best trade-offs of quality and {objective}, {ends}. Marked: {marked}.", front)
+    return Chart(
+        figure, f"{len(front)} best trade-offs of quality and {objective.lower()}, {ends}. Marked: {marked}.", front
+    )
 
 
 def _sweep_chart(

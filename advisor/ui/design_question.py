@@ -24,6 +24,13 @@ OBJECTIVE_NAMES: dict[str, Objective] = {
 }
 CANDIDATES = 12
 _BILLION, _TRILLION = 1e9, 1e12
+_LIMITS = {
+    "design_tokens": ("Training tokens (trillions)", "The same for every design."),
+    "design_total_params": ("Largest total size (B)", "Billions of parameters."),
+    "design_tpot": ("Time per output token (ms)", "At most this, at every batch. Empty: the sidebar's."),
+    "design_memory": ("Memory per GPU (GB)", "Empty: 90 % of the accelerator's."),
+    "design_price": ("Price of a GPU (USD/hour)", "For the cost objective. Empty: the accelerator profile's."),
+}
 
 
 class DesignQuestion(Frozen):
@@ -47,38 +54,32 @@ class DesignQuestion(Frozen):
 
 def draw(scenario: Scenario) -> DesignQuestion:
     """The controls, and the question they ask."""
-    with st.expander("What to search for", expanded=True, icon=":material/tune:"):
-        first, second, third = st.columns([2, 2, 1])
-        with first:
-            name = st.selectbox(
-                "Objective", list(OBJECTIVE_NAMES), key="design_objective", bind="query-params",
-                help="Speedup is a ratio to the design's own plain decoding. The other three are absolute.",
-            )  # fmt: skip
-        with second:
-            batches = st.text_input(
-                "Target batches", key="design_batches", bind="query-params", placeholder=str(scenario.batch_size),
-                help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens "
-                "generated at each batch. Empty: the batch in the sidebar.",
-            )  # fmt: skip
-        with third:
-            eps = st.number_input(
-                "Quality loss (%)", 0.0, 50.0, DEFAULT_EPS * 100, 0.5, key="design_quality", bind="query-params",
-                help="Share of the baseline's dense-equivalent size that a design may give up.",
-            )  # fmt: skip
-        with st.grid(4, min_column_width=165):
-            tokens = _limit("Training tokens (trillions)", "design_tokens", "The same for every design.")
-            total = _limit("Largest total size (B)", "design_total_params", "Billions of parameters.")
-            tpot = _limit(
-                "Time per output token (ms)", "design_tpot", "At most this, at every batch. Empty: the sidebar's."
-            )
-            memory = _limit("Memory per GPU (GB)", "design_memory", "Empty: 90 % of the accelerator's.")
-        objective = OBJECTIVE_NAMES[name]
-        price = None
-        if objective == "cost_per_million_tokens":
-            price = _limit("Price of one GPU (USD per hour)", "design_price", "Empty: the accelerator profile's.")
+    first, second, third = st.columns([2, 2, 1])
+    with first:
+        name = st.selectbox(
+            "Objective", list(OBJECTIVE_NAMES), key="design_objective", bind="query-params",
+            help="Speedup is a ratio to the design's own plain decoding. The other three are absolute.",
+        )  # fmt: skip
+    with second:
+        batches = st.text_input(
+            "Target batches", key="design_batches", bind="query-params", placeholder=str(scenario.batch_size),
+            help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens "
+            "generated at each batch. Empty: the batch in the sidebar.",
+        )  # fmt: skip
+    with third:
+        eps = st.number_input(
+            "Quality loss (%)", 0.0, 50.0, DEFAULT_EPS * 100, 0.5, key="design_quality", bind="query-params",
+            help="Share of the baseline's dense-equivalent size that a design may give up.",
+        )  # fmt: skip
+    given = any(st.session_state.get(key) is not None or key in st.query_params for key in _LIMITS)
+    with (
+        st.expander("Training tokens and limits", expanded=given, icon=":material/tune:"),
+        st.grid(5, min_column_width=165),
+    ):
+        tokens, total, tpot, memory, price = (_limit(key, *words) for key, words in _LIMITS.items())
     _say_what_a_link_missed()
     return DesignQuestion(
-        objective=objective,
+        objective=OBJECTIVE_NAMES[name],
         batches=batches.strip(),
         quality_eps=eps / 100,
         training_tokens=None if tokens is None else tokens * _TRILLION,
@@ -125,7 +126,7 @@ def _search(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
     return design_answer(design_space(scenario, **asked), CANDIDATES)
 
 
-def _limit(label: str, key: str, help_text: str) -> float | None:
+def _limit(key: str, label: str, help_text: str) -> float | None:
     return st.number_input(
         label, min_value=0.001, max_value=1e9, value=None, key=key, bind="query-params", placeholder="not set",
         help=help_text,

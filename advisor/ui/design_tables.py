@@ -25,6 +25,11 @@ _GAIN_TEXT: dict[Objective, str] = {
     "tokens_per_s_per_gpu": "the baseline's tokens/s per GPU",
     "cost_per_million_tokens": "the baseline's tokens per dollar",
 }
+_TITLES: dict[Objective, str] = {
+    "sd_speedup": "Highest speedup",
+    "tpot": "Fastest per token",
+    "tokens_per_s_per_gpu": "Most tokens/s",
+}
 _NO_BREAK_HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
 
@@ -33,7 +38,7 @@ def headline(answer: DesignAnswer) -> str:
     best = answer.recommended
     if best is None:
         return "No design keeps every limit"
-    if _is_baseline(answer.space, best):
+    if keeps_baseline(answer):
         return "Keep the baseline: nothing searched beats it at equal quality"
     gain = best.objective_gain
     ending = ", perhaps no gain at all" if gain.low <= 1.0 else ""
@@ -41,6 +46,15 @@ def headline(answer: DesignAnswer) -> str:
         f"Train {answer.space.describe(best.index)}: {gain.value:.2f}x {_GAIN_TEXT[answer.space.question.objective]} "
         f"({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f}){ending}"
     )
+
+
+def keeps_baseline(answer: DesignAnswer) -> bool:
+    """Whether the recommended design is the baseline itself."""
+    own, best = answer.space.baseline, answer.recommended
+    if best is None or best.body or best.expert_width != own.expert_width:
+        return False
+    same_mix = (best.n_experts, best.n_active) == (own.n_experts, own.n_active)
+    return same_mix and bool(np.isclose(best.n_shared, own.n_shared, rtol=1e-5))
 
 
 def cautious_sentence(answer: DesignAnswer) -> str:
@@ -57,21 +71,21 @@ def cautious_sentence(answer: DesignAnswer) -> str:
     )
 
 
+def baseline_problem(space: DesignSpace) -> str:
+    """Says when the baseline itself does not fit in memory at the target batches; else empty."""
+    fits, asked = space.setup.memory.largest_batch, int(space.question.batches.max())
+    if fits >= asked:
+        return ""
+    limit = f"at most batch {fits:,} does" if fits else "its weights alone do not"
+    return f"The baseline itself does not fit in memory at batch {asked:,}: {limit}."
+
+
 def compared(answer: DesignAnswer) -> pd.DataFrame:
-    """The baseline beside the designs that stand out; each design once, under all its titles."""
-    space, titles = answer.space, dict[int, tuple[Candidate, list[str]]]()
-    named = [("Recommended", answer.recommended), ("Cautious", answer.cautious)]
-    labels = {
-        "sd_speedup": "Highest speedup",
-        "tpot": "Fastest per token",
-        "tokens_per_s_per_gpu": "Most tokens/s per GPU",
-    }
-    named += [(labels[objective], item) for objective, item in answer.by_objective.items()]
-    for title, item in named:
-        if item is not None:
-            titles.setdefault(item.index, (item, []))[1].append(title)
-    rows = [_baseline_row(space), *(_row(space, item, ", ".join(names)) for item, names in titles.values())]
-    return pd.DataFrame(rows)
+    """The baseline beside the designs that stand out; one design may hold several titles."""
+    named = {"Recommended": answer.recommended, "Cautious": answer.cautious}
+    named |= {_TITLES[objective]: item for objective, item in answer.by_objective.items()}
+    rows = [_row(answer.space, item, title) for title, item in named.items() if item is not None]
+    return pd.DataFrame([_baseline_row(answer.space), *rows])
 
 
 def candidates(answer: DesignAnswer) -> pd.DataFrame:
@@ -140,13 +154,6 @@ def _baseline_row(space: DesignSpace) -> dict[str, object]:
 def _k_text(drafts: tuple[int, ...] | NDArray[np.int16]) -> str:
     low, high = min(map(int, drafts)), max(map(int, drafts))
     return str(low) if low == high else f"{low} to {high}"
-
-
-def _is_baseline(space: DesignSpace, item: Candidate) -> bool:
-    own = space.baseline
-    same_mix = (item.n_experts, item.n_active) == (own.n_experts, own.n_active)
-    same_shared = bool(np.isclose(item.n_shared, own.n_shared, rtol=1e-5))
-    return same_mix and same_shared and item.expert_width == own.expert_width and item.body == 0
 
 
 def try_next(answer: DesignAnswer) -> pd.DataFrame:
@@ -246,14 +253,13 @@ def marks(answer: DesignAnswer, objective: Objective, picked: Candidate | None =
     """The recommended, the cautious, the picked design and the baseline, each once."""
     space = under(answer.space, objective)
     best, safe = answer.recommended, answer.cautious
-    found: list[Mark] = []
+    found = [Mark("baseline", "baseline", 1.0, _in_unit(space, space.baseline.score), -1)]
     if best is not None:
         both = safe is not None and safe.index == best.index
         name = "recommended, cautious" if both else "recommended"
         found.append(Mark("recommended", name, best.quality_ratio, _shown(space, best.index), best.index))
     if safe is not None and best is not None and safe.index != best.index:
         found.append(Mark("cautious", "cautious", safe.quality_ratio, _shown(space, safe.index), safe.index))
-    found.append(Mark("baseline", "baseline", 1.0, _in_unit(space, space.baseline.score), -1))
     if picked is not None and picked.index not in {mark.index for mark in found}:
         found.append(Mark("picked", "picked", picked.quality_ratio, _shown(space, picked.index), picked.index))
     return found

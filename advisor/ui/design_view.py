@@ -7,7 +7,6 @@ from typing import Any
 import streamlit as st
 
 from advisor.design import Candidate, DesignAnswer
-from advisor.design.answer import OBJECTIVE_TEXT
 from advisor.ui import charts_design, design_tables, widgets
 from advisor.ui.design_question import OBJECTIVE_NAMES
 
@@ -25,6 +24,25 @@ COLUMNS: dict[str, Any] = {
     "By both laws": _number(format="%.1f %%", help="The lower of the default law and the cautious one."),
     "Largest batch": _number(format="%.0f", help="That fits in memory."),
 }
+
+
+def figures(answer: DesignAnswer) -> None:
+    """The recommended design's speedup and absolute speed, quality and size, each beside the baseline's."""
+    rows = design_tables.compared(answer)
+    own, best = rows.iloc[0], rows.iloc[1]
+    shown = {
+        "Speedup": "{:.2f}x",
+        "ms per token": "{:.2f} ms",
+        "Tokens/s per GPU": "{:,.0f}",
+        "Total B": "{:,.1f} B",
+    }
+    names = {"ms per token": "Time per output token", "Total B": "Total size"}
+    with st.grid(4, min_column_width=165):
+        for column, form in shown.items():
+            st.metric(
+                names.get(column, column), form.format(best[column]), f"baseline {form.format(own[column])}",
+                delta_color="off", delta_arrow="off",
+            )  # fmt: skip
 
 
 def infeasible(answer: DesignAnswer) -> None:
@@ -45,7 +63,7 @@ def trade_offs(answer: DesignAnswer, item: Candidate | None, key: str) -> None:
     chart = charts_design.pareto_chart(
         front,
         design_tables.marks(answer, objective, item),
-        objective=OBJECTIVE_TEXT[objective],
+        objective=str(name),
         objective_unit=design_tables.UNITS[objective],
         quality_eps=answer.space.question.quality_eps,
     )

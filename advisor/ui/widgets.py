@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.design import DesignSpace
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.ui import answers, state
@@ -88,9 +89,9 @@ def verdict(advice: Advice) -> str:
     return re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", plain(advice.recommendation.verdict))
 
 
-def acceptance_note(advice: Advice) -> str:
+def acceptance_note(answer: Advice | DesignSpace) -> str:
     """Which accepted length the answer rests on, in one sentence."""
-    acceptance = advice.setup.acceptance
+    acceptance = answer.setup.acceptance
     source = acceptance.source.removeprefix("accepted length ")
     return f"Accepted length: {plain(source)}{' (borrowed from another run)' if acceptance.borrowed else ''}."
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from advisor.advice import advise
+from advisor.design import design_answer, design_space
 from advisor.scenario import Scenario
+from advisor.ui.design_question import CANDIDATES
 from advisor.ui.state import START_ACCEPTANCE
 from tests.e2e.app_server import wait_until_drawn
 
@@ -168,11 +170,44 @@ def test_a_nonsense_link_shows_an_answer_and_what_was_ignored(page: Any, app_url
     assert page.get_by_text("The link asks for").count() >= 3
 
 
+def test_search_designs_click_a_trade_off_and_take_it_as_the_scenario(page: Any, app_url: str) -> None:
+    scenario = Scenario(acceptance="2.4@3", batch_size=16)
+    open_app(page, f"{app_url}/design?{scenario.to_query()}")
+    answer = design_answer(design_space(scenario), CANDIDATES)
+    best = answer.recommended
+    assert best is not None
+    assert f"Train {answer.space.describe(best.index)}: {best.objective_gain.value:.2f}x" in verdict(page)
+
+    choose(page, "Objective", "Time per output token")
+    fastest = answer.space.describe(answer.by_objective["tpot"].index)
+    page.wait_for_function("words => document.querySelector('h1')?.innerText.includes(words)", arg=fastest)
+    page.wait_for_url("**design_objective=Time*")
+
+    page.wait_for_function(
+        "document.querySelector('.js-plotly-plot')?.layout?.title?.text?.includes('Time per output token')"
+    )
+    wait_until_drawn(page)
+    names = page.evaluate("document.querySelector('.js-plotly-plot').data[0].customdata.map(row => row[1])")
+    points = page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace").first.locator(".point")
+    points.first.click(force=True)  # plotly's drag layer lies on top and takes the click
+    page.locator("strong", has_text=re.compile(f"^{re.escape(names[0])}$")).wait_for()
+    page.get_by_role("button", name="Make this the scenario").click()
+    page.get_by_text("is now the model").wait_for()
+    page.get_by_role("link", name="Advise on it").click()
+    wait_until_drawn(page, CHART)
+    model = page.get_by_role("combobox", name="Model", exact=True).input_value()
+    experts, active = re.match(r"(\d+) experts top-(\d+)", names[0]).groups()
+    assert model.startswith(f"own-qwen3-30b-a3b-n{experts}k{active}s")
+    taken = Scenario.from_query(page.url.split("?", 1)[1])
+    assert taken.model_id == model
+    wait_for_verdict(page, taken)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_at_telephone_width_nothing_is_cut_off(page: Any, app_url: str, scheme: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.emulate_media(color_scheme=scheme)
-    for path in ("", "why", "measurements", "sources"):
+    for path in ("", "design", "why", "measurements", "sources"):
         page.goto(f"{app_url}/{path}")
         wait_until_drawn(page, "h1")
         page.wait_for_timeout(300)

@@ -7,6 +7,7 @@ from advisor.ui import charts_design, design_pick, design_question, design_table
 
 
 def verdict(answer: DesignAnswer) -> None:
+    design_view.figures(answer)
     if cautious := design_tables.cautious_sentence(answer):
         st.warning(cautious, icon=":material/balance:")
     st.dataframe(design_tables.compared(answer), hide_index=True, column_config=design_view.COLUMNS)
@@ -19,7 +20,7 @@ def verdict(answer: DesignAnswer) -> None:
 def choose(answer: DesignAnswer, tag: str) -> Candidate | None:
     item = design_pick.picked(answer, tag)
     rows_key, points_key = design_pick.selection_keys(tag)
-    st.subheader("Pick a design", anchor=False)
+    st.subheader("Pick a design" if answer.top else "Trade-offs that meet all other limits", anchor=False)
     if answer.top:
         st.caption("The best designs that differ in kind. Choose a row here or click a point of the chart.")
         st.dataframe(
@@ -77,7 +78,11 @@ answer = design_question.answer_or_stop(scenario, question, head)
 with head:
     design_pick.show_adopted()
     st.title(design_tables.headline(answer), anchor=False)
-    st.caption(widgets.plain(answer.verdict))
+    if answer.recommended is not None and not design_tables.keeps_baseline(answer):
+        st.caption(widgets.plain(answer.verdict))
+    st.caption(widgets.acceptance_note(answer.space))
+if problem := design_tables.baseline_problem(answer.space):
+    st.warning(problem, icon=":material/memory:")
 if answer.recommended is not None:
     verdict(answer)
 else:
