@@ -26,9 +26,9 @@ _GAIN_TEXT: dict[Objective, str] = {
     "cost_per_million_tokens": "the baseline's tokens per dollar",
 }
 _TITLES: dict[Objective, str] = {
-    "sd_speedup": "Highest speedup",
-    "tpot": "Fastest per token",
-    "tokens_per_s_per_gpu": "Most tokens/s",
+    "sd_speedup": "Best speedup",
+    "tpot": "Best time per token",
+    "tokens_per_s_per_gpu": "Best tokens/s",
 }
 _NO_BREAK_HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
@@ -64,10 +64,10 @@ def cautious_sentence(answer: DesignAnswer) -> str:
         return ""
     if safe is None:
         return "The quality laws disagree, and no design keeps the baseline's quality by both."
-    gain = safe.objective_gain
+    gain, tpot_ms = safe.objective_gain, mean_tpot_s(answer.space, safe.tpot_s) * 1e3
     return (
         f"The quality laws disagree. To keep the quality by both, train {answer.space.describe(safe.index)}: "
-        f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f})."
+        f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f}) at {tpot_ms:.2f} ms per token."
     )
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.design import DesignSpace
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.ui import answers, state
 from advisor.ui.figure import Chart
+
+if TYPE_CHECKING:
+    from advisor.design import DesignSpace
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
