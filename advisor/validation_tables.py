@@ -46,7 +46,7 @@ def relative_error(rows: pd.DataFrame, column: str = "predicted") -> Array:
 
 
 def summary(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """n, sources, mean, median and 90 % error, mean signed log error, coverage and mean width of the bands, by group."""
+    """Figures of each group: n, sources, mean, median and 90 % error, bias, coverage and mean width of the bands."""
     out = []
     for name, group in rows.groupby(by):
         out.append({by: name, **figures(group)})
