@@ -20,7 +20,7 @@ LAYERS = [
     {"draft_cost", "memory", "bands", "speedup", "calibration"},
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
-    {"advice"},
+    {"advice", "design"},
     {"validation", "overheads"},
     {"report", "cli"},
     {"ui", "__main__"},
