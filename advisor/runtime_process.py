@@ -18,7 +18,7 @@ MAX_TRACE_BYTES = 20_000_000
 MAX_TRACE_STEPS = 2_000_000
 MAX_TRACE_REQUESTS = 20_000
 DEFAULT_SPREAD = 1.5
-"""Assumed: good and bad passages lie this far above and below the mean acceptance, in logits. No engine publishes it."""
+"""Assumed, in logits: how far good and bad passages lie above and below the middle. No engine publishes it."""
 DEFAULT_PASSAGE_TOKENS = 40.0
 """Assumed mean passage length; the same as the copying passages of advisor/dynamic/paper_setting.py. [tokens]"""
 _FORMATS = (

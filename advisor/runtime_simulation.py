@@ -119,7 +119,7 @@ class SimulationReport:
 def policies_for(
     ranges: Sequence[KRange], k_max: int, cascade: CascadeSettings | None = None
 ) -> tuple[tuple[Policy, int | None], ...]:
-    """K = 0, each static K, the batch schedule, Cascade, acceptance-only adaptation, the oracle; with their static K."""
+    """K = 0, each static K, batch schedule, Cascade, acceptance-only control, oracle; each with its static K."""
     static: list[tuple[Policy, int | None]] = [(StaticK(k), k) for k in range(k_max + 1)]
     controlled = (BatchSchedule(tuple(ranges)), Cascade(cascade or CascadeSettings()), EmaAdaptive(), Oracle())
     return (*static, *((policy, None) for policy in controlled))

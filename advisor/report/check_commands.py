@@ -48,15 +48,17 @@ def check_commands(
     draft = draft_model or default_draft_model(setup)
     config = _synthetic_config(setup, method, k_draft, draft)
     scenario, parallel = setup.scenario, _placement_words(setup)
-    batch, context = scenario.batch_size, scenario.context_tokens
+    context = scenario.context_tokens
+    batch = -(-scenario.batch_size // setup.placement.attention_groups)  # both benchmark and limit count one rank
     timed = method in TIMED_DRAFTERS
     forward = [*_forward_words(setup), "--model", model, *parallel, "--load-format", "auto", "--routing", "real"]
     forward += ["--kv-len-jitter", "0"]
     verify = [*forward, "--speculative-config", config, *([] if timed else ["--exclude-drafter"])]
-    server = ["vllm", "serve", model, *parallel, "--max-num-seqs", str(max(batch, 1))]
+    server = ["vllm", "serve", model, *parallel, "--max-num-seqs", str(batch)]
     load = ["vllm", "bench", "serve", "--model", model, "--dataset-name", "random"]
     load += ["--random-input-len", str(max(1, context - OUTPUT_TOKENS // 2)), "--random-output-len", str(OUTPUT_TOKENS)]
-    load += ["--ignore-eos", "--max-concurrency", str(batch), "--num-prompts", str(REQUESTS_PER_SLOT * batch)]
+    load += ["--ignore-eos", "--max-concurrency", str(scenario.batch_size)]
+    load += ["--num-prompts", str(REQUESTS_PER_SLOT * scenario.batch_size)]
     load += ["--save-result", "--result-filename"]
     return (
         _command("Plain decode step", [*forward, "--case", f"plain={batch}*1@{context + 1}"], "plain_step.json"),

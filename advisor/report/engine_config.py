@@ -191,7 +191,7 @@ def _sglang_export(
     rows = merged_rows(ranges)
     warnings = list(_covering(ranges, served))
     words = ["python", "-m", "sglang.launch_server", "--model-path", served.model]
-    # SGLang's tp-size counts all ranks; with data-parallel attention each group of tp-size / dp-size ranks shares heads.
+    # SGLang's tp-size counts all ranks; data-parallel attention splits them into dp-size groups.
     words += ["--tp-size", str(served.tensor_parallel * served.data_parallel)]
     if served.data_parallel > 1:
         words += ["--dp-size", str(served.data_parallel), "--enable-dp-attention"]

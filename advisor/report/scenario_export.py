@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from advisor.dynamic import KRange
+import numpy as np
+
+from advisor.dynamic import KRange, k_at
 from advisor.model_profiles import model_ids, model_profile
 from advisor.prediction import AdvisorError
 from advisor.report.engine_config import EngineExport, ExportEngine, Method, ServedModel, export_engine_config
@@ -55,7 +57,7 @@ def export_scenario(
         draft_model = default_draft_model(setup)
     export = export_engine_config(
         cast(ExportEngine, engine),
-        ranges,
+        per_rank(ranges, placement.attention_groups),
         method,
         served,
         draft_model,
@@ -72,13 +74,25 @@ def export_scenario(
     )
 
 
+def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
+    """The schedule by the batch of one data-parallel rank: a rank with b sequences is an instance with b x groups."""
+    if groups == 1:
+        return tuple(ranges)
+    last = max(1, ranges[-1].batch_end // groups)
+    whole = k_at(ranges, np.arange(1, last + 1) * groups)
+    edges = np.flatnonzero(np.diff(whole)) + 1
+    starts, ends = [0, *edges.tolist()], [*edges.tolist(), last]
+    speedup = [next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups) for a in starts]
+    return tuple(KRange(a + 1, b, int(whole[a]), value) for a, b, value in zip(starts, ends, speedup, strict=True))
+
+
 def method_for(setup: Setup, engine: str) -> Method:
     """The drafter's method in vLLM's words. Raises AdvisorError when the engine has no such drafter."""
     drafter = setup.drafter
     name = drafter.engine_method.get("vllm")
     if engine not in drafter.engine_method or name not in VLLM_METHODS:
         raise AdvisorError(
-            f"{drafter.name} has no {engine} export; choose another drafter, e.g. eagle3, mtp or ngram, or another engine"
+            f"{drafter.name} has no {engine} export; choose another engine or drafter, e.g. eagle3, mtp or ngram"
         )
     return cast(Method, name)
 
@@ -128,8 +142,8 @@ def _notes(setup: Setup, engine: str) -> list[str]:
         notes.append("the scenario overrides the checkpoint's weight format; serve a checkpoint in that format")
     if setup.placement.attention_groups > 1:
         notes.append(
-            f"the schedule counts the batch of the whole instance; with {setup.placement.attention_groups} "
-            "data-parallel groups each engine rank sees its own share"
+            f"batch sizes are those of one of {setup.placement.attention_groups} data-parallel ranks, which is what "
+            "the engine looks up; the schedule counts the whole instance"
         )
     if scenario.max_tpot_ms is not None:
         notes.append(
