@@ -30,7 +30,11 @@ OPEN_END = 10_000_000
 
 
 def schedule_chart(
-    ranges: Sequence[KRange], batch_size: int, by_context: Sequence[ContextSchedule] = (), context_tokens: int = 0
+    ranges: Sequence[KRange],
+    batch_size: int,
+    by_context: Sequence[ContextSchedule] = (),
+    context_tokens: int = 0,
+    curve: Curve | None = None,
 ) -> Chart:
     """Draft length by batch size as steps, for the scenario's context and for each context bucket.
 
@@ -40,6 +44,7 @@ def schedule_chart(
     batch_size : target batch, drawn as a line. [1]
     by_context : further schedules; () draws none.
     context_tokens : the scenario's own context, for the label. [tokens]
+    curve : where given, the K of the highest speedup at each of its batches is marked, margin and limit aside.
     """
     figure = new_figure(
         "Draft length K (tokens)<br>by batch size", "Batch size (sequences)", "Draft length K (tokens)", height=340
@@ -58,6 +63,13 @@ def schedule_chart(
             | ({"dash": DASHES[(order - 1) % len(DASHES)]} if order else {}),
         )  # fmt: skip
     highest = max(step.k_draft for _, steps in lines for step in steps)
+    if curve is not None:
+        best = curve.drafts[curve.speedup.argmax(axis=1)]
+        highest = max(highest, int(best.max()))
+        figure.add_scatter(
+            x=curve.batches, y=best, name="highest speedup", mode="markers", hovertemplate="K = %{y}",
+            marker={"symbol": "circle-open", "size": 8, "color": NEUTRAL, "line": {"width": 1.5}},
+        )  # fmt: skip
     figure.update_yaxes(range=[-0.3, highest + 0.7], dtick=1)
     add_vertical(figure, batch_size, f"batch {batch_size:,}")
     log_axis(figure, [1, last])

@@ -15,9 +15,13 @@ def schedule(advice: Advice) -> None:
     scenario = advice.scenario
     contexts = st.text_input("Context buckets (tokens)", "1024, 8192, 32768", key="context_buckets")
     buckets = runtime.attempt(runtime.by_context, scenario, contexts) or ()
-    chart = charts_runtime.schedule_chart(advice.k_by_batch, scenario.batch_size, buckets, scenario.context_tokens)
+    chart = charts_runtime.schedule_chart(
+        advice.k_by_batch, scenario.batch_size, buckets, scenario.context_tokens, advice.curve
+    )
     widgets.show_chart(chart, "schedule", scenario)
-    st.caption("A K within 3 % of the best counts as equal, so that noise does not flip it.")
+    st.caption(
+        "A K within 3 % of the best counts as equal, so that noise does not flip it; circles mark the best itself."
+    )
     st.markdown(
         "**What it gains on your batch sizes.** Edit the table: the time your server spends at each batch size."
     )
