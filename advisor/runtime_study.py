@@ -6,7 +6,7 @@ Nothing here is fitted to the published result; docs/runtime-k-validation.md hol
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -130,6 +130,8 @@ class PaperStudy:
     costs: Mapping[str, RoundCosts]
     rows: tuple[StudyRow, ...]
     always_bad: tuple[AlwaysBad, ...]
+    always_bad_cold: Mapping[str, AlwaysBad]
+    """The same where an iteration at K = 0 does not run the drafter."""
 
 
 @lru_cache(maxsize=4)
@@ -142,7 +144,8 @@ def paper_study(eagle_spread: float = 0.0, n_requests: int = 200) -> PaperStudy:
             name = f"{model.label} / {drafter}"
             costs[name], processes[name] = paper_costs(model, drafter), workloads
     bad = tuple(always_bad(name, cost) for name, cost in costs.items())
-    return PaperStudy(costs, cascade_study(costs, processes, n_requests=n_requests), bad)
+    cold = {name: always_bad(name, replace(cost, draft_warm_s=np.zeros(1))) for name, cost in costs.items()}
+    return PaperStudy(costs, cascade_study(costs, processes, n_requests=n_requests), bad, cold)
 
 
 def rows_of(rows: Sequence[StudyRow], drafter: str) -> tuple[StudyRow, ...]:
