@@ -126,8 +126,10 @@ def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
     """Costs of the simulator's rounds from a curve over K = 0..k_max and batches from 1.
 
     keep_drafter_warm : an iteration at K = 0 of a policy that may draft again still runs the drafter once, so that its
-        cache stays valid; charged with kernels, launches and host time of K = 1, an upper bound, since the cache needs no
-        LM head. False: the cache is rebuilt for free, a lower bound. Prefill is left out: the simulator's clock counts decode iterations only.
+        cache stays valid. Kernels, launches and host time of K = 1 are charged: an upper bound, since the cache needs
+        no LM head. False: the cache is rebuilt for free, a lower bound.
+
+    Prefill is left out: the simulator's clock counts decode iterations only.
     """
     if curve.drafts[0] != 0 or np.any(np.diff(curve.drafts) != 1):
         raise AdvisorError("the simulator needs a curve over every K from 0 to k_max")

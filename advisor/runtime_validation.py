@@ -71,7 +71,7 @@ _WHY = """### What does not match, and why
   were set on a step bound by weight reads alone; a real step has attention, head and host time that does not grow
   with K. To lose more than 10 % in 52 tests of K = 1, a round must cost about 1.5 plain steps; Mixtral's comes near.
   Choosing the share of copied text again would bring K = 1 to 26 % and prove nothing; the accepted lengths that would
-  give the published losses on our costs are in the table above. Qwen1.5-MoE cannot lose 26 % at K = 1 at all.
+  give the published losses on our costs are in the table above. Qwen1.5-MoE cannot lose 26 % at K = 1.
 - **An EAGLE head kept ready at K = 0 costs more than the 5 %.** One whole pass of the head (layer, LM head and host) is
   charged to every iteration at K = 0, an upper bound: only the layer's cache must be kept. Without it the 5 % hold.
 - **The worst case is one workload of one model.** Which ones the published 26 / 38 / 54 % belong to is not known here;
