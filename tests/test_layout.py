@@ -20,8 +20,8 @@ LAYERS = [
     {"draft_cost", "memory", "bands", "speedup", "calibration"},
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
-    {"advice"},
-    {"validation", "runtime"},
+    {"advice", "design"},
+    {"validation", "overheads", "runtime"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]
