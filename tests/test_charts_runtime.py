@@ -92,7 +92,7 @@ def test_the_break_even_map_holds_the_cost_of_a_round_and_marks_what_cannot_pay(
     table = chart.data.set_index(["batch_size", "k_draft"])
     assert (table["pays"] == (table["accepted_length"] >= table["least_accepted_length"])).all()
     assert not table.loc[(1, 4), "pays"]
-    marks = np.array(chart.figure.data[0].text)
+    marks = np.array(chart.figure.data[0].text).astype(str)
     impossible = np.arange(2, 6)[:, None] < expected[:, 1:].T
     assert impossible.any()
     assert (np.char.find(marks, "x") >= 0).tolist() == impossible.tolist()
@@ -102,9 +102,17 @@ def test_the_users_point_stands_at_their_batch_and_k_and_says_whether_it_pays() 
     good, bad = (charts_runtime.break_even_chart(hand_curve(scale=s), 16, 3) for s in (1.0, 0.4))
     point = good.figure.data[1]
     assert (list(point.x), list(point.y)) == (["16"], [3])
-    assert "2.80 given" in point.name
+    assert "2.80 given" in good.figure.layout.title.text
     assert "speculation pays there" in good.alt
     assert "speculation does not pay there" in bad.alt
+
+
+def test_the_batches_at_which_a_k_pays_are_named() -> None:
+    assert charts_runtime.paying_batches(hand_curve(scale=2.0), 3).endswith("up to the largest computed, 512.")
+    assert charts_runtime.paying_batches(hand_curve(scale=0.4), 3) == "K = 3 pays at no batch computed."
+    between = charts_runtime.paying_batches(hand_curve(scale=0.7), 3)
+    low, high = (int(word) for word in between.rstrip(".").split() if word.isdigit() and word != "3")
+    assert 1 < low < 16 < high < 512
 
 
 def test_the_simulation_chart_draws_each_policy_against_the_best_single_k_and_the_oracle() -> None:

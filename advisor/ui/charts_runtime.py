@@ -9,7 +9,15 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from advisor.curve import Curve
-from advisor.dynamic import ContextSchedule, KRange, ScheduleGain, break_even_accepted_length, can_pay, k_at
+from advisor.dynamic import (
+    ContextSchedule,
+    KRange,
+    ScheduleGain,
+    break_even_accepted_length,
+    can_pay,
+    k_at,
+    paying_intervals,
+)
 from advisor.runtime_simulation import SimulationReport
 from advisor.ui.figure import (
     BLUE,
@@ -25,6 +33,18 @@ from advisor.ui.figure import (
     new_figure,
 )
 
+POLICY_COLUMNS = {
+    "policy": "K chosen by",
+    "speedup": "Speedup (x)",
+    "gain_over_best_static": "To the best single K",
+    "tpot_ms": "ms per token",
+    "p95_request_tpot_ms": "p95 ms per token",
+    "mean_draft": "Mean K",
+    "mean_batch": "Mean batch",
+    "test_share": "Iterations testing",
+    "finished_requests": "Requests finished",
+}
+"""Headings of `simulation_table` on a page."""
 OPEN_END = 10_000_000
 """Last context of an open bucket, as advisor.dynamic.schedule closes it. [tokens]"""
 
@@ -119,8 +139,8 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
     curve : round times over batch and K; its accepted lengths decide which cells pay.
     batch_size, k_draft : the user's point; must be in the curve. [1]
 
-    A cell says the accepted length needed. `x` marks cells that no acceptance can pay for (more than K + 1 needed), a
-    dot those that the scenario's own accepted length does not reach.
+    A cell's colour is the accepted length needed. `x` marks cells that no acceptance can pay for (more than K + 1
+    needed), `o` those that the scenario's own accepted length does not reach.
     """
     drafting = np.flatnonzero(curve.drafts > 0)
     least = break_even_accepted_length(curve.round_s)[:, drafting]
@@ -128,24 +148,25 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
     given = np.broadcast_to(curve.accepted_length[drafting], least.shape)
     batches = [f"{batch:,.0f}" for batch in curve.batches]
     drafts = [int(k) for k in curve.drafts[drafting]]
-    marks = np.where(~possible, "x", np.where(given < least, "·", ""))
-    text = [[f"{least[i, j]:.2f}{marks[i, j]}" for i in range(len(batches))] for j in range(len(drafts))]
+    marks = np.where(~possible, "x", np.where(given < least, "o", ""))
+    row, column = int(np.argmin(np.abs(curve.batches - batch_size))), drafts.index(k_draft)
+    own, needed = float(given[row, column]), float(least[row, column])
     figure = new_figure(
-        "Least accepted length that pays (tokens per round)<br>by batch size and draft K",
+        "Least accepted length that pays (tokens per round)<br>"
+        f"yours at batch {batch_size:,}, K = {k_draft}: {needed:.2f} needed, {own:.2f} given",
         "Batch size (sequences)",
         "Draft length K (tokens)",
-        height=150 + 34 * len(drafts),
+        height=190 + 34 * len(drafts),
     )
     figure.add_heatmap(
-        x=batches, y=drafts, z=least.T, text=text, texttemplate="%{text}", textfont={"size": 10}, colorscale="Cividis",
+        x=batches, y=drafts, z=least.T, text=marks.T, texttemplate="%{text}", colorscale="Cividis",
         reversescale=True, colorbar={"title": {"text": "tokens"}, "thickness": 12},
         hovertemplate="batch %{x}, K = %{y}: at least %{z:.2f} tokens per round<extra></extra>",
     )  # fmt: skip
-    row, column = int(np.argmin(np.abs(curve.batches - batch_size))), drafts.index(k_draft)
-    own, needed = float(given[row, column]), float(least[row, column])
     figure.add_scatter(
-        x=[batches[row]], y=[k_draft], mode="markers", name=f"yours: {own:.2f} given, {needed:.2f} needed",
-        marker={"symbol": "square-open", "size": 30, "color": VERMILLION, "line": {"width": 3}}, hoverinfo="skip",
+        x=[batches[row]], y=[k_draft], mode="markers", name="your point",
+        marker={"symbol": "square-open", "size": 26, "color": VERMILLION, "line": {"width": 3}}, hoverinfo="skip",
+        showlegend=True,
     )  # fmt: skip
     figure.update_layout(hovermode="closest")
     figure.update_xaxes(type="category", tickangle=0)
@@ -157,6 +178,20 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
         f"cells no acceptance pays, and in {int((given < least).sum())} yours does not."
     )
     return Chart(figure, alt, _break_even_table(curve.batches, drafts, least, given, possible))
+
+
+def paying_batches(curve: Curve, k_draft: int) -> str:
+    """At which batches one K pays (speedup of at least 1), in one sentence; K must be in the curve."""
+    column = int(np.flatnonzero(curve.drafts == k_draft)[0])
+    spans = paying_intervals(curve.batches, curve.speedup[:, column])
+    last = curve.batches[-1]
+    words = [
+        f"from batch {start:,.0f} on, up to the largest computed, {last:,.0f}"
+        if np.isinf(end)
+        else f"at batch {start:,.0f} to {end:,.0f}"
+        for start, end in spans
+    ]
+    return f"K = {k_draft} pays {' and '.join(words)}." if words else f"K = {k_draft} pays at no batch computed."
 
 
 def simulation_chart(report: SimulationReport) -> Chart:
@@ -179,6 +214,7 @@ def simulation_chart(report: SimulationReport) -> Chart:
     ]
     figure.add_bar(
         x=values, y=names, orientation="h", marker_color=colors, text=[f"{value:.2f}" for value in values],
+        textfont={"size": 12}, textangle=0,
         hovertemplate="%{y}: %{x:.3f}x<extra></extra>", showlegend=False,
     )  # fmt: skip
     figure.add_vline(x=1, line={"color": VERMILLION, "width": 1.5})

@@ -72,7 +72,8 @@ def break_even(advice: Advice) -> None:
     st.subheader("Break-even", anchor=False)
     chart = charts_runtime.break_even_chart(advice.curve, advice.scenario.batch_size, advice.curve_k)
     widgets.show_chart(chart, "break_even", advice.scenario)
-    st.caption("x: no acceptance can pay (more than K + 1 tokens needed). ·: your accepted length is not enough.")
+    st.markdown(charts_runtime.paying_batches(advice.curve, advice.curve_k))
+    st.caption("x: no acceptance can pay (more than K + 1 tokens needed). o: your accepted length is not enough.")
 
 
 def simulation(advice: Advice) -> None:
@@ -106,7 +107,8 @@ def simulation(advice: Advice) -> None:
     if report is None:
         return
     widgets.show_chart(charts_runtime.simulation_chart(report), "simulation", advice.scenario)
-    st.dataframe(charts_runtime.simulation_table(report).round(4), hide_index=True)
+    table = charts_runtime.simulation_table(report).round(4)
+    st.dataframe(table, hide_index=True, column_config=dict(charts_runtime.POLICY_COLUMNS))
     if not report.complete:
         st.caption("The limit of 4,000 iterations ended before all requests were served.")
     st.caption("Decode iterations only: prefill takes no time here. The oracle sees each round's outcome beforehand.")
