@@ -1,0 +1,104 @@
+"""A report as a tagged PDF (PDF/UA-1), typeset without a browser; the same report gives the same bytes."""
+
+from __future__ import annotations
+
+import calendar
+import dataclasses
+import json
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import typst
+from matplotlib.ft2font import FT2Font
+
+from advisor.prediction import AdvisorError
+from advisor.report.document import Report
+from advisor.report.layout import Block, FigureBlock, key_figures, sections
+from advisor.report.print_figures import report_svg
+
+
+def to_pdf(report: Report) -> bytes:
+    """The whole report on A4.
+
+    The template is a constant; everything that varies reaches it as JSON data, so no text is ever read as typst code.
+    """
+    try:
+        return bytes(
+            typst.compile(
+                _template(),
+                format="pdf",
+                pdf_standards="ua-1",
+                sys_inputs={"report": json.dumps(_data(report))},
+                font_paths=_fonts(),
+                timestamp=calendar.timegm(report.date.timetuple()),
+            )
+        )
+    except typst.TypstError as error:
+        raise AdvisorError(f"the PDF could not be typeset ({error}); use --format html or md") from error
+
+
+def showable(text: str) -> str:
+    """`text` with each character that no shipped font has written as U+XXXX: PDF/UA forbids missing glyphs."""
+    known = _characters()
+    return "".join(
+        character if ord(character) in known or character == "\n" else f"U+{ord(character):04X}" for character in text
+    )
+
+
+def _data(report: Report) -> Any:
+    document = {
+        "title": report.verdict,
+        "date": report.date.isoformat(),
+        "year": report.date.year,
+        "month": report.date.month,
+        "day": report.date.day,
+        "hash": report.scenario_hash,
+        "figures": key_figures(report),
+        "sections": [
+            {"title": section.title, "blocks": [_block(report, block) for block in section.blocks]}
+            for section in sections(report)
+        ],
+    }
+    return _each_text(document)
+
+
+def _block(report: Report, block: Block) -> dict[str, Any]:
+    found = {"kind": type(block).__name__, **dataclasses.asdict(block)}
+    if isinstance(block, FigureBlock):
+        found["svg"] = report_svg(report, block.key)
+    return found
+
+
+def _each_text(value: Any) -> Any:
+    """`value` with `showable` applied to every text in it."""
+    if isinstance(value, str):
+        return showable(value)
+    if isinstance(value, dict):
+        return {name: _each_text(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_each_text(item) for item in value]
+    return value
+
+
+def _font_folder() -> Path:
+    """DejaVu, which comes with matplotlib, covers what the fonts inside typst lack."""
+    return Path(mpl.get_data_path()) / "fonts" / "ttf"
+
+
+@lru_cache(maxsize=1)
+def _fonts() -> typst.Fonts:
+    """typst's own fonts and DejaVu, never the machine's: the same bytes everywhere."""
+    return typst.Fonts(include_system_fonts=False, font_paths=[_font_folder()])
+
+
+@lru_cache(maxsize=1)
+def _characters() -> frozenset[int]:
+    return frozenset(FT2Font(str(_font_folder() / "DejaVuSans.ttf")).get_charmap())
+
+
+@lru_cache(maxsize=1)
+def _template() -> bytes:
+    return files("advisor.report").joinpath("templates/memo.typ").read_bytes()
