@@ -163,9 +163,8 @@ def _verdict(setup: Setup, curve: Curve, row: int, best: BestDraft, prediction: 
 def _tier_because(setup: Setup, tier: Tier) -> str:
     if tier is Tier.ROOFLINE:
         return "datasheet peaks and assumed fractions for a component that takes a tenth of the time or more"
-    if tier is Tier.FITTED:
-        return f"kernel times fitted on measurements of this accelerator; {setup.costs.routed.because}".rstrip("; ")
-    return setup.costs.routed.because or "measured shapes of this accelerator"
+    experts = f"; experts: {setup.costs.routed.because}" if setup.architecture.moe is not None else ""
+    return f"kernel times fitted on measurements of this accelerator{experts}"
 
 
 def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:

@@ -239,7 +239,8 @@ class _Notes:
         source = f"fit {choice.record.id} of the measured kernel tables (aiconfigurator-core, Apache-2.0)"
         self.sources.setdefault(part, []).append(source)
         if choice.borrowed:
-            self.warn(part, f"No {self.engine} measurement of {part} here: {choice.borrowed} stands in.")
+            missing = "the chosen engine" if self.engine == "other" else self.engine
+            self.warn(part, f"{part.capitalize()}: not measured for {missing} here; {choice.borrowed} stands in.")
 
     def passed_over(self, slow: FitRecord, taken: FitRecord) -> None:
         """Note that the engine's newest expert kernel was set aside because it reads weights slowly."""

@@ -14,6 +14,7 @@ from advisor.advice import advise as advise_scenario
 from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.curve import DEFAULT_BATCHES, Curve, speedup_curve
+from advisor.dynamic.schedule import DEFAULT_MARGIN
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 
@@ -34,8 +35,12 @@ def advise(scenario: Scenario, as_json: bool) -> None:
         f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected regret {answer.regret:.1%}."
     )
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
-    rows = [(f"{r.batch_start}-{r.batch_end}", r.k_draft, round(float(r.speedup), 2)) for r in advice.k_by_batch]
-    print_table(("batch", "K", "speedup"), rows)
+    click.echo(f"K by batch, in the fewest ranges that lose at most {DEFAULT_MARGIN:.0%} against the best K:")
+    rows = [
+        (f"{r.batch_start}-{r.batch_end}", r.k_draft, round(float(r.speedup), 2), f"{r.regret:.1%}")
+        for r in advice.k_by_batch
+    ]
+    print_table(("batch", "K", "mean speedup", "largest loss"), rows)
     _print_notes(advice)
 
 
@@ -144,6 +149,7 @@ def _whole_numbers(option: str, text: str) -> list[int]:
 
 def _print_notes(advice: Advice) -> None:
     setup = advice.setup
-    click.echo(f"\nAccepted length: {setup.acceptance.source}. Routing: {setup.routing_because}.")
+    click.echo(f"\nAccepted length: {setup.acceptance.source.rstrip('.')}.")
+    click.echo(f"Routing: {setup.routing_because.rstrip('.')}.")
     for warning in advice.warnings:
         click.echo(f"warning: {warning}")

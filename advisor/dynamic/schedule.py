@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.dynamic.costs import FloatArray, interpolate_batches
 from advisor.prediction import AdvisorError
 
-DEFAULT_MARGIN = 0.03
+DEFAULT_MARGIN = 0.02
 """Choice of this project: a K within 3 % of the best counts as equal. Below the error of any step-time prediction."""
 
 

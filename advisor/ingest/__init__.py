@@ -1,0 +1,33 @@
+"""Benchmark results of any known tool -> one table, with every refused row explained.
+
+    result = read_upload("run.json", data)
+    result = complete(result, {"hardware_id": "h200-sxm", "draft_tokens_k": 3})
+
+Nothing is stored here. Everything that can go wrong with a file is an AdvisorError with one sentence.
+"""
+
+from advisor.ingest.canonical import COLUMNS, Column, TableKind, column_table, template_csv
+from advisor.ingest.derived import Matching, match_baselines
+from advisor.ingest.pipeline import READER_VERSION, complete, resolve_names
+from advisor.ingest.read import FORMATS, Format, read_upload
+from advisor.ingest.result import IngestResult, MissingField, rejects_csv, safe_cell
+
+__all__ = [
+    "COLUMNS",
+    "FORMATS",
+    "READER_VERSION",
+    "Column",
+    "Format",
+    "IngestResult",
+    "Matching",
+    "MissingField",
+    "TableKind",
+    "column_table",
+    "complete",
+    "match_baselines",
+    "read_upload",
+    "rejects_csv",
+    "resolve_names",
+    "safe_cell",
+    "template_csv",
+]

@@ -1,0 +1,173 @@
+"""Rules that tie columns together, and columns that look as if they had changed places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from advisor.ingest.canonical import COLUMNS, MEASURED_COLUMNS, TableKind, match_header
+from advisor.ingest.derived import lower_is_better
+from advisor.ingest.result import Reject, shorten
+from advisor.ingest.table import Table
+
+SPEEDUP_TOLERANCE = 0.05
+"""A stated speedup may differ from the ratio of the two stated values by this share: figures are printed rounded."""
+
+SWAP_SHARE = 0.5
+"""Two columns are called swapped when more than this share of the rows break a rule that all of those then keep."""
+
+Values = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`broken(values)` marks rows [bool]; comparisons with an unknown value are never broken."""
+
+    columns: tuple[str, ...]
+    broken: Callable[[Values], np.ndarray]
+    reason: str
+
+
+def _more(first: str, second: str, slack: float = 0.0) -> Callable[[Values], np.ndarray]:
+    return lambda v: v[first] > v[second] * (1 + 1e-9) + slack
+
+
+def _not_divisible(v: Values) -> np.ndarray:
+    return np.asarray(np.mod(v["gpu_count"], v["tensor_parallel"]) > 0)
+
+
+POINT_RULES = (
+    Rule(("n_active", "n_experts"), _more("n_active", "n_experts"), "n_active (k) exceeds n_experts (N)"),
+    Rule(
+        ("accepted_length", "draft_tokens_k"),
+        _more("accepted_length", "draft_tokens_k", 1.0),
+        "accepted_length exceeds K + 1, the most a round can emit",
+    ),
+    Rule(("tensor_parallel", "gpu_count"), _not_divisible, "tensor_parallel does not divide gpu_count"),
+    Rule(("expert_parallel", "gpu_count"), _more("expert_parallel", "gpu_count"), "expert_parallel exceeds gpu_count"),
+    Rule(
+        ("ttft_s", "request_latency_s"),
+        _more("ttft_s", "request_latency_s"),
+        "the first token comes after the whole request; check the units",
+    ),
+)
+KERNEL_RULES = (Rule(("topk", "num_experts"), _more("topk", "num_experts"), "topk exceeds num_experts"),)
+RULES: dict[TableKind, tuple[Rule, ...]] = {"points": POINT_RULES, "kernels": KERNEL_RULES}
+
+
+def numeric_values(frame: pd.DataFrame, names: Iterable[str]) -> Values:
+    """Columns as float arrays with NaN for unknown."""
+    return {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names}
+
+
+def check_rows(frame: pd.DataFrame, kind: TableKind) -> tuple[np.ndarray, list[Reject], list[str]]:
+    """Mask of rows to keep [rows], one Reject per broken rule and row, and warnings about swapped columns."""
+    keep = np.ones(len(frame), dtype=bool)
+    rejects: list[Reject] = []
+    warnings: list[str] = []
+    lines = frame.index.to_numpy()
+    for rule in RULES[kind]:
+        if any(frame[name].isna().all() for name in rule.columns):
+            continue
+        values = numeric_values(frame, rule.columns)
+        with np.errstate(invalid="ignore"):
+            broken = rule.broken(values)
+        if not broken.any():
+            continue
+        hint = _swap_hint(rule, values, broken)
+        if hint:
+            warnings.append(hint)
+        rejects += _list_rejects(rule.columns, values, broken, lines, rule.reason + (f"; {hint}" if hint else ""))
+        keep &= ~broken
+    if kind == "points":
+        contradicted = _speedup_contradicted(frame)
+        names = ("speedup", "sd_value", "baseline_value")
+        if contradicted.any():
+            reason = "speedup is not the ratio of sd_value and baseline_value"
+            rejects += _list_rejects(names, numeric_values(frame, names), contradicted, lines, reason)
+            keep &= ~contradicted
+    empty = frame[list(MEASURED_COLUMNS[kind])].isna().all(axis=1).to_numpy()
+    if empty.any():
+        wanted = ", ".join(MEASURED_COLUMNS[kind])
+        rejects += [
+            Reject(int(line), "", "", f"nothing measured: fill at least one of {wanted}") for line in lines[empty]
+        ]
+        keep &= ~empty
+    return keep, rejects, warnings
+
+
+def _list_rejects(
+    columns: tuple[str, ...], values: Values, broken: np.ndarray, lines: np.ndarray, reason: str
+) -> list[Reject]:
+    rows = np.flatnonzero(broken)
+    shown = [[f"{number:.12g}" for number in values[name][rows]] for name in columns]
+    name = " / ".join(columns)
+    return [
+        Reject(int(line), name, " / ".join(cells), reason)
+        for line, cells in zip(lines[rows], zip(*shown, strict=True), strict=True)
+    ]
+
+
+def _swap_hint(rule: Rule, values: Values, broken: np.ndarray) -> str:
+    """A sentence when most rows break a rule that they would all keep with the two columns exchanged."""
+    first, second = rule.columns
+    known = ~np.isnan(values[first]) & ~np.isnan(values[second])
+    if broken.sum() <= SWAP_SHARE * known.sum():
+        return ""
+    swapped = {first: values[second], second: values[first]}
+    spec = COLUMNS["points"].get(first) or COLUMNS["kernels"][first]
+    low = spec.low if spec.low is not None else 0.0
+    with np.errstate(invalid="ignore"):
+        still = rule.broken(swapped)[known] | (values[second][known] < low)
+    if still.any():
+        return ""
+    return (
+        f"{first} and {second} look swapped: {int(broken.sum()):,} of {int(known.sum()):,} rows fit only the other way "
+        "round; exchange the two headers"
+    )
+
+
+def _speedup_contradicted(frame: pd.DataFrame) -> np.ndarray:
+    values = numeric_values(frame, ("speedup", "sd_value", "baseline_value"))
+    ratio = values["sd_value"] / values["baseline_value"]
+    metric = frame["metric"].fillna("")
+    expected = np.where(lower_is_better(metric), 1.0 / ratio, ratio)
+    with np.errstate(invalid="ignore"):
+        off = np.abs(values["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE
+    return off & (metric != "").to_numpy()
+
+
+def misplaced_columns(table: Table, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[str]:
+    """Sentences about a numeric column full of words beside a text column full of numbers (first 200 rows)."""
+    spec = COLUMNS[kind]
+    share: dict[str, float] = {}
+    for name, (index, _) in mapped.items():
+        cells = [cell.strip() for cell in table.columns[index][:200].to_pylist() if cell and cell.strip()]
+        if cells:
+            share[name] = sum(_is_number(cell) for cell in cells) / len(cells)
+    words = [name for name, part in share.items() if spec[name].numeric and part < SWAP_SHARE]
+    numbers = [name for name, part in share.items() if _is_name(name, kind) and part > 1 - SWAP_SHARE]
+    if len(words) == 1 and len(numbers) == 1:
+        return [f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; exchange the two headers"]
+    return []
+
+
+def _is_name(name: str, kind: TableKind) -> bool:
+    return not COLUMNS[kind][name].numeric and name not in ("engine_version", "version", "date", "point_id", "notes")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def unmatched_hint(header: tuple[str, ...], kind: TableKind) -> str:
+    """The headers that were not recognised, shortened for a message."""
+    names = [name for name in header if name and match_header(name, kind) is None]
+    return ", ".join(shorten(name)[:40] for name in names[:8]) + (", ..." if len(names) > 8 else "")

@@ -1,0 +1,166 @@
+"""What a reader hands over, and the one road from there to an IngestResult."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from advisor.ingest.canonical import COLUMNS, Column, TableKind
+from advisor.ingest.cells import Cells, check_text, comma_is_decimal, strings, to_numbers
+from advisor.ingest.names import drafter_name, engine_name, weight_dtype
+from advisor.ingest.result import Reject, rejects_frame
+from advisor.ingest.table import Mapped, Table
+
+TEMPORARY = "_"
+"""Columns whose names begin so are numbers that a reader needs to compute others; they are dropped afterwards."""
+
+_TEMPORARY_COLUMN = Column("value", "number", "", "", low=-1e15, high=1e15)
+NAME_MAPS: dict[str, Callable[[str], str]] = {
+    "engine": engine_name,
+    "weight_dtype": weight_dtype,
+    "drafter": drafter_name,
+}
+
+Finish = Callable[[pd.DataFrame], list[str]]
+
+
+@dataclass
+class Draft:
+    """Raw cells by canonical column, as a reader found them.
+
+    `finish` may fill canonical columns from temporary ones; it gets the coerced frame, changes it, and returns notes.
+    """
+
+    kind: TableKind
+    lines: np.ndarray
+    cells: dict[str, Cells]
+    rejects: list[Reject] = field(default_factory=list)
+    prefill: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    finish: Finish | None = None
+
+    def constant(self, column: str, value: Any, source: str = "(format)") -> None:
+        """Give every row the same value."""
+        self.cells[column] = Cells(pa.repeat(pa.scalar(str(value), pa.large_string()), len(self.lines)), source)
+
+
+@dataclass(frozen=True)
+class FieldMap:
+    """Canonical column <- the first of `sources` that a record has (dots descend), times `scale`."""
+
+    column: str
+    sources: tuple[str, ...]
+    scale: float = 1.0
+
+
+def field_of(record: Any, path: str) -> Any:
+    """The value at a dotted path of nested objects; a key that itself holds dots wins. None when absent."""
+    if isinstance(record, dict) and path in record:
+        return record[path]
+    for part in path.split("."):
+        if not isinstance(record, dict):
+            return None
+        record = record.get(part)
+    return record
+
+
+def from_records(records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap]) -> dict[str, Cells]:
+    """Raw cells of JSON records [rows]; columns that no record has are left out."""
+    cells: dict[str, Cells] = {}
+    for item in maps:
+        values: list[Any] = [None] * len(records)
+        sources = [item.sources[0]] * len(records)
+        for row, record in enumerate(records):
+            for source in item.sources:
+                value = field_of(record, source)
+                if value is not None:
+                    values[row], sources[row] = value, source
+                    break
+        if any(value is not None for value in values):
+            one = len(set(sources)) == 1
+            cells[item.column] = Cells(values, sources[0] if one else sources, item.scale)
+    return cells
+
+
+def from_table(table: Table, maps: Sequence[FieldMap]) -> dict[str, Cells]:
+    """Raw cells of a CSV table by field map; the first source header that is present is taken."""
+    cells: dict[str, Cells] = {}
+    for item in maps:
+        for source in item.sources:
+            column = table.column(source)
+            if column is not None:
+                cells[item.column] = Cells(column, source, item.scale)
+                break
+    return cells
+
+
+def from_mapped(table: Table, mapped: Mapped) -> dict[str, Cells]:
+    """Raw cells of a table whose headers were matched to canonical columns."""
+    return {
+        name: Cells(table.columns[index], table.header[index], factor)
+        for name, (index, factor) in mapped.columns.items()
+    }
+
+
+def floats(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """A column as floats with NaN for unknown [rows]; all NaN when the file had no such field."""
+    if name not in frame:
+        return np.full(len(frame), np.nan)
+    return frame[name].to_numpy(dtype=float, na_value=np.nan)
+
+
+def coerce(draft: Draft) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Typed frame of the good rows (index `line`, canonical and temporary columns) and the rejects of the others."""
+    spec = COLUMNS[draft.kind]
+    numeric = {name for name in draft.cells if name.startswith(TEMPORARY) or spec[name].numeric}
+    decimal_comma = comma_is_decimal([draft.cells[name].values for name in draft.cells if name in numeric])
+    good = np.ones(len(draft.lines), dtype=bool)
+    rejects = list(draft.rejects)
+    series: dict[str, Any] = {}
+    for name, cells in draft.cells.items():
+        column = spec.get(name, _TEMPORARY_COLUMN)
+        text = strings(cells.values)
+        cells.values = None  # column by column, so that a million raw cells are not kept twice
+        if name in numeric:
+            series[name], bad = to_numbers(text, column, cells.scale, decimal_comma)
+        else:
+            series[name], bad = text, check_text(text, column)
+        good[bad.rows] = False
+        rejects += [
+            Reject(int(draft.lines[row]), cells.source_of(row), value, reason)
+            for row, value, reason in zip(bad.rows, bad.values, bad.reasons, strict=True)
+        ]
+    pa.default_memory_pool().release_unused()
+    index = pd.Index(draft.lines[good], name="line", dtype="int64")
+    keep = None if good.all() else pa.array(good)
+    data = {}
+    for name in (*spec, *(name for name in series if name not in spec)):
+        data[name] = _typed(series.pop(name, None), spec.get(name, _TEMPORARY_COLUMN), good, keep, index)
+    if decimal_comma:
+        draft.warnings.append("commas in numbers were read as decimal points")
+    frame = pd.DataFrame(data, index=index)
+    return frame, rejects_frame(rejects)
+
+
+def _typed(values: Any, column: Column, good: np.ndarray, keep: pa.Array | None, index: pd.Index) -> pd.Series:
+    if column.numeric:
+        numbers = np.full(len(index), np.nan) if values is None else values[good]
+        whole = column.type in ("integer", "flag")
+        result = pd.Series(numbers, index=index, dtype="float64")
+        return result.astype("Int64") if whole else result
+    if values is None:
+        return pd.Series(pd.NA, index=index, dtype="str")
+    kept = values if keep is None else values.filter(keep)
+    rename = NAME_MAPS.get(column.name)
+    if rename is not None:
+        encoded = kept.dictionary_encode()
+        words = [None if word is None else rename(word) for word in encoded.dictionary.to_pylist()]
+        kept = pa.array(words, pa.large_string()).take(encoded.indices)
+    return pd.Series(kept.to_pandas(), dtype="str").set_axis(index)

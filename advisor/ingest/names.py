@@ -1,0 +1,94 @@
+"""Names as tools write them, brought to ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+_ENGINES = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "trtllm": "trtllm",
+    "tensorrt_llm": "trtllm",
+    "trt_llm": "trtllm",
+    "tensorrtllm": "trtllm",
+}
+_DTYPES = {
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    "fp8_e4m3": "fp8",
+    "float8": "fp8",
+    "fp8_w8a8": "fp8",
+    "int8_w8a16": "int8",
+    "int4_w4a16": "int4",
+    "mxfp4": "mxfp4",
+    "nvfp4": "nvfp4",
+}
+_METHODS = {"eagle3": "eagle3", "eagle": "eagle", "mtp": "mtp", "ngram": "ngram", "draft_model": "draft_model"}
+_NOISE = frozenset(
+    {
+        "nvidia",
+        "amd",
+        "intel",
+        "google",
+        "instinct",
+        "tensor",
+        "core",
+        "gpu",
+        "accelerator",
+        "graphics",
+        "hbm2",
+        "hbm2e",
+        "hbm3",
+        "hbm3e",
+    }
+)
+
+
+def _key(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.strip().lower()).strip("_")
+
+
+def engine_name(text: str) -> str:
+    """`vllm`, `sglang` or `trtllm` where the text is one of their spellings; else the text as it is."""
+    return _ENGINES.get(_key(text), text)
+
+
+def weight_dtype(text: str) -> str:
+    """Our name of a weight type where the text is another spelling of it; else lower case."""
+    return _DTYPES.get(_key(text), text.strip().lower())
+
+
+def drafter_name(text: str) -> str:
+    """Our name of a drafter (`EAGLE3` is `eagle3`); else the text in lower case."""
+    return _METHODS.get(_key(text), text.strip().lower())
+
+
+def match_hardware(text: str, ids: Collection[str]) -> str | None:
+    """The one hardware id that a free name means (`NVIDIA H200` is `h200-sxm`), or None when none or several fit.
+
+    An id fits when the words of the text that are no vendor or filler all occur in it. Of several, the one whose
+    only further word is `sxm` is taken: tools print data-centre parts without it.
+    """
+    words = {re.sub(r"^sxm\d$", "sxm", word) for word in _key(text).split("_")} - _NOISE - {""}
+    if not words:
+        return None
+    # Drivers add the memory size to names that need none ("H100 80GB HBM3"): it counts only where some id has it.
+    without_size = {word for word in words if not re.fullmatch(r"\d+g(i?b)?", word)}
+    for wanted in (words, without_size):
+        fits = [item for item in ids if wanted and wanted <= set(_key(item).split("_"))]
+        exact = [item for item in fits if set(_key(item).split("_")) - wanted <= {"sxm"}]
+        chosen = exact if len(exact) == 1 else fits
+        if chosen:
+            return chosen[0] if len(chosen) == 1 else None
+    return None
+
+
+def match_model(text: str, ids: Iterable[str]) -> str | None:
+    """The model id that a checkpoint name means (`Qwen/Qwen3-30B-A3B-FP8` is `qwen3-30b-a3b`), or None.
+
+    The longest id that the last part of the name begins with, word by word.
+    """
+    words = _key(text.rstrip("/").rsplit("/", 1)[-1]).split("_")
+    fits = [item for item in ids if _key(item).split("_") == words[: len(_key(item).split("_"))]]
+    return max(fits, key=lambda item: len(_key(item)), default=None)

@@ -1,0 +1,168 @@
+"""Derived quantities: hand-computed values, limits, and the search for a baseline."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.ingest import COLUMNS, derived, match_baselines, read_upload
+
+TIMES = st.floats(1e-6, 100)
+
+
+def test_accepted_length_from_counts_is_one_plus_accepted_over_drafts():
+    assert derived.accepted_length_from_counts([9520, 0, 5], [6800, 10, 0]).tolist()[:2] == [2.4, 1.0]
+    assert np.isnan(derived.accepted_length_from_counts(5, 0))
+
+
+@given(TIMES, st.floats(1, 20))
+def test_accepted_length_from_latencies_recovers_tokens_per_chunk(token, length):
+    assert (
+        derived.accepted_length_from_latencies(token * length, token) == pytest.approx(length, rel=1e-9) or length == 1
+    )
+
+
+def test_a_chunk_shorter_than_a_token_gives_no_accepted_length():
+    assert np.isnan(derived.accepted_length_from_latencies(0.009, 0.010))
+    assert np.isnan(derived.accepted_length_from_latencies(0.009, np.nan))
+
+
+def test_step_time_is_chunk_latency_unless_chunks_are_not_steps():
+    assert derived.step_time_from_latencies(0.0096, 0.004, 2.4) == pytest.approx(0.0096)
+    assert derived.step_time_from_latencies(0.005, 0.004, 2.4) == pytest.approx(0.0096)
+    assert derived.step_time_from_latencies(0.005, np.nan, 2.4) == pytest.approx(0.005)
+    assert derived.step_time_from_latencies(np.nan, 0.004, 2.4) == pytest.approx(0.0096)
+    assert np.isnan(derived.step_time_from_latencies(np.nan, 0.004, np.nan))
+
+
+def test_output_rates_and_context_are_plain_arithmetic():
+    assert derived.output_rate_from_latency(8, 100, 2.5) == pytest.approx(320)
+    assert derived.output_rate_from_total(12000, 1000, 200) == pytest.approx(2000)
+    assert derived.mean_context(1000, 200) == 1100
+    assert derived.speedup_from_values([100, 30], [150, 20], [False, True]) == pytest.approx([1.5, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("metric", "lower"),
+    [("tpot_ms", True), ("request_latency_s", True), ("output_tok_per_s", False), ("decode_tok_per_s_per_user", False),
+     ("time_per_output_token", True), ("", False)],
+)  # fmt: skip
+def test_the_name_of_a_metric_tells_which_way_is_faster(metric, lower):
+    assert bool(derived.lower_is_better(pd.Series([metric]))[0]) is lower
+
+
+def points(**columns: list) -> pd.DataFrame:
+    n_rows = len(next(iter(columns.values())))
+    given_columns = {
+        "hardware_id": ["h200-sxm"] * n_rows,
+        "model_id": ["m"] * n_rows,
+        "engine": ["vllm"] * n_rows,
+        "batch_size": [4] * n_rows,
+        **columns,
+    }
+    text = pd.DataFrame(given_columns).to_csv(index=False)
+    frame = read_upload("p", text.encode()).measured
+    assert list(frame.columns) == list(COLUMNS["points"])
+    return frame
+
+
+def speedups(frame: pd.DataFrame, pool: pd.DataFrame | None = None) -> list[float]:
+    return match_baselines(frame, pool)[0]["speedup"].tolist()
+
+
+def test_speedup_is_baseline_time_over_time_with_drafts():
+    assert speedups(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4]))[1] == pytest.approx(2.5)
+
+
+def test_speedup_is_a_ratio_of_rates_where_times_are_missing():
+    out, _ = match_baselines(points(draft_tokens_k=[0, 3], output_tok_per_s=[100, 150]))
+    assert out["speedup"].tolist()[1] == pytest.approx(1.5)
+    assert out["metric"].tolist()[1] == "output_tok_per_s"
+    assert out["baseline_value"].tolist()[1] == 100
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["hardware_id", "engine", "model_id", "batch_size", "tensor_parallel", "weight_dtype", "dataset", "batch_kind"],
+)
+def test_a_baseline_that_differs_in_anything_is_no_baseline(column):
+    values = [1, 2] if column in ("batch_size", "tensor_parallel") else ["a", "b"]
+    out, outcome = match_baselines(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], **{column: values}))
+    assert out["speedup"].isna().all()
+    assert "no baseline found for 1 rows" in outcome.note
+
+
+def test_lengths_may_differ_by_five_percent_and_the_nearest_baseline_counts():
+    frame = points(
+        draft_tokens_k=[0, 0, 3, 3],
+        tpot_ms=[10, 20, 5, 5],
+        input_tokens=[1000, 1040, 1035, 1200],
+        output_tokens=[256] * 4,
+    )
+    assert speedups(frame)[2:] == pytest.approx([4.0, np.nan], nan_ok=True)
+
+
+def test_baselines_of_two_shapes_are_kept_apart():
+    frame = points(
+        draft_tokens_k=[0, 0, 3, 3],
+        tpot_ms=[10, 30, 5, 5],
+        input_tokens=[128, 4096, 128, 4096],
+        output_tokens=[256] * 4,
+    )
+    assert speedups(frame)[2:] == pytest.approx([2.0, 6.0])
+
+
+def test_several_equal_baselines_count_with_their_median():
+    assert speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[8, 10, 90, 5]))[3] == pytest.approx(2.0)
+
+
+def test_an_unknown_batch_or_k_never_matches():
+    assert np.isnan(speedups(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], batch_size=[None, None]))).all()
+    out, outcome = match_baselines(points(draft_tokens_k=[None, None], tpot_ms=[10, 4]))
+    assert out["speedup"].isna().all()
+    assert "K is unknown" in outcome.note
+
+
+def test_a_stated_speedup_is_kept():
+    assert speedups(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], speedup=[None, 1.7]))[1] == 1.7
+
+
+def test_speedup_times_round_time_is_accepted_length_in_baseline_steps():
+    result = read_upload(
+        "p",
+        b"hardware_id,model_id,engine,batch_size,draft_tokens_k,itl_ms,tpot_ms\nh,m,vllm,4,0,8,8\nh,m,vllm,4,3,9.6,4\n",
+    )
+    row = result.frame.iloc[1]
+    assert row["speedup"] * row["step_time_s"] == pytest.approx(row["accepted_length"] * 0.008)
+
+
+def test_only_shares_between_0_and_1_are_acceptance_by_position():
+    assert derived.acceptance_by_position_text([0.7, 0.5]) == "0.7;0.5"
+    for wrong in ([], [1.2], ["a"], None, 3, [True], [float("nan")]):
+        assert derived.acceptance_by_position_text(wrong) is None
+
+
+def test_rows_without_any_computed_value_stay_in_place_beside_rows_with_one():
+    frame = read_upload(
+        "p",
+        b"hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,input_tokens,output_tokens,derived\n"
+        b"h,m,vllm,4,0,8,,,\nh,m,vllm,4,3,4,,,\nh,m,vllm,9,3,4,,,\nh,m,vllm,4,3,4,10,10,dataset\n",
+    ).frame
+    assert frame["derived"].fillna("").tolist() == ["step_time_s", "speedup", "", "dataset;context_tokens"]
+
+
+def test_rows_with_neither_old_nor_new_names_are_kept_when_others_have_them():
+    records = [
+        {"steps": 0, "acc_length": 1.0, "step_time": 0.008, "speed": 125.0},
+        {"steps": 3, "acc_length": 2.4, "step_time": 0.012, "speed": 200.0},
+        {"steps": 3, "acc_length": 2.4, "step_time": None, "speed": 180.0, "batch_size": 8},
+        {"steps": 0, "acc_length": 1.0, "step_time": 0.010, "speed": 100.0, "batch_size": 8},
+    ]
+    text = "\n".join(json.dumps({"batch_size": 1, "topk": 1, "num_draft_tokens": 4} | record) for record in records)
+    frame = read_upload("x", text.encode()).frame
+    assert frame["derived"].fillna("").tolist() == ["", "speedup", "step_time_s;speedup", ""]

@@ -1,0 +1,216 @@
+"""Opening uploads: encodings, archives, limits, and the promise that only AdvisorError ever comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import zipfile
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from advisor.ingest import limits, read_upload, upload
+from advisor.ingest.read import read_unguarded
+from advisor.prediction import AdvisorError
+
+CSV = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,4,0,10\n"
+
+
+def read(data: bytes | str, name: str = "file"):
+    return read_upload(name, data.encode() if isinstance(data, str) else data)
+
+
+def refusal(data: bytes | str) -> str:
+    with pytest.raises(AdvisorError) as caught:
+        read(data)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 900
+    return message
+
+
+def zipped(*files: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name, data in files:
+            archive.writestr(zipfile.ZipInfo(name), data, compress_type=method)  # a fixed date: stable test names
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        CSV.encode(),
+        b"\xef\xbb\xbf" + CSV.encode(),
+        CSV.encode("utf-16"),
+        b"\xfe\xff" + CSV.encode("utf-16-be"),
+        CSV.replace("\n", "\r\n").encode(),
+        CSV.replace("\n", "\r").encode(),
+        CSV.replace(",", ";").encode(),
+        CSV.replace(",", "\t").encode(),
+        CSV.replace(",", "|").encode(),
+        ("\n\n# made by hand\n" + CSV).encode(),
+        gzip.compress(CSV.encode(), mtime=0),
+        gzip.compress(CSV[:30].encode(), mtime=0) + gzip.compress(CSV[30:].encode(), mtime=0),
+        zipped(("results.json", CSV.encode())),
+        zipped(("results.csv", CSV.encode()), method=zipfile.ZIP_STORED),
+    ],
+)
+def test_one_table_reads_the_same_in_every_encoding_delimiter_and_archive(data):
+    result = read(data)
+    assert result.format_id == "canonical_csv"
+    assert result.frame["tpot_s"].tolist() == [0.010]
+    assert result.frame["batch_size"].tolist() == [4]
+    assert result.rows_refused == 0
+
+
+def test_the_name_of_a_file_plays_no_part_in_its_detection():
+    assert read(CSV, "trace.npy").format_id == "canonical_csv"
+
+
+def test_text_in_windows_1252_is_read_with_a_warning():
+    result = read((CSV + "h200-sxm,Modèle,vllm,4,0,10\n").encode("cp1252"))
+    assert result.frame["model_id"].tolist()[-1] == "Modèle"
+    assert any("line 3" in warning and "1252" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "empty"),
+        (b" \n\t\n", "blanks"),
+        (gzip.compress(b"", mtime=0), "empty"),
+        (b"\x00\x01\x02" * 100, "binary"),
+        (bytes(range(1, 256)) * 20, "binary"),
+        (b"\x93NUMPY\x01\x00", "routing traces"),
+        (b"\x80\x04\x95", "pickle"),
+        (b"%PDF-1.7", "PDF"),
+        (b"PAR1" + b"\x00" * 40 + b"PAR1", "not recognised"),
+        (zipped(("a.csv", b"1"), ("b.csv", b"2")), "2 files"),
+        (zipped(("[Content_Types].xml", b"<x/>"), ("xl/sheet.xml", b"<x/>")), "office document"),
+        (zipped(("inner.gz", gzip.compress(b"abc", mtime=0))), "archive inside an archive"),
+        (gzip.compress(CSV.encode(), mtime=0)[:-12], "ends too early"),
+        (b"\x1f\x8b\x08\x00junkjunkjunk", "damaged gzip"),
+        (b"PK\x03\x04junkjunk", "damaged zip"),
+        (b'{"a": 1', "JSON"),
+        (b"[1, 2, 3]", "without any object"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "too many digits"),
+        (b'{"hello": 1}', "hello"),
+        (b'hardware_id,model_id,tpot_ms,"eng\nine",k\nh,m,1,vllm,3\n', "header line that cannot be read"),
+        (b"just some words\nand more", "just some words"),
+        (CSV.split("\n")[0].encode(), "no rows"),
+    ],
+)
+def test_an_unusable_file_is_refused_with_one_clear_sentence(data, words):
+    assert words in refusal(data)
+
+
+def test_a_gzip_bomb_stops_at_the_byte_limit(monkeypatch):
+    monkeypatch.setattr(upload, "MAX_BYTES", 2 * limits.MIB)
+    bomb = gzip.compress(b"0" * (40 * limits.MIB))
+    assert len(bomb) < limits.MIB
+    assert "unpacks to more than 2 MiB" in refusal(bomb)
+    assert "unpacks to more than 2 MiB" in refusal(zipped(("x.csv", b"0" * (40 * limits.MIB))))
+
+
+def test_byte_row_and_column_limits_are_named_in_the_refusal(monkeypatch):
+    from advisor.ingest import table
+
+    monkeypatch.setattr(table, "MAX_ROWS", 3)
+    assert "more than the 3 allowed" in refusal(CSV + "h200-sxm,m,vllm,4,0,10\n" * 5)
+    monkeypatch.setattr(table, "MAX_COLUMNS", 5)
+    assert "6 columns" in refusal(CSV)
+    monkeypatch.setattr(upload, "MAX_BYTES", 100)
+    assert "allowed for a file" in refusal("x" * 5000)
+    monkeypatch.undo()
+    monkeypatch.setattr(upload, "MAX_JSON_BYTES", 50)
+    assert "JSON document" in refusal(json.dumps({"a": "b" * 100}))
+
+
+def test_a_line_beyond_the_limit_is_refused():
+    assert "line longer than" in refusal(CSV + '"' + "x" * (limits.MAX_LINE_BYTES * 2) + '",b,c,4,0,1\n')
+
+
+SEEDS = [
+    b'{"duration": 1, "completed": 2, "output_throughput": 3, "total_token_throughput": 4}',
+    b'[{"median_us": 1, "requests": [{"query_len": 1, "kv_len": 2, "num_draft_tokens": 0}]}]',
+    b'{"metadata": {"guidellm_version": "1"}, "benchmarks": [{"metrics": {}}]}',
+    b'{"request_latency": {"unit": "ms", "avg": 3}}',
+    b'{"metadata": {}, "metrics": {"request_latency": {"value": 1, "unit": "ms"}}}',
+    b"Metric,avg,min,max\nRequest Latency (ms),1,2,3\n",
+    b"Benchmark,Inter Token Latency\n,Successful ms\n,Mean\nx,1\n",
+    b"Batch size: 16, config: {}\nKernel time: 12.5 us\n",
+    b"num_tokens,hidden_size,topk,num_experts,latency\n1,2,3,4,5\n",
+    b'{"batch_size":1,"steps":0,"topk":0,"num_draft_tokens":0,"acc_length":1,"step_time":1,"speed":1}',
+    b'{"hw":"h200","conc":4,"framework":"vllm","isl":1,"osl":2,"tput_per_gpu":3}',
+    CSV.encode(),
+    gzip.compress(CSV.encode(), mtime=0),
+    zipped(("a.csv", CSV.encode())),
+]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.binary(max_size=400))
+def test_random_bytes_raise_nothing_but_advisor_error(data):
+    with contextlib.suppress(AdvisorError):
+        read_unguarded("file", data)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(SEEDS), st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=4)), max_size=6))
+def test_mutated_files_raise_nothing_but_advisor_error(seed, edits):
+    data = bytearray(seed)
+    for place, piece in edits:
+        place %= len(data)
+        data[place : place + len(piece)] = piece
+    with contextlib.suppress(AdvisorError):
+        read_unguarded("file", bytes(data))
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = sorted(
+    {
+        key
+        for seed in SEEDS
+        if seed[:1] in b"{["
+        for record in [json.loads(seed)]
+        for key in (record[0] if isinstance(record, list) else record)
+    }
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from([seed for seed in SEEDS if seed[:1] in b"{["]), st.data())
+def test_any_json_value_in_any_field_raises_nothing_but_advisor_error(seed, data):
+    document = json.loads(seed)
+    record = document[0] if isinstance(document, list) else document
+    for key in data.draw(st.lists(st.sampled_from(sorted(set(record) | set(FIELDS))), max_size=4)):
+        record[key] = data.draw(JSON_VALUES)
+    with contextlib.suppress(AdvisorError):
+        read_unguarded("file", json.dumps(document).encode())
+
+
+def test_a_unicode_line_separator_does_not_end_a_header():
+    head, row = CSV.split("\n")[:2]
+    result = read(f"{head},no\u2028te\n{row},x\n")
+    assert result.rows_kept == 1
+
+
+def test_a_reader_s_own_fault_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch):
+    from advisor.ingest import read as module
+
+    def broken(*_):
+        raise KeyError("inner")
+
+    monkeypatch.setattr(module, "read_unguarded", broken)
+    with pytest.raises(AdvisorError, match="please report") as caught:
+        read(CSV)
+    assert isinstance(caught.value.__cause__, KeyError)

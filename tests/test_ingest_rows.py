@@ -1,0 +1,240 @@
+"""Row-level honesty: every refused row is listed with line, column, value and reason, and the good rows stay."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.ingest import COLUMNS, complete, read_upload, rejects_csv, safe_cell, template_csv
+from advisor.prediction import AdvisorError
+
+HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"
+GOOD = "h200-sxm,m,vllm,4,3,2.5,10"
+
+
+def table(*rows: str, head: str = HEAD):
+    return read_upload("t.csv", "\n".join((head, *rows, "")).encode())
+
+
+def only_reject(*rows: str, head: str = HEAD) -> dict[str, object]:
+    result = table(*rows, head=head)
+    assert len(result.rejects) == 1, result.rejects.to_string()
+    return result.rejects.iloc[0].to_dict()
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value", "reason"),
+    [
+        ("h200-sxm,m,vllm,4,3,2.5,NaN", "tpot_ms", "NaN", "leave the cell empty"),
+        ("h200-sxm,m,vllm,4,3,2.5,-inf", "tpot_ms", "-inf", "infinite"),
+        ("h200-sxm,m,vllm,4,3,2.5,1e400", "tpot_ms", "1e400", "too large"),
+        ("h200-sxm,m,vllm,4,3,2.5,0", "tpot_ms", "0", "outside the range"),
+        ("h200-sxm,m,vllm,4,3,2.5,-3", "tpot_ms", "-3", "outside the range"),
+        ("h200-sxm,m,vllm,4,3,2.5,12 ms", "tpot_ms", "12 ms", "not a number"),
+        ("h200-sxm,m,vllm,4,3,2.5,0x10", "tpot_ms", "0x10", "not a number"),
+        ("h200-sxm,m,vllm,4,3,2.5,=A1*2", "tpot_ms", "=A1*2", "formula"),
+        ('h200-sxm,m,vllm,4,3,2.5,"1,234"', "tpot_ms", "1,234", "ambiguous"),
+        ("h200-sxm,m,vllm,4,2.5,2.5,10", "draft_tokens_k", "2.5", "integer"),
+        ("h200-sxm,m,vllm,4,-1,,10", "draft_tokens_k", "-1", "0 to 128"),
+        ("h200-sxm,m,vllm,0,3,2.5,10", "batch_size", "0", "outside the range"),
+        ("h200-sxm,m,vllm,4,3,0.5,10", "accepted_length", "0.5", "outside the range"),
+        ("h200-sxm,m,vllm,4,3,4.5,10", "accepted_length / draft_tokens_k", "4.5 / 3", "exceeds K + 1"),
+        ("h200-sxm,m,vllm,4,0,1.5,10", "accepted_length / draft_tokens_k", "1.5 / 0", "exceeds K + 1"),
+        ("=cmd|'/C calc'!A0,m,vllm,4,3,2.5,10", "hardware_id", "=cmd|'/C calc'!A0", "formula"),
+        ("h200-sxm,@SUM(A1),vllm,4,3,2.5,10", "model_id", "@SUM(A1)", "formula"),
+        ("h200-sxm,m,vllm,4,3,,", "", "", "nothing measured"),
+        ("h200-sxm,m,vllm", "", "h200-sxm,m,vllm", "3 cells where the header has 7"),
+    ],
+)
+def test_a_bad_row_is_listed_with_line_column_value_and_reason_and_good_rows_stay(row, column, value, reason):
+    result = table(GOOD, row, GOOD)
+    assert result.rows_kept == 2
+    assert result.rows_refused == 1
+    assert result.rows_read == 3
+    reject = result.rejects.iloc[0]
+    assert (reject["line"], reject["column"], reject["value"]) == (3, column, value)
+    assert reject["reason"].find(reason) >= 0
+
+
+def test_an_accepted_length_of_exactly_k_plus_1_is_allowed():
+    assert table("h200-sxm,m,vllm,4,3,4,10").rows_refused == 0
+
+
+def test_a_row_with_two_faults_lists_both_and_counts_once():
+    result = table(GOOD, "h200-sxm,m,vllm,x,3,2.5,y")
+    assert result.rejects["column"].tolist() == ["batch_size", "tpot_ms"]
+    assert result.rows_refused == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "columns"),
+    [
+        ("n_experts,n_active", "8,128", "n_active / n_experts"),
+        ("gpu_count,tensor_parallel", "2,4", "tensor_parallel / gpu_count"),
+        ("gpu_count,tensor_parallel", "8,3", "tensor_parallel / gpu_count"),
+        ("gpu_count,expert_parallel", "2,4", "expert_parallel / gpu_count"),
+        ("ttft_ms,request_latency_ms", "50,40", "ttft_s / request_latency_s"),
+        (
+            "speedup,baseline_value,sd_value,metric",
+            "1.9,100,150,output_tok_per_s",
+            "speedup / sd_value / baseline_value",
+        ),
+        ("speedup,baseline_value,sd_value,metric", "1.5,100,150,tpot_ms", "speedup / sd_value / baseline_value"),
+    ],
+)
+def test_rules_across_columns_refuse_rows_that_contradict_themselves(head, row, columns):
+    assert only_reject(f"{GOOD},{row}", head=f"{HEAD},{head}")["column"] == columns
+
+
+def test_speedup_follows_from_both_values_and_is_inverse_for_times():
+    head = f"{HEAD},baseline_value,sd_value,metric"
+    frame = table(f"{GOOD},100,150,output_tok_per_s", f"{GOOD},30,20,tpot_ms", head=head).frame
+    assert frame["speedup"].tolist() == pytest.approx([1.5, 1.5])
+    assert frame["derived"].str.contains("speedup").all()
+
+
+def test_swapped_columns_are_named_but_not_silently_exchanged():
+    result = table(*[f"{GOOD},8,128"] * 5, head=f"{HEAD},n_experts,n_active")
+    assert result.rows_kept == 0
+    assert any("n_active and n_experts look swapped" in warning for warning in result.warnings)
+    result = table(*["4,m,vllm,h200-sxm,3,2.5,10"] * 3)
+    assert any("batch_size holds words and hardware_id holds numbers" in warning for warning in result.warnings)
+
+
+def test_one_wrong_row_among_many_is_not_called_a_swap():
+    assert not table(*[f"{GOOD},128,8"] * 5, f"{GOOD},8,128", head=f"{HEAD},n_experts,n_active").warnings
+
+
+def test_units_and_aliases_map_to_si():
+    frame = table(
+        "H200,m,vllm,4,3,10,2,9000",
+        head="GPU,Model,framework,concurrency,spec_k,TPOT (ms),ttft_s,Inter-Token Latency [us]",
+    ).frame
+    row = frame.iloc[0]
+    assert (row["hardware_id"], row["draft_tokens_k"], row["batch_size"]) == ("H200", 3, 4)
+    assert (row["tpot_s"], row["ttft_s"], row["itl_s"]) == pytest.approx((0.01, 2.0, 0.009))
+
+
+def test_a_time_without_a_unit_is_ignored_with_a_hint():
+    result = table(f"{GOOD},5", head=f"{HEAD},ttft")
+    assert result.frame["ttft_s"].isna().all()
+    assert any("'ttft'" in warning and "ttft_ms" in warning for warning in result.warnings)
+
+
+def test_duplicate_headers_are_refused_when_they_differ_and_named_when_they_agree():
+    with pytest.raises(AdvisorError, match=r"columns 7 .* and 8 .* differ"):
+        table(f"{GOOD},11", head=f"{HEAD},tpot_ms")
+    result = table(f"{GOOD},10", head=f"{HEAD},tpot_ms")
+    assert result.rows_kept == 1
+    assert any("repeats column 7" in warning for warning in result.warnings)
+
+
+def test_decimal_commas_are_read_and_said():
+    result = table("h200-sxm;m;vllm;4;3;2,5;1.234,5", "h200-sxm;m;vllm;4;3;2;7", head=HEAD.replace(",", ";"))
+    assert result.frame["accepted_length"].tolist() == [2.5, 2]
+    assert result.frame["tpot_s"].tolist() == pytest.approx([1.2345, 0.007])
+    assert any("decimal points" in warning for warning in result.warnings)
+
+
+def test_thousands_separators_are_read_where_a_decimal_point_proves_them():
+    frame = table('h200-sxm,m,vllm,4,3,2.5,"1,234.5"', 'h200-sxm,m,vllm,4,3,2.5,"1,000"').frame
+    assert frame["tpot_s"].tolist() == pytest.approx([1.2345, 1.0])
+
+
+def test_empty_means_unknown_and_never_zero():
+    result = table("h200-sxm,m,vllm,,,,10", "h200-sxm,m,vllm,n/a,-,None,10")
+    assert result.frame["batch_size"].isna().all()
+    assert result.frame["draft_tokens_k"].isna().all()
+    assert result.frame["speedup"].isna().all()
+
+
+def test_line_numbers_survive_comments_blank_lines_and_quoted_line_breaks():
+    text = f'# note\n\n{HEAD},notes\n{GOOD},"two\nlines"\n\nh200-sxm,m,vllm,4,3,2.5,bad,x\nshort,row\n{GOOD},ok\n'
+    result = read_upload("t.csv", text.encode())
+    assert result.rejects["line"].tolist() == [7, 8]
+    assert result.frame.index.tolist() == [4, 9]
+
+
+def test_a_quote_that_never_closes_is_refused_with_the_number_of_lines_it_swallowed():
+    result = read_upload("t.csv", f'{HEAD},notes\n{GOOD},a\n{GOOD},"oops\n{GOOD},c\n{GOOD},d\n'.encode())
+    assert result.rows_kept == 1
+    assert "never closed, so the 3 lines" in result.rejects["reason"].iloc[0]
+
+
+def test_short_form_asks_for_required_context_first_and_completing_checks_again():
+    result = table("4,2.5,10", head="batch_size,accepted_length,tpot_ms")
+    asked = [item.name for item in result.missing]
+    assert asked[:4] == ["hardware_id", "model_id", "engine", "draft_tokens_k"]
+    assert not result.ready
+    done = complete(result, {"hardware_id": "h200-sxm", "model_id": "m", "engine": "vLLM", "draft_tokens_k": 3})
+    assert done.ready
+    assert done.frame["engine"].tolist() == ["vllm"]
+    refused = complete(result, {"draft_tokens_k": 1})
+    assert refused.rows_kept == 0
+    assert "K + 1" in refused.rejects["reason"].iloc[0]
+    assert complete(refused, {"draft_tokens_k": 3}, override=True).rows_kept == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"tpot_s": 1}, "cannot be filled in"),
+        ({"nonsense": 1}, "cannot be filled in"),
+        ({"draft_tokens_k": 2.5}, "integer"),
+        ({"draft_tokens_k": float("nan")}, "NaN"),
+        ({"batch_size": -1}, "outside the range"),
+        ({"model_id": "=1+1"}, "formula"),
+    ],
+)
+def test_context_that_is_not_allowed_is_refused_by_name(values, words):
+    with pytest.raises(AdvisorError, match=words):
+        complete(table(GOOD), values)
+
+
+def test_context_given_at_reading_fills_the_gaps():
+    text = "batch_size,accepted_length,tpot_ms\n4,2.5,10\n"
+    assert read_upload("t", text.encode(), {"draft_tokens_k": 3}).frame["draft_tokens_k"].tolist() == [3]
+
+
+@given(st.text(max_size=12))
+def test_no_exported_cell_can_run_as_a_formula(text):
+    cell = safe_cell(text)
+    if cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        float(cell)  # only plain numbers may keep their sign
+    assert cell.endswith(text)
+
+
+def test_rejects_download_as_csv_with_formulas_quoted_and_numbers_left():
+    result = table(GOOD, "h200-sxm,m,vllm,4,3,2.5,=1+1", "h200-sxm,m,vllm,4,3,2.5,-3")
+    rows = list(csv.reader(io.StringIO(rejects_csv(result).decode())))
+    assert rows[0] == ["line", "column", "value", "reason"]
+    assert [row[2] for row in rows[1:]] == ["'=1+1", "-3"]
+
+
+@pytest.mark.parametrize("kind", ["points", "kernels"])
+def test_the_template_has_every_column_and_no_row(kind):
+    rows = list(csv.reader(io.StringIO(template_csv(kind).decode())))
+    assert rows == [list(COLUMNS[kind])]
+    with pytest.raises(AdvisorError, match="no rows"):
+        read_upload("t.csv", template_csv(kind))
+
+
+def test_what_was_read_can_be_written_as_the_template_and_read_again():
+    first = table(GOOD, "h200-sxm,m,vllm,4,0,,20").frame
+    again = read_upload("t.csv", first.to_csv(index=False).encode()).frame
+    pd.testing.assert_frame_equal(first.reset_index(drop=True), again.reset_index(drop=True))
+    assert first["speedup"].iloc[0] == pytest.approx(2.0)
+
+
+def test_types_are_stable_whatever_the_file_lacks():
+    frame = table(GOOD).frame
+    assert list(frame.columns) == list(COLUMNS["points"])
+    assert str(frame["draft_tokens_k"].dtype) == "Int64"
+    assert frame["tpot_s"].dtype == np.float64
+    assert str(frame["model_id"].dtype) == "str"
