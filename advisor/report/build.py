@@ -8,12 +8,14 @@ import platform
 from collections.abc import Mapping
 
 import numpy as np
+from pydantic import ValidationError
 
 from advisor import __version__
 from advisor.advice import Advice
 from advisor.prediction import AdvisorError, Constant
-from advisor.report.csv_export import curve_rows, digits
+from advisor.report.curve_rows import curve_rows, digits
 from advisor.report.document import (
+    SCHEMA_VERSION,
     AcceptedLength,
     Answer,
     ComponentTime,
@@ -26,7 +28,7 @@ from advisor.report.document import (
 )
 from advisor.report.engines import engine_setups
 from advisor.report.words import LIMITS, component_name, printable
-from advisor.scenario import Scenario
+from advisor.scenario import Scenario, explain
 from advisor.setup import Setup
 from advisor.validation import Errors
 
@@ -83,10 +85,16 @@ def read_report_scenario(text: str) -> tuple[Scenario, dt.date]:
     """The scenario and date of a JSON report. Raises AdvisorError when the text is no report of a known version."""
     try:
         report = Report.model_validate_json(text)
-    except ValueError as error:
+    except ValidationError as error:
         raise AdvisorError(
-            "this is not a JSON report of this version (schema_version 1); make one with `report --format json`"
+            f"this is not a JSON report of schema_version {SCHEMA_VERSION}: {explain(error)[:300]}; make one with "
+            "`report --format json`"
         ) from error
+    if report.scenario.hash != report.scenario_hash:
+        raise AdvisorError(
+            f"the scenario in this report was changed: its hash is {report.scenario.hash}, the report says "
+            f"{report.scenario_hash}; give the options themselves instead of --from"
+        )
     return report.scenario, report.date
 
 

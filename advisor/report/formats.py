@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from advisor.csv_export import csv_text
 from advisor.prediction import AdvisorError
-from advisor.report.csv_export import csv_text
 from advisor.report.document import Report
 
 Format = Literal["md", "html", "pdf", "json", "csv"]

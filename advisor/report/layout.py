@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor.dynamic.schedule import DEFAULT_MARGIN
-from advisor.report.document import CurvePoint, EngineSetup, Report
+from advisor.report.document import CurvePoint, EngineSetup, ErrorLine, Report
 
 FigureKey = Literal["speedup", "components"]
 ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
@@ -63,6 +63,8 @@ class Section:
 
     title: str
     blocks: tuple[Block, ...]
+    reference: bool = False
+    """True for what is looked up rather than read: set smaller on paper."""
 
 
 def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
@@ -87,10 +89,10 @@ def sections(report: Report) -> tuple[Section, ...]:
         Section("Engine configuration", tuple(block for engine in report.engines for block in _engine(engine))),
         Section("How far this has been checked", _validation(report)),
         Section("Assumptions", (Listing(report.assumptions), _accepted_lengths(report))),
-        Section("Limits", (Listing(report.limits),)),
-        Section("Constants of the accelerator", (_constants(report),)),
-        Section("Sources", (Listing(references(report), numbered=True),)),
-        Section("This report", _identity(report)),
+        Section("Limits", (Listing(report.limits),), reference=True),
+        Section("Constants of the accelerator", (_constants(report),), reference=True),
+        Section("Sources", (Listing(references(report), numbered=True),), reference=True),
+        Section("This report", _identity(report), reference=True),
     ]
     return tuple(found)
 
@@ -147,9 +149,20 @@ def _answer(report: Report) -> tuple[Block, ...]:
     )
     fits = f"The largest batch that fits the memory is {answer.largest_batch_that_fits:,}."
     blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}")]
+    if report.validation:
+        blocks.append(Paragraph(_nearest_check(report.validation[0])))
     if report.warnings:
         blocks += [Paragraph("Note before use:"), Listing(report.warnings)]
     return tuple(blocks)
+
+
+def _nearest_check(line: ErrorLine) -> str:
+    """How the nearest published points compare, for readers who stop at the answer."""
+    return (
+        f"Against published speedups of {line.group} ({line.n}), these predictions were off by "
+        f"{_percent(line.median_error)} at the median, on the right side of 1x in {_percent(line.sign_right)} and "
+        f"inside the band in {_percent(line.in_band)}."
+    )
 
 
 def _curve(report: Report) -> tuple[Block, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import dataclasses
 import json
+import re
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -50,7 +51,7 @@ def showable(text: str) -> str:
 
 def _data(report: Report) -> Any:
     document = {
-        "title": report.verdict,
+        "title": re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", report.verdict),
         "date": report.date.isoformat(),
         "year": report.date.year,
         "month": report.date.month,
@@ -58,7 +59,11 @@ def _data(report: Report) -> Any:
         "hash": report.scenario_hash,
         "figures": key_figures(report),
         "sections": [
-            {"title": section.title, "blocks": [_block(report, block) for block in section.blocks]}
+            {
+                "title": section.title,
+                "reference": section.reference,
+                "blocks": [_block(report, block) for block in section.blocks],
+            }
             for section in sections(report)
         ],
     }
