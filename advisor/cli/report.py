@@ -34,7 +34,8 @@ class _ReportCommand(click.Command):
         self.scenario_names = [option.name for option in options if option.name]
         for option in options:
             option.required = False
-        super().__init__(*args, params=[*options, *(params or [])], **kwargs)
+        kwargs["params"] = [*options, *(params or [])]
+        super().__init__(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Build or read the scenario, then run. Raises AdvisorError or UsageError when there is none."""
@@ -49,13 +50,20 @@ class _ReportCommand(click.Command):
             scenario, found = scenario_from(values), None
         else:
             self._refuse_both(ctx)
-            scenario, found = read_report_scenario(_read(source))
+            scenario, found, stated_hash = read_report_scenario(_read(source))
+            if stated_hash != scenario.hash:
+                click.echo(
+                    f"note: the scenario of {source} has the hash {scenario.hash}, the file says {stated_hash}: it was "
+                    "edited, or written by another version of the advisor",
+                    err=True,
+                )
         ctx.params |= {"scenario": scenario, "date": stated or found or dt.date.today()}
         return super().invoke(ctx)
 
     def _refuse_both(self, ctx: click.Context) -> None:
         given = click.core.ParameterSource.COMMANDLINE
-        both = [name for name in self.scenario_names if ctx.get_parameter_source(name) == given]
+        options = [option for option in self.params if option.name in self.scenario_names]
+        both = [option.opts[0] for option in options if ctx.get_parameter_source(option.name or "") == given]
         if both:
             raise AdvisorError(f"--from already gives the whole scenario; leave out {', '.join(both)}")
 
@@ -107,7 +115,9 @@ def _known_errors(scenario: Scenario) -> Mapping[str, Errors] | None:
     if not default_store_path().is_file():
         return None
     with open_store() as opened:
-        return applicable_errors(scenario, opened)
+        return applicable_errors(
+            opened, scenario.hardware_id, None if scenario.model_config_json else scenario.model_id
+        )
 
 
 def _read(path: Path) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib.metadata
+import json
 import platform
 from collections.abc import Mapping
 
 import numpy as np
-from pydantic import ValidationError
 
 from advisor import __version__
 from advisor.advice import Advice
@@ -28,7 +28,7 @@ from advisor.report.document import (
 )
 from advisor.report.engines import engine_setups
 from advisor.report.words import LIMITS, component_name, printable
-from advisor.scenario import Scenario, explain
+from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup
 from advisor.validation import Errors
 
@@ -81,21 +81,20 @@ def build_report(
     )
 
 
-def read_report_scenario(text: str) -> tuple[Scenario, dt.date]:
-    """The scenario and date of a JSON report. Raises AdvisorError when the text is no report of a known version."""
+def read_report_scenario(text: str) -> tuple[Scenario, dt.date, str]:
+    """Scenario, date and stated scenario hash of a JSON report; all else in it is left unread.
+
+    Raises AdvisorError when the text is no JSON report of this schema version, or its scenario cannot be.
+    """
     try:
-        report = Report.model_validate_json(text)
-    except ValidationError as error:
-        raise AdvisorError(
-            f"this is not a JSON report of schema_version {SCHEMA_VERSION}: {explain(error)[:300]}; make one with "
-            "`report --format json`"
-        ) from error
-    if report.scenario.hash != report.scenario_hash:
-        raise AdvisorError(
-            f"the scenario in this report was changed: its hash is {report.scenario.hash}, the report says "
-            f"{report.scenario_hash}; give the options themselves instead of --from"
-        )
-    return report.scenario, report.date
+        document = json.loads(text)
+        version, values = document["schema_version"], dict(document["scenario"])
+        date, stated_hash = dt.date.fromisoformat(document["date"]), str(document["scenario_hash"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise AdvisorError("this is not a JSON report; make one with `report --format json`") from error
+    if version != SCHEMA_VERSION:
+        raise AdvisorError(f"the report has schema_version {version!r}; this advisor reads {SCHEMA_VERSION}")
+    return build_scenario(**values), date, printable(stated_hash)
 
 
 def _question(advice: Advice) -> str:

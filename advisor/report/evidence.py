@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 
-from advisor.scenario import Scenario
 from advisor.store import Store, published_points
 from advisor.validation import Errors, errors_of, validate
 
 
-def applicable_errors(scenario: Scenario, store: Store) -> dict[str, Errors]:
+def applicable_errors(store: Store, hardware_id: str, model_id: str | None) -> dict[str, Errors]:
     """Errors on published speedups by group, nearest first; groups without a point that can be predicted are left out.
 
-    Groups: this accelerator and model, this accelerator, this model, all published points. A model given by the user
-    has no published point of its own. Raises AdvisorError when the store cannot be read.
+    `model_id` is None for a model that the user gave: it has no published point of its own. Raises AdvisorError when
+    the store cannot be read.
     """
     points = published_points(store)
     if points.empty:
@@ -21,9 +20,8 @@ def applicable_errors(scenario: Scenario, store: Store) -> dict[str, Errors]:
     rows = validate(points).rows
     judged = rows[rows["absolute_percentage_error"].notna()]
     judged = judged.assign(measured=pd.to_numeric(judged["speedup"]))
-    here = judged["hardware_id"] == scenario.hardware_id
-    own = scenario.model_config_json is not None
-    same = (judged["model_id"] == scenario.model_id) & (not own)
+    here = judged["hardware_id"] == hardware_id
+    same = judged["model_id"] == model_id
     groups = {
         "this accelerator and model": here & same,
         "this accelerator, other models": here & ~same,
