@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.advice import advise
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
-from advisor.ui import state, widgets
+from advisor.ui import provenance, state, widgets
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("advise", "why", "measurements", "sources")
@@ -222,8 +222,25 @@ def test_a_file_that_is_no_store_is_reported_not_raised(monkeypatch: pytest.Monk
 def test_sources_list_what_the_scenario_used() -> None:
     test = app("sources")
     advice = advise(test.session_state["_scenario"])
-    assert list(test.dataframe[0].value["Source"]) == list(advice.setup.sources)
-    assert set(test.dataframe[1].value["Kind"]) <= {"vendor", "measured", "paper", "fitted", "assumed"}
+    shown = texts(test)
+    assert all(widgets.plain(source) in shown for source in advice.setup.sources)
+    constants = test.dataframe[0].value.set_index("Constant")
+    assert constants.loc["Memory bandwidth", "Value"] == "4.8 TB/s"
+    assert set(constants["Kind"]) <= {"vendor", "measured", "paper", "fitted", "assumed"}
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (4.8e12, "B/s", "4.8 TB/s"),
+        (4.45e-6, "s", "4.45 µs"),
+        (1e3, "B", "1 kB"),
+        (0.5, "1", "0.5"),
+        (1e21, "B", "1e+06 PB"),
+    ],
+)
+def test_constants_are_shown_with_a_prefix(value: float, unit: str, shown: str) -> None:
+    assert provenance.with_prefix(value, unit) == shown
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ RANK = {topic: rank for rank, topics in enumerate(LAYERS) for topic in topics}
 ONLY_IN = {
     "streamlit": {"ui"},
     "plotly": {"ui", "report"},
+    "matplotlib": {"report"},
+    "typst": {"report"},
     "torch": {"profiling"},
     "duckdb": {"store"},
 }

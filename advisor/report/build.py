@@ -27,7 +27,7 @@ from advisor.report.document import (
     UsedConstant,
 )
 from advisor.report.engines import engine_setups
-from advisor.report.words import LIMITS, component_name, printable
+from advisor.report.words import LIMITS, MAX_NAME, component_name, printable
 from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup
 from advisor.validation import Errors
@@ -107,7 +107,7 @@ def _question(advice: Advice) -> str:
 
 
 def _model_name(setup: Setup) -> str:
-    return printable(setup.architecture.name or setup.scenario.model_id)
+    return printable(setup.architecture.name or setup.scenario.model_id, MAX_NAME)
 
 
 def _settings(advice: Advice) -> tuple[Setting, ...]:
@@ -119,8 +119,9 @@ def _settings(advice: Advice) -> tuple[Setting, ...]:
     if scenario.input_tokens is not None:
         prefill = f"charged: {scenario.input_tokens:,} prompt and {scenario.output_tokens:,} output tokens"
     limit = "none" if scenario.max_tpot_ms is None else f"{scenario.max_tpot_ms:g} ms per output token"
+    name, model_id = _model_name(setup), printable(scenario.model_id, MAX_NAME)
     rows = {
-        "Model": f"{_model_name(setup)} ({printable(scenario.model_id)}); {shape}",
+        "Model": f"{name}; {shape}" if name == model_id else f"{name} ({model_id}); {shape}",
         "Accelerator": f"{scenario.n_gpus} x {setup.hardware.name}",
         "Placement": f"tensor parallel {scenario.tensor_parallel}, expert parallel {scenario.expert_parallel}",
         "Batch, context": f"{scenario.batch_size:,} sequences, {scenario.context_tokens:,} tokens each",

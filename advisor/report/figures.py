@@ -37,9 +37,16 @@ def _speedup(report: Report) -> go.Figure:
     if outside:
         figure.add_vrect(
             x0=outside[0], x1=x[-1], fillcolor=NEUTRAL, opacity=0.12, line_width=0,
-            annotation_text="outside the data", annotation_position="bottom right",
+            annotation_text="outside the data", annotation_position="top right",
         )  # fmt: skip
-    figure.add_hline(y=1.0, line={"color": VERMILLION, "width": 1.5}, annotation_text="below: slowdown")
+    edges = min(*low, 0.95), max(*high, 1.05)
+    margin = 0.05 * (edges[1] - edges[0])
+    figure.update_yaxes(range=[edges[0] - margin, edges[1] + margin])
+    figure.add_hrect(
+        y0=edges[0] - margin, y1=1.0, fillcolor=VERMILLION, opacity=0.08, line_width=0, layer="below",
+        annotation_text="below 1x: slowdown", annotation_position="bottom left",
+    )  # fmt: skip
+    figure.add_hline(y=1.0, line={"color": VERMILLION, "width": 1.5})
     figure.add_vline(x=report.scenario.batch_size, line={"color": NEUTRAL, "dash": "dot"})
     ticks = [4**power for power in range(12) if x[0] <= 4**power <= x[-1]]
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:,}" for tick in ticks])

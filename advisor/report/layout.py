@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass
 from typing import Literal
@@ -223,7 +224,7 @@ def _engine(engine: EngineSetup) -> tuple[Block, ...]:
         return (Paragraph(f"{name}: {engine.problem}."),)
     blocks: list[Block] = [Code(_one_option_a_line(engine.launch_line), f"{name}, launch line")]
     if engine.file_name:
-        blocks.append(Code(engine.config_json, f"{name}, {engine.file_name}"))
+        blocks.append(Code(_one_slot_a_line(engine.config_json), f"{name}, {engine.file_name}"))
     if engine.warnings:
         blocks.append(Listing(tuple(f"{name}: {warning}." for warning in engine.warnings)))
     return tuple(blocks)
@@ -285,6 +286,12 @@ def references(report: Report) -> tuple[str, ...]:
         if not any(text.endswith(item.source) for text in found):
             found.append(item.source)
     return tuple(found)
+
+
+def _one_slot_a_line(text: str) -> str:
+    """A JSON object with each of its own entries on one line."""
+    entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
+    return "{\n" + ",\n".join(entries) + "\n}"
 
 
 def _quantity(value: float, unit: str) -> str:

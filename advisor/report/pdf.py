@@ -17,8 +17,13 @@ from matplotlib.ft2font import FT2Font
 
 from advisor.prediction import AdvisorError
 from advisor.report.document import Report
-from advisor.report.layout import Block, FigureBlock, key_figures, sections
+from advisor.report.layout import Block, Code, FigureBlock, key_figures, sections
 from advisor.report.print_figures import report_svg
+
+_BREAK = "\ue000"
+"""Private-use mark, drawn as nothing; text from users has no private-use characters left."""
+_AS_IT_IS = ("kind", "key", "align", "svg", "code", "title", "alt", "date", "hash")
+"""Keys, drawings, and texts that become properties of the document."""
 
 
 def to_pdf(report: Report) -> bytes:
@@ -49,9 +54,15 @@ def showable(text: str) -> str:
     )
 
 
+def _breakable(text: str, after: str = "/&=,@_") -> str:
+    """`text` with marks where a long word may break: after the characters `after`, and every 60 characters."""
+    marked = re.sub(rf"([{after}])(?=\S)", rf"\1{_BREAK}", text)
+    return re.sub(rf"([^\s{_BREAK}]{{60}})(?=\S)", rf"\1{_BREAK}", marked)
+
+
 def _data(report: Report) -> Any:
     document = {
-        "title": re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", report.verdict),
+        "title": re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", showable(report.verdict)),
         "date": report.date.isoformat(),
         "year": report.date.year,
         "month": report.date.month,
@@ -73,16 +84,18 @@ def _data(report: Report) -> Any:
 def _block(report: Report, block: Block) -> dict[str, Any]:
     found = {"kind": type(block).__name__, **dataclasses.asdict(block)}
     if isinstance(block, FigureBlock):
-        found["svg"] = report_svg(report, block.key)
+        found |= {"svg": report_svg(report, block.key), "alt": showable(block.alt)}
+    if isinstance(block, Code):
+        found["code"] = _breakable(showable(block.text), ",&")  # a copied line then breaks between JSON entries only
     return found
 
 
 def _each_text(value: Any) -> Any:
-    """`value` with `showable` applied to every text in it."""
+    """`value` with every text in it showable, and breakable where it is content rather than a key of the template."""
     if isinstance(value, str):
-        return showable(value)
+        return _breakable(showable(value))
     if isinstance(value, dict):
-        return {name: _each_text(item) for name, item in value.items()}
+        return {name: item if name in _AS_IT_IS else _each_text(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_each_text(item) for item in value]
     return value
@@ -101,7 +114,7 @@ def _fonts() -> typst.Fonts:
 
 @lru_cache(maxsize=1)
 def _characters() -> frozenset[int]:
-    return frozenset(FT2Font(str(_font_folder() / "DejaVuSans.ttf")).get_charmap())
+    return frozenset(FT2Font(str(_font_folder() / "DejaVuSans.ttf")).get_charmap()) - {ord(_BREAK)}
 
 
 @lru_cache(maxsize=1)

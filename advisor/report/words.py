@@ -42,17 +42,21 @@ MAX_TEXT = 600
 """Longest piece of text printed from a scenario or a file; the JSON report keeps the whole scenario. [characters]"""
 
 
+MAX_NAME = 120
+"""Longest name printed. [characters]"""
+
+
 def component_name(name: str) -> str:
     """A component's name for readers."""
     return COMPONENT_NAMES.get(name, name.replace("_", " "))
 
 
-def printable(text: str) -> str:
-    """`text` on one line, without control, invisible and direction-changing characters, cut at MAX_TEXT.
+def printable(text: str, longest: int = MAX_TEXT) -> str:
+    """`text` on one line, without control, invisible and direction-changing characters, cut at `longest`.
 
     What a user typed may hold terminal escapes or characters that reverse the reading order of what follows.
     """
     kept = "".join(" " if character.isspace() else character for character in text)
     kept = "".join(character for character in kept if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co"))
     kept = " ".join(kept.split())
-    return kept if len(kept) <= MAX_TEXT else f"{kept[: MAX_TEXT - 4]} ..."
+    return kept if len(kept) <= longest else f"{kept[: longest - 4]} ..."
