@@ -24,6 +24,7 @@ from advisor.report.build import build_report, read_report_scenario
 from advisor.report.document import Report
 from advisor.report.formats import FORMATS, file_name, render
 from advisor.report.layout import Code, FigureBlock, Table, sections
+from advisor.report.print_figures import report_svg
 from advisor.scenario import Scenario
 from tests.report_fixtures import DATE, QWEN, own_model, report_on
 
@@ -129,6 +130,12 @@ def test_every_table_cell_and_sentence_is_in_every_readable_format(form: str) ->
 def test_the_same_scenario_and_date_give_the_same_bytes(form: str) -> None:
     again = build_report(advise(QWEN), DATE)
     assert render(again, form) == render(report_on(checked=False), form)
+
+
+@pytest.mark.parametrize("key", ["speedup", "components"])
+def test_drawings_for_paper_are_the_same_each_time(key: str) -> None:
+    assert report_svg(report_on(), key) == report_svg(report_on(), key)
+    assert "<dc:date>" not in report_svg(report_on(), key)
 
 
 @pytest.mark.parametrize("form", ["html", "pdf"])

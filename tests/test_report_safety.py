@@ -6,17 +6,22 @@ import csv
 import io
 import json
 import re
+import shlex
 from html.parser import HTMLParser
 
 import pypdf
 import pytest
 
+from advisor.advice import advise
+from advisor.report.build import build_report
 from advisor.report.document import Report
 from advisor.report.formats import FORMATS, render
-from advisor.report.markdown import escape
+from advisor.report.html import script_json
+from advisor.report.layout import Code
+from advisor.report.markdown import escape, markdown_code
 from advisor.report.pdf import showable
 from advisor.report.words import MAX_NAME, printable
-from tests.report_fixtures import PAYLOADS, own_model, report_on
+from tests.report_fixtures import DATE, PAYLOADS, QWEN, own_model, report_on
 
 
 def attacked(payload: str) -> Report:
@@ -132,3 +137,26 @@ def test_printable_cuts_long_text_and_keeps_ordinary_text() -> None:
     assert printable("Qwen3 30B – λ") == "Qwen3 30B – λ"
     assert printable("a" * 1000, 20) == "a" * 16 + " ..."
     assert printable("a\x1b[31m\u202eb\nc") == "a[31mb c"
+
+
+def test_code_cannot_close_its_fence() -> None:
+    lines = markdown_code(Code("a\n```\n<script>", "caption"))
+    fence = lines[-1]
+    assert re.fullmatch("`{4,}", fence)
+    assert lines.count(fence) == 2
+
+
+def test_chart_data_cannot_end_its_script_element() -> None:
+    text = script_json('{"name": "</script><script>alert(1)</script><!--"}')
+    assert "<" not in text
+    assert json.loads(text) == {"name": "</script><script>alert(1)</script><!--"}
+
+
+def test_names_on_launch_lines_stay_on_their_line() -> None:
+    report = build_report(advise(QWEN), DATE, served_model="a\n; rm -rf ~", draft_model="b\n$(id)")
+    for engine in report.engines:
+        words = shlex.split(engine.launch_line)
+        assert "\n" not in engine.launch_line
+        assert "a ; rm -rf ~" in words
+        assert "b $(id)" in engine.launch_line
+        assert "$(id)" not in words

@@ -31,7 +31,7 @@ def _setup(advice: Advice, engine: ExportEngine, served_model: str | None, draft
     if method is None:
         return EngineSetup(engine=engine, problem=problem)
     needs_draft = method in VLLM_NEEDS_MODEL
-    draft = (draft_model or DRAFT_MODEL_PLACEHOLDER) if needs_draft else None
+    draft = printable(draft_model or DRAFT_MODEL_PLACEHOLDER) if needs_draft else None
     setup = advice.setup
     served = ServedModel(
         model=printable(served_model or _repository(advice)),

@@ -28,7 +28,7 @@ def to_html(report: Report) -> str:
     """The whole report. Text is escaped by the template; only the two scripts named in its policy can run."""
     found = sections(report)
     figures = {
-        block.key: _script_json(report_figure(report, block.key).to_json())
+        block.key: script_json(report_figure(report, block.key).to_json())
         for section in found
         for block in section.blocks
         if isinstance(block, FigureBlock)
@@ -44,7 +44,7 @@ def to_html(report: Report) -> str:
     )
 
 
-def _script_json(text: str | None) -> str:
+def script_json(text: str | None) -> str:
     """JSON that cannot end the script element it stands in."""
     return json.dumps(json.loads(text or "{}"), sort_keys=True).replace("<", "\\u003c")
 

@@ -44,7 +44,7 @@ def _block(block: Block) -> list[str]:
         case Table():
             return _table(block)
         case Code():
-            return _code(block)
+            return markdown_code(block)
         case FigureBlock():
             return []
 
@@ -59,7 +59,7 @@ def _row(cells: tuple[str, ...]) -> str:
     return f"| {' | '.join(escape(cell) for cell in cells)} |"
 
 
-def _code(code: Code) -> list[str]:
+def markdown_code(code: Code) -> list[str]:
     """A fence longer than any run of backticks inside, so that the text cannot close it."""
     longest = max((len(run) for run in re.findall(r"`+", code.text)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import dataclasses
 import json
 import re
@@ -39,7 +38,6 @@ def to_pdf(report: Report) -> bytes:
                 pdf_standards="ua-1",
                 sys_inputs={"report": json.dumps(_data(report))},
                 font_paths=_fonts(),
-                timestamp=calendar.timegm(report.date.timetuple()),
             )
         )
     except typst.TypstError as error:
