@@ -301,12 +301,8 @@ def _routed(
 
 def _because(choice: Choice) -> str:
     record = choice.record
-    error = "" if record.loso_median is None else f", held-out median error {record.loso_median:.1%}"
-    borrowed = f"; stands in for the chosen engine ({choice.borrowed})" if choice.borrowed else ""
-    return (
-        f"{record.engine} {record.version} {record.dtype} kernel {record.kernel_source} on {record.hardware_id}: "
-        f"{record.n_shapes} shapes{error}, the lowest of the kernels that apply{borrowed}"
-    )
+    error = "" if record.loso_median is None else f", median error {record.loso_median:.1%} on shapes left out"
+    return f"{record.engine} {record.version}, {record.dtype}, {record.n_shapes} shapes{error}"
 
 
 def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
@@ -385,7 +381,10 @@ def _all_to_all(
 ) -> dict[int, StreamCost]:
     found: dict[int, StreamCost] = {}
     for ranks in sorted({r.n_ranks for r in records if r.op == "all_to_all" and r.n_ranks}):
-        choice = choose(records, "all_to_all", engine, "bf16", n_ranks=ranks)
+        # Decode steps are small: engines exchange their tokens with the low-latency kernels.
+        choice = choose(records, "all_to_all", engine, "bf16", n_ranks=ranks, kernel_ending="_ll") or choose(
+            records, "all_to_all", engine, "bf16", n_ranks=ranks
+        )
         if choice is not None:
             notes.took(choice)
             found[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
