@@ -17,6 +17,7 @@ _COMMANDS = {
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
     "export": ("runtime", "Write the schedule as vLLM or SGLang configuration."),
     "simulate": ("runtime", "Compare ways to choose K while serving."),
+    "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
     "validate": ("validate", "Hold predictions against measured points."),
     "store": ("data", "Build or inspect the store of measured tables."),
