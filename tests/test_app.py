@@ -350,3 +350,31 @@ def test_pages_are_short_and_hold_no_error_handling() -> None:
 def test_an_own_model_is_refused_before_it_is_kept() -> None:
     with pytest.raises(AdvisorError):
         state.add_own_model("{}", "empty.json")
+
+
+@pytest.fixture
+def measured_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A store of the shipped data sets, without the kernel tables."""
+    from advisor.store import build
+
+    path = tmp_path / "store.duckdb"
+    build(path, kernels=None)
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(path))
+    return path
+
+
+@pytest.mark.usefixtures("measured_store")
+def test_published_points_of_the_same_hardware_and_model_are_on_the_chart() -> None:
+    here = app(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
+    assert '"name":"published, eagle3"' in charts(here)[0].proto.spec
+    elsewhere = app(hardware_id="l40s", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
+    assert "published, " not in charts(elsewhere)[0].proto.spec
+
+
+@pytest.mark.usefixtures("measured_store")
+def test_measurements_show_what_the_store_holds() -> None:
+    test = app("measurements", hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
+    assert not any("no usable store" in item.value for item in test.warning)
+    assert "published_speedups" in set(test.dataframe[0].value["Data set"])
+    assert "kernel tables are not installed" in texts(test)
+    assert len(test.dataframe[1].value) >= 1

@@ -87,7 +87,7 @@ def test_published_points_are_drawn_at_their_batch_and_widen_the_view() -> None:
     rows = [[8, 2, 3.5, "eagle3", 1, "a paper"], [4, None, 1.2, "ngram", None, "a post"]]
     points = pd.DataFrame(rows, columns=list(charts.MEASURED_COLUMNS))
     chart = speedup(measured=points, drafter_id="eagle3")
-    drawn, other = trace(chart, "published, eagle3"), trace(chart, "published, other drafter")
+    drawn, other = trace(chart, "published, eagle3"), trace(chart, "published, other")
     assert (drawn.x[0], drawn.y[0]) == (8, 3.5)
     assert list(other.customdata[0]) == ["not stated", "not stated", "ngram", "a post"]
     assert drawn.marker.color != other.marker.color

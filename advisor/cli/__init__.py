@@ -14,6 +14,7 @@ _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
     "curve": ("advise", "Speedup over batch and K as CSV."),
     "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
+    "design": ("design", "Which MoE to train instead, at equal quality."),
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
     "validate": ("validate", "Hold predictions against measured points."),
     "store": ("data", "Build or inspect the store of measured tables."),

@@ -121,9 +121,9 @@ def _published(path: str, modified_ns: int, hardware_id: str, model_id: str) -> 
 
 
 def published_for(scenario: Scenario) -> pd.DataFrame | None:
-    """Published speedups (no draft trees) of the scenario's accelerator and model.
+    """Published speedups of the scenario's accelerator and model, without draft trees.
 
-    None where there is no store, or the model is the user's own.
+    None where there is no store or the model is the user's own.
     """
     from advisor.store import default_store_path
 

@@ -144,7 +144,7 @@ def _add_measured(figure: go.Figure, measured: pd.DataFrame | None, drafter_id: 
     same = (measured["drafter"] == drafter_id).to_numpy()
     for chosen, name, color in (
         (same, f"published, {drafter_id}", VERMILLION),
-        (~same, "published, other drafter", NEUTRAL),
+        (~same, "published, other", NEUTRAL),
     ):
         points = measured[chosen]
         if points.empty:
@@ -165,8 +165,10 @@ def _or_unknown(count: float) -> str:
 
 def _add_sweet_spot(figure: go.Figure, batch: float, value: float) -> None:
     figure.add_scatter(
-        x=[batch], y=[value], mode="markers", name=f"sweet spot: {value:.2f}x at batch {batch:,.0f}",
-        marker={"symbol": "star", "size": 14, "color": BLUE, "line": {"width": 1, "color": "white"}}, hoverinfo="skip",
+        x=[batch], y=[value], mode="markers+text", name="sweet spot",
+        text=[f"{value:.2f}x at {batch:,.0f}"], textposition="top center",
+        marker={"symbol": "star", "size": 14, "color": BLUE, "line": {"width": 1, "color": "white"}},
+        hoverinfo="skip", cliponaxis=False,
     )  # fmt: skip
 
 
