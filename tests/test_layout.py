@@ -21,7 +21,7 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},
-    {"validation", "overheads"},
+    {"validation", "overheads", "runtime"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]

@@ -13,8 +13,11 @@ from advisor.prediction import AdvisorError
 _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
     "curve": ("advise", "Speedup over batch and K as CSV."),
-    "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
+    "schedule": ("runtime", "K by batch size and context, and what it gains."),
+    "export": ("runtime", "Write the schedule as vLLM or SGLang configuration."),
+    "simulate": ("runtime", "Compare ways to choose K while serving."),
+    "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
     "validate": ("validate", "Hold predictions against measured points."),
     "store": ("data", "Build or inspect the store of measured tables."),
