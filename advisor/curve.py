@@ -148,7 +148,9 @@ def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
     if scenario.input_tokens is None or scenario.output_tokens is None:
         return np.zeros_like(batch)
     active = parameter_counts(setup.architecture).active_nonembedding
-    peak = peak_flops(setup.hardware, "bf16").value * setup.placement.gpus
+    dtypes = setup.architecture.dtypes
+    computed = dtypes.routed if setup.architecture.moe is not None else dtypes.dense
+    peak = peak_flops(setup.hardware, "bf16" if computed == "fp32" else computed).value * setup.placement.gpus
     return np.asarray(
         batch * scenario.input_tokens / scenario.output_tokens * 2.0 * active / (_PREFILL_EFFICIENCY * peak)
     )

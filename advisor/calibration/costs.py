@@ -33,6 +33,8 @@ NARROW_KERNELS = ("nongated", "situ_as_silu")
 """Kernels measured only for experts with another activation; they serve no gated model."""
 
 MIN_SHAPES = 3
+TYPICAL_EXPERT_BYTES = 8e6
+"""One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4 bits. [B]"""
 SLOW_FRACTION = 0.5
 """An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was not tuned for it.
 Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does."""
@@ -140,8 +142,15 @@ def choose(
 
 def reads_slowly(record: FitRecord, streaming_rate: float) -> bool:
     """Whether an expert kernel reads weights at less than SLOW_FRACTION of `streaming_rate` [B/s]."""
-    parameter = record.parameters.get("weight_s_per_byte")
-    return parameter is not None and parameter.value * streaming_rate * SLOW_FRACTION > 1.0
+    if "weight_s_per_byte" not in record.parameters:
+        return False
+    return expert_read_rate(record) < SLOW_FRACTION * streaming_rate
+
+
+def expert_read_rate(record: FitRecord) -> float:
+    """Rate at which a fitted kernel reads an expert of TYPICAL_EXPERT_BYTES, its cost per expert included. [B/s]"""
+    seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
+    return TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
 
 
 def kernel_costs(hardware: Hardware, engine: str, dtypes: WeightDtypes, store: object | None = None) -> KernelCosts:
@@ -258,7 +267,7 @@ class _Notes:
 
     def passed_over(self, slow: FitRecord, taken: FitRecord) -> None:
         """Note that the engine's newest expert kernel was set aside because it reads weights slowly."""
-        rate = 1e-12 / slow.parameters["weight_s_per_byte"].value
+        rate = expert_read_rate(slow) / 1e12
         self.warn(
             "experts",
             f"The {slow.dtype} expert kernel of {slow.engine} {slow.version} was measured at {rate:.2f} TB/s, "

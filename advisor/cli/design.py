@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from advisor.cli.output import print_json, print_table, write_file
-from advisor.csv_export import csv_text
 from advisor.cli.scenario_options import ScenarioCommand
+from advisor.csv_export import csv_text
 from advisor.design import (
     OBJECTIVES,
     Candidate,
