@@ -27,8 +27,10 @@ BORROWED_LOG_SD = 0.13
 _Z80 = 1.2815515655446004  # normal quantile of an 80 % band
 _MAX_DRAFT = 64
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_GRAMMAR = "give `X@K` (2.4@3), a list of acceptance probabilities (0.7,0.5,0.4), or a measured curve's id"
-    " (`python -m advisor presets` lists them)"
+_GRAMMAR = (
+    "give `X@K` (2.4@3), a list of acceptance probabilities (0.7,0.5,0.4), or a measured curve's id "
+    "(`python -m advisor presets` lists them)"
+)
 
 
 class Drafter(Frozen):
