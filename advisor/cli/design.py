@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import fields
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 
 from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
+from advisor.csv_export import csv_text
 from advisor.design import (
     OBJECTIVES,
     Candidate,
@@ -279,10 +279,7 @@ def _print(answer: DesignAnswer) -> None:
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     try:
-        with path.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else ["rank"], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        path.write_text(csv_text(list(rows[0]) if rows else ["rank"], rows), encoding="utf-8", newline="\n")
     except OSError as error:
         raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
 
