@@ -39,7 +39,15 @@ NAMES = (*TIME_NAMES, "accepted_length")
 MAX_POINTS = 400
 """Rows taken from one file; of more, an even sample. [1]"""
 _FIXED = len(NAMES)  # column of what no multiplier scales
-_NO_DRAFT = {"drafter": "none", "draft_tokens_k": 1, "accepted_length": 1.5, "draft_structure": None}
+# A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
+_NO_DRAFT = {
+    "drafter": "ngram",
+    "draft_tokens_k": 1,
+    "accepted_length": 1.5,
+    "draft_structure": None,
+    "notes": None,
+    "dataset": None,
+}
 
 
 @dataclass(frozen=True)

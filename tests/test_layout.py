@@ -21,7 +21,7 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice"},
-    {"validation"},
+    {"validation", "refit", "moesd_fit"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]
