@@ -28,7 +28,7 @@ NAMES = (
 MIN_POINTS = 10
 _FLOOR_FACTOR = 5.0
 """bias, k2 and draft_bias lie between their weight-read floor and this many times it [1]."""
-_STARTS = 8
+_STARTS = 4
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ def fit_moesd(
     n_active: ArrayLike,
     bonus_token: bool = True,
     n_starts: int = _STARTS,
+    max_evaluations: int = 60,
     rng: np.random.Generator | None = None,
 ) -> MoesdFit:
     """Fit the ten parameters to measured speedups by a trust region within bounds, the best of several starts.
@@ -152,7 +153,7 @@ def fit_moesd(
 
     rng = rng or np.random.default_rng(0)
     starts = [np.full(len(NAMES), 0.3), *rng.random((n_starts - 1, len(NAMES)))]
-    found = [least_squares(residuals, start, bounds=(0.0, 1.0), method="trf") for start in starts]
+    found = [least_squares(residuals, start, bounds=(0.0, 1.0), method="trf", max_nfev=max_evaluations) for start in starts]
     best = min(found, key=lambda result: result.cost)
     error = measured * np.expm1(residuals(best.x))
     return MoesdFit(
