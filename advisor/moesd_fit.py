@@ -153,7 +153,9 @@ def fit_moesd(
 
     rng = rng or np.random.default_rng(0)
     starts = [np.full(len(NAMES), 0.3), *rng.random((n_starts - 1, len(NAMES)))]
-    found = [least_squares(residuals, start, bounds=(0.0, 1.0), method="trf", max_nfev=max_evaluations) for start in starts]
+    found = [
+        least_squares(residuals, start, bounds=(0.0, 1.0), method="trf", max_nfev=max_evaluations) for start in starts
+    ]
     best = min(found, key=lambda result: result.cost)
     error = measured * np.expm1(residuals(best.x))
     return MoesdFit(

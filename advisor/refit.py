@@ -131,11 +131,24 @@ def refit(
     ------
     AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those refused.
     """
+    options = {"hardware_id": hardware_id, "engine": engine, "acceptance": acceptance}
+    return refit_chosen(*select_points(frame, configs=configs, **options))
+
+
+def select_points(
+    frame: pd.DataFrame,
+    *,
+    hardware_id: str | None = None,
+    engine: str | None = None,
+    acceptance: str | None = None,
+    configs: Mapping[str, str] | None = None,
+) -> tuple[list[RefitPoint], list[Refused]]:
+    """The rows that `refit` uses, and the others with the reason; arguments and errors as there."""
     points, refused = refit_points(frame, acceptance, configs)
     chosen, others = _one_group(points, hardware_id, engine)
     if len(chosen) < MIN_POINTS:
         raise AdvisorError(_too_few(len(chosen), refused, points, hardware_id, engine))
-    return refit_chosen(chosen, (*refused, *others))
+    return chosen, [*refused, *others]
 
 
 def refit_chosen(points: Sequence[RefitPoint], refused: Iterable[Refused] = ()) -> RefitResult:

@@ -126,7 +126,7 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
     if cost is None:
         return None
     assert isinstance(cost, GemmCost | MoeCost | StreamCost)
-    changes: dict[str, float] = {} if log_sd is None else {"log_sd": log_sd}
+    changes: dict[str, Any] = {} if log_sd is None else {"log_sd": log_sd}
     for item in dataclasses.fields(cost):
         value = getattr(cost, item.name)
         if item.name.endswith("_per_s"):

@@ -85,6 +85,7 @@ class RefitPoint:
     drafter_id: str
     scenario: Scenario
     setup: Setup
+    accepted_length: float
     borrowed: bool
     length_log_sd: float
     """Log standard deviation of a borrowed accepted length; 0 for the row's own. [1]"""
@@ -213,6 +214,7 @@ def _predict_group(group: list[_Asked]) -> list[RefitPoint]:
                 drafter_id=scenario.drafter_id,
                 scenario=scenario,
                 setup=setup,
+                accepted_length=length,
                 borrowed=borrowed,
                 length_log_sd=spread,
                 observations=tuple(_observations(item, plain[i], whole[i], length, borrowed, float(prefill[i]))),

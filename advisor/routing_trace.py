@@ -1,4 +1,4 @@
-"""A whole routing trace (many layers, ragged sequences): fitted parameters, and whether they predict what it touched."""
+"""A whole routing trace (many layers, ragged sequences): fitted parameters, and predicted against counted experts."""
 
 from __future__ import annotations
 
@@ -160,9 +160,7 @@ def _statistics(ids: NDArray[np.integer], n_experts: int) -> tuple[Array, Array]
     index = ids.astype(np.intp)
     chosen = np.zeros((tokens, layers, n_experts), bool)
     np.put_along_axis(chosen, index, True, axis=2)
-    overlap = [
-        np.take_along_axis(chosen[:-lag], index[lag:], axis=2).mean(axis=(0, 2)) for lag in range(1, LAGS + 1)
-    ]
+    overlap = [np.take_along_axis(chosen[:-lag], index[lag:], axis=2).mean(axis=(0, 2)) for lag in range(1, LAGS + 1)]
     return chosen.mean(axis=0), np.stack(overlap, axis=1)
 
 
@@ -185,9 +183,7 @@ def _unions(
     for batch in (size for size in BATCHES if size <= len(sequences)):
         for tokens in TOKENS:
             counts = [_count(sequences, batch, tokens, n_experts, rng) for _ in range(_DRAWS)]
-            predicted = distinct_experts(
-                batch, tokens, n_experts, n_active, fit.load_cv, fit.affinity, fit.stickiness
-            )
+            predicted = distinct_experts(batch, tokens, n_experts, n_active, fit.load_cv, fit.affinity, fit.stickiness)
             uniform = expected_experts(batch * tokens, n_experts, n_active)
             stderr = float(np.std(counts) / np.sqrt(_DRAWS))
             out.append(UnionRow(batch, tokens, float(np.mean(counts)), stderr, float(predicted), float(uniform)))

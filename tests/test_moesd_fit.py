@@ -65,7 +65,7 @@ def test_without_touched_experts_and_growth_the_speedup_is_constant_over_batch()
 
 
 def test_the_papers_count_verifies_one_token_less_than_engines_do():
-    few = dict(batch_size=4.0, n_draft=3, accepted_length=3.0, n_experts=64, n_active=8)
+    few = {"batch_size": 4.0, "n_draft": 3, "accepted_length": 3.0, "n_experts": 64, "n_active": 8}
     steep = [4e-3, 0, 0.2e-3, 0, 0.4e-3, 0, 0, 0, 0.5, 1.01]
     assert moesd_speedup(steep, 150.0, **few, bonus_token=False) > moesd_speedup(steep, 150.0, **few)
 

@@ -72,7 +72,7 @@ def test_five_points_help_in_the_mean_and_seldom_hurt(grid):
 
 
 def test_five_points_of_pure_noise_do_not_wreck_a_right_model(grid):
-    spread, problem = grid
+    _, problem = grid
     rng = np.random.default_rng(8)
     worst = []
     for _ in range(60):

@@ -6,12 +6,11 @@ import ast
 import base64
 import binascii
 import io
-import json
 import struct
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -108,8 +107,9 @@ def parse_npy(name: str, data: bytes) -> Ids:
     body = memoryview(data)[start + length :]
     if count * dtype.itemsize != len(body):
         raise AdvisorError(f"{name} says {count:,} values of {dtype.itemsize} bytes but holds {len(body):,} bytes")
-    order = "F" if header.get("fortran_order") else "C"
-    return np.frombuffer(body, dtype).reshape(shape, order=order)
+    order: Literal["C", "F"] = "F" if header.get("fortran_order") else "C"
+    array: Ids = np.frombuffer(body, dtype).reshape(shape, order=order)
+    return array
 
 
 def _npz_members(name: str, data: bytes) -> list[Ids]:
@@ -169,7 +169,7 @@ def _regular(name: str, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> list
     order = np.lexsort((keys[:, 2], keys[:, 1], keys[:, 0]))
     keys, ids = keys[order], ids[order]
     layers = np.unique(keys[:, 2])
-    out = []
+    out: list[Ids] = []
     starts = np.flatnonzero(np.r_[True, keys[1:, 0] != keys[:-1, 0]])
     for start, end in zip(starts, [*starts[1:], len(keys)], strict=True):
         tokens = np.unique(keys[start:end, 1])
@@ -180,9 +180,7 @@ def _regular(name: str, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> list
     return out
 
 
-def _from_json(
-    name: str, records: Iterable[Any], n_layers: int | None, n_active: int | None
-) -> tuple[list[Ids], str]:
+def _from_json(name: str, records: Iterable[Any], n_layers: int | None, n_active: int | None) -> tuple[list[Ids], str]:
     records = list(records)
     first = next((item for item in records if isinstance(item, dict)), {})
     if {"expert_activation", "forward_mode"} & set(first):
