@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.prediction import AdvisorError
-from advisor.routing import RoutingFit, distinct_experts, expected_experts, fit_overlaps
+from advisor.routing import RoutingFit, distinct_experts, expected_experts, fit_overlaps, unrelated_overlap
 
 Array = NDArray[np.float64]
 
@@ -201,3 +201,10 @@ def _count(
         window = sequences[row][start : start + tokens]
         touched[np.arange(layers)[None, :, None], window] = True
     return float(touched.sum(axis=1).mean())
+
+
+def implied_overlaps(load_cv: float, affinity: float, stickiness: float, n_experts: int, n_active: int) -> list[float]:
+    """Share of experts kept at lags 1 to LAGS that routing parameters imply: o_inf + (1 - o_inf) rho^lag. [1]"""
+    unrelated = float(unrelated_overlap(n_experts, n_active, load_cv))
+    far = unrelated + (1.0 - unrelated) * affinity
+    return [far + (1.0 - far) * stickiness**lag for lag in range(1, LAGS + 1)]
