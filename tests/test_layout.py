@@ -20,8 +20,8 @@ LAYERS = [
     {"draft_cost", "memory", "bands", "speedup", "calibration"},
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
-    {"advice"},
-    {"validation", "refit", "moesd_fit"},
+    {"advice", "design"},
+    {"validation", "overheads", "refit", "moesd_fit"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]
