@@ -32,6 +32,8 @@ OUTLIER_SHARE = 0.25
 UNIDENTIFIED = 0.9
 """A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [1]"""
 MAX_FOLDS = 40
+ENOUGH_FOR_SCATTER = 10
+"""From this many rows on, the band takes the scatter of the user's own rows. [1]"""
 _BOUND_SIGMAS = 3.0
 
 
@@ -199,7 +201,8 @@ def refitted(setup: Setup, result: RefitResult) -> Setup:
     correlation = {
         (a, b): result.correlation[i][j] for i, a in enumerate(names) for j, b in enumerate(names)
     }  # fmt: skip
-    return applied(setup, factors, log_sd, correlation, result.noise_log_sd)
+    own = result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None
+    return applied(setup, factors, log_sd, correlation, own)
 
 
 def _one_group(

@@ -56,7 +56,7 @@ def prior_spread(points: Sequence[RefitPoint]) -> PriorSpread:
     }
     log_sd = np.array([max(widths[name], MIN_LOG_SD) for name in NAMES])
     covariance = np.diag(log_sd**2)
-    fitted = getattr(points[0].setup.costs, "overhead_log_covariance", ())
+    fitted = points[0].setup.costs.overhead_log_covariance
     if fitted:
         at = [NAMES.index(name) for name in _FITTED_OVERHEADS]
         covariance[np.ix_(at, at)] = np.array(fitted) + MIN_LOG_SD**2 * np.eye(len(at))
@@ -69,22 +69,20 @@ def applied(
     factors: Mapping[str, float],
     log_sd: Mapping[str, float],
     correlation: Mapping[tuple[str, str], float],
-    residual_log_sd: float,
+    residual_log_sd: float | None,
 ) -> Setup:
-    """`setup` with each constant times its factor, and the spreads that its band is drawn from."""
+    """`setup` with each constant times its factor, and the spreads that its band is drawn from.
+
+    `residual_log_sd` None keeps what the shipped constants leave unexplained. [1]
+    """
     changes: dict[str, Any] = {
-        "residual_log_sd": residual_log_sd,
         "overhead_log_sd": log_sd.get("host", setup.costs.overhead_log_sd),
-    }
-    known = {item.name for item in dataclasses.fields(KernelCosts)}
-    if "overhead_log_covariance" in known:
-        changes["overhead_log_covariance"] = tuple(
+        "overhead_log_covariance": tuple(
             tuple(correlation[a, b] * log_sd[a] * log_sd[b] for b in _FITTED_OVERHEADS) for a in _FITTED_OVERHEADS
-        )
-    else:
-        changes["overhead_log_sd"] = max(log_sd[name] for name in (*_FITTED_OVERHEADS, "host"))
-    if "residual_log_sd_by_tier" in known:
-        changes["residual_log_sd_by_tier"] = {}
+        ),
+    }
+    if residual_log_sd is not None:
+        changes |= {"residual_log_sd": residual_log_sd, "residual_log_sd_by_tier": {}}
     costs = setup.costs
     for name, field in (
         ("launch", "launch_per_layer_s"),

@@ -181,16 +181,14 @@ def _keep(read: IngestResult) -> None:
 
 def _kept() -> None:
     """Data sets that somebody chose to keep: all who use this advisor see them."""
-    from advisor.store import list_uploads, read_upload
-
-    kept = list_uploads()
-    if not len(kept):
+    kept = uploads.kept()
+    if kept is None or not len(kept):
         return
     with st.expander(f"Kept in this advisor's store ({len(kept)})"):
         st.dataframe(kept, hide_index=True)
         chosen = st.selectbox("Data set", list(kept["dataset_id"]), key="kept_dataset")
         use, csv, drop = st.columns(3)
         use.button("Refit on it", key="use_kept", on_click=uploads.use_kept, args=(chosen,))
-        csv.download_button("Download it as CSV", lambda: kept_csv(read_upload(chosen)), f"{chosen}.csv", "text/csv",
+        csv.download_button("Download it as CSV", lambda: uploads.kept_data(chosen), f"{chosen}.csv", "text/csv",
                             key="kept_csv", on_click="ignore")  # fmt: skip
         drop.button("Delete it", key="forget_kept", on_click=uploads.forget_kept, args=(chosen,))

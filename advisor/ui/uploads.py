@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from advisor import ingest
@@ -127,6 +128,25 @@ def save(name: str) -> None:
         save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256)
     except AdvisorError as error:
         st.session_state[_PROBLEM] = str(error)
+
+
+def kept() -> pd.DataFrame | None:
+    """The kept data sets; None, with the reason on the next screen, when their file cannot be opened now."""
+    from advisor.store import list_uploads
+
+    try:
+        return list_uploads()
+    except AdvisorError as error:
+        st.caption(f"Kept data sets cannot be listed: {error}")
+        return None
+
+
+def kept_data(dataset_id: str) -> bytes:
+    """A kept data set as CSV."""
+    from advisor.ingest.kept import kept_csv
+    from advisor.store import read_upload
+
+    return kept_csv(read_upload(dataset_id))
 
 
 def use_kept(dataset_id: str) -> None:
