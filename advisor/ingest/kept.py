@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from advisor.csv_export import frame_csv
 from advisor.ingest.canonical import COLUMNS
-from advisor.ingest.result import IngestResult, safe_cell
+from advisor.ingest.result import IngestResult
 from advisor.prediction import AdvisorError
 
 
@@ -30,9 +31,4 @@ def kept_points(table: pd.DataFrame) -> pd.DataFrame:
 
 def kept_csv(table: pd.DataFrame) -> bytes:
     """A kept or read table as UTF-8 CSV; cells that a spreadsheet could run as formulas are quoted."""
-    safe = table.copy()
-    for name in safe.columns:
-        if not pd.api.types.is_numeric_dtype(safe[name]):
-            safe[name] = [cell if pd.isna(cell) else safe_cell(str(cell)) for cell in safe[name]]
-    text: str = safe.to_csv(index=False, lineterminator="\n")
-    return text.encode("utf-8", errors="replace")
+    return frame_csv(table).encode("utf-8", errors="replace")
