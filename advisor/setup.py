@@ -16,7 +16,7 @@ from advisor.hf_config import architecture_from_config
 from advisor.memory import MemoryFit, memory_fit
 from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.prediction import AdvisorError
-from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for, routing_preset_ids
+from advisor.routing_presets import RoutingPreset, load_routing_preset, own_routing, preset_for, routing_preset_ids
 from advisor.scenario import Scenario
 from advisor.step_cost import KernelCosts, Placement
 
@@ -206,6 +206,8 @@ def _routing(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPre
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
         return _own_preset(scenario, architecture)
+    if "," in scenario.routing:
+        return own_routing(scenario.routing), "Your own routing trace."
     return load_routing_preset(scenario.routing), "the preset chosen"
 
 
