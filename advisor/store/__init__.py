@@ -26,6 +26,7 @@ from advisor.store.queries import (
     verify_cost_curve,
 )
 from advisor.store.state import StoreStatus, status
+from advisor.store.profiler_sweeps import Sweep, SweepMeta, read_sweep, stored_sweep, sweeps
 from advisor.store.uploads import default_uploads_path, forget_upload, list_uploads, read_upload, save_upload
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "Progress",
     "Store",
     "StoreStatus",
+    "Sweep",
+    "SweepMeta",
     "all_reduce_table",
     "all_to_all_table",
     "attention_table",
@@ -55,9 +58,12 @@ __all__ = [
     "open_store",
     "plain_decode_points",
     "published_points",
+    "read_sweep",
     "read_upload",
     "reuse_declarations",
     "save_upload",
     "status",
+    "stored_sweep",
+    "sweeps",
     "verify_cost_curve",
 ]
