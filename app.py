@@ -10,6 +10,7 @@ PAGES = [
     st.Page("advisor/ui/pages/advise.py", title="Advise", icon=":material/speed:", default=True),
     st.Page("advisor/ui/pages/why.py", title="Why", icon=":material/troubleshoot:"),
     st.Page("advisor/ui/pages/measurements.py", title="Measurements", icon=":material/database:"),
+    st.Page("advisor/ui/pages/profile.py", title="Profile this machine", icon=":material/memory:"),
     st.Page("advisor/ui/pages/sources.py", title="Sources", icon=":material/menu_book:"),
 ]
 

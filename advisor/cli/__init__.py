@@ -15,6 +15,7 @@ _COMMANDS = {
     "curve": ("advise", "Speedup over batch and K as CSV."),
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
     "validate": ("validate", "Hold predictions against measured points."),
+    "profile": ("profile", "Measure this machine's device (needs torch)."),
     "store": ("data", "Build or inspect the store of measured tables."),
     "models": ("data", "List the known models."),
     "hardware": ("data", "List the known accelerators."),

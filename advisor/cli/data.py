@@ -79,8 +79,8 @@ def status(as_json: bool) -> None:
         print_table(columns, now.coverage[list(columns)].astype(object).values.tolist())
     if now.sweeps is not None and len(now.sweeps):
         click.echo("\nSweeps of the profiler:")
-        columns = ("name", "device", "status", "preset", "measured_rows", "started_at")
-        print_table(columns, now.sweeps[list(columns)].astype(object).values.tolist())
+        facts = ("name", "device", "status", "preset", "measured_rows", "started_at")
+        print_table(facts, now.sweeps[list(facts)].astype(object).values.tolist())
 
 
 @click.command()

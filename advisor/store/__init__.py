@@ -5,6 +5,7 @@ The only place with SQL. `build` makes the store, `open_store` opens it for read
 
 from advisor.store.builder import BuildSummary, Progress, build
 from advisor.store.connection import Store, default_store_path, open_store
+from advisor.store.profiler_sweeps import Sweep, SweepMeta, read_sweep, stored_sweep, sweeps
 from advisor.store.queries import (
     all_reduce_table,
     all_to_all_table,
@@ -26,7 +27,6 @@ from advisor.store.queries import (
     verify_cost_curve,
 )
 from advisor.store.state import StoreStatus, status
-from advisor.store.profiler_sweeps import Sweep, SweepMeta, read_sweep, stored_sweep, sweeps
 from advisor.store.uploads import default_uploads_path, forget_upload, list_uploads, read_upload, save_upload
 
 __all__ = [
