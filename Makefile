@@ -30,6 +30,7 @@ store: $(VENV)/.app-ready
 
 calibrate: $(VENV)/.app-ready
 	$(BIN)/python -m advisor.calibration
+	$(BIN)/python -m advisor.overheads_build
 
 clean:
 	rm -rf $(VENV) .data

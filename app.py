@@ -4,7 +4,7 @@ import streamlit as st
 
 from advisor.ui import sidebar
 
-st.set_page_config(page_title="MoE speculative decoding advisor", page_icon=":material/speed:", layout="wide")
+st.set_page_config(page_title="MoE speculative decoding advisor", page_icon="⚡", layout="wide")
 
 PAGES = [
     st.Page("advisor/ui/pages/advise.py", title="Advise", icon=":material/speed:", default=True),

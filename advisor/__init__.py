@@ -14,6 +14,8 @@ _PUBLIC = {
     "AdvisorError": "prediction",
     "Scenario": "scenario",
     "advise": "advice",
+    "design_answer": "design",
+    "design_space": "design",
     "load_hardware": "hardware",
     "load_model": "model_profiles",
     "load_setup": "setup",

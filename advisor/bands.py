@@ -41,9 +41,11 @@ def make_draws(costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601)
         "lm_head": costs.lm_head.log_sd,
         "communication": max((cost.log_sd for cost in costs.all_reduce.values()), default=0.0),
     }
-    overheads = dict.fromkeys(("host", "launch", "draft_host", "round_host"), costs.overhead_log_sd)
-    spread = {**kernels, **overheads, "draft": costs.dense.log_sd}
+    spread = {**kernels, "host": costs.overhead_log_sd, "draft": costs.dense.log_sd}
     factor = {name: np.exp(sd * rng.standard_normal(n_draws)) for name, sd in spread.items()}
+    fitted = np.array(costs.overhead_log_covariance or np.eye(3) * costs.overhead_log_sd**2)
+    joint = np.linalg.cholesky(fitted + 1e-12 * np.eye(3)) @ rng.standard_normal((3, n_draws))
+    factor |= dict(zip(("launch", "draft_host", "round_host"), np.exp(joint), strict=True))
     z = rng.standard_normal((3, n_draws))
     return Draws(factor, z[0], z[1], z[2])
 

@@ -111,7 +111,8 @@ def curve_for(
     accepted = setup.acceptance.accepted_length[k]
     prefill = prefill_per_token_s(setup, batch)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
-    samples = _draws(setup, plain, verify, plain_components, components, column * verified, k, prefill)
+    tier = _tiers(setup, plain_components, components)
+    samples = _draws(setup, plain, verify, plain_components, components, column * verified, k, prefill, tier)
     low, high = bands.band(samples)
     tpot = round_s / accepted + prefill[:, None]
     return Curve(
@@ -130,7 +131,7 @@ def curve_for(
         distinct_verify=np.broadcast_to(verify.distinct, round_s.shape),
         plain_components=plain_components,
         round_components=components,
-        tier=_tiers(setup, plain_components, components),
+        tier=tier,
         extrapolated=column * verified > CALIBRATED_TOKENS,
         tpot_s=tpot,
         tokens_per_s_per_gpu=column / (tpot * setup.placement.gpus),
@@ -210,6 +211,7 @@ def _draws(
     step_tokens: Array,
     k: NDArray[np.int64],
     prefill: Array,
+    tier: NDArray[np.object_],
 ) -> Array:
     """Speedup under each draw, [draws, nB, nK]; exactly 1 at K = 0."""
     draws = bands.make_draws(setup.costs)
@@ -218,7 +220,9 @@ def _draws(
     acceptance = setup.acceptance
     lengths = bands.draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
     beyond = np.maximum(np.log2(step_tokens / CALIBRATED_TOKENS), 0.0) * _WIDENING_PER_DOUBLING
-    residual = np.hypot(setup.costs.residual_log_sd, beyond) * (k > 0)
+    by_tier, default = setup.costs.residual_log_sd_by_tier, setup.costs.residual_log_sd
+    unexplained = np.array([by_tier.get(str(name), default) for name in tier.ravel()]).reshape(tier.shape)
+    residual = np.hypot(unexplained, beyond) * (k > 0)
     wobble = np.exp(draws.residual_z[:, None, None] * residual)
     plain_column = plain_draws[:, :, None]
     samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None]) * wobble

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.architecture import Architecture, DenseFfn, Mixer, WeightDtypes, mtp_mixer
 from advisor.drafter import Drafter
 from advisor.prediction import AdvisorError
-from advisor.step_cost import KernelCosts, Placement, step_time
+from advisor.step_cost import KernelCosts, MoeShape, Placement, step_time
 
 Array = NDArray[np.float64]
 
@@ -72,6 +72,7 @@ def draft_time(
     context_tokens: ArrayLike,
     distinct_one: ArrayLike = 0.0,
     kv_bytes_per_element: float = 2.0,
+    moe: MoeShape | None = None,
 ) -> DraftTime:
     """Kernel time of drafting K tokens for B sequences, with the passes and layers the host must launch.
 
@@ -81,6 +82,7 @@ def draft_time(
     costs, placement : kernel constants for the drafter's weight formats, and where it runs.
     batch_size, n_draft, context_tokens : B, K and c, broadcast. [1]
     distinct_one : distinct experts that B sequences touch with one token each (MTP on an MoE). [1]
+    moe : replaces the routed layer of an MTP pass by arrays of shapes (design search).
 
     Notes
     -----
@@ -101,8 +103,10 @@ def draft_time(
         context_tokens=context_tokens,
         distinct=distinct_one,
         kv_bytes_per_element=kv_bytes_per_element,
+        moe=moe,
     )
-    kernels = sum(time for name, time in step.components.items() if name not in ("host", "launch"))
+    kernels = np.asarray(sum(time for name, time in step.components.items() if name not in ("host", "launch")))
+    shape = np.broadcast_shapes(shape, kernels.shape)
     passes = np.minimum(drafts, 1.0) if parallel else drafts
     layers = sum(mixer.count for mixer in pass_architecture.mixers)
     return DraftTime(

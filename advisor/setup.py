@@ -62,13 +62,18 @@ class Setup:
         return KV_BYTES[self.scenario.kv_dtype]
 
 
-@functools.lru_cache(maxsize=256)
 def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
     """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the drafter does not fit.
 
     `borrowed_acceptance` says whether the accepted length comes from another run than the one it is used for, which
-    widens its band; None: only a measured curve of another model or drafter is borrowed.
+    widens its band; None: only a measured curve of another model or drafter is borrowed. Scenarios with a model of the
+    user's own are not remembered: the cache is shared by everybody who uses this process.
     """
+    load = _load if scenario.model_config_json is not None else _remembered
+    return load(scenario, borrowed_acceptance)
+
+
+def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     hardware = load_hardware(scenario.hardware_id)
     architecture = _architecture(scenario)
     drafter = load_drafter(scenario.drafter_id)
@@ -141,6 +146,9 @@ def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:
 
 def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[str]:
     return [text for part in parts for text in notes.get(part, ())]
+
+
+_remembered = functools.lru_cache(maxsize=256)(_load)
 
 
 def _architecture(scenario: Scenario) -> Architecture:

@@ -88,8 +88,13 @@ class KernelCosts:
     host_per_round_s: float = 400e-6
     overhead_log_sd: float = 0.86
     """A factor of 3 either way at 80 %: ln 3 / 1.28."""
+    overhead_log_covariance: tuple[tuple[float, ...], ...] = ()
+    """Covariance of the logarithms of launch, draft-pass and round overhead, where they were fitted; empty: each has
+    overhead_log_sd of its own."""
     residual_log_sd: float = 0.1
     """What the components do not explain of a speedup, log standard deviation (docs/model.md). [1]"""
+    residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
+    """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
     last_level_cache_bytes: float = 0.0
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

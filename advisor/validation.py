@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 
 from advisor.curve import curve_for
+from advisor.overheads import ANY_CLASS, class_costs
 from advisor.prediction import AdvisorError
 from advisor.setup import load_setup
+from advisor.validation_held_out import costs_left_out
+from advisor.validation_points import with_costs
 from advisor.validation_rows import RowQuestion, question_of
 
 NEEDED_COLUMNS = ("hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size")
@@ -79,21 +82,32 @@ def read_points(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def predict_rows(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """`frame` with PREDICTED_COLUMNS added. Rows that cannot be predicted say why in predicted_reason."""
+def predict_rows(
+    frame: pd.DataFrame,
+    assume: Mapping[str, str] | None = None,
+    left_out: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+) -> pd.DataFrame:
+    """`frame` with PREDICTED_COLUMNS added. Rows that cannot be predicted say why in predicted_reason.
+
+    `left_out` gives, by source_title and engine class, the constants to use instead of the shipped ones: those of a
+    fit that did not see the source (`validation_held_out.costs_left_out`).
+    """
     points = read_points(frame)
     unknown = [name for name in assume or {} if name not in points.columns]
     if unknown:
         raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
-    answers = [_predict(row, assume) for row in points.to_dict("records")]
+    answers = [_predict(row, assume, left_out or {}) for row in points.to_dict("records")]
     return pd.concat([points.reset_index(drop=True), pd.DataFrame(answers, columns=list(PREDICTED_COLUMNS))], axis=1)
 
 
 def validate(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> Validation:
-    """Predict every row and compare with its `speedup` column."""
+    """Predict every row and compare with its `speedup` column.
+
+    Rows of a source that the shipped overheads were fitted on are predicted by a fit without that source.
+    """
     if "speedup" not in frame.columns:
         raise AdvisorError("the file has no speedup column to validate against; use `predict` instead")
-    rows = predict_rows(frame, assume)
+    rows = predict_rows(frame, assume, _fits_without(frame))
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
     judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
@@ -132,16 +146,33 @@ def errors_of(judged: pd.DataFrame) -> Errors:
     )
 
 
-def _predict(row: Mapping[str, Any], assume: Mapping[str, str] | None) -> tuple[Any, ...]:
+def _fits_without(frame: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
+    if "source_title" not in frame.columns:
+        return {}
+    return costs_left_out(set(frame["source_title"].dropna().astype(str)))
+
+
+def _predict(
+    row: Mapping[str, Any],
+    assume: Mapping[str, str] | None,
+    left_out: Mapping[str, Mapping[str, Mapping[str, Any]]],
+) -> tuple[Any, ...]:
     try:
         question = question_of(row, assume)
-        return _answer(question)
+        constants = left_out.get(str(row.get("source_title", "")))
+        costs = class_costs(question.engine_class) if constants is None else _of_class(constants, question.engine_class)
+        return _answer(question, costs)
     except AdvisorError as error:
         return None, None, None, None, f"not predicted: {error}", "none"
 
 
-def _answer(question: RowQuestion) -> tuple[Any, ...]:
+def _of_class(constants: Mapping[str, Mapping[str, Any]], engine_class: str) -> Mapping[str, Any]:
+    return constants.get(engine_class, constants[ANY_CLASS])
+
+
+def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
     setup = load_setup(question.scenario, borrowed_acceptance=question.acceptance_source == "borrowed")
+    setup = with_costs(setup, **costs)
     curve = curve_for(setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens)
     notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
     if question.assumed:

@@ -8,12 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.drafter import acceptance_curves
+import numpy as np
+
+from advisor.drafter import acceptance_curves, parse_acceptance
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 
 ASSUMED_CONTEXT_TOKENS = 1024
 """Context of rows that state no lengths (assumed; speedups of short-context benchmarks hardly depend on it)."""
+
+OVERLAPPED_SINCE = {"sglang": "2026-05", "vllm": "2026-01"}
+"""Month from which an engine overlaps the host's work on one speculative round with the device's on the last."""
 
 _ENGINES = {"vllm": "vllm", "vllm-ascend": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm", "trtllm": "trtllm"}
 _WEIGHTS: dict[str, dict[str, str]] = {
@@ -43,15 +48,20 @@ class RowQuestion:
     n_draft: int
     verify_tokens: int | None
     acceptance_source: str
-    """same_run or borrowed."""
+    """same_run, borrowed (measured elsewhere for this model and drafter) or other_model."""
     assumed: tuple[str, ...]
+    engine_class: str
+    """Engine and vintage whose overheads the row shares, see `engine_class`; `other` where it is none of the known."""
 
 
-def question_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None) -> RowQuestion:
+def question_of(
+    row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False
+) -> RowQuestion:
     """Scenario, K and verified tokens of one row.
 
-    `assume` fills cells that are empty or say "not-stated", nothing else. Raises AdvisorError with the reason when
-    the row cannot be predicted.
+    `assume` fills cells that are empty or say "not-stated", nothing else. `other_models` lets a row without an
+    accepted length borrow the median of what the same drafter reaches on other models. Raises AdvisorError with the
+    reason when the row cannot be predicted.
     """
     cells = {name: _text(value) for name, value in row.items()}
     filled = []
@@ -62,7 +72,7 @@ def question_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None)
     n_draft = _whole(cells, "draft_tokens_k")
     gpus, tensor_parallel, expert_parallel, batch = _placement(cells)
     drafter = _drafter(cells)
-    acceptance, origin = _acceptance(cells, drafter, n_draft)
+    acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
     lengths = _lengths(cells)
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
@@ -78,7 +88,9 @@ def question_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None)
         **_weights(cells),
         **lengths,
     )
-    return RowQuestion(scenario, n_draft, _verify_tokens(cells, n_draft), origin, tuple(filled))
+    return RowQuestion(
+        scenario, n_draft, _verify_tokens(cells, n_draft), origin, tuple(filled), engine_class(cells, scenario.engine)
+    )
 
 
 def _text(value: Any) -> str:
@@ -142,12 +154,34 @@ def _drafter(cells: Mapping[str, str]) -> str:
     return {"draft-model": "draft_model"}.get(name, name)
 
 
-def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int) -> tuple[str, str]:
+def engine_class(cells: Mapping[str, str], engine: str) -> str:
+    """The engine, with its vintage where scheduling changed: rows of one class share launch and host overheads.
+
+    vLLM and SGLang once scheduled the next speculative round only after the last had returned. SGLang overlaps them
+    since its second implementation, which serves chains only (sgl-project/sglang issues 11762 and 23005, pull request
+    20210); vLLM since its asynchronous scheduler. Classes follow from date and draft structure, never from a result.
+    """
+    since = OVERLAPPED_SINCE.get(engine)
+    if since is None:
+        return engine
+    tree = engine == "sglang" and cells.get("draft_structure", "").startswith("tree")
+    date = cells.get("date", "")
+    return f"{engine}-synchronous" if tree or (date and date < since) else engine
+
+
+def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:
     stated = cells.get("accepted_length")
     if stated:
         same_run = cells.get("accepted_length_same_run", "") in ("1", "1.0", "True", "true")
         return f"{stated}@{n_draft}", "same_run" if same_run else "borrowed"
     curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
+    if not curves and other_models:
+        lengths = [
+            parse_acceptance(curve.id, n_draft).accepted_length[n_draft]
+            for curve in acceptance_curves(drafter_id=drafter)
+        ]
+        if lengths:
+            return f"{float(np.median(lengths)):.3f}@{n_draft}", "other_model"
     if not curves:
         raise AdvisorError(
             f"no accepted length in the row, and none measured for {cells.get('model_id') or 'it'} with {drafter}"
@@ -164,7 +198,9 @@ def _lengths(cells: Mapping[str, str]) -> dict[str, int]:
         return {"context_tokens": ASSUMED_CONTEXT_TOKENS}
     context = given.get("input_tokens", ASSUMED_CONTEXT_TOKENS // 2) + given.get("output_tokens", 0) // 2
     lengths = {"context_tokens": max(context, 1)}
-    if len(given) == 2 and cells.get("metric") in _THROUGHPUT:
+    # On separate decode nodes, prefill costs the decode rate nothing.
+    shared = "decode nodes" not in cells.get("notes", "")
+    if len(given) == 2 and shared and cells.get("metric") in _THROUGHPUT:
         lengths |= given
     return lengths
 

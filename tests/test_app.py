@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.advice import advise
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
-from advisor.ui import state, widgets
+from advisor.ui import provenance, state, widgets
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("advise", "why", "measurements", "sources")
@@ -222,8 +222,25 @@ def test_a_file_that_is_no_store_is_reported_not_raised(monkeypatch: pytest.Monk
 def test_sources_list_what_the_scenario_used() -> None:
     test = app("sources")
     advice = advise(test.session_state["_scenario"])
-    assert list(test.dataframe[0].value["Source"]) == list(advice.setup.sources)
-    assert set(test.dataframe[1].value["Kind"]) <= {"vendor", "measured", "paper", "fitted", "assumed"}
+    shown = texts(test)
+    assert all(widgets.plain(source) in shown for source in advice.setup.sources)
+    constants = test.dataframe[0].value.set_index("Constant")
+    assert constants.loc["Memory bandwidth", "Value"] == "4.8 TB/s"
+    assert set(constants["Kind"]) <= {"vendor", "measured", "paper", "fitted", "assumed"}
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (4.8e12, "B/s", "4.8 TB/s"),
+        (4.45e-6, "s", "4.45 µs"),
+        (1e3, "B", "1 kB"),
+        (0.5, "1", "0.5"),
+        (1e21, "B", "1e+06 PB"),
+    ],
+)
+def test_constants_are_shown_with_a_prefix(value: float, unit: str, shown: str) -> None:
+    assert provenance.with_prefix(value, unit) == shown
 
 
 @pytest.mark.parametrize(
@@ -333,3 +350,31 @@ def test_pages_are_short_and_hold_no_error_handling() -> None:
 def test_an_own_model_is_refused_before_it_is_kept() -> None:
     with pytest.raises(AdvisorError):
         state.add_own_model("{}", "empty.json")
+
+
+@pytest.fixture
+def measured_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A store of the shipped data sets, without the kernel tables."""
+    from advisor.store import build
+
+    path = tmp_path / "store.duckdb"
+    build(path, kernels=None)
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(path))
+    return path
+
+
+@pytest.mark.usefixtures("measured_store")
+def test_published_points_of_the_same_hardware_and_model_are_on_the_chart() -> None:
+    here = app(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
+    assert '"name":"published, eagle3"' in charts(here)[0].proto.spec
+    elsewhere = app(hardware_id="l40s", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
+    assert "published, " not in charts(elsewhere)[0].proto.spec
+
+
+@pytest.mark.usefixtures("measured_store")
+def test_measurements_show_what_the_store_holds() -> None:
+    test = app("measurements", hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
+    assert not any("no usable store" in item.value for item in test.warning)
+    assert "published_speedups" in set(test.dataframe[0].value["Data set"])
+    assert "kernel tables are not installed" in texts(test)
+    assert len(test.dataframe[1].value) >= 1

@@ -84,12 +84,15 @@ def test_a_k_outside_the_curve_is_refused() -> None:
 
 
 def test_published_points_are_drawn_at_their_batch_and_widen_the_view() -> None:
-    points = pd.DataFrame([[8, 2, 3.5, "eagle3", "a paper"]], columns=list(charts.MEASURED_COLUMNS))
-    chart = speedup(measured=points)
-    drawn = trace(chart, "published measurement")
+    rows = [[8, 2, 3.5, "eagle3", 1, "a paper"], [4, None, 1.2, "ngram", None, "a post"]]
+    points = pd.DataFrame(rows, columns=list(charts.MEASURED_COLUMNS))
+    chart = speedup(measured=points, drafter_id="eagle3")
+    drawn, other = trace(chart, "published, eagle3"), trace(chart, "published, other")
     assert (drawn.x[0], drawn.y[0]) == (8, 3.5)
+    assert list(other.customdata[0]) == ["not stated", "not stated", "ngram", "a post"]
+    assert drawn.marker.color != other.marker.color
     assert chart.figure.layout.yaxis.range[1] > 3.5
-    assert "published measurement" not in [item.name for item in speedup(measured=points.iloc[:0]).figure.data]
+    assert not any("published" in item.name for item in speedup(measured=points.iloc[:0]).figure.data)
 
 
 def test_the_alt_text_states_the_value_its_band_the_peak_and_where_it_stops_paying() -> None:

@@ -36,7 +36,7 @@ def zipped(*files: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> byt
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, data in files:
-            archive.writestr(name, data)
+            archive.writestr(zipfile.ZipInfo(name), data, compress_type=method)  # a fixed date: stable test names
     return out.getvalue()
 
 
@@ -53,8 +53,8 @@ def zipped(*files: tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> byt
         CSV.replace(",", "\t").encode(),
         CSV.replace(",", "|").encode(),
         ("\n\n# made by hand\n" + CSV).encode(),
-        gzip.compress(CSV.encode()),
-        gzip.compress(CSV[:30].encode()) + gzip.compress(CSV[30:].encode()),
+        gzip.compress(CSV.encode(), mtime=0),
+        gzip.compress(CSV[:30].encode(), mtime=0) + gzip.compress(CSV[30:].encode(), mtime=0),
         zipped(("results.json", CSV.encode())),
         zipped(("results.csv", CSV.encode()), method=zipfile.ZIP_STORED),
     ],
@@ -82,7 +82,7 @@ def test_text_in_windows_1252_is_read_with_a_warning():
     [
         (b"", "empty"),
         (b" \n\t\n", "blanks"),
-        (gzip.compress(b""), "empty"),
+        (gzip.compress(b"", mtime=0), "empty"),
         (b"\x00\x01\x02" * 100, "binary"),
         (bytes(range(1, 256)) * 20, "binary"),
         (b"\x93NUMPY\x01\x00", "routing traces"),
@@ -91,8 +91,8 @@ def test_text_in_windows_1252_is_read_with_a_warning():
         (b"PAR1" + b"\x00" * 40 + b"PAR1", "not recognised"),
         (zipped(("a.csv", b"1"), ("b.csv", b"2")), "2 files"),
         (zipped(("[Content_Types].xml", b"<x/>"), ("xl/sheet.xml", b"<x/>")), "office document"),
-        (zipped(("inner.gz", gzip.compress(b"abc"))), "archive inside an archive"),
-        (gzip.compress(CSV.encode())[:-12], "ends too early"),
+        (zipped(("inner.gz", gzip.compress(b"abc", mtime=0))), "archive inside an archive"),
+        (gzip.compress(CSV.encode(), mtime=0)[:-12], "ends too early"),
         (b"\x1f\x8b\x08\x00junkjunkjunk", "damaged gzip"),
         (b"PK\x03\x04junkjunk", "damaged zip"),
         (b'{"a": 1', "JSON"),
@@ -148,7 +148,7 @@ SEEDS = [
     b'{"batch_size":1,"steps":0,"topk":0,"num_draft_tokens":0,"acc_length":1,"step_time":1,"speed":1}',
     b'{"hw":"h200","conc":4,"framework":"vllm","isl":1,"osl":2,"tput_per_gpu":3}',
     CSV.encode(),
-    gzip.compress(CSV.encode()),
+    gzip.compress(CSV.encode(), mtime=0),
     zipped(("a.csv", CSV.encode())),
 ]
 

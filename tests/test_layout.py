@@ -20,8 +20,8 @@ LAYERS = [
     {"draft_cost", "memory", "bands", "speedup", "calibration"},
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
-    {"advice"},
-    {"validation"},
+    {"advice", "design"},
+    {"validation", "overheads"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]

@@ -6,8 +6,10 @@ import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from advisor.architecture import WeightDtype, WeightDtypes
+from advisor.calibration.overhead_records import OVERHEAD_NAMES, load_overheads
 from advisor.calibration.records import FitRecord, Operation, load_records
 from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
 from advisor.prediction import Tier
@@ -191,15 +193,27 @@ def _kernel_costs(engine: str, dtypes: WeightDtypes, subject: _Subject) -> Kerne
         mla=_attention(hardware, records, engine, "mla", notes),
         all_reduce=_all_reduce(hardware, records, engine, notes),
         all_to_all=_all_to_all(hardware, records, engine, notes),
-        launch_per_layer_s=LAUNCH_PER_LAYER_S,
         host_per_step_s=HOST_PER_STEP_S,
-        host_per_draft_pass_s=HOST_PER_DRAFT_PASS_S,
-        host_per_round_s=HOST_PER_ROUND_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
+        **_overheads(engine),
         last_level_cache_bytes=0.0 if cache is None else cache.value,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
         warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
     )
+
+
+def _overheads(engine: str) -> dict[str, Any]:
+    """Overheads of the engine as it is today and the spread that speedups leave unexplained, from the shipped fit."""
+    fit = load_overheads()
+    if fit is None:
+        names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S)
+        return dict(zip(OVERHEAD_NAMES, names, strict=True))
+    record = fit.record(engine)
+    return {
+        **{name: record.value(name) for name in OVERHEAD_NAMES},
+        "overhead_log_covariance": record.log_covariance,
+        "residual_log_sd_by_tier": {residual.tier: residual.log_sd for residual in fit.residuals},
+    }
 
 
 def _formats(dtypes: WeightDtypes) -> set[WeightDtype]:

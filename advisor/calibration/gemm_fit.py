@@ -24,7 +24,7 @@ MIN_WEIGHTS = 1 << 22
 MIN_N, MIN_K, MAX_K = 1024, 512, 16384
 """Projections of models; a few columns with a very deep sum fill too few tiles and obey another law (2-5 x slower)."""
 MAX_KERNEL_T0_S = 30e-6
-"""A larger intercept is host time: the table was taken without graph capture, and decode runs with it."""
+"""A larger intercept is host time (no graph capture) or not identified (only large matrices left)."""
 SAMPLE = 6000
 FOLDS = 5
 LOW = np.array([5e-7, 1e10, 1e11, 1.0])
@@ -141,7 +141,7 @@ def gemm_record(
         message="; ".join(
             [f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds"]
             + (
-                [f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time, not the kernel's: do not use"]
+                [f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time or not identified: do not use"]
                 if host_bound
                 else []
             )

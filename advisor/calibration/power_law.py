@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -122,6 +123,7 @@ def balanced_counts(n_tokens: int, n_experts: int, n_active: int) -> np.ndarray:
     return np.bincount(chosen.ravel(), minlength=n_experts)
 
 
+@lru_cache(maxsize=16384)  # the same few thousand loads recur in every table
 def touched_experts(
     n_tokens: int, n_experts: int, n_active: int, distribution: str, ep_size: int = 1, draws: int = DRAWS
 ) -> TouchedExperts:

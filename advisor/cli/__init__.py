@@ -13,6 +13,7 @@ from advisor.prediction import AdvisorError
 _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
     "curve": ("advise", "Speedup over batch and K as CSV."),
+    "design": ("design", "Which MoE to train instead, at equal quality."),
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
     "validate": ("validate", "Hold predictions against measured points."),
     "profile": ("profile", "Measure this machine's device (needs torch)."),

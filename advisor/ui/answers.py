@@ -115,12 +115,16 @@ def _published(path: str, modified_ns: int, hardware_id: str, model_id: str) -> 
     points = published_points(_store(path, modified_ns))
     here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
     here = here.dropna(subset=["batch_size", "speedup"])
+    here = here[~here["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
     named = here.rename(columns={"draft_tokens_k": "k_draft", "source_title": "source"})
     return named[list(MEASURED_COLUMNS)].sort_values(["batch_size", "k_draft"]).reset_index(drop=True)
 
 
 def published_for(scenario: Scenario) -> pd.DataFrame | None:
-    """Published speedups of the scenario's accelerator and model; None where there is no store or the model is own."""
+    """Published speedups of the scenario's accelerator and model, without draft trees.
+
+    None where there is no store or the model is the user's own.
+    """
     from advisor.store import default_store_path
 
     file = default_store_path()

@@ -24,7 +24,7 @@ from advisor.ui.figure import (
     tint,
 )
 
-MEASURED_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "source")
+MEASURED_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
 
 
 def speedup_chart(
@@ -36,6 +36,7 @@ def speedup_chart(
     sweet_spot_batch: float | None = None,
     compare: Sequence[int] = (),
     measured: pd.DataFrame | None = None,
+    drafter_id: str = "",
 ) -> Chart:
     """Speedup over plain decoding against batch size for one K, on a log axis.
 
@@ -48,6 +49,7 @@ def speedup_chart(
     sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [1]
     compare : further K, drawn without bands. [1]
     measured : published points with MEASURED_COLUMNS; None or empty draws none.
+    drafter_id : points of this drafter stand out from those of others.
     """
     column = _column(curve, k_draft)
     x, value = curve.batches, curve.speedup[:, column]
@@ -65,7 +67,7 @@ def speedup_chart(
     for order, k in enumerate(others):
         color, dash = SERIES[1 + order % (len(SERIES) - 1)], DASHES[order % len(DASHES)]
         add_line(figure, x, curve.speedup[:, _column(curve, k)], f"K = {k}", color, dash=dash, width=1.8)
-    _add_measured(figure, measured)
+    _add_measured(figure, measured, drafter_id)
     add_vertical(figure, batch_size, f"batch {batch_size:,.0f}")
     if sweet_spot_batch is not None:
         _add_sweet_spot(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)))
@@ -136,22 +138,37 @@ def _add_outside(figure: go.Figure, x: np.ndarray, outside: np.ndarray, low_edge
     )  # fmt: skip
 
 
-def _add_measured(figure: go.Figure, measured: pd.DataFrame | None) -> None:
+def _add_measured(figure: go.Figure, measured: pd.DataFrame | None, drafter_id: str) -> None:
     if measured is None or measured.empty:
         return
-    labels = [f"K={int(k)}" if pd.notna(k) else "" for k in measured["k_draft"]]
-    figure.add_scatter(
-        x=measured["batch_size"], y=measured["speedup"], mode="markers", name="published measurement",
-        marker={"symbol": "diamond-open", "size": 9, "color": VERMILLION, "line": {"width": 2}},
-        customdata=np.stack([labels, measured["drafter"].astype(str), measured["source"].astype(str)], axis=1),
-        hovertemplate="%{y:.2f}x measured, %{customdata[0]}, %{customdata[1]}<br>%{customdata[2]}<extra></extra>",
-    )  # fmt: skip
+    same = (measured["drafter"] == drafter_id).to_numpy()
+    for chosen, name, color in (
+        (same, f"published, {drafter_id}", VERMILLION),
+        (~same, "published, other", NEUTRAL),
+    ):
+        points = measured[chosen]
+        if points.empty:
+            continue
+        k, ranks = (points[column].map(_or_unknown) for column in ("k_draft", "tensor_parallel"))
+        figure.add_scatter(
+            x=points["batch_size"], y=points["speedup"], mode="markers", name=name,
+            marker={"symbol": "diamond-open", "size": 9, "color": color, "line": {"width": 2}},
+            customdata=np.stack([k, ranks, points["drafter"].astype(str), points["source"].astype(str)], axis=1),
+            hovertemplate="%{y:.2f}x measured: %{customdata[2]}, K %{customdata[0]}, TP %{customdata[1]}"
+            "<br>%{customdata[3]}<extra></extra>",
+        )  # fmt: skip
+
+
+def _or_unknown(count: float) -> str:
+    return "not stated" if pd.isna(count) else f"{count:.0f}"
 
 
 def _add_sweet_spot(figure: go.Figure, batch: float, value: float) -> None:
     figure.add_scatter(
-        x=[batch], y=[value], mode="markers", name=f"sweet spot: {value:.2f}x at batch {batch:,.0f}",
-        marker={"symbol": "star", "size": 14, "color": BLUE, "line": {"width": 1, "color": "white"}}, hoverinfo="skip",
+        x=[batch], y=[value], mode="markers+text", name="sweet spot",
+        text=[f"{value:.2f}x at {batch:,.0f}"], textposition="top center",
+        marker={"symbol": "star", "size": 14, "color": BLUE, "line": {"width": 1, "color": "white"}},
+        hoverinfo="skip", cliponaxis=False,
     )  # fmt: skip
 
 

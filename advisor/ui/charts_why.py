@@ -137,7 +137,7 @@ def components_chart(
         barmode="group",
         bargap=0.25,
         hovermode="y unified",
-        legend={"yref": "paper", "y": 1.0, "yanchor": "bottom", "traceorder": "reversed"},
+        legend={"xref": "paper", "yref": "paper", "y": 1.0, "yanchor": "bottom", "traceorder": "reversed"},
     )
     figure.update_layout(margin={"t": 104})
     figure.update_yaxes(autorange="reversed")

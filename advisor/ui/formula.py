@@ -17,7 +17,8 @@ def speedup_formula(figures: RoundFigures) -> str:
     else:
         symbols = r"\frac{AL \cdot T_\text{plain}}{T_\text{round}}"
         numbers = rf"\frac{{{length} \cdot {plain}}}{{{round_}}}"
-    return rf"\begin{{aligned}} \text{{speedup}} &= {symbols} \\[8pt] &= {numbers} = {result} \end{{aligned}}"
+    first = rf"\rule{{0pt}}{{2em}} \text{{speedup}} &= {symbols}"  # the rule keeps the first line from being cut
+    return rf"\begin{{aligned}} {first} \\[8pt] &= {numbers} = {result} \end{{aligned}}"
 
 
 def _ms(seconds: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 
@@ -29,6 +31,8 @@ LIMITS = (
     "take a tenth of the time or more.",
 )
 
+_PREFIXES = ("p", "n", "µ", "m", "", "k", "M", "G", "T", "P")
+
 _NOMENCLATURE = (
     ("B", "batch_size", "sequences that decode together in one instance", "sequences"),
     ("K", "n_draft", "draft tokens per sequence and round", "tokens"),
@@ -51,13 +55,8 @@ def nomenclature_table() -> pd.DataFrame:
     return pd.DataFrame(_NOMENCLATURE, columns=["Symbol", "Name", "Meaning", "Unit"])
 
 
-def sources_table(advice: Advice) -> pd.DataFrame:
-    """Every source that this scenario used, in the order of use."""
-    return pd.DataFrame({"Source": list(advice.setup.sources)})
-
-
 def hardware_table(hardware: Hardware) -> pd.DataFrame:
-    """Each constant of an accelerator with unit, kind, confidence, source and date."""
+    """Each constant of an accelerator with kind, confidence, source and date."""
     named: dict[str, Constant | None] = {
         "Memory": hardware.memory_bytes,
         "Memory bandwidth": hardware.bandwidth_bytes_per_s,
@@ -71,19 +70,26 @@ def hardware_table(hardware: Hardware) -> pd.DataFrame:
         named[f"Streaming bandwidth, {dtype}"] = kernels.stream_bandwidth_bytes_per_s
         named[f"Large GEMM, {dtype}"] = kernels.gemm_flops_per_s
     rows = [_row(name, constant) for name, constant in named.items() if constant is not None]
-    return pd.DataFrame(rows, columns=["Constant", "Value", "Unit", "Kind", "Confidence", "Source", "Date"])
+    return pd.DataFrame(rows, columns=["Constant", "Value", "Kind", "Confidence", "Source", "Date"])
 
 
 def _row(name: str, constant: Constant) -> tuple[object, ...]:
     return (
         name,
-        constant.value,
-        constant.unit,
+        with_prefix(constant.value, constant.unit),
         constant.kind,
         constant.confidence,
         constant.source,
         constant.date.isoformat(),
     )
+
+
+def with_prefix(value: float, unit: str) -> str:
+    """A value with an SI prefix, four digits: `4.8 TB/s`, `4.45 µs`. Values without a unit keep their digits."""
+    if unit in ("", "1") or value == 0:
+        return f"{value:,.4g}"
+    step = min(max(math.floor(math.log10(abs(value)) / 3 + 1e-9), -4), 5)
+    return f"{value / 1000.0**step:.4g} {_PREFIXES[step + 4]}{unit}"
 
 
 def acceptance_table(advice: Advice) -> pd.DataFrame:

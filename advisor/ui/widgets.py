@@ -39,6 +39,7 @@ def stop_with(problem: str) -> NoReturn:
     """One clear message, then nothing more on this page."""
     st.title("No answer for this scenario", anchor=False)
     st.error(plain(problem), icon=":material/error:")
+    st.caption("Change it in the sidebar.")
     st.stop()
 
 
@@ -69,10 +70,8 @@ def show_memory_problem(advice: Advice) -> None:
     """Says at once when the scenario cannot run because it does not fit."""
     memory, batch = advice.setup.memory, advice.scenario.batch_size
     if memory.largest_batch < batch:
-        st.error(
-            f"This does not fit the memory. Largest batch that fits: {memory.largest_batch:,}. Details are below.",
-            icon=":material/memory:",
-        )
+        limit = f"at most batch {memory.largest_batch:,} does" if memory.largest_batch else "the weights alone do not"
+        st.error(f"This does not fit the memory; {limit}. Details are below the chart.", icon=":material/memory:")
 
 
 def show_warnings(advice: Advice) -> None:
@@ -89,8 +88,8 @@ def verdict(advice: Advice) -> str:
 def acceptance_note(advice: Advice) -> str:
     """Which accepted length the answer rests on, in one sentence."""
     acceptance = advice.setup.acceptance
-    chosen = advice.scenario.acceptance
-    return f"Accepted length: {acceptance.source} ({'borrowed from another run' if acceptance.borrowed else chosen})."
+    source = acceptance.source.removeprefix("accepted length ")
+    return f"Accepted length: {plain(source)}{' (borrowed from another run)' if acceptance.borrowed else ''}."
 
 
 def _no_formula(cell: object) -> object:

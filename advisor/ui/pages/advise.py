@@ -10,7 +10,7 @@ from advisor.ui import answers, charts, widgets
 
 def figures(advice: Advice) -> None:
     answer = advice.recommendation
-    with st.grid(4, min_column_width=150):
+    with st.grid(4, min_column_width=165):
         st.metric(
             "Speedup", f"{answer.speedup.value:.2f}x", f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
             delta_color="off", delta_arrow="off", help=f"{advice.band_level:.0%} band. {answer.speedup.because}.",
@@ -23,7 +23,7 @@ def figures(advice: Advice) -> None:
             delta_color="off", delta_arrow="off",
         )  # fmt: skip
         st.metric(
-            f"Chance that K = {answer.k_draft} is best", f"{answer.p_best:.0%}", f"expected loss {answer.regret:.1%}",
+            f"Chance K = {answer.k_draft} is best", f"{answer.p_best:.0%}", f"expected loss {answer.regret:.1%}",
             delta_color="off", delta_arrow="off",
             help="Share of the band's draws in which this K is fastest; the loss is against each draw's fastest K.",
         )  # fmt: skip
@@ -41,6 +41,7 @@ def speedup(advice: Advice) -> None:
         sweet_spot_batch=advice.sweet_spot_batch,
         compare=compare,
         measured=answers.published_for(advice.scenario),
+        drafter_id=advice.scenario.drafter_id,
     )
     with place:
         widgets.show_chart(chart, "speedup", advice.scenario)

@@ -14,14 +14,10 @@ st.markdown(
 widgets.show_warnings(advice)
 
 st.subheader("Sources of this scenario", anchor=False)
-st.dataframe(provenance.sources_table(advice), hide_index=True)
+st.markdown("\n".join(f"- {widgets.plain(source)}" for source in advice.setup.sources))
 
 st.subheader("Constants of the accelerator", anchor=False)
-st.dataframe(
-    provenance.hardware_table(advice.setup.hardware),
-    hide_index=True,
-    column_config={"Value": st.column_config.NumberColumn(format="%.4g")},
-)
+st.dataframe(provenance.hardware_table(advice.setup.hardware), hide_index=True)
 for note in advice.setup.hardware.notes:
     st.caption(widgets.plain(note))
 

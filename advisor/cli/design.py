@@ -1,0 +1,300 @@
+"""`design`: which MoE to train, at the baseline's quality, so that it serves best with speculative decoding."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from pydantic import ValidationError
+
+from advisor.cli.output import print_json, print_table
+from advisor.cli.scenario_options import ScenarioCommand
+from advisor.design import (
+    OBJECTIVES,
+    Candidate,
+    DesignAnswer,
+    DesignGrid,
+    DesignSpace,
+    design_answer,
+    design_config,
+    design_space,
+)
+from advisor.design.handoff import added_keys
+from advisor.design.sweeps import Sweep
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario, explain
+
+_OPTIONS = [
+    click.option(
+        "--objective", type=click.Choice(OBJECTIVES), default="sd_speedup", show_default=True, help="What to rank by."
+    ),
+    click.option(
+        "--quality-eps", type=float, default=0.02, show_default=True, help="Share of quality that may be lost."
+    ),
+    click.option(
+        "--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12."
+    ),
+    click.option("--batches", help="1,64,512, or with weights 1:0.2,64:0.8 [default: --batch]."),
+    click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10."),
+    click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90 % of it]."),
+    click.option("--price", type=float, help="USD per GPU-hour [default: the accelerator's]."),
+    click.option("--experts", help="Numbers of experts to try, comma-separated."),
+    click.option("--active", help="Experts per token to try."),
+    click.option("--shared", help="Numbers of shared experts to try."),
+    click.option("--width-step", type=int, default=32, show_default=True, help="Step of the expert width."),
+    click.option("--depths", help="Multiples of the baseline's depth to try, e.g. 0.75,1,1.25."),
+    click.option("--heads", help="Multiples of the baseline's attention heads to try, e.g. 0.5,1."),
+    click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list."),
+    click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write the candidates here as CSV."),
+    click.option(
+        "--config", "config_file", type=click.Path(path_type=Path), help="Write the best as config.json here."
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Machine-readable output."),
+]
+
+
+def _with_options(function: Any) -> Any:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command(cls=ScenarioCommand)
+@_with_options
+def design(
+    scenario: Scenario,
+    objective: Any,
+    quality_eps: float,
+    training_tokens: float | None,
+    batches: str | None,
+    max_total_params: float | None,
+    max_memory_gb: float | None,
+    price: float | None,
+    experts: str | None,
+    active: str | None,
+    shared: str | None,
+    width_step: int,
+    depths: str | None,
+    heads: str | None,
+    top: int,
+    csv_file: Path | None,
+    config_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Which MoE to train instead of --model, at equal quality, so that it serves best with speculative decoding."""
+    space = design_space(
+        scenario,
+        objective=objective,
+        quality_eps=quality_eps,
+        training_tokens=training_tokens,
+        batches=parse_batches(batches) if batches else None,
+        grid=_grid(experts, active, shared, width_step, depths, heads),
+        max_total_params=max_total_params,
+        max_memory_bytes=None if max_memory_gb is None else max_memory_gb * 1e9,
+        price_usd_per_hour=price,
+    )
+    answer = design_answer(space, top)
+    if csv_file is not None:
+        _write(csv_file, candidate_rows(answer))
+    if config_file is not None:
+        _write_config(config_file, answer)
+    if as_json:
+        print_json(answer_document(answer))
+    else:
+        _print(answer)
+
+
+def parse_batches(text: str) -> dict[int, float]:
+    """`1,64` or `1:0.2,64:0.8` as {batch: weight}. Raises AdvisorError."""
+    pairs = [piece.split(":") for piece in text.split(",")]
+    try:
+        found = {int(pair[0]): float(pair[1]) if len(pair) > 1 else 1.0 for pair in pairs}
+    except ValueError as error:
+        raise AdvisorError(f"--batches {text!r} is not a list like 1,64 or 1:0.2,64:0.8") from error
+    if any(len(pair) > 2 for pair in pairs):
+        raise AdvisorError(f"--batches {text!r}: write one weight per batch, e.g. 1:0.2,64:0.8")
+    return found
+
+
+def _grid(
+    experts: str | None, active: str | None, shared: str | None, step: int, depths: str | None, heads: str | None
+) -> DesignGrid:
+    given: dict[str, Any] = {"width_step": step}
+    lists = {"n_experts": experts, "n_active": active, "n_shared": shared}
+    try:
+        given |= {name: tuple(int(x) for x in text.split(",")) for name, text in lists.items() if text}
+        factors = {"depth_factors": depths, "head_factors": heads}
+        given |= {name: tuple(float(x) for x in text.split(",")) for name, text in factors.items() if text}
+        return DesignGrid(**given)
+    except ValidationError as error:
+        raise AdvisorError(explain(error)) from error
+    except ValueError as error:
+        raise AdvisorError(f"grid values must be comma-separated numbers: {error}") from error
+
+
+def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
+    """One flat row for each distinct candidate, best first."""
+    rows = []
+    for rank, item in enumerate(answer.top, 1):
+        row: dict[str, Any] = {"rank": rank}
+        for field in fields(Candidate):
+            value = getattr(item, field.name)
+            if field.name in ("objective_gain", "speedup_gain", "tpot_gain"):
+                row |= {f"{field.name}{end}": getattr(value, name) for end, name in
+                        (("", "value"), ("_low", "low"), ("_high", "high"), ("_chance", "chance"))}  # fmt: skip
+            elif isinstance(value, tuple):
+                batches = answer.space.question.batches
+                row |= {f"{field.name}_b{batch:g}": x for batch, x in zip(batches, value, strict=True)}
+            else:
+                row[field.name] = str(value) if field.name == "tier" else value
+        rows.append(row)
+    return rows
+
+
+def answer_document(answer: DesignAnswer) -> dict[str, Any]:
+    """The answer as one JSON-able document; its keys are part of the public contract."""
+    space = answer.space
+    question = space.question
+    return {
+        "scenario": space.setup.scenario,
+        "scenario_hash": space.setup.scenario.hash,
+        "objective": question.objective,
+        "batches": question.batches,
+        "batch_weights": question.batch_weights,
+        "quality_eps": question.quality_eps,
+        "training_tokens": question.training_tokens,
+        "n_designs": len(space),
+        "n_feasible": len(space.candidates),
+        "verdict": answer.verdict,
+        "baseline": _baseline(space),
+        "recommended": answer.recommended,
+        "cautious": answer.cautious,
+        "infeasible": answer.infeasible,
+        "top": answer.top,
+        "by_objective": answer.by_objective,
+        "disagreement": answer.disagreement,
+        "binding": answer.binding,
+        "binding_text": answer.binding_text,
+        "try_next": answer.try_next,
+        "sensitivity": answer.sensitivity,
+        "heat_map": answer.heat_map,
+        "shared_sweep": _sweep(answer.shared_sweep),
+        "granularity_sweep": _sweep(answer.granularity_sweep),
+        "pareto": [
+            {
+                "design": space.describe(int(i)),
+                "dense_equivalent": space.dense_equivalent[i],
+                "objective": question.value(float(space.score[i])),
+            }
+            for i in answer.pareto
+        ],
+        "limits": answer.limits,
+        "warnings": answer.warnings,
+    }
+
+
+def _baseline(space: DesignSpace) -> dict[str, Any]:
+    own = space.baseline
+    return {
+        "n_experts": own.n_experts,
+        "n_active": own.n_active,
+        "n_shared": own.n_shared,
+        "expert_width": own.expert_width,
+        "total_params": own.total_params,
+        "active_params": own.active_params,
+        "dense_equivalent": own.dense_equivalent,
+        "speedup": own.served.speedup[:, 0],
+        "tpot_s": own.served.tpot_s[:, 0],
+        "k_draft": own.served.k_draft[:, 0],
+        "objective": space.question.value(own.score),
+    }
+
+
+def _sweep(found: Sweep) -> dict[str, Any]:
+    return {
+        "n_experts": found.mix.n_experts,
+        "n_active": found.mix.n_active,
+        "n_shared": found.mix.n_shared,
+        **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "mix"},
+    }
+
+
+def _print(answer: DesignAnswer) -> None:
+    space = answer.space
+    click.echo(answer.verdict)
+    if answer.recommended is None:
+        return
+    click.echo(f"\n{answer.disagreement}\n{answer.binding_text}\n")
+    click.echo(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
+    weight = space.question.batch_weights
+    header = ("N", "k", "s", "width", "total B", "active B", "quality", "pessimistic", "speedup", "ms/token", "K",
+              "gain", "band")  # fmt: skip
+    print_table(
+        header,
+        [
+            (
+                item.n_experts,
+                item.n_active,
+                round(item.n_shared, 2),
+                item.expert_width,
+                round(item.total_params / 1e9, 1),
+                round(item.active_params / 1e9, 2),
+                f"{item.quality_ratio:.1%}",
+                f"{item.quality_ratio_pessimistic:.1%}",
+                round(float((weight * item.speedup).sum()), 2),
+                round(float((weight * item.tpot_s).sum()) * 1e3, 2),
+                "/".join(map(str, item.k_draft)),
+                round(item.objective_gain.value, 3),
+                f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}",
+            )
+            for item in answer.top
+        ],
+    )
+    if answer.try_next:
+        click.echo("\nSingle changes to the baseline, width solved to equal quality")
+        columns = ("change", "objective", "speedup", "speed per token")
+        rows = [
+            (c.what, *(f"{x - 1:+.1%}" for x in (c.objective_gain, c.speedup_gain, c.tpot_gain)))
+            for c in answer.try_next
+        ]
+        print_table(columns, rows)
+    flipped = [item for item in answer.sensitivity if item.flips]
+    click.echo(
+        "\nThe recommendation changes if" if flipped else "\nNo single changed assumption flips the recommendation."
+    )
+    for item in flipped:
+        cost = "it is then not allowed" if np.isnan(item.regret) else f"keeping it costs {item.regret:.1%}"
+        click.echo(f"  {item.change}: {item.best_text} ({cost})")
+    click.echo("")
+    for warning in answer.warnings:
+        click.echo(f"warning: {warning}")
+    for limit in answer.limits:
+        click.echo(f"limit: {limit}")
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    try:
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else ["rank"], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _write_config(path: Path, answer: DesignAnswer) -> None:
+    if answer.recommended is None:
+        raise AdvisorError(f"no design is feasible, so {path} is not written")
+    config = design_config(answer.space, answer.recommended.index)
+    try:
+        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
+    added = added_keys(answer.space, config)
+    if added:
+        click.echo(f"{path}: {', '.join(added)} is new to this model type; the engine must support it.", err=True)

@@ -1,0 +1,276 @@
+"""The answer to a design question, in numbers and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.design.candidates import Candidate, candidates, distinct_candidates
+from advisor.design.question import Objective
+from advisor.design.routing_shift import NOTE as ROUTING_NOTE
+from advisor.design.sensitivity import Sensitivity, cautious_best, sensitivity
+from advisor.design.space import CONSTRAINT_TEXT, CONSTRAINTS, DesignSpace
+from advisor.design.sweeps import Change, HeatMap, Sweep, granularity_sweep, heat_map, pareto, shared_sweep, try_next
+from advisor.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
+
+OBJECTIVE_TEXT: dict[Objective, str] = {
+    "sd_speedup": "speculative speedup",
+    "tpot": "time per output token",
+    "tokens_per_s_per_gpu": "tokens/s per GPU",
+    "cost_per_million_tokens": "USD per million tokens",
+}
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What a constraint costs: the best design that breaks it alone, and its objective over the recommended one's."""
+
+    constraint: str
+    text: str
+    gain: float
+    index: int
+
+
+@dataclass(frozen=True)
+class Infeasible:
+    """Why nothing is left, and the design that breaks fewest constraints and those least."""
+
+    message: str
+    nearest: int
+    breaks: tuple[str, ...]
+    ruled_out: dict[str, int]
+    """Designs that each constraint rules out."""
+
+
+@dataclass(frozen=True)
+class DesignAnswer:
+    """Everything a screen, a report or the command line shows about one design question."""
+
+    space: DesignSpace
+    verdict: str
+    recommended: Candidate | None
+    cautious: Candidate | None
+    """The best design that keeps the quality by the pessimistic law too; None when none does."""
+    infeasible: Infeasible | None
+    top: tuple[Candidate, ...]
+    """The best designs that differ in kind, best first; the first is the recommended one."""
+    by_objective: dict[Objective, Candidate]
+    """The best design under each objective that can be computed."""
+    disagreement: str
+    """Why speedup and absolute speed rank designs differently here, or that they do not."""
+    binding: tuple[Binding, ...]
+    binding_text: str
+    try_next: tuple[Change, ...]
+    sensitivity: tuple[Sensitivity, ...]
+    heat_map: HeatMap
+    shared_sweep: Sweep
+    granularity_sweep: Sweep
+    pareto: np.ndarray
+    """Indices into the space, from best quality to best objective."""
+    limits: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
+    """Everything about one design question. `count` distinct candidates are described in full."""
+    indices = distinct_candidates(space, count)
+    top = tuple(candidates(space, indices))
+    recommended = top[0] if top else None
+    by_objective = _by_objective(space)
+    binding = binding_constraints(space)
+    safe = cautious_best(space)
+    cautious = None if safe is None else candidates(space, [safe])[0]
+    return DesignAnswer(
+        space=space,
+        verdict=_verdict(space, recommended),
+        recommended=recommended,
+        cautious=cautious,
+        infeasible=None if top else infeasible(space),
+        top=top,
+        by_objective=by_objective,
+        disagreement=_disagreement(space, by_objective),
+        binding=binding,
+        binding_text=_binding_text(space, binding),
+        try_next=tuple(try_next(space)),
+        sensitivity=tuple(sensitivity(space)),
+        heat_map=heat_map(space),
+        shared_sweep=shared_sweep(space),
+        granularity_sweep=granularity_sweep(space),
+        pareto=pareto(space),
+        limits=(*LIMITS, ROUTING_NOTE),
+        warnings=_warnings(space, recommended, cautious),
+    )
+
+
+def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
+    """Constraints that hold the objective back, strongest first: relaxing one alone would help by its gain.
+
+    Equal quality is left out: it always binds, since each width is the narrowest that keeps it.
+    """
+    if space.best is None:
+        return ()
+    found = []
+    for bit, name in enumerate(CONSTRAINTS):
+        index = np.flatnonzero(space.narrowest & (space.failed == 1 << bit))
+        if name == "quality" or not len(index):
+            continue
+        top = int(index[space.score[index].argmax()])
+        gain = float(space.score[top] / space.score[space.best])
+        if gain > 1.0:
+            found.append(Binding(name, CONSTRAINT_TEXT[name], gain, top))
+    return tuple(sorted(found, key=lambda item: -item.gain))
+
+
+def infeasible(space: DesignSpace) -> Infeasible:
+    """Which constraint rules out most, and the design that breaks fewest of them, by least."""
+    broken = (space.failed[:, None] >> np.arange(len(CONSTRAINTS), dtype=np.uint16)) & 1
+    counts = dict(zip(CONSTRAINTS, broken.sum(axis=0).tolist(), strict=True))
+    fewest = np.flatnonzero(broken.sum(axis=1) == broken.sum(axis=1).min())
+    nearest = int(fewest[space.violation[fewest].argmin()])
+    breaks = tuple(space.failed_names(nearest))
+    most = max(counts, key=lambda name: counts[name])
+    beyond, reason = float(np.expm1(space.violation[nearest])), CONSTRAINT_TEXT[most]
+    message = (
+        f"No design keeps every constraint. {reason[0].upper()}{reason[1:]} rules out {counts[most]:,} of "
+        f"{len(space):,}. Nearest: {space.describe(nearest)}; it breaks only "
+        f"{' and '.join(CONSTRAINT_TEXT[name] for name in breaks)}, by {beyond:.0%}. "
+        f"{_remedy(space, nearest, counts['memory'])}"
+    )
+    return Infeasible(message, nearest, breaks, {name: n for name, n in counts.items() if n})
+
+
+def _remedy(space: DesignSpace, nearest: int, too_large: int) -> str:
+    breaks = space.failed_names(nearest)
+    if "memory" in breaks:
+        fits = int(space.largest_batch[nearest])
+        least = f"a batch of at most {fits}" if fits else "a smaller batch"
+        return f"Use more GPUs, a smaller weight format, a shorter context or {least}."
+    if "tpot" in breaks:
+        return "Raise the limit on time per output token, lower the batch, or add tensor-parallel GPUs."
+    if "total_params" in breaks:
+        return "Raise the limit on total parameters."
+    if "quality" in breaks and too_large > len(space) / 2:
+        return "Designs that fit in memory are too weak: use more GPUs or a smaller weight format."
+    if "quality" in breaks:
+        return "Widen the grid (more experts or wider ones) or raise quality_eps."
+    return "Widen the grid."
+
+
+def _by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
+    """Best design for speedup, time per token and throughput, from the numbers already there."""
+    found = space.candidates
+    if not len(found):
+        return {}
+    weight, gpus = space.question.batch_weights[:, None], space.setup.placement.gpus
+    speedup, tpot = (np.asarray(x[:, found], float) for x in (space.speedup, space.tpot_s))
+    mean = (weight * tpot).sum(0)
+    best: dict[Objective, int] = {
+        "sd_speedup": int(found[((weight * speedup * tpot).sum(0) / mean).argmax()]),
+        "tpot": int(found[mean.argmin()]),
+        "tokens_per_s_per_gpu": int(found[(weight * tpot * gpus / space.question.batches[:, None]).sum(0).argmin()]),
+    }
+    described = candidates(space, list(best.values()))
+    return dict(zip(best, described, strict=True))
+
+
+def _disagreement(space: DesignSpace, best: dict[Objective, Candidate]) -> str:
+    if not best:
+        return ""
+    ratio, fast = best["sd_speedup"], best["tpot"]
+    if ratio.index == fast.index:
+        return "Speedup and absolute speed recommend the same design here."
+    return (
+        f"Speedup is a ratio to the design's own plain decode. The highest ratio "
+        f"({space.describe(ratio.index)}: {_mean_speedup(space, ratio):.2f}x, {_mean_ms(space, ratio):.2f} ms per "
+        f"token) is not the fastest design ({space.describe(fast.index)}: {_mean_speedup(space, fast):.2f}x, "
+        f"{_mean_ms(space, fast):.2f} ms): a slow plain step leaves more to gain. Choose by absolute speed unless "
+        "the ratio itself is the goal."
+    )
+
+
+def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
+    if chosen is None:
+        return infeasible(space).message
+    question = space.question
+    batches = ", ".join(f"{batch:g}" for batch in question.batches)
+    gain = chosen.objective_gain
+    own = space.baseline
+    objective = OBJECTIVE_TEXT[question.objective]
+    return (
+        f"For {objective} at batch {batches} on {space.setup.hardware.name}: train "
+        f"{space.describe(chosen.index)} ({chosen.total_params / 1e9:.1f} B total, "
+        f"{chosen.active_params / 1e9:.2f} B active without embeddings) instead of {own.n_experts} experts top-"
+        f"{own.n_active}. {objective[0].upper()}{objective[1:]} {_shown(question.objective, chosen.objective)} against "
+        f"{_shown(question.objective, question.value(own.score))}: {gain.value:.2f}x better "
+        f"({gain.low:.2f}-{gain.high:.2f}), dense-equivalent size {chosen.quality_ratio:.1%} of the baseline's "
+        f"({chosen.quality_ratio_pessimistic:.1%} by the pessimistic law)."
+    )
+
+
+def _shown(objective: Objective, value: float) -> str:
+    return {
+        "sd_speedup": f"{value:.2f}x",
+        "tpot": f"{value * 1e3:.2f} ms",
+        "tokens_per_s_per_gpu": f"{value:,.0f}",
+        "cost_per_million_tokens": f"{value:.3f}",
+    }[objective]
+
+
+def _mean_ms(space: DesignSpace, one: Candidate) -> float:
+    return float((space.question.batch_weights * one.tpot_s).sum()) * 1e3
+
+
+def _mean_speedup(space: DesignSpace, one: Candidate) -> float:
+    weight = space.question.batch_weights * one.tpot_s
+    return float((weight * one.speedup).sum() / weight.sum())
+
+
+def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:
+    if space.best is None:
+        return ""
+    if not binding:
+        return "Only equal quality binds; no other limit holds the objective back."
+    first = binding[0]
+    return (
+        f"Beside equal quality, {first.text} binds most: without it, {space.describe(first.index)} would be "
+        f"{first.gain - 1:.1%} better."
+    )
+
+
+def _warnings(space: DesignSpace, chosen: Candidate | None, cautious: Candidate | None) -> tuple[str, ...]:
+    warnings = [*space.notes]
+    if chosen is None:
+        return tuple(warnings)
+    question = space.question
+    if chosen.quality_ratio_pessimistic < 1.0 - question.quality_eps:
+        other = "No design keeps it by that law."
+        if cautious is not None:
+            gain = cautious.objective_gain
+            other = (
+                f"The best that keeps it by both: {space.describe(cautious.index)}, {gain.value:.2f}x "
+                f"({gain.low:.2f}-{gain.high:.2f})."
+            )
+        warnings.append(
+            f"By the pessimistic law the recommended design falls {1 - chosen.quality_ratio_pessimistic:.0%} short of "
+            f"the baseline's dense-equivalent size: train a small pair before you commit. {other}"
+        )
+    if chosen.loss_as_active_params > 0.1:
+        warnings.append(
+            f"The second law puts it {chosen.loss_difference:+.4f} nats per token behind, worth "
+            f"{chosen.loss_as_active_params:.0%} more active parameters."
+        )
+    if chosen.tokens_per_parameter is not None and chosen.tokens_per_parameter < TOKENS_PER_PARAMETER_WARNING:
+        warnings.append(
+            f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, reasoning is reported "
+            "to suffer from sparsity (arXiv:2508.18672)."
+        )
+    if chosen.objective_gain.low <= 1.0:
+        warnings.append("The band of the gain includes 1: the baseline may be as good.")
+    if question.objective == "cost_per_million_tokens":
+        warnings.append(
+            f"Cost at {question.price_usd_per_hour:g} USD per GPU-hour; it ranks designs as tokens/s per GPU."
+        )
+    if chosen.extrapolated:
+        warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step.")
+    return tuple(dict.fromkeys(warnings))

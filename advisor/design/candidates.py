@@ -1,0 +1,248 @@
+"""Single designs out of a space: what one gains over the baseline, with a band, and how safe its quality is."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor import bands
+from advisor.curve import curve_for, prefill_per_token_s, touched_experts
+from advisor.design.routing_shift import shifted_preset
+from advisor.design.space import DesignSpace
+from advisor.memory import memory_fit
+from advisor.prediction import Tier, lowest
+from advisor.quality import activation_ratio, anchored_ratio, expert_mix_loss, granularity, loss_as_active_params
+from advisor.setup import Setup
+from advisor.step_cost import MoeShape, routed_time
+
+Array = NDArray[np.float64]
+
+SHAPE_LOG_SD = 0.05
+"""Error of one expert shape's kernels that the baseline's does not share (assumed; fitted kernels miss a shape left out
+of the fit by 1.4-6 % in the median). All other errors are drawn once for both designs."""
+_DISTINCT = 0.5
+"""Designs closer than this, in octaves of N and k and quarters of S together, count as one answer. [1]"""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A ratio to the baseline with its 80 % band and the chance that it exceeds 1."""
+
+    value: float
+    low: float
+    high: float
+    chance: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One design in full. Tuples run over the question's batches; times in seconds, sizes in parameters."""
+
+    index: int
+    body: int
+    n_experts: int
+    n_active: int
+    n_shared: float
+    expert_width: int
+    layers: int
+    total_params: float
+    active_params: float
+    activation: float
+    granularity: float
+    shared_share: float
+    quality_ratio: float
+    """Dense-equivalent size over the baseline's, by the default law."""
+    quality_ratio_pessimistic: float
+    """The lower of that and the ratio if quality goes as N_act A^-0.30: what the design keeps by either law."""
+    loss_difference: float
+    """Second law, nats per token against the baseline: a risk note for k and the shared share, not a constraint."""
+    loss_as_active_params: float
+    """That difference as a share of active parameters needed to make up for it."""
+    tokens_per_parameter: float | None
+    speedup: tuple[float, ...]
+    tpot_s: tuple[float, ...]
+    tokens_per_s_per_gpu: tuple[float, ...]
+    k_draft: tuple[int, ...]
+    largest_batch: int
+    objective: float
+    """In its own unit: x, s, tokens/s per GPU, or USD per million tokens."""
+    objective_gain: Band
+    """Objective over the baseline's; above 1 is better, also for times and costs."""
+    speedup_gain: Band
+    tpot_gain: Band
+    """Baseline's mean time per token over the design's: above 1 is faster."""
+    tier: Tier
+    extrapolated: bool
+
+
+def setup_of(space: DesignSpace, index: int) -> Setup:
+    """A design as a Setup: what `curve_for` and every other part of the advisor take."""
+    body = space.bodies[space.body[index]]
+    architecture = space.architecture(index)
+    return _as_setup(space, body.setup, architecture, *(float(x[0]) for x in vars(space.mix([index])).values()))
+
+
+def _as_setup(space: DesignSpace, setup: Setup, architecture, n: float, k: float, s: float) -> Setup:  # type: ignore[no-untyped-def]
+    per_pass = setup.draft_architecture
+    if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None:
+        layer = architecture.moe.model_copy(update={"count": per_pass.moe.count})
+        per_pass = per_pass.model_copy(update={"moe": layer})
+    scenario = setup.scenario
+    return dataclasses.replace(
+        setup,
+        architecture=architecture,
+        draft_architecture=per_pass,
+        routing=shifted_preset(setup.routing, space.baseline.counts, int(n), int(k), s),
+        routing_because="moved with the design from the baseline's preset",
+        memory=memory_fit(
+            architecture,
+            setup.placement,
+            setup.hardware.memory_bytes.value,
+            scenario.context_tokens,
+            setup.kv_bytes_per_element,
+            per_pass,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    speedup: Array
+    """[draws, nB]"""
+    tpot_s: Array
+    tier: Tier
+    extrapolated: bool
+
+
+def _drawn(space: DesignSpace, setup: Setup, k_draft: NDArray[np.int16]) -> _Drawn:
+    """Both quantities under the same draws for every design: the seed is fixed and the constants are shared."""
+    batches = space.question.batches
+    columns = np.unique([0, *k_draft])
+    curve = curve_for(setup, batches, columns)
+    at = np.searchsorted(columns, k_draft)
+    rows = np.arange(len(batches))
+    low, high = (_routed_plain(setup, batches, end) for end in ("low", "high"))
+    uniform = setup.routing is None
+    plain = bands.draw_total(
+        curve.plain_components, bands.make_draws(setup.costs), None if uniform else low, None if uniform else high
+    )
+    gain = curve.draws[:, rows, at]
+    tiers = [Tier(curve.tier[row, column]) for row, column in zip(rows, at, strict=True)]
+    return _Drawn(
+        gain,
+        (plain + prefill_per_token_s(setup, batches)) / gain,
+        lowest(tiers),
+        bool(curve.extrapolated[rows, at].any()),
+    )
+
+
+def _routed_plain(setup: Setup, batches: Array, end: str) -> Array:
+    shape = MoeShape.of(setup.architecture)
+    assert shape is not None
+    touched = touched_experts(setup, batches, 1.0, end)  # type: ignore[arg-type]
+    layer = routed_time(setup.costs.routed, setup.placement, shape, batches, touched, setup.architecture.dtypes.routed)
+    return np.asarray(shape.count, float) * layer
+
+
+def candidates(space: DesignSpace, indices: list[int]) -> list[Candidate]:
+    """Full descriptions of a few designs, in the order given. Bands share their draws with the baseline's."""
+    base_setup = space.bodies[0].setup
+    base = _drawn(space, base_setup, space.baseline.served.k_draft[:, 0])
+    return [_candidate(space, index, base) for index in indices]
+
+
+def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
+    own = space.baseline
+    mix = space.mix([index])
+    n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
+    total, active = float(space.total_params[index]), float(space.active_params[index])
+    body = space.bodies[space.body[index]].architecture
+    width = int(space.expert_width[index])
+    activation = float(activation_ratio(n, k, s))
+    ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
+    drawn = _drawn(space, setup_of(space, index), space.k_draft[:, index])
+    question, gpus = space.question, space.setup.placement.gpus
+    embedding = total - _nonembedding(space, index)
+    loss = float(
+        expert_mix_loss(total - embedding, active, k + s, s / (k + s))
+        - expert_mix_loss(own.total_params - embedding, own.active_params, own.n_active + own.n_shared,
+                          own.n_shared / (own.n_active + own.n_shared))
+    )  # fmt: skip
+    tokens = question.training_tokens
+    same = (n, k, s, width, int(space.body[index])) == (*own.counts, own.expert_width, 0)
+    noise = np.random.default_rng([int(n), int(k), int(16 * s), width, int(space.body[index])])
+    wobble = np.exp((0.0 if same else SHAPE_LOG_SD) * noise.standard_normal(len(base.speedup)))
+    speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
+    weight = question.batch_weights
+    base_tpot = float((weight * own.served.tpot_s[:, 0]).sum())
+
+    def times(found: _Drawn) -> tuple[Array, Array]:
+        return (found.tpot_s * weight).sum(1), (found.tpot_s * found.speedup * weight).sum(1)
+
+    (spec, plain), (base_spec, base_plain) = times(drawn), times(base)
+    scores = [question.score(gpus, x.speedup.T, x.tpot_s.T) for x in (drawn, base)]
+    own_speedup = (weight * own.served.speedup[:, 0] * own.served.tpot_s[:, 0]).sum() / base_tpot
+    mean_speedup = float((weight * speedup * tpot).sum() / (weight * tpot).sum())
+    return Candidate(
+        index=index,
+        body=int(space.body[index]),
+        n_experts=int(n),
+        n_active=int(k),
+        n_shared=s,
+        expert_width=width,
+        layers=sum(mixer.count for mixer in body.mixers),
+        total_params=total,
+        active_params=active,
+        activation=activation,
+        granularity=float(granularity(body.hidden_size, width)),
+        shared_share=s / (k + s),
+        quality_ratio=ratio,
+        quality_ratio_pessimistic=min(
+            ratio, float(anchored_ratio(active, activation, own.active_params, own.activation))
+        ),
+        loss_difference=loss,
+        loss_as_active_params=float(loss_as_active_params(loss, own.total_params, own.active_params)),
+        tokens_per_parameter=None if tokens is None else tokens / total,
+        speedup=tuple(speedup.tolist()),
+        tpot_s=tuple(tpot.tolist()),
+        tokens_per_s_per_gpu=tuple((question.batches / (tpot * gpus)).tolist()),
+        k_draft=tuple(int(x) for x in space.k_draft[:, index]),
+        largest_batch=int(space.largest_batch[index]),
+        objective=question.value(float(space.score[index])),
+        objective_gain=_band(float(space.score[index]) / own.score, scores[0] / scores[1] * wobble),
+        speedup_gain=_band(mean_speedup / own_speedup, plain / spec / (base_plain / base_spec) * wobble),
+        tpot_gain=_band(base_tpot / float((weight * tpot).sum()), base_spec / spec * wobble),
+        tier=lowest([drawn.tier, base.tier]),
+        extrapolated=drawn.extrapolated,
+    )
+
+
+def _nonembedding(space: DesignSpace, index: int) -> float:
+    body = space.bodies[space.body[index]].architecture
+    tables = 1 if body.tie_embeddings else 2
+    return float(space.total_params[index]) - tables * body.vocab_size * body.hidden_size
+
+
+def _band(value: float, draws: Array) -> Band:
+    low, high = bands.band(draws)
+    centre = float(value)
+    return Band(centre, min(float(low), centre), max(float(high), centre), float(np.mean(draws > 1.0)))
+
+
+def distinct_candidates(space: DesignSpace, count: int) -> list[int]:
+    """The best feasible designs that differ from each other in kind, best first."""
+    chosen: list[int] = []
+    marks = np.empty((0, 4))
+    for index in space.candidates:
+        mix = space.mix([int(index)])
+        mark = np.array([np.log2(mix.n_experts[0]), np.log2(mix.n_active[0]), 4.0 * mix.shared_share[0],
+                         10.0 * space.body[index]])  # fmt: skip
+        if not len(chosen) or np.linalg.norm(marks - mark, axis=1).min() >= _DISTINCT:
+            chosen.append(int(index))
+            marks = np.vstack([marks, mark])
+        if len(chosen) == count:
+            break
+    return chosen

@@ -1,0 +1,220 @@
+"""Times of many designs at once, through the same step-cost, routing and speedup functions as a single scenario."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture import Architecture, parameter_counts
+from advisor.curve import prefill_per_token_s
+from advisor.design.grid import Mixes, Weights, computing_share, moe_shape, weight_bytes_each_gpu, weights
+from advisor.design.routing_shift import RoutingShift
+from advisor.draft_cost import draft_architecture, draft_time
+from advisor.memory import USABLE_SHARE, cache_bytes_per_gpu, weight_bytes_per_gpu
+from advisor.routing import distinct_experts
+from advisor.setup import Setup
+from advisor.speedup import speedup
+from advisor.step_cost import step_time
+
+Array = NDArray[np.float64]
+
+_CHUNK_CELLS = 50_000
+"""Designs x batches evaluated together: arrays of this size stay in a core's cache."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """One attention stack and depth: a setup whose architecture gives everything but the routed layers."""
+
+    setup: Setup
+    drafter_bytes: float
+    """Drafter weights that do not depend on the design, per GPU. [B]"""
+    cache_bytes_per_sequence: float
+    """Cache of one sequence on its fullest GPU, drafter included. [B]"""
+
+    @property
+    def architecture(self) -> Architecture:
+        """The body's architecture, with the baseline's routed layers."""
+        return self.setup.architecture
+
+
+def make_body(setup: Setup, architecture: Architecture) -> Body:
+    """`architecture` in `setup`, with the drafter's pass that belongs to it."""
+    drafter = setup.drafter
+    per_pass = (
+        setup.draft_architecture
+        if drafter.kind == "draft_model" or architecture is setup.architecture
+        else draft_architecture(drafter, architecture)
+    )
+    moved = dataclasses.replace(setup, architecture=architecture, draft_architecture=per_pass)
+    context, kv = setup.scenario.context_tokens, setup.kv_bytes_per_element
+    tp = setup.placement.tensor_parallel
+    cache = cache_bytes_per_gpu(architecture, tp, context, kv)
+    head = 0.0
+    if per_pass is not None:
+        cache += cache_bytes_per_gpu(per_pass, tp, context, kv)
+        if not _drafts_with_experts(moved):
+            head = weight_bytes_per_gpu(per_pass, setup.placement)
+    return Body(moved, head, cache)
+
+
+def _drafts_with_experts(setup: Setup) -> bool:
+    """MTP passes run one of the design's own routed layers."""
+    per_pass = setup.draft_architecture
+    return setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None
+
+
+def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]) -> Array:
+    """Distinct experts U for one token per sequence, then for K + 1 at each K: [1 + nK, nB, n]."""
+    active = np.maximum(mix.n_active * computing_share(setup.architecture), 1.0)
+    tokens = np.array([1.0, *(drafts + 1.0)])
+    unique, where = np.unique(tokens, return_inverse=True)
+    found = distinct_experts(
+        batches[None, :, None],
+        unique[:, None, None],
+        mix.n_experts,
+        active,
+        routing.load_cv,
+        routing.affinity,
+        routing.stickiness,
+    )
+    return found[where]
+
+
+@dataclass(frozen=True)
+class Arms:
+    """Both arms of a comparison: plain decode step [nB, n] and speculative round [nK, nB, n]. [s]"""
+
+    plain_s: Array
+    round_s: Array
+
+
+def arms(body: Body, mix: Mixes, width: Array, touched: Array, batches: Array, drafts: NDArray[np.int64]) -> Arms:
+    """Times of designs (mix, width), both [n], by the formulas of `curve`. `touched` is from `touched_by`."""
+    setup = body.setup
+    shape = moe_shape(body.architecture, mix, width)
+    context = float(setup.scenario.context_tokens)
+    column, k = batches[:, None], drafts[:, None, None].astype(float)
+    kv = setup.kv_bytes_per_element
+
+    def one_pass(tokens: Array, distinct: Array) -> Array:
+        return step_time(
+            body.architecture,
+            setup.costs,
+            setup.placement,
+            batch_size=column,
+            tokens_per_sequence=tokens,
+            context_tokens=context,
+            distinct=distinct,
+            kv_bytes_per_element=kv,
+            moe=shape,
+        ).total
+
+    own_experts = _drafts_with_experts(setup)
+    draft = draft_time(
+        setup.drafter,
+        setup.draft_architecture,
+        setup.draft_costs,
+        setup.placement,
+        batch_size=column,
+        n_draft=k,
+        context_tokens=context,
+        distinct_one=touched[0] if own_experts else 0.0,
+        kv_bytes_per_element=kv,
+        moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
+    )
+    costs = setup.costs
+    overhead = (
+        costs.launch_per_layer_s * draft.layers
+        + costs.host_per_draft_pass_s * draft.passes
+        + costs.host_per_round_s * (k > 0)
+    )
+    plain = one_pass(np.asarray(1.0), touched[0])
+    rounds = one_pass(k + 1.0, touched[1:]) + draft.kernels_s + overhead
+    size = (len(batches), len(mix))
+    return Arms(np.broadcast_to(plain, size), np.broadcast_to(rounds, (len(drafts), *size)))
+
+
+@dataclass(frozen=True)
+class Served:
+    """Best draft length of each design at each batch, and what it gives. All [nB, ...designs]."""
+
+    speedup: Array
+    tpot_s: Array
+    k_draft: NDArray[np.int16]
+
+
+def served(setup: Setup, both: Arms, active_params: Array, batches: Array, drafts: NDArray[np.int64]) -> Served:
+    """Speculation at the K with the highest speedup; plain decode (K = 0) where none exceeds 1.
+
+    `active_params` [...designs] scales the prefill charged to each output token, where the scenario asks for it.
+    """
+    tail = (1,) * (both.plain_s.ndim - 1)
+    own = parameter_counts(setup.architecture).active_nonembedding
+    prefill = prefill_per_token_s(setup, batches).reshape(-1, *tail) * (active_params / own)
+    lengths = setup.acceptance.accepted_length
+    best, chosen = np.ones_like(both.plain_s), np.zeros(both.plain_s.shape, np.int16)
+    for index, k in enumerate(drafts):
+        gain = speedup(lengths[k], both.plain_s, both.round_s[index], prefill)
+        better = gain > best
+        np.copyto(best, gain, where=better)
+        np.copyto(chosen, np.int16(k), where=better)
+    return Served(best, (both.plain_s + prefill) / best, chosen)
+
+
+def over_widths(
+    body: Body, mix: Mixes, width: Array, touched: Array, batches: Array, drafts: NDArray[np.int64], active: Array
+) -> Iterator[tuple[slice, Served]]:
+    """`served` for every mix at every width, in blocks of mixes: (block, Served [nB, block, nW]).
+
+    A step's time is affine in the expert width: routed weights, operations and activations are proportional to it,
+    and so are both sides of a shared expert's roofline. Two calls of the step-cost model therefore give all widths
+    exactly. `active` [n, nW] as in `served`.
+    """
+    ends = np.array([width.min(), max(width.max(), width.min() + 1.0)])
+    low, high = (
+        arms(body, mix, np.full(len(mix), end), touched, batches, drafts) for end in (float(ends[0]), float(ends[1]))
+    )
+    share = (width - ends[0]) / (ends[1] - ends[0])
+    size = max(1, _CHUNK_CELLS // (len(width) * len(batches)))
+    for start in range(0, len(mix), size):
+        block = slice(start, min(start + size, len(mix)))
+        plain, rounds = (
+            at_low[..., block, None] + (at_high - at_low)[..., block, None] * share
+            for at_low, at_high in ((low.plain_s, high.plain_s), (low.round_s, high.round_s))
+        )
+        yield block, served(body.setup, Arms(plain, rounds), active[block], batches, drafts)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Parameters and memory of designs, broadcast over (mix, width)."""
+
+    weights: Weights
+    bytes_each_gpu: Array
+    """Weights and drafter on one GPU. [B]"""
+    largest_batch: Array
+    """Sequences whose cache fits beside them, over the whole instance; 0 where the weights alone do not fit. [1]"""
+    usable_bytes: float
+
+
+def sizes(body: Body, mix: Mixes, width: Array, memory_limit_bytes: float | None = None) -> Sizes:
+    """Parameters and memory. `mix` entries and `width` broadcast: give mixes as columns for a table of widths."""
+    setup = body.setup
+    shape = moe_shape(body.architecture, mix, width)
+    resident = weight_bytes_each_gpu(body.architecture, shape, setup.placement) + body.drafter_bytes
+    if _drafts_with_experts(setup):
+        per_pass = setup.draft_architecture
+        assert per_pass is not None
+        layer = moe_shape(body.architecture, mix, width, count=1)
+        resident = resident + weight_bytes_each_gpu(per_pass, layer, setup.placement)
+    usable = USABLE_SHARE * setup.hardware.memory_bytes.value
+    if memory_limit_bytes is not None:
+        usable = min(usable, memory_limit_bytes)
+    groups = setup.placement.attention_groups
+    fit = np.floor(np.maximum(usable - resident, 0.0) / body.cache_bytes_per_sequence) * groups
+    return Sizes(weights(body.architecture, shape), resident, fit, usable)

@@ -1,0 +1,116 @@
+"""What is asked of a design space: the objective, the batches, the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.prediction import AdvisorError
+from advisor.setup import Setup
+
+Array = NDArray[np.float64]
+
+Objective = Literal["sd_speedup", "tpot", "tokens_per_s_per_gpu", "cost_per_million_tokens"]
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the space: checked, with defaults filled in."""
+
+    objective: Objective
+    batches: Array
+    batch_weights: Array
+    """Share of the tokens generated at each batch; they add up to 1."""
+    quality_eps: float
+    training_tokens: float | None
+    max_total_params: float | None
+    max_tpot_s: float | None
+    memory_limit_bytes: float | None
+    price_usd_per_hour: float | None
+
+    def score(self, gpus: int, speedup: Array, tpot_s: Array) -> Array:
+        """The objective over the batches (first axis), higher is better; times are averaged over tokens. [...designs]
+
+        sd_speedup: mean plain time per token over the mean speculative one. tpot: 1 / mean time per token.
+        tokens_per_s_per_gpu: 1 / mean GPU-seconds per token. cost: 1 / (USD per million tokens).
+        """
+        weight = self.batch_weights.reshape(-1, *(1,) * (tpot_s.ndim - 1))
+        if self.objective == "sd_speedup":
+            return np.asarray((weight * speedup * tpot_s).sum(0) / (weight * tpot_s).sum(0))
+        if self.objective == "tpot":
+            return np.asarray(1.0 / (weight * tpot_s).sum(0))
+        batches = self.batches.reshape(weight.shape)
+        gpu_seconds = (weight * tpot_s * gpus / batches).sum(0)
+        if self.objective == "tokens_per_s_per_gpu":
+            return np.asarray(1.0 / gpu_seconds)
+        assert self.price_usd_per_hour is not None
+        return np.asarray(1.0 / (gpu_seconds / 3600.0 * self.price_usd_per_hour * 1e6))
+
+    def value(self, score: float) -> float:
+        """The objective in its own unit: as `score`, or its inverse for tpot [s] and cost [USD]."""
+        return 1.0 / score if self.objective in ("tpot", "cost_per_million_tokens") else score
+
+
+def make_question(
+    setup: Setup,
+    objective: Objective,
+    quality_eps: float,
+    training_tokens: float | None,
+    batches: Sequence[int] | Mapping[int, float] | None,
+    max_total_params: float | None,
+    max_tpot_ms: float | None,
+    max_memory_bytes: float | None,
+    price: float | None,
+) -> Question:
+    """A checked question. Raises AdvisorError for a wrong limit, batch or objective, or a cost without a price."""
+    if objective not in OBJECTIVES:
+        raise AdvisorError(f"objective={objective!r} is unknown; choose one of {', '.join(OBJECTIVES)}")
+    if objective == "sd_speedup" and setup.drafter.kind == "none":
+        raise AdvisorError("without a drafter every design's speedup is 1; give a drafter, or the objective tpot")
+    if not 0.0 <= quality_eps < 1.0:
+        raise AdvisorError(f"quality_eps={quality_eps} must lie in [0, 1), e.g. 0.02 for 2 %")
+    limits = {
+        "training_tokens": training_tokens,
+        "max_total_params": max_total_params,
+        "max_tpot_ms": max_tpot_ms,
+        "max_memory_bytes": max_memory_bytes,
+        "price_usd_per_hour": price,
+    }
+    for name, limit in limits.items():
+        if limit is not None and not (limit > 0 and np.isfinite(limit)):
+            raise AdvisorError(f"{name}={limit} must be a positive number")
+    if objective == "cost_per_million_tokens" and price is None:
+        known = setup.hardware.price_usd_per_hour
+        if known is None:
+            raise AdvisorError(
+                f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the objective "
+                "tokens_per_s_per_gpu, which ranks designs alike"
+            )
+        price = known.value
+    weights = batches if isinstance(batches, Mapping) else dict.fromkeys(batches or [setup.scenario.batch_size], 1.0)
+    size, share = np.array(list(weights), float), np.array(list(weights.values()), float)
+    if not len(size) or np.any(size < 1) or np.any(size != np.floor(size)):
+        raise AdvisorError("batches must be whole numbers >= 1, e.g. 1,16,64")
+    if not np.all(np.isfinite(share)) or np.any(share < 0) or share.sum() <= 0:
+        raise AdvisorError("batch weights must be >= 0 with a positive sum, e.g. {1: 0.2, 64: 0.8}")
+    groups = setup.placement.attention_groups
+    if np.any(size < groups):
+        raise AdvisorError(f"batch {size.min():g} is below the {groups} attention groups of this placement; raise it")
+    limit_ms = max_tpot_ms if max_tpot_ms is not None else setup.scenario.max_tpot_ms
+    order = np.argsort(size)
+    return Question(
+        objective=objective,
+        batches=size[order],
+        batch_weights=(share / share.sum())[order],
+        quality_eps=quality_eps,
+        training_tokens=training_tokens,
+        max_total_params=max_total_params,
+        max_tpot_s=None if limit_ms is None else limit_ms / 1e3,
+        memory_limit_bytes=max_memory_bytes,
+        price_usd_per_hour=price,
+    )

@@ -1,0 +1,157 @@
+"""How routing statistics move with a design: skew, affinity and stickiness as functions of N, k and s.
+
+Measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn. Interpolated: every
+value between the classes, along the shared share S = s/(k+s) and, for few experts, along log N. No model has ever been
+retrained with one of these numbers changed alone, so the shift is an association between models, not an effect.
+k on its own moves nothing here: regressed on log N, log k and S over the 18 models, both phi and rho fall with S and
+rise with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap,
+J = k/N (1 + CV^2), is in the expert count itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.routing_presets import RoutingPreset, load_routing_preset
+
+Array = NDArray[np.float64]
+
+_BY_SHARED_SHARE = ("class-fine-no-shared", "class-fine-one-shared", "class-quarter-shared", "class-half-shared")
+_COARSE = "class-coarse-top2"
+_COARSE_UP_TO, _FINE_FROM = 16.0, 64.0  # experts; between them lie only three unlike measured models
+_SCATTER = {"load_cv": math.log(1.6), "affinity": math.log(1.4), "stickiness": math.log(1.4)}
+"""Log half-width of a class at 80 %: how far its measured members lie from its preset (profiles/routing)."""
+_OCTAVES_OF_FULL_SCATTER = 2.0
+_SHARE_OF_FULL_SCATTER = 0.25
+"""A design this far from the baseline, in octaves of N or k or in S, carries the whole class scatter (assumed)."""
+
+NOTE = (
+    "Routing moves with the design: skew, affinity and stickiness follow the measured class presets along the shared "
+    "share and the number of experts (interpolated between classes; one shared of nine was never measured), scaled to "
+    "the baseline's own preset. The further a design is from the baseline, the wider its band."
+)
+
+
+@dataclass(frozen=True)
+class RoutingShift:
+    """Routing parameters of designs, each [n]: centre, and the ends that touch fewer and more experts."""
+
+    load_cv: Array
+    affinity: Array
+    stickiness: Array
+
+    def ends(self) -> tuple[Array, Array, Array]:
+        """(load_cv, affinity, stickiness)."""
+        return self.load_cv, self.affinity, self.stickiness
+
+
+def class_routing(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike) -> tuple[Array, Array, Array]:
+    """(load_cv, affinity, stickiness) of a design's class, interpolated between the class presets. [1]
+
+    Linear in S between the presets at 0, 1/9, 1/4 and 1/2; below 64 experts geometrically in log N towards the
+    coarse preset, reached at 16.
+    """
+    n, k, s = (np.asarray(x, float) for x in (n_experts, n_active, n_shared))
+    share = s / (k + s)
+    fine_presets = [load_routing_preset(name) for name in _BY_SHARED_SHARE]
+    knots = [float(preset.shared_share or 0.0) for preset in fine_presets]
+    coarse = load_routing_preset(_COARSE)
+    fineness = np.clip(np.log(n / _COARSE_UP_TO) / np.log(_FINE_FROM / _COARSE_UP_TO), 0.0, 1.0)
+    found = []
+    for name in _SCATTER:
+        values = [getattr(preset, name).value for preset in fine_presets]
+        ratio = getattr(coarse, name).value / values[0]
+        found.append(np.asarray(np.interp(share, knots, values) * ratio ** (1.0 - fineness)))
+    return found[0], found[1], found[2]
+
+
+def shifted_routing(
+    preset: RoutingPreset | None,
+    baseline: tuple[float, float, float],
+    n_experts: ArrayLike,
+    n_active: ArrayLike,
+    n_shared: ArrayLike,
+    end: str = "value",
+) -> RoutingShift:
+    """Routing parameters of designs, from a baseline's preset.
+
+    Parameters
+    ----------
+    preset : the baseline's; None: independent uniform routing, which stays uniform.
+    baseline : its N, k and s. [1]
+    n_experts, n_active, n_shared : of the designs, broadcast. [1]
+    end : "value"; "low" and "high" touch fewer and more experts (correlation and skew both lower the count).
+
+    Returns
+    -------
+    RoutingShift. At the baseline's own N, k and s it is the preset itself, band included.
+    """
+    n, k, s = np.broadcast_arrays(*(np.asarray(x, float) for x in (n_experts, n_active, n_shared)))
+    if preset is None:
+        zero = np.zeros(n.shape)
+        return RoutingShift(zero, zero, zero)
+    moved, origin = class_routing(n, k, s), class_routing(*baseline)
+    extra = np.minimum(_distance(n, k, s, baseline), 1.0)
+    values = []
+    for (name, scatter), new, old in zip(_SCATTER.items(), moved, origin, strict=True):
+        own = getattr(preset, name)
+        value = own.value * new / old
+        if end != "value" and own.value > 0:
+            # the end that touches fewer experts is the one with more correlation and skew
+            edge = own.high if end == "low" else own.low
+            stated = abs(math.log(max(edge, 1e-3 * own.value) / own.value))
+            value = value * np.exp((1.0 if end == "low" else -1.0) * np.hypot(stated, extra * scatter))
+        elif end == "high" or end == "low":
+            value = value + (own.high if end == "low" else own.low)
+        values.append(np.asarray(value, float))
+    cap = np.sqrt(np.maximum(n / k - 1.0, 0.0))
+    return RoutingShift(np.minimum(values[0], cap), np.clip(values[1], 0.0, 1.0), np.clip(values[2], 0.0, 1.0))
+
+
+def shifted_preset(
+    preset: RoutingPreset | None, baseline: tuple[float, float, float], n_experts: int, n_active: int, n_shared: float
+) -> RoutingPreset | None:
+    """The preset of one design, as `Setup.routing` takes it; the preset itself at the baseline's own counts."""
+    if preset is None or (float(n_experts), float(n_active), float(n_shared)) == tuple(map(float, baseline)):
+        return preset
+    ends = {
+        end: shifted_routing(preset, baseline, n_experts, n_active, n_shared, end).ends()
+        for end in ("value", "low", "high")
+    }
+    update: dict[str, object] = {}
+    for index, name in enumerate(_SCATTER):
+        low, middle, high = (float(ends[end][index]) for end in ("high", "value", "low"))
+        banded = getattr(preset, name)
+        update[name] = banded.model_copy(
+            update={
+                "value": middle,
+                "low": min(low, middle),
+                "high": max(high, middle),
+                "kind": "assumed",
+                "confidence": "low",
+                "note": f"moved from {preset.name} along the class presets",
+            }
+        )
+    return preset.model_copy(
+        update={
+            **update,
+            "id": f"{preset.id}-moved",
+            "name": f"{preset.name}, moved to {n_experts} experts top-{n_active}, {n_shared:g} shared",
+            "kind": "class_default",
+            "model_id": None,
+            "n_experts": n_experts,
+            "n_active": n_active,
+            "shared_share": n_shared / (n_active + n_shared),
+        }
+    )
+
+
+def _distance(n: Array, k: Array, s: Array, baseline: tuple[float, float, float]) -> Array:
+    n0, k0, s0 = baseline
+    octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
+    share = np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER
+    return np.asarray(np.hypot(octaves, share))

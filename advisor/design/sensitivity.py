@@ -1,0 +1,220 @@
+"""Which assumption, if wrong, changes the recommended design, and what keeping it would then cost."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.design.evaluate import Body, arms, served, sizes, touched_by
+from advisor.design.routing_shift import RoutingShift, shifted_routing
+from advisor.design.space import CONSTRAINTS, DesignSpace
+from advisor.quality import activation_ratio, anchored_ratio, expert_mix_loss, loss_as_active_params
+from advisor.setup import Setup
+from advisor.step_cost import KernelCosts
+
+Array = NDArray[np.float64]
+
+FLIP_REGRET = 0.01
+"""A recommendation counts as flipped when another design is better by more than this share of the objective."""
+_BANDWIDTH_FACTORS = (0.75, 1.33)
+_OVERHEAD_FACTORS = (1 / 3, 3.0)
+"""Host and launch constants are uncertain by a factor of 3 (docs/model.md, section 2)."""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The search repeated under one changed assumption."""
+
+    assumption: str
+    """acceptance, correlation, skew, bandwidth, overheads or law."""
+    change: str
+    best: int | None
+    """Recommended design under the change; None when nothing is feasible then."""
+    best_text: str
+    regret: float
+    """Share of the objective lost by keeping today's recommendation. NaN where it is no longer allowed."""
+    gain: float
+    """Objective of today's recommendation over the baseline's, both under the change. NaN as above."""
+    flips: bool
+
+
+def sensitivity(space: DesignSpace) -> list[Sensitivity]:
+    """The recommendation under each changed assumption; empty when nothing is feasible."""
+    if space.best is None:
+        return []
+    found = space.candidates
+    results = [_compared(space, found, what, change, *_scores(space, found, setup, routing))
+               for what, change, setup, routing in _variations(space)]  # fmt: skip
+    return results + [_under_law(space, name, keeps) for name, keeps in _laws(space)]
+
+
+def flips(space: DesignSpace) -> list[Sensitivity]:
+    """Only those that flip the recommendation, worst first."""
+    found = [item for item in sensitivity(space) if item.flips]
+    return sorted(found, key=lambda item: -np.nan_to_num(item.regret, nan=np.inf))
+
+
+_Edit = Callable[[Setup], Setup]
+
+
+def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str, str]]]:
+    """(assumption, change, edit of the setup, ends of the routing band for (skew, correlation))."""
+    middle = ("value", "value")
+
+    def same(setup: Setup) -> Setup:
+        return setup
+
+    acceptance = space.setup.acceptance
+    for end in ("low", "high"):
+        lengths = getattr(acceptance, end)
+
+        def accepted(setup: Setup, lengths: Array = lengths) -> Setup:
+            return replace(setup, acceptance=dataclasses.replace(setup.acceptance, accepted_length=lengths))
+
+        yield "acceptance", f"accepted length at the {end} end of its band", accepted, middle
+    if space.setup.routing is not None:
+        yield "correlation", "affinity and stickiness at the high end of their band", same, ("value", "low")
+        yield "correlation", "affinity and stickiness at the low end of their band", same, ("value", "high")
+        yield "skew", "expert load at the uneven end of its band", same, ("low", "value")
+        yield "skew", "expert load at the even end of its band", same, ("high", "value")
+    for factor in _BANDWIDTH_FACTORS:
+
+        def streamed(setup: Setup, factor: float = factor) -> Setup:
+            return replace(setup, costs=with_bandwidth(setup.costs, factor),
+                           draft_costs=with_bandwidth(setup.draft_costs, factor))  # fmt: skip
+
+        yield "bandwidth", f"memory bandwidth x {factor:g}", streamed, middle
+    for factor in _OVERHEAD_FACTORS:
+
+        def launched(setup: Setup, factor: float = factor) -> Setup:
+            return replace(setup, costs=_with_overheads(setup.costs, factor))
+
+        yield "overheads", f"host and launch times x {factor:.2g}", launched, middle
+
+
+def with_bandwidth(costs: KernelCosts, factor: float) -> KernelCosts:
+    """Kernel constants of the same accelerator with memory `factor` times as fast; links and arithmetic unchanged."""
+    changed = {}
+    for name in ("routed", "attention_projection", "shared", "dense", "lm_head", "attention", "mla"):
+        cost = getattr(costs, name)
+        if cost is None:
+            continue
+        update = {"bandwidth_bytes_per_s": cost.bandwidth_bytes_per_s * factor}
+        if name == "routed":
+            update["activation_bandwidth_bytes_per_s"] = cost.activation_bandwidth_bytes_per_s * factor
+        changed[name] = replace(cost, **update)
+    return replace(costs, **changed)
+
+
+def _with_overheads(costs: KernelCosts, factor: float) -> KernelCosts:
+    names = ("launch_per_layer_s", "host_per_step_s", "host_per_draft_pass_s", "host_per_round_s")
+    return replace(costs, **{name: getattr(costs, name) * factor for name in names})
+
+
+def _scores(space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]) -> tuple[Array, float]:
+    """Scores of the candidates [n] and of the baseline under an edited setup."""
+    own, question = space.baseline, space.question
+    scores = np.empty(len(found))
+    gpus = space.setup.placement.gpus
+    for number in np.unique(space.body[found]):
+        at = np.flatnonzero(space.body[found] == number)
+        mix, width = space.mix(found[at]), space.expert_width[found[at]].astype(float)
+        body = _edited(space.bodies[number], edit)
+        result = served(body.setup, *_served_arguments(space, body, mix, width, ends))
+        scores[at] = question.score(gpus, result.speedup, result.tpot_s)
+    body = _edited(space.bodies[0], edit)
+    mix = type(space.mix(found[:1]))(*(np.array([x]) for x in own.counts))
+    width = np.array([float(own.expert_width)])
+    result = served(body.setup, *_served_arguments(space, body, mix, width, ends))
+    return scores, float(question.score(gpus, result.speedup, result.tpot_s)[0])
+
+
+def _edited(body: Body, edit: _Edit) -> Body:
+    return replace(body, setup=edit(body.setup))
+
+
+def _served_arguments(space, body, mix, width, ends):  # type: ignore[no-untyped-def]
+    batches, drafts = space.question.batches, space.drafts
+    per_end = {
+        end: shifted_routing(space.setup.routing, space.baseline.counts, mix.n_experts, mix.n_active, mix.n_shared, end)
+        for end in set(ends)
+    }
+    skew, correlation = (per_end[end] for end in ends)
+    routing = RoutingShift(skew.load_cv, correlation.affinity, correlation.stickiness)
+    touched = touched_by(body.setup, mix, routing, batches, drafts)
+    active = sizes(body, mix, width).weights.active
+    return arms(body, mix, width, touched, batches, drafts), active, batches, drafts
+
+
+def _compared(
+    space: DesignSpace, found: NDArray[np.intp], what: str, change: str, scores: Array, baseline: float
+) -> Sensitivity:
+    top = int(scores.argmax())
+    kept = float(scores[np.flatnonzero(found == space.best)[0]])
+    regret = 1.0 - kept / float(scores[top])
+    return Sensitivity(
+        what, change, int(found[top]), space.describe(int(found[top])), regret, kept / baseline, regret > FLIP_REGRET
+    )
+
+
+def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Other laws for equal quality: (name, designs that keep it)."""
+    own, floor = space.baseline, 1.0 - space.question.quality_eps
+    activation = activation_ratio(space.n_experts, space.n_active, space.n_shared)
+    anchored = anchored_ratio(space.active_params, activation, own.active_params, own.activation)
+    both = np.minimum(anchored, space.dense_equivalent / own.dense_equivalent) >= floor
+    yield "equal quality by N_act ~ A^0.30 (arXiv:2507.20534) as well", both
+    body = space.bodies[0].architecture
+    tables = (1 if body.tie_embeddings else 2) * body.vocab_size * body.hidden_size
+    count = space.n_active + space.n_shared
+    loss = expert_mix_loss(space.total_params - tables, space.active_params, count, space.n_shared / count)
+    n_own = own.n_active + own.n_shared
+    loss -= expert_mix_loss(own.total_params - tables, own.active_params, n_own, own.n_shared / n_own)
+    equivalent = loss_as_active_params(loss, own.total_params, own.active_params)
+    yield "equal loss by arXiv:2509.23678 instead", equivalent <= 1.0 / floor - 1.0
+
+
+def cautious_best(space: DesignSpace) -> int | None:
+    """The best design that keeps the quality by the default law and by the 0.30 anchor; None when none does."""
+    index = _narrowest_within(space, next(_laws(space))[1])
+    return int(index[space.score[index].argmax()]) if len(index) else None
+
+
+def _narrowest_within(space: DesignSpace, keeps: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Each mix's narrowest width that `keeps` the quality, where it meets every other constraint."""
+    quality = np.uint16(1 << CONSTRAINTS.index("quality"))
+    index = np.flatnonzero(keeps)
+    # designs of one (body, N, k, s) follow each other with rising width: the first that keeps it is the narrowest
+    mixes = mixes_of(space, index)
+    first = np.ones(len(index), bool)
+    first[1:] = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
+    index = index[first]
+    return index[(space.failed[index] & ~quality) == 0]
+
+
+def _under_law(space: DesignSpace, change: str, keeps: NDArray[np.bool_]) -> Sensitivity:
+    """The search with another law for equal quality; costs are those of the space."""
+    index = _narrowest_within(space, keeps)
+    if not len(index):
+        return Sensitivity("law", change, None, "nothing feasible", float("nan"), float("nan"), True)
+    top = int(index[space.score[index].argmax()])
+    chosen = space.best
+    assert chosen is not None
+    twin = index[np.all(mixes_of(space, index) == mixes_of(space, np.array([chosen])), axis=0)]
+    if not len(twin):
+        return Sensitivity("law", change, top, space.describe(top), float("nan"), float("nan"), True)
+    kept = float(space.score[twin[0]])
+    regret = 1.0 - kept / float(space.score[top])
+    return Sensitivity(
+        "law", change, top, space.describe(top), regret, kept / space.baseline.score, regret > FLIP_REGRET
+    )
+
+
+def mixes_of(space: DesignSpace, index: NDArray[np.intp]) -> Array:
+    """(body, N, k, s) of designs, [4, n]: equal columns are one mix at different widths."""
+    rows = (space.body, space.n_experts, space.n_active, space.n_shared)
+    return np.stack([np.asarray(row[index], float) for row in rows])

@@ -1,0 +1,363 @@
+"""design_space(): every design of a grid, costed, held to the baseline's quality, and ranked by one objective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture import Architecture, parameter_counts
+from advisor.design.evaluate import Body, Served, Sizes, arms, make_body, over_widths, served, sizes, touched_by
+from advisor.design.grid import (
+    MAX_DESIGNS,
+    DesignGrid,
+    Mixes,
+    bodies,
+    design_architecture,
+    mixes,
+    shared_experts,
+    widths,
+)
+from advisor.design.question import Objective, Question, make_question
+from advisor.design.routing_shift import shifted_routing
+from advisor.prediction import AdvisorError
+from advisor.quality import (
+    DEFAULT_EPS,
+    GuardRails,
+    Shape,
+    activation_ratio,
+    dense_equivalent,
+    granularity,
+    training_flops,
+)
+from advisor.scenario import Scenario
+from advisor.setup import Setup, load_setup
+
+Array = NDArray[np.float64]
+
+CONSTRAINTS = (
+    "quality",
+    "activation",
+    "granularity",
+    "attention_share",
+    "shared_share",
+    "n_active",
+    "total_params",
+    "memory",
+    "tpot",
+)
+"""Bit i of `DesignSpace.failed` is constraint i."""
+CONSTRAINT_TEXT = {
+    "quality": "equal quality",
+    "activation": "the smallest activation ratio of the law",
+    "granularity": "the granularity range of the law",
+    "attention_share": "the attention share of active parameters (20-50 %)",
+    "shared_share": "the largest shared share (1/3)",
+    "n_active": "at least two experts per token",
+    "total_params": "the limit on total parameters",
+    "memory": "memory per GPU at the target batch and context",
+    "tpot": "the limit on time per output token",
+}
+_MAX_CELLS = 64_000_000
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The design to beat: numbers in the same terms as every candidate's."""
+
+    n_experts: int
+    n_active: int
+    n_shared: float
+    expert_width: int
+    total_params: float
+    active_params: float
+    activation: float
+    dense_equivalent: float
+    shape: Shape
+    served: Served
+    """[nB, 1]"""
+    score: float
+
+    @property
+    def counts(self) -> tuple[float, float, float]:
+        """(N, k, s)."""
+        return float(self.n_experts), float(self.n_active), self.n_shared
+
+
+@dataclass(frozen=True)
+class DesignSpace:
+    """All designs, flat: entry i of every array is one design. Sizes in parameters, times in seconds."""
+
+    setup: Setup
+    question: Question
+    grid: DesignGrid
+    bodies: tuple[Body, ...]
+    baseline: Baseline
+    rails: GuardRails
+    notes: tuple[str, ...]
+    drafts: NDArray[np.int64]
+    body: NDArray[np.int8]
+    n_experts: NDArray[np.int32]
+    n_active: NDArray[np.int32]
+    n_shared: NDArray[np.float32]
+    expert_width: NDArray[np.int32]
+    total_params: Array
+    active_params: Array
+    dense_equivalent: Array
+    largest_batch: NDArray[np.float32]
+    failed: NDArray[np.uint16]
+    """One bit per constraint of CONSTRAINTS that the design breaks; 0: feasible."""
+    violation: NDArray[np.float32]
+    """Sum over constraints of how far a design lies beyond them, natural logs. [1]"""
+    narrowest: NDArray[np.bool_]
+    """The narrowest width of its (body, N, k, s) that keeps the quality: the designs that are compared."""
+    speedup: NDArray[np.float32]
+    """[nB, designs], at the best K."""
+    tpot_s: NDArray[np.float32]
+    k_draft: NDArray[np.int16]
+    score: Array
+    """The objective, higher is better."""
+
+    def __len__(self) -> int:
+        return len(self.body)
+
+    @property
+    def candidates(self) -> NDArray[np.intp]:
+        """Feasible designs at equal quality, best first."""
+        index = np.flatnonzero(self.narrowest & (self.failed == 0))
+        return index[np.argsort(-self.score[index], kind="stable")]
+
+    @property
+    def best(self) -> int | None:
+        """The recommended design; None when nothing is feasible."""
+        found = self.candidates
+        return int(found[0]) if len(found) else None
+
+    def mix(self, index: NDArray[np.intp] | Sequence[int]) -> Mixes:
+        """(N, k, s) of the designs at `index`."""
+        at = np.asarray(index)
+        return Mixes(*(axis[at].astype(float) for axis in (self.n_experts, self.n_active, self.n_shared)))
+
+    def architecture(self, index: int) -> Architecture:
+        """One design as an architecture that every other part of the advisor takes."""
+        return design_architecture(
+            self.bodies[self.body[index]].architecture,
+            int(self.n_experts[index]),
+            int(self.n_active[index]),
+            float(self.n_shared[index]),
+            int(self.expert_width[index]),
+        )
+
+    def describe(self, index: int) -> str:
+        """One design in words."""
+        shared = float(self.n_shared[index])
+        extra = f" + {shared:g} shared" if shared else ""
+        body = f", {self.bodies[self.body[index]].architecture.name}" if self.body[index] else ""
+        count, active = self.n_experts[index], self.n_active[index]
+        return f"{count} experts top-{active}{extra}, width {self.expert_width[index]}{body}"
+
+    def failed_names(self, index: int) -> list[str]:
+        """Constraints that one design breaks."""
+        return [name for bit, name in enumerate(CONSTRAINTS) if self.failed[index] >> bit & 1]
+
+
+def design_space(
+    scenario: Scenario | Setup,
+    *,
+    objective: Objective = "sd_speedup",
+    quality_eps: float = DEFAULT_EPS,
+    training_tokens: float | None = None,
+    batches: Sequence[int] | Mapping[int, float] | None = None,
+    grid: DesignGrid | None = None,
+    max_total_params: float | None = None,
+    max_tpot_ms: float | None = None,
+    max_memory_bytes: float | None = None,
+    price_usd_per_hour: float | None = None,
+) -> DesignSpace:
+    """Cost every design of a grid around the scenario's model and rank those that keep its quality.
+
+    Parameters
+    ----------
+    scenario : baseline model, accelerator, placement, drafter, acceptance; or a Setup.
+    objective : what to rank by. Speedup and absolute speed disagree at large batch; every answer carries both.
+    quality_eps : share of dense-equivalent size a candidate may lose. [1]
+    training_tokens : D, equal for all designs; None: the law at the upper end of its compute range. [tokens]
+    batches : one or several batch sizes, equally weighted, or {batch: share of the tokens generated at it}.
+        Default: the scenario's batch.
+    grid : numbers of experts, widths, depths to combine.
+    max_total_params : largest total size. [parameters]
+    max_tpot_ms : limit on time per output token at every batch; default the scenario's. [ms]
+    max_memory_bytes : memory an engine may use per GPU; default 90 % of the accelerator's. [B]
+    price_usd_per_hour : of one GPU; default the accelerator profile's, for the cost objective. [USD/h]
+
+    Raises
+    ------
+    AdvisorError for a dense baseline, a search too large, a limit that is not positive, or a cost without a price.
+    """
+    setup = scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    moe = setup.architecture.moe
+    if moe is None:
+        raise AdvisorError(f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline")
+    question = make_question(
+        setup, objective, quality_eps, training_tokens, batches, max_total_params, max_tpot_ms, max_memory_bytes,
+        price_usd_per_hour,
+    )  # fmt: skip
+    grid = grid or DesignGrid()
+    stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
+    drafts = np.arange(1, setup.scenario.k_max + 1)
+    baseline = _baseline(stacks[0], question, drafts)
+    rails, notes = GuardRails().relaxed_to(baseline.shape)
+    mix = mixes(grid, moe, setup.placement)
+    steps = [widths(grid, stack.architecture, setup.placement) for stack in stacks]
+    n_designs = len(mix) * sum(map(len, steps))
+    if n_designs > MAX_DESIGNS or n_designs * len(question.batches) > _MAX_CELLS:
+        raise AdvisorError(
+            f"{n_designs:,} designs at {len(question.batches)} batches are too many for one search (at most "
+            f"{MAX_DESIGNS:,} designs and {_MAX_CELLS:,} pairs); thin the grid or the batches"
+        )
+    routing = shifted_routing(setup.routing, baseline.counts, mix.n_experts, mix.n_active, mix.n_shared)
+    touched = touched_by(setup, mix, routing, question.batches, drafts)
+    parts = [
+        _evaluate(index, stack, mix, width, touched, question, baseline, rails, drafts)
+        for index, (stack, width) in enumerate(zip(stacks, steps, strict=True))
+    ]
+    joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+    if training_tokens is None:
+        notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
+    return DesignSpace(setup, question, grid, stacks, baseline, rails, notes, drafts, **joined)
+
+
+def _evaluate(
+    index: int,
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    touched: Array,
+    question: Question,
+    baseline: Baseline,
+    rails: GuardRails,
+    drafts: NDArray[np.int64],
+) -> dict[str, NDArray]:
+    """All designs of one body: [n mixes x n widths], flattened."""
+    column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
+    size = sizes(body, column, width, question.memory_limit_bytes)
+    active, total = size.weights.active, size.weights.total
+    quality = _quality(body, column, width, active, question)
+    broken, violation = _broken(body, column, width, size, quality, question, baseline, rails)
+    n_batches, gpus = len(question.batches), body.setup.placement.gpus
+    speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
+    k_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
+    for block, found in over_widths(body, mix, width, touched, question.batches, drafts, active):
+        speedup[:, block], tpot[:, block], k_draft[:, block] = found.speedup, found.tpot_s, found.k_draft
+        score[block] = question.score(gpus, found.speedup, found.tpot_s)
+    if question.max_tpot_s is not None:
+        over = tpot.max(axis=0) / question.max_tpot_s
+        broken |= (over > 1.0).astype(np.uint16) << CONSTRAINTS.index("tpot")
+        violation += np.log(np.maximum(over, 1.0))
+    keeps = quality >= (1.0 - question.quality_eps) * baseline.dense_equivalent
+    narrowest = np.zeros(active.shape, bool)
+    rows = np.flatnonzero(keeps.any(axis=1))
+    narrowest[rows, keeps[rows].argmax(axis=1)] = True
+    shape = active.shape
+    spread = {
+        "body": np.full(shape, index, np.int8),
+        "n_experts": np.broadcast_to(column.n_experts.astype(np.int32), shape),
+        "n_active": np.broadcast_to(column.n_active.astype(np.int32), shape),
+        "n_shared": np.broadcast_to(column.n_shared.astype(np.float32), shape),
+        "expert_width": np.broadcast_to(width.astype(np.int32), shape),
+        "total_params": total,
+        "active_params": active,
+        "dense_equivalent": quality,
+        "largest_batch": np.broadcast_to(size.largest_batch.astype(np.float32), shape),
+        "failed": broken,
+        "violation": violation,
+        "narrowest": narrowest,
+        "score": score,
+    }
+    flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in spread.items()}
+    by_batch = {"speedup": speedup, "tpot_s": tpot, "k_draft": k_draft}
+    return flat | {name: values.reshape(n_batches, -1) for name, values in by_batch.items()}
+
+
+def _quality(body: Body, mix: Mixes, width: Array, active: Array, question: Question) -> Array:
+    hidden = body.architecture.hidden_size
+    return dense_equivalent(
+        active,
+        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
+        granularity(hidden, width),
+        training_flops(active, question.training_tokens),
+    )
+
+
+def _broken(
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    size: Sizes,
+    quality: Array,
+    question: Question,
+    baseline: Baseline,
+    rails: GuardRails,
+) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
+    """Bits of the constraints each design breaks, and the sum of how far. [n, nW] each."""
+    shape = Shape(
+        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
+        granularity(body.architecture.hidden_size, width),
+        size.weights.attention / size.weights.active,
+        mix.shared_share,
+        mix.n_active,
+    )
+    beyond = rails.violations(shape)
+    floor = (1.0 - question.quality_eps) * baseline.dense_equivalent
+    beyond["quality"] = np.log(np.maximum(floor / quality, 1.0))
+    if question.max_total_params is not None:
+        beyond["total_params"] = np.log(np.maximum(size.weights.total / question.max_total_params, 1.0))
+    groups = body.setup.placement.attention_groups
+    need = size.bytes_each_gpu + body.cache_bytes_per_sequence * question.batches.max() / groups
+    beyond["memory"] = np.log(np.maximum(need / size.usable_bytes, 1.0))
+    bits = np.zeros(quality.shape, np.uint16)
+    total = np.zeros(quality.shape, np.float32)
+    for name, excess in beyond.items():
+        bits |= (excess > 0).astype(np.uint16) << CONSTRAINTS.index(name)
+        total += excess.astype(np.float32)
+    return bits, total
+
+
+def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Baseline:
+    setup, moe = body.setup, body.architecture.moe
+    assert moe is not None
+    shared = shared_experts(moe)
+    mix = Mixes(*(np.array([float(x)]) for x in (moe.n_experts, moe.n_active, shared)))
+    width = np.array([float(moe.expert_width)])
+    counts = parameter_counts(body.architecture)
+    active = np.array([counts.active_nonembedding])
+    routing = shifted_routing(setup.routing, (moe.n_experts, moe.n_active, shared), *_axes(mix))
+    touched = touched_by(setup, mix, routing, question.batches, drafts)
+    found = served(setup, arms(body, mix, width, touched, question.batches, drafts), active, question.batches, drafts)
+    activation = activation_ratio(mix.n_experts, mix.n_active, mix.n_shared)
+    shape = Shape(
+        activation,
+        granularity(body.architecture.hidden_size, width),
+        np.array([counts.attention / counts.active_nonembedding]),
+        mix.shared_share,
+        mix.n_active,
+    )
+    return Baseline(
+        n_experts=moe.n_experts,
+        n_active=moe.n_active,
+        n_shared=shared,
+        expert_width=moe.expert_width,
+        total_params=float(counts.total),
+        active_params=float(counts.active_nonembedding),
+        activation=float(activation[0]),
+        dense_equivalent=float(_quality(body, mix, width, active, question)[0]),
+        shape=Shape(*(np.asarray(x).reshape(()) for x in vars(shape).values())),
+        served=found,
+        score=float(question.score(setup.placement.gpus, found.speedup, found.tpot_s)[0]),
+    )
+
+
+def _axes(mix: Mixes) -> tuple[Array, Array, Array]:
+    return mix.n_experts, mix.n_active, mix.n_shared

@@ -1,0 +1,230 @@
+"""Cuts through a design space: k/N over batch, shared over routed, granularity, single changes, quality and speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.design.evaluate import Served, arms, served, sizes, touched_by
+from advisor.design.grid import Mixes, widths
+from advisor.design.routing_shift import shifted_routing
+from advisor.design.space import DesignSpace
+from advisor.quality import activation_ratio, dense_equivalent, expert_mix_loss, granularity, training_flops
+
+Array = NDArray[np.float64]
+
+SWEEP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_BINS_PER_OCTAVE = 2
+_FINENESS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Designs along one line [n] over batches [nB]: at the best K of each point. Times in seconds."""
+
+    mix: Mixes
+    expert_width: Array
+    batches: Array
+    speedup: Array
+    """[nB, n]"""
+    tpot_s: Array
+    k_draft: NDArray[np.int16]
+    quality_ratio: Array
+    """Dense-equivalent size over the baseline's, [n]."""
+    loss_difference: Array
+    """Second law, nats per token against the baseline, [n]: contested, shown beside the rest."""
+    largest_batch: Array
+
+
+def serve(space: DesignSpace, body: int, mix: Mixes, width: Array, batches: Array) -> Served:
+    """Designs [n] at any batches, outside the grid too."""
+    stack = space.bodies[body]
+    routing = shifted_routing(space.setup.routing, space.baseline.counts, mix.n_experts, mix.n_active, mix.n_shared)
+    touched = touched_by(stack.setup, mix, routing, batches, space.drafts)
+    active = sizes(stack, mix, width).weights.active
+    return served(stack.setup, arms(stack, mix, width, touched, batches, space.drafts), active, batches, space.drafts)
+
+
+def sweep(space: DesignSpace, mix: Mixes, width: Array, batches: Array) -> Sweep:
+    """Designs of the baseline's own depth and attention."""
+    found = serve(space, 0, mix, width, batches)
+    body, own = space.bodies[0], space.baseline
+    size = sizes(body, mix, width, space.question.memory_limit_bytes)
+    tables = (
+        (1 if body.architecture.tie_embeddings else 2) * body.architecture.vocab_size * body.architecture.hidden_size
+    )
+    _, k, s = own.counts
+    loss = expert_mix_loss(
+        size.weights.total - tables, size.weights.active, mix.n_active + mix.n_shared, mix.shared_share
+    ) - expert_mix_loss(own.total_params - tables, own.active_params, k + s, s / (k + s))
+    return Sweep(
+        mix=mix,
+        expert_width=width,
+        batches=batches,
+        speedup=found.speedup,
+        tpot_s=found.tpot_s,
+        k_draft=found.k_draft,
+        quality_ratio=_quality(space, mix, width) / own.dense_equivalent,
+        loss_difference=loss,
+        largest_batch=size.largest_batch,
+    )
+
+
+def shared_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> Sweep:
+    """Experts turned from routed into shared, one after the other, with active and total parameters held.
+
+    k + s and N + s stay the baseline's, so the default law sees no difference; the second law's is given. With expert
+    parallelism N stays instead, because it must divide over the ranks.
+    """
+    n, k, s = space.baseline.counts
+    shared = np.arange(s % 1.0, k + s - 1.0 + 1e-9)
+    experts = n + s - shared if space.setup.placement.expert_parallel == 1 else np.full_like(shared, n)
+    mix = Mixes(experts, k + s - shared, shared)
+    width = np.full(len(mix), float(space.baseline.expert_width))
+    return sweep(space, mix, width, np.array(batches, float))
+
+
+def granularity_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> Sweep:
+    """Experts cut finer or joined, N and k together, the width solved to equal quality; unsolvable ones left out."""
+    n, k, s = space.baseline.counts
+    factor = np.array(_FINENESS)
+    whole = (k * factor == np.floor(k * factor)) & (n * factor == np.floor(n * factor)) & (k * factor >= 1)
+    whole &= (n * factor) % space.setup.placement.expert_parallel == 0
+    factor = factor[whole]
+    mix = Mixes(n * factor, k * factor, s * factor)
+    width, solved = equal_quality_width(space, mix)
+    return sweep(space, mix.take(solved), width[solved], np.array(batches, float))
+
+
+def equal_quality_width(space: DesignSpace, mix: Mixes, body: int = 0) -> tuple[Array, NDArray[np.intp]]:
+    """Narrowest width of the grid that keeps the baseline's quality, and the designs that have one. [n], [<= n]"""
+    steps = widths(space.grid, space.bodies[body].architecture, space.setup.placement)
+    column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
+    floor = (1.0 - space.question.quality_eps) * space.baseline.dense_equivalent
+    keeps = _quality(space, column, steps, body) >= floor
+    return steps[keeps.argmax(axis=1)], np.flatnonzero(keeps.any(axis=1))
+
+
+def _quality(space: DesignSpace, mix: Mixes, width: Array, body: int = 0) -> Array:
+    stack = space.bodies[body]
+    active = sizes(stack, mix, width).weights.active
+    return dense_equivalent(
+        active,
+        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
+        granularity(stack.architecture.hidden_size, width),
+        training_flops(active, space.question.training_tokens),
+    )
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Best feasible design for each k/N (half-octave bins) at each batch, [n ratios, nB]; NaN: none fits."""
+
+    ratio: Array
+    """Middle of the bin. [1]"""
+    batches: Array
+    speedup: Array
+    tpot_s: Array
+    design: NDArray[np.int64]
+    """Index into the space; -1: none."""
+
+
+def heat_map(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> HeatMap:
+    """k/N over batch: each cell is its own search, by the question's objective at that batch alone."""
+    found = space.candidates
+    size = np.array(batches, float)
+    mix = space.mix(found)
+    level = np.round(np.log2(mix.n_active / mix.n_experts) * _BINS_PER_OCTAVE).astype(int)
+    bins = np.unique(level)
+    gain, tpot = serve_many(space, found, size)
+    fits = space.largest_batch[found][None, :] >= size[:, None]
+    merit = np.where(fits, gain if space.question.objective == "sd_speedup" else 1.0 / tpot, -np.inf)
+    shape = (len(bins), len(size))
+    speedup, times, design = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, -1, np.int64)
+    for row, bin_level in enumerate(bins):
+        members = np.flatnonzero(level == bin_level)
+        top = members[merit[:, members].argmax(axis=1)]
+        column = np.flatnonzero(np.isfinite(merit[np.arange(len(size)), top]))
+        top = top[column]
+        speedup[row, column], times[row, column] = gain[column, top], tpot[column, top]
+        design[row, column] = found[top]
+    return HeatMap(2.0 ** (bins / _BINS_PER_OCTAVE), size, speedup, times, design)
+
+
+def serve_many(space: DesignSpace, indices: NDArray[np.intp], batches: Array) -> tuple[Array, Array]:
+    """(speedup, time per token [s]) of designs of the space at any batches, [nB, n]."""
+    gain, tpot = (np.empty((len(batches), len(indices))) for _ in range(2))
+    for body in np.unique(space.body[indices]):
+        at = np.flatnonzero(space.body[indices] == body)
+        chosen = indices[at]
+        found = serve(space, int(body), space.mix(chosen), space.expert_width[chosen].astype(float), batches)
+        gain[:, at], tpot[:, at] = found.speedup, found.tpot_s
+    return gain, tpot
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change to the baseline with the width solved to equal quality, and what it does."""
+
+    what: str
+    index: int
+    objective_gain: float
+    speedup_gain: float
+    tpot_gain: float
+
+
+def try_next(space: DesignSpace, count: int = 6) -> list[Change]:
+    """Single changes of N, k, s, depth or heads that help the objective most, one of each kind and value, ranked."""
+    own, found = space.baseline, space.candidates
+    n, k, s = own.counts
+    same_n, same_k = space.n_experts[found] == n, space.n_active[found] == k
+    same_s, same_body = space.n_shared[found] == np.float32(s), space.body[found] == 0
+    alike = same_n.astype(int) + same_k + same_s + same_body
+    moved = found[alike == 3]
+    weight = space.question.batch_weights[:, None]
+    times = (weight * space.tpot_s[:, moved]).sum(0)
+    plain = (weight * space.tpot_s[:, moved] * space.speedup[:, moved]).sum(0)
+    base_time = float((weight * own.served.tpot_s).sum())
+    base_plain = float((weight * own.served.tpot_s * own.served.speedup).sum())
+    changes = [
+        Change(
+            what=_what_changed(space, int(index)),
+            index=int(index),
+            objective_gain=float(space.score[index]) / own.score,
+            speedup_gain=float(plain[i] / times[i]) / (base_plain / base_time),
+            tpot_gain=base_time / float(times[i]),
+        )
+        for i, index in enumerate(moved)
+        if space.score[index] > own.score
+    ]
+    return sorted(changes, key=lambda change: -change.objective_gain)[:count]
+
+
+def _what_changed(space: DesignSpace, index: int) -> str:
+    own, width = space.baseline, space.expert_width[index]
+    pairs = (
+        ("experts", own.n_experts, space.n_experts[index]),
+        ("active experts", own.n_active, space.n_active[index]),
+        ("shared experts", own.n_shared, float(space.n_shared[index])),
+    )
+    for name, old, new in pairs:
+        if new != np.float32(old):
+            return f"{name} {old:g} -> {new:g}, width {own.expert_width} -> {width}"
+    return f"{space.bodies[space.body[index]].architecture.name}, width {own.expert_width} -> {width}"
+
+
+def pareto(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
+    """Designs that no other beats in both dense-equivalent size and the objective, from best quality to best objective.
+
+    All widths within every constraint but equal quality compete; at most `count`, evenly thinned.
+    """
+    others = ~np.uint16(1)
+    index = np.flatnonzero((space.failed & others) == 0)
+    order = index[np.lexsort((-space.score[index], -space.dense_equivalent[index]))]
+    best = np.maximum.accumulate(space.score[order])
+    front = order[np.concatenate([[True], space.score[order][1:] > best[:-1]])] if len(order) else order
+    if len(front) > count:
+        front = front[np.unique(np.linspace(0, len(front) - 1, count).round().astype(int))]
+    return front

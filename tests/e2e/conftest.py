@@ -1,0 +1,45 @@
+"""One app process and one browser for all journeys of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.app_server import chromium_path, running_app, running_browser
+
+
+@pytest.fixture(scope="session")
+def app_url() -> Iterator[str]:
+    with running_app() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if chromium_path() is None:
+        pytest.skip("no Chromium found; tests/e2e/install_chromium.sh says how to install one")
+    with running_browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def context(browser: Any) -> Iterator[Any]:
+    """One context, so that the app's scripts are fetched once; each page is a session of its own."""
+    made = browser.new_context(viewport={"width": 1280, "height": 1000}, accept_downloads=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: Any) -> Iterator[Any]:
+    """A fresh session; the test fails when the page logs an error or shows a traceback."""
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    trace = opened.locator("[data-testid=stException]").count()
+    opened.close()
+    assert not errors
+    assert not trace, "a traceback was on screen"

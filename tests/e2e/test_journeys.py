@@ -1,0 +1,180 @@
+"""Journeys through the app in a real Chromium, as an architect would take them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.advice import advise
+from advisor.scenario import Scenario
+from advisor.ui.state import START_ACCEPTANCE
+from tests.e2e.app_server import wait_until_drawn
+
+pytestmark = pytest.mark.browser
+CHART = ".js-plotly-plot .main-svg"
+
+
+def open_app(page: Any, url: str) -> None:
+    page.goto(url)
+    wait_until_drawn(page, CHART)
+
+
+def verdict(page: Any) -> str:
+    return str(page.locator("h1").inner_text()).replace("\N{NON-BREAKING HYPHEN}", "-")
+
+
+def expected(scenario: Scenario) -> str:
+    return advise(scenario).recommendation.verdict
+
+
+def wait_for_verdict(page: Any, scenario: Scenario) -> None:
+    words = expected(scenario)
+    page.wait_for_function(
+        "words => document.querySelector('h1')?.innerText.replaceAll('\\u2011', '-').trim() === words", arg=words
+    )
+    wait_until_drawn(page)
+
+
+def choose(page: Any, label: str, option: str) -> None:
+    box = page.get_by_role("combobox", name=label)
+    box.click()
+    box.fill(option)
+    page.get_by_role("option", name=option, exact=True).click()
+    wait_until_drawn(page)
+
+
+def enter(page: Any, label: str, value: int) -> None:
+    box = page.get_by_label(label, exact=True)
+    box.fill(str(value))
+    box.press("Enter")
+    wait_until_drawn(page)
+
+
+def drawn_traces(page: Any) -> list[str]:
+    return list(page.evaluate("document.querySelector('.js-plotly-plot').data.map(trace => trace.name)"))
+
+
+def test_change_model_batch_and_k_and_read_the_verdict(page: Any, app_url: str) -> None:
+    open_app(page, app_url)
+    assert verdict(page) == expected(Scenario(acceptance=START_ACCEPTANCE))
+    choose(page, "Model", "gpt-oss-20b")
+    scenario = Scenario(acceptance="gpt-oss-20b-p-eagle-humaneval", model_id="gpt-oss-20b")
+    own = page.get_by_role("combobox", name=re.compile("Accepted length"))
+    assert own.input_value().startswith("gpt-oss-20b-eagle3")
+    scenario = Scenario(acceptance=own.input_value(), model_id="gpt-oss-20b")
+    wait_for_verdict(page, scenario)
+    enter(page, "Batch", 128)
+    wait_for_verdict(page, scenario.model_copy(update={"batch_size": 128}))
+    enter(page, "Longest draft to consider (K max)", 2)
+    final = scenario.model_copy(update={"batch_size": 128, "k_max": 2})
+    wait_for_verdict(page, final)
+    assert "batch_size=128" in page.url
+    assert "k_max=2" in page.url
+    assert page.get_by_text("Loading expert weights").or_(page.get_by_text("of a plain step")).first.is_visible()
+
+
+def test_follow_a_deep_link_to_another_page_and_reload(page: Any, app_url: str) -> None:
+    scenario = Scenario(
+        hardware_id="h200-sxm",
+        n_gpus=8,
+        tensor_parallel=8,
+        expert_parallel=8,
+        model_id="deepseek-v3",
+        batch_size=64,
+        drafter_id="mtp",
+        acceptance="2.4@3",
+        k_max=4,
+    )
+    open_app(page, f"{app_url}/?{scenario.to_query()}")
+    wait_for_verdict(page, scenario)
+    page.get_by_role("link", name="Why").first.click()
+    page.wait_for_url("**/why**")
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 3")
+    page.get_by_role("link", name="Advise").first.click()
+    wait_for_verdict(page, scenario)
+    page.reload()
+    wait_until_drawn(page, CHART)
+    wait_for_verdict(page, scenario)
+
+
+def test_after_back_the_screen_and_the_address_agree(page: Any, app_url: str) -> None:
+    scenario = Scenario(acceptance="2.4@3", batch_size=32)
+    open_app(page, f"{app_url}/?{scenario.to_query()}")
+    page.get_by_role("link", name="Why").first.click()
+    page.wait_for_url("**/why**")
+    enter(page, "Batch", 256)
+    page.wait_for_url("**batch_size=256**")
+    page.wait_for_function("document.querySelector('.js-plotly-plot')?.layout?.title?.text?.includes('batch 256')")
+    page.go_back()
+    page.wait_for_url(re.compile(r"/\?"))
+    wait_until_drawn(page, CHART)
+    wait_for_verdict(page, Scenario.from_query(page.url.split("?", 1)[1]))
+
+
+def test_type_an_accepted_length_and_compare_two_k(page: Any, app_url: str) -> None:
+    open_app(page, app_url)
+    box = page.get_by_role("combobox", name=re.compile("Accepted length"))
+    box.click()
+    box.fill("2.9@4")
+    box.press("Enter")
+    wait_for_verdict(page, Scenario(acceptance="2.9@4"))
+    before = drawn_traces(page)
+    page.get_by_role("button", name="1", exact=True).click()
+    page.wait_for_function("n => document.querySelector('.js-plotly-plot').data.length === n", arg=len(before) + 1)
+    assert "K = 1" in drawn_traces(page)
+
+
+def test_the_copied_link_of_an_own_model_opens_it_in_another_session(page: Any, app_url: str, context: Any) -> None:
+    config = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "hidden_size": 1024} | {
+        "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 4,
+        "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    open_app(page, f"{app_url}/?acceptance=2.4%403")
+    page.get_by_text("Your own config.json").click()
+    page.locator("input[type=file]").set_input_files(
+        {"name": "tiny.json", "mimeType": "application/json", "buffer": json.dumps(config).encode()}
+    )
+    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=json.dumps(config))
+    wait_for_verdict(page, scenario)
+    page.get_by_role("button", name="Copy link").click()
+    link = page.get_by_test_id("stCode").inner_text().strip()
+    other = context.new_page()
+    other.goto(link)
+    wait_until_drawn(other, CHART)
+    wait_for_verdict(other, scenario)
+    assert other.get_by_role("combobox", name="Model", exact=True).input_value() == "own-tiny"
+    other.close()
+
+
+def test_the_chart_s_data_downloads_as_csv_with_the_scenario_s_hash(page: Any, app_url: str, tmp_path: Path) -> None:
+    scenario = Scenario(acceptance="2.4@3")
+    open_app(page, f"{app_url}/?{scenario.to_query()}")
+    with page.expect_download() as caught:
+        page.get_by_role("button", name="Data as CSV").click()
+    file = tmp_path / "data.csv"
+    caught.value.save_as(file)
+    header, first, *_ = file.read_text(encoding="utf-8").splitlines()
+    assert header.startswith("scenario_hash,batch_size,k_draft,speedup")
+    assert first.startswith(scenario.hash)
+
+
+def test_a_nonsense_link_shows_an_answer_and_what_was_ignored(page: Any, app_url: str) -> None:
+    open_app(page, f"{app_url}/?batch_size=abc&model_id=%3Cscript%3E&k_max=99999&acceptance=2.4%403")
+    assert verdict(page) == expected(Scenario(acceptance="2.4@3"))
+    assert page.get_by_text("The link asks for").count() >= 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_at_telephone_width_nothing_is_cut_off(page: Any, app_url: str, scheme: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.emulate_media(color_scheme=scheme)
+    for path in ("", "why", "measurements", "sources"):
+        page.goto(f"{app_url}/{path}")
+        wait_until_drawn(page, "h1")
+        page.wait_for_timeout(300)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 390, f"{path or 'advise'} is {wide} px wide"
