@@ -29,6 +29,10 @@ BYTES = {"bfloat16": 2.0, "float16": 2.0, "float32": 4.0}
 NAMES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 MATRICES = 3.0
 """The profiler's experts are gated: up, gate and down."""
+ORDER = ("t0_s", "weight_s_per_byte", "activation_s_per_byte", "s_per_flop", "per_expert_s", "per_resident_expert_s")
+"""Which of two parameters is kept when a sweep cannot tell them apart: the one named first."""
+SEPARABLE = 0.02
+"""Least part of a column that the kept ones must leave unexplained for it to be fitted. [1]"""
 MIN_ROWS = 8
 MAX_QUERIES = 8
 """Longest verification that is judged, tokens of each sequence. [1]"""
@@ -89,8 +93,8 @@ def fit_sweep(sweep: Sweep) -> tuple[SweepFit, ...]:
 
 
 def _fit(sweep: Sweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tuple[Dropped, ...]) -> SweepFit:
-    columns, names = _separable(rows, layer_columns(rows, BYTES[dtype]))
     measured = rows[sweep.meta.time_column].to_numpy(dtype=float)
+    columns, names = _separable(layer_columns(rows, BYTES[dtype]), measured)
     load = _rows_per_expert(rows)
     fit = fit_moe(columns, measured, load)
     held = _leave_one_k_out(columns, measured, load, rows["n_active"].to_numpy())
@@ -182,19 +186,22 @@ def _rows_per_expert(rows: pd.DataFrame) -> np.ndarray:
     return (rows["n_tokens"] * rows["n_active"] / rows["touched_experts"]).to_numpy(dtype=float)
 
 
-def _separable(rows: pd.DataFrame, columns: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The columns that this sweep can tell apart, and their names.
+def _separable(columns: np.ndarray, measured: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The columns that this sweep can tell apart, and their names, in the order of PARAMETERS.
 
-    With one size of expert, the weights read and the experts touched are proportional; with one number of experts, the
-    cost per resident expert is a constant.
+    Weights come before what is proportional to them in a sweep with one size of expert (experts touched) or with few
+    rows per expert (arithmetic, which is counted in whole tiles); a constant number of experts is the fixed cost.
     """
     names = [name for name, _ in PARAMETERS]
-    left_out = set()
-    if len(rows[["expert_width", "hidden_size"]].drop_duplicates()) == 1:
-        left_out.add("per_expert_s")
-    if rows["n_experts"].nunique() == 1:
-        left_out.add("per_resident_expert_s")
-    kept = [i for i, name in enumerate(names) if name not in left_out]
+    relative = columns / measured[:, None]
+    kept: list[int] = []
+    for i in (names.index(name) for name in ORDER):
+        rest = relative[:, i]
+        if kept:
+            rest = rest - relative[:, kept] @ np.linalg.lstsq(relative[:, kept], relative[:, i], rcond=None)[0]
+        if np.linalg.norm(rest) > SEPARABLE * np.linalg.norm(relative[:, i]):
+            kept.append(i)
+    kept.sort()
     return columns[:, kept], tuple(names[i] for i in kept)
 
 

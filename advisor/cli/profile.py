@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
+from importlib.util import find_spec
 
 import click
 
@@ -25,6 +25,6 @@ def profile(options: tuple[str, ...]) -> None:
     Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Raises AdvisorError without torch.
     """
     asked = {option.split("=")[0] for option in options}
-    if not asked & _WITHOUT_TORCH and importlib.util.find_spec("torch") is None:
+    if not asked & _WITHOUT_TORCH and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
     sys.exit(profiler(list(options)))

@@ -6,7 +6,6 @@ process inherits tells whether it lives, to every session and to an app that was
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import os
@@ -17,6 +16,7 @@ import sys
 import time
 import zipfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -85,7 +85,7 @@ def refusal(server_address: str | None, url: str | None) -> str:
             "Measuring is off because this app is served beyond its own machine. Run `python -m advisor profile` "
             f"there, or start the app with {ALLOW_VARIABLE}=1."
         )
-    return TORCH_MISSING if importlib.util.find_spec("torch") is None else ""
+    return TORCH_MISSING if find_spec("torch") is None else ""
 
 
 def devices() -> list[dict[str, Any]]:
@@ -314,4 +314,7 @@ def keep(run: Run) -> str:
     file = next(run.folder / name for name in ("data.csv", "data.csv.gz") if (run.folder / name).exists())
     result = read_upload(file.name, file.read_bytes())
     context = {"hardware": sweep.meta.device.name, "version": sweep.meta.plan.code_version}
-    return save_upload(complete(result, context).frame, name=run.name, sha256=result.sha256)
+    kept = complete(result, context).frame
+    if kept.empty:
+        raise AdvisorError("this sweep has no layer of routed experts alone, so there is nothing to keep here")
+    return save_upload(kept, name=run.name, sha256=result.sha256)

@@ -64,11 +64,8 @@ def watch() -> None:
         where = f"block {at['done_blocks'] + 1} of {at['total_blocks']}: {at['block']}"
         left = f"{at['elapsed_s']:.0f} s, about {at['remaining_s']:.0f} s left"
         st.progress(profile_run.share_done(at), f"{left}; {where}")
-    if run.cancelled:
-        st.caption("Stopping after the round in hand.")
-    elif st.button("Cancel", key="profile_cancel", icon=":material/stop:"):
-        profile_run.cancel(run)
-        st.rerun(scope="fragment")
+    word = "Stopping after the round in hand" if run.cancelled else "Cancel"
+    st.button(word, on_click=profile_run.cancel, args=(run,), key="profile_cancel", disabled=run.cancelled)
     with st.expander("Log"):
         st.code(profile_run.log_text(run), language=None)
 
