@@ -17,8 +17,7 @@ def ratio_chart(fit: SweepFit) -> Chart:
     """
     ratios, record = fit.ratios, fit.record
     figure = new_figure(
-        f"Verification ratio of a MoE layer, predicted for a k left out of the fit<br>{record.dtype}, "
-        f"{record.kernel_source}: layer time over q tokens against one, T(B, q) / T(B, 1)",
+        f"MoE layer over q tokens against one, k held out<br>{record.dtype}, {record.kernel_source}: T(B, q) / T(B, 1)",
         "Measured ratio",
         "Predicted ratio",
         height=420,
