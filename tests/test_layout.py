@@ -13,7 +13,7 @@ PACKAGE = ROOT / "advisor"
 # Lower layers first; a module imports from its own layer or a lower one. One topic, one line.
 LAYERS = [
     {"prediction"},
-    {"profiles"},
+    {"profiles", "csv_export"},
     {"scenario", "hardware", "architecture", "hf_config", "model_profiles", "drafter"},
     {"routing_presets", "routing", "store", "ingest"},
     {"step_cost"},
@@ -21,7 +21,7 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},
-    {"validation", "overheads"},
+    {"validation", "overheads", "runtime"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]
@@ -30,6 +30,8 @@ RANK = {topic: rank for rank, topics in enumerate(LAYERS) for topic in topics}
 ONLY_IN = {
     "streamlit": {"ui"},
     "plotly": {"ui", "report"},
+    "matplotlib": {"report"},
+    "typst": {"report"},
     "torch": {"profiling"},
     "duckdb": {"store"},
 }

@@ -10,7 +10,7 @@ from advisor.ingest.canonical import COLUMNS, Column, TableKind, column_table, t
 from advisor.ingest.derived import Matching, match_baselines
 from advisor.ingest.pipeline import READER_VERSION, complete, resolve_names
 from advisor.ingest.read import FORMATS, Format, read_upload
-from advisor.ingest.result import IngestResult, MissingField, rejects_csv, safe_cell
+from advisor.ingest.result import IngestResult, MissingField, rejects_csv
 
 __all__ = [
     "COLUMNS",
@@ -28,6 +28,5 @@ __all__ = [
     "read_upload",
     "rejects_csv",
     "resolve_names",
-    "safe_cell",
     "template_csv",
 ]

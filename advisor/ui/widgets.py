@@ -9,12 +9,11 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.csv_export import frame_csv
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.ui import answers, state
 from advisor.ui.figure import Chart
-
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def scenario_or_stop() -> Scenario:
@@ -60,10 +59,7 @@ def show_chart(chart: Chart, key: str, scenario: Scenario) -> None:
 
 def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:
     """CSV with the scenario's hash in its first column; text that a spreadsheet would run as a formula is quoted."""
-    text = data.select_dtypes(exclude=["number", "bool"]).columns
-    safe = data.assign(**{name: data[name].map(_no_formula) for name in text})
-    safe.insert(0, "scenario_hash", scenario_hash)
-    return safe.to_csv(index=False).encode()
+    return frame_csv(data, scenario_hash).encode()
 
 
 def show_memory_problem(advice: Advice) -> None:
@@ -90,10 +86,6 @@ def acceptance_note(advice: Advice) -> str:
     acceptance = advice.setup.acceptance
     source = acceptance.source.removeprefix("accepted length ")
     return f"Accepted length: {plain(source)}{' (borrowed from another run)' if acceptance.borrowed else ''}."
-
-
-def _no_formula(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
 
 
 def plain(text: str) -> str:
