@@ -15,10 +15,11 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 from advisor.ingest import complete, read_upload
@@ -32,6 +33,7 @@ ASK_TIMEOUT_S = 120.0
 TAIL_BYTES = 64 * 1024
 TORCH_MISSING = "Measuring needs torch, which is not installed here; install torch 2.10 to 2.13 for your device."
 
+T = TypeVar("T")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CHILDREN: dict[str, subprocess.Popen[bytes]] = {}
 """Runs that this process started, by name: only a parent learns how its child ended."""
@@ -86,6 +88,14 @@ def refusal(server_address: str | None, url: str | None) -> str:
             f"there, or start the app with {ALLOW_VARIABLE}=1."
         )
     return TORCH_MISSING if find_spec("torch") is None else ""
+
+
+def attempt(action: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
+    """(result, ""), or (None, the sentence) when the action raises an AdvisorError."""
+    try:
+        return action(*arguments), ""
+    except AdvisorError as error:
+        return None, str(error)
 
 
 def devices() -> list[dict[str, Any]]:

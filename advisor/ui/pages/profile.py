@@ -1,11 +1,11 @@
 """Profile this machine: what would be measured and at what price, the run, and what came out."""
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
 from advisor.calibration.sweep_fit import SweepFit, fit_sweep
-from advisor.prediction import AdvisorError
 from advisor.store import Sweep, read_sweep
 from advisor.ui import charts_profile, profile_run, widgets
 
@@ -15,20 +15,16 @@ _plan = st.cache_data(ttl=600, show_spinner="Pricing the plan")(profile_run.plan
 
 
 @st.cache_resource(max_entries=8, show_spinner="Fitting")
-def _fits(_sweep: Sweep, sha256: str) -> tuple[tuple[SweepFit, ...], str]:  # noqa: ARG001 - the hash is the cache's key
-    try:
-        return fit_sweep(_sweep), ""
-    except AdvisorError as error:
-        return (), str(error)
+def _fits(_sweep: Sweep, sha256: str) -> tuple[tuple[SweepFit, ...] | None, str]:  # noqa: ARG001 - the cache's key
+    return profile_run.attempt(fit_sweep, _sweep)
 
 
-def try_or_say(action: Any, *arguments: Any) -> Any:
-    """What `action` returns; on bad news its sentence, and None."""
-    try:
-        return action(*arguments)
-    except AdvisorError as error:
-        st.error(widgets.plain(str(error)), icon=":material/error:")
-        return None
+def try_or_say(action: Callable[..., Any], *arguments: Any) -> Any:
+    """What `action` returns; where it has none, its sentence on the page, and None."""
+    answer, problem = profile_run.attempt(action, *arguments)
+    if problem:
+        st.error(widgets.plain(problem), icon=":material/error:")
+    return answer
 
 
 def choose() -> None:
@@ -96,7 +92,7 @@ def summary(run: profile_run.Run, sweep: Sweep) -> None:
     fits, problem = _fits(sweep, sweep.sha256)
     if problem:
         st.info(widgets.plain(problem))
-    for order, fit in enumerate(fit for fit in fits if len(fit.ratios)):
+    for order, fit in enumerate(fit for fit in fits or () if len(fit.ratios)):
         chart = charts_profile.ratio_chart(fit)
         st.plotly_chart(chart.figure, key=f"ratio_{order}", alt=chart.alt, config={"displayModeBar": False})
         st.caption(chart.alt)
