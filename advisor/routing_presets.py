@@ -15,7 +15,7 @@ from advisor.architecture import Architecture, Moe
 from advisor.prediction import AdvisorError, Constant, Frozen
 from advisor.profiles import load_profile, profile_ids
 
-_LISTING = "see profiles/routing for all ids"
+_LISTING = "run `python -m advisor presets` for all ids"
 
 # Edges between the classes: half way between the shared shares of neighbouring classes (0, 1/9, 1/4, 1/2).
 _QUARTER_FROM = (1 / 9 + 1 / 4) / 2

@@ -294,7 +294,8 @@ def test_an_engine_that_cannot_run_the_drafter_says_why(drafter: str) -> None:
     for engine in report.engines:
         assert bool(engine.problem) != bool(engine.launch_line)
     problems = {engine.engine for engine in report.engines if engine.problem}
-    expected = {"dspark": {"vllm", "sglang"}, "p-eagle": {"vllm", "sglang"}, "suffix": {"sglang"}}
+    expected = {"dspark": {"vllm", "sglang"}, "p-eagle": {"sglang"}, "suffix": {"sglang"}}
+    expected["none"] = {"vllm", "sglang"}
     assert problems == expected.get(drafter, set())
 
 
@@ -305,6 +306,13 @@ def test_a_placeholder_on_a_launch_line_is_named_and_a_given_name_replaces_it() 
         assert "YOUR-DRAFT-MODEL" not in engine.launch_line + " ".join(engine.warnings)
         assert "me/eagle" in engine.launch_line
         assert "/models/q 3" in shlex.split(engine.launch_line)
+
+
+def test_a_given_draft_model_is_used_where_a_profile_knows_another() -> None:
+    scenario = QWEN.model_copy(update={"drafter_id": "draft_model"})
+    assert "Qwen/Qwen2-0.5B" in report_on(scenario).engines[0].launch_line
+    named = build_report(advise(scenario), DATE, draft_model="me/small")
+    assert all("me/small" in engine.launch_line for engine in named.engines)
 
 
 def test_a_drafter_that_does_not_pay_is_reported_with_the_best_k_it_was_held_against() -> None:

@@ -107,6 +107,17 @@ def test_a_file_that_is_no_report_is_refused(
     assert err.startswith("error: ")
 
 
+def test_a_store_that_cannot_be_read_leaves_a_report_without_known_errors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "none.duckdb").write_bytes(b"not a database")
+    file = tmp_path / "r.md"
+    code, _, err = run(capsys, *QWEN, "--format", "md", "-o", str(file))
+    assert code == 0
+    assert err.startswith("note: ")
+    assert "Not looked up" in file.read_text(encoding="utf-8")
+
+
 def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.MonkeyPatch) -> None:
     points = pd.DataFrame(
         {

@@ -111,13 +111,16 @@ def report(
 
 
 def _known_errors(scenario: Scenario) -> Mapping[str, Errors] | None:
-    """Errors on published points; None without a store, which the report then says."""
+    """Errors on published points; None without a usable store, which the report then says."""
     if not default_store_path().is_file():
         return None
-    with open_store() as opened:
-        return applicable_errors(
-            opened, scenario.hardware_id, None if scenario.model_config_json else scenario.model_id
-        )
+    model_id = None if scenario.model_config_json else scenario.model_id
+    try:
+        with open_store() as opened:
+            return applicable_errors(opened, scenario.hardware_id, model_id)
+    except AdvisorError as error:
+        click.echo(f"note: no published measurements in this report: {error}", err=True)
+        return None
 
 
 def _read(path: Path) -> str:

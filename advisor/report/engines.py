@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast, get_args
+from typing import get_args
 
 from advisor.advice import Advice
-from advisor.model_profiles import model_ids, model_profile
 from advisor.prediction import AdvisorError
 from advisor.report.document import EngineSetup
-from advisor.report.engine_config import ExportEngine, Method, ServedModel, export_engine_config
-from advisor.report.engine_rules import VLLM_NEEDS_MODEL
+from advisor.report.engine_config import ExportEngine
+from advisor.report.scenario_export import default_served_model, export_scenario, needs_draft_model
 from advisor.report.words import printable
 
 DRAFT_MODEL_PLACEHOLDER = "YOUR-DRAFT-MODEL"
@@ -20,34 +19,25 @@ def engine_setups(
 ) -> tuple[EngineSetup, ...]:
     """One EngineSetup for each engine that has an export.
 
-    served_model, draft_model : names or paths for the launch lines. Default: the model's Hugging Face repository, and
-    a placeholder that the warnings name, where the method needs a draft checkpoint.
+    served_model, draft_model : names or paths for the launch lines. Default: the model's Hugging Face repository (the
+    scenario's own name for a model that the user gave), and a placeholder that the warnings name, where the method
+    needs a draft checkpoint that no profile knows.
     """
-    return tuple(_setup(advice, engine, served_model, draft_model) for engine in get_args(ExportEngine))
+    served = printable(served_model or _served_model(advice))
+    draft = printable(draft_model) if draft_model else None
+    return tuple(_setup(advice, engine, served, draft) for engine in get_args(ExportEngine))
 
 
-def _setup(advice: Advice, engine: ExportEngine, served_model: str | None, draft_model: str | None) -> EngineSetup:
-    method, problem = _method(advice)
-    if method is None:
-        return EngineSetup(engine=engine, problem=problem)
-    needs_draft = method in VLLM_NEEDS_MODEL
-    draft = printable(draft_model or DRAFT_MODEL_PLACEHOLDER) if needs_draft else None
+def _setup(advice: Advice, engine: ExportEngine, served_model: str, draft_model: str | None) -> EngineSetup:
     setup = advice.setup
-    served = ServedModel(
-        model=printable(served_model or _repository(advice)),
-        tensor_parallel=setup.placement.tensor_parallel,
-        expert_parallel=setup.placement.expert_parallel,
-        data_parallel=setup.placement.attention_groups,
-    )
     try:
-        export = export_engine_config(engine, advice.k_by_batch, method, served, draft)
+        draft = draft_model or (DRAFT_MODEL_PLACEHOLDER if needs_draft_model(setup, engine) else None)
+        export = export_scenario(setup, advice.k_by_batch, engine, served_model=served_model, draft_model=draft)
     except AdvisorError as error:
         return EngineSetup(engine=engine, problem=printable(str(error)))
     warnings = list(export.warnings)
     if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
         warnings.insert(0, f"write the name or path of your draft checkpoint for {DRAFT_MODEL_PLACEHOLDER}")
-    if advice.scenario.engine != engine:
-        warnings.append(f"times and K were predicted for {advice.scenario.engine}, not for {engine}")
     return EngineSetup(
         engine=engine,
         launch_line=export.launch_line,
@@ -57,21 +47,8 @@ def _setup(advice: Advice, engine: ExportEngine, served_model: str | None, draft
     )
 
 
-def _method(advice: Advice) -> tuple[Method | None, str]:
-    """The drafting method in vLLM's names, or None and why there is no export."""
-    if all(item.k_draft == 0 for item in advice.k_by_batch):
-        return "ngram", ""  # a schedule that never drafts names no method; this one needs no checkpoint
-    drafter = advice.setup.drafter
-    method = drafter.engine_method.get("vllm", "")
-    if method not in get_args(Method):
-        return None, f"no checked export for drafter {drafter.id}; see the engine's own documentation"
-    if drafter.kind == "parallel" and method == "eagle3":
-        return None, f"drafter {drafter.id} also needs parallel_drafting, which the export does not write"
-    return cast(Method, method), ""
-
-
-def _repository(advice: Advice) -> str:
-    scenario = advice.scenario
-    if scenario.model_config_json is None and scenario.model_id in model_ids():
-        return model_profile(scenario.model_id).hf_repo
-    return scenario.model_id
+def _served_model(advice: Advice) -> str:
+    try:
+        return default_served_model(advice.setup)
+    except AdvisorError:  # the user's own configuration: nobody but the user knows its repository
+        return advice.scenario.model_id
