@@ -64,6 +64,24 @@ def draw(scenario: Scenario) -> None:
     else:
         st.caption(f"No published speedup of {scenario.model_id} on {scenario.hardware_id} is in the store.")
 
+    st.subheader("Sweeps of the profiler", anchor=False)
+    if now.sweeps is None or now.sweeps.empty:
+        st.caption("None yet. Measure a device on the page Profile this machine.")
+    else:
+        st.dataframe(
+            now.sweeps.drop(columns=["backend", "n_rows"]),
+            hide_index=True,
+            column_config={
+                "name": "Sweep",
+                "device": "Device",
+                "status": "Status",
+                "preset": "Preset",
+                "measured_rows": st.column_config.NumberColumn("Measured rows", format="localized"),
+                "started_at": "Started (UTC)",
+                "torch": "torch",
+            },
+        )
+
     with st.expander("Counted once and left out"):
         st.markdown("Tables that repeat another accelerator's, counted once:")
         st.dataframe(now.copies, hide_index=True)
