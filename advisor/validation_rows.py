@@ -74,6 +74,8 @@ def question_of(
     drafter = _drafter(cells)
     acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
     lengths = _lengths(cells)
+    if not cells.get("input_tokens") and not cells.get("output_tokens"):
+        filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
         n_gpus=gpus,

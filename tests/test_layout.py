@@ -21,7 +21,7 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},
-    {"validation", "overheads", "runtime"},
+    {"validation", "overheads", "runtime", "refit", "moesd_fit"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]

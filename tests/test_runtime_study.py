@@ -99,9 +99,9 @@ def test_best_k_of_the_dense_model_never_rises_with_batch(drafter: str) -> None:
     assert np.all(np.diff(cohere_k("command-a", drafter).best) <= 0)
 
 
-@pytest.mark.parametrize("drafter", ["eagle", "eagle3"])
-def test_best_k_of_the_moe_rises_once_and_falls_after(drafter: str) -> None:
-    moves = np.diff(cohere_k("command-a-plus", drafter).best)
+def test_best_k_of_the_moe_rises_once_and_falls_after() -> None:
+    """With a head over the whole vocabulary, by one step; a cheaper EAGLE-3 head starts at that K and never rises."""
+    moves = np.diff(cohere_k("command-a-plus", "eagle").best)
     turns = np.sign(moves[moves != 0])
     assert turns[0] == 1
     assert np.all(np.diff(turns) <= 0)

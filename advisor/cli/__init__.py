@@ -20,9 +20,13 @@ _COMMANDS = {
     "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
     "validate": ("validate", "Hold predictions against measured points."),
+    "ingest": ("measure", "Read a benchmark result and say what can be used."),
+    "fit": ("measure", "Refit overheads and efficiencies on your own points."),
+    "trace": ("measure", "Fit routing skew and correlation to a routing trace."),
     "store": ("data", "Build or inspect the store of measured tables."),
     "models": ("data", "List the known models."),
     "hardware": ("data", "List the known accelerators."),
+    "presets": ("presets", "List drafters, acceptance curves and routing presets."),
 }
 
 

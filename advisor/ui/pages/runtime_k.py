@@ -5,9 +5,7 @@ import streamlit as st
 from advisor.advice import Advice
 from advisor.report.check_commands import check_commands
 from advisor.runtime import gain_of
-from advisor.runtime_process import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD, MAX_TRACE_BYTES
-from advisor.runtime_simulation import SimulationPlan
-from advisor.ui import charts_runtime, widgets
+from advisor.ui import charts_runtime, runtime_widgets, widgets
 from advisor.ui import runtime_answers as runtime
 
 
@@ -78,31 +76,11 @@ def break_even(advice: Advice) -> None:
 
 def simulation(advice: Advice) -> None:
     st.subheader("Simulation", anchor=False)
-    kind = st.radio("How acceptance varies", (runtime.LIST, runtime.SWITCHING, runtime.TRACE), horizontal=True)
-    choice = runtime.ProcessChoice(kind)
-    if kind == runtime.SWITCHING:
-        spread = st.slider("Good and bad passages apart (logits; assumed)", 0.0, 4.0, DEFAULT_SPREAD, key="spread")
-        tokens = st.number_input("Passage length (tokens; assumed)", 1.0, 1e5, DEFAULT_PASSAGE_TOKENS, key="passage")
-        choice = runtime.ProcessChoice(kind, spread, tokens)
-    if kind == runtime.TRACE:
-        given = st.file_uploader(
-            "Accepted drafts per step: JSON ([[3, 0, 2], [1, 1]]) or CSV (columns accepted, request)",
-            type=["json", "csv"], key="trace", max_upload_size=MAX_TRACE_BYTES // 1_000_000,
-        )  # fmt: skip
-        if given is None:
-            st.info("Give a trace to simulate on it. It stays in this session.")
-            return
-        choice = runtime.ProcessChoice(kind, file_name=given.name, data=given.getvalue())
-    with st.grid(4, min_column_width=150):
-        requests = st.number_input("Requests", 1, 5000, 200, key="simulated_requests")
-        length = st.number_input("Tokens each", 1, 4096, 250, key="simulated_tokens")
-        seed = st.number_input("Seed", 0, 2**31, 0, key="simulated_seed")
-        share = st.number_input(
-            "Load (empty: always full)", 0.05, 2.0, value=None, key="simulated_load",
-            help="Poisson arrivals at this share of what plain decoding could serve, so that the batch varies.",
-        )  # fmt: skip
-    warm = st.toggle("Charge for keeping the drafter ready at K = 0", True, key="warm_drafter")
-    plan = SimulationPlan(int(requests), 4000, int(length), advice.scenario.batch_size, share, int(seed))
+    choice = runtime_widgets.process_choice()
+    if choice is None:
+        st.info("Give a trace to simulate on it. It stays in this session.")
+        return
+    plan, warm = runtime_widgets.plan(advice.scenario.batch_size)
     report = runtime.attempt(runtime.simulation_for, advice.scenario, choice, plan, warm)
     if report is None:
         return
@@ -110,7 +88,7 @@ def simulation(advice: Advice) -> None:
     table = charts_runtime.simulation_table(report).round(4)
     st.dataframe(table, hide_index=True, column_config=dict(charts_runtime.POLICY_COLUMNS))
     if not report.complete:
-        st.caption("The limit of 4,000 iterations ended before all requests were served.")
+        st.caption(f"The limit of {plan.iterations:,} iterations ended before all requests were served.")
     st.caption("Decode iterations only: prefill takes no time here. The oracle sees each round's outcome beforehand.")
 
 
