@@ -134,18 +134,22 @@ def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.M
         }
     )
     monkeypatch.setattr(evidence, "published_points", lambda _: points)
-    found = evidence.applicable_errors(None, "h200-sxm", "qwen3-30b-a3b")  # type: ignore[arg-type]
+    judged = evidence.judged_points(None)  # type: ignore[arg-type]
+    found = evidence.applicable_errors(judged, "h200-sxm", "qwen3-30b-a3b")
     assert {name: errors.n for name, errors in found.items()} == {
         "this accelerator and model": 1,
         "this accelerator, other models": 1,
         "this model, other accelerators": 1,
         "all published points": 4,
     }
-    own = evidence.applicable_errors(None, "h200-sxm", None)  # type: ignore[arg-type]
+    own = evidence.applicable_errors(judged, "h200-sxm", None)
     assert {name: errors.n for name, errors in own.items()} == {
         "this accelerator, other models": 2,
         "all published points": 4,
     }
+    monkeypatch.setattr(evidence, "published_points", lambda _: points.iloc[:0])
+    nothing = evidence.judged_points(None)  # type: ignore[arg-type]
+    assert evidence.applicable_errors(nothing, "h200-sxm", "qwen3-30b-a3b") == {}
 
 
 def page(**query: str) -> AppTest:

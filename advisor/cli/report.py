@@ -16,7 +16,7 @@ from advisor.cli.output import print_json
 from advisor.cli.scenario_options import SCENARIO_OPTIONS, scenario_from
 from advisor.prediction import AdvisorError
 from advisor.report.build import build_report, read_report_scenario
-from advisor.report.evidence import applicable_errors
+from advisor.report.evidence import applicable_errors, judged_points
 from advisor.report.formats import FORMATS, Format, render
 from advisor.scenario import Scenario
 from advisor.store import default_store_path, open_store
@@ -75,6 +75,7 @@ class _ReportCommand(click.Command):
 @click.option("--from", "source", type=click.Path(path_type=Path), help="A JSON report whose scenario is used.")
 @click.option("--served-model", help="Model name or path for the launch lines [default: the model's repository].")
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
+@click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups, which take ten seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def report(
     scenario: Scenario,
@@ -83,12 +84,13 @@ def report(
     output: Path,
     served_model: str | None,
     draft_model: str | None,
+    no_checks: bool,
     as_json: bool,
 ) -> None:
     """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors, sources."""
-    document = build_report(
-        advise(scenario), date, validation=_known_errors(scenario), served_model=served_model, draft_model=draft_model
-    )
+    advice = advise(scenario)
+    known = None if no_checks else _known_errors(scenario)
+    document = build_report(advice, date, validation=known, served_model=served_model, draft_model=draft_model)
     content = render(document, form)
     try:
         output.write_bytes(content)
@@ -117,7 +119,7 @@ def _known_errors(scenario: Scenario) -> Mapping[str, Errors] | None:
     model_id = None if scenario.model_config_json else scenario.model_id
     try:
         with open_store() as opened:
-            return applicable_errors(opened, scenario.hardware_id, model_id)
+            return applicable_errors(judged_points(opened), scenario.hardware_id, model_id)
     except AdvisorError as error:
         click.echo(f"note: no published measurements in this report: {error}", err=True)
         return None

@@ -232,7 +232,7 @@ def _engine(engine: EngineSetup) -> tuple[Block, ...]:
 
 def _validation(report: Report) -> tuple[Block, ...]:
     if report.validation is None:
-        return (Paragraph("Not looked up: no store of published measurements was at hand when this report was made."),)
+        return (Paragraph("Not looked up: this report was made without comparing with published measurements."),)
     if not report.validation:
         return (Paragraph("No published measurement could be predicted and compared."),)
     rows = tuple(

@@ -6,12 +6,13 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from advisor.prediction import AdvisorError
 from advisor.report.build import build_report
 from advisor.report.document import Report
-from advisor.report.evidence import applicable_errors
+from advisor.report.evidence import applicable_errors, judged_points
 from advisor.report.formats import Format, render
 from advisor.scenario import Scenario
 from advisor.store import default_store_path, open_store
@@ -51,12 +52,13 @@ def _known_errors(scenario: Scenario) -> dict[str, Errors] | None:
         return None
     model_id = None if scenario.model_config_json else scenario.model_id
     try:
-        return _errors(str(file), file.stat().st_mtime_ns, scenario.hardware_id, model_id)
+        judged = _judged(str(file), file.stat().st_mtime_ns)
     except AdvisorError:
         return None  # the Measurements page says what is wrong with the store
+    return applicable_errors(judged, scenario.hardware_id, model_id)
 
 
-@st.cache_data(max_entries=64, show_spinner="Comparing with published measurements ...")
-def _errors(path: str, modified_ns: int, hardware_id: str, model_id: str | None) -> dict[str, Errors]:  # noqa: ARG001
+@st.cache_resource(max_entries=1, show_spinner="Comparing with published measurements, once for this server ...")
+def _judged(path: str, modified_ns: int) -> pd.DataFrame:  # noqa: ARG001  (a rebuilt file is compared anew)
     with open_store(path) as store:
-        return applicable_errors(store, hardware_id, model_id)
+        return judged_points(store)
