@@ -37,6 +37,7 @@ TITLES = [
     "K by batch size",
     "Engine configuration",
     "How far this has been checked",
+    "Check it yourself",
     "Assumptions",
     "Limits",
     "Constants of the accelerator",

@@ -26,7 +26,7 @@ from advisor.report.document import (
     Setting,
     UsedConstant,
 )
-from advisor.report.engines import engine_setups
+from advisor.report.engines import check_steps, engine_setups
 from advisor.report.words import LIMITS, MAX_NAME, component_name, printable
 from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup
@@ -69,6 +69,7 @@ def build_report(
         curve=_curve(advice),
         schedule=_schedule(advice),
         engines=engine_setups(advice, served_model, draft_model),
+        check_commands=check_steps(advice, served_model, draft_model),
         components=_components(advice),
         accepted_lengths=_accepted_lengths(advice),
         assumptions=_assumptions(advice),

@@ -82,6 +82,13 @@ class EngineSetup(Frozen):
     problem: str = ""
 
 
+class CheckStep(Frozen):
+    """One shell command that measures a part of what was predicted (vLLM); its output uploads into Measurements."""
+
+    purpose: str
+    command: str
+
+
 class ComponentTime(Frozen):
     """Milliseconds of one component at the target batch: a plain step, and one round at `curve_k`."""
 
@@ -144,6 +151,8 @@ class Report(Frozen):
     curve: tuple[CurvePoint, ...] = Field(min_length=1)
     schedule: tuple[ScheduleRange, ...] = Field(min_length=1)
     engines: tuple[EngineSetup, ...]
+    check_commands: tuple[CheckStep, ...]
+    """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
     components: tuple[ComponentTime, ...]
     accepted_lengths: tuple[AcceptedLength, ...]
     assumptions: tuple[str, ...]

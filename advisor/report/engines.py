@@ -6,7 +6,8 @@ from typing import get_args
 
 from advisor.advice import Advice
 from advisor.prediction import AdvisorError
-from advisor.report.document import EngineSetup
+from advisor.report.check_commands import check_commands
+from advisor.report.document import CheckStep, EngineSetup
 from advisor.report.engine_config import ExportEngine
 from advisor.report.scenario_export import default_served_model, export_scenario, needs_draft_model
 from advisor.report.words import printable
@@ -26,6 +27,22 @@ def engine_setups(
     served = printable(served_model or _served_model(advice))
     draft = printable(draft_model) if draft_model else None
     return tuple(_setup(advice, engine, served, draft) for engine in get_args(ExportEngine))
+
+
+def check_steps(
+    advice: Advice, served_model: str | None = None, draft_model: str | None = None
+) -> tuple[CheckStep, ...]:
+    """The vLLM benchmarks that measure the recommended K; empty for K = 0 and where vLLM cannot run the drafter."""
+    setup, k_draft = advice.setup, advice.recommendation.k_draft
+    if k_draft < 1:
+        return ()
+    served = printable(served_model or _served_model(advice))
+    try:
+        draft = draft_model or (DRAFT_MODEL_PLACEHOLDER if needs_draft_model(setup, "vllm") else None)
+        found = check_commands(setup, k_draft, served_model=served, draft_model=draft and printable(draft))
+    except AdvisorError:
+        return ()  # the engine section says why vLLM cannot
+    return tuple(CheckStep(purpose=step.purpose, command=step.command) for step in found)
 
 
 def _setup(advice: Advice, engine: ExportEngine, served_model: str, draft_model: str | None) -> EngineSetup:

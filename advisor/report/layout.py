@@ -89,6 +89,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         Section("K by batch size", _schedule(report)),
         Section("Engine configuration", tuple(block for engine in report.engines for block in _engine(engine))),
         Section("How far this has been checked", _validation(report)),
+        Section("Check it yourself", _check_commands(report)),
         Section("Assumptions", (Listing(report.assumptions), _accepted_lengths(report))),
         Section("Limits", (Listing(report.limits),), reference=True),
         Section("Constants of the accelerator", (_constants(report),), reference=True),
@@ -228,6 +229,17 @@ def _engine(engine: EngineSetup) -> tuple[Block, ...]:
     if engine.warnings:
         blocks.append(Listing(tuple(f"{name}: {warning}." for warning in engine.warnings)))
     return tuple(blocks)
+
+
+def _check_commands(report: Report) -> tuple[Block, ...]:
+    if not report.check_commands:
+        return (Paragraph("No commands: K = 0 is recommended, or vLLM cannot run this drafter."),)
+    intro = (
+        "These vLLM commands measure what is predicted here, with the accepted length imposed, so that the cost model "
+        "alone is tested. Upload their output on the Measurements page."
+    )
+    steps = (Code(_one_option_a_line(step.command), step.purpose) for step in report.check_commands)
+    return (Paragraph(intro), *steps)
 
 
 def _validation(report: Report) -> tuple[Block, ...]:
