@@ -48,6 +48,7 @@ $(VENV)/.dev-ready: $(VENV)/.app-ready requirements-dev.txt
 validation: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m advisor.validation_report
+	$(BIN)/python -m advisor.runtime_validation
 
 predict-diff: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.predict_grid

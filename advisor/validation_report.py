@@ -111,6 +111,8 @@ of a row, and so is the width of its band. {len(rows)} rows of {rows["source"].n
 {sum(refused.values())} cannot, most because accelerator, draft length or placement is not stated. Errors are
 |predicted / measured - 1|. A gate on fewer than 20 rows or 3 sources is not testable here, neither met nor missed.
 
+Run-time control of K is held against its paper in [runtime-k-validation.md](runtime-k-validation.md).
+
 Disclosure: measurements/verify_cost_curve holds figure 2 of the vLLM post of 2026-08-14 (DeepSeek-V4-Flash). Another
 grid of that post (DeepSeek-V4-Pro) is kept out of this project for outside validation; the publication is the same,
 model and quantity are not. Nothing is fitted on that figure."""
