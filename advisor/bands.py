@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.step_cost import KernelCosts
+from advisor.kernel_costs import KernelCosts
 
 Array = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.refit_points import NAMES, RefitPoint
 from advisor.setup import Setup
-from advisor.step_cost import GemmCost, KernelCosts, MoeCost, StreamCost
 
 Array = NDArray[np.float64]
 

@@ -13,12 +13,13 @@ from advisor.draft_cost import draft_architecture
 from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
 from advisor.hardware import Hardware, load_hardware
 from advisor.hf_config import architecture_from_config
+from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit, memory_fit
 from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.prediction import AdvisorError
 from advisor.routing_presets import RoutingPreset, load_routing_preset, own_routing, preset_for, routing_preset_ids
 from advisor.scenario import Scenario
-from advisor.step_cost import KernelCosts, Placement
+from advisor.step_cost import Placement
 
 KV_BYTES = {"bf16": 2.0, "fp8": 1.0}
 _NODE_GPUS = 8

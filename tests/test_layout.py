@@ -16,6 +16,7 @@ LAYERS = [
     {"profiles", "csv_export"},
     {"scenario", "hardware", "architecture", "hf_config", "model_profiles", "drafter"},
     {"routing_presets", "routing", "store", "ingest"},
+    {"kernel_costs"},
     {"step_cost"},
     {"draft_cost", "memory", "bands", "speedup", "calibration"},
     {"quality", "recommend", "dynamic", "setup"},
@@ -106,7 +107,7 @@ def test_slow_packages_are_imported_where_they_are_used(package: str) -> None:
 
 
 def test_formulas_do_no_input_or_output() -> None:
-    formulas = ["routing", "step_cost", "draft_cost", "speedup", "bands", "recommend", "quality"]
+    formulas = ["routing", "kernel_costs", "step_cost", "draft_cost", "speedup", "bands", "recommend", "quality"]
     forbidden = {"os", "io", "pathlib", "logging", "time", "random", "datetime", "yaml", "json", "duckdb", "requests"}
     for name in formulas:
         for path in [PACKAGE / f"{name}.py", *(PACKAGE / name).rglob("*.py")]:

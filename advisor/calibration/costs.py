@@ -12,8 +12,8 @@ from advisor.architecture import WeightDtype, WeightDtypes
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, load_overheads
 from advisor.calibration.records import FitRecord, Operation, load_records
 from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
+from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
-from advisor.step_cost import GemmCost, KernelCosts, MoeCost, StreamCost
 
 TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
     "fp32": (),
