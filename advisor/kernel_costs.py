@@ -1,4 +1,4 @@
-"""Kernel constants of an accelerator, engine and set of weight formats: what `step_cost` needs; `calibration` builds it."""
+"""Kernel constants of an accelerator, engine and weight formats: what `step_cost` needs; `calibration` builds it."""
 
 from __future__ import annotations
 
