@@ -45,5 +45,10 @@ $(VENV)/.dev-ready: $(VENV)/.app-ready requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@
 
+validation: $(VENV)/.app-ready
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m advisor.validation_report
+	$(BIN)/python -m advisor.runtime_validation
+
 predict-diff: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.predict_grid

@@ -85,10 +85,12 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
     allowed = _allowed(curve, scenario)
     best = best_draft(curve.speedup[row], curve.draws[:, row], allowed[row])
     recommendation = _recommendation(setup, curve, row, best, bool(allowed[row].any()))
-    shown = int(best.index) if best.index else 1 + int(np.argmax(curve.speedup[row, 1:]))
+    shown = int(best.index) if best.index or curve.drafts.size == 1 else 1 + int(np.argmax(curve.speedup[row, 1:]))
     limit = scenario.max_tpot_ms / 1e3 if scenario.max_tpot_ms else None
     tpot = curve.tpot_s if limit is not None else None
-    schedule = k_by_batch(curve.batches, curve.drafts, curve.speedup, tpot_s=tpot, max_tpot_s=limit)
+    fitting = setup.memory.largest_batch
+    last = fitting if 0 < fitting < grid[-1] else None  # a schedule for batches that do not fit helps nobody
+    schedule = k_by_batch(curve.batches, curve.drafts, curve.speedup, tpot_s=tpot, max_tpot_s=limit, max_batch=last)
     return Advice(
         scenario=scenario,
         setup=setup,
@@ -141,13 +143,17 @@ def _verdict(setup: Setup, curve: Curve, row: int, best: BestDraft, prediction: 
     scenario = setup.scenario
     gpus = f"{setup.placement.gpus} x " if setup.placement.gpus > 1 else ""
     place = f"At batch {scenario.batch_size} on {gpus}{setup.hardware.name}"
+    largest = setup.memory.largest_batch
+    if largest < scenario.batch_size:
+        limit = f"batch {largest} is the largest that does" if largest else "not even batch 1 does"
+        place = f"It does not fit in memory ({limit}). If it did: a{place[1:]}"
     if best.index > 0:
         return (
             f"{place}, draft K = {curve.drafts[best.index]}: {prediction.value:.2f}x "
             f"({prediction.low:.2f}-{prediction.high:.2f}), {prediction.tier}."
         )
     if curve.drafts.size == 1:
-        return f"{place}, only K = 0 was considered: 1.00x."
+        return f"{place}, plain decoding: {curve.tpot_s[row, 0] * 1e3:.2f} ms per output token."
     tried = 1 + int(np.argmax(curve.speedup[row, 1:]))
     alternative = (
         f"K = {curve.drafts[tried]}, the best draft length, gives {curve.speedup[row, tried]:.2f}x "
@@ -199,6 +205,8 @@ def _warnings(setup: Setup, curve: Curve, row: int, chosen: int, meets_limit: bo
         )
     if curve.extrapolated[row, chosen]:
         warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step; the band is widened.")
+    if chosen and curve.drafts[chosen] == setup.scenario.k_max:
+        warnings.append(f"The best K is the longest considered ({setup.scenario.k_max}); raise it to look further.")
     if setup.acceptance.extrapolated[curve.drafts[chosen]]:
         warnings.append("The accepted length at this K is extrapolated from the K you gave.")
     return tuple(dict.fromkeys(warnings))

@@ -8,13 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.step_cost import KernelCosts
+from advisor.kernel_costs import KernelCosts
 
 Array = NDArray[np.float64]
 
 BAND_LEVEL = 0.8
 """Share of outcomes a band is meant to hold. [1]"""
 N_DRAWS = 256
+PER_K_LOG_SD = 0.02
+"""Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
+interpolation, kernel times as much between neighbouring token counts. [1]"""
+MAX_DRAFT = 64
+"""Longest draft a scenario can ask for (drafter.parse_acceptance). [1]"""
 _SIGMAS = 1.2815515655446004  # standard normal quantile of 0.9: half-width of an 80 % band in standard deviations
 
 
@@ -26,6 +31,8 @@ class Draws:
     routing_z: Array
     acceptance_z: Array
     residual_z: Array
+    per_k_z: Array
+    """Errors that differ from one K to the next, [draws, K]: the column of a K does not depend on the others."""
 
 
 def make_draws(costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601) -> Draws:
@@ -47,7 +54,7 @@ def make_draws(costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601)
     joint = np.linalg.cholesky(fitted + 1e-12 * np.eye(3)) @ rng.standard_normal((3, n_draws))
     factor |= dict(zip(("launch", "draft_host", "round_host"), np.exp(joint), strict=True))
     z = rng.standard_normal((3, n_draws))
-    return Draws(factor, z[0], z[1], z[2])
+    return Draws(factor, z[0], z[1], z[2], rng.standard_normal((MAX_DRAFT + 1, n_draws)).T)
 
 
 def draw_total(

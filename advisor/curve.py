@@ -15,7 +15,7 @@ from advisor.draft_cost import draft_time
 from advisor.hardware import peak_flops
 from advisor.prediction import AdvisorError, Tier, lowest
 from advisor.routing import distinct_experts
-from advisor.scenario import Scenario
+from advisor.scenario import MAX_BATCH, Scenario
 from advisor.setup import Setup, load_setup
 from advisor.speedup import speedup, verification_ratio
 from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
@@ -81,8 +81,9 @@ def curve_for(
     """
     scenario = setup.scenario
     batch = np.atleast_1d(np.asarray(batches, float))
-    k = np.arange(scenario.k_max + 1) if drafts is None else np.atleast_1d(np.asarray(drafts, np.int64))
-    _check_axes(batch, k, scenario.k_max)
+    longest = scenario.k_max if setup.drafter.kind != "none" else 0
+    k = np.arange(longest + 1) if drafts is None else np.atleast_1d(np.asarray(drafts, np.int64))
+    _check_axes(batch, k, longest)
     column = batch[:, None]
     context = float(scenario.context_tokens)
     plain = _pass(setup, batch, np.asarray(1.0), context)
@@ -147,7 +148,9 @@ def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
     if scenario.input_tokens is None or scenario.output_tokens is None:
         return np.zeros_like(batch)
     active = parameter_counts(setup.architecture).active_nonembedding
-    peak = peak_flops(setup.hardware, "bf16").value * setup.placement.gpus
+    dtypes = setup.architecture.dtypes
+    computed = dtypes.routed if setup.architecture.moe is not None else dtypes.dense
+    peak = peak_flops(setup.hardware, "bf16" if computed == "fp32" else computed).value * setup.placement.gpus
     return np.asarray(
         batch * scenario.input_tokens / scenario.output_tokens * 2.0 * active / (_PREFILL_EFFICIENCY * peak)
     )
@@ -222,8 +225,9 @@ def _draws(
     beyond = np.maximum(np.log2(step_tokens / CALIBRATED_TOKENS), 0.0) * _WIDENING_PER_DOUBLING
     by_tier, default = setup.costs.residual_log_sd_by_tier, setup.costs.residual_log_sd
     unexplained = np.array([by_tier.get(str(name), default) for name in tier.ravel()]).reshape(tier.shape)
-    residual = np.hypot(unexplained, beyond) * (k > 0)
-    wobble = np.exp(draws.residual_z[:, None, None] * residual)
+    # Most of what is unexplained is common to all K of a scenario; a little differs from one K to the next.
+    common = np.sqrt(np.maximum(np.square(unexplained) - bands.PER_K_LOG_SD**2, 0.0) + np.square(beyond))
+    wobble = np.exp(draws.residual_z[:, None, None] * common + bands.PER_K_LOG_SD * draws.per_k_z[:, None, k])
     plain_column = plain_draws[:, :, None]
     samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None]) * wobble
     return np.where(k == 0, 1.0, samples)
@@ -258,7 +262,7 @@ def _tiers(setup: Setup, plain: Mapping[str, Array], round_components: Mapping[s
 
 
 def _check_axes(batch: Array, k: NDArray[np.int64], k_max: int) -> None:
-    if batch.size == 0 or not np.all(np.isfinite(batch)) or np.any(batch < 1):
-        raise AdvisorError("batches must be numbers >= 1, e.g. 1,2,4,8")
+    if batch.size == 0 or not np.all(np.isfinite(batch)) or np.any(batch < 1) or np.any(batch > MAX_BATCH):
+        raise AdvisorError(f"batches must be numbers from 1 to {MAX_BATCH}, e.g. 1,2,4,8")
     if k.size == 0 or np.any(k < 0) or np.any(k > k_max):
-        raise AdvisorError(f"K must lie between 0 and k_max={k_max}; got {k.min()} to {k.max()}")
+        raise AdvisorError(f"K must lie between 0 and {k_max}; got {', '.join(map(str, k[(k < 0) | (k > k_max)]))}")

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.architecture import Architecture, DenseFfn, Mixer, WeightDtypes, mtp_mixer
 from advisor.drafter import Drafter
+from advisor.kernel_costs import KernelCosts
 from advisor.prediction import AdvisorError
-from advisor.step_cost import KernelCosts, MoeShape, Placement, step_time
+from advisor.step_cost import MoeShape, Placement, step_time
 
 Array = NDArray[np.float64]
 

@@ -27,7 +27,10 @@ BORROWED_LOG_SD = 0.13
 _Z80 = 1.2815515655446004  # normal quantile of an 80 % band
 _MAX_DRAFT = 64
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_GRAMMAR = "give `X@K` (2.4@3), a list of acceptance probabilities (0.7,0.5,0.4), or the id of a measured curve"
+_GRAMMAR = (
+    "give `X@K` (2.4@3), a list of acceptance probabilities (0.7,0.5,0.4), or a measured curve's id "
+    "(`python -m advisor presets` lists them)"
+)
 
 
 class Drafter(Frozen):
@@ -343,7 +346,7 @@ def _from_points(at: NDArray[np.int_], length: Floats, k_max: int, borrowed: boo
     growth = None
     if len(at) == 1:
         value = np.where(k > at[0], np.maximum(value * _bend(k, at[0]), length[0]), value * _bend(k, at[0]))
-        value = np.clip(value, 1.0, k + 1.0)
+        value = np.maximum.accumulate(np.clip(value, 1.0, k + 1.0))  # drafting more never emits less
     else:
         right = np.clip(np.searchsorted(at, k, side="left"), 1, len(at) - 1)
         ends = np.stack([length[right - 1], length[right]])
@@ -390,7 +393,10 @@ def _banded(
     if growth is not None:
         up = np.hypot(up, np.where(distance > 0, np.log(growth / value), 0.0))
     high = np.clip(value * np.exp(up), value, k + 1.0)
-    return Acceptance(value, np.clip(low, 1.0, value), high, extrapolated, source, borrowed)
+    low = np.clip(low, 1.0, value)
+    if (np.diff(value) >= 0).all():  # some measured block drafters do lose at their largest K
+        low, high = np.maximum.accumulate(low), np.maximum.accumulate(high)
+    return Acceptance(value, low, high, extrapolated, source, borrowed)
 
 
 def _shown(text: str) -> str:

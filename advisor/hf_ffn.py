@@ -8,6 +8,7 @@ from typing import Literal
 from advisor.architecture import DenseFfn, Moe
 from advisor.hf_dialects import Dialect
 from advisor.hf_fields import MAX_EXPERTS, MAX_LAYERS, MAX_WIDTH, Fields
+from advisor.prediction import AdvisorError
 
 FfnKind = Literal["moe", "dense", "none"]
 
@@ -46,6 +47,11 @@ def expert_count(fields: Fields, n_layers: int, warnings: list[str]) -> int:
     if not fields.flag("enable_moe_block", default=True) or not fields.flag("is_moe", default=True):
         return 0
     found = source.collapsed(*EXPERT_COUNT_KEYS, minimum=0, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers)
+    if found is None and source.find(*TOP_K_KEYS) and source.find("moe_intermediate_size"):
+        raise AdvisorError(
+            f"{source.where}: {source.find(*TOP_K_KEYS)} and moe_intermediate_size describe routed experts, but their "
+            f"number is missing; expected one of {', '.join(EXPERT_COUNT_KEYS)}"
+        )
     return 0 if found is None or found <= 1 else found
 
 

@@ -120,7 +120,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
         if not points:
             return z
         error = (log_speedup(points, table(z)[index]) - measured) / spread
-        return np.concatenate([_soft(error), z])
+        return np.concatenate([soften(error), z])
 
     found = least_squares(residuals, np.zeros(to_table.shape[2]))
     covariance = np.linalg.inv(found.jac.T @ found.jac)
@@ -161,6 +161,6 @@ def _overheads(log_values: Array, covariance: Array, points: list[Point]) -> Ove
     return Overheads(values, covariance, len(points), n_sources)
 
 
-def _soft(error: Array) -> Array:
+def soften(error: Array) -> Array:
     """Residual whose square is twice soft_l1: quadratic when small, linear when large."""
     return np.asarray(np.sign(error) * np.sqrt(2.0 * (np.sqrt(1.0 + error**2) - 1.0)))

@@ -6,6 +6,7 @@ and chooses; it computes no expert counts.
 
 from __future__ import annotations
 
+import datetime as dt
 from functools import lru_cache
 from typing import Literal
 
@@ -15,7 +16,8 @@ from advisor.architecture import Architecture, Moe
 from advisor.prediction import AdvisorError, Constant, Frozen
 from advisor.profiles import load_profile, profile_ids
 
-_LISTING = "see profiles/routing for all ids"
+_LISTING = "run `python -m advisor presets` for all ids"
+_OWN_DATE = dt.date(1970, 1, 1)  # a trace carries no date of its own
 
 # Edges between the classes: half way between the shared shares of neighbouring classes (0, 1/9, 1/4, 1/2).
 _QUARTER_FROM = (1 / 9 + 1 / 4) / 2
@@ -54,7 +56,7 @@ class RoutingPreset(Frozen):
 
     id: str
     name: str
-    kind: Literal["measured_model", "published_preset", "class_default"]
+    kind: Literal["measured_model", "published_preset", "class_default", "own_trace"]
     model_id: str | None = None
     n_experts: int | None = Field(default=None, ge=2)
     n_active: int | None = Field(default=None, ge=1)
@@ -81,6 +83,52 @@ def routing_preset_ids() -> list[str]:
 def load_routing_preset(preset_id: str) -> RoutingPreset:
     """The preset `preset_id`, from profiles/routing. Raises AdvisorError for an unknown id or a damaged file."""
     return load_profile("routing", preset_id, RoutingPreset, "routing presets", _LISTING)
+
+
+OWN_GRAMMAR = "load_cv/low/high,affinity/low/high,stickiness/low/high, e.g. 0.52/0.45/0.6,0.2/0.17/0.22,0.15/0.12/0.18"
+
+
+def own_routing(text: str) -> RoutingPreset:
+    """The preset that OWN_GRAMMAR writes: what `trace` found in a user's own routing trace, with 80 % intervals.
+
+    Raises AdvisorError with the grammar for anything else.
+    """
+    try:
+        groups = [[float(number) for number in group.split("/")] for group in text.split(",")]
+        named = dict(zip(("load_cv", "affinity", "stickiness"), groups, strict=True))
+        banded = {
+            name: Banded(
+                value=value, low=low, high=high, unit="1", kind="measured", source="the user's own routing trace",
+                date=_OWN_DATE, confidence="medium",
+            )
+            for name, (value, low, high) in named.items()
+        }  # fmt: skip
+        if (
+            any(item.low < 0.0 for item in banded.values())
+            or banded["affinity"].high > 1
+            or banded["stickiness"].high > 1
+        ):
+            raise ValueError("out of range")
+    except ValueError as error:
+        raise AdvisorError(f"routing={text[:60]!r} is neither a preset ({_LISTING}) nor {OWN_GRAMMAR}") from error
+    return RoutingPreset(
+        id="own-trace",
+        name="your own routing trace",
+        kind="own_trace",
+        load_cv=banded["load_cv"],
+        affinity=banded["affinity"],
+        stickiness=banded["stickiness"],
+        gamma=banded["stickiness"].model_copy(update={"value": 1.0, "low": 0.0, "high": 1.0, "note": "not fitted"}),
+    )
+
+
+def write_own_routing(values: tuple[float, float, float], intervals: tuple[tuple[float, float], ...]) -> str:
+    """Inverse of `own_routing`: load_cv, affinity, stickiness with their (low, high), three significant digits."""
+    groups = []
+    for value, (low, high) in zip(values, intervals, strict=True):
+        shown = float(f"{value:.3g}")
+        groups.append(f"{shown:g}/{min(float(f'{low:.3g}'), shown):g}/{max(float(f'{high:.3g}'), shown):g}")
+    return ",".join(groups)
 
 
 def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:

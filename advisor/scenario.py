@@ -46,7 +46,8 @@ class Scenario(Frozen):
     """Format of the routed experts alone, over weight_dtype."""
     kv_dtype: KvDtype = "bf16"
     routing: str = "auto"
-    """A routing preset's id, `uniform`, or `auto` (the model's own measured preset, else its class default)."""
+    """A routing preset's id, `uniform`, `auto` (the model's own measured preset, else its class default), or what a
+    routing trace gave: load_cv/low/high,affinity/low/high,stickiness/low/high."""
     input_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
     output_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
     max_tpot_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)

@@ -13,14 +13,17 @@ from advisor.draft_cost import draft_architecture
 from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
 from advisor.hardware import Hardware, load_hardware
 from advisor.hf_config import architecture_from_config
+from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit, memory_fit
 from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.prediction import AdvisorError
-from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for
+from advisor.routing_presets import RoutingPreset, load_routing_preset, own_routing, preset_for, routing_preset_ids
 from advisor.scenario import Scenario
-from advisor.step_cost import KernelCosts, Placement
+from advisor.step_cost import Placement
 
 KV_BYTES = {"bf16": 2.0, "fp8": 1.0}
+_NODE_GPUS = 8
+"""GPUs that share the fast links of one node in the measured machines."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,12 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         per_pass,
     )
     parts = _parts(architecture, placement)
-    warnings = [*architecture.warnings, *_of(costs.warnings, parts), *_memory_warnings(scenario, memory, placement)]
+    warnings = [
+        *_memory_warnings(scenario, memory, placement),
+        *architecture.warnings,
+        *_placement_warnings(scenario, architecture, placement),
+        *_of(costs.warnings, parts),
+    ]
     if acceptance.borrowed:
         warnings.append(f"The accepted length is borrowed: {acceptance.source}. Give your own for a narrower band.")
     if placement.expert_parallel > 1:
@@ -182,6 +190,12 @@ def _check_placement(scenario: Scenario, architecture: Architecture, placement: 
             f"tensor_parallel={placement.tensor_parallel} and expert_parallel={placement.expert_parallel} do not nest; "
             "make one a multiple of the other"
         )
+    tp = placement.tensor_parallel
+    if architecture.hidden_size % tp or (moe is not None and moe.expert_width % placement.expert_tensor_parallel):
+        raise AdvisorError(
+            f"tensor_parallel={tp} does not divide the model's widths (hidden {architecture.hidden_size}); "
+            "choose a divisor, usually a power of two"
+        )
     if placement.gpus > scenario.n_gpus:
         raise AdvisorError(f"the placement needs {placement.gpus} GPUs, n_gpus={scenario.n_gpus}; raise n_gpus")
 
@@ -192,8 +206,22 @@ def _routing(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPre
     if scenario.routing == "uniform":
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
-        return preset_for(architecture)
+        return _own_preset(scenario, architecture)
+    if "," in scenario.routing:
+        return own_routing(scenario.routing), "Your own routing trace."
     return load_routing_preset(scenario.routing), "the preset chosen"
+
+
+def _own_preset(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
+    """The preset of the model; a user's config with the dimensions of a measured model has its routing."""
+    if scenario.model_config_json is not None:
+        for preset_id in routing_preset_ids():
+            preset = load_routing_preset(preset_id)
+            if preset.model_id in model_ids() and preset.model_id is not None:
+                known = load_model(preset.model_id)
+                if (known.moe, known.hidden_size) == (architecture.moe, architecture.hidden_size):
+                    return preset, f"Its experts have the dimensions of {known.name}, whose routing was measured"
+    return preset_for(architecture)
 
 
 def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement) -> list[str]:
@@ -201,13 +229,37 @@ def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement
         return []
     need = memory.total_bytes(scenario.batch_size, placement.attention_groups) / 1e9
     have = memory.usable_bytes / 1e9
-    if memory.largest_batch == 0:
-        weights = (memory.weights_bytes + memory.drafter_bytes) / 1e9
+    weights = (memory.weights_bytes + memory.drafter_bytes) / 1e9
+    if weights >= have:
         return [
-            f"Does not fit: weights alone take {weights:.0f} GB per GPU of {have:.0f} GB usable. "
-            "Use more GPUs (tensor_parallel), a larger accelerator, or a smaller weight_dtype."
+            f"Does not fit: weights take {weights:.0f} GB per GPU, {have:.0f} GB are usable. "
+            "Use more GPUs (tensor parallel), a larger accelerator, or a smaller weight format."
+        ]
+    if memory.largest_batch == 0:
+        cache = memory.kv_bytes_per_sequence / 1e9
+        return [
+            f"Does not fit: one sequence of {scenario.context_tokens:,} tokens takes {cache:.0f} GB of KV cache beside "
+            f"{weights:.0f} GB of weights per GPU, {have:.0f} GB are usable. Use a shorter context, an fp8 KV cache or "
+            "more GPUs."
         ]
     return [
-        f"Batch {scenario.batch_size} does not fit: {need:.0f} GB per GPU of {have:.0f} GB usable. "
-        f"The largest batch that fits at {scenario.context_tokens} tokens of context is {memory.largest_batch}."
+        f"Batch {scenario.batch_size} does not fit: {need:.0f} GB per GPU, {have:.0f} GB are usable. "
+        f"The largest batch that fits at {scenario.context_tokens:,} tokens of context is {memory.largest_batch}."
     ]
+
+
+def _placement_warnings(scenario: Scenario, architecture: Architecture, placement: Placement) -> list[str]:
+    warnings = []
+    copies = scenario.n_gpus // placement.gpus
+    if copies > 1:
+        warnings.append(
+            f"{scenario.n_gpus} GPUs hold {copies} independent copies of the model; batch and speed are per copy."
+        )
+    if placement.gpus > _NODE_GPUS:
+        warnings.append(f"More than {_NODE_GPUS} GPUs: links between nodes are not modelled, communication is too low.")
+    limit = architecture.max_context_tokens
+    if limit is not None and scenario.context_tokens > limit:
+        warnings.append(
+            f"A context of {scenario.context_tokens:,} tokens exceeds the model's own {limit:,}; shorten it."
+        )
+    return warnings

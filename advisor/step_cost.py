@@ -3,102 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype, effective_n_active
-from advisor.prediction import AdvisorError, Tier
+from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, stream_cost
+from advisor.prediction import AdvisorError
 from advisor.routing import local_experts
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class GemmCost:
-    """n t0 + p-norm(bytes / bandwidth, flops / rate): a weight-streaming and an arithmetic limit, smoothly joined."""
-
-    t0_s: float
-    bandwidth_bytes_per_s: float
-    flops_per_s: float
-    tier: Tier
-    sharpness: float = 2.3
-    log_sd: float = 0.15
-
-
-@dataclass(frozen=True)
-class MoeCost:
-    """Routed experts of one layer: additive form of docs/model.md, linear in the reciprocal parameters.
-
-    time = c(m) (t0_s + W / bandwidth + U per_expert_s + F / flops_per_s + A / activation_bandwidth
-    + N_local per_resident_s), m = M k / U rows per touched expert: c carries the tile switches of a kernel.
-    """
-
-    t0_s: float
-    bandwidth_bytes_per_s: float
-    flops_per_s: float
-    tier: Tier
-    per_expert_s: float = 0.0
-    activation_bandwidth_bytes_per_s: float = np.inf
-    per_resident_expert_s: float = 0.0
-    log_sd: float = 0.15
-    because: str = ""
-    curve: tuple[tuple[float, float], ...] = ()
-    """Knots (m, c(m)) in rising m, interpolated in the logarithms, constant beyond the ends; empty: c = 1."""
-
-    def correction(self, rows_per_expert: ArrayLike) -> NDArray[np.float64]:
-        """c(m), broadcast over `rows_per_expert`. [1]"""
-        rows = np.asarray(rows_per_expert, float)
-        if not self.curve:
-            return np.ones_like(rows)
-        knots, factors = np.log(np.array(self.curve)).T
-        return np.exp(np.interp(np.log(np.maximum(rows, 1e-9)), knots, factors))
-
-
-@dataclass(frozen=True)
-class StreamCost:
-    """t0_s + bytes / bandwidth: attention over a KV cache, an all-reduce, an all-to-all."""
-
-    t0_s: float
-    bandwidth_bytes_per_s: float
-    tier: Tier
-    log_sd: float = 0.2
-
-
-@dataclass(frozen=True)
-class KernelCosts:
-    """All constants `step_cost` needs for one accelerator, engine and set of weight types. Built by `calibration`."""
-
-    routed: MoeCost
-    attention_projection: GemmCost
-    shared: GemmCost
-    dense: GemmCost
-    lm_head: GemmCost
-    attention: StreamCost
-    all_reduce: Mapping[int, StreamCost] = field(default_factory=dict)
-    """By number of ranks; missing sizes use the nearest larger one, else the largest."""
-    all_to_all: Mapping[int, StreamCost] = field(default_factory=dict)
-    mla: StreamCost | None = None
-    """Attention over a latent cache; None: as `attention`."""
-    attention_flops_per_s: float = np.inf
-    launch_per_layer_s: float = 10e-6
-    host_per_step_s: float = 300e-6
-    host_per_draft_pass_s: float = 300e-6
-    host_per_round_s: float = 400e-6
-    overhead_log_sd: float = 0.86
-    """A factor of 3 either way at 80 %: ln 3 / 1.28."""
-    overhead_log_covariance: tuple[tuple[float, ...], ...] = ()
-    """Covariance of the logarithms of launch, draft-pass and round overhead, where they were fitted; empty: each has
-    overhead_log_sd of its own."""
-    residual_log_sd: float = 0.1
-    """What the components do not explain of a speedup, log standard deviation (docs/model.md). [1]"""
-    residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
-    """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
-    last_level_cache_bytes: float = 0.0
-    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By part: accelerator, experts, projections, attention, latent attention, all-reduce, expert exchange."""
 
 
 @dataclass(frozen=True)
@@ -339,14 +254,6 @@ def moe_terms(
         activation_bytes=np.asarray(rows, float) * _ACTIVATION_BYTES * (2.0 * h + mats * width)
         + 2.0 * _ACTIVATION_BYTES * np.asarray(tokens, float) * h,
     )
-
-
-def stream_cost(table: Mapping[int, StreamCost], ranks: int) -> StreamCost | None:
-    """The entry for `ranks`, else the next larger, else the largest; None for an empty table or one rank."""
-    if ranks <= 1 or not table:
-        return None
-    larger = [size for size in table if size >= ranks]
-    return table[min(larger) if larger else max(table)]
 
 
 def _p_norm(a: Array, b: Array, sharpness: float) -> Array:

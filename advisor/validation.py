@@ -109,6 +109,7 @@ def validate(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> Va
         raise AdvisorError("the file has no speedup column to validate against; use `predict` instead")
     rows = predict_rows(frame, assume, _fits_without(frame))
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
+    measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
     judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
     regrets = _best_k_regrets(judged)

@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.curve import Curve, curve_for, prefill_per_token_s
+from advisor.kernel_costs import KernelCosts
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 from advisor.setup import Setup, load_setup
-from advisor.step_cost import KernelCosts
 from advisor.validation_rows import RowQuestion, question_of
 
 Array = NDArray[np.float64]

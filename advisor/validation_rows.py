@@ -35,7 +35,7 @@ _WEIGHTS: dict[str, dict[str, str]] = {
     "fp4_experts": {"expert_dtype": "nvfp4"},
 }
 _NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}
-_WHOLE_BATCH = {"batch", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
+WHOLE_BATCH_KINDS = {"batch", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
 _THROUGHPUT = {"output_tok_per_s", "output_tok_per_s_per_rank"}
 _EMPTY = {"", "nan", "none", "not-stated", "not stated"}
 
@@ -74,6 +74,8 @@ def question_of(
     drafter = _drafter(cells)
     acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
     lengths = _lengths(cells)
+    if not cells.get("input_tokens") and not cells.get("output_tokens"):
+        filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
         n_gpus=gpus,
@@ -128,7 +130,7 @@ def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, int]:
                 "gpu_count is not stated, so requests per rank give no batch; use --assume gpu_count=..."
             )
         return stated_gpus, 1, stated_gpus, batch * stated_gpus
-    if kind not in _WHOLE_BATCH:
+    if kind not in WHOLE_BATCH_KINDS:
         raise AdvisorError(f"batch_kind={kind!r} does not say how many sequences decode together")
     if cells.get("tensor_parallel"):
         tensor_parallel = _whole(cells, "tensor_parallel")

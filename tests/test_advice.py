@@ -101,7 +101,7 @@ def test_a_limit_on_time_per_token_is_kept_or_its_breach_is_said() -> None:
 
 def test_a_model_too_large_for_its_gpus_is_warned_about_with_the_way_out() -> None:
     advice = advise(QWEN.model_copy(update={"model_id": "deepseek-v3", "hardware_id": "l40s"}))
-    assert any(warning.startswith("Does not fit") and "tensor_parallel" in warning for warning in advice.warnings)
+    assert any(warning.startswith("Does not fit") and "tensor parallel" in warning for warning in advice.warnings)
     assert advice.setup.memory.largest_batch == 0
 
 

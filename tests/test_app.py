@@ -133,7 +133,7 @@ def test_changing_the_batch_changes_the_verdict() -> None:
     test = app()
     before = test.title[0].value
     test.number_input(key="batch_size").set_value(512).run()
-    assert "At batch 512" in test.title[0].value
+    assert "at batch 512" in test.title[0].value.lower()
     assert test.title[0].value != before
 
 

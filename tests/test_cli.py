@@ -160,6 +160,7 @@ def test_a_broken_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         ["curve", "--help"],
         ["predict", "--help"],
         ["validate", "--help"],
+        ["report", "--help"],
         ["store", "--help"],
         ["models", "--help"],
         ["hardware", "--help"],

@@ -32,6 +32,7 @@ EXPECTED = {
     "kernel_table_constructed.csv": "kernel_table",
     "benchmark_moe_constructed.log": "benchmark_moe",
     "inferencex_constructed.json": "inferencex",
+    "profiler_sweep_constructed.csv": "profiler_sweep",
 }
 
 
@@ -324,3 +325,34 @@ def test_plain_names_are_resolved_to_ids_only_when_one_fits():
     result = resolve_names(load("vllm_serve_constructed.jsonl"), ids, models)
     assert set(result.frame["hardware_id"]) == {"h200-sxm"}
     assert set(result.frame["model_id"]) == {"qwen3-30b-a3b"}
+
+
+def test_a_profiler_sweep_gives_kernel_rows_of_its_routed_layers_and_refuses_the_others():
+    result = load("profiler_sweep_constructed.csv")
+    assert result.kind == "kernels"
+    assert result.frame.index.tolist() == [3, 4, 5]
+    first = result.frame.iloc[0]
+    assert first[["op", "dtype", "engine", "distribution"]].tolist() == [
+        "moe",
+        "bf16",
+        "advisor.profiling",
+        "independent",
+    ]
+    assert first[["num_tokens", "hidden_size", "inter_size", "topk", "num_experts"]].tolist() == [1, 1024, 512, 1, 32]
+    assert first["latency_s"] == pytest.approx(1.1 * 202.92e-6, rel=1e-4)  # the median, not the low quantile
+    assert result.rejects.to_dict("list") == {
+        "line": [6, 7],
+        "column": ["shared_width", "status"],
+        "value": ["1024", "unavailable"],
+        "reason": ["timed with a shared expert", "not measured: needs an accelerator"],
+    }
+    assert any("1 rows of other operations" in note for note in result.derived)
+    assert missing(result) == {"hardware": None}
+
+
+def test_a_profiler_sweep_without_layers_or_with_a_lost_column_is_refused():
+    text = (FOLDER / "profiler_sweep_constructed.csv").read_text()
+    with pytest.raises(AdvisorError, match="holds no MoE layer"):
+        read_upload("x", "\n".join(text.splitlines()[:2]).encode())
+    with pytest.raises(AdvisorError, match="lacks the columns notes"):
+        read_upload("x", text.replace(",notes", ",remarks", 1).encode())

@@ -1,11 +1,11 @@
-"""Directions that published work reports, on the model as shipped (printed by tests.golden.reproduction)."""
+"""Directions that published work reports, on the model as shipped (printed in docs/validation.md)."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tests.golden import reproduction
+from advisor import validation_reproduction as reproduction
 
 
 def test_command_a_plus_rises_inside_and_falls_at_large_batch() -> None:

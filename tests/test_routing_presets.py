@@ -139,3 +139,33 @@ def test_a_dense_model_has_no_routing():
 def test_an_unknown_preset_names_a_close_one():
     with pytest.raises(AdvisorError, match="did you mean mixtral-8x7b"):
         load_routing_preset("mixtral-8x22b")
+
+
+def test_own_routing_round_trips_through_its_text():
+    from advisor.routing_presets import own_routing, write_own_routing
+
+    text = write_own_routing((0.5123, 0.2, 0.15), ((0.45, 0.6), (0.17, 0.22), (0.12, 0.18)))
+    preset = own_routing(text)
+    assert (preset.load_cv.value, preset.load_cv.low, preset.load_cv.high) == (0.512, 0.45, 0.6)
+    assert preset.affinity.kind == "measured"
+    assert write_own_routing((0.512, 0.2, 0.15), ((0.45, 0.6), (0.17, 0.22), (0.12, 0.18))) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,c",
+        "1,2",
+        "0.5/0.4/0.6,0.2/0.1/0.3",
+        "0.5/0.6/0.4,0/0/0,0/0/0",
+        "0/0/0,1/1/2,0/0/0",
+        "nan/0/1,0/0/0,0/0/0",
+        "-1/-1/0,0/0/0,0/0/0",
+        "inf/0/inf,0/0/0,0/0/0",
+    ],
+)
+def test_other_text_with_commas_is_refused_with_the_grammar(text):
+    from advisor.routing_presets import own_routing
+
+    with pytest.raises(AdvisorError, match="load_cv/low/high"):
+        own_routing(text)

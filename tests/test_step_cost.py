@@ -10,21 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtypes
+from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError, Tier
-from advisor.step_cost import (
-    GemmCost,
-    KernelCosts,
-    MoeCost,
-    MoeShape,
-    Placement,
-    StreamCost,
-    attention_work,
-    gemm_time,
-    moe_terms,
-    routed_time,
-    step_time,
-    stream_cost,
-)
+from advisor.step_cost import MoeShape, Placement, attention_work, gemm_time, moe_terms, routed_time, step_time
 
 GEMM = GemmCost(t0_s=4e-6, bandwidth_bytes_per_s=4e12, flops_per_s=8e14, tier=Tier.FITTED)
 MOE = MoeCost(

@@ -12,8 +12,8 @@ from advisor.architecture import WeightDtype, WeightDtypes
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, load_overheads
 from advisor.calibration.records import FitRecord, Operation, load_records
 from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
+from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
-from advisor.step_cost import GemmCost, KernelCosts, MoeCost, StreamCost
 
 TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
     "fp32": (),
@@ -33,6 +33,8 @@ NARROW_KERNELS = ("nongated", "situ_as_silu")
 """Kernels measured only for experts with another activation; they serve no gated model."""
 
 MIN_SHAPES = 3
+TYPICAL_EXPERT_BYTES = 8e6
+"""One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4 bits. [B]"""
 SLOW_FRACTION = 0.5
 """An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was not tuned for it.
 Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does."""
@@ -140,8 +142,15 @@ def choose(
 
 def reads_slowly(record: FitRecord, streaming_rate: float) -> bool:
     """Whether an expert kernel reads weights at less than SLOW_FRACTION of `streaming_rate` [B/s]."""
-    parameter = record.parameters.get("weight_s_per_byte")
-    return parameter is not None and parameter.value * streaming_rate * SLOW_FRACTION > 1.0
+    if "weight_s_per_byte" not in record.parameters:
+        return False
+    return expert_read_rate(record) < SLOW_FRACTION * streaming_rate
+
+
+def expert_read_rate(record: FitRecord) -> float:
+    """Rate at which a fitted kernel reads an expert of TYPICAL_EXPERT_BYTES, its cost per expert included. [B/s]"""
+    seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
+    return TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
 
 
 def kernel_costs(hardware: Hardware, engine: str, dtypes: WeightDtypes, store: object | None = None) -> KernelCosts:
@@ -258,7 +267,7 @@ class _Notes:
 
     def passed_over(self, slow: FitRecord, taken: FitRecord) -> None:
         """Note that the engine's newest expert kernel was set aside because it reads weights slowly."""
-        rate = 1e-12 / slow.parameters["weight_s_per_byte"].value
+        rate = expert_read_rate(slow) / 1e12
         self.warn(
             "experts",
             f"The {slow.dtype} expert kernel of {slow.engine} {slow.version} was measured at {rate:.2f} TB/s, "
@@ -301,12 +310,8 @@ def _routed(
 
 def _because(choice: Choice) -> str:
     record = choice.record
-    error = "" if record.loso_median is None else f", held-out median error {record.loso_median:.1%}"
-    borrowed = f"; stands in for the chosen engine ({choice.borrowed})" if choice.borrowed else ""
-    return (
-        f"{record.engine} {record.version} {record.dtype} kernel {record.kernel_source} on {record.hardware_id}: "
-        f"{record.n_shapes} shapes{error}, the lowest of the kernels that apply{borrowed}"
-    )
+    error = "" if record.loso_median is None else f", median error {record.loso_median:.1%} on shapes left out"
+    return f"{record.engine} {record.version}, {record.dtype}, {record.n_shapes} shapes{error}"
 
 
 def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
@@ -385,7 +390,10 @@ def _all_to_all(
 ) -> dict[int, StreamCost]:
     found: dict[int, StreamCost] = {}
     for ranks in sorted({r.n_ranks for r in records if r.op == "all_to_all" and r.n_ranks}):
-        choice = choose(records, "all_to_all", engine, "bf16", n_ranks=ranks)
+        # Decode steps are small: engines exchange their tokens with the low-latency kernels.
+        choice = choose(records, "all_to_all", engine, "bf16", n_ranks=ranks, kernel_ending="_ll") or choose(
+            records, "all_to_all", engine, "bf16", n_ranks=ranks
+        )
         if choice is not None:
             notes.took(choice)
             found[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))

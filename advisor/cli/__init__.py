@@ -14,11 +14,20 @@ _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
     "curve": ("advise", "Speedup over batch and K as CSV."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
+    "schedule": ("runtime", "K by batch size and context, and what it gains."),
+    "export": ("runtime", "Write the schedule as vLLM or SGLang configuration."),
+    "simulate": ("runtime", "Compare ways to choose K while serving."),
+    "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
     "validate": ("validate", "Hold predictions against measured points."),
+    "ingest": ("measure", "Read a benchmark result and say what can be used."),
+    "fit": ("measure", "Refit overheads and efficiencies on your own points."),
+    "trace": ("measure", "Fit routing skew and correlation to a routing trace."),
+    "profile": ("profile", "Measure this machine's device (needs torch)."),
     "store": ("data", "Build or inspect the store of measured tables."),
     "models": ("data", "List the known models."),
     "hardware": ("data", "List the known accelerators."),
+    "presets": ("presets", "List drafters, acceptance curves and routing presets."),
 }
 
 

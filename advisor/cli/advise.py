@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from typing import Any
 
@@ -13,9 +12,11 @@ from advisor.advice import Advice
 from advisor.advice import advise as advise_scenario
 from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
-from advisor.curve import DEFAULT_BATCHES, Curve, speedup_curve
+from advisor.csv_export import csv_text
+from advisor.curve import DEFAULT_BATCHES, speedup_curve
 from advisor.dynamic.schedule import DEFAULT_MARGIN
 from advisor.prediction import AdvisorError
+from advisor.report.curve_rows import curve_rows
 from advisor.scenario import Scenario
 
 
@@ -57,9 +58,7 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -
     if as_json:
         print_json(rows)
         return
-    writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    sys.stdout.write(csv_text(list(rows[0]), rows))
 
 
 def advice_document(advice: Advice) -> dict[str, Any]:
@@ -109,35 +108,6 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "sources": advice.setup.sources,
         "warnings": advice.warnings,
     }
-
-
-def curve_rows(grid: Curve) -> list[dict[str, Any]]:
-    """One row for each batch and K, components of the whole round in milliseconds."""
-    names = list(grid.round_components)
-    rows = []
-    for i, batch in enumerate(grid.batches):
-        for j, k in enumerate(grid.drafts):
-            row: dict[str, Any] = {
-                "batch_size": int(batch),
-                "k_draft": int(k),
-                "speedup": _digits(grid.speedup[i, j]),
-                "speedup_low": _digits(grid.low[i, j]),
-                "speedup_high": _digits(grid.high[i, j]),
-                "tier": str(grid.tier[i, j]),
-                "extrapolated": bool(grid.extrapolated[i, j]),
-                "accepted_length": _digits(grid.accepted_length[j]),
-                "verify_ratio": _digits(grid.verify_ratio[i, j]),
-                "distinct_experts_plain": _digits(grid.distinct_plain[i]),
-                "distinct_experts_verify": _digits(grid.distinct_verify[i, j]),
-                "tpot_ms": _digits(grid.tpot_s[i, j] * 1e3),
-            }
-            row |= {f"{name}_ms": _digits(grid.round_components[name][i, j] * 1e3) for name in names}
-            rows.append(row)
-    return rows
-
-
-def _digits(value: float) -> float:
-    return float(f"{float(value):.5g}")
 
 
 def _whole_numbers(option: str, text: str) -> list[int]:

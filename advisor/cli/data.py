@@ -64,6 +64,7 @@ def status(as_json: bool) -> None:
                 "size_bytes": now.size_bytes,
                 "rows_by_table": now.rows_by_table or {},
                 "coverage": coverage,
+                "sweeps": now.sweeps.to_dict("records") if now.sweeps is not None else [],
             }
         )
         return
@@ -76,6 +77,10 @@ def status(as_json: bool) -> None:
     if now.coverage is not None:
         columns = ("hardware_id", "engine", "version", "op", "dtype", "n_shapes", "n_rows")
         print_table(columns, now.coverage[list(columns)].astype(object).values.tolist())
+    if now.sweeps is not None and len(now.sweeps):
+        click.echo("\nSweeps of the profiler:")
+        facts = ("name", "device", "status", "preset", "measured_rows", "started_at")
+        print_table(facts, now.sweeps[list(facts)].astype(object).values.tolist())
 
 
 @click.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ import click
 import numpy as np
 from pydantic import ValidationError
 
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import print_json, print_table, write_file
 from advisor.cli.scenario_options import ScenarioCommand
+from advisor.csv_export import csv_text
 from advisor.design import (
     OBJECTIVES,
     DesignAnswer,
@@ -176,23 +176,14 @@ def _print(answer: DesignAnswer) -> None:
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    try:
-        with path.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else ["rank"], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-    except OSError as error:
-        raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
+    write_file(path, csv_text(list(rows[0]) if rows else ["rank"], rows))
 
 
 def _write_config(path: Path, answer: DesignAnswer) -> None:
     if answer.recommended is None:
         raise AdvisorError(f"no design is feasible, so {path} is not written")
     config = design_config(answer.space, answer.recommended.index)
-    try:
-        path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
+    write_file(path, json.dumps(config, indent=2) + "\n")
     added = added_keys(answer.space, config)
     if added:
         click.echo(f"{path}: {', '.join(added)} is new to this model type; the engine must support it.", err=True)

@@ -6,11 +6,14 @@ import dataclasses
 import enum
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 from pydantic import BaseModel
+
+from advisor.prediction import AdvisorError
 
 
 def plain(value: Any) -> Any:
@@ -34,9 +37,22 @@ def plain(value: Any) -> Any:
     return value
 
 
+def json_text(value: Any) -> str:
+    """One JSON document, indented."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
-    click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(json_text(value))
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write text to a file. Raises AdvisorError when that cannot be."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from advisor.drafter import load_acceptance_curve
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 
@@ -68,6 +69,7 @@ def scenario_from(values: dict[str, Any]) -> Scenario:
     stated = [text for text in given if text is not None]
     if len(stated) > 1:
         raise AdvisorError("give one of --accepted-length, --acceptance, --acceptance-preset, not several")
+    _check_acceptance_flags(*given)
     drafter = values.get("drafter_id")
     if not stated and drafter != "none":
         raise AdvisorError(
@@ -84,6 +86,18 @@ def scenario_from(values: dict[str, Any]) -> Scenario:
     if values.get("n_gpus") is None:
         values["n_gpus"] = max(values.get("tensor_parallel", 1), values.get("expert_parallel", 1))
     return build_scenario(**{name: value for name, value in values.items() if value is not None})
+
+
+def _check_acceptance_flags(accepted_length: str | None, acceptance: str | None, preset: str | None) -> None:
+    """Each flag takes its own form, so that a slip of one is not silently read as another."""
+    if accepted_length is not None and "@" not in accepted_length:
+        raise AdvisorError(
+            f"--accepted-length {accepted_length!r} is not X@K, e.g. 2.73@3: 2.73 tokens per round at K = 3"
+        )
+    if acceptance is not None and not acceptance.replace(",", "").replace(".", "").replace("e-", "").strip().isdigit():
+        raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
+    if preset is not None:
+        load_acceptance_curve(preset)
 
 
 def read_config(path: Path) -> str:

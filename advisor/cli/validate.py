@@ -10,7 +10,7 @@ import click
 import pandas as pd
 
 from advisor import store
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import json_text, print_json, print_table, write_file
 from advisor.prediction import AdvisorError
 from advisor.validation import Errors, predict_rows
 from advisor.validation import validate as validate_points
@@ -27,16 +27,19 @@ _ASSUME = click.option(
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
 @click.option("--json", "as_json", is_flag=True, help="Rows as JSON instead of CSV.")
 def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None:
-    """Add predicted speedup, band, tier and reason to the rows of FILE (columns: measurements/published_speedups)."""
+    """Add predicted speedup, band, tier and reason to the rows of FILE (columns: measurements/published_speedups).
+
+    An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
+    """
     rows = predict_rows(read_csv(file), _assumptions(assume))
     if as_json:
-        print_json(_records(rows))
-        return
-    text = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        text = json_text(_records(rows)) + "\n"
+    else:
+        text = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_file(output, text)
     refused = int(rows["predicted_speedup"].isna().sum())
     click.echo(f"{len(rows) - refused} rows predicted, {refused} refused (see predicted_reason).", err=True)
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from advisor.design.evaluate import Body, arms, served, sizes, touched_by
 from advisor.design.routing_shift import RoutingShift, shifted_routing
 from advisor.design.space import CONSTRAINTS, DesignSpace
+from advisor.kernel_costs import KernelCosts
 from advisor.quality import activation_ratio, anchored_ratio, expert_mix_loss, loss_as_active_params
 from advisor.setup import Setup
-from advisor.step_cost import KernelCosts
 
 Array = NDArray[np.float64]
 

@@ -166,11 +166,14 @@ class RecordedSteps:
     def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
         """Run lengths [n_streams, n_tokens]."""
         out = np.empty((n_streams, n_tokens), dtype=np.int8)
-        for stream in range(n_streams):
-            row = self.steps[stream % len(self.steps)]
-            start = int(rng.integers(len(row)))
-            by_token = np.concatenate([np.arange(a, -1, -1, dtype=np.int8) for a in (*row[start:], *row[:start])])
-            out[stream] = np.resize(by_token, n_tokens)
+        starts = [int(rng.integers(len(self.steps[stream % len(self.steps)]))) for stream in range(n_streams)]
+        for number, row in enumerate(self.steps[:n_streams]):
+            covered = np.asarray(row, dtype=np.int64) + 1
+            ends = np.cumsum(covered)
+            by_token = (np.repeat(ends, covered) - 1 - np.arange(ends[-1])).astype(np.int8)
+            for stream in range(number, n_streams, len(self.steps)):
+                first = ends[starts[stream]] - covered[starts[stream]]
+                out[stream] = np.take(by_token, np.arange(first, first + n_tokens), mode="wrap")
         return np.minimum(out, np.int8(min(k_max, 126)))
 
 

@@ -10,7 +10,8 @@ from advisor.ingest.canonical import COLUMNS, Column, TableKind, column_table, t
 from advisor.ingest.derived import Matching, match_baselines
 from advisor.ingest.pipeline import READER_VERSION, complete, resolve_names
 from advisor.ingest.read import FORMATS, Format, read_upload
-from advisor.ingest.result import IngestResult, MissingField, rejects_csv, safe_cell
+from advisor.ingest.result import IngestResult, MissingField, rejects_csv
+from advisor.ingest.trace_file import TraceFile, read_trace
 
 __all__ = [
     "COLUMNS",
@@ -22,12 +23,13 @@ __all__ = [
     "Matching",
     "MissingField",
     "TableKind",
+    "TraceFile",
     "column_table",
     "complete",
     "match_baselines",
+    "read_trace",
     "read_upload",
     "rejects_csv",
     "resolve_names",
-    "safe_cell",
     "template_csv",
 ]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
+from advisor.csv_export import frame_csv
 from advisor.ingest.canonical import TableKind
 
 MAX_SHOWN = 200
 """Characters of a refused cell that are kept."""
 
 REJECT_COLUMNS = ("line", "column", "value", "reason")
-
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @dataclass(frozen=True)
@@ -114,18 +111,6 @@ def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
     )
 
 
-def safe_cell(text: str) -> str:
-    """Text that no spreadsheet will run: what starts like a formula gets an apostrophe; numbers do not."""
-    bare = text.lstrip(" \u00a0\ufeff")
-    if bare.startswith(_RISKY) and not _NUMBER.fullmatch(text):
-        return "'" + text
-    return text
-
-
 def rejects_csv(result: IngestResult) -> bytes:
     """The refused rows as a UTF-8 CSV for download; cells that a spreadsheet could run as formulas are quoted."""
-    table = result.rejects.copy()
-    for name in ("column", "value", "reason"):
-        table[name] = [safe_cell(str(cell)) for cell in table[name]]
-    text: str = table.to_csv(index=False, lineterminator="\n")
-    return text.encode("utf-8", errors="replace")
+    return frame_csv(result.rejects).encode("utf-8", errors="replace")

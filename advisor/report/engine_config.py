@@ -43,6 +43,7 @@ class ServedModel:
     expert_parallel: int = 1
     data_parallel: int = 1
     max_running_requests: int | None = None
+    fp8_kv_cache: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,17 @@ def export_engine_config(
     served: ServedModel,
     draft_model: str | None = None,
     file_name: str = "speculative_adaptive.json",
+    parallel_drafting: bool = False,
 ) -> EngineExport:
     """The checked configuration of one engine. Raises AdvisorError when the engine cannot run the method.
 
     draft_model: name or path, needed for eagle, eagle3, draft_model and dflash; for mtp only where the heads are a
     separate checkpoint. method uses vLLM's names. file_name: of the SGLang JSON, relative to where the server starts.
+    parallel_drafting: the draft model proposes all K tokens in one pass (P-EAGLE); vLLM must be told.
     """
     _check_draft_model(method, draft_model)
     if engine == "vllm":
-        return _vllm_export(ranges, method, served, draft_model)
+        return _vllm_export(ranges, method, served, draft_model, parallel_drafting)
     if engine == "sglang":
         return _sglang_export(ranges, method, served, draft_model, file_name)
     raise AdvisorError(f"no export for engine {engine!r}; choose vllm or sglang")
@@ -87,6 +90,7 @@ def vllm_speculative_config(
     method: Method,
     draft_model: str | None = None,
     prompt_lookup: tuple[int, int] = DEFAULT_PROMPT_LOOKUP,
+    parallel_drafting: bool = False,
 ) -> dict[str, Any] | None:
     """vLLM's `--speculative-config` object; None when the schedule never drafts. Already checked.
 
@@ -101,6 +105,8 @@ def vllm_speculative_config(
         config["model"] = draft_model
     if method == "ngram":
         config["prompt_lookup_min"], config["prompt_lookup_max"] = prompt_lookup
+    if parallel_drafting:
+        config["parallel_drafting"] = True
     fixed = method in VLLM_FIXED_K_ONLY
     config["num_speculative_tokens"] = _widest_k(rows) if fixed else k_max
     if len(rows) > 1 and not fixed:
@@ -139,9 +145,9 @@ def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
 
 
 def _vllm_export(
-    ranges: Sequence[KRange], method: Method, served: ServedModel, draft_model: str | None
+    ranges: Sequence[KRange], method: Method, served: ServedModel, draft_model: str | None, parallel_drafting: bool
 ) -> EngineExport:
-    config = vllm_speculative_config(ranges, method, draft_model)
+    config = vllm_speculative_config(ranges, method, draft_model, parallel_drafting=parallel_drafting)
     warnings = list(_covering(ranges, served))
     words = ["vllm", "serve", served.model, "--tensor-parallel-size", str(served.tensor_parallel)]
     if served.data_parallel > 1:
@@ -155,6 +161,8 @@ def _vllm_export(
             )
     if served.max_running_requests is not None:
         words += ["--max-num-seqs", str(served.max_running_requests)]
+    if served.fp8_kv_cache:
+        words += ["--kv-cache-dtype", "fp8"]
     if config is None:
         warnings.append("the schedule never drafts: start the engine without speculative decoding")
         return EngineExport("vllm", None, "", None, shlex.join(words), tuple(warnings))
@@ -183,13 +191,16 @@ def _sglang_export(
     rows = merged_rows(ranges)
     warnings = list(_covering(ranges, served))
     words = ["python", "-m", "sglang.launch_server", "--model-path", served.model]
-    words += ["--tp-size", str(served.tensor_parallel)]
+    # SGLang's tp-size counts all ranks; data-parallel attention splits them into dp-size groups.
+    words += ["--tp-size", str(served.tensor_parallel * served.data_parallel)]
     if served.data_parallel > 1:
-        words += ["--dp-size", str(served.data_parallel)]
+        words += ["--dp-size", str(served.data_parallel), "--enable-dp-attention"]
     if served.expert_parallel > 1:
         words += ["--ep-size", str(served.expert_parallel)]
     if served.max_running_requests is not None:
         words += ["--max-running-requests", str(served.max_running_requests)]
+    if served.fp8_kv_cache:
+        words += ["--kv-cache-dtype", "fp8_e4m3"]
     if max(k for _, _, k in rows) == 0:
         warnings.append("the schedule never drafts: start the engine without speculative decoding")
         return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))

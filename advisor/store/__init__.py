@@ -5,6 +5,7 @@ The only place with SQL. `build` makes the store, `open_store` opens it for read
 
 from advisor.store.builder import BuildSummary, Progress, build
 from advisor.store.connection import Store, default_store_path, open_store
+from advisor.store.profiler_sweeps import Sweep, SweepMeta, read_sweep, stored_sweep, sweeps
 from advisor.store.queries import (
     all_reduce_table,
     all_to_all_table,
@@ -33,6 +34,8 @@ __all__ = [
     "Progress",
     "Store",
     "StoreStatus",
+    "Sweep",
+    "SweepMeta",
     "all_reduce_table",
     "all_to_all_table",
     "attention_table",
@@ -55,9 +58,12 @@ __all__ = [
     "open_store",
     "plain_decode_points",
     "published_points",
+    "read_sweep",
     "read_upload",
     "reuse_declarations",
     "save_upload",
     "status",
+    "stored_sweep",
+    "sweeps",
     "verify_cost_curve",
 ]

@@ -26,7 +26,15 @@ from advisor.store.kernel_tables import (
 )
 from advisor.store.load import load_dataset, load_kernel_file, load_plain_decode, row_labels, to_json
 from advisor.store.locking import only_writer
-from advisor.store.measurements import MEASUREMENTS_ROOT, dataset_folders, measurement_hashes, read_dataset
+from advisor.store.measurements import (
+    MEASUREMENTS_ROOT,
+    dataset_folders,
+    measurement_hashes,
+    read_dataset,
+    sweep_folders,
+    unfinished_sweeps,
+)
+from advisor.store.profiler_sweeps import load_sweep, read_sweep
 from advisor.store.table_specs import SPEC_BY_TABLE
 
 Progress = Callable[[str, float], None]
@@ -111,12 +119,15 @@ def _fill(
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
             raise AdvisorError(f"{folder}: name a dataset with lower-case letters, digits and underscores")
         load_dataset(connection, folder.name, meta, frame)
+    for folder in sweep_folders(measurements):
+        load_sweep(connection, read_sweep(folder))
+    notes = [f"left out: {folder.name} is an unfinished sweep" for folder in unfinished_sweeps(measurements)]
     if package is None:
-        summary = BuildSummary(target, notes=("aiconfigurator-core is not installed: no measured kernel tables",))
+        notes.insert(0, "aiconfigurator-core is not installed: no measured kernel tables")
+        summary = BuildSummary(target, notes=tuple(notes))
     else:
-        summary = _fill_kernels(
-            connection, BuildSummary(target, kernel_package_version=package.version), package, progress
-        )
+        begun = BuildSummary(target, kernel_package_version=package.version, notes=tuple(notes))
+        summary = _fill_kernels(connection, begun, package, progress)
     info = {
         "schema_version": str(applied),
         "built_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -124,7 +135,8 @@ def _fill(
         "measurement_hashes": to_json(measurement_hashes(measurements)),
     }
     connection.executemany("INSERT INTO store_info VALUES (?, ?)", list(info.items()))
-    counted = [*schema.KERNEL_TABLES, "plain_decode", *(f"dataset_{name}" for name in measurement_hashes(measurements))]
+    datasets = [f"dataset_{folder.name}" for folder in dataset_folders(measurements)]
+    counted = [*schema.KERNEL_TABLES, "plain_decode", "sweep_rows", *datasets]
     rows = {name: int(connection.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]) for name in counted}
     return replace(summary, rows_by_table=rows)
 

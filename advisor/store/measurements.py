@@ -1,4 +1,7 @@
-"""The shipped measurements: folders of data.csv and meta.yaml, checked against each other when read."""
+"""The shipped measurements: folders of data.csv and meta.yaml, checked against each other when read.
+
+Two kinds of folder: datasets, transcribed from publications (here), and sweeps (`profiler_sweeps`).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from pydantic import Field, ValidationError
 
 from advisor.prediction import AdvisorError, Frozen
 from advisor.store.connection import PROJECT_ROOT
+from advisor.store.profiler_sweeps import data_file, is_sweep, is_unfinished
 
 MEASUREMENTS_ROOT = PROJECT_ROOT / "measurements"
 
@@ -49,11 +53,28 @@ class DatasetMeta(Frozen):
     caveats: tuple[str, ...] = ()
 
 
-def dataset_folders(root: Path = MEASUREMENTS_ROOT) -> list[Path]:
-    """Folders below `root` that hold a data.csv or a meta.yaml, in name order."""
+def _folders(root: Path) -> list[Path]:
     if not root.is_dir():
         raise AdvisorError(f"the measurements folder {root} is missing; restore it from the repository")
-    return sorted(child for child in root.iterdir() if (child / "data.csv").exists() or (child / "meta.yaml").exists())
+    named = ("meta.yaml", "progress.json")
+    return sorted(
+        child for child in root.iterdir() if data_file(child) or any((child / name).exists() for name in named)
+    )
+
+
+def dataset_folders(root: Path = MEASUREMENTS_ROOT) -> list[Path]:
+    """Folders below `root` that hold a transcribed dataset, in name order."""
+    return [child for child in _folders(root) if not is_sweep(child) and not is_unfinished(child)]
+
+
+def sweep_folders(root: Path = MEASUREMENTS_ROOT) -> list[Path]:
+    """Folders below `root` that the profiler wrote, in name order."""
+    return [child for child in _folders(root) if is_sweep(child)]
+
+
+def unfinished_sweeps(root: Path = MEASUREMENTS_ROOT) -> list[Path]:
+    """Folders below `root` in which a sweep runs, or was cut off before it wrote its meta.yaml."""
+    return [child for child in _folders(root) if is_unfinished(child)]
 
 
 def read_meta(folder: Path) -> DatasetMeta:
@@ -104,9 +125,6 @@ def read_dataset(folder: Path) -> tuple[DatasetMeta, pd.DataFrame]:
 
 
 def measurement_hashes(root: Path = MEASUREMENTS_ROOT) -> dict[str, str]:
-    """sha256 of each dataset's data.csv as it lies on disk, by dataset name."""
-    return {
-        folder.name: hashlib.sha256((folder / "data.csv").read_bytes()).hexdigest()
-        for folder in dataset_folders(root)
-        if (folder / "data.csv").is_file()
-    }
+    """sha256 of each dataset's and sweep's data file as it lies on disk, by folder name."""
+    files = {folder.name: data_file(folder) for folder in (*dataset_folders(root), *sweep_folders(root))}
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items() if file is not None}

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import duckdb
 
+from advisor.store import profiler_sweeps
+
 Migration = Callable[[duckdb.DuckDBPyConnection], object]
 
 _TIMED = "latency_s DOUBLE NOT NULL CHECK (isfinite(latency_s) AND latency_s > 0)"
@@ -87,7 +89,7 @@ def _points(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points)
+MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points, profiler_sweeps.create_tables)
 SCHEMA_VERSION = len(MIGRATIONS)
 KERNEL_TABLES = ("moe", "gemm", "attention", "mla", "linear_attention", "all_reduce", "all_to_all")
 

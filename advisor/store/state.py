@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from advisor.prediction import AdvisorError
-from advisor.store import queries
+from advisor.store import profiler_sweeps, queries
 from advisor.store.connection import BUILD_COMMAND, default_store_path, open_store
 from advisor.store.kernel_tables import installed_package
 from advisor.store.measurements import MEASUREMENTS_ROOT, measurement_hashes
@@ -34,6 +34,8 @@ class StoreStatus:
     """Reasons to rebuild; empty when the store matches its sources."""
     rows_by_table: dict[str, int] | None = None
     coverage: pd.DataFrame | None = None
+    sweeps: pd.DataFrame | None = None
+    """Sweeps of the profiler, as `store.sweeps` lists them."""
     copies: pd.DataFrame | None = None
     dropped: pd.DataFrame | None = None
 
@@ -54,7 +56,7 @@ def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = M
         return StoreStatus(file, exists=True, problem=str(error), size_bytes=file.stat().st_size)
     with store:
         info = store.info()
-        counted = [*KERNEL_TABLES, "plain_decode"]
+        counted = [*KERNEL_TABLES, "plain_decode", "sweep_rows"]
         rows = {name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in counted}
         rows |= {
             f"dataset_{name}": int(n) for name, n in store.rows("SELECT name, row_count FROM datasets ORDER BY name")
@@ -69,6 +71,7 @@ def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = M
             stale_because=_reasons(info, measurements),
             rows_by_table=rows,
             coverage=queries.coverage(store),
+            sweeps=profiler_sweeps.sweeps(store),
             copies=sources[sources["copy_of"].notna()].reset_index(drop=True),
             dropped=queries.dropped_rows(store),
         )

@@ -17,6 +17,7 @@ from advisor.prediction import AdvisorError
 from advisor.routing import expected_experts
 from advisor.scenario import Scenario
 from advisor.ui.charts import MEASURED_COLUMNS
+from advisor.validation_rows import WHOLE_BATCH_KINDS
 
 if TYPE_CHECKING:
     from advisor.store import Store, StoreStatus
@@ -109,11 +110,14 @@ def _store(path: str, modified_ns: int) -> Store:  # noqa: ARG001  (a rebuilt fi
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
-def _published(path: str, modified_ns: int, hardware_id: str, model_id: str) -> pd.DataFrame:
+def _published(path: str, modified_ns: int, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
     from advisor.store import published_points
 
     points = published_points(_store(path, modified_ns))
     here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
+    # Points of another number of GPUs, or whose batch is counted per rank, belong to another curve.
+    here = here[here["tensor_parallel"].fillna(here["gpu_count"]) == gpus]
+    here = here[here["batch_kind"].isin(WHOLE_BATCH_KINDS)]
     here = here.dropna(subset=["batch_size", "speedup"])
     here = here[~here["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
     named = here.rename(columns={"draft_tokens_k": "k_draft", "source_title": "source"})
@@ -121,7 +125,7 @@ def _published(path: str, modified_ns: int, hardware_id: str, model_id: str) -> 
 
 
 def published_for(scenario: Scenario) -> pd.DataFrame | None:
-    """Published speedups of the scenario's accelerator and model, without draft trees.
+    """Published speedups of the scenario's accelerator, model and number of GPUs, without draft trees.
 
     None where there is no store or the model is the user's own.
     """
@@ -131,7 +135,13 @@ def published_for(scenario: Scenario) -> pd.DataFrame | None:
     if scenario.model_config_json or not file.is_file():
         return None
     try:
-        return _published(str(file), file.stat().st_mtime_ns, scenario.hardware_id, scenario.model_id)
+        return _published(
+            str(file),
+            file.stat().st_mtime_ns,
+            scenario.hardware_id,
+            scenario.model_id,
+            max(scenario.tensor_parallel, scenario.expert_parallel),
+        )
     except AdvisorError:
         return None  # the Measurements page says what is wrong with the store
 

@@ -37,6 +37,7 @@ def speedup_chart(
     compare: Sequence[int] = (),
     measured: pd.DataFrame | None = None,
     drafter_id: str = "",
+    largest_batch: float | None = None,
 ) -> Chart:
     """Speedup over plain decoding against batch size for one K, on a log axis.
 
@@ -50,6 +51,7 @@ def speedup_chart(
     compare : further K, drawn without bands. [1]
     measured : published points with MEASURED_COLUMNS; None or empty draws none.
     drafter_id : points of this drafter stand out from those of others.
+    largest_batch : the largest batch that fits in memory, beyond which the chart is hatched; None hatches nothing. [1]
     """
     column = _column(curve, k_draft)
     x, value = curve.batches, curve.speedup[:, column]
@@ -60,7 +62,11 @@ def speedup_chart(
     )
     low_edge, high_edge = _y_range(curve, column, compare, measured)
     _add_slowdown(figure, low_edge)
-    _add_outside(figure, x, curve.extrapolated[:, column], low_edge, high_edge)
+    outside, edges = curve.extrapolated[:, column], (low_edge, high_edge)
+    if outside.any():  # the flag rises once and stays, as batch grows
+        _add_hatch(figure, float(x[int(np.argmax(outside))]), x, edges, "outside the data", "/")
+    if largest_batch is not None and largest_batch < x[-1]:
+        _add_hatch(figure, max(float(largest_batch), float(x[0])), x, edges, "does not fit in memory", "x")
     add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE)
     add_line(figure, x, value, f"K = {k_draft}", BLUE)
     others = [k for k in dict.fromkeys(compare) if k != k_draft]
@@ -126,15 +132,15 @@ def _add_slowdown(figure: go.Figure, low_edge: float) -> None:
     )  # fmt: skip
 
 
-def _add_outside(figure: go.Figure, x: np.ndarray, outside: np.ndarray, low_edge: float, high_edge: float) -> None:
-    """Hatch the batches beyond the calibrated step sizes; the flag rises once and stays, as batch grows."""
-    if not outside.any():
-        return
-    start, end = float(x[int(np.argmax(outside))]), float(x[-1]) * 1.1
+def _add_hatch(
+    figure: go.Figure, start: float, x: np.ndarray, edges: tuple[float, float], name: str, pattern: str
+) -> None:
+    """Hatch the batches from `start` on, over the whole height."""
+    end, (low, high) = float(x[-1]) * 1.1, edges
     figure.add_scatter(
-        x=[start, end, end, start], y=[low_edge, low_edge, high_edge, high_edge], mode="none", fill="toself",
-        fillpattern={"shape": "/", "fgcolor": NEUTRAL, "fgopacity": 0.45, "size": 8, "solidity": 0.12},
-        fillcolor="rgba(0,0,0,0)", name="outside the data", hoverinfo="skip",
+        x=[start, end, end, start], y=[low, low, high, high], mode="none", fill="toself",
+        fillpattern={"shape": pattern, "fgcolor": NEUTRAL, "fgopacity": 0.55, "size": 8, "solidity": 0.15},
+        fillcolor="rgba(0,0,0,0)", name=name, hoverinfo="skip",
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from advisor.report.words import component_name
 from advisor.ui.figure import (
     BLUE,
     GREEN,
@@ -22,21 +23,6 @@ from advisor.ui.figure import (
     new_figure,
 )
 
-COMPONENT_NAMES = {
-    "routed": "Routed experts",
-    "shared": "Shared experts",
-    "attention": "Attention (KV cache)",
-    "attention_projection": "Attention weights",
-    "dense": "Dense FFN",
-    "lm_head": "LM head",
-    "communication": "GPU to GPU",
-    "router": "Router",
-    "launch": "Kernel launches",
-    "host": "Host",
-    "draft": "Drafting",
-    "draft_host": "Drafting, host",
-    "round_host": "Accept or reject, host",
-}
 _SMALL = 0.005
 """Components below this share of both steps are summed as `Rest`. [1]"""
 _SMALL_ADDITION = 0.01
@@ -107,7 +93,7 @@ def components_table(plain: Mapping[str, float], round_: Mapping[str, float]) ->
         if max(time / total for time, total in zip(times, totals, strict=True)) < _SMALL:
             rest = [rest[0] + times[0], rest[1] + times[1]]
         else:
-            rows.append((COMPONENT_NAMES.get(name, name.replace("_", " ")), times[0] * 1e3, times[1] * 1e3))
+            rows.append((component_name(name), times[0] * 1e3, times[1] * 1e3))
     rows.sort(key=lambda row: -row[2])
     if any(rest):
         rows.append(("Rest", rest[0] * 1e3, rest[1] * 1e3))

@@ -102,11 +102,13 @@ def _engine() -> dict[str, Any]:
 
 def _advanced() -> dict[str, Any]:
     with st.expander("Advanced"):
+        chosen = str(st.session_state.get("routing") or st.query_params.get("routing") or "")
         values = {
             "routing": _choice(
-                "Routing", "routing", ["auto", "uniform", *routing_preset_ids()],
+                "Routing", "routing", ["auto", "uniform", *routing_preset_ids(), *([chosen] if "," in chosen else [])],
                 help="auto: the model's own measured routing, else the default of its class. "
-                "uniform: every token chooses its experts independently.",
+                "uniform: every token chooses its experts independently. Your own: upload a routing trace under "
+                "Measurements.",
             )
         }  # fmt: skip
         values["expert_dtype"] = _format(

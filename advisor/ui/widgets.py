@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.csv_export import frame_csv
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.ui import answers, state
@@ -16,8 +17,6 @@ from advisor.ui.figure import Chart
 
 if TYPE_CHECKING:
     from advisor.design import DesignSpace
-
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def scenario_or_stop() -> Scenario:
@@ -66,10 +65,7 @@ def show_chart(chart: Chart, key: str, scenario: Scenario, *, select_key: str = 
 
 def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:
     """CSV with the scenario's hash in its first column; text that a spreadsheet would run as a formula is quoted."""
-    text = data.select_dtypes(exclude=["number", "bool"]).columns
-    safe = data.assign(**{name: data[name].map(_no_formula) for name in text})
-    safe.insert(0, "scenario_hash", scenario_hash)
-    return safe.to_csv(index=False).encode()
+    return frame_csv(data, scenario_hash).encode()
 
 
 def show_memory_problem(advice: Advice) -> None:
@@ -96,10 +92,6 @@ def acceptance_note(answer: Advice | DesignSpace) -> str:
     acceptance = answer.setup.acceptance
     source = acceptance.source.removeprefix("accepted length ")
     return f"Accepted length: {plain(source)}{' (borrowed from another run)' if acceptance.borrowed else ''}."
-
-
-def _no_formula(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
 
 
 def plain(text: str) -> str:

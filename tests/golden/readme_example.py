@@ -1,4 +1,4 @@
-"""`python -m tests.golden.readme_example` puts what the worked example prints now into the README."""
+"""`python -m tests.golden.readme_example` puts what the worked examples print now into the README."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ import sys
 from pathlib import Path
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-ARGUMENTS = [
-    *("advise", "--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3"),
+SCENARIO = [
+    *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3"),
     *("--accepted-length", "2.4@3", "--batch", "16"),
+]
+# Command, the line of the README that ends it, the line that follows its output, and how many lines are shown.
+EXAMPLES = [
+    (["advise", *SCENARIO], "--accepted-length 2.4@3 --batch 16\n", "\n`curve` prints the grid", None),
+    (["design", *SCENARIO, "--tokens", "1e12"], "--batch 16 --tokens 1e12\n", "\nThe reasoning in one breath", 4),
 ]
 
 
 def main() -> None:
-    """Replace the lines between the command and the paragraph after it."""
-    done = subprocess.run([sys.executable, "-m", "advisor", *ARGUMENTS], capture_output=True, text=True, check=True)
-    example = "\n".join(f"    {line}".rstrip() for line in done.stdout.rstrip().splitlines())
+    """Replace each example's output between its command and the paragraph after it."""
     text = README.read_text(encoding="utf-8")
-    start, end = text.index("    At batch 16 on"), text.index("`curve` prints the grid")
-    README.write_text(f"{text[:start]}{example}\n\n{text[end:]}", encoding="utf-8")
+    for arguments, before, after, shown in EXAMPLES:
+        run = [sys.executable, "-m", "advisor", *arguments]
+        done = subprocess.run(run, capture_output=True, text=True, check=True)
+        lines = done.stdout.rstrip().splitlines()[:shown]
+        example = "\n".join(f"    {line}".rstrip() for line in lines)
+        start = text.index(before) + len(before)
+        text = f"{text[:start]}{example}\n{text[text.index(after) :]}"
+    README.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

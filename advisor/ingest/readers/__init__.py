@@ -16,6 +16,7 @@ from advisor.ingest.readers import (
     guidellm_json,
     inferencex,
     kernel_table,
+    profiler_sweep,
     sglang_one_batch,
     sglang_serving,
     sglang_speculative,
@@ -44,5 +45,6 @@ READERS: tuple[ModuleType, ...] = (
     kernel_table,
     benchmark_moe,
     inferencex,
+    profiler_sweep,
 )
 """In the order of docs/formats.md; the first of equally good scores wins."""

@@ -42,6 +42,7 @@ def speedup(advice: Advice) -> None:
         compare=compare,
         measured=answers.published_for(advice.scenario),
         drafter_id=advice.scenario.drafter_id,
+        largest_batch=advice.setup.memory.largest_batch,
     )
     with place:
         widgets.show_chart(chart, "speedup", advice.scenario)

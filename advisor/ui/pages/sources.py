@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from advisor.report.words import LIMITS
 from advisor.ui import provenance, widgets
 
 scenario = widgets.scenario_or_stop()
@@ -42,7 +43,7 @@ st.dataframe(
 )
 
 st.subheader("Assumptions and limits", anchor=False)
-st.markdown("\n".join(f"- {line}" for line in provenance.LIMITS))
+st.markdown("\n".join(f"- {line}" for line in LIMITS))
 
 st.subheader("Nomenclature", anchor=False)
 st.dataframe(provenance.nomenclature_table(), hide_index=True)

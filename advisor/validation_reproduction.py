@@ -1,6 +1,8 @@
-"""Curves that published work describes, printed beside what it says: `python -m tests.golden.reproduction`."""
+"""Curves that published work describes (R10 to R13 and R17 of docs/validation.md)."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 
@@ -57,8 +59,6 @@ WIDE_BATCHES = np.unique(np.round(np.geomspace(1, 2048, 45)))
 
 def by_active(actives: tuple[int, ...] = (2, 4, 8, 16, 32)) -> dict[int, np.ndarray]:
     """R12: speedup over WIDE_BATCHES as k varies at fixed N and expert width."""
-    import dataclasses
-
     setup = load_setup(QWEN)
     return {
         k: curve_for(dataclasses.replace(setup, architecture=with_active(k)), WIDE_BATCHES, [3]).speedup[:, 0]
@@ -84,26 +84,3 @@ def plateau(speedups: np.ndarray) -> float:
     return max(
         float(WIDE_BATCHES[end - 1] / WIDE_BATCHES[start]) for start, end in zip(edges[::2], edges[1::2], strict=True)
     )
-
-
-def main() -> None:
-    """Print every reproduction target of this file."""
-    moe, dense = cohere()
-    print("R10 Command A+ (MoE), K = 3; published: about 1.95 at batch 1, R = 1.25, peak 2.2 at 4-16 (second hand)")
-    print("R11 Command A (dense), K = 3; published: falls monotonically")
-    print("batch     " + " ".join(f"{b:6d}" for b in BATCHES))
-    for name, values in (("A+ speedup", moe.speedup), ("A+ R", moe.verify_ratio), ("A speedup", dense.speedup)):
-        print(f"{name:10s}" + " ".join(f"{value:6.2f}" for value in values[:, 0]))
-    print("\nR17 best K; published: 3, then 5 at batch 16-32, then 3 on the MoE; non-increasing on the dense model")
-    for name, ks in zip(("A+", "A"), best_k(), strict=True):
-        print(f"{name:10s}" + " ".join(f"{k:6d}" for k in ks))
-    print("\nR12 k of 128 experts; published: interior maximum at larger batch and a wider plateau for smaller k")
-    for k, speedups in by_active().items():
-        at = WIDE_BATCHES[speedups.argmax()]
-        print(f"k={k:3d} peak {speedups.max():.2f} at batch {at:.0f}, plateau x{plateau(speedups):.0f}")
-    print("\nR13 peak speedup; published: higher ridge point, higher peak")
-    print(", ".join(f"{name} {value:.2f}" for name, value in by_ridge().items()))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,257 @@
+"""`ingest`, `fit`, `trace`: a user's own benchmark results and routing traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from advisor import ingest as reading
+from advisor import store
+from advisor.cli.output import print_json, print_table
+from advisor.hardware import hardware_ids
+from advisor.ingest.kept import kept_table
+from advisor.ingest.limits import MAX_BYTES
+from advisor.ingest.result import IngestResult
+from advisor.model_profiles import load_model, model_ids
+from advisor.prediction import AdvisorError
+
+MAX_FILES = 1000
+_SET = click.option(
+    "--set", "values", multiple=True, metavar="COLUMN=VALUE",
+    help="Fill a column that the file lacks, e.g. --set hardware_id=h200-sxm; repeat for several.",
+)  # fmt: skip
+_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@_SET
+@click.option("--save", "name", help="Keep the usable rows in this advisor's store under this name.")
+@click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
+@_JSON
+def ingest(path: Path, values: Sequence[str], name: str | None, rejects: Path | None, as_json: bool) -> None:
+    """Read a benchmark result (PATH), or every file of a directory, and say what can be used."""
+    files = _files(path)
+    results, failed = [], []
+    for file in files:
+        try:
+            results.append(read_result(file, values))
+        except AdvisorError as error:
+            if len(files) == 1:
+                raise
+            failed.append({"file": file.name, "reason": str(error)})
+    if not results:
+        raise AdvisorError(f"none of the {len(files)} files in {path} could be read; first: {failed[0]['reason']}")
+    if rejects is not None:
+        _write_rejects(rejects, results)
+    saved = [_save(result, name if len(results) == 1 else f"{name}: {result.file_name}") for result in results if name]
+    if as_json:
+        print_json({"files": [_summary(item) for item in results], "not_read": failed, "saved": saved})
+        return
+    for result in results:
+        _print_result(result)
+    for item in failed:
+        click.echo(f"{item['file']}: not read: {item['reason']}")
+    for dataset_id in saved:
+        click.echo(f"kept as {dataset_id}")
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@_SET
+@click.option("--hardware", "hardware_id", help="Refit this accelerator's rows [default: the pair with most rows].")
+@click.option("--engine", help="Refit this engine's rows.")
+@click.option("--acceptance", help="X@K, a1,a2,... or a curve's id, for rows without an accepted length.")
+@_JSON
+def fit(
+    file: Path,
+    values: Sequence[str],
+    hardware_id: str | None,
+    engine: str | None,
+    acceptance: str | None,
+    as_json: bool,
+) -> None:
+    """Refit overheads and efficiencies on the points of FILE, and say what changed."""
+    from advisor.refit import refit_chosen, select_points
+    from advisor.refit_moesd import moesd_of
+
+    result = read_result(file, values)
+    if result.kind != "points":
+        raise AdvisorError(f"{file.name} holds kernel times; a refit needs served runs (speedup, step or token times)")
+    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=acceptance)
+    answer, small = refit_chosen(points, refused), moesd_of(points)
+    if as_json:
+        rows = answer.rows.to_dict("records")
+        print_json({**{k: v for k, v in vars(answer).items() if k != "rows"}, "rows": rows, "moesd": small})
+        return
+    click.echo(answer.sentence + "\n")
+    print_table(
+        ("constant", "unit", "before", "after", "factor", "known within", "learnt"),
+        [
+            (p.meaning, p.unit, f"{p.before:.3g}", f"{p.after:.3g}", f"{p.factor:.2f}", f"x{_times(p.log_stderr)}",
+             "at its bound" if p.at_bound else "yes" if p.identified else "no: the data do not tell")
+            for p in answer.parameters
+        ],
+    )  # fmt: skip
+    if small is not None:
+        click.echo(
+            f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
+        )
+    _print_reasons(answer.refused)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--model", "model_id", help="Model id, for its number of experts.")
+@click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
+@_JSON
+def trace(file: Path, model_id: str | None, experts: int | None, as_json: bool) -> None:
+    """Fit load variation, affinity and stickiness to the routing trace in FILE."""
+    from advisor.routing_presets import write_own_routing
+    from advisor.routing_trace import fit_sequences
+
+    count, layers, active = _experts(model_id, experts)
+    read = reading.read_trace(file.name, read_bytes(file), layers, active)
+    found = fit_sequences(read.sequences, count)
+    own = write_own_routing(
+        (found.fit.load_cv, found.fit.affinity, found.fit.stickiness),
+        (found.fit.load_cv_interval, found.fit.affinity_interval, found.fit.stickiness_interval),
+    )
+    if as_json:
+        print_json({"file": file.name, "layout": read.layout, "routing": own, **vars(found)})
+        return
+    click.echo(
+        f"{found.n_sequences} sequences, {found.n_tokens:,} tokens, {len(found.layers)} layers, "
+        f"{found.n_active} of {found.n_experts} experts ({read.layout})"
+    )
+    for what in ("load_cv", "affinity", "stickiness"):
+        low, high = getattr(found.fit, f"{what}_interval")
+        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (80 %: {low:.3f} to {high:.3f})")
+    click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
+    click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
+    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
+    print_table(
+        header,
+        [
+            (u.batch_size, u.tokens, round(u.counted, 1), round(u.predicted, 1),
+             f"{u.predicted / u.counted - 1:+.1%}", round(u.uniform, 1))
+            for u in found.unions
+        ],
+    )  # fmt: skip
+    for text in found.warnings:
+        click.echo(f"warning: {text}")
+    click.echo(f"\nTo use it: --routing {own}")
+
+
+def read_bytes(file: Path) -> bytes:
+    """The bytes of a file. Raises AdvisorError when it cannot be read or is larger than an upload may be."""
+    try:
+        size = file.stat().st_size
+        if size > MAX_BYTES:
+            raise AdvisorError(f"{file} has {size:,} bytes; at most {MAX_BYTES:,} are read")
+        return file.read_bytes()
+    except OSError as error:
+        raise AdvisorError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def read_result(file: Path, values: Sequence[str]) -> IngestResult:
+    """A benchmark result with names resolved and missing context filled in. Raises AdvisorError."""
+    result = reading.read_upload(file.name, read_bytes(file))
+    given = dict(_pair(text) for text in values)
+    return reading.resolve_names(reading.complete(result, given), hardware_ids(), model_ids())
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        raise AdvisorError(f"--set {text!r} is not column=value, e.g. --set hardware_id=h200-sxm")
+    return name.strip(), value.strip()
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
+    if not files:
+        raise AdvisorError(f"{path} holds no files; give a benchmark result or a directory of them")
+    if len(files) > MAX_FILES:
+        raise AdvisorError(f"{path} holds {len(files):,} files; at most {MAX_FILES:,} are read at once")
+    return files
+
+
+def _save(result: IngestResult, name: str) -> str:
+    return store.save_upload(kept_table(result), name=name, sha256=result.sha256)
+
+
+def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:
+    parts = [reading.rejects_csv(result).split(b"\n", 1) for result in results]
+    try:
+        path.write_bytes(parts[0][0] + b"\n" + b"".join(body for _, body in parts))
+    except OSError as error:
+        raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _summary(result: IngestResult) -> dict[str, Any]:
+    return {
+        "file": result.file_name,
+        "format": result.format_id,
+        "format_name": result.format_name,
+        "kind": result.kind,
+        "sha256": result.sha256,
+        "rows_read": result.rows_read,
+        "rows_kept": result.rows_kept,
+        "rows_refused": result.rows_refused,
+        "ready": result.ready,
+        "missing": result.missing,
+        "derived": result.derived,
+        "warnings": result.warnings,
+        "rejects": result.rejects.head(200).to_dict("records"),
+    }
+
+
+def _print_result(result: IngestResult) -> None:
+    click.echo(
+        f"{result.file_name}: {result.format_name}; {result.rows_kept:,} rows usable, {result.rows_refused:,} refused"
+    )
+    for item in result.missing:
+        need = "needed" if item.required else "useful"
+        guess = f" (the file suggests {item.prefill})" if item.prefill is not None else ""
+        click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; {item.rows:,} rows lack it{guess}")
+    for text in result.derived:
+        click.echo(f"  {text}")
+    for text in result.warnings:
+        click.echo(f"  warning: {text}")
+    for reject in result.rejects.head(10).to_dict("records"):
+        click.echo(f"  line {reject['line']}, {reject['column'] or 'row'} {reject['value']!r}: {reject['reason']}")
+    if len(result.rejects) > 10:
+        click.echo(f"  ... {len(result.rejects) - 10:,} more reasons; write them with --rejects FILE.csv")
+
+
+def _print_reasons(refused: Sequence[Any]) -> None:
+    reasons: dict[str, list[int]] = {}
+    for item in refused:
+        reasons.setdefault(item.reason, []).append(item.line)
+    for reason, lines in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
+        shown = ", ".join(str(line) for line in lines[:5]) + (", ..." if len(lines) > 5 else "")
+        click.echo(f"not used, {len(lines)} rows (line {shown}): {reason}")
+
+
+def _times(log_sd: float) -> str:
+    return f"{2.718281828459045 ** (1.2815515655446004 * log_sd):.2f}"
+
+
+def _experts(model_id: str | None, experts: int | None) -> tuple[int, int | None, int | None]:
+    """(N, MoE layers, k); the last two only from a model's profile."""
+    if (model_id is None) == (experts is None):
+        raise AdvisorError("give --model ID or --experts N, so that experts that were never chosen are counted")
+    if experts is not None:
+        if experts < 2:
+            raise AdvisorError(f"--experts {experts} is too few; a routed layer has at least 2")
+        return experts, None, None
+    moe = load_model(str(model_id)).moe
+    if moe is None:
+        raise AdvisorError(f"{model_id} is dense: it has no experts to trace")
+    return moe.n_experts, moe.count, moe.n_active

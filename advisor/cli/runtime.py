@@ -1,0 +1,246 @@
+"""`schedule`, `export`, `simulate`: K while serving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from advisor.cli.output import print_json, print_table
+from advisor.cli.scenario_options import ScenarioCommand
+from advisor.dynamic import AcceptanceProcess, CascadeSettings, ContextSchedule, KRange, RecordedSteps
+from advisor.prediction import AdvisorError
+from advisor.report.scenario_export import export_scenario, write_export
+from advisor.runtime import (
+    BatchHistogram,
+    RuntimeSchedule,
+    contexts_from_text,
+    costs_of,
+    schedule_for,
+    static_ranges,
+)
+from advisor.runtime_process import (
+    DEFAULT_PASSAGE_TOKENS,
+    DEFAULT_SPREAD,
+    MAX_TRACE_BYTES,
+    per_position,
+    recorded,
+    switching_around,
+)
+from advisor.runtime_simulation import SimulationPlan, SimulationReport, simulate_policies
+from advisor.scenario import Scenario
+from advisor.setup import load_setup
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+
+
+@click.command(cls=ScenarioCommand)
+@click.option("--contexts", help="Comma-separated context lengths: one schedule for each bucket around them.")
+@click.option("--histogram", help="batch:weight,...: time your server spends at each batch size; weighs the gain.")
+@_JSON
+def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as_json: bool) -> None:
+    """K by batch size (and context), and what it gains over the best single K."""
+    weighed = BatchHistogram.from_text(histogram) if histogram else None
+    found = schedule_for(scenario, contexts_from_text(contexts) if contexts else (), weighed)
+    if as_json:
+        print_json(schedule_document(found))
+        return
+    print_table(*_range_table(found.ranges, scenario.max_tpot_ms is not None))
+    for bucket in found.by_context:
+        click.echo(f"\nContext {_context_name(bucket)}")
+        print_table(*_range_table(bucket.ranges, scenario.max_tpot_ms is not None))
+    if found.gain is not None:
+        gain = found.gain
+        click.echo(
+            f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
+            f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
+        )
+    source = load_setup(scenario).acceptance.source
+    click.echo(f"\nThe first table is for context {scenario.context_tokens}. Accepted length: {source}.")
+
+
+@click.command(cls=ScenarioCommand)
+@click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@click.option("--static-k", type=int, help="Export this one K instead of the schedule.")
+@click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
+@click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
+@click.option("--max-running-requests", type=click.IntRange(1), help="Put this limit on the launch line.")
+@_JSON
+def export(
+    scenario: Scenario,
+    output: Path,
+    static_k: int | None,
+    served_model: str | None,
+    draft_model: str | None,
+    max_running_requests: int | None,
+    as_json: bool,
+) -> None:
+    """Write the schedule as the configuration and launch line of --engine (vllm or sglang), checked by its rules."""
+    found = schedule_for(scenario)
+    ranges = found.ranges if static_k is None else static_ranges(found.curve, static_k)
+    made = export_scenario(
+        load_setup(scenario),
+        ranges,
+        scenario.engine,
+        served_model=served_model,
+        draft_model=draft_model,
+        max_running_requests=max_running_requests,
+        file_name=str(output / "sglang_speculative_adaptive.json"),
+    )
+    files = write_export(made, output)
+    if as_json:
+        print_json(
+            {
+                "engine": made.engine,
+                "config": made.config,
+                "launch_line": made.launch_line,
+                "files": [str(file) for file in files],
+                "warnings": made.warnings,
+                "k_by_batch": ranges,
+                "scenario_hash": scenario.hash,
+            }
+        )
+        return
+    for file in files:
+        click.echo(f"wrote {file}")
+    click.echo(f"\n{made.launch_line}")
+    for warning in made.warnings:
+        click.echo(f"warning: {warning}")
+
+
+@click.command(cls=ScenarioCommand)
+@click.option(
+    "--process",
+    type=click.Choice(["list", "switching", "trace"]),
+    help="list: independent rounds with the scenario's acceptance; switching: good and bad passages around it; "
+    "trace: your own file [default: list, or trace with --trace].",
+)
+@click.option("--trace", type=click.Path(path_type=Path), help="JSON or CSV of accepted drafts per step.")
+@click.option("--spread", type=float, default=DEFAULT_SPREAD, show_default=True, help="switching: logits apart.")
+@click.option("--good-share", type=float, default=0.5, show_default=True, help="switching: share of good tokens.")
+@click.option("--good-tokens", type=float, default=DEFAULT_PASSAGE_TOKENS, show_default=True, help="switching: length.")
+@click.option("--requests", type=int, default=200, show_default=True, help="Requests served in all.")
+@click.option("--iterations", type=int, default=2000, show_default=True, help="Limit of iterations per server.")
+@click.option("--request-tokens", type=int, default=250, show_default=True, help="Output of each request.")
+@click.option(
+    "--load", "load_share", type=float, help="Poisson arrivals at this share of plain capacity [default: full]."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same result.")
+@click.option("--cold-drafter", is_flag=True, help="Do not charge for keeping the drafter ready at K = 0.")
+@click.option("--no-back-off", is_flag=True, help="Cascade without back-off.")
+@_JSON
+def simulate(
+    scenario: Scenario,
+    process: str | None,
+    trace: Path | None,
+    spread: float,
+    good_share: float,
+    good_tokens: float,
+    requests: int,
+    iterations: int,
+    request_tokens: int,
+    load_share: float | None,
+    seed: int,
+    cold_drafter: bool,
+    no_back_off: bool,
+    as_json: bool,
+) -> None:
+    """Compare K = 0, each static K, the schedule, Cascade, acceptance-only control and the oracle on one load."""
+    plan = SimulationPlan(requests, iterations, request_tokens, scenario.batch_size, load_share, seed)
+    kind = process or ("trace" if trace else "list")
+    if (kind == "trace") != (trace is not None):
+        raise AdvisorError("--process trace and --trace FILE go together; give both, or neither")
+    recorded_steps = _read_trace(trace) if trace else None
+    found = schedule_for(scenario)
+    costs = costs_of(found.curve, keep_drafter_warm=not cold_drafter)
+    acceptance: AcceptanceProcess
+    if recorded_steps is not None:
+        acceptance = recorded_steps
+    elif kind == "switching":
+        k = max((r.k_draft for r in found.ranges), default=0) or 1
+        acceptance = switching_around(
+            costs.accepted_length, k, spread=spread, good_share=good_share, good_tokens=good_tokens
+        )
+    else:
+        acceptance = per_position(costs.accepted_length)
+    settings = CascadeSettings(back_off_factor=1.0) if no_back_off else CascadeSettings()
+    report = simulate_policies(costs, found.ranges, acceptance, plan, settings)
+    if as_json:
+        print_json(
+            {"scenario": scenario, "scenario_hash": scenario.hash, "process": kind, **simulation_document(report)}
+        )
+        return
+    print_table(*_policy_table(report))
+    click.echo(
+        f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, acceptance: {kind}, "
+        f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
+    )
+    if not report.complete:
+        click.echo(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
+
+
+def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
+    """A schedule as one JSON-able document."""
+    return {
+        "scenario": found.scenario,
+        "scenario_hash": found.scenario.hash,
+        "context_tokens": found.scenario.context_tokens,
+        "k_by_batch": found.ranges,
+        "k_by_batch_and_context": found.by_context,
+        "gain": found.gain,
+    }
+
+
+def simulation_document(report: SimulationReport) -> dict[str, Any]:
+    """A simulation as one JSON-able document."""
+    return {
+        "plan": report.plan,
+        "requests": report.requests,
+        "complete": report.complete,
+        "best_static_k": report.best_static_k,
+        "policies": report.outcomes,
+    }
+
+
+def _range_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    header: tuple[str, ...] = ("batch", "K", "mean speedup", "largest loss")
+    rows: list[tuple[Any, ...]] = [
+        (f"{r.batch_start}-{r.batch_end}", r.k_draft, round(r.speedup, 2), f"{r.regret:.1%}") for r in ranges
+    ]
+    if not limited:
+        return header, rows
+    meets = ["yes" if r.meets_limit else "no" for r in ranges]
+    return (*header, "meets the limit"), [(*row, text) for row, text in zip(rows, meets, strict=True)]
+
+
+def _policy_table(report: SimulationReport) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    header = ("policy", "speedup", "to best single K", "ms per token", "p95 ms", "mean K", "mean batch", "tests")
+    rows = [
+        (
+            o.policy,
+            round(o.speedup, 3),
+            f"{o.gain_over_best_static:+.1%}",
+            round(o.tpot_s * 1e3, 3),
+            None if o.p95_request_tpot_s is None else round(o.p95_request_tpot_s * 1e3, 3),
+            round(o.mean_draft, 2),
+            round(o.mean_batch, 1),
+            "" if o.test_share is None else f"{o.test_share:.0%}",
+        )
+        for o in report.outcomes
+    ]
+    return header, rows
+
+
+def _context_name(bucket: ContextSchedule) -> str:
+    end = "and more" if bucket.context_end >= 10_000_000 else f"to {bucket.context_end:,}"
+    return f"{bucket.context_start:,} {end} tokens"
+
+
+def _read_trace(path: Path) -> RecordedSteps:
+    try:
+        with path.open("rb") as file:
+            return recorded(file.read(MAX_TRACE_BYTES + 1), str(path))
+    except OSError as error:
+        raise AdvisorError(f"cannot read {path}: {error.strerror or error}") from error

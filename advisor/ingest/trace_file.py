@@ -1,0 +1,259 @@
+"""Routing-trace files -> expert ids by sequence. Arrays are parsed by hand: no pickle, no size taken on trust."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import io
+import struct
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from advisor.ingest.limits import MIB
+from advisor.ingest.upload import open_upload
+from advisor.prediction import AdvisorError
+
+MAX_TRACE_BYTES = 256 * MIB
+MAX_IDS = 200_000_000
+"""Expert ids in one trace (tokens x layers x k, all sequences). [1]"""
+MAX_SEQUENCES = 100_000
+_MAX_HEADER = 10_000
+_MAX_DEPTH = 6
+_KEYS = ("routed_experts", "experts", "expert_ids", "topk_ids")
+
+Ids = NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """Expert ids, one array [tokens, layers, k] per sequence, and how the file was understood."""
+
+    sequences: tuple[Ids, ...]
+    layout: str
+    file_name: str
+
+
+def read_trace(name: str, data: bytes, n_layers: int | None = None, n_active: int | None = None) -> TraceFile:
+    """Read a routing trace, recognised by its content.
+
+    Parameters
+    ----------
+    name : for messages. data : .npy, .npz, CSV, JSON or JSON lines.
+    n_layers, n_active : needed only for flat base64 int32 arrays, which carry no shape. [1]
+
+    Raises AdvisorError, and nothing else, for anything that is not a trace. See docs/measurements.md for the layouts.
+    """
+    if not data:
+        raise AdvisorError(f"{name} is empty; send a routing trace")
+    if len(data) > MAX_TRACE_BYTES:
+        raise AdvisorError(f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_TRACE_BYTES // MIB} are read")
+    try:
+        sequences, layout = _sequences(name, data, n_layers, n_active)
+    except (RecursionError, MemoryError) as error:
+        raise AdvisorError(f"{name} is nested too deeply or too large to be read; send a smaller trace") from error
+    if not sequences:
+        raise AdvisorError(f"{name} holds no sequence of expert ids")
+    if len(sequences) > MAX_SEQUENCES:
+        raise AdvisorError(f"{name} holds {len(sequences):,} sequences; at most {MAX_SEQUENCES:,} are read")
+    if sum(ids.size for ids in sequences) > MAX_IDS:
+        raise AdvisorError(f"{name} holds more than {MAX_IDS:,} expert ids; send fewer sequences")
+    return TraceFile(tuple(sequences), layout, name)
+
+
+def _sequences(name: str, data: bytes, n_layers: int | None, n_active: int | None) -> tuple[list[Ids], str]:
+    if data.startswith(b"\x93NUMPY"):
+        return _split(name, parse_npy(name, data))
+    if data.startswith(b"PK\x03\x04"):
+        members = _npz_members(name, data)
+        if len(members) == 1:
+            return _split(name, members[0])
+        if any(array.ndim != 3 for array in members):
+            raise AdvisorError(f"{name}: each array of an .npz must be one sequence [tokens, layers, k]")
+        return members, ".npz, one array [tokens, layers, k] per sequence"
+    sample = open_upload(name, data)  # bounded decompression and decoding, pickles and other formats refused
+    if sample.kind in ("json", "jsonl"):
+        return _from_json(name, sample.records, n_layers, n_active)
+    if sample.kind == "text":
+        return _from_csv(name, sample.data, sample.delimiter)
+    raise AdvisorError(f"{name} is no routing trace; expected .npy, .npz, CSV or JSON lines of expert ids")
+
+
+def parse_npy(name: str, data: bytes) -> Ids:
+    """The integer array in a .npy file. Raises AdvisorError for objects, other types, or a shape that cannot be."""
+    try:
+        major = data[6]
+        width, start = (2, 10) if major == 1 else (4, 12)
+        length = struct.unpack("<H" if width == 2 else "<I", data[8:start])[0]
+        if major not in (1, 2, 3) or length > _MAX_HEADER:
+            raise ValueError("unusual header")
+        header = ast.literal_eval(data[start : start + length].decode("latin-1"))
+        dtype, shape = np.dtype(header["descr"]), header["shape"]
+        if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
+            raise ValueError("shape")
+    except (ValueError, SyntaxError, KeyError, TypeError, IndexError, struct.error, RecursionError) as error:
+        raise AdvisorError(f"{name} is a damaged .npy file; save it again with numpy.save") from error
+    if dtype.kind not in "iu":
+        raise AdvisorError(f"{name} holds {dtype}; expert ids are whole numbers (save them as uint16 or int32)")
+    count = 1
+    for n in shape:
+        count *= n
+    body = memoryview(data)[start + length :]
+    if count * dtype.itemsize != len(body):
+        raise AdvisorError(f"{name} says {count:,} values of {dtype.itemsize} bytes but holds {len(body):,} bytes")
+    order: Literal["C", "F"] = "F" if header.get("fortran_order") else "C"
+    array: Ids = np.frombuffer(body, dtype).reshape(shape, order=order)
+    return array
+
+
+def _npz_members(name: str, data: bytes) -> list[Ids]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            items = [item for item in archive.infolist() if not item.is_dir()]
+            if not items or not all(item.filename.endswith(".npy") for item in items):
+                raise AdvisorError(f"{name} is a zip that is no .npz; send .npy, .npz, CSV or JSON lines")
+            if len(items) > MAX_SEQUENCES or sum(item.file_size for item in items) > MAX_TRACE_BYTES:
+                raise AdvisorError(f"{name} unpacks to more than {MAX_TRACE_BYTES // MIB} MiB or too many arrays")
+            # The declared size bounds what zipfile hands out, whatever the compressed stream holds.
+            return [parse_npy(f"{name}:{item.filename[:40]}", archive.read(item)) for item in items]
+    except AdvisorError:
+        raise
+    except Exception as error:  # zipfile raises many kinds on crafted archives
+        raise AdvisorError(f"{name} is a damaged .npz file; save it again with numpy.savez") from error
+
+
+def _split(name: str, array: Ids) -> tuple[list[Ids], str]:
+    if array.ndim == 3:
+        return [ids[:, None, :] for ids in array], "one layer, [sequences, tokens, k]"
+    if array.ndim == 4:
+        return list(array), "[sequences, tokens, layers, k]"
+    raise AdvisorError(
+        f"{name} has shape {array.shape}; expected [sequences, tokens, k] or [sequences, tokens, layers, k]"
+    )
+
+
+def _from_csv(name: str, data: bytes, delimiter: str) -> tuple[list[Ids], str]:
+    """Columns sequence, token, layer (optional), then one column per expert or one cell `3;17;42`."""
+    try:
+        frame = pd.read_csv(io.BytesIO(data), sep=delimiter, comment="#", skipinitialspace=True)
+    except (ValueError, UnicodeError) as error:
+        raise AdvisorError(f"{name} is no CSV table with a header line: {str(error)[:100]}") from error
+    frame.columns = [str(column).strip().lower() for column in frame.columns]
+    place = [column for column in ("sequence", "token", "layer") if column in frame]
+    if "sequence" not in place or "token" not in place:
+        raise AdvisorError(f"{name} lacks the columns sequence and token; expected sequence,token,layer,experts")
+    rest = frame.drop(columns=place)
+    if list(rest.columns) == ["experts"] and not pd.api.types.is_numeric_dtype(rest["experts"]):
+        rest = rest["experts"].str.split(r"[;|\s]+", expand=True, regex=True)
+    try:
+        numbers = rest.apply(pd.to_numeric).to_numpy(float)
+        keys = frame[place].apply(pd.to_numeric).to_numpy(float)
+    except (ValueError, TypeError) as error:
+        raise AdvisorError(f"{name} has a cell that is no whole number: {str(error)[:100]}") from error
+    both = np.concatenate([keys, numbers], axis=1)
+    if not len(both) or not np.all(np.isfinite(both)) or np.any(both != np.round(both)) or np.abs(both).max() > 1e9:
+        raise AdvisorError(f"{name} has an empty or fractional cell; every token needs k expert ids in every layer")
+    if "layer" not in place:
+        keys = np.insert(keys, 2, 0, axis=1)
+    return _regular(name, keys.astype(np.int64), numbers.astype(np.int64)), "CSV of sequence, token, layer, experts"
+
+
+def _regular(name: str, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> list[Ids]:
+    """[tokens, layers, k] per sequence from rows keyed by (sequence, token, layer), each present exactly once."""
+    order = np.lexsort((keys[:, 2], keys[:, 1], keys[:, 0]))
+    keys, ids = keys[order], ids[order]
+    layers = np.unique(keys[:, 2])
+    out: list[Ids] = []
+    starts = np.flatnonzero(np.r_[True, keys[1:, 0] != keys[:-1, 0]])
+    for start, end in zip(starts, [*starts[1:], len(keys)], strict=True):
+        tokens = np.unique(keys[start:end, 1])
+        complete = len(tokens) * len(layers) == end - start
+        if not complete or np.any(keys[start:end, 2].reshape(-1, len(layers)) != layers):
+            raise AdvisorError(f"{name}: sequence {keys[start, 0]} lacks a layer of some token, or has one twice")
+        out.append(ids[start:end].reshape(len(tokens), len(layers), -1))
+    return out
+
+
+def _from_json(name: str, records: Iterable[Any], n_layers: int | None, n_active: int | None) -> tuple[list[Ids], str]:
+    records = list(records)
+    first = next((item for item in records if isinstance(item, dict)), {})
+    if {"expert_activation", "forward_mode"} & set(first):
+        raise AdvisorError(
+            f"{name} logs how many experts a step activated, not which; affinity and stickiness do not follow from it"
+        )
+    if {"sequence", "token"} <= set(first) and isinstance(first.get("experts"), list):
+        return _from_token_lines(name, records), "JSON lines of sequence, token, layer, experts"
+    found: list[Ids] = []
+    for number, record in enumerate(records, start=1):
+        for value in _values(record, 0):
+            found.append(_one_value(f"{name}, record {number}", value, n_layers, n_active))
+    if not found:
+        raise AdvisorError(f"{name} has no field {', '.join(_KEYS)}; expected one list or base64 array per request")
+    return found, "JSON, one request each"
+
+
+def _from_token_lines(name: str, records: list[Any]) -> list[Ids]:
+    try:
+        keys = [[item["sequence"], item["token"], item.get("layer", 0)] for item in records]
+        ids = [item["experts"] for item in records]
+        arrays = np.array(keys), np.array(ids)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise AdvisorError(f"{name}: every line needs sequence, token and equally many experts") from error
+    if any(array.dtype.kind not in "iu" or array.ndim != 2 for array in arrays):
+        raise AdvisorError(f"{name}: every line needs whole numbers for sequence, token, layer and experts")
+    return _regular(name, arrays[0].astype(np.int64), arrays[1].astype(np.int64))
+
+
+def _values(record: Any, depth: int) -> Iterable[Any]:
+    """Every value under a key of _KEYS, however deep an engine's reply nests it."""
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(record, dict):
+        for key, value in record.items():
+            if key in _KEYS and value is not None:
+                yield value
+            else:
+                yield from _values(value, depth + 1)
+    elif isinstance(record, list):
+        for item in record:
+            if isinstance(item, dict | list):
+                yield from _values(item, depth + 1)
+
+
+def _one_value(where: str, value: Any, n_layers: int | None, n_active: int | None) -> Ids:
+    """One request's ids: nested lists, a base64 .npy, or base64 int32 without a shape."""
+    if isinstance(value, str):
+        try:
+            raw = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise AdvisorError(f"{where}: the expert ids are neither a list nor base64") from error
+        array = parse_npy(where, raw) if raw.startswith(b"\x93NUMPY") else _flat(where, raw, n_layers, n_active)
+    else:
+        try:
+            array = np.array(value)
+        except ValueError as error:
+            raise AdvisorError(f"{where}: the lists of expert ids differ in length") from error
+        if array.dtype.kind not in "iu":
+            raise AdvisorError(f"{where}: expert ids must be whole numbers, equally many for every token")
+    if array.ndim == 2:
+        array = array[:, None, :]
+    if array.ndim != 3:
+        raise AdvisorError(f"{where}: expert ids have shape {array.shape}; expected [tokens, layers, k]")
+    return array
+
+
+def _flat(where: str, raw: bytes, n_layers: int | None, n_active: int | None) -> Ids:
+    if n_layers is None or n_active is None:
+        raise AdvisorError(f"{where}: the base64 array has no shape; name the model, whose layers and top-k give it")
+    per_token = 4 * n_layers * n_active
+    if not raw or len(raw) % per_token:
+        raise AdvisorError(
+            f"{where}: {len(raw):,} bytes are no whole number of tokens of {n_layers} layers x {n_active} int32 ids"
+        )
+    return np.frombuffer(raw, "<i4").reshape(-1, n_layers, n_active)

@@ -1,0 +1,165 @@
+"""The one typed report that every format renders, and that JSON carries whole. Fields: docs/report-schema.md."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal
+
+from pydantic import Field
+
+from advisor.prediction import Confidence, Frozen, OriginKind, Tier
+from advisor.scenario import Scenario
+
+SCHEMA_VERSION: Literal[1] = 1
+
+
+class Setting(Frozen):
+    """One line of the question, as a reader sees it."""
+
+    label: str
+    value: str
+
+
+class Answer(Frozen):
+    """The recommendation at the target batch."""
+
+    k_draft: int
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    band_level: float
+    tier: Tier
+    because: str
+    extrapolated: bool
+    bound: str
+    bound_because: str
+    tpot_ms: float
+    tokens_per_s_per_gpu: float
+    p_best: float
+    regret: float
+    meets_limit: bool
+    largest_batch_that_fits: int
+
+
+class CurvePoint(Frozen):
+    """Prediction for one batch and one K; components_ms is one whole round, milliseconds by component."""
+
+    batch_size: int
+    k_draft: int
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    tier: Tier
+    extrapolated: bool
+    accepted_length: float
+    verify_ratio: float
+    distinct_experts_plain: float
+    distinct_experts_verify: float
+    tpot_ms: float
+    components_ms: dict[str, float]
+
+
+class ScheduleRange(Frozen):
+    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest loss against best K."""
+
+    batch_start: int
+    batch_end: int
+    k_draft: int
+    speedup: float
+    regret: float
+    meets_limit: bool
+
+
+class EngineSetup(Frozen):
+    """How one engine runs the schedule; `problem` says why it cannot, and the other fields are then empty."""
+
+    engine: Literal["vllm", "sglang"]
+    launch_line: str = ""
+    config_json: str = ""
+    """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there is none."""
+    file_name: str = ""
+    warnings: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class CheckStep(Frozen):
+    """One shell command that measures a part of what was predicted (vLLM); its output uploads into Measurements."""
+
+    purpose: str
+    command: str
+
+
+class ComponentTime(Frozen):
+    """Milliseconds of one component at the target batch: a plain step, and one round at `curve_k`."""
+
+    name: str
+    label: str
+    plain_ms: float
+    round_ms: float
+
+
+class AcceptedLength(Frozen):
+    """Tokens emitted per round at one K, with its band."""
+
+    k_draft: int
+    accepted_length: float
+    low: float
+    high: float
+    extrapolated: bool
+
+
+class UsedConstant(Frozen):
+    """A constant of the accelerator with its origin."""
+
+    name: str
+    value: float
+    unit: str
+    kind: OriginKind
+    confidence: Confidence
+    source: str
+    date: dt.date
+
+
+class ErrorLine(Frozen):
+    """Errors of this advisor on published measurements that share something with the scenario. Shares, not percent."""
+
+    group: str
+    n: int
+    median_error: float | None
+    p90_error: float | None
+    sign_right: float | None
+    in_band: float | None
+
+
+class Report(Frozen):
+    """Everything a report says. Same scenario, data, package versions and date: the same report."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    date: dt.date
+    scenario: Scenario
+    scenario_hash: str
+    share_query: str
+    """URL query that restores the scenario; empty when its configuration is too large for an address."""
+    question: str
+    settings: tuple[Setting, ...]
+    verdict: str
+    answer: Answer
+    curve_k: int
+    """K of the curve shown and of `components`: the recommended one, or the best K > 0 when that is 0."""
+    sweet_spot_batch: int
+    break_even_batch: float | None
+    curve: tuple[CurvePoint, ...] = Field(min_length=1)
+    schedule: tuple[ScheduleRange, ...] = Field(min_length=1)
+    engines: tuple[EngineSetup, ...]
+    check_commands: tuple[CheckStep, ...]
+    """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
+    components: tuple[ComponentTime, ...]
+    accepted_lengths: tuple[AcceptedLength, ...]
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    limits: tuple[str, ...]
+    constants: tuple[UsedConstant, ...]
+    validation: tuple[ErrorLine, ...] | None
+    """None: nothing was looked up. Empty: nothing published shares this accelerator or model."""
+    sources: tuple[str, ...]
+    versions: dict[str, str]

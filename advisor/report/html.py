@@ -1,0 +1,84 @@
+"""A report as one HTML file: interactive charts, plotly.js inside, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import lru_cache
+from importlib.resources import files
+
+import jinja2
+from plotly.offline import get_plotlyjs
+
+from advisor.report.document import Report
+from advisor.report.figures import report_figure
+from advisor.report.layout import FigureBlock, key_figures, sections
+
+_DRAW = """
+for (const data of document.querySelectorAll('script[type="application/json"]')) {
+  const figure = JSON.parse(data.textContent);
+  Plotly.newPlot(data.dataset.target, figure.data, figure.layout, {displaylogo: false, responsive: true});
+}
+"""
+"""The page's own script: draws each figure from the JSON beside it."""
+
+
+def to_html(report: Report) -> str:
+    """The whole report. Text is escaped by the template; only the two scripts named in its policy can run."""
+    found = sections(report)
+    figures = {
+        block.key: script_json(report_figure(report, block.key).to_json())
+        for section in found
+        for block in section.blocks
+        if isinstance(block, FigureBlock)
+    }
+    return _template().render(
+        report=report,
+        key_figures=key_figures(report),
+        sections=found,
+        figures=figures,
+        plotly=_plotly(),
+        draw=_DRAW,
+        policy=_policy(),
+    )
+
+
+def script_json(text: str | None) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(json.loads(text or "{}"), sort_keys=True).replace("<", "\\u003c")
+
+
+@lru_cache(maxsize=1)
+def _plotly() -> str:
+    """plotly.js, with no way to end its own script element."""
+    return get_plotlyjs().replace("</script", "<\\/script")
+
+
+@lru_cache(maxsize=1)
+def _policy() -> str:
+    """Content security policy: nothing is loaded, and of all scripts exactly these two run."""
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in (_plotly(), _DRAW))
+    rules = (
+        "default-src 'none'",
+        f"script-src {hashes}",
+        "style-src 'unsafe-inline'",
+        "img-src data: blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return "; ".join(rules)
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@lru_cache(maxsize=1)
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["kind"] = lambda block: type(block).__name__
+    text = files("advisor.report").joinpath("templates/report.html").read_text(encoding="utf-8")
+    return environment.from_string(text)

@@ -1,0 +1,120 @@
+"""A report as a tagged PDF (PDF/UA-1), typeset without a browser; the same report gives the same bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import typst
+from matplotlib.ft2font import FT2Font
+
+from advisor.prediction import AdvisorError
+from advisor.report.document import Report
+from advisor.report.layout import Block, Code, FigureBlock, key_figures, sections
+from advisor.report.print_figures import report_svg
+
+_BREAK = "\ue000"
+"""Private-use mark, drawn as nothing; text from users has no private-use characters left."""
+_AS_IT_IS = ("kind", "key", "align", "svg", "code", "title", "alt", "date", "hash")
+"""Keys, drawings, and texts that become properties of the document."""
+
+
+def to_pdf(report: Report) -> bytes:
+    """The whole report on A4.
+
+    The template is a constant; everything that varies reaches it as JSON data, so no text is ever read as typst code.
+    """
+    try:
+        return bytes(
+            typst.compile(
+                _template(),
+                format="pdf",
+                pdf_standards="ua-1",
+                sys_inputs={"report": json.dumps(_data(report))},
+                font_paths=_fonts(),
+            )
+        )
+    except typst.TypstError as error:
+        raise AdvisorError(f"the PDF could not be typeset ({error}); use --format html or md") from error
+
+
+def showable(text: str) -> str:
+    """`text` with each character that no shipped font has written as U+XXXX: PDF/UA forbids missing glyphs."""
+    known = _characters()
+    return "".join(
+        character if ord(character) in known or character == "\n" else f"U+{ord(character):04X}" for character in text
+    )
+
+
+def _breakable(text: str, after: str = "/&=,@_") -> str:
+    """`text` with marks where a long word may break: after the characters `after`, and every 60 characters."""
+    marked = re.sub(rf"([{after}])(?=\S)", rf"\1{_BREAK}", text)
+    return re.sub(rf"([^\s{_BREAK}]{{60}})(?=\S)", rf"\1{_BREAK}", marked)
+
+
+def _data(report: Report) -> Any:
+    document = {
+        "title": re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", showable(report.verdict)),
+        "date": report.date.isoformat(),
+        "year": report.date.year,
+        "month": report.date.month,
+        "day": report.date.day,
+        "hash": report.scenario_hash,
+        "figures": key_figures(report),
+        "sections": [
+            {
+                "title": section.title,
+                "reference": section.reference,
+                "blocks": [_block(report, block) for block in section.blocks],
+            }
+            for section in sections(report)
+        ],
+    }
+    return _each_text(document)
+
+
+def _block(report: Report, block: Block) -> dict[str, Any]:
+    found = {"kind": type(block).__name__, **dataclasses.asdict(block)}
+    if isinstance(block, FigureBlock):
+        found |= {"svg": report_svg(report, block.key), "alt": showable(block.alt)}
+    if isinstance(block, Code):
+        found["code"] = _breakable(showable(block.text), ",&")  # a copied line then breaks between JSON entries only
+    return found
+
+
+def _each_text(value: Any) -> Any:
+    """`value` with every text in it showable, and breakable where it is content rather than a key of the template."""
+    if isinstance(value, str):
+        return _breakable(showable(value))
+    if isinstance(value, dict):
+        return {name: item if name in _AS_IT_IS else _each_text(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_each_text(item) for item in value]
+    return value
+
+
+def _font_folder() -> Path:
+    """DejaVu, which comes with matplotlib, covers what the fonts inside typst lack."""
+    return Path(mpl.get_data_path()) / "fonts" / "ttf"
+
+
+@lru_cache(maxsize=1)
+def _fonts() -> typst.Fonts:
+    """typst's own fonts and DejaVu, never the machine's: the same bytes everywhere."""
+    return typst.Fonts(include_system_fonts=False, font_paths=[_font_folder()])
+
+
+@lru_cache(maxsize=1)
+def _characters() -> frozenset[int]:
+    return frozenset(FT2Font(str(_font_folder() / "DejaVuSans.ttf")).get_charmap()) - {ord(_BREAK)}
+
+
+@lru_cache(maxsize=1)
+def _template() -> bytes:
+    return files("advisor.report").joinpath("templates/memo.typ").read_bytes()

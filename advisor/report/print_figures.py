@@ -1,0 +1,91 @@
+"""The report's charts for paper: report in, SVG out, the same bytes each time. No text of a user's is drawn."""
+
+from __future__ import annotations
+
+import io
+
+import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from advisor.report.document import Report
+from advisor.report.layout import FigureKey, shown_curve
+from advisor.report.palette import BLUE, NEUTRAL, ORANGE, VERMILLION
+
+_WIDTH_INCHES = 6.9
+_SMALL_SHARE = 0.005
+"""Components below this share of both steps are left to the table. [1]"""
+
+# The names of clip paths and glyphs in an SVG are hashes with this salt, random unless set: matplotlib offers no
+# argument for it.
+mpl.rcParams["svg.hashsalt"] = "advisor"
+
+
+def report_svg(report: Report, key: FigureKey) -> str:
+    """The chart of one figure block; letters are outlines, so that no font is needed to show them."""
+    figure = _speedup(report) if key == "speedup" else _components(report)
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def _speedup(report: Report) -> Figure:
+    figure = _new(2.6)
+    axes = figure.add_subplot()
+    points = shown_curve(report)
+    x = [point.batch_size for point in points]
+    low, high = [point.speedup_low for point in points], [point.speedup_high for point in points]
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label=f"{report.answer.band_level:.0%} band")
+    axes.plot(x, [point.speedup for point in points], color=BLUE, linewidth=1.8, marker="o", markersize=3,
+              label=f"K = {report.curve_k}")  # fmt: skip
+    edge = min(*low, 0.95)
+    axes.set_ylim(edge - 0.04 * (max(high) - edge), max(*high, 1.05) * 1.04)
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(x[0], x[-1])
+    axes.axhline(1.0, color=VERMILLION, linewidth=1)
+    axes.axhspan(axes.get_ylim()[0], 1.0, color=VERMILLION, alpha=0.07, linewidth=0, label="slowdown")
+    axes.axvline(report.scenario.batch_size, color=NEUTRAL, linestyle=":", linewidth=1.2,
+                 label=f"batch {report.scenario.batch_size:,}")  # fmt: skip
+    outside = [point.batch_size for point in points if point.extrapolated]
+    if outside:
+        axes.axvspan(outside[0], x[-1], facecolor="none", edgecolor=NEUTRAL, hatch="///", alpha=0.35, linewidth=0,
+                     label="outside the data")  # fmt: skip
+    ticks = [2**power for power in range(17) if x[0] <= 2**power <= x[-1]]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+    _finish(axes, "Batch size (sequences)", "Speedup over plain decoding (x)")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False, fontsize=7.5)
+    return figure
+
+
+def _components(report: Report) -> Figure:
+    totals = [sum(getattr(part, name) for part in report.components) for name in ("plain_ms", "round_ms")]
+    parts = [
+        part for part in report.components if max(part.plain_ms / totals[0], part.round_ms / totals[1]) >= _SMALL_SHARE
+    ][::-1]
+    figure = _new(0.6 + 0.16 * len(parts))
+    axes = figure.add_subplot()
+    places = range(len(parts))
+    axes.barh([place + 0.2 for place in places], [part.round_ms for part in parts], 0.38, color=BLUE,
+              label=f"round, K = {report.curve_k}")  # fmt: skip
+    axes.barh([place - 0.2 for place in places], [part.plain_ms for part in parts], 0.38, color=ORANGE, hatch="////",
+              edgecolor="white", linewidth=0, label="plain step")  # fmt: skip
+    axes.set_yticks(list(places), [part.label for part in parts])
+    _finish(axes, "Milliseconds", "")
+    axes.legend(loc="lower right", frameon=False, fontsize=7.5)
+    return figure
+
+
+def _new(height_inches: float) -> Figure:
+    figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure
+
+
+def _finish(axes: mpl.axes.Axes, x_title: str, y_title: str) -> None:
+    axes.set_xlabel(x_title, fontsize=8)
+    axes.set_ylabel(y_title, fontsize=8)
+    axes.tick_params(labelsize=7.5)
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,226 @@
+"""Sweeps that `advisor.profiling` wrote: a folder of data.csv (or data.csv.gz) and a meta.yaml of its own schema.
+
+Unlike a transcribed dataset, every sweep has the same columns, so all of them lie in one table of the store.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import numpy as np
+import pandas as pd
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from advisor.prediction import AdvisorError, explain
+from advisor.profiling.results import COLUMNS
+from advisor.store.connection import Store
+
+TEXT_COLUMNS = frozenset(
+    {"block", "op", "status", "dtype", "kernel", "mode", "like", "routing", "drafter", "worker", "notes"}
+)
+"""Columns of COLUMNS that hold words; all others are numbers, SI."""
+NEEDED_COLUMNS = ("block", "op", "status", "time_s")
+DATA_NAMES = ("data.csv", "data.csv.gz")
+
+_WRITTEN_BY_PROFILER = re.compile(r"^source:\s*\"?advisor\.profiling\b", re.MULTILINE)
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Facts(BaseModel):
+    """Facts a program wrote: those used here are checked, later versions may add others."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class SweepPlan(_Facts):
+    """What was asked of the profiler."""
+
+    preset: str
+    hash: str
+    rounds: int = Field(ge=1)
+    code_version: str
+
+
+class SweepDevice(_Facts):
+    """What was measured. backend: cuda | rocm | cpu; sizes in bytes."""
+
+    backend: str
+    name: str
+    memory_bytes: float = Field(gt=0)
+    last_level_cache_bytes: float = Field(gt=0)
+    last_level_cache_known: bool
+
+
+class SweepMeta(_Facts):
+    """meta.yaml of a sweep; `status` was computed by the profiler from its rows."""
+
+    dataset: str = Field(min_length=1)
+    kind: Literal["measured"]
+    source: str
+    status: Literal["complete", "partial", "failed"]
+    reasons: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    rows: int = Field(ge=0)
+    measured_rows: int = Field(ge=0)
+    started_at: str
+    plan: SweepPlan
+    device: SweepDevice
+    software: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def time_column(self) -> str:
+        """The column that fits use: a CPU shares its cores with other work, so its low quantile is taken."""
+        return "time_p20_s" if self.device.backend == "cpu" else "time_s"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One sweep: `rows` has the profiler's COLUMNS, numbers as floats, empty cells missing."""
+
+    name: str
+    meta: SweepMeta
+    rows: pd.DataFrame
+    sha256: str
+
+
+def is_sweep(folder: Path) -> bool:
+    """Whether the profiler wrote this folder's meta.yaml."""
+    try:
+        return bool(_WRITTEN_BY_PROFILER.search((folder / "meta.yaml").read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a sweep is running here or was interrupted before it could describe itself."""
+    return (folder / "progress.json").exists() and not (folder / "meta.yaml").exists()
+
+
+def data_file(folder: Path) -> Path | None:
+    """data.csv or data.csv.gz of a folder, None where there is neither."""
+    return next((folder / name for name in DATA_NAMES if (folder / name).is_file()), None)
+
+
+def read_sweep(folder: Path) -> Sweep:
+    """A sweep, its rows checked against what its meta.yaml says.
+
+    Raises AdvisorError, naming file and cell, when the folder holds no sweep, a file is damaged, or the two disagree.
+    """
+    meta = _read_meta(folder / "meta.yaml")
+    file = data_file(folder)
+    if file is None:
+        raise AdvisorError(f"{folder} has no data.csv; a sweep is data.csv (or data.csv.gz) and meta.yaml")
+    raw = file.read_bytes()
+    rows = parse_rows(raw, str(file))
+    measured = int((rows["status"] == "ok").sum())
+    if (len(rows), measured) != (meta.rows, meta.measured_rows):
+        raise AdvisorError(
+            f"{file} has {len(rows)} rows, {measured} of them measured; meta.yaml says {meta.rows} and "
+            f"{meta.measured_rows}: restore the two files together"
+        )
+    return Sweep(folder.name, meta, rows, hashlib.sha256(raw).hexdigest())
+
+
+def _read_meta(file: Path) -> SweepMeta:
+    try:
+        return SweepMeta.model_validate(yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER))
+    except FileNotFoundError:
+        raise AdvisorError(f"{file} is missing; give the folder that `python -m advisor profile --out` wrote") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise AdvisorError(f"{file} is not readable as YAML: {' '.join(str(error).split())[:200]}") from error
+    except ValidationError as error:
+        raise AdvisorError(f"{file} is not a profiler's meta.yaml: {explain(error)}") from error
+
+
+def parse_rows(raw: bytes, name: str) -> pd.DataFrame:
+    """The typed rows of a data.csv or data.csv.gz. `name` is used in messages. Raises AdvisorError."""
+    try:
+        text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode("utf-8")
+        header, *records = list(csv.reader(io.StringIO(text, newline="")))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error, ValueError) as error:
+        raise AdvisorError(f"{name} is not a readable CSV ({error}); measure again or restore it") from error
+    strangers, absent = sorted(set(header) - set(COLUMNS)), [c for c in NEEDED_COLUMNS if c not in header]
+    if strangers or absent or len(set(header)) < len(header):
+        wrong = f"unknown {', '.join(strangers)}" if strangers else f"lacking {', '.join(absent) or 'distinct names'}"
+        raise AdvisorError(f"{name}: columns are not the profiler's ({wrong}); docs/profiling.md lists them")
+    for line, record in enumerate(records, start=2):
+        if len(record) != len(header):
+            raise AdvisorError(f"{name}, line {line}: {len(record)} cells, expected {len(header)}")
+    cells = pd.DataFrame(records, columns=header, dtype="str")
+    return pd.DataFrame({column: _typed(cells, column, name) for column in COLUMNS})
+
+
+def _typed(cells: pd.DataFrame, column: str, name: str) -> pd.Series:
+    if column not in cells:
+        empty = pd.Series(pd.NA, index=cells.index, dtype="str") if column in TEXT_COLUMNS else np.nan
+        return pd.Series(empty, index=cells.index)
+    known = cells[column].where(cells[column] != "")
+    if column in TEXT_COLUMNS:
+        return known
+    numbers = pd.to_numeric(known, errors="coerce").astype("float64")
+    bad = known.notna() & ~np.isfinite(numbers)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise AdvisorError(f"{name}, line {row + 2}, column {column}: {known.iloc[row]!r} is not a finite number")
+    return numbers
+
+
+def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """The two tables of sweeps (a migration of the store)."""
+    connection.execute(
+        """CREATE TABLE sweeps (name VARCHAR PRIMARY KEY, device VARCHAR NOT NULL, backend VARCHAR NOT NULL,
+            status VARCHAR NOT NULL, preset VARCHAR NOT NULL, n_rows INTEGER NOT NULL, measured_rows INTEGER NOT NULL,
+            started_at VARCHAR NOT NULL, torch VARCHAR, findings VARCHAR NOT NULL, meta VARCHAR NOT NULL,
+            sha256 VARCHAR NOT NULL)"""
+    )
+    # `like` is a word of SQL, hence the quotes
+    columns = ", ".join(f'"{column}" {"VARCHAR" if column in TEXT_COLUMNS else "DOUBLE"}' for column in COLUMNS)
+    connection.execute(f"CREATE TABLE sweep_rows (sweep VARCHAR NOT NULL, {columns})")
+
+
+def load_sweep(connection: duckdb.DuckDBPyConnection, sweep: Sweep) -> None:
+    """Add one sweep to the tables of `create_tables`."""
+    meta, device = sweep.meta, sweep.meta.device
+    torch = meta.software.get("torch")
+    connection.execute(
+        f"INSERT INTO sweeps VALUES ({', '.join('?' * 12)})",
+        [
+            *(sweep.name, device.name, device.backend, meta.status, meta.plan.preset, meta.rows, meta.measured_rows),
+            *(meta.started_at, None if torch is None else str(torch), "\n".join(meta.findings)),
+            *(meta.model_dump_json(), sweep.sha256),
+        ],
+    )
+    if len(sweep.rows):
+        connection.register("incoming", sweep.rows.assign(sweep=sweep.name))
+        connection.execute("INSERT INTO sweep_rows BY NAME SELECT * FROM incoming")
+        connection.unregister("incoming")
+
+
+def sweeps(store: Store) -> pd.DataFrame:
+    """The sweeps in the store: name, device, backend, status, preset, n_rows, measured_rows, started_at, torch."""
+    return store.frame(
+        """SELECT name, device, backend, status, preset, n_rows, measured_rows, started_at, torch
+           FROM sweeps ORDER BY name"""
+    )
+
+
+def stored_sweep(store: Store, name: str) -> Sweep:
+    """One sweep as it was read from its folder. Raises AdvisorError when the store holds none of that name."""
+    found = store.rows("SELECT meta, sha256 FROM sweeps WHERE name = ?", [name])
+    if not found:
+        known = ", ".join(sweeps(store)["name"]) or "none"
+        raise AdvisorError(f"the store holds no sweep {name!r}; it has {known}")
+    columns = ", ".join(f'"{column}"' for column in COLUMNS)
+    rows = store.frame(f"SELECT {columns} FROM sweep_rows WHERE sweep = ? ORDER BY rowid", [name])
+    rows = rows.astype(dict.fromkeys(TEXT_COLUMNS, "str"))  # a column without a word comes back untyped
+    return Sweep(name, SweepMeta.model_validate_json(found[0][0]), rows, str(found[0][1]))

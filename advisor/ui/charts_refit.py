@@ -1,0 +1,139 @@
+"""Charts of a user's own measurements: before and after a refit, residuals, overlaps of a routing trace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from advisor.refit import RefitResult
+from advisor.refit_curves import BeforeAfter
+from advisor.routing_trace import TraceFit
+from advisor.ui.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, add_band, add_line, log_axis, new_figure
+
+_TITLES = {
+    "speedup": ("Speedup over plain decoding (x)", 1.0),
+    "tpot_s": ("Time per output token (ms)", 1e3),
+    "step_time_s": ("Time of one step (ms)", 1e3),
+}
+
+
+def before_after_chart(curves: BeforeAfter) -> Chart:
+    """The shipped curve, the refitted one with its band, and the user's points; set-aside points are open."""
+    title, scale = _TITLES[curves.quantity]
+    what = f"{curves.model_id}, {curves.drafter}, K = {curves.n_draft}"
+    figure = new_figure(f"{title}<br>before and after the refit: {what}", "Batch size (sequences)", title)
+    if curves.quantity == "speedup":
+        add_band(figure, curves.batches, curves.after_low, curves.after_high, "80% band after", BLUE)
+    add_line(figure, curves.batches, curves.before * scale, "before", NEUTRAL, dash="dash")
+    add_line(figure, curves.batches, curves.after * scale, "after", BLUE)
+    for used, name, symbol in ((True, "your points", "diamond"), (False, "set aside", "x")):
+        some = curves.points[curves.points["used"] == used]
+        if len(some):
+            figure.add_scatter(
+                x=some["batch_size"], y=some["measured"] * scale, mode="markers", name=name,
+                marker={"symbol": symbol, "size": 10, "color": VERMILLION},
+                customdata=some["line"], hovertemplate="%{y:.3g} measured, line %{customdata}<extra></extra>",
+            )  # fmt: skip
+    log_axis(figure, curves.batches)
+    change = float(np.median(curves.after / curves.before - 1.0))
+    inside = curves.points[curves.points["used"]]
+    off_before = float((inside["before"] / inside["measured"] - 1.0).abs().mean()) if len(inside) else float("nan")
+    off_after = float((inside["after"] / inside["measured"] - 1.0).abs().mean()) if len(inside) else float("nan")
+    alt = (
+        f"{title} against batch size for {what}: the refit changes the curve by {change:+.1%} in the median; "
+        f"{len(inside)} of your points lie {off_before:.1%} off it before and {off_after:.1%} after, in the mean."
+    )
+    table = pd.DataFrame(
+        {
+            "batch_size": curves.batches,
+            "before": curves.before,
+            "after": curves.after,
+            "after_low": curves.after_low,
+            "after_high": curves.after_high,
+        }
+    )
+    return Chart(figure, alt, table)
+
+
+def residual_chart(result: RefitResult) -> Chart:
+    """Predicted over measured for every quantity of every row: before, and by a refit that did not see the row."""
+    rows = result.rows
+    figure = new_figure(
+        "Predicted over measured - 1 (%)<br>before, and left out of the fit", "Batch size (sequences)", "Error (%)"
+    )
+    used = rows[rows["used"]]
+    for column, name, color, symbol in (
+        ("before", "before", NEUTRAL, "circle-open"),
+        ("left_out", "after, row left out", BLUE, "diamond"),
+    ):
+        figure.add_scatter(
+            x=used["batch_size"], y=(used[column] / used["measured"] - 1.0) * 100, mode="markers", name=name,
+            marker={"symbol": symbol, "size": 9, "color": color},
+            customdata=np.stack([used["line"].astype(str), used["quantity"]], axis=1),
+            hovertemplate="%{y:+.1f} %, line %{customdata[0]}, %{customdata[1]}<extra></extra>",
+        )  # fmt: skip
+    figure.add_hline(y=0, line={"color": NEUTRAL, "dash": "dot"})
+    log_axis(figure, rows["batch_size"])
+    errors = result.own_errors
+    alt = (
+        f"Errors on your own {errors.n} points: {errors.mean_before:.1%} in the mean with the shipped constants, "
+        f"{errors.mean_after:.1%} with constants refitted without the point."
+    )
+    return Chart(figure, alt, rows)
+
+
+def overlap_chart(trace: TraceFit, others: dict[str, list[float]]) -> Chart:
+    """Share of experts kept from one token to a later one, by lag: the trace with its layers' range, and presets."""
+    lags = np.arange(1, trace.overlap_by_layer.shape[1] + 1)
+    mean = trace.overlap_by_layer.mean(axis=0)
+    figure = new_figure("Experts kept (share of k)<br>by distance between tokens", "Distance (tokens)", "Share (1)")
+    low, high = trace.overlap_by_layer.min(axis=0), trace.overlap_by_layer.max(axis=0)
+    add_band(figure, lags, low, high, "range over layers", BLUE)
+    add_line(figure, lags, mean, "your trace", BLUE)
+    for (name, values), color in zip(others.items(), (VERMILLION, GREEN), strict=False):
+        add_line(figure, lags, values, name, color, dash="dash", width=1.8)
+    add_line(figure, lags, np.full(len(lags), trace.fit.unrelated_overlap), "unrelated tokens", NEUTRAL, dash="dot")
+    figure.update_yaxes(rangemode="tozero")
+    alt = (
+        f"A token keeps {mean[0]:.1%} of its predecessor's experts and {mean[-1]:.1%} of those {lags[-1]} tokens back; "
+        f"unrelated tokens share {trace.fit.unrelated_overlap:.1%}."
+    )
+    table = pd.DataFrame({"lag": lags, "trace": mean, "layer_low": low, "layer_high": high, **others})
+    return Chart(figure, alt, table)
+
+
+def layer_chart(trace: TraceFit) -> Chart:
+    """Overlap at lag 1 and of unrelated tokens, by layer."""
+    layers = np.array(trace.layers)
+    figure = new_figure("Experts in common (share of k)<br>by layer", "Layer of the trace", "Share (1)", height=320)
+    add_line(figure, layers, trace.overlap_by_layer[:, 0], "next token", BLUE)
+    add_line(figure, layers, trace.unrelated_by_layer, "unrelated tokens", NEUTRAL, dash="dot")
+    figure.update_yaxes(rangemode="tozero")
+    lag1 = trace.overlap_by_layer[:, 0]
+    alt = f"Overlap with the next token ranges from {lag1.min():.1%} to {lag1.max():.1%} over {len(layers)} layers."
+    table = pd.DataFrame({"layer": layers, "next_token": lag1, "unrelated": trace.unrelated_by_layer})
+    return Chart(figure, alt, table)
+
+
+def union_chart(trace: TraceFit) -> Chart:
+    """Distinct experts touched: counted in the trace, predicted by the fit, and by uniform routing."""
+    frame = pd.DataFrame([vars(row) for row in trace.unions])
+    figure = new_figure(
+        "Distinct experts of one layer<br>counted and predicted", "Tokens in the step (B x t)", "Experts (1)"
+    )
+    total = frame["batch_size"] * frame["tokens"]
+    frame = frame.assign(step_tokens=total).sort_values(["step_tokens", "batch_size"])
+    add_line(figure, frame["step_tokens"], frame["uniform"], "uniform routing", NEUTRAL, dash="dash")
+    for column, name, color, symbol in (
+        ("counted", "counted in the trace", VERMILLION, "diamond-open"),
+        ("predicted", "predicted by the fit", BLUE, "circle"),
+    ):
+        figure.add_scatter(
+            x=frame["step_tokens"], y=frame[column], mode="markers", name=name,
+            marker={"symbol": symbol, "size": 10, "color": color, "line": {"width": 2}},
+            customdata=frame[["batch_size", "tokens"]],
+            hovertemplate="%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>",
+        )  # fmt: skip
+    log_axis(figure, frame["step_tokens"])
+    alt = f"Predicted distinct experts differ from those counted by at most {trace.largest_error:.1%}."
+    return Chart(figure, alt, frame)

@@ -1,0 +1,292 @@
+"""The charts of run-time K: the schedule, its gain, break-even, and what each policy is worth. No Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from advisor.curve import Curve
+from advisor.dynamic import (
+    ContextSchedule,
+    KRange,
+    ScheduleGain,
+    break_even_accepted_length,
+    can_pay,
+    k_at,
+    paying_intervals,
+)
+from advisor.runtime_simulation import SimulationReport
+from advisor.ui.figure import (
+    BLUE,
+    DASHES,
+    GREEN,
+    NEUTRAL,
+    ORANGE,
+    SERIES,
+    VERMILLION,
+    Chart,
+    add_vertical,
+    log_axis,
+    new_figure,
+)
+
+POLICY_COLUMNS = {
+    "policy": "K chosen by",
+    "speedup": "Speedup (x)",
+    "gain_over_best_static": "To the best single K",
+    "tpot_ms": "ms per token",
+    "p95_request_tpot_ms": "p95 ms per token",
+    "mean_draft": "Mean K",
+    "mean_batch": "Mean batch",
+    "test_share": "Iterations testing",
+    "finished_requests": "Requests finished",
+}
+"""Headings of `simulation_table` on a page."""
+OPEN_END = 10_000_000
+"""Last context of an open bucket, as advisor.dynamic.schedule closes it. [tokens]"""
+
+
+def schedule_chart(
+    ranges: Sequence[KRange],
+    batch_size: int,
+    by_context: Sequence[ContextSchedule] = (),
+    context_tokens: int = 0,
+    curve: Curve | None = None,
+) -> Chart:
+    """Draft length by batch size as steps, for the scenario's context and for each context bucket.
+
+    Parameters
+    ----------
+    ranges : the schedule at the scenario's own context.
+    batch_size : target batch, drawn as a line. [1]
+    by_context : further schedules; () draws none.
+    context_tokens : the scenario's own context, for the label. [tokens]
+    curve : where given, the K of the highest speedup at each of its batches is marked, margin and limit aside.
+    """
+    figure = new_figure(
+        "Draft length K (tokens)<br>by batch size", "Batch size (sequences)", "Draft length K (tokens)", height=340
+    )
+    last = ranges[-1].batch_end
+    lines = [(f"context {context_tokens:,}", tuple(ranges))]
+    lines += [(_context_name(bucket), bucket.ranges) for bucket in by_context]
+    for order, (name, steps) in enumerate(lines):
+        # A hair apart, so that equal schedules stay visible; the table carries the exact K.
+        offset = 0.04 * order
+        x = [step.batch_start for step in steps] + [last]
+        y = np.array([step.k_draft for step in steps] + [steps[-1].k_draft], float)
+        figure.add_scatter(
+            x=x, y=y + offset, name=name, mode="lines", customdata=y, hovertemplate="K = %{customdata:.0f}",
+            line={"shape": "hv", "color": SERIES[order % len(SERIES)], "width": 3 if order == 0 else 2}
+            | ({"dash": DASHES[(order - 1) % len(DASHES)]} if order else {}),
+        )  # fmt: skip
+    highest = max(step.k_draft for _, steps in lines for step in steps)
+    if curve is not None:
+        best = curve.drafts[curve.speedup.argmax(axis=1)]
+        highest = max(highest, int(best.max()))
+        figure.add_scatter(
+            x=curve.batches, y=best, name="highest speedup", mode="markers", hovertemplate="K = %{y}",
+            marker={"symbol": "circle-open", "size": 8, "color": NEUTRAL, "line": {"width": 1.5}},
+        )  # fmt: skip
+    figure.update_yaxes(range=[-0.3, highest + 0.7], dtick=1)
+    add_vertical(figure, batch_size, f"batch {batch_size:,}")
+    log_axis(figure, [1, last])
+    return Chart(figure, _schedule_alt(ranges, batch_size), _schedule_table(lines))
+
+
+def shape_of(ranges: Sequence[KRange]) -> str:
+    """How K moves with batch, in words: constant, non-increasing, non-decreasing, rises then falls, or changes."""
+    moves = np.sign(np.diff([step.k_draft for step in ranges]))
+    moves = moves[moves != 0]
+    if moves.size == 0:
+        return "is the same at every batch"
+    if np.all(moves < 0):
+        return "falls with batch and never rises"
+    if np.all(moves > 0):
+        return "rises with batch and never falls"
+    first_fall = int(np.argmax(moves < 0))
+    if np.all(moves[:first_fall] > 0) and first_fall > 0 and np.all(moves[first_fall:] < 0):
+        return "rises with batch, then falls"
+    return "rises and falls more than once with batch"
+
+
+def gain_chart(gain: ScheduleGain) -> Chart:
+    """Speedup on the user's batch histogram: each static K against the schedule."""
+    names = [f"K = {k}" for k in range(len(gain.static_speedup))] + ["schedule"]
+    values = [*gain.static_speedup, gain.schedule_speedup]
+    figure = new_figure(
+        "Speedup on your batch sizes (x)<br>each single K and the schedule", "", "Speedup (x)", height=320
+    )
+    colors = [ORANGE if k == gain.best_static_k else NEUTRAL for k in range(len(gain.static_speedup))] + [BLUE]
+    figure.add_bar(x=names, y=values, marker_color=colors, hovertemplate="%{y:.3f}x<extra></extra>", showlegend=False)
+    figure.add_hline(y=1, line={"color": VERMILLION, "width": 1.5})
+    figure.update_layout(hovermode="closest")
+    figure.update_yaxes(rangemode="tozero")
+    alt = (
+        f"Speedup on your batch sizes: the schedule reaches {gain.schedule_speedup:.3f}x, the best single K "
+        f"(K = {gain.best_static_k}) {gain.best_static_speedup:.3f}x, a gain of {gain.gain:+.1%}."
+    )
+    return Chart(figure, alt, pd.DataFrame({"k": names, "speedup": values}))
+
+
+def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
+    """Least accepted length at which speculation pays, by batch and K, with the user's own point.
+
+    Parameters
+    ----------
+    curve : round times over batch and K; its accepted lengths decide which cells pay.
+    batch_size, k_draft : the user's point; must be in the curve. [1]
+
+    A cell's colour is the accepted length needed. `x` marks cells that no acceptance can pay for (more than K + 1
+    needed), `o` those that the scenario's own accepted length does not reach.
+    """
+    drafting = np.flatnonzero(curve.drafts > 0)
+    least = break_even_accepted_length(curve.round_s)[:, drafting]
+    possible = can_pay(curve.round_s)[:, drafting]
+    given = np.broadcast_to(curve.accepted_length[drafting], least.shape)
+    batches = [f"{batch:,.0f}" for batch in curve.batches]
+    drafts = [int(k) for k in curve.drafts[drafting]]
+    marks = np.where(~possible, "x", np.where(given < least, "o", ""))
+    row, column = int(np.argmin(np.abs(curve.batches - batch_size))), drafts.index(k_draft)
+    own, needed = float(given[row, column]), float(least[row, column])
+    figure = new_figure(
+        "Least accepted length that pays (tokens per round)<br>"
+        f"yours at batch {batch_size:,}, K = {k_draft}: {needed:.2f} needed, {own:.2f} given",
+        "Batch size (sequences)",
+        "Draft length K (tokens)",
+        height=190 + 34 * len(drafts),
+    )
+    figure.add_heatmap(
+        x=batches, y=drafts, z=least.T, text=marks.T, texttemplate="%{text}", colorscale="Cividis",
+        reversescale=True, colorbar={"title": {"text": "tokens"}, "thickness": 12},
+        hovertemplate="batch %{x}, K = %{y}: at least %{z:.2f} tokens per round<extra></extra>",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=[batches[row]], y=[k_draft], mode="markers", name="your point",
+        marker={"symbol": "square-open", "size": 26, "color": VERMILLION, "line": {"width": 3}}, hoverinfo="skip",
+        showlegend=True,
+    )  # fmt: skip
+    figure.update_layout(hovermode="closest")
+    figure.update_xaxes(type="category", tickangle=0)
+    figure.update_yaxes(dtick=1)
+    alt = (
+        f"Least accepted length that pays: at batch {batch_size:,} and K = {k_draft} a round must emit {needed:.2f} "
+        f"tokens; yours emits {own:.2f}, so speculation {'pays' if own >= needed else 'does not pay'} there. "
+        f"Over the map {least.min():.2f} to {least.max():.2f} are needed; in {int((~possible).sum())} of {least.size} "
+        f"cells no acceptance pays, and in {int((given < least).sum())} yours does not."
+    )
+    return Chart(figure, alt, _break_even_table(curve.batches, drafts, least, given, possible))
+
+
+def paying_batches(curve: Curve, k_draft: int) -> str:
+    """At which batches one K pays (speedup of at least 1), in one sentence; K must be in the curve."""
+    column = int(np.flatnonzero(curve.drafts == k_draft)[0])
+    spans = paying_intervals(curve.batches, curve.speedup[:, column])
+    last = curve.batches[-1]
+    words = [
+        f"from batch {start:,.0f} on, up to the largest computed, {last:,.0f}"
+        if np.isinf(end)
+        else f"at batch {start:,.0f} to {end:,.0f}"
+        for start, end in spans
+    ]
+    return f"K = {k_draft} pays {' and '.join(words)}." if words else f"K = {k_draft} pays at no batch computed."
+
+
+def simulation_chart(report: SimulationReport) -> Chart:
+    """Simulated speedup of each policy over plain decoding, against the best single K and the oracle."""
+    outcomes = report.outcomes
+    names = [_policy_name(outcome.policy, outcome.static_k) for outcome in outcomes]
+    values = [outcome.speedup for outcome in outcomes]
+    best = report.of(f"static K={report.best_static_k}")
+    oracle = report.of("oracle (hindsight)")
+    figure = new_figure(
+        "Simulated speedup over plain decoding (x)<br>by the way K is chosen",
+        "Speedup (x)",
+        "",
+        height=130 + 26 * len(outcomes),
+    )
+    colors = [NEUTRAL if outcome.static_k is not None else BLUE for outcome in outcomes]
+    colors = [
+        ORANGE if outcome is best else GREEN if outcome is oracle else color
+        for outcome, color in zip(outcomes, colors, strict=True)
+    ]
+    figure.add_bar(
+        x=values, y=names, orientation="h", marker_color=colors, text=[f"{value:.2f}" for value in values],
+        textfont={"size": 12}, textangle=0,
+        hovertemplate="%{y}: %{x:.3f}x<extra></extra>", showlegend=False,
+    )  # fmt: skip
+    figure.add_vline(x=1, line={"color": VERMILLION, "width": 1.5})
+    figure.add_vline(x=best.speedup, line={"color": ORANGE, "dash": "dash"})
+    figure.update_layout(hovermode="closest", bargap=0.3)
+    figure.update_yaxes(autorange="reversed")
+    cascade, schedule = report.of("Cascade"), report.of("batch schedule")
+    alt = (
+        f"Simulated speedup by policy: the best single K (K = {report.best_static_k}) reaches {best.speedup:.2f}x, the "
+        f"batch schedule {schedule.speedup:.2f}x, Cascade {cascade.speedup:.2f}x "
+        f"({cascade.gain_over_best_static:+.1%}), the oracle with hindsight {oracle.speedup:.2f}x."
+    )
+    return Chart(figure, alt, simulation_table(report))
+
+
+def simulation_table(report: SimulationReport) -> pd.DataFrame:
+    """One row per policy: speedup, gain over the best single K, times, mean K and batch, share of tests."""
+    return pd.DataFrame(
+        {
+            "policy": [o.policy for o in report.outcomes],
+            "speedup": [o.speedup for o in report.outcomes],
+            "gain_over_best_static": [o.gain_over_best_static for o in report.outcomes],
+            "tpot_ms": [o.tpot_s * 1e3 for o in report.outcomes],
+            "p95_request_tpot_ms": [
+                np.nan if o.p95_request_tpot_s is None else o.p95_request_tpot_s * 1e3 for o in report.outcomes
+            ],
+            "mean_draft": [o.mean_draft for o in report.outcomes],
+            "mean_batch": [o.mean_batch for o in report.outcomes],
+            "test_share": [np.nan if o.test_share is None else o.test_share for o in report.outcomes],
+            "finished_requests": [o.finished for o in report.outcomes],
+        }
+    )
+
+
+def _policy_name(policy: str, static_k: int | None) -> str:
+    return "no speculation" if static_k == 0 else f"K = {static_k}" if static_k is not None else policy
+
+
+def _context_name(bucket: ContextSchedule) -> str:
+    if bucket.context_end >= OPEN_END:
+        return f"context {bucket.context_start:,} and more"
+    return f"context {bucket.context_start:,} to {bucket.context_end:,}"
+
+
+def _schedule_alt(ranges: Sequence[KRange], batch_size: int) -> str:
+    steps = ", ".join(f"K = {r.k_draft} at batch {r.batch_start:,} to {r.batch_end:,}" for r in ranges[:8])
+    more = f" and {len(ranges) - 8} further ranges" if len(ranges) > 8 else ""
+    here = int(k_at(ranges, batch_size))
+    return f"Draft length by batch size {shape_of(ranges)}: {steps}{more}. At batch {batch_size:,} it is K = {here}."
+
+
+def _schedule_table(lines: Sequence[tuple[str, Sequence[KRange]]]) -> pd.DataFrame:
+    rows = [
+        (name, r.batch_start, r.batch_end, r.k_draft, r.speedup, r.regret, r.meets_limit)
+        for name, ranges in lines
+        for r in ranges
+    ]
+    columns = ["context", "batch_start", "batch_end", "k_draft", "mean_speedup", "largest_regret", "meets_limit"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _break_even_table(
+    batches: ArrayLike, drafts: Sequence[int], least: np.ndarray, given: np.ndarray, possible: np.ndarray
+) -> pd.DataFrame:
+    rows = np.asarray(batches, float)
+    return pd.DataFrame(
+        {
+            "batch_size": np.repeat(rows, len(drafts)).astype(int),
+            "k_draft": np.tile(drafts, rows.size),
+            "least_accepted_length": least.ravel(),
+            "accepted_length": given.ravel(),
+            "can_pay": possible.ravel(),
+            "pays": (given >= least).ravel(),
+        }
+    )

@@ -1,0 +1,330 @@
+"""A sweep of the profiler in a process of its own: found after a reload, stopped by a signal, explained at its end.
+
+Each run has a folder of results below `runs_folder()`, and beside it `<name>.log` and `<name>.json`. A lock that the
+process inherits tells whether it lives, to every session and to an app that was started again in the meantime.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any, TypeVar
+from urllib.parse import urlsplit
+
+from advisor.ingest import complete, read_upload
+from advisor.prediction import AdvisorError
+from advisor.store import Sweep, default_store_path, read_sweep, save_upload
+
+ROOT = Path(__file__).resolve().parents[2]
+ALLOW_VARIABLE = "MOE_ADVISOR_PROFILE"
+PRESETS = ("quick", "standard", "full")
+ASK_TIMEOUT_S = 120.0
+TAIL_BYTES = 64 * 1024
+TORCH_MISSING = "Measuring needs torch, which is not installed here; install torch 2.10 to 2.13 for your device."
+
+T = TypeVar("T")
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_CHILDREN: dict[str, subprocess.Popen[bytes]] = {}
+"""Runs that this process started, by name: only a parent learns how its child ended."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as it stands now. exit_code is None while it runs, and where the app has been restarted since."""
+
+    name: str
+    folder: Path
+    preset: str
+    device: str
+    pid: int
+    alive: bool
+    exit_code: int | None
+    cancelled: bool
+
+    @property
+    def log(self) -> Path:
+        """What the process printed."""
+        return self.folder.with_name(self.name + ".log")
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether something is left to measure."""
+        return not self.alive and (self.folder / "progress.json").exists()
+
+    @property
+    def has_results(self) -> bool:
+        """Whether the profiler came to describe what it measured."""
+        return (self.folder / "meta.yaml").exists()
+
+
+def runs_folder() -> Path:
+    """Where runs are kept: `profiling` beside the store."""
+    return default_store_path().parent / "profiling"
+
+
+def refusal(server_address: str | None, url: str | None) -> str:
+    """Why measuring is not offered, in one sentence; empty when it is.
+
+    A sweep keeps a processor busy for minutes, so only a visitor on this machine may start one, unless the
+    environment variable ALLOW_VARIABLE is 1. `url` is the page's address as the browser has it; None: unknown.
+    """
+    if sys.platform == "win32":
+        return "Measuring from the app is not offered on Windows; use `python -m advisor profile`."
+    host = urlsplit(url).hostname if url else "localhost"
+    if os.environ.get(ALLOW_VARIABLE) != "1" and (server_address not in _LOOPBACK or host not in _LOOPBACK):
+        return (
+            "Measuring is off because this app is served beyond its own machine. Run `python -m advisor profile` "
+            f"there, or start the app with {ALLOW_VARIABLE}=1."
+        )
+    return TORCH_MISSING if find_spec("torch") is None else ""
+
+
+def attempt(action: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
+    """(result, ""), or (None, the sentence) when the action raises an AdvisorError."""
+    try:
+        return action(*arguments), ""
+    except AdvisorError as error:
+        return None, str(error)
+
+
+def devices() -> list[dict[str, Any]]:
+    """Devices the profiler finds, by the fields of its Device, accelerators first. Raises AdvisorError."""
+    found: list[dict[str, Any]] = _ask(["--list-devices", "--json"])
+    return found
+
+
+def label(device: dict[str, Any]) -> str:
+    """What `--device` accepts for one of `devices()`."""
+    return "cpu" if device["backend"] == "cpu" else f"{device['backend']}:{device['index']}"
+
+
+def plan(preset: str, device: str) -> dict[str, Any]:
+    """blocks (name, op, estimate_s), estimate_s and limit_s [s] of a preset on a device. Raises AdvisorError."""
+    found: dict[str, Any] = _ask(["--plan", "--json", "--preset", preset, "--device", device])
+    return found
+
+
+def _command(options: list[str]) -> list[str]:
+    return [sys.executable, "-m", "advisor.profiling", *options]
+
+
+def _environment() -> dict[str, str]:
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+def _ask(options: list[str]) -> Any:
+    """One JSON answer of the profiler, so that this process never imports torch."""
+    try:
+        done = subprocess.run(
+            _command(options), capture_output=True, text=True, timeout=ASK_TIMEOUT_S, env=_environment(), check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AdvisorError(f"the profiler did not answer within {ASK_TIMEOUT_S:.0f} s; try its command line") from error
+    if done.returncode != 0:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise AdvisorError((said[-1] if said else f"exit status {done.returncode}").removeprefix("error: "))
+    try:
+        return json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError) as error:
+        raise AdvisorError("the profiler gave no readable answer; try `python -m advisor profile --plan`") from error
+
+
+def _lock(mode: str, wait_s: float = 0.0) -> IO[bytes] | None:
+    """The lock of running sweeps, shared (to look) or exclusive (to run); None when a sweep holds it."""
+    import fcntl
+
+    runs_folder().mkdir(parents=True, exist_ok=True)
+    handle = (runs_folder() / "running.lock").open("a+b")
+    wanted = fcntl.LOCK_EX if mode == "run" else fcntl.LOCK_SH
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(handle, wanted | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() >= deadline:
+                handle.close()
+                return None
+            time.sleep(0.02)
+        else:
+            return handle
+
+
+def _is_running() -> bool:
+    if not (runs_folder() / "running.lock").exists():
+        return False
+    handle = _lock("look")
+    if handle is None:
+        return True
+    handle.close()
+    return False
+
+
+def start(preset: str, device: str, resume: Run | None = None, extra: tuple[str, ...] = ()) -> Run:
+    """Start a sweep, or go on with an interrupted one. Raises AdvisorError when one is running already."""
+    handle = _lock("run", wait_s=1.0)
+    if handle is None:
+        raise AdvisorError("a sweep is running on this machine already; wait for it or cancel it")
+    with handle:  # the child keeps its own copy, and with it the lock
+        word = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+        name = resume.name if resume else f"{word}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{preset}"
+        folder = runs_folder() / name
+        options = ["--preset", preset, "--device", device, "--out", str(folder), "--progress", "json", *extra]
+        with folder.with_name(name + ".log").open("ab") as log:
+            child = subprocess.Popen(
+                _command([*options, *(["--resume"] if resume else [])]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=_environment(),
+                pass_fds=[handle.fileno()],
+                start_new_session=True,  # Ctrl-C of the app does not end the sweep
+            )
+    _CHILDREN[name] = child
+    _note(name, {"preset": preset, "device": device, "pid": child.pid, "started": time.time()})
+    return _run(name)
+
+
+def _note(name: str, facts: dict[str, Any]) -> None:
+    file = runs_folder() / f"{name}.json"
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(facts), encoding="utf-8")
+    os.replace(partial, file)
+
+
+def _facts(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((runs_folder() / f"{name}.json").read_text(encoding="utf-8"))
+    return content
+
+
+def _run(name: str) -> Run:
+    facts = _facts(name)
+    child = _CHILDREN.get(name)
+    code = child.poll() if child is not None else None
+    if code is not None and "exit_code" not in facts:
+        facts["exit_code"] = code
+        _note(name, facts)
+    newest = facts["started"] >= max(_facts(file.stem)["started"] for file in runs_folder().glob("*.json"))
+    alive = facts.get("exit_code") is None and newest and _is_running()
+    return Run(
+        name=name,
+        folder=runs_folder() / name,
+        preset=facts["preset"],
+        device=facts["device"],
+        pid=int(facts["pid"]),
+        alive=alive,
+        exit_code=facts.get("exit_code"),
+        cancelled=bool(facts.get("cancelled")),
+    )
+
+
+def latest() -> Run | None:
+    """The run started last, by whichever session; None before the first."""
+    started = {file.stem: _facts(file.stem)["started"] for file in runs_folder().glob("*.json")}
+    return _run(max(started, key=lambda name: started[name])) if started else None
+
+
+def cancel(run: Run) -> None:
+    """Ask a running sweep to stop after its round in hand; what it measured stays."""
+    if run.alive:  # while it holds the lock, its process id is its own
+        _note(run.name, _facts(run.name) | {"cancelled": True})
+        os.kill(run.pid, signal.SIGTERM)
+
+
+def _tail(run: Run) -> list[str]:
+    try:
+        with run.log.open("rb") as log:
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - TAIL_BYTES))
+            return log.read().decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def progress(run: Run) -> dict[str, Any] | None:
+    """The last progress line: done_blocks, total_blocks, block, round, rounds, elapsed_s, remaining_s, message."""
+    for line in reversed(_tail(run)):
+        if line.startswith('{"progress"'):
+            try:
+                found: dict[str, Any] = json.loads(line)["progress"]
+            except ValueError:  # the line being written
+                continue
+            return found
+    return None
+
+
+def log_text(run: Run, lines: int = 30) -> str:
+    """The end of the log for reading: one line per progress report, other output as it is."""
+    shown = []
+    for line in _tail(run):
+        if line.startswith('{"progress"') and line.endswith("}}"):
+            at = json.loads(line)["progress"]
+            line = f"[{at['elapsed_s']:6.1f} s] {at['block']}: {at['message']} {at['round']}/{at['rounds']}"
+        elif line.startswith('{"plan"'):
+            continue
+        shown.append(line)
+    return "\n".join(shown[-lines:])
+
+
+def ending(run: Run) -> str:
+    """How a run that is over ended, in one or two sentences; empty when it is complete."""
+    if run.alive or run.exit_code == 0:
+        return ""
+    said = [line.removeprefix("error: ") for line in _tail(run) if line.startswith("error: ")]
+    hint = " Go on measures what is left." if run.can_resume else ""
+    if run.exit_code is not None and run.exit_code < 0:
+        name = signal.Signals(-run.exit_code).name
+        why = "; the system does that when memory runs out" if name == "SIGKILL" else ""
+        return f"The measuring process was ended by {name}{why}.{hint}"
+    if run.exit_code == 2 and said:
+        return f"The profiler refused: {said[-1]}."
+    if run.cancelled:
+        return f"Cancelled: what was measured until then is below.{hint}"
+    if run.has_results:
+        return hint.strip() if run.exit_code is None else f"The sweep is not complete; the reasons are below.{hint}"
+    status = "" if run.exit_code is None else f" (exit status {run.exit_code})"
+    return f"The measuring process ended before it had results{status}; its log says more.{hint}"
+
+
+def share_done(at: dict[str, Any]) -> float:
+    """Finished share of a sweep's time, in [0, 1], from a progress report. [1]"""
+    return float(min(at["elapsed_s"] / max(at["elapsed_s"] + at["remaining_s"], 1e-9), 1.0))
+
+
+def copy_bandwidth(sweep: Sweep) -> float | None:
+    """Measured rate of a large copy, bytes read and written; None where it was not measured. [B/s]"""
+    rows = sweep.rows[(sweep.rows["op"] == "copy_bandwidth") & (sweep.rows["status"] == "ok")]
+    return float((rows["bytes"] / rows["time_s"]).max()) if len(rows) else None
+
+
+def archive(run: Run) -> bytes:
+    """The sweep as a zip of one folder, to be unpacked under measurements/."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
+        for file in sorted(run.folder.iterdir()):
+            if file.name.startswith(("data.csv", "meta.yaml")) and not file.name.endswith(".partial"):
+                packed.write(file, f"{run.name}/{file.name}")
+    return buffer.getvalue()
+
+
+def keep(run: Run) -> str:
+    """Save the sweep's MoE layers among the user's measurements; returns the id. Raises AdvisorError, as when kept."""
+    sweep = read_sweep(run.folder)
+    file = next(run.folder / name for name in ("data.csv", "data.csv.gz") if (run.folder / name).exists())
+    result = read_upload(file.name, file.read_bytes())
+    context = {"hardware": sweep.meta.device.name, "version": sweep.meta.plan.code_version}
+    kept = complete(result, context).frame
+    if kept.empty:
+        raise AdvisorError("this sweep has no layer of routed experts alone, so there is nothing to keep here")
+    return save_upload(kept, name=run.name, sha256=result.sha256)

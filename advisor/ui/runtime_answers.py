@@ -1,0 +1,143 @@
+"""What the run-time page asks of the core, cached; user's files stay in their own session's cache."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pandas as pd
+import streamlit as st
+
+from advisor.advice import Advice
+from advisor.dynamic import AcceptanceProcess, ContextSchedule, KRange
+from advisor.prediction import AdvisorError
+from advisor.report.engine_config import EngineExport
+from advisor.report.scenario_export import default_served_model, export_scenario, needs_draft_model
+from advisor.runtime import BatchHistogram, contexts_from_text, costs_of, schedule_for, static_ranges
+from advisor.runtime_process import (
+    DEFAULT_PASSAGE_TOKENS,
+    DEFAULT_SPREAD,
+    per_position,
+    recorded,
+    switching_around,
+)
+from advisor.runtime_simulation import SimulationPlan, SimulationReport, simulate_policies
+from advisor.scenario import Scenario
+from advisor.ui import answers, widgets
+
+T = TypeVar("T")
+_KEY: dict[str | type[Any], Callable[[Any], Any]] = {Scenario: Scenario.model_dump_json}
+
+LIST, SWITCHING, TRACE = "Independent rounds", "Good and bad passages", "Your own trace"
+SCHEDULE = "The schedule"
+PLACEHOLDER = "PATH-TO-YOUR-DRAFT-MODEL"
+
+
+def attempt(call: Callable[..., T], *arguments: Any, **named: Any) -> T | None:
+    """The call's answer; when the input is wrong, one message in its place and None."""
+    try:
+        return call(*arguments, **named)
+    except AdvisorError as error:
+        st.error(widgets.plain(str(error)), icon=":material/error:")
+        return None
+
+
+@st.cache_resource(max_entries=16, show_spinner=False, hash_funcs=_KEY, scope="session")
+def by_context(scenario: Scenario, contexts: str) -> tuple[ContextSchedule, ...]:
+    """Schedules for `1024,8192`; () for an empty text."""
+    return schedule_for(scenario, contexts_from_text(contexts)).by_context if contexts.strip() else ()
+
+
+def example_histogram(advice: Advice) -> pd.DataFrame:
+    """Batch sizes around the scenario's, with made-up weights: something to edit."""
+    batch, last = advice.scenario.batch_size, int(advice.curve.batches[-1])
+    rows = {1: 10, max(1, batch // 4): 20, batch: 50, min(4 * batch, last): 20}
+    return pd.DataFrame({"batch_size": sorted(rows), "weight": [float(rows[b]) for b in sorted(rows)]})
+
+
+def histogram_from(frame: pd.DataFrame, advice: Advice) -> BatchHistogram:
+    """The edited table as a histogram. Raises AdvisorError for a batch beyond the curve or no weight at all."""
+    rows = frame.dropna()
+    if rows.empty:
+        raise AdvisorError("The batch histogram is empty; give at least one batch size and its weight.")
+    last = int(advice.curve.batches[-1])
+    if rows["batch_size"].max() > last:
+        raise AdvisorError(f"Batch {int(rows['batch_size'].max()):,} lies beyond the curve, which ends at {last:,}.")
+    return BatchHistogram(tuple(int(b) for b in rows["batch_size"]), tuple(float(w) for w in rows["weight"]))
+
+
+def export_choices(advice: Advice) -> list[str]:
+    """What can be exported: the schedule, or one K throughout."""
+    return [SCHEDULE, *(f"K = {k} throughout" for k in advice.curve.drafts)]
+
+
+def chosen_ranges(advice: Advice, choice: str) -> tuple[KRange, ...]:
+    """Ranges behind one of `export_choices`."""
+    if choice == SCHEDULE:
+        return advice.k_by_batch
+    return static_ranges(advice.curve, int(choice.split()[2]))
+
+
+def served_model(advice: Advice) -> str:
+    """Name to prefill; empty for the user's own configuration."""
+    try:
+        return default_served_model(advice.setup)
+    except AdvisorError:
+        return ""
+
+
+def needs_draft_name(advice: Advice) -> bool:
+    """True where at least one engine needs a draft model's name that only the user knows."""
+    engines = [engine for engine in ("vllm", "sglang") if engine in advice.setup.drafter.engine_method]
+    try:
+        return any(needs_draft_model(advice.setup, engine) for engine in engines)
+    except AdvisorError:
+        return False
+
+
+def export_for(advice: Advice, engine: str, choice: str, served: str, draft: str) -> EngineExport | str:
+    """The export, or the sentence that says why this engine has none."""
+    try:
+        return export_scenario(
+            advice.setup, chosen_ranges(advice, choice), engine, served_model=served or None, draft_model=draft or None
+        )
+    except AdvisorError as error:
+        return str(error)
+
+
+@dataclass(frozen=True)
+class ProcessChoice:
+    """How acceptance varies in a simulation: one of LIST, SWITCHING, TRACE, with what that needs."""
+
+    kind: str
+    spread: float = DEFAULT_SPREAD
+    good_tokens: float = DEFAULT_PASSAGE_TOKENS
+    file_name: str = ""
+    data: bytes = b""
+
+    @property
+    def key(self) -> str:
+        """Names the process; equal choices have equal keys."""
+        return f"{self.kind} {self.spread} {self.good_tokens} {hashlib.sha256(self.data).hexdigest()}"
+
+
+@st.cache_resource(
+    max_entries=16, show_spinner="Simulating ...", hash_funcs={**_KEY, ProcessChoice: lambda choice: choice.key},
+    scope="session",
+)  # fmt: skip
+def simulation_for(scenario: Scenario, choice: ProcessChoice, plan: SimulationPlan, warm: bool) -> SimulationReport:
+    """All policies of a scenario on one process. Raises AdvisorError when the trace cannot be read."""
+    advice = answers.advice_for(scenario)
+    costs = costs_of(advice.curve, keep_drafter_warm=warm)
+    return simulate_policies(costs, advice.k_by_batch, _process(advice, choice), plan)
+
+
+def _process(advice: Advice, choice: ProcessChoice) -> AcceptanceProcess:
+    length = advice.setup.acceptance.accepted_length
+    if choice.kind == TRACE:
+        return recorded(choice.data, choice.file_name)
+    if choice.kind == SWITCHING:
+        return switching_around(length, advice.curve_k, spread=choice.spread, good_tokens=choice.good_tokens)
+    return per_position(length)

@@ -1,0 +1,89 @@
+"""What the store holds, from where, and what was left out."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from advisor.scenario import Scenario
+from advisor.ui import answers
+
+
+def draw(scenario: Scenario) -> None:
+    """Coverage of the store; without one, the command that builds it."""
+    now = answers.store_status()
+    if now.problem:
+        st.warning(
+            "There is no usable store of measurements on this machine, so no measured points are shown. "
+            "Predictions use the constants that ship with the advisor. To build the store, run:"
+        )
+        st.code("python -m advisor store build", language="bash")
+        st.text(now.problem)
+        return
+
+    rows = now.rows_by_table or {}
+    with st.grid(4, min_column_width=150):
+        st.metric("Rows", f"{sum(rows.values()):,}")
+        st.metric("Size", f"{now.size_bytes / 1e6:.0f} MB")
+        st.metric("Built (UTC)", f"{now.built_utc:%Y-%m-%d}" if now.built_utc else "unknown")
+        st.metric("Kernel tables", now.kernel_package_version or "not installed")
+    for reason in now.stale_because:
+        st.warning(f"Out of date: {reason}. Run `python -m advisor store build`.")
+
+    st.subheader("Measured kernels", anchor=False)
+    if now.coverage is None or now.coverage.empty:
+        st.info(
+            "The measured kernel tables are not installed here; predictions use the fits that ship with the advisor."
+        )
+    else:
+        only = st.toggle(f"Only {scenario.hardware_id}", value=False, key="only_this_hardware")
+        kernels = now.coverage[now.coverage["hardware_id"] == scenario.hardware_id] if only else now.coverage
+        st.dataframe(
+            kernels,
+            hide_index=True,
+            column_config={
+                "hardware_id": "Accelerator",
+                "engine": "Engine",
+                "version": "Version",
+                "op": "Operation",
+                "dtype": "Format",
+                "n_shapes": st.column_config.NumberColumn("Shapes", format="localized"),
+                "n_rows": st.column_config.NumberColumn("Rows", format="localized"),
+                "min_tokens": st.column_config.NumberColumn("Fewest tokens", format="localized"),
+                "max_tokens": st.column_config.NumberColumn("Most tokens", format="localized"),
+            },
+        )
+
+    st.subheader("Published and shipped data sets", anchor=False)
+    datasets = {name.removeprefix("dataset_"): count for name, count in rows.items() if name.startswith("dataset_")}
+    st.dataframe(pd.DataFrame(list(datasets.items()), columns=["Data set", "Rows"]), hide_index=True)
+    points = answers.published_for(scenario)
+    if points is not None and len(points):
+        st.markdown(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:")
+        st.dataframe(points, hide_index=True)
+    else:
+        st.caption(f"No published speedup of {scenario.model_id} on {scenario.hardware_id} is in the store.")
+
+    st.subheader("Sweeps of the profiler", anchor=False)
+    if now.sweeps is None or now.sweeps.empty:
+        st.caption("None yet. Measure a device on the page Profile this machine.")
+    else:
+        st.dataframe(
+            now.sweeps.drop(columns=["backend", "n_rows"]),
+            hide_index=True,
+            column_config={
+                "name": "Sweep",
+                "device": "Device",
+                "status": "Status",
+                "preset": "Preset",
+                "measured_rows": st.column_config.NumberColumn("Measured rows", format="localized"),
+                "started_at": "Started (UTC)",
+                "torch": "torch",
+            },
+        )
+
+    with st.expander("Counted once and left out"):
+        st.markdown("Tables that repeat another accelerator's, counted once:")
+        st.dataframe(now.copies, hide_index=True)
+        st.markdown("Rows left out, by file and reason:")
+        st.dataframe(now.dropped, hide_index=True)

@@ -1,0 +1,56 @@
+"""Synthetic rows for the tests of the refit: the model's own predictions under chosen multipliers, plus noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from advisor.ingest import COLUMNS
+from advisor.refit_points import NAMES, refit_points
+from advisor.refit_solve import log_predicted, problem_of
+
+ROW = {
+    "hardware_id": "h200-sxm",
+    "gpu_count": 1,
+    "tensor_parallel": 1,
+    "engine": "vllm",
+    "model_id": "qwen3-30b-a3b",
+    "drafter": "eagle3",
+    "accepted_length_same_run": 1,
+    "input_tokens": 1000,
+    "output_tokens": 200,
+}
+LENGTH = {1: 1.7, 2: 2.1, 3: 2.4, 5: 2.7}
+
+
+def synthetic_points(
+    batches: Sequence[float],
+    drafts: Sequence[int] = (1, 3, 5),
+    *,
+    truth: Mapping[str, float] | None = None,
+    noise: float = 0.0,
+    seed: int = 0,
+    quantity: str = "speedup",
+    **changes: object,
+) -> pd.DataFrame:
+    """A canonical frame of SYNTHETIC rows: predictions with each multiplier of `truth`, times lognormal noise."""
+    rows = []
+    for batch in batches:
+        for k in drafts:
+            row = {**ROW, "batch_size": batch, "draft_tokens_k": k, quantity: 1.0}
+            if k:
+                row["accepted_length"] = LENGTH[k]
+            rows.append({**row, **changes})
+    frame = pd.DataFrame(rows, index=pd.RangeIndex(2, len(rows) + 2, name="line"))
+    frame = frame.reindex(columns=list(COLUMNS["points"]))
+    points, refused = refit_points(frame)
+    assert not refused, refused
+    theta = np.array([np.log((truth or {}).get(name, 1.0)) for name in NAMES])
+    problem = problem_of(points, np.ones(len(NAMES)), np.eye(len(NAMES)), 0.1, 3.0)
+    order = {int(line): i for i, line in enumerate(problem.line)}
+    values = np.exp(log_predicted(problem, theta))
+    wobble = np.exp(noise * np.random.default_rng(seed).standard_normal(len(frame)))
+    frame[quantity] = [values[order[int(line)]] for line in frame.index] * wobble
+    return frame

@@ -1,0 +1,173 @@
+"""The Measurements page with a user's own files: read, refit, undo, keep, forget; files that must not break it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from advisor.store import list_uploads
+from tests.refit_synthetic import synthetic_points
+from tests.test_routing_trace import npy, synthetic
+
+ROOT = Path(__file__).resolve().parents[1]
+FIXTURES = ROOT / "tests/fixtures/ingest"
+
+
+@pytest.fixture(autouse=True)
+def own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+
+
+@pytest.fixture(scope="module")
+def points() -> bytes:
+    """SYNTHETIC rows under a slower round, with one line that is far off."""
+    frame = synthetic_points((1, 2, 4, 8, 16, 32, 64), (1, 3), truth={"round_host": 4.0}, noise=0.02)
+    frame.loc[8, "speedup"] *= 2.5
+    return frame.dropna(axis=1, how="all").to_csv(index=False).encode()
+
+
+def page(**query: str) -> AppTest:
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for name, value in query.items():
+        test.query_params[name] = value
+    test.run()
+    test.switch_page("advisor/ui/pages/measurements.py").run()
+    assert not test.exception
+    return test
+
+
+def upload(test: AppTest, name: str, data: bytes, key: str = "bench_file") -> AppTest:
+    test.file_uploader(key=key).upload(name, data, "application/octet-stream").run()
+    assert not test.exception, [item.value for item in test.exception]
+    return test
+
+
+def texts(test: AppTest) -> str:
+    kinds = (test.title, test.markdown, test.caption, test.warning, test.error, test.info, test.text, test.subheader)
+    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
+
+
+def alts(test: AppTest) -> list[str]:
+    return [chart.proto.alt for chart in test.get("plotly_chart")]
+
+
+def test_an_upload_is_read_refitted_and_the_refit_undone(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    assert [item.value for item in test.metric][:3] == ["our own CSV template", "14", "0"]
+    test.button(key="refit").click().run()
+    assert not test.exception
+    assert not test.error
+    said = texts(test)
+    assert re.search(r"Your data moved host time per speculative round by \+\d+%", said)
+    assert "13 points of h200-sxm with vllm, 1 set aside as outlier because in line 8" in said
+    assert "before and" in alts(test)[0]
+    assert any("Errors on your own 13 points" in alt for alt in alts(test))
+    test.button(key="undo_refit").click().run()
+    assert not alts(test)
+    assert "What your data changed" not in texts(test)
+
+
+def test_missing_fields_are_asked_for_prefilled_and_filled_in() -> None:
+    lines = ["model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup"]
+    lines += [f"qwen3-30b-a3b,vllm,{b},3,2.4,eagle3,{s}" for b, s in ((1, 1.6), (4, 1.7), (16, 1.6), (64, 1.4))]
+    test = upload(page(hardware_id="b200-sxm", acceptance="2.4@3"), "mine.csv", "\n".join(lines).encode())
+    assert test.selectbox(key="missing_hardware_id").value == "b200-sxm"
+    test.button(key="refit").click().run()
+    assert "not stated" in test.error[0].value.replace("\\", "")
+    form = next(item for item in test.button if item.label == "Fill in")
+    form.click().run()
+    assert not test.exception
+    assert test.session_state["_upload"].frame["hardware_id"].unique().tolist() == ["b200-sxm"]
+    test.button(key="refit").click().run()
+    assert not test.error
+    assert "4 points of b200-sxm" in texts(test)
+
+
+def test_an_unknown_accelerator_name_is_asked_for(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points.replace(b"h200-sxm", b"our box"))
+    test.selectbox(key="known_hardware_id").set_value("h200-sxm")
+    next(item for item in test.button if item.label == "Fill in").click().run()
+    assert test.session_state["_upload"].frame["hardware_id"].unique().tolist() == ["h200-sxm"]
+
+
+def test_refused_rows_are_listed_and_the_good_ones_stay(points: bytes) -> None:
+    lines = points.decode().splitlines()
+    column = lines[0].split(",").index("batch_size")
+    cells = lines[3].split(",")
+    cells[column] = "-4"
+    test = upload(page(), "mine.csv", "\n".join([*lines[:3], ",".join(cells), *lines[4:]]).encode())
+    assert [item.value for item in test.metric][1:3] == ["13", "1"]
+    rejected = next(item.value for item in test.dataframe if "reason" in item.value)
+    assert rejected["line"].tolist() == [4]
+    assert rejected["column"].tolist() == ["batch_size"]
+
+
+def test_saving_keeps_it_in_the_store_and_the_page_can_use_and_delete_it(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    assert list_uploads().empty
+    test.text_input(key="keep_name").set_value("my run").run()
+    test.button(key="keep").click().run()
+    assert list_uploads()["name"].tolist() == ["my run"]
+    test.button(key="keep").click().run()
+    assert "kept already" in test.error[0].value
+    test.button(key="forget").click().run()
+    assert "_upload" not in test.session_state
+    test.button(key="use_kept").click().run()
+    assert "13 points of h200-sxm" in texts(test)
+    test.button(key="forget_kept").click().run()
+    assert list_uploads().empty
+
+
+def test_another_session_does_not_see_an_upload_that_was_not_saved(points: bytes) -> None:
+    first = upload(page(), "mine.csv", points)
+    first.button(key="refit").click().run()
+    second = page()
+    assert "_upload" not in second.session_state
+    assert "What was read" not in texts(second)
+
+
+@pytest.mark.parametrize("file", sorted(FIXTURES.glob("*.*")), ids=lambda file: file.name)
+def test_every_sample_file_is_read_or_refused_in_one_message(file: Path) -> None:
+    if file.suffix == ".md":
+        pytest.skip("a note about the fixtures")
+    test = upload(page(), file.name, file.read_bytes())
+    assert ("What was read" in texts(test)) == (len(test.error) == 0)
+    assert len(test.error) <= 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x00\x01\x02", b"{", b"a,b\n1,2\n", b"\x80\x04\x95", b"speedup,batch_size,k\n1e400,x,y\n", b"[" * 10_000],
+)
+def test_a_hostile_file_is_one_message_and_the_page_stays(data: bytes) -> None:
+    test = upload(page(), "x*y:red[z].csv", data)
+    assert len(test.error) == 1 or "Rows refused" in {item.label for item in test.metric}
+    assert "In the store" in {item.label for item in test.tabs}
+
+
+def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:
+    ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
+    test = upload(page(), "trace.npy", npy(ids), key="trace_file")
+    assert "12 sequences, 384 tokens, 2 layers, 8 of 128 experts" in texts(test)
+    assert any("differ from those counted by at most" in alt for alt in alts(test))
+    test.button(key="use_trace").click().run()
+    assert not test.exception
+    routing = test.session_state["_scenario"].routing
+    found = test.session_state["_trace"].fit
+    assert routing.startswith(f"{found.load_cv:.3g}/")
+    test.button(key="forget_trace").click().run()
+    assert test.session_state["_scenario"].routing == "auto"
+
+
+def test_a_trace_of_another_kind_is_one_message() -> None:
+    test = upload(page(), "trace.npy", json.dumps({"a": 1}).encode(), key="trace_file")
+    assert "no field" in test.error[0].value
+
+
+def test_a_dense_model_has_no_trace_to_upload() -> None:
+    test = page(model_id="command-a", acceptance="2.4@3")
+    assert "no experts to trace" in texts(test)

@@ -1,0 +1,40 @@
+"""Threats of docs/security.md that no other test file covers, and the list itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from advisor.model_profiles import model_profile
+from advisor.scenario import Scenario
+from advisor.setup import _remembered, load_setup
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_no_page_renders_html_from_text() -> None:
+    for path in [ROOT / "app.py", *(ROOT / "advisor" / "ui").rglob("*.py")]:
+        assert "unsafe_allow_html" not in path.read_text(encoding="utf-8"), path.name
+
+
+def test_a_users_own_model_is_not_kept_in_the_shared_cache() -> None:
+    own = Scenario(acceptance="2.4@3", model_config_json=json.dumps(dict(model_profile("mixtral-8x7b").config)))
+    before = _remembered.cache_info().currsize
+    assert load_setup(own) is not load_setup(own)
+    assert _remembered.cache_info().currsize == before
+
+
+def test_the_app_is_served_to_this_machine_alone_and_hides_errors() -> None:
+    config = (ROOT / ".streamlit/config.toml").read_text(encoding="utf-8")
+    assert 'address = "127.0.0.1"' in config
+    assert 'showErrorDetails = "type"' in config
+    assert "gatherUsageStats = false" in config
+
+
+def test_every_test_file_that_the_threat_list_names_exists() -> None:
+    text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\btest_[a-z_]+(?=[:,| ])", text))
+    assert len(named) >= 8
+    missing = [name for name in named if not (ROOT / "tests" / f"{name}.py").exists()]
+    assert not missing
