@@ -111,8 +111,11 @@ def test_saving_keeps_it_in_the_store_and_the_page_can_use_and_delete_it(points:
     test = upload(page(), "mine.csv", points)
     assert list_uploads().empty
     test.text_input(key="keep_name").set_value("my run").run()
+    test.text_input(key="keep_given_by").set_value("Ada").run()
     test.button(key="keep").click().run()
     assert list_uploads()["name"].tolist() == ["my run"]
+    told = list_uploads().loc[0, ["given_by", "file_name", "reader", "rows_refused", "n_rows"]].tolist()
+    assert told == ["Ada", "mine.csv", "canonical_csv", 0, 14]
     test.button(key="keep").click().run()
     assert "kept already" in test.error[0].value
     test.button(key="forget").click().run()

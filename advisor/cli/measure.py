@@ -30,9 +30,12 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable o
 @click.argument("path", type=click.Path(path_type=Path))
 @_SET
 @click.option("--save", "name", help="Keep the usable rows in this advisor's store under this name.")
+@click.option("--by", "given_by", default="", help="Who gives it, kept with --save.")
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
 @_JSON
-def ingest(path: Path, values: Sequence[str], name: str | None, rejects: Path | None, as_json: bool) -> None:
+def ingest(
+    path: Path, values: Sequence[str], name: str | None, given_by: str, rejects: Path | None, as_json: bool
+) -> None:
     """Read a benchmark result (PATH), or every file of a directory, and say what can be used."""
     files = _files(path)
     results, failed = [], []
@@ -47,7 +50,8 @@ def ingest(path: Path, values: Sequence[str], name: str | None, rejects: Path | 
         raise AdvisorError(f"none of the {len(files)} files in {path} could be read; first: {failed[0]['reason']}")
     if rejects is not None:
         _write_rejects(rejects, results)
-    saved = [_save(result, name if len(results) == 1 else f"{name}: {result.file_name}") for result in results if name]
+    names = [name if len(results) == 1 else f"{name}: {result.file_name}" for result in results if name]
+    saved = [_save(result, each, given_by) for result, each in zip(results, names, strict=False)]
     if as_json:
         print_json({"files": [_summary(item) for item in results], "not_read": failed, "saved": saved})
         return
@@ -182,8 +186,8 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _save(result: IngestResult, name: str) -> str:
-    return store.save_upload(kept_table(result), name=name, sha256=result.sha256)
+def _save(result: IngestResult, name: str, given_by: str) -> str:
+    return store.save_upload(kept_table(result), name=name, sha256=result.sha256, given_by=given_by)
 
 
 def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:

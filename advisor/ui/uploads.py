@@ -118,7 +118,7 @@ def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
     }
 
 
-def save(name: str) -> None:
+def save(name: str, given_by: str) -> None:
     """Keep the upload in this advisor's store, for all who use it."""
     from advisor.ingest.kept import kept_table
     from advisor.store import save_upload
@@ -128,7 +128,7 @@ def save(name: str) -> None:
         return
     st.session_state.pop(_PROBLEM, None)
     try:
-        save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256)
+        save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256, given_by=given_by)
     except AdvisorError as error:
         st.session_state[_PROBLEM] = str(error)
 
