@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.store import list_uploads
 from tests.refit_synthetic import synthetic_points
+from tests.test_ingest_acceptance import scrape
 from tests.test_routing_trace import npy, synthetic
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -110,8 +111,11 @@ def test_saving_keeps_it_in_the_store_and_the_page_can_use_and_delete_it(points:
     test = upload(page(), "mine.csv", points)
     assert list_uploads().empty
     test.text_input(key="keep_name").set_value("my run").run()
+    test.text_input(key="keep_given_by").set_value("Ada").run()
     test.button(key="keep").click().run()
     assert list_uploads()["name"].tolist() == ["my run"]
+    told = list_uploads().loc[0, ["given_by", "file_name", "reader", "rows_refused", "n_rows"]].tolist()
+    assert told == ["Ada", "mine.csv", "canonical_csv", 0, 14]
     test.button(key="keep").click().run()
     assert "kept already" in test.error[0].value
     test.button(key="forget").click().run()
@@ -171,3 +175,28 @@ def test_a_trace_of_another_kind_is_one_message() -> None:
 def test_a_dense_model_has_no_trace_to_upload() -> None:
     test = page(model_id="command-a", acceptance="2.4@3")
     assert "no experts to trace" in texts(test)
+
+
+def test_acceptance_from_metrics_is_shown_and_used_in_the_scenario() -> None:
+    test = upload(page(), "metrics.txt", scrape(15_000, [8_100, 4_050]).encode(), key="metrics_file")
+    test = upload(test, "before.txt", scrape(5_000, [100, 50]).encode(), key="metrics_before")
+    assert "10,000 rounds, 2 draft positions" in texts(test)
+    assert any("Accepted length 2.20 at K = 2, the longest measured" in alt for alt in alts(test))
+    test.button(key="use_acceptance").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].acceptance == "0.8,0.5"
+
+
+def test_acceptance_from_a_list_asks_what_the_rates_are() -> None:
+    test = page()
+    test.text_input(key="rates_text").set_value("0.5, 0.6").run()
+    assert "conditional" in test.error[0].value
+    test.selectbox(key="rates_kind").select_index(1).run()
+    assert not test.error
+    assert "`0.5,0.6`" in texts(test)
+
+
+def test_metrics_without_drafts_are_one_message() -> None:
+    test = upload(page(), "metrics.txt", b"up 1", key="metrics_file")
+    assert "no counter" in test.error[0].value.replace("\\", "")
+    assert "use_acceptance" not in {button.key for button in test.button}

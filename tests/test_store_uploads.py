@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 
 from advisor.prediction import AdvisorError
-from advisor.store import build, forget_upload, list_uploads, read_upload, save_upload, uploads
+from advisor.store import build, forget_upload, list_uploads, read_upload, save_upload, schema, uploads
 
 SHA = "ab" * 32
 
@@ -121,3 +127,113 @@ def test_several_threads_may_save_at_once(path: Path):
     for thread in threads:
         thread.join()
     assert sorted(list_uploads(path)["name"]) == [f"n{i}" for i in range(6)]
+
+
+def test_the_list_says_who_gave_it_and_how_it_was_read(path: Path):
+    table = sweep().assign(file_name="run.json", reader="vllm_serve", reader_version="1", rows_refused=4)
+    save_upload(table, name="run", sha256=SHA, given_by=" Ada ", path=path)
+    save_upload(sweep(), name="no file", sha256="cd" * 32, path=path)
+    listed = list_uploads(path).set_index("name")
+    told = listed.loc["run", ["given_by", "file_name", "reader", "reader_version", "n_rows", "rows_refused", "sha256"]]
+    assert told.tolist() == ["Ada", "run.json", "vllm_serve", "1", 3, 4, SHA]
+    assert listed.loc["no file", ["given_by", "reader", "rows_refused"]].isna().all()
+
+
+def test_a_file_of_the_first_schema_is_brought_to_the_newest_with_its_data(path: Path):
+    with duckdb.connect(str(path)) as connection:
+        schema.apply(connection, uploads.MIGRATIONS[:1])
+        connection.execute("INSERT INTO schema_steps VALUES (0)")
+        record = json.dumps({"speedup": 1.5, "file_name": "old.csv", "reader": "canonical_csv", "rows_refused": 2})
+        connection.execute(
+            "INSERT INTO uploads VALUES ('upload-1', 'old', ?, TIMESTAMP '2026-05-01', 1, ?)",
+            [SHA, json.dumps({"speedup": "number", "file_name": "text", "reader": "text", "rows_refused": "integer"})],
+        )
+        connection.execute("INSERT INTO upload_rows VALUES ('upload-1', 1, ?)", [record])
+    assert read_upload("upload-1", path)["speedup"].tolist() == [1.5]
+    listed = list_uploads(path).iloc[0]
+    assert [listed["file_name"], listed["reader"], listed["rows_refused"]] == ["old.csv", "canonical_csv", 2]
+    assert pd.isna(listed["given_by"])
+    assert save_upload(sweep(), name="new", sha256="cd" * 32, path=path) in set(list_uploads(path)["dataset_id"])
+
+
+CHILD = """
+import sys, time
+import pandas as pd
+from advisor.store import save_upload, uploads
+
+path, stop_at = sys.argv[1:]
+
+class Stopping:
+    "Waits for the kill before the first statement that begins with `stop_at`."
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def execute(self, statement, *values):
+        if statement.lstrip().startswith(stop_at):
+            print("stopped", flush=True)
+            time.sleep(60)
+        return self.connection.execute(statement, *values)
+
+    def __getattr__(self, name):
+        if name == stop_at:
+            print("stopped", flush=True)
+            time.sleep(60)
+        return getattr(self.connection, name)
+
+real = uploads.duckdb.connect
+if stop_at:
+    uploads.duckdb.connect = lambda *given, **options: Stopping(real(*given, **options))
+for i in range(1000):
+    save_upload(pd.DataFrame({"speedup": [1.5] * 2000}), name=f"n{i}", sha256=f"{i:064x}"[::-1], path=path)
+    print("saved", flush=True)
+"""
+
+
+def kill_while_saving(path: Path, stop_at: str = "", after_saves: int = 0, wait_s: float = 0.0) -> None:
+    """Start a process that saves, and kill -9 it at a statement, or some time after a number of saves."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(path), stop_at],
+        stdout=subprocess.PIPE, text=True, cwd=Path(__file__).resolve().parents[1],
+    ) as child:  # fmt: skip
+        try:
+            expected = ["stopped"] if stop_at else ["saved"] * after_saves
+            assert child.stdout is not None
+            assert [child.stdout.readline().strip() for _ in expected] == expected
+            time.sleep(wait_s)
+        finally:
+            child.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
+@pytest.mark.parametrize(
+    ("stop_at", "kept_too"),
+    [("INSERT INTO uploads", 0), ("INSERT INTO upload_rows", 0), ("COMMIT", 0), ("close", 1)],
+)
+def test_a_process_killed_while_saving_leaves_what_was_there(path: Path, stop_at: str, kept_too: int):
+    kept = save_upload(sweep(), name="kept", sha256=SHA, path=path)
+    kill_while_saving(path, stop_at)
+    pd.testing.assert_frame_equal(read_upload(kept, path), sweep(), check_dtype=False)
+    assert len(list_uploads(path)) == 1 + kept_too  # killed after the commit: it is kept
+    new = save_upload(sweep(), name="next", sha256="cd" * 32, path=path)
+    assert len(read_upload(new, path)) == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
+def test_a_process_killed_while_it_creates_the_file_leaves_a_file_that_works(path: Path):
+    kill_while_saving(path, "INSERT INTO schema_steps")
+    assert list_uploads(path).empty
+    kept = save_upload(sweep(), name="kept", sha256=SHA, path=path)
+    assert list_uploads(path)["dataset_id"].tolist() == [kept]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no kill -9")
+@pytest.mark.parametrize("wait_s", [0.0, 0.013, 0.04])
+def test_a_process_killed_at_any_moment_leaves_whole_tables_only(path: Path, wait_s: float):
+    kept = save_upload(sweep(), name="kept", sha256=SHA, path=path)
+    kill_while_saving(path, after_saves=2, wait_s=wait_s)
+    listed = list_uploads(path)
+    assert len(listed) >= 3
+    for row in listed.itertuples():
+        assert len(read_upload(row.dataset_id, path)) == row.n_rows
+    pd.testing.assert_frame_equal(read_upload(kept, path), sweep(), check_dtype=False)

@@ -23,22 +23,36 @@ _SET = click.option(
     "--set", "values", multiple=True, metavar="COLUMN=VALUE",
     help="Fill a column that the file lacks, e.g. --set hardware_id=h200-sxm; repeat for several.",
 )  # fmt: skip
+_MAP = click.option(
+    "--map", "columns", multiple=True, metavar="THEIRS=OURS",
+    help="Read a CSV column under another name, e.g. --map 'users=batch_size'; repeat for several.",
+)  # fmt: skip
 _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @_SET
+@_MAP
 @click.option("--save", "name", help="Keep the usable rows in this advisor's store under this name.")
+@click.option("--by", "given_by", default="", help="Who gives it, kept with --save.")
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
 @_JSON
-def ingest(path: Path, values: Sequence[str], name: str | None, rejects: Path | None, as_json: bool) -> None:
+def ingest(
+    path: Path,
+    values: Sequence[str],
+    columns: Sequence[str],
+    name: str | None,
+    given_by: str,
+    rejects: Path | None,
+    as_json: bool,
+) -> None:
     """Read a benchmark result (PATH), or every file of a directory, and say what can be used."""
     files = _files(path)
     results, failed = [], []
     for file in files:
         try:
-            results.append(read_result(file, values))
+            results.append(read_result(file, values, columns))
         except AdvisorError as error:
             if len(files) == 1:
                 raise
@@ -47,7 +61,8 @@ def ingest(path: Path, values: Sequence[str], name: str | None, rejects: Path | 
         raise AdvisorError(f"none of the {len(files)} files in {path} could be read; first: {failed[0]['reason']}")
     if rejects is not None:
         _write_rejects(rejects, results)
-    saved = [_save(result, name if len(results) == 1 else f"{name}: {result.file_name}") for result in results if name]
+    names = [name if len(results) == 1 else f"{name}: {result.file_name}" for result in results if name]
+    saved = [_save(result, each, given_by) for result, each in zip(results, names, strict=False)]
     if as_json:
         print_json({"files": [_summary(item) for item in results], "not_read": failed, "saved": saved})
         return
@@ -62,6 +77,7 @@ def ingest(path: Path, values: Sequence[str], name: str | None, rejects: Path | 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @_SET
+@_MAP
 @click.option("--hardware", "hardware_id", help="Refit this accelerator's rows [default: the pair with most rows].")
 @click.option("--engine", help="Refit this engine's rows.")
 @click.option("--acceptance", help="X@K, a1,a2,... or a curve's id, for rows without an accepted length.")
@@ -69,6 +85,7 @@ def ingest(path: Path, values: Sequence[str], name: str | None, rejects: Path | 
 def fit(
     file: Path,
     values: Sequence[str],
+    columns: Sequence[str],
     hardware_id: str | None,
     engine: str | None,
     acceptance: str | None,
@@ -78,7 +95,7 @@ def fit(
     from advisor.refit import refit_chosen, select_points
     from advisor.refit_moesd import moesd_of
 
-    result = read_result(file, values)
+    result = read_result(file, values, columns)
     if result.kind != "points":
         raise AdvisorError(f"{file.name} holds kernel times; a refit needs served runs (speedup, step or token times)")
     points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=acceptance)
@@ -157,17 +174,20 @@ def read_bytes(file: Path) -> bytes:
         raise AdvisorError(f"cannot read {file}: {error.strerror or error}") from error
 
 
-def read_result(file: Path, values: Sequence[str]) -> IngestResult:
-    """A benchmark result with names resolved and missing context filled in. Raises AdvisorError."""
-    result = reading.read_upload(file.name, read_bytes(file))
+def read_result(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> IngestResult:
+    """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
+    mapping = dict(_pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
+    result = reading.read_upload(file.name, read_bytes(file), columns=mapping)
     given = dict(_pair(text) for text in values)
     return reading.resolve_names(reading.complete(result, given), hardware_ids(), model_ids())
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
+def _pair(
+    text: str, option: str = "--set", form: str = "column=value, e.g. --set hardware_id=h200-sxm"
+) -> tuple[str, str]:
+    name, equals, value = text.rpartition("=") if option == "--map" else text.partition("=")
     if not equals or not name.strip() or not value.strip():
-        raise AdvisorError(f"--set {text!r} is not column=value, e.g. --set hardware_id=h200-sxm")
+        raise AdvisorError(f"{option} {text!r} is not {form}")
     return name.strip(), value.strip()
 
 
@@ -182,8 +202,8 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _save(result: IngestResult, name: str) -> str:
-    return store.save_upload(kept_table(result), name=name, sha256=result.sha256)
+def _save(result: IngestResult, name: str, given_by: str) -> str:
+    return store.save_upload(kept_table(result), name=name, sha256=result.sha256, given_by=given_by)
 
 
 def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:

@@ -6,6 +6,7 @@
 Nothing is stored here. Everything that can go wrong with a file is an AdvisorError with one sentence.
 """
 
+from advisor.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance
 from advisor.ingest.canonical import COLUMNS, Column, TableKind, column_table, template_csv
 from advisor.ingest.derived import Matching, match_baselines
 from advisor.ingest.pipeline import READER_VERSION, complete, resolve_names
@@ -17,6 +18,7 @@ __all__ = [
     "COLUMNS",
     "FORMATS",
     "READER_VERSION",
+    "AcceptanceRates",
     "Column",
     "Format",
     "IngestResult",
@@ -27,6 +29,8 @@ __all__ = [
     "column_table",
     "complete",
     "match_baselines",
+    "rates_from_list",
+    "read_acceptance",
     "read_trace",
     "read_upload",
     "rejects_csv",

@@ -11,6 +11,7 @@ from typing import Any
 from advisor.ingest import refused
 from advisor.ingest.pipeline import complete, finalise
 from advisor.ingest.readers import READERS
+from advisor.ingest.remap import rename_headers
 from advisor.ingest.result import IngestResult, shorten
 from advisor.ingest.upload import Sample, open_upload
 from advisor.prediction import AdvisorError
@@ -33,16 +34,19 @@ FORMATS: tuple[Format, ...] = tuple(
 )
 
 
-def read_upload(name: str, data: bytes, context: Mapping[str, Any] | None = None) -> IngestResult:
+def read_upload(
+    name: str, data: bytes, context: Mapping[str, Any] | None = None, columns: Mapping[str, str] | None = None
+) -> IngestResult:
     """Read a benchmark result of any known format, recognised by its content alone.
 
     Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip of one file);
-    `context` fills fields the file lacks, as `complete` does. Raises AdvisorError, and nothing else, when the file is
-    not recognised, exceeds a limit, or carries nothing that can be used.
+    `context` fills fields the file lacks, as `complete` does; `columns` renames headers of a CSV, {theirs: ours}.
+    Raises AdvisorError, and nothing else, when the file is not recognised, exceeds a limit, or carries nothing that
+    can be used.
     """
     shown = shorten(name) or "the upload"
     try:
-        result = read_unguarded(shown, data)
+        result = read_unguarded(shown, data, columns)
     except AdvisorError:
         raise
     except (RecursionError, MemoryError) as error:
@@ -56,9 +60,11 @@ def read_upload(name: str, data: bytes, context: Mapping[str, Any] | None = None
     return complete(result, context) if context else result
 
 
-def read_unguarded(name: str, data: bytes) -> IngestResult:
+def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> IngestResult:
     """`read_upload` without its last guard, so that tests see a reader's own faults."""
     sample = open_upload(name, data)
+    if columns:
+        sample = rename_headers(sample, columns)
     reader = detect(sample)
     draft = reader.read(sample)
     draft.warnings = [*sample.warnings, *draft.warnings]

@@ -41,7 +41,33 @@ def _first(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-MIGRATIONS: tuple[schema.Migration, ...] = (_first,)
+def _origins(connection: duckdb.DuckDBPyConnection) -> None:
+    """Who gave a data set and how it was read, one column each; read from the rows of those kept before."""
+    for column, kind in (("given_by", "VARCHAR"), *_ORIGIN.items()):
+        connection.execute(f"ALTER TABLE uploads ADD COLUMN {column} {kind}")
+    first = connection.execute("SELECT dataset_id, record FROM upload_rows WHERE row_number = 1").fetchall()
+    for dataset_id, record in first:
+        row = json.loads(record)
+        connection.execute(
+            f"UPDATE uploads SET {', '.join(f'{column} = ?' for column in _ORIGIN)} WHERE dataset_id = ?",
+            [*(row.get(column) for column in _ORIGIN), dataset_id],
+        )
+
+
+_ORIGIN = {"file_name": "VARCHAR", "reader": "VARCHAR", "reader_version": "VARCHAR", "rows_refused": "INTEGER"}
+"""Columns of a table that came from a file, the same in every row (`advisor.ingest.kept`)."""
+
+MIGRATIONS: tuple[schema.Migration, ...] = (_first, _origins)
+
+
+def _recorded(step: int) -> schema.Migration:
+    """Migration `step` with its entry in schema_steps, so that both are there or neither."""
+
+    def migrate(connection: duckdb.DuckDBPyConnection) -> None:
+        MIGRATIONS[step](connection)
+        connection.execute("INSERT INTO schema_steps VALUES (?)", [step])
+
+    return migrate
 
 
 @contextmanager
@@ -63,9 +89,7 @@ def _opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
             done = connection.execute("SELECT count(*) FROM schema_steps").fetchall()[0][0] if held[0][0] else 0
             if done > len(MIGRATIONS):
                 raise AdvisorError(f"{path} was written by a newer version of this program; update the program")
-            for step in range(done, len(MIGRATIONS)):
-                schema.apply(connection, MIGRATIONS[: step + 1], applied=step)
-                connection.execute("INSERT INTO schema_steps VALUES (?)", [step])
+            schema.apply(connection, [_recorded(step) for step in range(len(MIGRATIONS))], applied=done)
             yield connection
         finally:
             connection.close()
@@ -76,6 +100,7 @@ def save_upload(
     *,
     name: str,
     sha256: str,
+    given_by: str = "",
     path: str | os.PathLike[str] | None = None,
     created_utc: dt.datetime | None = None,
 ) -> str:
@@ -83,9 +108,11 @@ def save_upload(
 
     Parameters
     ----------
-    frame : one measurement per row; cells are text, finite numbers, truth values, or missing.
+    frame : one measurement per row; cells are text, finite numbers, truth values, or missing. Columns file_name,
+        reader, reader_version and rows_refused, where there are any, are listed as its origin.
     name : what the user calls it.
     sha256 : of the file it was read from, 64 hex digits; one file is kept once.
+    given_by : who gave it, in the user's own words; empty: not said.
     created_utc : naive time in UTC; None takes the clock.
 
     Returns
@@ -104,6 +131,8 @@ def save_upload(
         raise AdvisorError(f"{name}: column names must be distinct texts")
     kinds = {str(column): _kind(frame[column]) for column in frame.columns}
     records = [_record(name, line, row) for line, row in enumerate(frame.to_dict("records"), start=1)]
+    first = json.loads(records[0])
+    origin = [first.get(column) for column in _ORIGIN]
     dataset_id = f"upload-{sha256[:12]}"
     created = created_utc or dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
     incoming = pd.DataFrame({"dataset_id": dataset_id, "row_number": range(1, len(records) + 1), "record": records})
@@ -118,8 +147,8 @@ def save_upload(
         connection.execute("BEGIN")
         try:
             connection.execute(
-                "INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?)",
-                [dataset_id, name, sha256, created, len(records), json.dumps(kinds)],
+                "INSERT INTO uploads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [dataset_id, name, sha256, created, len(records), json.dumps(kinds), given_by.strip() or None, *origin],
             )
             connection.register("incoming", incoming)
             connection.execute("INSERT INTO upload_rows SELECT dataset_id, row_number, record FROM incoming")
@@ -131,8 +160,13 @@ def save_upload(
 
 
 def list_uploads(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
-    """The kept tables, oldest first: dataset_id, name, sha256, created_utc (naive, UTC), n_rows."""
-    columns = ["dataset_id", "name", "sha256", "created_utc", "n_rows"]
+    """The kept tables, oldest first, with their origin.
+
+    Columns: dataset_id, name, given_by, file_name, reader, reader_version, created_utc (naive, UTC), n_rows (kept),
+    rows_refused, sha256 (of the file). Empty where it is not known.
+    """
+    columns = ["dataset_id", "name", "given_by", "file_name", "reader", "reader_version", "created_utc", "n_rows"]
+    columns += ["rows_refused", "sha256"]
     file = _file(path)
     if not file.is_file():
         return pd.DataFrame(columns=columns)

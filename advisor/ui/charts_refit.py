@@ -82,6 +82,24 @@ def residual_chart(result: RefitResult) -> Chart:
     return Chart(figure, alt, rows)
 
 
+def acceptance_chart(lengths: pd.DataFrame) -> Chart:
+    """Accepted length by K (columns of `AcceptanceRates.accepted_lengths`): measured points, held beyond, 80 % band."""
+    figure = new_figure("Accepted length by K<br>with its 80% band", "Draft tokens K", "Tokens per round")
+    k, length = lengths["n_draft"], lengths["accepted_length"]
+    add_band(figure, k, lengths["low"], lengths["high"], "80% band", BLUE)
+    add_line(figure, k, length, "last probability held", BLUE, dash="dash")
+    known = lengths[lengths["measured"]]
+    add_line(figure, known["n_draft"], known["accepted_length"], "measured", BLUE)
+    last, end = known.iloc[-1], lengths.iloc[-1]
+    alt = f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the longest measured"
+    if end["n_draft"] > last["n_draft"]:
+        alt += (
+            f"; {end['accepted_length']:.2f} ({end['low']:.2f} to {end['high']:.2f}) at K = {end['n_draft']:.0f} when "
+            "the last probability is held"
+        )
+    return Chart(figure, alt + ".", lengths)
+
+
 def overlap_chart(trace: TraceFit, others: dict[str, list[float]]) -> Chart:
     """Share of experts kept from one token to a later one, by lag: the trace with its layers' range, and presets."""
     lags = np.arange(1, trace.overlap_by_layer.shape[1] + 1)

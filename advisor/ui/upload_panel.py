@@ -171,9 +171,11 @@ def _parameters(result: RefitResult) -> pd.DataFrame:
 
 def _keep(read: IngestResult) -> None:
     st.subheader("Keep or forget", anchor=False)
-    name = st.text_input("Name in this advisor's store", read.file_name, key="keep_name")
+    called, person = st.columns(2)
+    name = called.text_input("Name in this advisor's store", read.file_name, key="keep_name")
+    given_by = person.text_input("Given by (optional, shown to all)", key="keep_given_by")
     save, csv, forget = st.columns(3)
-    save.button("Save to this advisor's store", key="keep", on_click=uploads.save, args=(name,))
+    save.button("Save to this advisor's store", key="keep", on_click=uploads.save, args=(name, given_by))
     csv.download_button("Download as CSV", kept_csv(read.frame.reset_index()), "measurements.csv", "text/csv",
                         key="upload_csv", on_click="ignore")  # fmt: skip
     forget.button("Forget this upload", key="forget", on_click=uploads.forget)

@@ -1,4 +1,4 @@
-"""A user's own data in the session: the read upload, its refit, the routing trace. Nothing here is shared or cached."""
+"""Own data in the session: an upload, its refit, acceptance, a routing trace. Nothing here is shared or cached."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import streamlit as st
 
 from advisor import ingest
 from advisor.hardware import hardware_ids
+from advisor.ingest.acceptance import AcceptanceRates
 from advisor.ingest.kept import kept_points
 from advisor.ingest.result import IngestResult
 from advisor.model_profiles import load_model, model_ids
@@ -21,9 +22,11 @@ from advisor.routing_trace import TraceFit, fit_sequences
 from advisor.scenario import Scenario
 from advisor.ui import state
 
-_RESULT, _PROBLEM, _REFIT, _TRACE, _TRACE_PROBLEM = (
-    "_upload", "_upload_problem", "_upload_refit", "_trace", "_trace_problem",
+_RESULT, _PROBLEM, _REFIT, _TRACE, _TRACE_PROBLEM, _RATES, _RATES_PROBLEM = (
+    "_upload", "_upload_problem", "_upload_refit", "_trace", "_trace_problem", "_rates", "_rates_problem",
 )  # fmt: skip
+RATES_GIVEN = "given that all before it were accepted"
+"""The choice of `rates_kind` that makes a list conditional."""
 
 
 def result() -> IngestResult | None:
@@ -115,7 +118,7 @@ def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
     }
 
 
-def save(name: str) -> None:
+def save(name: str, given_by: str) -> None:
     """Keep the upload in this advisor's store, for all who use it."""
     from advisor.ingest.kept import kept_table
     from advisor.store import save_upload
@@ -125,7 +128,7 @@ def save(name: str) -> None:
         return
     st.session_state.pop(_PROBLEM, None)
     try:
-        save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256)
+        save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256, given_by=given_by)
     except AdvisorError as error:
         st.session_state[_PROBLEM] = str(error)
 
@@ -216,3 +219,40 @@ def use_trace() -> None:
         (fit.load_cv, fit.affinity, fit.stickiness),
         (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval),
     )
+
+
+def take_acceptance() -> None:
+    """Read the scrapes of `metrics_file` and `metrics_before`, or else the list typed into `rates_text`."""
+    now = st.session_state
+    now.pop(_RATES, None)
+    now.pop(_RATES_PROBLEM, None)
+    later, earlier = now.get("metrics_file"), now.get("metrics_before")
+    conditional = now.get("rates_kind") == RATES_GIVEN
+    try:
+        if later is not None:
+            before = (earlier.name, earlier.getvalue()) if earlier is not None else None
+            now[_RATES] = ingest.read_acceptance(later.name, later.getvalue(), before, conditional)
+        elif earlier is not None:
+            now[_RATES_PROBLEM] = "The earlier scrape alone is not used; give the later one too."
+        elif str(now.get("rates_text") or "").strip():
+            now[_RATES] = ingest.rates_from_list(str(now.rates_text), conditional)
+    except AdvisorError as error:
+        now[_RATES_PROBLEM] = str(error)
+
+
+def acceptance() -> AcceptanceRates | None:
+    """The acceptance by position of this session."""
+    found: AcceptanceRates | None = st.session_state.get(_RATES)
+    return found
+
+
+def acceptance_problem() -> str:
+    """Why the last acceptance could not be used; empty when it could."""
+    return str(st.session_state.get(_RATES_PROBLEM, ""))
+
+
+def use_acceptance() -> None:
+    """Make it the scenario's acceptance, in the sidebar and the address."""
+    found = acceptance()
+    if found is not None:
+        st.session_state["acceptance"] = found.text

@@ -1,0 +1,63 @@
+"""`acceptance`: accepted length by K from vLLM's metrics text or from a list of rates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from advisor import ingest as reading
+from advisor.cli.measure import read_bytes
+from advisor.cli.output import print_json, print_table
+from advisor.ingest.acceptance import AcceptanceRates
+from advisor.prediction import AdvisorError
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[BEFORE] [FILE]")
+@click.option("--rates", help="Rates by draft position instead of a file, e.g. 0.72,0.51,0.35.")
+@click.option(
+    "--conditional", is_flag=True,
+    help="The list gives each rate given that all tokens before were accepted [default: share of all rounds].",
+)  # fmt: skip
+@click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
+    """Accepted length by K from FILE, the text of vLLM's /metrics; with BEFORE, from what was counted in between."""
+    found = _read(files, rates, conditional)
+    lengths = found.accepted_lengths(k_max)
+    if as_json:
+        print_json(
+            {
+                "acceptance": found.text,
+                "conditional": found.conditional,
+                "n_drafts": found.n_drafts,
+                "relative_error": found.relative_error,
+                "source": found.source,
+                "warnings": found.warnings,
+                "accepted_lengths": lengths.to_dict("records"),
+            }
+        )
+        return
+    click.echo(f"{found.source}\n")
+    print_table(
+        ("K", "accepted length", "low (80 %)", "high (80 %)", ""),
+        [
+            (row.n_draft, f"{row.accepted_length:.3f}", f"{row.low:.3f}", f"{row.high:.3f}",
+             "measured" if row.measured else "last probability held")
+            for row in lengths.itertuples()
+        ],
+    )  # fmt: skip
+    for text in found.warnings:
+        click.echo(f"warning: {text}")
+    click.echo(f"\nTo use it: --acceptance {found.text}")
+
+
+def _read(files: tuple[Path, ...], rates: str | None, conditional: bool) -> AcceptanceRates:
+    if (rates is None) == (not files) or len(files) > 2:
+        raise AdvisorError("give one or two files of vLLM's /metrics (the earlier one first), or --rates, not both")
+    if rates is not None:
+        return reading.rates_from_list(rates, conditional)
+    *before, last = files
+    earlier = (before[0].name, read_bytes(before[0])) if before else None
+    return reading.read_acceptance(last.name, read_bytes(last), earlier, conditional)
