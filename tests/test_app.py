@@ -15,7 +15,7 @@ from advisor.scenario import Scenario
 from advisor.ui import provenance, state, widgets
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("advise", "why", "measurements", "sources")
+PAGES = ("advise", "design", "why", "measurements", "sources")
 CONFIG = {
     "architectures": ["MixtralForCausalLM"],
     "model_type": "mixtral",
