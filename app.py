@@ -6,15 +6,15 @@ from advisor.ui import sidebar
 
 st.set_page_config(page_title="MoE speculative decoding advisor", page_icon="⚡", layout="wide")
 
-# Emoji, not Material icons: the browser would fetch a page's Material icon from a font server, for the tab.
+# No icons: the browser fetches a page's Material icon from a font server, for the tab; emoji need a font.
 PAGES = [
-    st.Page("advisor/ui/pages/advise.py", title="Advise", icon="🎯", default=True),
-    st.Page("advisor/ui/pages/why.py", title="Why", icon="🔍"),
-    st.Page("advisor/ui/pages/runtime_k.py", title="Run-time K", icon="🎚️"),
-    st.Page("advisor/ui/pages/measurements.py", title="Measurements", icon="📏"),
-    st.Page("advisor/ui/pages/profile.py", title="Profile this machine", icon="⏱️"),
-    st.Page("advisor/ui/pages/report.py", title="Report", icon="📄"),
-    st.Page("advisor/ui/pages/sources.py", title="Sources", icon="📚"),
+    st.Page("advisor/ui/pages/advise.py", title="Advise", default=True),
+    st.Page("advisor/ui/pages/why.py", title="Why"),
+    st.Page("advisor/ui/pages/runtime_k.py", title="Run-time K"),
+    st.Page("advisor/ui/pages/measurements.py", title="Measurements"),
+    st.Page("advisor/ui/pages/profile.py", title="Profile this machine"),
+    st.Page("advisor/ui/pages/report.py", title="Report"),
+    st.Page("advisor/ui/pages/sources.py", title="Sources"),
 ]
 
 page = st.navigation(PAGES)

@@ -178,7 +178,7 @@ def test_each_chart_has_units_in_its_title_a_finding_with_numbers_and_data(name:
 @pytest.mark.parametrize("name", list(everyone()))
 def test_series_use_only_the_colour_blind_safe_palette(name: str) -> None:
     allowed = {color.lower() for color in (*figure.SERIES, figure.NEUTRAL)} | {"white"}
-    allowed |= {figure.tint(color, opacity).lower() for color in figure.SERIES for opacity in (0.1, 0.2)}
+    allowed |= {figure.tint(color, opacity).lower() for color in figure.SERIES for opacity in (0.1, 0.36)}
     allowed |= {"rgba(0,0,0,0)"}
     text = str(everyone()[name].figure.to_dict()["data"])
     used = set(re.findall(r"#[0-9a-f]{6}|rgba\([^)]*\)", text.lower()))

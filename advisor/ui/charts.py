@@ -141,7 +141,7 @@ def _add_slowdown(figure: go.Figure, low_edge: float) -> None:
     figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line={"color": VERMILLION, "width": 1.5})
     figure.add_annotation(
         xref="paper", x=0.01, y=1.0, xanchor="left", yanchor="top", text="below 1x: slowdown", showarrow=False,
-        font={"size": 13},
+        font={"size": 12},
     )  # fmt: skip
 
 

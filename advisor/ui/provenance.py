@@ -73,7 +73,7 @@ def acceptance_table(advice: Advice) -> pd.DataFrame:
             "Tokens per round": acceptance.accepted_length,
             "Low": acceptance.low,
             "High": acceptance.high,
-            "Extrapolated": acceptance.extrapolated,
+            "Extrapolated": np.where(acceptance.extrapolated, "yes", "no"),
         }
     )
 
