@@ -199,3 +199,31 @@ def test_chart_builders_do_not_import_streamlit() -> None:
             if isinstance(node, ast.ImportFrom) and node.module
         }
         assert "streamlit" not in names
+
+
+def luminance(channels: np.ndarray) -> float:
+    """Relative luminance of 8-bit sRGB, WCAG 2.2."""
+    part = channels / 255.0
+    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("page", [(255, 255, 255), (23, 22, 20)])
+def test_the_band_and_the_slowdown_stand_out_from_a_light_and_a_dark_page(page: tuple[int, int, int]) -> None:
+    drawn = speedup().figure
+    fills = [item.fillcolor for item in drawn.data if item.name == "80% band"]
+    fills += [shape.fillcolor for shape in drawn.layout.shapes if shape.fillcolor]
+    assert len(fills) == 2
+    for fill in fills:
+        *color, opacity = (float(number) for number in re.findall(r"[\d.]+", fill))
+        mixed = opacity * np.array(color) + (1 - opacity) * np.array(page)
+        light, dark = sorted((luminance(mixed), luminance(np.array(page))), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) > 1.2
+
+
+def test_labels_in_the_chart_lie_on_a_patch_of_their_own_colour() -> None:
+    labels = {note.text: note for note in speedup().figure.layout.annotations}
+    for words in ("below 1x", " at 16"):
+        note = next(note for text, note in labels.items() if words in text)
+        assert note.bgcolor in figure.SERIES
+        assert note.font.color == "white"

@@ -24,6 +24,8 @@ from advisor.ui.figure import (
     tint,
 )
 
+_ON_COLOR = {"size": 11, "color": "white"}
+"""Labels on a patch of their own colour: readable on a white and on a black page, over bands and hatching."""
 MEASURED_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
 
 
@@ -140,8 +142,8 @@ def _add_slowdown(figure: go.Figure, low_edge: float) -> None:
     )  # fmt: skip
     figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line={"color": VERMILLION, "width": 1.5})
     figure.add_annotation(
-        xref="paper", x=0.01, y=1.0, xanchor="left", yanchor="top", text="below 1x: slowdown", showarrow=False,
-        font={"size": 12},
+        xref="paper", x=0.01, y=1.0, xanchor="left", yanchor="top", yshift=-2, text="below 1x: slowdown",
+        showarrow=False, font=_ON_COLOR, bgcolor=VERMILLION, borderpad=1,
     )  # fmt: skip
 
 
@@ -184,10 +186,13 @@ def _or_unknown(count: float) -> str:
 
 def _add_sweet_spot(figure: go.Figure, batch: float, value: float) -> None:
     figure.add_scatter(
-        x=[batch], y=[value], mode="markers+text", name="sweet spot",
-        text=[f"{value:.2f}x at {batch:,.0f}"], textposition="top center",
+        x=[batch], y=[value], mode="markers", name="sweet spot",
         marker={"symbol": "star", "size": 14, "color": BLUE, "line": {"width": 1, "color": "white"}},
         hoverinfo="skip", cliponaxis=False,
+    )  # fmt: skip
+    figure.add_annotation(
+        x=np.log10(batch), y=value, yanchor="bottom", yshift=9, text=f"{value:.2f}x at {batch:,.0f}",
+        showarrow=False, font=_ON_COLOR, bgcolor=BLUE, borderpad=1,
     )  # fmt: skip
 
 

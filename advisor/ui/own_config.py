@@ -32,9 +32,12 @@ def note_shipped(model_id: str) -> None:
 def draw(on_model: Callable[[], None]) -> None:
     """The uploader, the text box and what is wrong with what they hold. `on_model` runs when the model has changed."""
     # No `type` here: the browser would refuse other files by a red icon, without a word.
-    st.file_uploader("Hugging Face config.json", key="config_file", on_change=_take_file, args=(on_model,))
+    st.file_uploader(
+        "Hugging Face config.json", key="config_file", on_change=_take_file, args=(on_model,),
+        max_upload_size=MAX_FILE_BYTES // 1_000_000,
+    )  # fmt: skip
     st.text_area("or paste it", key="config_text", on_change=_take_text, args=(on_model,), height=100)
-    st.caption(f"At most {MAX_FILE_BYTES / 1e6:.0f} MB. It stays in this session and in links you copy.")
+    st.caption(f"Text of at most {MAX_FILE_BYTES / 1e6:.0f} MB. It stays in this session and in links you copy.")
 
 
 def _take_file(on_model: Callable[[], None]) -> None:
