@@ -6,15 +6,16 @@ from advisor.ui import sidebar
 
 st.set_page_config(page_title="MoE speculative decoding advisor", page_icon="⚡", layout="wide")
 
+# No icons: the browser fetches a page's Material icon from a font server, for the tab; emoji need a font.
 PAGES = [
-    st.Page("advisor/ui/pages/advise.py", title="Advise", icon=":material/speed:", default=True),
-    st.Page("advisor/ui/pages/design.py", title="Design space", icon=":material/grid_view:"),
-    st.Page("advisor/ui/pages/why.py", title="Why", icon=":material/troubleshoot:"),
-    st.Page("advisor/ui/pages/runtime_k.py", title="Run-time K", icon=":material/tune:"),
-    st.Page("advisor/ui/pages/measurements.py", title="Measurements", icon=":material/database:"),
-    st.Page("advisor/ui/pages/profile.py", title="Profile this machine", icon=":material/memory:"),
-    st.Page("advisor/ui/pages/report.py", title="Report", icon=":material/description:"),
-    st.Page("advisor/ui/pages/sources.py", title="Sources", icon=":material/menu_book:"),
+    st.Page("advisor/ui/pages/advise.py", title="Advise", default=True),
+    st.Page("advisor/ui/pages/design.py", title="Design space"),
+    st.Page("advisor/ui/pages/why.py", title="Why"),
+    st.Page("advisor/ui/pages/runtime_k.py", title="Run-time K"),
+    st.Page("advisor/ui/pages/measurements.py", title="Measurements"),
+    st.Page("advisor/ui/pages/profile.py", title="Profile this machine"),
+    st.Page("advisor/ui/pages/report.py", title="Report"),
+    st.Page("advisor/ui/pages/sources.py", title="Sources"),
 ]
 
 page = st.navigation(PAGES)

@@ -211,7 +211,7 @@ def _cohere(found: Sequence[CohereK]) -> str:
         "direction: on the MoE K = 3, then 5 at batch 16-32, then 3; on the dense model non-increasing. Printed, not\n"
         "tuned. K of the highest speedup:\n\n"
         f"{table(('batch', *names), rows)}\n\n{verdicts}\n\n"
-        "The published rise is from 3 to 5. The schedule takes a K within 3 % of the best as equal, so a rise worth\n"
+        "The published rise is from 3 to 5. The schedule takes a K within 2 % of the best as equal, so a rise worth\n"
         "no more than that does not reach it:\n\n"
         f"{table(('model, drafter', 'batch range: K'), schedules)}"
     )

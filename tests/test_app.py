@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.advice import advise
 from advisor.prediction import AdvisorError
+from advisor.report.words import with_prefix
 from advisor.scenario import Scenario
-from advisor.ui import provenance, state, widgets
+from advisor.ui import answers, state, widgets
+from advisor.ui.formula import speedup_formula
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("advise", "design", "why", "measurements", "sources")
@@ -192,11 +196,27 @@ def test_why_shows_the_formula_with_this_scenario_s_numbers() -> None:
     column = advice.curve_k
     plain_ms = advice.curve.plain_step_s[advice.batch_index] * 1e3
     round_ms = advice.curve.round_s[advice.batch_index, column] * 1e3
-    formula = test.latex[0].value
-    assert f"{advice.curve.accepted_length[column]:.2f}" in formula
-    assert f"{plain_ms:.3g}" in formula
-    assert f"{round_ms:.3g}" in formula
+    length, plain, round_ = (float(number) for number in re.findall(r"\d+\.\d+", test.latex[0].value)[:3])
+    assert length == pytest.approx(advice.curve.accepted_length[column], rel=5e-3)
+    assert plain == pytest.approx(plain_ms, rel=5e-3)
+    assert round_ == pytest.approx(round_ms, rel=5e-3)
     assert len(charts(test)) == 3
+
+
+@pytest.mark.parametrize("prefill_s", [0.0, 1.7e-4])
+def test_the_formula_s_numbers_compute_to_the_speedup_it_shows(prefill_s: float) -> None:
+    for plain_s in np.linspace(4.1e-3, 13.1e-3, 60):
+        length, round_s = 3.127, 20.27e-3
+        speedup = length * (plain_s + prefill_s) / (round_s + length * prefill_s)
+        figures = answers.RoundFigures(4, 16, length, plain_s, 0.0, round_s, prefill_s, speedup, 1.0, {}, {})
+        numbers = [float(number) for number in re.findall(r"\d+\.\d+", speedup_formula(figures))]
+        if prefill_s:
+            shown_length, plain, prefill, round_, again, once_more = numbers[:6]
+            assert (shown_length, prefill) == (again, once_more)
+        else:
+            (shown_length, plain, round_), prefill = numbers[:3], 0.0
+        computed = shown_length * (plain + prefill) / (round_ + shown_length * prefill)
+        assert f"{computed:.2f}" == f"{numbers[-1]:.2f}" == f"{speedup:.2f}"
 
 
 def test_every_chart_has_an_alt_text_with_its_finding() -> None:
@@ -237,10 +257,12 @@ def test_sources_list_what_the_scenario_used() -> None:
         (1e3, "B", "1 kB"),
         (0.5, "1", "0.5"),
         (1e21, "B", "1e+06 PB"),
+        (1.979e15, "FLOP/s", "1,979 TFLOP/s"),
+        (1.979e15, "OP/s", "1,979 TOP/s"),
     ],
 )
 def test_constants_are_shown_with_a_prefix(value: float, unit: str, shown: str) -> None:
-    assert provenance.with_prefix(value, unit) == shown
+    assert with_prefix(value, unit) == shown
 
 
 @pytest.mark.parametrize(
@@ -314,6 +336,109 @@ def test_a_pasted_config_json_becomes_the_model() -> None:
     assert test.session_state["_scenario"].model_id == "own-mixtral"
 
 
+def give_text(test: AppTest, text: str) -> AppTest:
+    test.text_area(key="config_text").set_value(text).run()
+    assert not test.exception
+    return test
+
+
+def test_a_bad_paste_after_a_good_one_goes_back_to_the_shipped_model_and_says_so() -> None:
+    test = app(acceptance="2.4@3", model_id="gpt-oss-20b")
+    give_text(test, json.dumps(CONFIG))
+    give_text(test, "{")
+    assert test.session_state["_scenario"].model_id == "gpt-oss-20b"
+    assert test.session_state["_scenario"].model_config_json is None
+    assert len(test.sidebar.error) == 1
+    assert "answers for gpt-oss-20b" in test.main.warning[0].value
+    assert len(charts(test)) == 1
+
+
+def test_an_emptied_box_clears_its_error_and_its_model() -> None:
+    test = app(acceptance="2.4@3")
+    give_text(test, "{")
+    give_text(test, "")
+    assert not test.error
+    assert not any("not usable" in item.value for item in test.warning)
+    give_text(test, json.dumps(CONFIG))
+    give_text(test, " ")
+    assert test.session_state["_scenario"].model_id == "qwen3-30b-a3b"
+
+
+def test_an_emptied_box_keeps_the_model_of_the_file() -> None:
+    test = app(acceptance="2.4@3")
+    give_text(test, "{")
+    test.file_uploader(key="config_file").upload("tiny.json", json.dumps(CONFIG).encode(), "application/json").run()
+    give_text(test, "")
+    assert test.session_state["_scenario"].model_id == "own-tiny"
+    assert not test.error
+
+
+def test_a_binary_file_is_refused_in_words() -> None:
+    test = app(acceptance="2.4@3")
+    test.file_uploader(key="config_file").upload("model.bin", b"\x89PNG\xff\x00", "application/octet-stream").run()
+    assert "not text" in test.sidebar.error[0].value
+
+
+def test_a_second_pasted_configuration_gets_a_name_of_its_own() -> None:
+    test = app(acceptance="2.4@3")
+    other = json.dumps(CONFIG | {"num_hidden_layers": 8})
+    assert give_text(test, json.dumps(CONFIG)).session_state["_scenario"].model_id == "own-mixtral"
+    assert give_text(test, other).session_state["_scenario"].model_id == "own-mixtral-2"
+    assert test.session_state["_scenario"].model_config_json == other
+    again = give_text(test, json.dumps(CONFIG)).session_state["_scenario"]
+    assert (again.model_id, again.model_config_json) == ("own-mixtral", json.dumps(CONFIG))
+
+
+def test_every_number_field_says_its_range() -> None:
+    test = app()
+    for field in test.sidebar.number_input:
+        assert f"From {field.min:g} to {field.max:,.0f}." in field.help, field.key
+
+
+def test_one_length_of_a_request_keeps_the_page_and_says_which_is_lacking() -> None:
+    test = app(acceptance="2.4@3")
+    before = test.session_state["_scenario"]
+    test.number_input(key="input_tokens").set_value(1000).run()
+    assert test.session_state["_scenario"] == before
+    assert len(charts(test)) == 1
+    assert any("Output tokens is not set" in item.value for item in test.sidebar.caption)
+    test.number_input(key="output_tokens").set_value(500).run()
+    assert test.session_state["_scenario"].input_tokens == 1000
+    assert not any("is not set" in item.value for item in test.sidebar.caption)
+
+
+def test_problems_use_the_labels_of_the_screen() -> None:
+    words = app(n_gpus="8", tensor_parallel="3", acceptance="2.4@3").error[0].value
+    assert "TP" in words
+    assert "tensor" not in words
+
+
+def test_the_limit_is_met_in_words_and_the_caption_names_it_and_the_k_to_follow() -> None:
+    plain = app(acceptance="2.4@3")
+    assert "Meets the limit" not in plain.dataframe[0].value
+    test = app(acceptance="2.4@3", max_tpot_ms="8")
+    assert set(test.dataframe[0].value["Meets the limit"]) == {"yes", "no"}
+    caption = next(item.value for item in test.main.caption if "follow the verdict" in item.value)
+    k = advise(test.session_state["_scenario"]).recommendation.k_draft
+    assert f"At batch 16 follow the verdict, K = {k}." in caption
+    assert "8 ms per output token" in caption
+
+
+def test_no_page_has_an_icon_that_the_browser_would_fetch() -> None:
+    pages = re.findall(r"st\.Page\((.*?)\)", (ROOT / "app.py").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(pages) >= 7
+    assert not [page for page in pages if "icon" in page]
+
+
+def test_sources_number_their_texts_and_give_parameters_in_billions() -> None:
+    test = app("sources")
+    constants = test.dataframe[0].value
+    assert constants["Source"].min() == 1
+    assert any(item.value.startswith("1. ") and "\n2. " in item.value for item in test.main.caption)
+    model = next(frame.value for frame in test.dataframe if "Quantity" in frame.value).set_index("Quantity")
+    assert model.loc["Parameters", "Value"] == "30.53 billion"
+
+
 def test_a_link_round_trips_through_the_address_shown() -> None:
     scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=json.dumps(CONFIG), k_max=4)
     shown = state.link_to(scenario, "http://127.0.0.1:8501/why?batch_size=3#x")
@@ -377,4 +502,5 @@ def test_measurements_show_what_the_store_holds() -> None:
     assert not any("no usable store" in item.value for item in test.warning)
     assert "published_speedups" in set(test.dataframe[0].value["Data set"])
     assert "kernel tables are not installed" in texts(test)
+    assert any(item.label == "aiconfigurator-core" for item in test.metric)
     assert len(test.dataframe[1].value) >= 1

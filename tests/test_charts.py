@@ -178,7 +178,7 @@ def test_each_chart_has_units_in_its_title_a_finding_with_numbers_and_data(name:
 @pytest.mark.parametrize("name", list(everyone()))
 def test_series_use_only_the_colour_blind_safe_palette(name: str) -> None:
     allowed = {color.lower() for color in (*figure.SERIES, figure.NEUTRAL)} | {"white"}
-    allowed |= {figure.tint(color, opacity).lower() for color in figure.SERIES for opacity in (0.1, 0.2)}
+    allowed |= {figure.tint(color, opacity).lower() for color in figure.SERIES for opacity in (0.1, 0.36)}
     allowed |= {"rgba(0,0,0,0)"}
     text = str(everyone()[name].figure.to_dict()["data"])
     used = set(re.findall(r"#[0-9a-f]{6}|rgba\([^)]*\)", text.lower()))
@@ -199,3 +199,31 @@ def test_chart_builders_do_not_import_streamlit() -> None:
             if isinstance(node, ast.ImportFrom) and node.module
         }
         assert "streamlit" not in names
+
+
+def luminance(channels: np.ndarray) -> float:
+    """Relative luminance of 8-bit sRGB, WCAG 2.2."""
+    part = channels / 255.0
+    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("page", [(255, 255, 255), (23, 22, 20)])
+def test_the_band_and_the_slowdown_stand_out_from_a_light_and_a_dark_page(page: tuple[int, int, int]) -> None:
+    drawn = speedup().figure
+    fills = [item.fillcolor for item in drawn.data if item.name == "80% band"]
+    fills += [shape.fillcolor for shape in drawn.layout.shapes if shape.fillcolor]
+    assert len(fills) == 2
+    for fill in fills:
+        *color, opacity = (float(number) for number in re.findall(r"[\d.]+", fill))
+        mixed = opacity * np.array(color) + (1 - opacity) * np.array(page)
+        light, dark = sorted((luminance(mixed), luminance(np.array(page))), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) > 1.2
+
+
+def test_labels_in_the_chart_lie_on_a_patch_of_their_own_colour() -> None:
+    labels = {note.text: note for note in speedup().figure.layout.annotations}
+    for words in ("below 1x", " at 16"):
+        note = next(note for text, note in labels.items() if words in text)
+        assert note.bgcolor in figure.SERIES
+        assert note.font.color == "white"

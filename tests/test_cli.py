@@ -216,3 +216,54 @@ def test_the_store_is_built_without_the_kernel_package_and_says_so(tmp_path: Pat
     )
     assert done.returncode == 0, done.stderr
     assert "shipped fits" in done.stdout
+
+
+@pytest.fixture
+def kernel_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A store with a few made-up kernel tables."""
+    from advisor.store import build
+    from tests.store_package import add_table, fake_package, moe_rows
+
+    path, package = tmp_path / "store.duckdb", fake_package(tmp_path)
+    add_table(tmp_path, "gb300/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.05]), device="NVIDIA GB300")
+    build(path, kernels=package)
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(path))
+
+
+def table_lines(out: str, hardware_id: str) -> list[str]:
+    return [line for line in out.splitlines() if line.startswith(hardware_id)]
+
+
+@pytest.mark.usefixtures("kernel_store")
+def test_store_status_is_one_line_per_accelerator_and_every_table_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    _, short, _ = run(capsys, "store", "status")
+    (line,) = table_lines(short, "h200-sxm")
+    assert "all_to_all" in line
+    assert "sglang, vllm" in line
+    assert len(table_lines(short, "gb300")) == 1
+    _, whole, _ = run(capsys, "store", "status", "--all")
+    assert len(table_lines(whole, "h200-sxm")) > 1
+    assert table_lines(whole, "gb300")
+    _, one, _ = run(capsys, "store", "status", "--hardware", "h200-sxm")
+    assert table_lines(one, "h200-sxm") == table_lines(whole, "h200-sxm")
+    assert not table_lines(one, "gb300")
+    code, _, err = run(capsys, "store", "status", "--hardware", "h2")
+    assert code != 0
+    assert "did you mean h20" in err
+
+
+@pytest.mark.usefixtures("kernel_store")
+def test_a_table_without_a_format_leaves_its_cell_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "store", "status", "--all")
+    exchange = next(line for line in out.splitlines() if "all_to_all" in line)
+    assert "nan" not in out.lower()
+    assert "None" not in out
+    assert len(exchange.split()) == 6  # every column but the format
+
+
+def test_the_loss_has_one_name(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "advise", *QWEN)
+    assert "expected loss" in out
+    assert "regret" not in out
+    assert "Expected loss" in run(capsys, "advise", "--help")[1]
+    assert "regret" in json.loads(run(capsys, "advise", *QWEN, "--json")[1])["recommendation"]

@@ -23,7 +23,11 @@ from advisor.scenario import Scenario
 @click.command(cls=ScenarioCommand)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def advise(scenario: Scenario, as_json: bool) -> None:
-    """Recommend a draft length K for one scenario, with its band and the reason."""
+    """Recommend a draft length K for one scenario, with its band and the reason.
+
+    Expected loss: how much of the speedup this K gives away on average over the band's draws, against each draw's own
+    fastest K (`regret` in JSON).
+    """
     advice = advise_scenario(scenario)
     if as_json:
         print_json(advice_document(advice))
@@ -33,7 +37,7 @@ def advise(scenario: Scenario, as_json: bool) -> None:
     click.echo(f"{answer.bound_because} ({answer.bound}-bound)")
     click.echo(
         f"Time per output token {answer.tpot_s * 1e3:.2f} ms, {answer.tokens_per_s_per_gpu:,.0f} tokens/s per GPU; "
-        f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected regret {answer.regret:.1%}."
+        f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected loss {answer.regret:.1%}."
     )
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
     click.echo(f"K by batch, in the fewest ranges that lose at most {DEFAULT_MARGIN:.0%} against the best K:")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from advisor.architecture import attention_share_of_active, parameter_counts, we
 from advisor.cli.output import print_json, print_table
 from advisor.hardware import hardware_ids, load_hardware
 from advisor.model_profiles import load_model, model_ids
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @click.group()
@@ -48,25 +51,19 @@ def build(if_stale: bool, as_json: bool) -> None:
 
 
 @store.command()
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-def status(as_json: bool) -> None:
+@click.option("--hardware", "hardware_id", help="Every measured table of this accelerator.")
+@click.option("--all", "whole", is_flag=True, help="Every measured table [default: one line per accelerator].")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output, always with every table.")
+def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
     """What the store holds, and whether it is up to date."""
+    if hardware_id is not None:
+        load_hardware(hardware_id)  # raises for an unknown one, with those that are known
     now = measured.status()
+    coverage = now.coverage
+    if coverage is not None and hardware_id is not None:
+        coverage = coverage[coverage["hardware_id"] == hardware_id]
     if as_json:
-        coverage = now.coverage.to_dict("records") if now.coverage is not None else []
-        print_json(
-            {
-                "path": str(now.path),
-                "exists": now.exists,
-                "problem": now.problem,
-                "stale_because": now.stale_because,
-                "kernel_package_version": now.kernel_package_version,
-                "size_bytes": now.size_bytes,
-                "rows_by_table": now.rows_by_table or {},
-                "coverage": coverage,
-                "sweeps": now.sweeps.to_dict("records") if now.sweeps is not None else [],
-            }
-        )
+        print_json(_status_document(now, coverage))
         return
     if now.problem:
         click.echo(now.problem)
@@ -74,13 +71,48 @@ def status(as_json: bool) -> None:
     click.echo(f"{now.path.name}: {now.size_bytes / 1e6:.0f} MB, built {now.built_utc:%Y-%m-%d %H:%M} UTC")
     for reason in now.stale_because:
         click.echo(f"stale: {reason}; run `python -m advisor store build`")
-    if now.coverage is not None:
-        columns = ("hardware_id", "engine", "version", "op", "dtype", "n_shapes", "n_rows")
-        print_table(columns, now.coverage[list(columns)].astype(object).values.tolist())
+    if coverage is not None and (whole or hardware_id is not None):
+        _print_frame(coverage, ("hardware_id", "engine", "version", "op", "dtype", "n_shapes", "n_rows"))
+        if coverage.empty:
+            click.echo(f"No measured kernels of {hardware_id or 'any accelerator'}.")
+    elif coverage is not None:
+        summary = _by_accelerator(coverage)
+        _print_frame(summary, tuple(summary.columns))
+        click.echo("Every table: --hardware ID for one accelerator, --all for all of them.")
     if now.sweeps is not None and len(now.sweeps):
         click.echo("\nSweeps of the profiler:")
-        facts = ("name", "device", "status", "preset", "measured_rows", "started_at")
-        print_table(facts, now.sweeps[list(facts)].astype(object).values.tolist())
+        _print_frame(now.sweeps, ("name", "device", "status", "preset", "measured_rows", "started_at"))
+
+
+def _status_document(now: measured.StoreStatus, coverage: pd.DataFrame | None) -> dict[str, Any]:
+    return {
+        "path": str(now.path),
+        "exists": now.exists,
+        "problem": now.problem,
+        "stale_because": now.stale_because,
+        "kernel_package_version": now.kernel_package_version,
+        "size_bytes": now.size_bytes,
+        "rows_by_table": now.rows_by_table or {},
+        "coverage": coverage.to_dict("records") if coverage is not None else [],
+        "sweeps": now.sweeps.to_dict("records") if now.sweeps is not None else [],
+    }
+
+
+def _by_accelerator(coverage: pd.DataFrame) -> pd.DataFrame:
+    """One row per accelerator: engines and operations measured, number of tables and of rows."""
+    groups = coverage.groupby("hardware_id", sort=True)
+    return groups.agg(
+        engines=("engine", lambda names: ", ".join(sorted(set(names)))),
+        operations=("op", lambda names: ", ".join(sorted(set(names)))),
+        tables=("op", "size"),
+        rows=("n_rows", "sum"),
+    ).reset_index()
+
+
+def _print_frame(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
+    """The columns of a frame as a table; a missing value is an empty cell."""
+    cells = frame[list(columns)].astype(object)
+    print_table(columns, cells.where(cells.notna(), None).values.tolist())
 
 
 @click.command()

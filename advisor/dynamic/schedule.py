@@ -12,7 +12,7 @@ from advisor.dynamic.costs import FloatArray, interpolate_batches
 from advisor.prediction import AdvisorError
 
 DEFAULT_MARGIN = 0.02
-"""Choice of this project: a K within 3 % of the best counts as equal. Below the error of any step-time prediction."""
+"""Choice of this project: a K within 2 % of the best counts as equal. Below the error of any step-time prediction."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from advisor.dynamic.schedule import DEFAULT_MARGIN
 from advisor.report.document import CurvePoint, EngineSetup, ErrorLine, Report
+from advisor.report.words import with_prefix
 
 FigureKey = Literal["speedup", "components"]
 ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
@@ -280,7 +281,7 @@ def _constants(report: Report) -> Table:
     rows = tuple(
         (
             item.name,
-            _quantity(item.value, item.unit),
+            with_prefix(item.value, item.unit),
             item.kind,
             item.confidence,
             item.date.isoformat(),
@@ -304,13 +305,6 @@ def _one_slot_a_line(text: str) -> str:
     """A JSON object with each of its own entries on one line."""
     entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
     return "{\n" + ",\n".join(entries) + "\n}"
-
-
-def _quantity(value: float, unit: str) -> str:
-    """A value in the unit that data sheets use."""
-    scale, name = {"B": (1e9, "GB"), "B/s": (1e9, "GB/s"), "FLOP/s": (1e12, "TFLOP/s")}.get(unit, (1.0, unit))
-    number = value / scale
-    return f"{number:,.0f} {name}" if number >= 100 else f"{number:.4g} {name}"
 
 
 def _one_option_a_line(command: str) -> str:

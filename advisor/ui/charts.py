@@ -24,6 +24,8 @@ from advisor.ui.figure import (
     tint,
 )
 
+_ON_COLOR = {"size": 11, "color": "white"}
+"""Labels on a patch of their own colour: readable on a white and on a black page, over bands and hatching."""
 MEASURED_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
 
 
@@ -66,7 +68,7 @@ def speedup_chart(
     if outside.any():  # the flag rises once and stays, as batch grows
         _add_hatch(figure, float(x[int(np.argmax(outside))]), x, edges, "outside the data", "/")
     if largest_batch is not None and largest_batch < x[-1]:
-        _add_hatch(figure, max(float(largest_batch), float(x[0])), x, edges, "does not fit in memory", "x")
+        _add_hatch(figure, max(float(largest_batch), float(x[0])), x, edges, "does not fit", "x")
     add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE)
     add_line(figure, x, value, f"K = {k_draft}", BLUE)
     others = [k for k in dict.fromkeys(compare) if k != k_draft]
@@ -80,6 +82,19 @@ def speedup_chart(
     figure.update_yaxes(range=[low_edge, high_edge])
     log_axis(figure, x)
     return Chart(figure, _speedup_alt(curve, column, batch_size, band_level), speedup_table(curve, [k_draft, *others]))
+
+
+def table_rule(margin: float, max_tpot_ms: float | None) -> str:
+    """How the ranges of K by batch were chosen, in words that hold under this limit on time per output token.
+
+    margin : loss allowed for fewer switches. [1]
+    """
+    if max_tpot_ms is None:
+        return f"the fewest ranges in which no batch loses more than {margin:.0%} against its own best K."
+    return (
+        f"the fewest ranges of a K that keeps to {max_tpot_ms:g} ms per output token and loses at most {margin:.0%}; "
+        "where none does both, the fastest K within the limit, and where none keeps to it ('no'), the fastest of all."
+    )
 
 
 def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
@@ -123,12 +138,12 @@ def _y_range(curve: Curve, column: int, compare: Sequence[int], measured: pd.Dat
 def _add_slowdown(figure: go.Figure, low_edge: float) -> None:
     figure.add_shape(
         type="rect", xref="paper", x0=0, x1=1, y0=low_edge, y1=1.0, layer="below", line_width=0,
-        fillcolor=tint(VERMILLION, 0.1),
+        fillcolor=tint(VERMILLION, 0.22),
     )  # fmt: skip
     figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line={"color": VERMILLION, "width": 1.5})
     figure.add_annotation(
-        xref="paper", x=0.01, y=1.0, xanchor="left", yanchor="top", text="below 1x: slowdown", showarrow=False,
-        font={"color": VERMILLION},
+        xref="paper", x=0.01, y=1.0, xanchor="left", yanchor="top", yshift=-2, text="below 1x: slowdown",
+        showarrow=False, font=_ON_COLOR, bgcolor=VERMILLION, borderpad=1,
     )  # fmt: skip
 
 
@@ -139,7 +154,7 @@ def _add_hatch(
     end, (low, high) = float(x[-1]) * 1.1, edges
     figure.add_scatter(
         x=[start, end, end, start], y=[low, low, high, high], mode="none", fill="toself",
-        fillpattern={"shape": pattern, "fgcolor": NEUTRAL, "fgopacity": 0.55, "size": 8, "solidity": 0.15},
+        fillpattern={"shape": pattern, "fgcolor": NEUTRAL, "fgopacity": 0.8, "size": 8, "solidity": 0.2},
         fillcolor="rgba(0,0,0,0)", name=name, hoverinfo="skip",
     )  # fmt: skip
 
@@ -171,10 +186,13 @@ def _or_unknown(count: float) -> str:
 
 def _add_sweet_spot(figure: go.Figure, batch: float, value: float) -> None:
     figure.add_scatter(
-        x=[batch], y=[value], mode="markers+text", name="sweet spot",
-        text=[f"{value:.2f}x at {batch:,.0f}"], textposition="top center",
+        x=[batch], y=[value], mode="markers", name="sweet spot",
         marker={"symbol": "star", "size": 14, "color": BLUE, "line": {"width": 1, "color": "white"}},
         hoverinfo="skip", cliponaxis=False,
+    )  # fmt: skip
+    figure.add_annotation(
+        x=np.log10(batch), y=value, yanchor="bottom", yshift=9, text=f"{value:.2f}x at {batch:,.0f}",
+        showarrow=False, font=_ON_COLOR, bgcolor=BLUE, borderpad=1,
     )  # fmt: skip
 
 

@@ -89,7 +89,7 @@ def add_band(figure: go.Figure, x: ArrayLike, low: ArrayLike, high: ArrayLike, n
     x, low, high = (np.asarray(values) for values in (x, low, high))
     figure.add_scatter(
         x=np.concatenate([x, x[::-1]]), y=np.concatenate([high, low[::-1]]), name=name, mode="none", fill="toself",
-        fillcolor=tint(color, 0.2), hoverinfo="skip",
+        fillcolor=tint(color, 0.36), hoverinfo="skip",
     )  # fmt: skip
 
 

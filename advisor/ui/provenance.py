@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 
@@ -11,10 +9,9 @@ from advisor.advice import Advice
 from advisor.architecture import parameter_counts
 from advisor.hardware import Hardware
 from advisor.prediction import Constant
+from advisor.report.words import with_prefix
 from advisor.routing_presets import RoutingPreset
 from advisor.setup import Setup
-
-_PREFIXES = ("p", "n", "µ", "m", "", "k", "M", "G", "T", "P")
 
 _NOMENCLATURE = (
     ("B", "batch_size", "sequences that decode together in one instance", "sequences"),
@@ -53,26 +50,18 @@ def hardware_table(hardware: Hardware) -> pd.DataFrame:
         named[f"Streaming bandwidth, {dtype}"] = kernels.stream_bandwidth_bytes_per_s
         named[f"Large GEMM, {dtype}"] = kernels.gemm_flops_per_s
     rows = [_row(name, constant) for name, constant in named.items() if constant is not None]
-    return pd.DataFrame(rows, columns=["Constant", "Value", "Kind", "Confidence", "Source", "Date"])
+    return pd.DataFrame(rows, columns=["Constant", "Value", "Source", "Kind", "Confidence", "Date"])
 
 
 def _row(name: str, constant: Constant) -> tuple[object, ...]:
     return (
         name,
         with_prefix(constant.value, constant.unit),
+        constant.source,
         constant.kind,
         constant.confidence,
-        constant.source,
         constant.date.isoformat(),
     )
-
-
-def with_prefix(value: float, unit: str) -> str:
-    """A value with an SI prefix, four digits: `4.8 TB/s`, `4.45 µs`. Values without a unit keep their digits."""
-    if unit in ("", "1") or value == 0:
-        return f"{value:,.4g}"
-    step = min(max(math.floor(math.log10(abs(value)) / 3 + 1e-9), -4), 5)
-    return f"{value / 1000.0**step:.4g} {_PREFIXES[step + 4]}{unit}"
 
 
 def acceptance_table(advice: Advice) -> pd.DataFrame:
@@ -84,7 +73,7 @@ def acceptance_table(advice: Advice) -> pd.DataFrame:
             "Tokens per round": acceptance.accepted_length,
             "Low": acceptance.low,
             "High": acceptance.high,
-            "Extrapolated": acceptance.extrapolated,
+            "Extrapolated": np.where(acceptance.extrapolated, "yes", "no"),
         }
     )
 
@@ -105,17 +94,27 @@ def routing_table(preset: RoutingPreset) -> pd.DataFrame:
 def model_table(setup: Setup) -> pd.DataFrame:
     """Size and memory of the model, as computed from its configuration."""
     counts, moe, memory = parameter_counts(setup.architecture), setup.architecture.moe, setup.memory
-    rows: list[tuple[str, float, str]] = [
-        ("Parameters", counts.total, "1"),
-        ("Active parameters, without embedding", counts.active_nonembedding, "1"),
+    rows: list[tuple[str, str]] = [
+        ("Parameters", _billions(counts.total)),
+        ("Active parameters, without embedding", _billions(counts.active_nonembedding)),
     ]
     if moe is not None:
-        rows += [("Routed experts per layer", moe.n_experts, "1"), ("Active experts per token", moe.n_active, "1")]
+        rows += [("Routed experts per layer", f"{moe.n_experts:,}"), ("Active experts per token", f"{moe.n_active:,}")]
     rows += [
-        ("Weights per GPU", memory.weights_bytes / 1e9, "GB"),
-        ("Drafter per GPU", memory.drafter_bytes / 1e9, "GB"),
-        ("KV cache per sequence and GPU", memory.kv_bytes_per_sequence / 1e9, "GB"),
-        ("Usable memory per GPU", memory.usable_bytes / 1e9, "GB"),
-        ("Largest batch that fits", memory.largest_batch, "sequences"),
+        ("Weights per GPU", with_prefix(memory.weights_bytes, "B")),
+        ("Drafter per GPU", with_prefix(memory.drafter_bytes, "B")),
+        ("KV cache per sequence and GPU", with_prefix(memory.kv_bytes_per_sequence, "B")),
+        ("Usable memory per GPU", with_prefix(memory.usable_bytes, "B")),
+        ("Largest batch that fits", f"{memory.largest_batch:,} sequences"),
     ]
-    return pd.DataFrame(rows, columns=["Quantity", "Value", "Unit"])
+    return pd.DataFrame(rows, columns=["Quantity", "Value"])
+
+
+def _billions(count: float) -> str:
+    return f"{count / 1e9:,.4g} billion"
+
+
+def numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """A table whose Source column holds numbers, and the sources in that order: texts too long for a column."""
+    numbers, sources = pd.factorize(table["Source"])
+    return table.assign(Source=numbers + 1), list(sources)

@@ -9,12 +9,10 @@ import streamlit as st
 from advisor.architecture import WeightDtype
 from advisor.drafter import acceptance_curves, drafter_ids
 from advisor.hardware import hardware_ids
-from advisor.hf_fields import MAX_FILE_BYTES
 from advisor.model_profiles import model_ids
-from advisor.prediction import AdvisorError
 from advisor.routing_presets import routing_preset_ids
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Engine, KvDtype
-from advisor.ui import state, widgets
+from advisor.ui import own_config, state, widgets
 
 
 def draw() -> None:
@@ -30,15 +28,12 @@ def _model() -> dict[str, Any]:
     st.subheader("Model", anchor=False)
     own = [name for name in state.own_models() if name not in model_ids()]
     values = {"model_id": _choice("Model", "model_id", [*own, *model_ids()], on_change=_follow_drafter)}
+    own_config.note_shipped(str(values["model_id"]))
     with st.expander("Your own config.json"):
-        st.file_uploader(
-            "Hugging Face config.json", type="json", key="config_file", on_change=_take_file,
-            max_upload_size=MAX_FILE_BYTES // 1_000_000,
-        )  # fmt: skip
-        st.text_area("or paste it", key="config_text", on_change=_take_text, height=100)
-        if problem := st.session_state.get("config_problem"):
+        own_config.draw(_follow_drafter)
+        if problem := own_config.problem():
             st.error(widgets.plain(problem))
-        st.caption("It stays in this session and in links you copy.")
+            st.caption(f"The answer is for {widgets.plain(str(values['model_id']))}.")
     return values
 
 
@@ -66,6 +61,7 @@ def _load() -> dict[str, Any]:
         size = _number("Batch", "batch_size", 1, MAX_BATCH, help="Sequences that decode together in one instance.")
     with context:
         tokens = _number("Context", "context_tokens", 1, MAX_CONTEXT, help="Cached tokens per sequence.")
+    st.caption(f"Batch 1 to {MAX_BATCH:,}, context 1 to {MAX_CONTEXT:,}.")
     return {"batch_size": size, "context_tokens": tokens}
 
 
@@ -118,6 +114,9 @@ def _advanced() -> dict[str, Any]:
             "Prompt tokens", "input_tokens", 1, MAX_CONTEXT, help="With output tokens, prefill is charged."
         )
         values["output_tokens"] = _optional("Output tokens", "output_tokens", 1, MAX_CONTEXT)
+        if (values["input_tokens"] is None) != (values["output_tokens"] is None):
+            lacking = "Output tokens" if values["output_tokens"] is None else "Prompt tokens"
+            st.caption(f"Prefill is not charged yet: {lacking} is not set.")
         values["max_tpot_ms"] = _optional(
             "Limit on time per output token (ms)", "max_tpot_ms", 0.01, 1e6, help="K that miss it are not recommended."
         )
@@ -147,12 +146,23 @@ def _format(label: str, field: str, **extra: Any) -> Any:
     return st.selectbox(label, formats, index=None, key=field, bind="query-params", placeholder="as stored", **extra)
 
 
-def _number(label: str, field: str, low: int, high: int, **extra: Any) -> Any:
-    return st.number_input(label, low, high, state.default(field), key=field, bind="query-params", step=1, **extra)
+def _number(label: str, field: str, low: int, high: int, help: str = "", **extra: Any) -> Any:
+    return st.number_input(
+        label, low, high, state.default(field), key=field, bind="query-params", step=1, help=_range(help, low, high),
+        **extra,
+    )  # fmt: skip
 
 
-def _optional(label: str, field: str, low: float, high: float, **extra: Any) -> Any:
-    return st.number_input(label, low, high, value=None, key=field, bind="query-params", placeholder="not set", **extra)
+def _optional(label: str, field: str, low: float, high: float, help: str = "", **extra: Any) -> Any:
+    return st.number_input(
+        label, low, high, value=None, key=field, bind="query-params", placeholder="not set",
+        help=_range(help, low, high), **extra,
+    )  # fmt: skip
+
+
+def _range(text: str, low: float, high: float) -> str:
+    """A field's help: outside its range the browser turns a field red and says no more."""
+    return f"{text} From {low:,} to {high:,.0f}.".strip()
 
 
 def _follow_drafter() -> None:
@@ -175,34 +185,3 @@ def _follow_parallel() -> None:
     needed = max(now.tensor_parallel, now.expert_parallel)
     if now.n_gpus % needed:
         now.n_gpus = needed
-
-
-def _take_file() -> None:
-    given = st.session_state.config_file
-    if given is None:
-        return
-    if given.size > MAX_FILE_BYTES:
-        st.session_state.config_problem = (
-            f"The file has {given.size:,} bytes; a config.json has at most {MAX_FILE_BYTES:,}."
-        )
-        return
-    try:
-        _use(given.getvalue().decode("utf-8-sig"), given.name)
-    except UnicodeDecodeError:
-        st.session_state.config_problem = "The file is not text; give the model's config.json."
-
-
-def _take_text() -> None:
-    if st.session_state.config_text.strip():
-        _use(st.session_state.config_text, "")
-
-
-def _use(text: str, file_name: str) -> None:
-    try:
-        name = state.add_own_model(text, file_name)
-    except AdvisorError as error:
-        st.session_state.config_problem = str(error)
-        return
-    st.session_state.config_problem = ""
-    st.session_state.model_id = name
-    _follow_drafter()

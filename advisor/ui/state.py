@@ -6,6 +6,7 @@ configurations are too large for a widget: they lie in the session by name, and 
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 """Acceptance has no default: the first screen takes this measured curve, and says so."""
 
 CONFIG = "model_config_json"
+_LABELS = {"tensor_parallel": "TP", "expert_parallel": "EP", "n_gpus": "GPUs", "batch_size": "Batch"}
 MAX_LINK_CHARACTERS = 30_000
 """A longer address is refused by servers and proxies; the configuration then stays out of the link."""
 
@@ -54,7 +56,10 @@ def add_own_model(text: str, file_name: str = "") -> str:
 
 
 def _name_for(text: str, file_name: str) -> str:
-    """A short plain name that no shipped model has: from the file, else from the configuration's model type."""
+    """A short plain name that no shipped model and no other configuration of this session has.
+
+    From the file's name, else from the configuration's model type; a second configuration of that name gets a number.
+    """
     stem = file_name.rsplit(".", 1)[0]
     if stem in ("", "config"):
         try:
@@ -62,7 +67,9 @@ def _name_for(text: str, file_name: str) -> str:
         except (ValueError, AttributeError):
             stem = ""
     slug = re.sub(r"[^a-z0-9._]+", "-", stem.lower()).strip("-._")[:40] or "model"
-    return f"own-{slug}" if not slug.startswith("own-") else slug
+    name = slug if slug.startswith("own-") else f"own-{slug}"
+    numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+    return next(free for free in numbered if own_models().get(free, text) == text)
 
 
 def read_link(query: Mapping[str, str]) -> None:
@@ -91,15 +98,22 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
     chosen = {name: value for name, value in values.items() if value is not None}
     if (text := own_models().get(str(values["model_id"]))) is not None:
         chosen[CONFIG] = text
+    if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the sidebar says so
+        chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
     st.session_state[_SCENARIO], st.session_state[_PROBLEM] = None, ""
     try:
         scenario = build_scenario(**chosen)
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
+        st.session_state[_PROBLEM] = _in_screen_words(str(error))
     else:
         st.session_state[_SCENARIO] = scenario
         _write_configuration(scenario)
     _compare_with_link(values)
+
+
+def _in_screen_words(problem: str) -> str:
+    """A message of the scenario with the labels that the sidebar gives its fields."""
+    return re.sub(r"\b(?:" + "|".join(_LABELS) + r")\b", lambda found: _LABELS[found.group()], problem)
 
 
 def scenario_or_problem() -> tuple[Scenario | None, str]:

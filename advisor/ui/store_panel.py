@@ -26,7 +26,9 @@ def draw(scenario: Scenario) -> None:
         st.metric("Rows", f"{sum(rows.values()):,}")
         st.metric("Size", f"{now.size_bytes / 1e6:.0f} MB")
         st.metric("Built (UTC)", f"{now.built_utc:%Y-%m-%d}" if now.built_utc else "unknown")
-        st.metric("Kernel tables", now.kernel_package_version or "not installed")
+        st.metric(
+            "aiconfigurator-core", now.kernel_package_version or "not installed", help="The measured kernel tables."
+        )
     for reason in now.stale_because:
         st.warning(f"Out of date: {reason}. Run `python -m advisor store build`.")
 
@@ -41,6 +43,7 @@ def draw(scenario: Scenario) -> None:
         st.dataframe(
             kernels,
             hide_index=True,
+            placeholder="",
             column_config={
                 "hardware_id": "Accelerator",
                 "engine": "Engine",
@@ -60,7 +63,7 @@ def draw(scenario: Scenario) -> None:
     points = answers.published_for(scenario)
     if points is not None and len(points):
         st.markdown(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:")
-        st.dataframe(points, hide_index=True)
+        st.dataframe(points, hide_index=True, placeholder="")
     else:
         st.caption(f"No published speedup of {scenario.model_id} on {scenario.hardware_id} is in the store.")
 
@@ -71,6 +74,7 @@ def draw(scenario: Scenario) -> None:
         st.dataframe(
             now.sweeps.drop(columns=["backend", "n_rows"]),
             hide_index=True,
+            placeholder="",
             column_config={
                 "name": "Sweep",
                 "device": "Device",
@@ -84,6 +88,6 @@ def draw(scenario: Scenario) -> None:
 
     with st.expander("Counted once and left out"):
         st.markdown("Tables that repeat another accelerator's, counted once:")
-        st.dataframe(now.copies, hide_index=True)
+        st.dataframe(now.copies, hide_index=True, placeholder="")
         st.markdown("Rows left out, by file and reason:")
-        st.dataframe(now.dropped, hide_index=True)
+        st.dataframe(now.dropped, hide_index=True, placeholder="")

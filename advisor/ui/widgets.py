@@ -12,7 +12,7 @@ from advisor.advice import Advice
 from advisor.csv_export import frame_csv
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
-from advisor.ui import answers, state
+from advisor.ui import answers, own_config, state
 from advisor.ui.figure import Chart
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ def scenario_or_stop() -> Scenario:
     for note in state.link_notes():
         st.warning(note, icon=":material/link_off:")
     scenario, problem = state.scenario_or_problem()
+    if own_config.problem() and scenario is not None:
+        st.warning(
+            f"Your config.json is not usable; this answers for {plain(scenario.model_id)}. The sidebar says why.",
+            icon=":material/error:",
+        )
     if scenario is None:
         stop_with(problem or "Choose a model, hardware and drafter in the sidebar.")
     return scenario

@@ -33,13 +33,17 @@ def context(browser: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(context: Any) -> Iterator[Any]:
-    """A fresh session; the test fails when the page logs an error or shows a traceback."""
+def page(context: Any, app_url: str) -> Iterator[Any]:
+    """A fresh session; the test fails when the page logs an error, shows a traceback or asks another host."""
     opened = context.new_page()
     errors: list[str] = []
+    local = (app_url, app_url.replace("http://", "ws://"), "data:", "blob:")
+    elsewhere: list[str] = []
+    opened.on("request", lambda sent: None if sent.url.startswith(local) else elsewhere.append(sent.url))
     opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
     trace = opened.locator("[data-testid=stException]").count()
     opened.close()
     assert not errors
+    assert not elsewhere, "the page asked another host"
     assert not trace, "a traceback was on screen"

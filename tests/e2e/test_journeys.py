@@ -213,3 +213,21 @@ def test_at_telephone_width_nothing_is_cut_off(page: Any, app_url: str, scheme: 
         page.wait_for_timeout(300)
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 390, f"{path or 'advise'} is {wide} px wide"
+
+
+def test_a_file_that_is_no_configuration_is_refused_in_words(page: Any, app_url: str) -> None:
+    open_app(page, f"{app_url}/?acceptance=2.4%403")
+    page.get_by_text("Your own config.json").click()
+    page.locator("input[type=file]").set_input_files(
+        {"name": "model.png", "mimeType": "image/png", "buffer": b"\x89PNG\xff\x00"}
+    )
+    page.get_by_text("The file is not text").wait_for()
+    page.get_by_text("Your config.json is not usable; this answers for qwen3-30b-a3b").wait_for()
+    assert verdict(page) == expected(Scenario(acceptance="2.4@3"))
+
+
+def test_a_number_outside_its_range_leaves_the_answer_and_the_range_is_on_screen(page: Any, app_url: str) -> None:
+    open_app(page, f"{app_url}/?acceptance=2.4%403")
+    enter(page, "Batch", 100_000)
+    page.get_by_text("Batch 1 to 65,536").wait_for()
+    assert verdict(page) == expected(Scenario(acceptance="2.4@3"))

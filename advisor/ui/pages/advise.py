@@ -25,7 +25,8 @@ def figures(advice: Advice) -> None:
         st.metric(
             f"Chance K = {answer.k_draft} is best", f"{answer.p_best:.0%}", f"expected loss {answer.regret:.1%}",
             delta_color="off", delta_arrow="off",
-            help="Share of the band's draws in which this K is fastest; the loss is against each draw's fastest K.",
+            help="Share of the band's draws in which this K is fastest. Expected loss: how much of the speedup this K "
+            "gives away on average, against each draw's own fastest K.",
         )  # fmt: skip
 
 
@@ -50,13 +51,23 @@ def speedup(advice: Advice) -> None:
 
 def by_batch(advice: Advice) -> None:
     st.subheader("K by batch size", anchor=False)
+    limit_ms, answer = advice.scenario.max_tpot_ms, advice.recommendation
     rows = [
-        (f"{r.batch_start:,} to {r.batch_end:,}", r.k_draft, r.speedup, r.regret * 100, r.meets_limit)
+        (
+            f"{r.batch_start:,} to {r.batch_end:,}",
+            r.k_draft,
+            r.speedup,
+            r.regret * 100,
+            "yes" if r.meets_limit else "no",
+        )
         for r in advice.k_by_batch
     ]
-    st.caption(f"The fewest ranges in which no batch loses more than {DEFAULT_MARGIN:.0%} against its own best K.")
+    st.caption(
+        f"At batch {advice.scenario.batch_size:,} follow the verdict, K = {answer.k_draft}. "
+        f"The table serves changing batches: {charts.table_rule(DEFAULT_MARGIN, limit_ms)}"
+    )
     table = pd.DataFrame(rows, columns=["Batch", "K", "Mean speedup", "Largest loss", "Meets the limit"])
-    if advice.scenario.max_tpot_ms is None:
+    if limit_ms is None:
         table = table.drop(columns="Meets the limit")
     st.dataframe(
         table,

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.dynamic.schedule import DEFAULT_MARGIN
 from advisor.report.check_commands import check_commands
 from advisor.runtime import gain_of
 from advisor.ui import charts_runtime, runtime_widgets, widgets
@@ -18,7 +19,8 @@ def schedule(advice: Advice) -> None:
     )
     widgets.show_chart(chart, "schedule", scenario)
     st.caption(
-        "A K within 3 % of the best counts as equal, so that noise does not flip it; circles mark the best itself."
+        f"A K within {DEFAULT_MARGIN:.0%} of the best counts as equal, so that noise does not flip it; "
+        "circles mark the best itself."
     )
     st.markdown(
         "**What it gains on your batch sizes.** Edit the table: the time your server spends at each batch size."

@@ -1,9 +1,18 @@
 """Sources: what this scenario's answer rests on, what the model assumes, and what its words mean."""
 
+import pandas as pd
 import streamlit as st
 
 from advisor.report.words import LIMITS
 from advisor.ui import provenance, widgets
+
+
+def show_with_sources(table: pd.DataFrame) -> None:
+    """A table with the numbers of its sources, and under it the sources, whose text wraps."""
+    short, sources = provenance.numbered(table)
+    st.dataframe(short, hide_index=True, column_config={"Source": st.column_config.NumberColumn("Source no.")})
+    st.caption("\n".join(f"{number}. {widgets.plain(text)}" for number, text in enumerate(sources, 1)))
+
 
 scenario = widgets.scenario_or_stop()
 advice = widgets.advice_or_stop(scenario)
@@ -18,7 +27,7 @@ st.subheader("Sources of this scenario", anchor=False)
 st.markdown("\n".join(f"- {widgets.plain(source)}" for source in advice.setup.sources))
 
 st.subheader("Constants of the accelerator", anchor=False)
-st.dataframe(provenance.hardware_table(advice.setup.hardware), hide_index=True)
+show_with_sources(provenance.hardware_table(advice.setup.hardware))
 for note in advice.setup.hardware.notes:
     st.caption(widgets.plain(note))
 
@@ -33,14 +42,10 @@ st.dataframe(
 if advice.setup.routing is not None:
     st.subheader("Routing", anchor=False)
     st.caption(widgets.plain(advice.setup.routing_because))
-    st.dataframe(provenance.routing_table(advice.setup.routing), hide_index=True)
+    show_with_sources(provenance.routing_table(advice.setup.routing))
 
 st.subheader("Model", anchor=False)
-st.dataframe(
-    provenance.model_table(advice.setup),
-    hide_index=True,
-    column_config={"Value": st.column_config.NumberColumn(format="localized")},
-)
+st.dataframe(provenance.model_table(advice.setup), hide_index=True)
 
 st.subheader("Assumptions and limits", anchor=False)
 st.markdown("\n".join(f"- {line}" for line in LIMITS))
