@@ -14,6 +14,15 @@ SCENARIO = [
 # Command, the line of the README that ends it, the line that follows its output, and how many lines are shown.
 EXAMPLES = [
     (["advise", *SCENARIO], "--accepted-length 2.4@3 --batch 16\n", "\n`curve` prints the grid", None),
+    (
+        [
+            *("schedule", "--hardware", "h200-sxm", "--tp", "4", "--model", "command-a-plus", "--weight-dtype", "fp8"),
+            *("--drafter", "eagle3", "--accepted-length", "2.73@3", "--histogram", "1:10,32:60,256:30"),
+        ],
+        "eagle3 --accepted-length 2.73@3 --histogram 1:10,32:60,256:30\n",
+        "\n`export --engine vllm|sglang` writes",
+        6,
+    ),
     (["design", *SCENARIO, "--tokens", "1e12"], "--batch 16 --tokens 1e12\n", "\nThe reasoning in one breath", 4),
 ]
 
