@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from advisor.drafter import acceptance_curves, parse_acceptance
+from advisor.model_profiles import load_model, model_ids
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 
@@ -209,6 +210,9 @@ def _lengths(cells: Mapping[str, str]) -> dict[str, int]:
 
 def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     stated = cells.get("weight_dtype", "").lower()
+    model_id = cells.get("model_id", "")
+    if stated == "fp8" and model_id in model_ids() and load_model(model_id).dtypes.attention == "fp8_block":
+        return {}  # "fp8" then names the published checkpoint: 128 x 128 blocks, its experts as they are stored
     if stated not in _WEIGHTS:
         raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
     return _WEIGHTS[stated]

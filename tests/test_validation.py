@@ -62,6 +62,16 @@ def test_requests_per_rank_are_data_parallel_attention_over_expert_parallel_rank
     assert (scenario.batch_size, scenario.tensor_parallel, scenario.expert_parallel) == (32, 1, 16)
 
 
+def test_fp8_of_a_checkpoint_stored_in_fp8_blocks_is_that_checkpoint() -> None:
+    assert question_of(ROW | {"weight_dtype": "fp8"}).scenario.weight_dtype is None
+    assert (
+        question_of(
+            ROW | {"weight_dtype": "fp8", "model_id": "qwen2-57b-a14b", "drafter": "eagle3"}
+        ).scenario.weight_dtype
+        == "fp8"
+    )
+
+
 def test_prefill_counts_for_throughput_of_rows_with_lengths_only() -> None:
     lengths = {"input_tokens": "1024", "output_tokens": "512"}
     throughput = question_of(ROW | lengths | {"metric": "output_tok_per_s"}).scenario
