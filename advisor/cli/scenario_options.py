@@ -94,7 +94,7 @@ def _check_acceptance_flags(accepted_length: str | None, acceptance: str | None,
         raise AdvisorError(
             f"--accepted-length {accepted_length!r} is not X@K, e.g. 2.73@3: 2.73 tokens per round at K = 3"
         )
-    if acceptance is not None and not acceptance.replace(",", "").replace(".", "").replace("e-", "").strip().isdigit():
+    if acceptance is not None and ("@" in acceptance or not any(letter.isdigit() for letter in acceptance)):
         raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
     if preset is not None:
         load_acceptance_curve(preset)
