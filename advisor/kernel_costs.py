@@ -91,7 +91,6 @@ class KernelCosts:
     """What the components do not explain of a speedup, log standard deviation (docs/model.md). [1]"""
     residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
     """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
-    last_level_cache_bytes: float = 0.0
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By part: accelerator, experts, projections, attention, latent attention, all-reduce, expert exchange."""

@@ -160,7 +160,11 @@ def step_time(
         )
         width = np.asarray(shape.shared_width, float)
         shared = gemm_time(
-            costs.shared, rows, 3.0 * hidden * width / placement.tensor_parallel, architecture.dtypes.shared, 2
+            costs.shared,
+            rows,
+            np.asarray(shape.matrices, float) * hidden * width / placement.tensor_parallel,
+            architecture.dtypes.shared,
+            2,
         )
         parts["shared"] = count * np.where(width > 0, shared, 0.0)
     return StepTime(parts)

@@ -272,6 +272,14 @@ def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
     assert float(grid[1, 2]) == pytest.approx(float(single))
 
 
+def test_shared_experts_have_as_many_matrices_as_the_routed_ones() -> None:
+    assert MODEL.moe is not None
+    two = MODEL.model_copy(update={"moe": MODEL.moe.model_copy(update={"matrices": 2})})
+    arguments = {"batch_size": 1, "tokens_per_sequence": 1, "context_tokens": 1, "distinct": 8.0}
+    shared = float(step_time(two, COSTS, Placement(), **arguments).components["shared"])  # type: ignore[arg-type]
+    assert shared == pytest.approx(4 * float(gemm_time(GEMM, 1, 2 * 2048 * 768, "bf16", 2)))
+
+
 def test_a_dense_model_has_no_routed_component() -> None:
     dense = MODEL.model_copy(update={"moe": None, "dense": (DenseFfn(count=4, width=8192),)})
     parts = step_time(dense, COSTS, Placement(), batch_size=1, tokens_per_sequence=1, context_tokens=1).components

@@ -191,7 +191,6 @@ def _kernel_costs(engine: str, dtypes: WeightDtypes, subject: _Subject) -> Kerne
     records = load_records(hardware.kernel_table_device) if hardware.kernel_table_device else ()
     notes = _Notes(hardware, engine, records)
     gemm = {d: _gemm(hardware, records, engine, d, notes) for d in _formats(dtypes)}
-    cache = hardware.last_level_cache_bytes
     return KernelCosts(
         routed=_routed(hardware, records, engine, dtypes.routed, notes),
         attention_projection=gemm[dtypes.attention],
@@ -205,7 +204,6 @@ def _kernel_costs(engine: str, dtypes: WeightDtypes, subject: _Subject) -> Kerne
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
         **_overheads(engine),
-        last_level_cache_bytes=0.0 if cache is None else cache.value,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
         warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
     )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from advisor.ingest.canonical import COLUMNS, MEASURED_COLUMNS, TableKind, match_header
+from advisor.ingest.canonical import COLUMNS, MEASURED_COLUMNS, TableKind
 from advisor.ingest.derived import lower_is_better
-from advisor.ingest.result import Reject, shorten
+from advisor.ingest.result import Reject
 from advisor.ingest.table import Table
 
 SPEEDUP_TOLERANCE = 0.05
@@ -165,9 +165,3 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def unmatched_hint(header: tuple[str, ...], kind: TableKind) -> str:
-    """The headers that were not recognised, shortened for a message."""
-    names = [name for name in header if name and match_header(name, kind) is None]
-    return ", ".join(shorten(name)[:40] for name in names[:8]) + (", ..." if len(names) > 8 else "")
