@@ -47,7 +47,7 @@ def prior_spread(points: Sequence[RefitPoint]) -> PriorSpread:
     overhead = max(point.setup.costs.overhead_log_sd for point in points)
     widths = dict.fromkeys(NAMES, overhead)
     widths |= {
-        "routed": max(point.setup.costs.routed.log_sd for point in points),
+        "routed": max(point.setup.costs.routed.band_log_sd for point in points),
         "attention": max(_attention(point.setup).log_sd for point in points),
         "dense": max(_dense_log_sd(point.setup.costs) for point in points),
         "communication": max(_communication_log_sd(point.setup.costs) for point in points),
@@ -82,7 +82,7 @@ def applied(
         ),
     }
     if residual_log_sd is not None:
-        changes |= {"residual_log_sd": residual_log_sd, "residual_log_sd_by_tier": {}}
+        changes |= {"residual_log_sd": residual_log_sd, "residual_log_sd_by_tier": {}, "band_share_by_tier": {}}
     costs = setup.costs
     for name, field in (
         ("launch", "launch_per_layer_s"),
@@ -131,6 +131,8 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
             changes[item.name] = value / factor
         elif item.name.endswith("_s"):
             changes[item.name] = value * factor
+    if isinstance(cost, MoeCost) and cost.measured is not None and log_sd is not None:
+        changes["measured"] = replace(cost.measured, log_sd=log_sd)
     return replace(cost, **changes)
 
 
