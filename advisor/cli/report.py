@@ -16,7 +16,7 @@ from advisor.cli.output import print_json
 from advisor.cli.scenario_options import SCENARIO_OPTIONS, scenario_from
 from advisor.prediction import AdvisorError
 from advisor.report.build import build_report, read_report_scenario
-from advisor.report.evidence import applicable_errors, judged_points
+from advisor.report.evidence import applicable_errors, judged_points, published_ids
 from advisor.report.formats import FORMATS, Format, render
 from advisor.scenario import Scenario
 from advisor.store import default_store_path, open_store
@@ -116,10 +116,9 @@ def _known_errors(scenario: Scenario) -> Mapping[str, Errors] | None:
     """Errors on published points; None without a usable store, which the report then says."""
     if not default_store_path().is_file():
         return None
-    model_id = None if scenario.model_config_json else scenario.model_id
     try:
         with open_store() as opened:
-            return applicable_errors(judged_points(opened), scenario.hardware_id, model_id)
+            return applicable_errors(judged_points(opened), *published_ids(scenario))
     except AdvisorError as error:
         click.echo(f"note: no published measurements in this report: {error}", err=True)
         return None

@@ -101,8 +101,9 @@ def read_report_scenario(text: str) -> tuple[Scenario, dt.date, str]:
 def _question(advice: Advice) -> str:
     setup, scenario = advice.setup, advice.scenario
     gpus = f"{setup.placement.gpus} x " if setup.placement.gpus > 1 else ""
+    place = f"{gpus}{printable(setup.hardware.name)}"
     return (
-        f"Should {_model_name(setup)} draft with {printable(setup.drafter.name)} on {gpus}{setup.hardware.name} at "
+        f"Should {_model_name(setup)} draft with {printable(setup.drafter.name)} on {place} at "
         f"batch {scenario.batch_size:,}, and how many tokens K?"
     )
 
@@ -123,7 +124,7 @@ def _settings(advice: Advice) -> tuple[Setting, ...]:
     name, model_id = _model_name(setup), printable(scenario.model_id, MAX_NAME)
     rows = {
         "Model": f"{name}; {shape}" if name == model_id else f"{name} ({model_id}); {shape}",
-        "Accelerator": f"{scenario.n_gpus} x {setup.hardware.name}",
+        "Accelerator": f"{scenario.n_gpus} x {printable(setup.hardware.name)}",
         "Placement": f"tensor parallel {scenario.tensor_parallel}, expert parallel {scenario.expert_parallel}",
         "Batch, context": f"{scenario.batch_size:,} sequences, {scenario.context_tokens:,} tokens each",
         "Drafter": f"{printable(setup.drafter.name)}; K up to {scenario.k_max}",

@@ -13,7 +13,7 @@ from advisor.advice import advise
 from advisor.design import design_answer, design_space
 from advisor.scenario import Scenario
 from advisor.ui.design_question import CANDIDATES
-from advisor.ui.state import START_ACCEPTANCE
+from advisor.ui.fields import START_ACCEPTANCE
 from tests.e2e.app_server import wait_until_drawn
 
 pytestmark = pytest.mark.browser
