@@ -7,7 +7,7 @@ import json
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from advisor.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError, Constant, Frozen, explain
@@ -19,15 +19,14 @@ SAME_CHIP_TOLERANCE = 0.05
 
 PeakDtype = Literal["bf16", "fp8", "nvfp4", "mxfp4", "int8", "int4"]
 Peak = Annotated[float, Field(ge=1e10, le=1e19, allow_inf_nan=False)]
-Text = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=3, max_length=200, pattern=r"^[^\x00-\x1f]*$")
-]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=200)]
+_NAME = re.compile(r"\w[\w .,+()/-]{0,59}")
 
 
 class GivenHardware(Frozen):
     """What a user says about one accelerator (one GPU of a node); SI units, dense peaks. docs/scenarios.md lists it."""
 
-    name: Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^\w[\w .,+()/-]{0,59}$")]
+    name: Annotated[str, StringConstraints(strip_whitespace=True)]
     memory_bytes: float = Field(ge=1e9, le=1e14, allow_inf_nan=False)
     bandwidth_bytes_per_s: float = Field(ge=1e9, le=1e15, allow_inf_nan=False)
     peak_flops_per_s: dict[PeakDtype, Peak]
@@ -40,6 +39,20 @@ class GivenHardware(Frozen):
     source: Text = "given by the user"
     date: dt.date
     """Day the figures were read."""
+
+    @field_validator("name")
+    @classmethod
+    def _plain(cls, value: str) -> str:
+        if _NAME.fullmatch(value) is None:
+            raise ValueError("a name has 1 to 60 letters, digits, spaces and . , + ( ) / - and begins with a letter")
+        return value
+
+    @field_validator("source")
+    @classmethod
+    def _printable(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("the source must be one line of printable text")
+        return value
 
     @model_validator(mode="after")
     def _has_a_common_peak(self) -> GivenHardware:
@@ -96,6 +109,13 @@ def hardware_from_given(text: str, hardware_id: str) -> Hardware:
         kernel_table_device=None if chip is None else chip.kernel_table_device,
         notes=() if chip is None else (f"Kernel times are those measured on {chip.name}, given as the same chip.",),
     )
+
+
+def figure_range(field: str) -> tuple[float, float]:
+    """Least and largest value of a figure of GivenHardware, in its own unit; of a peak for `peak_flops_per_s`."""
+    schema = GivenHardware.model_json_schema()["properties"][field]
+    limits = schema.get("additionalProperties") or next(iter(schema.get("anyOf", ())), schema)
+    return float(limits["minimum"]), float(limits["maximum"])
 
 
 def hardware_slug(name: str) -> str:

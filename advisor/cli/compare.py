@@ -46,9 +46,9 @@ def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
         return
     print_table(("", *names), [(row.label, *row.values) for row in rows])
     click.echo(f"\n{finding(advices, names)}")
-    for name, advice in zip(names, advices, strict=True):
-        for warning in advice.warnings:
-            click.echo(f"warning: {name}: {warning}")
+    for warning in dict.fromkeys(text for advice in advices for text in advice.warnings):
+        of = [name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings]
+        click.echo(f"warning: {'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}")
 
 
 def _scenario(text: str) -> Scenario:

@@ -83,7 +83,7 @@ class ScenarioCommand(click.Command):
         if file is None and example is None:
             for option in SCENARIO_OPTIONS:
                 if option.name in NEEDED and values[option.name] is None:
-                    raise click.MissingParameter(ctx=ctx, param=option)
+                    raise click.MissingParameter("Or give --example or --scenario.", ctx=ctx, param=option)
             ctx.params["scenario"] = scenario_from(values)
             return super().invoke(ctx)
         typed = click.core.ParameterSource.COMMANDLINE

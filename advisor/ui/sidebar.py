@@ -9,16 +9,21 @@ import streamlit as st
 
 from advisor.drafter import acceptance_curves
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT
-from advisor.ui import address, fields, own_config, state, widgets
+from advisor.ui import address, fields, own_config, own_hardware, pins, share_panel, start_panel, state, widgets
 
 
 def draw() -> None:
     """Draw all widgets and keep the scenario they describe; see `state.scenario_or_problem`."""
     with st.sidebar:
+        start_panel.draw()
+        place = st.container()
         values = _model() | _hardware() | _load() | _drafter() | _engine() | _advanced()
         state.keep_scenario(values)
         address.write(values)
-        _share()
+        with place:
+            start_panel.say_which(state.scenario_or_problem()[0])
+        pins.draw_button()
+        share_panel.draw()
 
 
 def _model() -> dict[str, Any]:
@@ -36,6 +41,8 @@ def _model() -> dict[str, Any]:
 def _hardware() -> dict[str, Any]:
     st.subheader("Hardware and placement", anchor=False)
     values = {"hardware_id": _choice("Accelerator", "hardware_id")}
+    with st.expander("Your own accelerator"):
+        own_hardware.draw()
     gpus, tensor, expert = st.columns(3)
     with gpus:
         values["n_gpus"] = _number("GPUs", "n_gpus", on_change=_follow_gpus)
@@ -115,19 +122,6 @@ def _advanced() -> dict[str, Any]:
             "Limit on time per output token (ms)", "max_tpot_ms", help="K that miss it are not recommended."
         )
     return values
-
-
-def _share() -> None:
-    scenario, _ = state.scenario_or_problem()
-    if scenario is None:
-        return
-    with st.popover("Copy link", icon=":material/link:", width="stretch"):
-        link = address.link_to(scenario, st.context.url)
-        if link is None:
-            st.warning("This config.json is too large for a link; send the file along.")
-        else:
-            st.code(link, language=None, wrap_lines=True)
-        st.caption(f"Scenario {scenario.hash}")
 
 
 def _choice(label: str, field: str, more: Sequence[str] = (), **extra: Any) -> Any:

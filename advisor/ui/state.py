@@ -156,6 +156,11 @@ def note(notes: list[str]) -> None:
     st.session_state[_NOTES], st.session_state[_NOTED] = notes, None
 
 
+def add_note(text: str) -> None:
+    """One more note beside those kept."""
+    note([*st.session_state.get(_NOTES, []), text])
+
+
 def link_notes() -> list[str]:
     """What a link or file asked for that this screen does not show, one sentence each."""
     now = st.session_state
