@@ -34,7 +34,7 @@ LABELS = {
 }
 """Every setting of a scenario, the ones that say most first."""
 _SHORT = {
-    "n_gpus": "{} GPUs",
+    "n_gpus": "GPUs {}",
     "tensor_parallel": "TP {}",
     "expert_parallel": "EP {}",
     "batch_size": "batch {}",

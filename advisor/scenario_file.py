@@ -65,7 +65,7 @@ def read_scenario(content: bytes) -> ScenarioFile:
     if not isinstance(document, dict) or not isinstance(document.get("scenario"), dict):
         raise AdvisorError(f"the file is {_what_else(document)}; give a scenario file or a JSON report")
     if (version := document.get("schema_version")) != SCHEMA_VERSION:
-        raise AdvisorError(f"the file has schema_version {_plain(version)}; this advisor reads {SCHEMA_VERSION}")
+        raise AdvisorError(f"the file has schema_version {repr(version)[:40]}; this advisor reads {SCHEMA_VERSION}")
     try:
         scenario = build_scenario(**{str(name): value for name, value in document["scenario"].items()})
     except AdvisorError as error:

@@ -31,8 +31,7 @@ def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
     for order, (advice, name) in enumerate(zip(advices, names, strict=True)):
         curve, column, row = advice.curve, _column(advice), advice.batch_index
         color, dash = SERIES[order % len(SERIES)], ("solid", *DASHES)[order % (len(DASHES) + 1)]
-        add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "", color)
-        figure.data[-1].update(showlegend=False)
+        add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "", color, opacity=0.2)
         label = f"{name}, K = {advice.curve_k}"
         add_line(figure, curve.batches, curve.speedup[:, column], label, color, dash=dash)
         figure.add_scatter(

@@ -25,7 +25,7 @@ def draw(shown: Advice) -> None:
     st.markdown(widgets.plain(finding(advices, names)))
     rows = comparison_rows(advices)
     table = pd.DataFrame([row.values for row in rows], columns=list(names), index=[row.label for row in rows])
-    st.dataframe(table)
+    st.dataframe(table, height="content")
     widgets.show_chart(compared_chart(advices, names), "comparison", shown.scenario)
     for name, advice in zip(names, advices, strict=True):
         _row(name, advice, shown)
@@ -49,7 +49,7 @@ def _row(name: str, advice: Advice, shown: Advice) -> None:
         if scenario != shown.scenario:
             st.button(
                 "Go to it", key=f"go_{scenario.hash}", on_click=state.show, args=(scenario, "pin"),
-                icon=":material/input:", help=f"Make {widgets.plain(name)} the scenario on screen.",
+                help=f"Make {widgets.plain(name)} the scenario on screen.",
             )  # fmt: skip
         if scenario in pins.pinned():
             st.button("Unpin", key=f"unpin_{scenario.hash}", on_click=pins.unpin, args=(scenario,))

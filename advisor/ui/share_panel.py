@@ -8,13 +8,13 @@ from advisor.prediction import AdvisorError
 from advisor.scenario_file import MAX_SCENARIO_BYTES, read_scenario, scenario_json
 from advisor.ui import address, state, widgets
 
-_PROBLEM, _OPENED = "_scenario_file_problem", "_scenario_files_opened"
+_PROBLEM, _OPENED, _OPEN = "_scenario_file_problem", "_scenario_files_opened", "share_open"
 
 
 def draw() -> None:
     """The link and the file of the scenario on screen, and the uploader that opens one."""
     scenario, _ = state.scenario_or_problem()
-    with st.popover("Share or open", icon=":material/link:", width="stretch"):
+    with st.popover("Share or open", icon=":material/link:", width="stretch", key=_OPEN, on_change="rerun"):
         if scenario is not None:
             link = address.link_to(scenario, st.context.url)
             if link is None:
@@ -51,6 +51,7 @@ def _open() -> None:
         return
     st.session_state[_PROBLEM] = ""
     st.session_state[_OPENED] = st.session_state.get(_OPENED, 0) + 1
+    st.session_state[_OPEN] = False
     state.show(found.scenario, "file")
     if found.note:
         state.add_note(f"{found.note[:1].upper()}{found.note[1:]}.")

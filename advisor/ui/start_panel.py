@@ -8,10 +8,14 @@ from advisor.examples import Example, example_ids, load_example
 from advisor.scenario import Scenario
 from advisor.ui import state, widgets
 
+_OPEN = "examples_open"
+
 
 def draw() -> None:
     """A button that opens the list of examples; one click makes an example the scenario."""
-    with st.popover("Start from an example", icon=":material/lightbulb:", width="stretch"):
+    with st.popover(
+        "Start from an example", icon=":material/lightbulb:", width="stretch", key=_OPEN, on_change="rerun"
+    ):
         for name in example_ids():
             example = load_example(name)
             st.button(example.title, key=f"example_{name}", on_click=_start, args=(example.scenario,), width="stretch")
@@ -31,3 +35,4 @@ def _origin(example: Example) -> str:
 
 def _start(scenario: Scenario) -> None:
     state.show(scenario, "example")
+    st.session_state[_OPEN] = False
