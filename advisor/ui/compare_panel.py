@@ -24,7 +24,8 @@ def draw(shown: Advice) -> None:
     names = short_names([advice.scenario for advice in advices])
     st.markdown(widgets.plain(finding(advices, names)))
     rows = comparison_rows(advices)
-    table = pd.DataFrame([row.values for row in rows], columns=list(names), index=[row.label for row in rows])
+    labels = pd.Index([row.label for row in rows], name="Setting or answer")
+    table = pd.DataFrame([row.values for row in rows], columns=list(names), index=labels)
     st.dataframe(table, height="content")
     widgets.show_chart(compared_chart(advices, names), "comparison", shown.scenario)
     for name, advice in zip(names, advices, strict=True):
