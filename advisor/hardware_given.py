@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 import re
 from typing import Annotated, Literal
@@ -111,6 +112,7 @@ def hardware_from_given(text: str, hardware_id: str) -> Hardware:
     )
 
 
+@functools.cache
 def figure_range(field: str) -> tuple[float, float]:
     """Least and largest value of a figure of GivenHardware, in its own unit; of a peak for `peak_flops_per_s`."""
     schema = GivenHardware.model_json_schema()["properties"][field]
