@@ -12,6 +12,7 @@ from advisor.calibration import kernel_costs
 from advisor.draft_cost import draft_architecture
 from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
 from advisor.hardware import Hardware, load_hardware
+from advisor.hardware_given import hardware_from_given
 from advisor.hf_config import architecture_from_config
 from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit, memory_fit
@@ -69,15 +70,15 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
     """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the drafter does not fit.
 
     `borrowed_acceptance` says whether the accepted length comes from another run than the one it is used for, which
-    widens its band; None: only a measured curve of another model or drafter is borrowed. Scenarios with a model of the
-    user's own are not remembered: the cache is shared by everybody who uses this process.
+    widens its band; None: only a measured curve of another model or drafter is borrowed. Scenarios with a model or an
+    accelerator of the user's own are not remembered: the cache is shared by everybody who uses this process.
     """
-    load = _load if scenario.model_config_json is not None else _remembered
+    load = _load if scenario.is_private else _remembered
     return load(scenario, borrowed_acceptance)
 
 
 def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
-    hardware = load_hardware(scenario.hardware_id)
+    hardware = _hardware(scenario)
     architecture = _architecture(scenario)
     drafter = load_drafter(scenario.drafter_id)
     draft_model = load_model(drafter.draft_model_id) if drafter.draft_model_id else None
@@ -157,6 +158,12 @@ def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[st
 
 
 _remembered = functools.lru_cache(maxsize=256)(_load)
+
+
+def _hardware(scenario: Scenario) -> Hardware:
+    if scenario.hardware_json is not None:
+        return hardware_from_given(scenario.hardware_json, scenario.hardware_id)
+    return load_hardware(scenario.hardware_id)
 
 
 def _architecture(scenario: Scenario) -> Architecture:

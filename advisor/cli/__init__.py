@@ -13,6 +13,8 @@ from advisor.prediction import AdvisorError
 _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
     "curve": ("advise", "Speedup over batch and K as CSV."),
+    "compare": ("compare", "Two to four scenarios side by side."),
+    "examples": ("compare", "List the named examples to start from."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
     "export": ("runtime", "Write the schedule as vLLM or SGLang configuration."),
