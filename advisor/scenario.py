@@ -51,6 +51,8 @@ class Scenario(Frozen):
     input_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
     output_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
     max_tpot_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    refit: str | None = Field(default=None, max_length=1000)
+    """Corrections that the user's own measurements gave to the shipped constants, as `fit` prints them."""
 
     @model_validator(mode="after")
     def _placement(self) -> Scenario:
@@ -65,6 +67,11 @@ class Scenario(Frozen):
         if (self.input_tokens is None) != (self.output_tokens is None):
             raise ValueError("input_tokens and output_tokens go together; give both or neither")
         return self
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it holds something of its user's own, which no cache shared between users may keep."""
+        return self.model_config_json is not None or self.refit is not None
 
     @property
     def hash(self) -> str:

@@ -11,10 +11,10 @@ import pytest
 
 from advisor import bands
 from advisor.calibration import kernel_costs
-from advisor.calibration.overhead_records import OVERHEAD_NAMES, load_overheads
+from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
 from advisor.hardware import load_hardware
 from advisor.model_profiles import load_model
-from advisor.overheads import ANY_CLASS, PRIOR_LOG_SD, PRIOR_S, class_costs, fit_overheads, log_speedup
+from advisor.overheads import ANY_CLASS, PRIOR_LOG_SD, PRIOR_S, fit_overheads, log_speedup
 from advisor.validation_held_out import costs_left_out, predictions_left_out, residuals_by_tier
 from advisor.validation_points import ROWS, Point, points_of, published_rows
 from advisor.validation_rows import engine_class

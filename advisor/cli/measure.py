@@ -81,6 +81,7 @@ def ingest(
 @click.option("--hardware", "hardware_id", help="Refit this accelerator's rows [default: the pair with most rows].")
 @click.option("--engine", help="Refit this engine's rows.")
 @click.option("--acceptance", help="X@K, a1,a2,... or a curve's id, for rows without an accepted length.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands.")
 @_JSON
 def fit(
     file: Path,
@@ -89,10 +90,15 @@ def fit(
     hardware_id: str | None,
     engine: str | None,
     acceptance: str | None,
+    out: Path | None,
     as_json: bool,
 ) -> None:
-    """Refit overheads and efficiencies on the points of FILE, and say what changed."""
-    from advisor.refit import refit_chosen, select_points
+    """Refit overheads and efficiencies on the points of FILE, and say what changed.
+
+    `advise`, `curve`, `design` and the other commands that take a scenario predict with it by --refit.
+    """
+    from advisor.adjustment import write_adjustment
+    from advisor.refit import adjustment_of, refit_chosen, select_points
     from advisor.refit_moesd import moesd_of
 
     result = read_result(file, values, columns)
@@ -100,9 +106,13 @@ def fit(
         raise AdvisorError(f"{file.name} holds kernel times; a refit needs served runs (speedup, step or token times)")
     points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=acceptance)
     answer, small = refit_chosen(points, refused), moesd_of(points)
+    text = write_adjustment(adjustment_of(answer))
+    if out is not None:
+        _write(out, f"{text}\n".encode())
     if as_json:
         rows = answer.rows.to_dict("records")
-        print_json({**{k: v for k, v in vars(answer).items() if k != "rows"}, "rows": rows, "moesd": small})
+        said = {k: v for k, v in vars(answer).items() if k != "rows"}
+        print_json({**said, "refit": text, "rows": rows, "moesd": small})
         return
     click.echo(answer.sentence + "\n")
     print_table(
@@ -118,6 +128,7 @@ def fit(
             f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
         )
     _print_reasons(answer.refused)
+    click.echo(f"\nTo use it: --refit {out}" if out is not None else "\nTo use it: --out FILE here, then --refit FILE")
 
 
 @click.command()
@@ -208,8 +219,12 @@ def _save(result: IngestResult, name: str, given_by: str) -> str:
 
 def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:
     parts = [reading.rejects_csv(result).split(b"\n", 1) for result in results]
+    _write(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
+
+
+def _write(path: Path, data: bytes) -> None:
     try:
-        path.write_bytes(parts[0][0] + b"\n" + b"".join(body for _, body in parts))
+        path.write_bytes(data)
     except OSError as error:
         raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
 

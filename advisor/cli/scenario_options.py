@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
+from advisor.adjustment import parse_adjustment
 from advisor.drafter import load_acceptance_curve
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 
 MAX_CONFIG_BYTES = 5_000_000
+MAX_REFIT_BYTES = 4096
 
 SCENARIO_OPTIONS = [
     click.Option(["--hardware", "hardware_id"], required=True, help="Accelerator id; see `advisor hardware`."),
@@ -46,6 +48,7 @@ SCENARIO_OPTIONS = [
     click.Option(["--input-tokens"], type=int, help="Prompt length; with --output-tokens, prefill is charged."),
     click.Option(["--output-tokens"], type=int, help="Output length."),
     click.Option(["--max-tpot-ms"], type=float, help="Limit on time per output token, milliseconds."),
+    click.Option(["--refit"], help="Predict with your own measurements: a file that `fit --out` wrote, or its text."),
 ]
 
 
@@ -83,6 +86,8 @@ def scenario_from(values: dict[str, Any]) -> Scenario:
         values["model_id"] = Path(model).stem if Path(model).stem != "config" else Path(model).resolve().parent.name
     else:
         values["model_id"] = model
+    if values.get("refit") is not None:
+        values["refit"] = _refit_text(values["refit"])
     if values.get("n_gpus") is None:
         values["n_gpus"] = max(values.get("tensor_parallel", 1), values.get("expert_parallel", 1))
     return build_scenario(**{name: value for name, value in values.items() if value is not None})
@@ -98,6 +103,22 @@ def _check_acceptance_flags(accepted_length: str | None, acceptance: str | None,
         raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
     if preset is not None:
         load_acceptance_curve(preset)
+
+
+def _refit_text(given: str) -> str:
+    """The text of a refit, given itself or as a file. Raises AdvisorError when it is neither."""
+    text = given
+    if not given.startswith("on="):
+        try:
+            text = Path(given).read_bytes()[:MAX_REFIT_BYTES].decode("utf-8", errors="replace")
+        except OSError as error:
+            raise AdvisorError(
+                f"cannot read {given}: {error.strerror or error}; write a refit with `advisor fit RESULT --out FILE`"
+            ) from error
+    if not text.startswith("on="):
+        raise AdvisorError(f"{given} is no refit; make one of a benchmark result with `advisor fit RESULT --out FILE`")
+    parse_adjustment(text)
+    return text.strip()
 
 
 def read_config(path: Path) -> str:

@@ -28,7 +28,7 @@ _SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
 
 def advice_for(scenario: Scenario) -> Advice:
     """`advise(scenario)`, remembered. Raises AdvisorError as it does."""
-    return _own_advice(scenario) if scenario.model_config_json else _shared_advice(scenario)
+    return _own_advice(scenario) if scenario.is_private else _shared_advice(scenario)
 
 
 @st.cache_resource(max_entries=_SHARED_ANSWERS, show_spinner=False, hash_funcs=_KEY)
