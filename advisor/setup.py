@@ -18,7 +18,14 @@ from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit, memory_fit
 from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.prediction import AdvisorError
-from advisor.routing_presets import RoutingPreset, load_routing_preset, own_routing, preset_for, routing_preset_ids
+from advisor.routing_presets import (
+    RoutingPreset,
+    load_routing_preset,
+    not_learnt,
+    own_routing,
+    preset_for,
+    routing_preset_ids,
+)
 from advisor.scenario import Scenario
 from advisor.step_cost import Placement
 
@@ -221,8 +228,18 @@ def _routing(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPre
     if scenario.routing == "auto":
         return _own_preset(scenario, architecture)
     if "," in scenario.routing:
-        return own_routing(scenario.routing), "Your own routing trace."
+        return _own_trace(scenario, architecture)
     return load_routing_preset(scenario.routing), "the preset chosen"
+
+
+def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
+    """What the user's own trace or log told; what it left open is the model's preset's."""
+    preset, because = _own_preset(scenario, architecture)
+    left_open = not_learnt(scenario.routing)
+    text = "Your own routing trace."
+    if left_open:
+        text = f"Your own log of activated experts; it leaves {' and '.join(left_open)} open. {because}"
+    return own_routing(scenario.routing, preset), text
 
 
 def _own_preset(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:

@@ -1,4 +1,4 @@
-"""`ingest`, `fit`, `trace`: a user's own benchmark results and routing traces."""
+"""`ingest`, `fit`: a user's own benchmark results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.hardware import hardware_ids
 from advisor.ingest.kept import kept_table
 from advisor.ingest.limits import MAX_BYTES
 from advisor.ingest.result import IngestResult
-from advisor.model_profiles import load_model, model_ids
+from advisor.model_profiles import model_ids
 from advisor.prediction import AdvisorError
 
 MAX_FILES = 1000
@@ -131,49 +131,6 @@ def fit(
     click.echo(f"\nTo use it: --refit {out}" if out is not None else "\nTo use it: --out FILE here, then --refit FILE")
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--model", "model_id", help="Model id, for its number of experts.")
-@click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
-@_JSON
-def trace(file: Path, model_id: str | None, experts: int | None, as_json: bool) -> None:
-    """Fit load variation, affinity and stickiness to the routing trace in FILE."""
-    from advisor.routing_presets import write_own_routing
-    from advisor.routing_trace import fit_sequences
-
-    count, layers, active = _experts(model_id, experts)
-    read = reading.read_trace(file.name, read_bytes(file), layers, active)
-    found = fit_sequences(read.sequences, count)
-    own = write_own_routing(
-        (found.fit.load_cv, found.fit.affinity, found.fit.stickiness),
-        (found.fit.load_cv_interval, found.fit.affinity_interval, found.fit.stickiness_interval),
-    )
-    if as_json:
-        print_json({"file": file.name, "layout": read.layout, "routing": own, **vars(found)})
-        return
-    click.echo(
-        f"{found.n_sequences} sequences, {found.n_tokens:,} tokens, {len(found.layers)} layers, "
-        f"{found.n_active} of {found.n_experts} experts ({read.layout})"
-    )
-    for what in ("load_cv", "affinity", "stickiness"):
-        low, high = getattr(found.fit, f"{what}_interval")
-        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (80 %: {low:.3f} to {high:.3f})")
-    click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
-    click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
-    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
-    print_table(
-        header,
-        [
-            (u.batch_size, u.tokens, round(u.counted, 1), round(u.predicted, 1),
-             f"{u.predicted / u.counted - 1:+.1%}", round(u.uniform, 1))
-            for u in found.unions
-        ],
-    )  # fmt: skip
-    for text in found.warnings:
-        click.echo(f"warning: {text}")
-    click.echo(f"\nTo use it: --routing {own}")
-
-
 def read_bytes(file: Path) -> bytes:
     """The bytes of a file. Raises AdvisorError when it cannot be read or is larger than an upload may be."""
     try:
@@ -276,17 +233,3 @@ def _print_reasons(refused: Sequence[Any]) -> None:
 
 def _times(log_sd: float) -> str:
     return f"{2.718281828459045 ** (1.2815515655446004 * log_sd):.2f}"
-
-
-def _experts(model_id: str | None, experts: int | None) -> tuple[int, int | None, int | None]:
-    """(N, MoE layers, k); the last two only from a model's profile."""
-    if (model_id is None) == (experts is None):
-        raise AdvisorError("give --model ID or --experts N, so that experts that were never chosen are counted")
-    if experts is not None:
-        if experts < 2:
-            raise AdvisorError(f"--experts {experts} is too few; a routed layer has at least 2")
-        return experts, None, None
-    moe = load_model(str(model_id)).moe
-    if moe is None:
-        raise AdvisorError(f"{model_id} is dense: it has no experts to trace")
-    return moe.n_experts, moe.count, moe.n_active

@@ -20,6 +20,7 @@ from advisor.hf_config import architecture_from_config
 from advisor.model_profiles import model_ids
 from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario
+from advisor.ui import refit_use
 
 START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 """Acceptance has no default: the first screen takes this measured curve, and says so."""
@@ -77,6 +78,8 @@ def read_link(query: Mapping[str, str]) -> None:
     link = dict(query)
     if _LINK not in st.session_state:
         st.session_state[_LINK] = link
+    if problem := refit_use.read_link(link):
+        st.session_state.setdefault(_LINK_NOTES, []).append(problem)
     packed = link.get(CONFIG)
     if packed is None or packed == st.session_state.get("_packed"):
         return
@@ -98,6 +101,7 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
     chosen = {name: value for name, value in values.items() if value is not None}
     if (text := own_models().get(str(values["model_id"]))) is not None:
         chosen[CONFIG] = text
+    chosen |= refit_use.for_scenario(values)
     if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the sidebar says so
         chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
     st.session_state[_SCENARIO], st.session_state[_PROBLEM] = None, ""
@@ -108,6 +112,7 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
     else:
         st.session_state[_SCENARIO] = scenario
         _write_configuration(scenario)
+        refit_use.write_address(scenario)
     _compare_with_link(values)
 
 
@@ -154,7 +159,7 @@ def _compare_with_link(values: Mapping[str, Any]) -> None:
     st.session_state[_LINK] = {}
     notes = list(st.session_state.get(_LINK_NOTES, []))
     for name, asked in link.items():
-        if name == CONFIG or name.startswith("embed"):
+        if name in (CONFIG, refit_use.FIELD) or name.startswith("embed"):
             continue
         if name.startswith(PAGE_PREFIXES):
             st.session_state.setdefault(_PAGE_LINK, {})[name] = asked
