@@ -2,7 +2,7 @@
 
 Passes with one token per sequence touch U(B) = sum_i 1 - (1 - q_i)^B experts: B fixes the load variation and says
 nothing of affinity or stickiness, which relate tokens of one sequence. Passes with several tokens (verification) do,
-with both effects mixed unless the number of tokens varies. The fit is the maximum of the likelihood times a prior around
+with both effects mixed unless the number of tokens varies. The fit is the maximum of likelihood times a prior around
 the routing preset, so what the log does not tell stays at the preset, and is named.
 """
 

@@ -173,10 +173,7 @@ def test_the_command_prints_the_routing_that_a_scenario_takes(capsys: pytest.Cap
     assert setup.routing.load_cv.source == "the user's own routing trace"
     assert "leaves affinity and stickiness open" in setup.routing_because
     assert advise(Scenario(acceptance="2.4@3", routing=routing)).recommendation.verdict
-    for options, reason in (
-        (["--experts", "128"], "--active"),
-        (["--experts", "64", "--active", "8"], "choose the model"),
-    ):
+    for options, reason in (("--experts 128", "--active"), ("--experts 64 --active 8", "choose the model")):
         with pytest.raises(SystemExit) as stopped:
             main(["trace", str(file), *options.split()])
         assert stopped.value.code == 2
