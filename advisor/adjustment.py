@@ -94,7 +94,7 @@ def parse_adjustment(text: str) -> Adjustment:
         values = dict(pairs)
         if len(values) != len(pairs):
             raise ValueError("a name is given twice")
-        hardware_id, engine, engine_class = values.pop("on").split("/")
+        hardware_id, engine, engine_class = _names(values.pop("on"))
         count, data = int(values.pop("n")), values.pop("data")
         correlation = tuple(_number(piece, -1.0, 1.0) for piece in values.pop("corr").split("/"))
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
@@ -198,6 +198,13 @@ def _shrunk(correlation: tuple[float, float, float]) -> tuple[float, float, floa
     while np.linalg.eigvalsh(_matrix(correlation)).min() < _MIN_EIGENVALUE:
         correlation = (correlation[0] * 0.998, correlation[1] * 0.998, correlation[2] * 0.998)
     return correlation
+
+
+def _names(text: str) -> tuple[str, str, str]:
+    found = re.fullmatch(r"([a-z0-9._-]{1,80})/([a-z0-9._-]{1,80})/([a-z0-9._-]{1,80})", text)
+    if found is None:
+        raise ValueError("expected accelerator/engine/class")
+    return found[1], found[2], found[3]
 
 
 def _number(text: str, low: float, high: float) -> float:

@@ -17,6 +17,7 @@ from advisor.store import (
     coverage,
     dataset,
     dropped_rows,
+    gemm_table,
     kernel_sources,
     mla_table,
     moe_table,
@@ -297,3 +298,9 @@ def test_the_documentation_names_every_table_and_column():
     missing |= {f"`{table}`" for table in KERNEL_TABLES if f"`{table}`" not in text}
     missing |= {name for keys in _ORDERED_KEYS.values() for name in keys if f"`{name}`" not in text}
     assert missing == set()
+
+
+def test_a_column_that_a_kernel_table_lacks_is_refused_by_name(store_path: Path, package: KernelPackage):
+    build(store_path, kernels=package)
+    with open_store(store_path) as store, pytest.raises(AdvisorError, match="'gemm' has no column distribution"):
+        gemm_table(store, "h200-sxm", distribution="balanced")

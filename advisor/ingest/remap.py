@@ -36,8 +36,8 @@ class Header:
     theirs: str
     ours: str
     """A header of ours, with its unit where it is a time; IGNORE where nothing fits."""
-    understood: bool
-    """Whether `ours` is how the readers take it; else it is a guess."""
+    native: str | None
+    """How the readers take it by themselves; None: they ignore it."""
     cells: tuple[str, ...]
 
 
@@ -69,7 +69,7 @@ def own_headers(
         ours = exchange.get(cell) or known[cell] or _guess(cell, kind, taken)
         taken.add(ours)
         if cell:
-            out.append(Header(cell, ours, known[cell] is not None, first))
+            out.append(Header(cell, ours, known[cell], first))
     return tuple(out)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import streamlit as st
 
 from advisor.adjustment import parse_adjustment, write_adjustment
-from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError
 from advisor.refit import RefitResult, adjustment_of
 from advisor.scenario import Scenario
@@ -69,7 +68,9 @@ def write_address(scenario: Scenario) -> None:
     """Keep the refit in the address, so that a reload and a copied link predict the same."""
     if scenario.refit is None:
         st.query_params.pop(FIELD, None)
-    elif st.query_params.get(FIELD) != scenario.refit:
+        return
+    st.session_state[_SEEN] = scenario.refit  # what stands in the address after an undo is not a new link
+    if st.query_params.get(FIELD) != scenario.refit:
         st.query_params[FIELD] = scenario.refit
 
 
@@ -79,7 +80,7 @@ def banner(scenario: Scenario) -> None:
     if text is None:
         return
     made = parse_adjustment(text)
-    place = f"{load_hardware(made.hardware_id).name} with {made.engine_class}"
+    place = f"`{made.hardware_id}` with `{made.engine_class}`"
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         if scenario.refit is not None:
             st.markdown(f":material/tune: **{made.label[0].upper()}{made.label[1:]}** of {place}, in this session.")
