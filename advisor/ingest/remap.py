@@ -24,7 +24,7 @@ _HINTS = {
     "drafted": "draft_tokens_k", "spec": "draft_tokens_k", "speculative": "draft_tokens_k", "gain": "speedup",
     "accepted": "accepted_length", "acceptance": "accepted_length", "latency": "request_latency_s",
     "throughput": "output_tok_per_s", "round": "step_time_s", "iteration": "step_time_s", "chunk": "itl_s",
-    "accelerator": "hardware_id", "device": "hardware_id",
+    "gap": "itl_s", "accelerator": "hardware_id", "device": "hardware_id",
 }  # fmt: skip
 """Words that people's own headers use for our columns; a guess for the form, never applied by itself."""
 

@@ -16,9 +16,10 @@ def draw() -> None:
     headers, read = uploads.headers(), uploads.result()
     if not headers:
         return
-    strange = [item for item in headers if item.native is None]
+    strange = [item for item in headers if item.native is None and (read is None or item.ours == IGNORE)]
     needed = read is None or bool(read.swapped)
-    label = "Which column is which" + (f" ({len(strange)} not understood)" if strange else "")
+    what = "not understood" if read is None else "not used"
+    label = "Which column is which" + (f" ({len(strange)} {what})" if strange else "")
     with st.expander(label, expanded=needed), st.form("column_mapping", border=False):
         st.caption("Guessed where it could be; nothing is exchanged before you say so. Times carry their unit.")
         options, chosen = uploads.mapping_targets(), {}

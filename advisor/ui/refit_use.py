@@ -83,7 +83,7 @@ def banner(scenario: Scenario) -> None:
     place = f"`{made.hardware_id}` with `{made.engine_class}`"
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         if scenario.refit is not None:
-            st.markdown(f":material/tune: **{made.label[0].upper()}{made.label[1:]}** of {place}, in this session.")
+            st.markdown(f":material/tune: **{made.label[0].upper()}{made.label[1:]}** in this session: {place}.")
         else:
             st.markdown(f":material/tune: Your refit is for {place}; **here the shipped constants are used.**")
         st.button("Back to the shipped constants", key="undo_refit_in_use", on_click=undo, icon=":material/undo:")

@@ -75,6 +75,8 @@ def take_files() -> None:
             failed.append(str(error))
     if len(by_hash) == 1:
         _offer_mapping(*next(iter(by_hash.values())), results[0] if results else None)
+        if headers() and failed and "is not recognised" in failed[0]:
+            failed = [f"{given[0].name} is not recognised by its headers; say below which column is which"]
     try:
         if results:
             st.session_state[_RESULT] = ingest.combine(results)
