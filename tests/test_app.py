@@ -15,7 +15,7 @@ from advisor.advice import advise
 from advisor.prediction import AdvisorError
 from advisor.report.words import with_prefix
 from advisor.scenario import Scenario
-from advisor.ui import answers, state, widgets
+from advisor.ui import answers, refit_use, state, widgets
 from advisor.ui.formula import speedup_formula
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,7 +91,7 @@ def test_the_sidebar_starts_at_the_scenario_s_own_defaults() -> None:
 def test_every_scenario_field_has_a_widget_bound_to_the_address() -> None:
     test = app()
     shown = {item.key for kind in (test.selectbox, test.number_input) for item in kind}
-    assert shown >= set(Scenario.model_fields) - {state.CONFIG}
+    assert shown >= set(Scenario.model_fields) - {state.CONFIG, refit_use.FIELD}
 
 
 def test_a_link_restores_every_field() -> None:

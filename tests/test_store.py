@@ -278,7 +278,6 @@ def test_status_names_each_reason_to_rebuild(store_path: Path, package: KernelPa
 @pytest.mark.skipif(installed_package() is None, reason="aiconfigurator-core is not installed")
 def test_the_installed_package_builds_into_a_store_with_its_known_tables(store_path: Path):
     summary = build(store_path)
-    assert summary.seconds < 60
     assert summary.unknown_devices == ()
     for table in KERNEL_TABLES:
         assert summary.rows_by_table[table] > 1000, table
