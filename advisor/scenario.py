@@ -55,6 +55,8 @@ class Scenario(Frozen):
     input_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
     output_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
     max_tpot_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    refit: str | None = Field(default=None, max_length=1000)
+    """Corrections that the user's own measurements gave to the shipped constants, as `fit` prints them."""
 
     @model_validator(mode="after")
     def _placement(self) -> Scenario:
@@ -74,15 +76,16 @@ class Scenario(Frozen):
     def hash(self) -> str:
         """Twelve hex digits that name this scenario; equal scenarios have equal hashes."""
         values = self.model_dump(mode="json")
-        if self.hardware_json is None:  # the field is younger than the first reports, whose hashes stay valid
-            del values["hardware_json"]
+        for name in ("hardware_json", "refit"):  # younger than the first reports, whose hashes stay valid
+            if values[name] is None:
+                del values[name]
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
     @property
     def is_private(self) -> bool:
-        """Whether it carries a model or an accelerator of the user's own: nothing of it goes in a shared cache."""
-        return any(getattr(self, name) is not None for name in PACKED)
+        """Whether it carries a model, an accelerator or a refit of the user's own: no shared cache may keep those."""
+        return any(getattr(self, name) is not None for name in (*PACKED, "refit"))
 
     def to_query(self) -> str:
         """URL query string with every field that differs from its default."""

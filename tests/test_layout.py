@@ -19,6 +19,7 @@ LAYERS = [
     {"kernel_costs"},
     {"step_cost"},
     {"draft_cost", "memory", "bands", "speedup", "calibration"},
+    {"adjustment"},
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},

@@ -24,7 +24,7 @@ _COMMANDS = {
     "validate": ("validate", "Hold predictions against measured points."),
     "ingest": ("measure", "Read a benchmark result and say what can be used."),
     "fit": ("measure", "Refit overheads and efficiencies on your own points."),
-    "trace": ("measure", "Fit routing skew and correlation to a routing trace."),
+    "trace": ("trace", "Fit routing skew and correlation to a routing trace."),
     "acceptance": ("acceptance", "Accepted length by K from vLLM's metrics, or from a list."),
     "profile": ("profile", "Measure this machine's device (needs torch)."),
     "store": ("data", "Build or inspect the store of measured tables."),

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from advisor.adjustment import parse_adjustment
 from advisor.drafter import load_acceptance_curve
 from advisor.examples import load_example
 from advisor.hardware_given import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
@@ -15,6 +16,7 @@ from advisor.scenario import Scenario, build_scenario
 from advisor.scenario_file import load_scenario_file
 
 MAX_CONFIG_BYTES = 5_000_000
+MAX_REFIT_BYTES = 4096
 
 SCENARIO_OPTIONS = [
     click.Option(
@@ -58,6 +60,7 @@ SCENARIO_OPTIONS = [
     click.Option(["--input-tokens"], type=int, help="Prompt length; with --output-tokens, prefill is charged."),
     click.Option(["--output-tokens"], type=int, help="Output length."),
     click.Option(["--max-tpot-ms"], type=float, help="Limit on time per output token, milliseconds."),
+    click.Option(["--refit"], help="Predict with your own measurements: a file that `fit --out` wrote, or its text."),
 ]
 
 
@@ -123,6 +126,8 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
         changed |= _model(model)
     if (hardware := changed.pop("hardware_id", None)) is not None:
         changed |= _hardware(hardware)
+    if "refit" in changed:
+        changed["refit"] = _refit_text(changed["refit"])
     whole = (base.model_dump() if base is not None else {}) | changed
     if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
         whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
@@ -157,6 +162,22 @@ def _check_acceptance_flags(accepted_length: str | None, acceptance: str | None,
         raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
     if preset is not None:
         load_acceptance_curve(preset)
+
+
+def _refit_text(given: str) -> str:
+    """The text of a refit, given itself or as a file. Raises AdvisorError when it is neither."""
+    text = given
+    if not given.startswith("on="):
+        try:
+            text = Path(given).read_bytes()[:MAX_REFIT_BYTES].decode("utf-8", errors="replace")
+        except OSError as error:
+            raise AdvisorError(
+                f"cannot read {given}: {error.strerror or error}; write a refit with `advisor fit RESULT --out FILE`"
+            ) from error
+    if not text.startswith("on="):
+        raise AdvisorError(f"{given} is no refit; make one of a benchmark result with `advisor fit RESULT --out FILE`")
+    parse_adjustment(text)
+    return text.strip()
 
 
 def read_config(path: Path) -> str:

@@ -115,6 +115,9 @@ def _settings(advice: Advice) -> tuple[Setting, ...]:
         "Prefill": prefill,
         "Limit": limit,
     }
+    if setup.adjustment is not None:
+        made = setup.adjustment
+        rows["Constants"] = f"{made.label} of {made.hardware_id} with {made.engine_class} (data {made.data})"
     return tuple(Setting(label=label, value=value) for label, value in rows.items())
 
 

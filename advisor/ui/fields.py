@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import streamlit as st
 
+from advisor.adjustment import parse_adjustment
 from advisor.architecture import WeightDtype
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
@@ -18,7 +19,9 @@ START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 """Acceptance has no default: the first screen takes this measured curve, and says so."""
 
 NAMES = tuple(name for name in Scenario.model_fields if name not in PACKED)
-"""Fields with a widget, whose key is the field's name; documents lie in the session by the name of what they hold."""
+"""Fields that lie in the session by their own name; documents lie there by the name of what they hold."""
+WITHOUT_WIDGET = frozenset({"refit"})
+"""Of these, the ones that pages set; the others are the keys of the sidebar's widgets."""
 RANGES: dict[str, tuple[float, float]] = {
     "n_gpus": (1, 1024),
     "tensor_parallel": (1, 1024),
@@ -71,6 +74,9 @@ def read(field: str, text: str) -> Any:
         if not low <= value <= high:
             raise ValueError(f"{field} is outside {low:g} to {high:g}")
         return value
+    if field == "refit":
+        parse_adjustment(text)
+        return text
     if field == "acceptance" or (field == "routing" and "," in text):  # checked where they are used, with a message
         if not text.strip():
             raise ValueError(f"{field} is empty")

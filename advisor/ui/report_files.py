@@ -29,7 +29,7 @@ def report_for(scenario: Scenario, date: dt.date) -> Report:
 
 
 def report_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
-    """The report in one format; on a user's own model or accelerator, kept in that user's session only."""
+    """The report in one format; on what is a user's own, kept in that user's session only."""
     if scenario.is_private:
         return _own_file(scenario, date, form)
     return _shared_file(scenario, date, form)

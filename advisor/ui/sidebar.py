@@ -18,6 +18,7 @@ def draw() -> None:
         start_panel.draw()
         place = st.container()
         values = _model() | _hardware() | _load() | _drafter() | _engine() | _advanced()
+        values |= {name: st.session_state.get(name) for name in fields.WITHOUT_WIDGET}
         state.keep_scenario(values)
         address.write(values)
         with place:

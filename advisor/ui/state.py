@@ -21,7 +21,7 @@ from advisor.hf_config import architecture_from_config
 from advisor.model_profiles import model_ids
 from advisor.prediction import AdvisorError
 from advisor.scenario import PACKED, Scenario, build_scenario
-from advisor.ui import fields
+from advisor.ui import fields, refit_use
 
 CONFIG, HARDWARE = PACKED
 PAGE_PREFIXES = ("design_",)
@@ -98,10 +98,15 @@ def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) ->
             try:
                 value = fields.read(field, texts[field])
             except ValueError:
-                asked = f"{field} = {_short(texts[field])}"
-                notes.append(f"The {origin} asks for {asked}, which is not possible; {value} is shown.")
+                notes.append(_refused(origin, field, texts[field], value))
         st.session_state[field] = value
     return notes
+
+
+def _refused(origin: str, field: str, text: str, shown: Any) -> str:
+    if field == refit_use.FIELD:
+        return f"The {origin} carries a refit that cannot be read; the shipped constants are used."
+    return f"The {origin} asks for {field} = {_short(text)}, which is not possible; {shown} is shown."
 
 
 def show(scenario: Scenario, origin: str = "file") -> None:
@@ -129,6 +134,8 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
     for document, owner in fields.OWNER.items():
         if (text := fields.own(document).get(str(values[owner]))) is not None:
             chosen[document] = text
+    if not refit_use.is_for(values):
+        chosen.pop(refit_use.FIELD, None)
     if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the sidebar says so
         chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
     now = st.session_state
