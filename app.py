@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from advisor.ui import sidebar
+from advisor.ui import address, sidebar
 
 st.set_page_config(page_title="MoE speculative decoding advisor", page_icon="⚡", layout="wide")
 
@@ -18,6 +18,7 @@ PAGES = [
     st.Page("advisor/ui/pages/sources.py", title="Sources"),
 ]
 
+address.follow()  # before the browser notes the page's address
 page = st.navigation(PAGES)
 sidebar.draw()
 page.run()

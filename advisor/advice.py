@@ -150,7 +150,7 @@ def _verdict(setup: Setup, curve: Curve, row: int, best: BestDraft, prediction: 
     if best.index > 0:
         return (
             f"{place}, draft K = {curve.drafts[best.index]}: {prediction.value:.2f}x "
-            f"({prediction.low:.2f}-{prediction.high:.2f}), {prediction.tier}."
+            f"({prediction.low:.2f}-{prediction.high:.2f}), {prediction.tier}{_refit_note(setup)}."
         )
     if curve.drafts.size == 1:
         return f"{place}, plain decoding: {curve.tpot_s[row, 0] * 1e3:.2f} ms per output token."
@@ -168,9 +168,14 @@ def _verdict(setup: Setup, curve: Curve, row: int, best: BestDraft, prediction: 
 
 def _tier_because(setup: Setup, tier: Tier) -> str:
     if tier is Tier.ROOFLINE:
-        return "datasheet peaks and assumed fractions for a component that takes a tenth of the time or more"
+        assumed = "datasheet peaks and assumed fractions for a component that takes a tenth of the time or more"
+        return f"{assumed}{_refit_note(setup)}"
     experts = f"; experts: {setup.costs.routed.because}" if setup.architecture.moe is not None else ""
-    return f"kernel times fitted on measurements of this accelerator{experts}"
+    return f"kernel times fitted on measurements of this accelerator{experts}{_refit_note(setup)}"
+
+
+def _refit_note(setup: Setup) -> str:
+    return f", {setup.adjustment.label}" if setup.adjustment is not None else ""
 
 
 def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:

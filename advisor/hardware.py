@@ -35,7 +35,7 @@ class Hardware(Frozen):
     name: str
     vendor: str
     generation: str
-    release_year: int
+    release_year: int | None
     confidence: Confidence
     memory_bytes: Constant
     bandwidth_bytes_per_s: Constant
@@ -49,6 +49,11 @@ class Hardware(Frozen):
     kernel_table_device: str | None = None
     """Folder name of this device in the measured kernel tables, where there is one."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the user gave it; nothing of it goes in a shared cache."""
+        return self.memory_bytes.kind == "user"
 
 
 def hardware_ids() -> list[str]:

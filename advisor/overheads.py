@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.calibration.overhead_records import OVERHEAD_NAMES, load_overheads
+from advisor.calibration.overhead_records import OVERHEAD_NAMES
 from advisor.speedup import speedup
 from advisor.validation_points import Point
 
@@ -73,18 +73,6 @@ class OverheadModel:
     def of(self, engine_class: str) -> Overheads:
         """Of a class; of `any` when it was not seen."""
         return self.by_class.get(engine_class, self.by_class[ANY_CLASS])
-
-
-def class_costs(engine_class: str) -> dict[str, Any]:
-    """Fields of KernelCosts for a class as shipped; empty where no fit is shipped."""
-    fit = load_overheads()
-    if fit is None:
-        return {}
-    record = fit.record(engine_class)
-    return {
-        **{name: record.value(name) for name in OVERHEAD_NAMES},
-        "overhead_log_covariance": record.log_covariance,
-    }
 
 
 def log_speedup(points: Sequence[Point], log_overheads: Array) -> Array:

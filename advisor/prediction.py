@@ -9,7 +9,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 Confidence = Literal["high", "medium", "low"]
-OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed"]
+OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed", "user"]
+"""`user`: given by the user, who alone can say how good it is."""
 
 
 class AdvisorError(ValueError):

@@ -7,6 +7,7 @@ points helps a little and cannot wreck much. Nothing is kept here: to undo a ref
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,8 +15,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor.adjustment import CORRELATED, FACTORS, OVERHEADS, Adjustment, adjusted, check_adjustment
 from advisor.prediction import AdvisorError
-from advisor.refit_costs import MEANINGS, PriorSpread, applied, prior_spread
+from advisor.refit_costs import MEANINGS, PriorSpread, prior_spread
 from advisor.refit_points import NAMES, TIME_NAMES, RefitPoint, Refused, refit_points
 from advisor.refit_solve import Posterior, Problem, log_predicted, problem_of, solve
 from advisor.setup import Setup
@@ -83,6 +85,10 @@ class RefitResult:
 
     hardware_id: str
     engine: str
+    engine_class: str
+    """Engine with its vintage, whose shipped overheads are the constants before."""
+    data: str
+    """Twelve hex digits of a hash of the rows that were fitted."""
     n_points: int
     parameters: tuple[RefitParameter, ...]
     correlation: tuple[tuple[float, ...], ...]
@@ -172,6 +178,8 @@ def refit_chosen(points: Sequence[RefitPoint], refused: Iterable[Refused] = ()) 
     result = RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,
+        engine_class=points[0].engine_class,
+        data=_fingerprint(points, aside),
         n_points=len(points) - len(outliers),
         parameters=parameters,
         correlation=tuple(tuple(float(x) for x in row) for row in correlation),
@@ -190,33 +198,54 @@ def refit_chosen(points: Sequence[RefitPoint], refused: Iterable[Refused] = ()) 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:
     """`setup` with the refit's constants and their spread. Raises AdvisorError for another accelerator or engine."""
-    if (setup.hardware.id, setup.scenario.engine) != (result.hardware_id, result.engine):
-        raise AdvisorError(
-            f"the refit is for {result.hardware_id} with {result.engine}, not for {setup.hardware.id} with "
-            f"{setup.scenario.engine}; choose that accelerator and engine"
-        )
-    factors = {item.name: item.factor for item in result.parameters}
-    log_sd = {item.name: item.log_stderr for item in result.parameters}
-    names = [item.name for item in result.parameters]
-    correlation = {
-        (a, b): result.correlation[i][j] for i, a in enumerate(names) for j, b in enumerate(names)
-    }  # fmt: skip
-    own = result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None
-    return applied(setup, factors, log_sd, correlation, own)
+    adjustment = adjustment_of(result)
+    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine)
+    costs, draft_costs = adjusted(setup.costs, setup.draft_costs, adjustment)
+    return replace(setup, costs=costs, draft_costs=draft_costs)
+
+
+def adjustment_of(result: RefitResult) -> Adjustment:
+    """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the scenario's own."""
+    parameters = [item for item in result.parameters if item.name in FACTORS]
+    place = {item.name: number for number, item in enumerate(result.parameters)}
+    launch, draft_host, round_host = (place[name] for name in CORRELATED)
+    pairs = ((launch, draft_host), (launch, round_host), (draft_host, round_host))
+    first, second, third = (result.correlation[a][b] for a, b in pairs)
+    return Adjustment(
+        hardware_id=result.hardware_id,
+        engine=result.engine,
+        engine_class=result.engine_class,
+        n_points=result.n_points,
+        data=result.data,
+        factors={item.name: item.factor for item in parameters},
+        log_sd={item.name: item.log_stderr for item in parameters},
+        correlation=(first, second, third),
+        scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
+    )
+
+
+def _fingerprint(points: Sequence[RefitPoint], aside: Mapping[int, str]) -> str:
+    rows = [
+        (point.scenario.hash, point.batch_size, point.n_draft, item.quantity, item.measured)
+        for point in points
+        for item in point.observations
+        if point.line not in aside
+    ]
+    return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()[:12]
 
 
 def _one_group(
     points: Sequence[RefitPoint], hardware_id: str | None, engine: str | None
 ) -> tuple[list[RefitPoint], list[Refused]]:
-    groups: dict[tuple[str, str], list[RefitPoint]] = {}
+    groups: dict[tuple[str, str, str], list[RefitPoint]] = {}
     for point in points:
-        key = (point.setup.hardware.id, point.scenario.engine)
-        if (hardware_id or key[0], engine or key[1]) == key:
+        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class)
+        if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
     chosen = max(groups.values(), key=len, default=[])
     lines = {point.line for point in chosen}
     return chosen, [
-        Refused(point.line, f"{point.setup.hardware.id} with {point.scenario.engine} is refitted by itself")
+        Refused(point.line, f"{point.setup.hardware.id} with {point.engine_class} is refitted by itself")
         for point in points
         if point.line not in lines
     ]
@@ -298,12 +327,7 @@ def _parameters(
 ) -> tuple[RefitParameter, ...]:
     present = problem.present
     sds = np.sqrt(np.diag(posterior.covariance))
-    overheads = {
-        "launch": setup.costs.launch_per_layer_s,
-        "host": setup.costs.host_per_step_s,
-        "draft_host": setup.costs.host_per_draft_pass_s,
-        "round_host": setup.costs.host_per_round_s,
-    }
+    overheads = {name: float(getattr(setup.costs, constant)) for name, constant in OVERHEADS.items()}
     out = []
     for i, name in enumerate(NAMES):
         if not present[i] and name not in overheads:
@@ -345,7 +369,7 @@ def _sentence(result: RefitResult) -> str:
     learnt.sort(key=lambda item: -abs(np.log(item.factor)) / item.prior_log_sd)
     moved = " and ".join(f"{item.meaning} by {item.factor - 1.0:+.0%}" for item in learnt[:3])
     text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
-    text += f": {result.n_points} points of {result.hardware_id} with {result.engine}"
+    text += f": {result.n_points} points of {result.hardware_id} with {result.engine_class}"
     if result.outliers:
         first = result.outliers[0]
         plural = "s" if len(result.outliers) > 1 else ""

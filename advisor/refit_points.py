@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor.calibration.overhead_records import class_costs
 from advisor.curve import Curve, curve_for, prefill_per_token_s
 from advisor.drafter import Acceptance, parse_acceptance
 from advisor.prediction import AdvisorError
@@ -85,6 +86,8 @@ class RefitPoint:
     drafter_id: str
     scenario: Scenario
     setup: Setup
+    """With the overheads shipped for `engine_class`."""
+    engine_class: str
     accepted_length: float
     borrowed: bool
     length_log_sd: float
@@ -182,12 +185,13 @@ def _number(row: Mapping[str, Any], name: str) -> float | None:
 
 def _by_curve(asked: Iterable[_Asked]) -> list[list[_Asked]]:
     """Rows that differ in batch and accepted length alone are predicted together."""
-    groups: dict[tuple[Scenario, int, int | None], list[_Asked]] = {}
+    groups: dict[tuple[Scenario, int, int | None, str], list[_Asked]] = {}
     for item in asked:
         # An accepted length of no consequence: only times are read off the curve.
         k = max(item.question.n_draft, 1)
         alike = item.question.scenario.model_copy(update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"})
-        groups.setdefault((alike, item.n_draft, item.question.verify_tokens), []).append(item)
+        key = (alike, item.n_draft, item.question.verify_tokens, item.question.engine_class)
+        groups.setdefault(key, []).append(item)
     return list(groups.values())
 
 
@@ -195,7 +199,7 @@ def _predict_group(group: list[_Asked]) -> list[RefitPoint]:
     first = group[0]
     k = max(first.question.n_draft, 1)
     alike = first.question.scenario.model_copy(update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"})
-    setup = load_setup(alike)
+    setup = _of_class(load_setup(alike), first.question.engine_class)
     batches = np.array([item.batch_size for item in group])
     curve = curve_for(setup, batches, [first.n_draft], first.question.verify_tokens)
     prefill = prefill_per_token_s(setup, batches)
@@ -214,6 +218,7 @@ def _predict_group(group: list[_Asked]) -> list[RefitPoint]:
                 drafter_id=scenario.drafter_id,
                 scenario=scenario,
                 setup=setup,
+                engine_class=item.question.engine_class,
                 accepted_length=length,
                 borrowed=borrowed,
                 length_log_sd=spread,
@@ -221,6 +226,11 @@ def _predict_group(group: list[_Asked]) -> list[RefitPoint]:
             )
         )
     return out
+
+
+def _of_class(setup: Setup, engine_class: str) -> Setup:
+    """`setup` with the overheads of an engine's vintage: rows of an old version are judged against its own."""
+    return replace(setup, costs=replace(setup.costs, **class_costs(engine_class)))
 
 
 def _accepted(setup: Setup, scenario: Scenario, n_draft: int, borrowed: bool) -> tuple[float, float]:

@@ -7,6 +7,7 @@ and chooses; it computes no expert counts.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -86,23 +87,23 @@ def load_routing_preset(preset_id: str) -> RoutingPreset:
 
 
 OWN_GRAMMAR = "load_cv/low/high,affinity/low/high,stickiness/low/high, e.g. 0.52/0.45/0.6,0.2/0.17/0.22,0.15/0.12/0.18"
+OWN_NAMES = ("load_cv", "affinity", "stickiness")
+NOT_LEARNT = "-"
+"""Stands for a parameter that the user's own data leave open: the preset's then holds."""
 
 
-def own_routing(text: str) -> RoutingPreset:
-    """The preset that OWN_GRAMMAR writes: what `trace` found in a user's own routing trace, with 80 % intervals.
+def own_routing(text: str, otherwise: RoutingPreset) -> RoutingPreset:
+    """The preset that OWN_GRAMMAR writes: what `trace` found in a user's own data, with 80 % intervals.
 
-    Raises AdvisorError with the grammar for anything else.
+    A group `-` takes that parameter of `otherwise`, source included. Raises AdvisorError with the grammar for anything
+    else.
     """
     try:
-        groups = [[float(number) for number in group.split("/")] for group in text.split(",")]
-        named = dict(zip(("load_cv", "affinity", "stickiness"), groups, strict=True))
+        groups = dict(zip(OWN_NAMES, text.split(","), strict=True))
         banded = {
-            name: Banded(
-                value=value, low=low, high=high, unit="1", kind="measured", source="the user's own routing trace",
-                date=_OWN_DATE, confidence="medium",
-            )
-            for name, (value, low, high) in named.items()
-        }  # fmt: skip
+            name: getattr(otherwise, name) if group == NOT_LEARNT else _own_constant(group)
+            for name, group in groups.items()
+        }
         if (
             any(item.low < 0.0 for item in banded.values())
             or banded["affinity"].high > 1
@@ -122,10 +123,29 @@ def own_routing(text: str) -> RoutingPreset:
     )
 
 
-def write_own_routing(values: tuple[float, float, float], intervals: tuple[tuple[float, float], ...]) -> str:
-    """Inverse of `own_routing`: load_cv, affinity, stickiness with their (low, high), three significant digits."""
+def not_learnt(text: str) -> list[str]:
+    """Names of the parameters that an own routing leaves to the preset."""
+    return [name for name, group in zip(OWN_NAMES, text.split(","), strict=False) if group == NOT_LEARNT]
+
+
+def _own_constant(group: str) -> Banded:
+    value, low, high = (float(number) for number in group.split("/"))
+    return Banded(
+        value=value, low=low, high=high, unit="1", kind="measured", source="the user's own routing trace",
+        date=_OWN_DATE, confidence="medium",
+    )  # fmt: skip
+
+
+def write_own_routing(values: Sequence[float | None], intervals: Sequence[tuple[float, float]]) -> str:
+    """Inverse of `own_routing`: load_cv, affinity, stickiness with their (low, high), three significant digits.
+
+    None writes `-`: not learnt.
+    """
     groups = []
     for value, (low, high) in zip(values, intervals, strict=True):
+        if value is None:
+            groups.append(NOT_LEARNT)
+            continue
         shown = float(f"{value:.3g}")
         groups.append(f"{shown:g}/{min(float(f'{low:.3g}'), shown):g}/{max(float(f'{high:.3g}'), shown):g}")
     return ",".join(groups)

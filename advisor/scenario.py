@@ -21,12 +21,16 @@ MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
 MAX_CONFIG_BYTES = 1_000_000
 """Largest config.json a link may carry. [B]"""
+PACKED = ("model_config_json", "hardware_json")
+"""Fields that hold a document of the user's own; a link carries them compressed."""
 
 
 class Scenario(Frozen):
     """What the user chose. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
 
     hardware_id: str = "h200-sxm"
+    hardware_json: str | None = None
+    """An accelerator given by the user (docs/scenarios.md); it then replaces the profile of `hardware_id`."""
     n_gpus: int = Field(default=1, ge=1, le=1024)
     tensor_parallel: int = Field(default=1, ge=1, le=1024)
     expert_parallel: int = Field(default=1, ge=1, le=1024)
@@ -51,6 +55,8 @@ class Scenario(Frozen):
     input_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
     output_tokens: int | None = Field(default=None, ge=1, le=MAX_CONTEXT)
     max_tpot_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    refit: str | None = Field(default=None, max_length=1000)
+    """Corrections that the user's own measurements gave to the shipped constants, as `fit` prints them."""
 
     @model_validator(mode="after")
     def _placement(self) -> Scenario:
@@ -69,24 +75,28 @@ class Scenario(Frozen):
     @property
     def hash(self) -> str:
         """Twelve hex digits that name this scenario; equal scenarios have equal hashes."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        values = self.model_dump(mode="json")
+        for name in ("hardware_json", "refit"):  # younger than the first reports, whose hashes stay valid
+            if values[name] is None:
+                del values[name]
+        canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it carries a model, an accelerator or a refit of the user's own: no shared cache may keep those."""
+        return any(getattr(self, name) is not None for name in (*PACKED, "refit"))
 
     def to_query(self) -> str:
         """URL query string with every field that differs from its default."""
         values = self.model_dump(mode="json", exclude_defaults=True)
-        if self.model_config_json is not None:
-            packed = zlib.compress(self.model_config_json.encode(), 9)
-            values["model_config_json"] = base64.urlsafe_b64encode(packed).decode()
-        return urlencode(values)
+        return urlencode({name: pack(value) if name in PACKED else value for name, value in values.items()})
 
     @classmethod
     def from_query(cls, query: str) -> Scenario:
         """Inverse of `to_query`. Raises AdvisorError naming the parameter that is wrong."""
         values: dict[str, Any] = dict(parse_qsl(query.lstrip("?"), keep_blank_values=True))
-        if "model_config_json" in values:
-            values["model_config_json"] = _unpack(values["model_config_json"])
-        return build_scenario(**values)
+        return build_scenario(**{name: unpack(name, text) if name in PACKED else text for name, text in values.items()})
 
 
 def build_scenario(**values: Any) -> Scenario:
@@ -97,7 +107,13 @@ def build_scenario(**values: Any) -> Scenario:
         raise AdvisorError(explain(error)) from error
 
 
-def _unpack(text: str) -> str:
+def pack(text: str) -> str:
+    """A document as a link carries it: compressed, in the letters of an address."""
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpack(name: str, text: str) -> str:
+    """Inverse of `pack`. Raises AdvisorError naming the parameter when the text is damaged or unpacks to too much."""
     try:
         unpacker = zlib.decompressobj()
         unpacked = unpacker.decompress(base64.b64decode(text, altchars=b"-_", validate=True), MAX_CONFIG_BYTES)
@@ -105,6 +121,4 @@ def _unpack(text: str) -> str:
             raise ValueError("incomplete or too large")
         return unpacked.decode()
     except (ValueError, zlib.error) as error:
-        raise AdvisorError(
-            "model_config_json in the link is damaged or too large; copy the whole link again"
-        ) from error
+        raise AdvisorError(f"{name} in the link is damaged or too large; copy the whole link again") from error

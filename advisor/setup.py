@@ -8,17 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from advisor.adjustment import Adjustment, adjusted, check_adjustment, parse_adjustment
 from advisor.architecture import Architecture, with_dtype
 from advisor.calibration import kernel_costs, with_measured_shape, without_measured_shape
 from advisor.draft_cost import draft_architecture
 from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
 from advisor.hardware import Hardware, load_hardware
+from advisor.hardware_given import hardware_from_given
 from advisor.hf_config import architecture_from_config
 from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit, memory_fit
 from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.prediction import AdvisorError
-from advisor.routing_presets import RoutingPreset, load_routing_preset, own_routing, preset_for, routing_preset_ids
+from advisor.routing_presets import (
+    RoutingPreset,
+    load_routing_preset,
+    not_learnt,
+    own_routing,
+    preset_for,
+    routing_preset_ids,
+)
 from advisor.scenario import Scenario
 from advisor.step_cost import Placement
 
@@ -46,6 +55,8 @@ class Setup:
     memory: MemoryFit
     warnings: tuple[str, ...]
     sources: tuple[str, ...]
+    adjustment: Adjustment | None
+    """What the user's own measurements changed in `costs` and `draft_costs`; None: as shipped."""
 
     def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
         """(load_cv, affinity, stickiness), all zero for uniform routing.
@@ -70,15 +81,15 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
     """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the drafter does not fit.
 
     `borrowed_acceptance` says whether the accepted length comes from another run than the one it is used for, which
-    widens its band; None: only a measured curve of another model or drafter is borrowed. Scenarios with a model of the
-    user's own are not remembered: the cache is shared by everybody who uses this process.
+    widens its band; None: only a measured curve of another model or drafter is borrowed. Scenarios with a model, an
+    accelerator or a refit of the user's own are not remembered: the cache is shared by everybody who uses this process.
     """
-    load = _load if scenario.model_config_json is not None else _remembered
+    load = _load if scenario.is_private else _remembered
     return load(scenario, borrowed_acceptance)
 
 
 def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
-    hardware = load_hardware(scenario.hardware_id)
+    hardware = _hardware(scenario)
     architecture = _architecture(scenario)
     drafter = load_drafter(scenario.drafter_id)
     draft_model = load_model(drafter.draft_model_id) if drafter.draft_model_id else None
@@ -87,6 +98,10 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     _check_placement(scenario, architecture, placement)
     costs = _costs(scenario, hardware, architecture, placement)
     draft_costs = _costs(scenario, hardware, per_pass, placement) if per_pass else costs
+    adjustment = parse_adjustment(scenario.refit) if scenario.refit is not None else None
+    if adjustment is not None:
+        check_adjustment(adjustment, hardware.id, scenario.engine)
+        costs, draft_costs = adjusted(costs, draft_costs, adjustment)
     routing, because = _routing(scenario, architecture)
     acceptance = parse_acceptance(
         scenario.acceptance,
@@ -120,6 +135,11 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     if routing is not None:
         sources.append(f"{routing.name}: {routing.affinity.source}")
     sources.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
+    if adjustment is not None:
+        sources.append(
+            f"Your own {adjustment.n_points} points (data {adjustment.data}): kernel times and overheads refitted for "
+            f"{hardware.name} with {adjustment.engine_class}"
+        )
     return Setup(
         scenario,
         hardware,
@@ -135,6 +155,7 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         memory,
         tuple(dict.fromkeys(warnings)),
         tuple(dict.fromkeys(sources)),
+        adjustment,
     )
 
 
@@ -172,6 +193,12 @@ def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[st
 
 
 _remembered = functools.lru_cache(maxsize=256)(_load)
+
+
+def _hardware(scenario: Scenario) -> Hardware:
+    if scenario.hardware_json is not None:
+        return hardware_from_given(scenario.hardware_json, scenario.hardware_id)
+    return load_hardware(scenario.hardware_id)
 
 
 def _architecture(scenario: Scenario) -> Architecture:
@@ -223,8 +250,18 @@ def _routing(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPre
     if scenario.routing == "auto":
         return _own_preset(scenario, architecture)
     if "," in scenario.routing:
-        return own_routing(scenario.routing), "Your own routing trace."
+        return _own_trace(scenario, architecture)
     return load_routing_preset(scenario.routing), "the preset chosen"
+
+
+def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
+    """What the user's own trace or log told; what it left open is the model's preset's."""
+    preset, because = _own_preset(scenario, architecture)
+    left_open = not_learnt(scenario.routing)
+    text = "Your own routing trace."
+    if left_open:
+        text = f"Your own log of activated experts; it leaves {' and '.join(left_open)} open. {because}"
+    return own_routing(scenario.routing, preset), text
 
 
 def _own_preset(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.calibration.overhead_records import class_costs
 from advisor.curve import curve_for
-from advisor.overheads import ANY_CLASS, class_costs
+from advisor.overheads import ANY_CLASS
 from advisor.prediction import AdvisorError
 from advisor.setup import load_setup
 from advisor.validation_held_out import costs_left_out

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor.calibration.overhead_records import class_costs
 from advisor.curve import curve_for
-from advisor.overheads import Overheads, class_costs
+from advisor.overheads import Overheads
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup, load_setup

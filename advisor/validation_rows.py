@@ -20,6 +20,8 @@ ASSUMED_CONTEXT_TOKENS = 1024
 
 OVERLAPPED_SINCE = {"sglang": "2026-05", "vllm": "2026-01"}
 """Month from which an engine overlaps the host's work on one speculative round with the device's on the last."""
+OVERLAPPED_SINCE_VERSION = {"sglang": (0, 5, 13), "vllm": (0, 14)}
+"""First release that does so by default; a row that names its version is judged by it, not by its date."""
 
 _ENGINES = {"vllm": "vllm", "vllm-ascend": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm", "trtllm": "trtllm"}
 _WEIGHTS: dict[str, dict[str, str]] = {
@@ -162,14 +164,22 @@ def engine_class(cells: Mapping[str, str], engine: str) -> str:
 
     vLLM and SGLang once scheduled the next speculative round only after the last had returned. SGLang overlaps them
     since its second implementation, which serves chains only (sgl-project/sglang issues 11762 and 23005, pull request
-    20210); vLLM since its asynchronous scheduler. Classes follow from date and draft structure, never from a result.
+    20210); vLLM since its asynchronous scheduler. Classes follow from version, else date, and draft structure, never
+    from a result.
     """
     since = OVERLAPPED_SINCE.get(engine)
     if since is None:
         return engine
     tree = engine == "sglang" and cells.get("draft_structure", "").startswith("tree")
-    date = cells.get("date", "")
-    return f"{engine}-synchronous" if tree or (date and date < since) else engine
+    date, release = cells.get("date", ""), _release(cells.get("engine_version", ""))
+    old = release < OVERLAPPED_SINCE_VERSION[engine] if release else bool(date) and date < since
+    return f"{engine}-synchronous" if tree or old else engine
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """(0, 14, 1) of `v0.14.1.dev3`; () where the text does not start with a release number."""
+    found = re.match(r"v?(\d+(?:\.\d+)+)", version)
+    return tuple(int(part) for part in found.group(1).split(".")) if found else ()
 
 
 def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:

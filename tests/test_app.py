@@ -15,7 +15,7 @@ from advisor.advice import advise
 from advisor.prediction import AdvisorError
 from advisor.report.words import with_prefix
 from advisor.scenario import Scenario
-from advisor.ui import answers, state, widgets
+from advisor.ui import address, answers, fields, state, widgets
 from advisor.ui.formula import speedup_formula
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,7 +74,7 @@ def test_each_page_has_one_title_and_no_error(page: str) -> None:
 
 def test_the_first_screen_answers_and_names_the_accepted_length_it_assumes() -> None:
     test = app()
-    answer = advise(Scenario(acceptance=state.START_ACCEPTANCE)).recommendation
+    answer = advise(Scenario(acceptance=fields.START_ACCEPTANCE)).recommendation
     assert f"draft K = {answer.k_draft}" in test.title[0].value
     assert f"{answer.speedup.value:.2f}x" in test.title[0].value
     assert "Accepted length: gpt-oss-20b with eagle3 on MT-Bench" in texts(test)
@@ -85,13 +85,13 @@ def test_the_first_screen_answers_and_names_the_accepted_length_it_assumes() -> 
 
 def test_the_sidebar_starts_at_the_scenario_s_own_defaults() -> None:
     test = app()
-    assert test.session_state["_scenario"] == Scenario(acceptance=state.START_ACCEPTANCE)
+    assert test.session_state["_scenario"] == Scenario(acceptance=fields.START_ACCEPTANCE)
 
 
-def test_every_scenario_field_has_a_widget_bound_to_the_address() -> None:
+def test_every_scenario_field_has_a_widget() -> None:
     test = app()
     shown = {item.key for kind in (test.selectbox, test.number_input) for item in kind}
-    assert shown >= set(Scenario.model_fields) - {state.CONFIG}
+    assert shown >= set(fields.NAMES) - fields.WITHOUT_WIDGET
 
 
 def test_a_link_restores_every_field() -> None:
@@ -441,7 +441,7 @@ def test_sources_number_their_texts_and_give_parameters_in_billions() -> None:
 
 def test_a_link_round_trips_through_the_address_shown() -> None:
     scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=json.dumps(CONFIG), k_max=4)
-    shown = state.link_to(scenario, "http://127.0.0.1:8501/why?batch_size=3#x")
+    shown = address.link_to(scenario, "http://127.0.0.1:8501/why?batch_size=3#x")
     assert shown.startswith("http://127.0.0.1:8501/why?")
     assert Scenario.from_query(shown.split("?", 1)[1]) == scenario
 
@@ -449,8 +449,8 @@ def test_a_link_round_trips_through_the_address_shown() -> None:
 def test_a_configuration_too_large_for_an_address_stays_out_of_it() -> None:
     import secrets
 
-    padded = json.dumps(CONFIG | {"note": secrets.token_hex(state.MAX_LINK_CHARACTERS)})
-    assert state.link_to(Scenario(acceptance="2.4@3", model_config_json=padded), None) is None
+    padded = json.dumps(CONFIG | {"note": secrets.token_hex(address.MAX_LINK_CHARACTERS)})
+    assert address.link_to(Scenario(acceptance="2.4@3", model_config_json=padded), None) is None
 
 
 def test_csv_names_the_scenario_and_defuses_formulas() -> None:

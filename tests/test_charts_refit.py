@@ -76,5 +76,5 @@ def test_implied_overlaps_invert_the_fit(trace):
 
 
 def test_touched_experts_and_layers_have_their_finding(trace):
-    assert f"{trace.largest_error:.1%}" in charts_refit.union_chart(trace).alt
+    assert f"{trace.largest_error:.1%}" in charts_refit.union_chart(trace.unions).alt
     assert f"over {len(trace.layers)} layers" in charts_refit.layer_chart(trace).alt

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.cli import main
-from advisor.ingest import read_upload
+from advisor.ingest import IGNORE, own_headers, read_upload, targets
 from advisor.prediction import AdvisorError
 
 OWN = b"# from our tool\nusers;drafted;gain;gap, mean\n1;3;1,9;5\n8;3;1,7;9\n"
@@ -55,3 +55,34 @@ def test_the_command_takes_a_mapping(capsys: pytest.CaptureFixture[str], tmp_pat
         main(["ingest", str(file), "--map", "users"])
     assert stopped.value.code == 2
     assert "--map 'users' is not theirs=ours" in capsys.readouterr().err
+
+
+def test_guesses_fill_what_is_near_once_each_and_leave_the_rest_ignored() -> None:
+    text = b"# ours\nusers;concurrent users;mean TPOT [ms];p50 ttft;GPU name;speed-up;colour\n1;1;5;6;H200;1,9;red\n"
+    found = {item.theirs: item.ours for item in own_headers("x.csv", text)}
+    assert found == {
+        "users": "batch_size", "concurrent users": "ignore", "mean TPOT [ms]": "tpot_ms", "p50 ttft": "ignore",
+        "GPU name": "hardware_id", "speed-up": "speedup", "colour": "ignore",
+    }  # fmt: skip
+    assert {item.native for item in own_headers("x.csv", text)} == {None}
+    assert next(item.cells for item in own_headers("x.csv", text) if item.theirs == "speed-up") == ("1,9",)
+
+
+def test_understood_headers_keep_their_meaning_and_unit_and_swapped_ones_are_exchanged() -> None:
+    text = b"hardware_id,batch_size,TPOT (us),n_experts,n_active\n4,h200,9,8,128\n"
+    swapped = [("batch_size", "hardware_id"), ("n_active", "n_experts")]
+    found = own_headers("x.csv", text, swapped=swapped)
+    assert [item.native for item in found] == ["hardware_id", "batch_size", "tpot_us", "n_experts", "n_active"]
+    assert [item.ours for item in found] == ["batch_size", "hardware_id", "tpot_us", "n_active", "n_experts"]
+    assert all(item.ours in targets() for item in found)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"\x00\x01", b"one\n1\n", b"a,a\n1,2\n", b'"a,b\n', b"PAR1"])
+def test_what_is_no_table_with_distinct_headers_offers_no_columns(data: bytes) -> None:
+    assert own_headers("x", data) == ()
+
+
+def test_a_column_can_be_ignored() -> None:
+    both = OWN.replace(b"gain;", b"speedup;").replace(b"gap, mean", b"speed up")
+    mapping = {"users": "batch_size", "drafted": "draft_tokens_k", "speed up": IGNORE}
+    assert read_upload("own.csv", both, columns=mapping).frame["speedup"].tolist() == [1.9, 1.7]

@@ -14,15 +14,16 @@ PACKAGE = ROOT / "advisor"
 LAYERS = [
     {"prediction"},
     {"profiles", "csv_export"},
-    {"scenario", "hardware", "architecture", "hf_config", "model_profiles", "drafter"},
+    {"scenario", "hardware", "architecture", "hf_config", "model_profiles", "drafter", "examples"},
     {"routing_presets", "routing", "store", "ingest"},
     {"kernel_costs"},
     {"step_cost"},
     {"draft_cost", "memory", "bands", "speedup", "calibration"},
+    {"adjustment"},
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},
-    {"validation", "overheads", "runtime", "refit", "moesd_fit"},
+    {"comparison", "validation", "overheads", "runtime", "refit", "moesd_fit"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]

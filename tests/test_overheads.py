@@ -11,10 +11,10 @@ import pytest
 
 from advisor import bands
 from advisor.calibration import kernel_costs
-from advisor.calibration.overhead_records import OVERHEAD_NAMES, load_overheads
+from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
 from advisor.hardware import load_hardware
 from advisor.model_profiles import load_model
-from advisor.overheads import ANY_CLASS, PRIOR_LOG_SD, PRIOR_S, class_costs, fit_overheads, log_speedup
+from advisor.overheads import ANY_CLASS, PRIOR_LOG_SD, PRIOR_S, fit_overheads, log_speedup
 from advisor.validation_held_out import costs_left_out, predictions_left_out, residuals_by_tier
 from advisor.validation_points import ROWS, Point, points_of, published_rows
 from advisor.validation_rows import engine_class
@@ -129,11 +129,16 @@ def test_draws_of_the_overheads_follow_their_covariance() -> None:
         ({"date": "2025-04"}, "vllm", "vllm-synchronous"),
         ({"date": "2026-03-13"}, "vllm", "vllm"),
         ({"date": ""}, "vllm", "vllm"),
+        ({"engine_version": "0.9.2", "date": "2026-06-01"}, "vllm", "vllm-synchronous"),
+        ({"engine_version": "v0.14.0rc1", "date": "2025-12-30"}, "vllm", "vllm"),
+        ({"engine_version": "nightly", "date": "2025-12-30"}, "vllm", "vllm-synchronous"),
+        ({"engine_version": "0.5.12.post1"}, "sglang", "sglang-synchronous"),
+        ({"engine_version": "0.5.13"}, "sglang", "sglang"),
         ({"date": "2025"}, "trtllm", "trtllm"),
         ({"date": "2025"}, "other", "other"),
     ],
 )
-def test_the_engine_class_follows_from_date_and_draft_structure(
+def test_the_engine_class_follows_from_version_else_date_and_draft_structure(
     cells: dict[str, str], engine: str, expected: str
 ) -> None:
     assert engine_class(cells, engine) == expected

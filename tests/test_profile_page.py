@@ -114,7 +114,7 @@ def test_without_torch_the_page_says_so_in_one_sentence_and_offers_nothing(monke
     monkeypatch.setattr(profile_run, "find_spec", lambda _: None)
     test = page()
     assert test.info[0].value == profile_run.TORCH_MISSING
-    assert not test.button
+    assert not test.main.button
     assert not test.error
 
 

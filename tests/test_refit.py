@@ -8,13 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.adjustment import FACTORS, parse_adjustment, slower, write_adjustment
+from advisor.advice import advise
+from advisor.calibration.overhead_records import class_costs
 from advisor.curve import curve_for
 from advisor.ingest import COLUMNS
 from advisor.prediction import AdvisorError
-from advisor.refit import MIN_POINTS, refit, refitted
-from advisor.refit_costs import prior_spread, slower
-from advisor.refit_points import NAMES, refit_points
+from advisor.refit import MIN_POINTS, adjustment_of, refit, refitted
+from advisor.refit_costs import prior_spread
+from advisor.refit_points import NAMES, TIME_NAMES, refit_points
 from advisor.refit_solve import log_predicted, problem_of, solve
+from advisor.scenario import Scenario
+from advisor.setup import load_setup
 from tests.refit_synthetic import ROW, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -213,3 +218,56 @@ def test_a_row_that_cannot_be_predicted_is_listed_with_its_reason(changes, reaso
     assert not points
     assert refused[0].line == 7
     assert reason in refused[0].reason
+
+
+def test_a_scenario_carries_the_refit_into_every_prediction_its_hash_and_its_link():
+    frame = synthetic_points(BATCHES, noise=0.02, truth={"round_host": 4.0, "routed": 1.2})
+    result = refit(frame)
+    point = next(point for point in refit_points(frame)[0] if point.n_draft == 3)
+    text = write_adjustment(adjustment_of(result))
+    plain = Scenario(acceptance="2.4@3")
+    own = plain.model_copy(update={"refit": text})
+    assert own.hash != plain.hash
+    assert Scenario.from_query(own.to_query()) == own
+    by_scenario = curve_for(load_setup(point.scenario.model_copy(update={"refit": text})), [4], [3])
+    by_result = curve_for(refitted(point.setup, result), [4], [3])
+    assert by_scenario.round_s == pytest.approx(by_result.round_s, rel=1e-3)
+    assert by_scenario.plain_step_s == pytest.approx(by_result.plain_step_s, rel=1e-3)
+    answer, shipped = advise(own), advise(plain)
+    assert answer.recommendation.speedup.value < shipped.recommendation.speedup.value
+    assert f"refitted on your {result.n_points} points" in answer.recommendation.verdict
+    assert answer.recommendation.speedup.because.endswith(f"refitted on your {result.n_points} points")
+    assert any(f"data {result.data}" in source for source in answer.setup.sources)
+
+
+def test_a_scenario_refuses_a_refit_of_another_accelerator_and_text_that_is_none():
+    text = write_adjustment(adjustment_of(refit(synthetic_points((1, 2, 4, 8), (3,)))))
+    assert write_adjustment(parse_adjustment(text)) == text
+    with pytest.raises(AdvisorError, match="not for b200-sxm"):
+        advise(Scenario(acceptance="2.4@3", hardware_id="b200-sxm", refit=text))
+    for wrong in ("", "on=a/b", text.replace("n=4", "n=x"), text + ";launch=1/1", text.replace("routed=", "magic="),
+                  text.replace("corr=", "corr=9"), text.replace("launch=1", "launch=nan")):  # fmt: skip
+        with pytest.raises(AdvisorError, match="is no refit; expected on="):
+            advise(Scenario(acceptance="2.4@3", refit=wrong))
+
+
+def test_factors_are_those_that_the_refit_knows():
+    assert TIME_NAMES == FACTORS
+
+
+def test_an_old_engine_is_judged_against_its_own_vintage_and_refitted_by_itself():
+    old = synthetic_points((1, 4, 16), (3,), engine_version="0.9.2", date="2026-06-01")
+    new = synthetic_points((1, 4, 16, 32), (3,), engine_version="v0.20.1rc1")
+    frame = pd.concat([old, new])
+    frame.index = pd.RangeIndex(2, len(frame) + 2, name="line")
+    points, _ = refit_points(frame)
+    assert [point.engine_class for point in points] == ["vllm-synchronous"] * 3 + ["vllm"] * 4
+    by_class = {point.engine_class: point.setup.costs.host_per_round_s for point in points}
+    assert by_class == {name: class_costs(name)["host_per_round_s"] for name in by_class}
+    result = refit(frame)
+    assert (result.engine_class, result.n_points) == ("vllm", 4)
+    assert "vllm-synchronous is refitted by itself" in result.refused[0].reason
+    result = refit(old)
+    setup = load_setup(Scenario(acceptance="2.4@3", refit=write_adjustment(adjustment_of(result))))
+    after = {item.name: item.after for item in result.parameters}
+    assert setup.costs.host_per_round_s == pytest.approx(after["round_host"], rel=1e-3)

@@ -55,7 +55,7 @@ def test_a_json_report_makes_the_same_files_again(capsys: pytest.CaptureFixture[
     first, again = tmp_path / "a", tmp_path / "b"
     for form in ("json", "pdf"):
         run(capsys, *QWEN, "--format", form, "-o", f"{first}.{form}", "--date", "2026-01-02")
-        code, _, err = run(capsys, "--from", f"{first}.json", "--format", form, "-o", f"{again}.{form}")
+        code, _, err = run(capsys, "--scenario", f"{first}.json", "--format", form, "-o", f"{again}.{form}")
         assert (code, err) == (0, "")
         assert Path(f"{again}.{form}").read_bytes() == Path(f"{first}.{form}").read_bytes()
 
@@ -67,7 +67,7 @@ def test_an_edited_scenario_is_used_and_said(capsys: pytest.CaptureFixture[str],
     assert value["date"] == dt.date.today().isoformat()
     value["scenario"]["batch_size"] = 3
     file.write_text(json.dumps(value), encoding="utf-8")
-    code, out, err = run(capsys, "--from", str(file), "--format", "md", "-o", str(tmp_path / "r.md"))
+    code, out, err = run(capsys, "--scenario", str(file), "--format", "md", "-o", str(tmp_path / "r.md"))
     assert code == 0
     assert out.startswith("At batch 3 ")
     assert "edited" in err
@@ -82,8 +82,8 @@ def test_an_edited_scenario_is_used_and_said(capsys: pytest.CaptureFixture[str],
         ([*QWEN, "--format", "docx", "-o", "x"], "docx"),
         ([*QWEN, "--format", "md", "-o", "no/such/folder/x.md"], "no/such/folder"),
         ([*QWEN, "--format", "md", "-o", "x.md", "--date", "yesterday"], "yesterday"),
-        (["--from", "missing.json", "--format", "md", "-o", "x.md"], "missing.json"),
-        (["--from", "missing.json", "--batch", "3", "--format", "md", "-o", "x.md"], "leave out --batch"),
+        (["--scenario", "missing.json", "--format", "md", "-o", "x.md"], "missing.json"),
+        (["--scenario", "missing.json", "--example", "qwen", "--format", "md", "-o", "x.md"], "not both"),
     ],
 )
 def test_bad_input_exits_2_with_one_sentence(
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_report_is_refused(
 ) -> None:
     file = tmp_path / "r.json"
     file.write_bytes(content)
-    code, _, err = run(capsys, "--from", str(file), "--format", "md", "-o", str(tmp_path / "r.md"))
+    code, _, err = run(capsys, "--scenario", str(file), "--format", "md", "-o", str(tmp_path / "r.md"))
     assert code == 2
     assert err.startswith("error: ")
 
@@ -164,7 +164,7 @@ def page(**query: str) -> AppTest:
 
 def test_the_page_previews_the_report_and_offers_every_format() -> None:
     test = page(acceptance="2.4@3")
-    assert [button.label for button in test.get("download_button")] == ["PDF", "HTML", "Markdown", "JSON", "CSV"]
+    assert [button.label for button in test.main.get("download_button")] == ["PDF", "HTML", "Markdown", "JSON", "CSV"]
     preview = test.markdown[-1].value
     assert preview.startswith("# At batch 16 on NVIDIA H200")
     assert "## Sources" in preview
@@ -179,4 +179,4 @@ def test_the_page_puts_the_chosen_date_on_the_report() -> None:
 def test_the_page_says_why_there_is_no_report() -> None:
     test = page(acceptance="nonsense")
     assert len(test.error) == 1
-    assert not test.get("download_button")
+    assert not test.main.get("download_button")

@@ -145,7 +145,7 @@ def test_own_routing_round_trips_through_its_text():
     from advisor.routing_presets import own_routing, write_own_routing
 
     text = write_own_routing((0.5123, 0.2, 0.15), ((0.45, 0.6), (0.17, 0.22), (0.12, 0.18)))
-    preset = own_routing(text)
+    preset = own_routing(text, load_routing_preset("class-coarse-top2"))
     assert (preset.load_cv.value, preset.load_cv.low, preset.load_cv.high) == (0.512, 0.45, 0.6)
     assert preset.affinity.kind == "measured"
     assert write_own_routing((0.512, 0.2, 0.15), ((0.45, 0.6), (0.17, 0.22), (0.12, 0.18))) == text
@@ -168,4 +168,4 @@ def test_other_text_with_commas_is_refused_with_the_grammar(text):
     from advisor.routing_presets import own_routing
 
     with pytest.raises(AdvisorError, match="load_cv/low/high"):
-        own_routing(text)
+        own_routing(text, load_routing_preset("class-coarse-top2"))

@@ -117,7 +117,6 @@ HOSTILE = {
     "csv with a hole": (b"sequence,token,layer,e0\n1,1,0,3\n1,1,1,3\n1,2,0,3\n", "lacks a layer"),
     "csv with nan": (b"sequence,token,e0,e1\n1,1,3,\n", "empty or fractional"),
     "deep json": (b"[" * 100_000, "JSON"),
-    "activation log": (b'{"batch_size": 4, "expert_activation": 0.3, "forward_mode": "decode"}', "not which"),
     "bad base64": (b'{"routed_experts": "***"}', "neither a list nor base64"),
     "ragged": (b'{"routed_experts": [[1, 2], [3]]}', "differ in length"),
     "no ids": (b'{"a": 1}', "no field"),

@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from advisor.model_profiles import model_profile
 from advisor.scenario import Scenario
 from advisor.setup import _remembered, load_setup
@@ -18,11 +20,22 @@ def test_no_page_renders_html_from_text() -> None:
         assert "unsafe_allow_html" not in path.read_text(encoding="utf-8"), path.name
 
 
-def test_a_users_own_model_is_not_kept_in_the_shared_cache() -> None:
-    own = Scenario(acceptance="2.4@3", model_config_json=json.dumps(dict(model_profile("mixtral-8x7b").config)))
+REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0"
+
+
+@pytest.mark.parametrize(
+    "private",
+    [{"model_config_json": json.dumps(dict(model_profile("mixtral-8x7b").config))}, {"refit": REFIT}],
+    ids=["model", "refit"],
+)
+def test_what_is_a_users_own_is_not_kept_in_the_shared_caches(private: dict[str, str]) -> None:
+    own = Scenario(acceptance="2.4@3", **private)
     before = _remembered.cache_info().currsize
     assert load_setup(own) is not load_setup(own)
     assert _remembered.cache_info().currsize == before
+    assert own.is_private
+    for path in (ROOT / "advisor" / "ui").rglob("*.py"):  # the app's own caches choose by the same word
+        assert "scenario.model_config_json else _shared" not in path.read_text(encoding="utf-8"), path.name
 
 
 def test_the_app_is_served_to_this_machine_alone_and_hides_errors() -> None:

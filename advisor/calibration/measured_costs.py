@@ -12,7 +12,6 @@ from advisor.hardware import Hardware
 from advisor.kernel_costs import KernelCosts, MeasuredLayer
 from advisor.step_cost import MoeShape, Placement, expert_shape
 
-
 MAX_FACTOR = 3.0
 """Rows further than this from the form, either way, show a kernel that was not tuned for the shape: engines then run
 another one. They are reported, not used. [1]"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -88,3 +89,15 @@ def load_overheads(path: Path = OVERHEADS) -> OverheadFit | None:
     except (OSError, ValueError, ValidationError) as error:
         reason = " ".join(str(error).split())[:200]
         raise AdvisorError(f"{path.name}: not overhead records ({reason}); run `make calibrate`") from error
+
+
+def class_costs(engine_class: str) -> dict[str, Any]:
+    """Fields of KernelCosts for a class as shipped; empty where no fit is shipped."""
+    fit = load_overheads()
+    if fit is None:
+        return {}
+    record = fit.record(engine_class)
+    return {
+        **{name: record.value(name) for name in OVERHEAD_NAMES},
+        "overhead_log_covariance": record.log_covariance,
+    }

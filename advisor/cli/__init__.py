@@ -13,6 +13,8 @@ from advisor.prediction import AdvisorError
 _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
     "curve": ("advise", "Speedup over batch and K as CSV."),
+    "compare": ("compare", "Two to four scenarios side by side."),
+    "examples": ("compare", "List the named examples to start from."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
     "export": ("runtime", "Write the schedule as vLLM or SGLang configuration."),
@@ -22,7 +24,7 @@ _COMMANDS = {
     "validate": ("validate", "Hold predictions against measured points."),
     "ingest": ("measure", "Read a benchmark result and say what can be used."),
     "fit": ("measure", "Refit overheads and efficiencies on your own points."),
-    "trace": ("measure", "Fit routing skew and correlation to a routing trace."),
+    "trace": ("trace", "Fit routing skew and correlation to a routing trace."),
     "acceptance": ("acceptance", "Accepted length by K from vLLM's metrics, or from a list."),
     "profile": ("profile", "Measure this machine's device (needs torch)."),
     "store": ("data", "Build or inspect the store of measured tables."),

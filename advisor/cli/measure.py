@@ -1,4 +1,4 @@
-"""`ingest`, `fit`, `trace`: a user's own benchmark results and routing traces."""
+"""`ingest`, `fit`: a user's own benchmark results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.hardware import hardware_ids
 from advisor.ingest.kept import kept_table
 from advisor.ingest.limits import MAX_BYTES
 from advisor.ingest.result import IngestResult
-from advisor.model_profiles import load_model, model_ids
+from advisor.model_profiles import model_ids
 from advisor.prediction import AdvisorError
 
 MAX_FILES = 1000
@@ -31,7 +31,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable o
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @_SET
 @_MAP
 @click.option("--save", "name", help="Keep the usable rows in this advisor's store under this name.")
@@ -39,7 +39,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable o
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
 @_JSON
 def ingest(
-    path: Path,
+    paths: Sequence[Path],
     values: Sequence[str],
     columns: Sequence[str],
     name: str | None,
@@ -47,63 +47,104 @@ def ingest(
     rejects: Path | None,
     as_json: bool,
 ) -> None:
-    """Read a benchmark result (PATH), or every file of a directory, and say what can be used."""
-    files = _files(path)
-    results, failed = [], []
-    for file in files:
-        try:
-            results.append(read_result(file, values, columns))
-        except AdvisorError as error:
-            if len(files) == 1:
-                raise
-            failed.append({"file": file.name, "reason": str(error)})
-    if not results:
-        raise AdvisorError(f"none of the {len(files)} files in {path} could be read; first: {failed[0]['reason']}")
+    """Read benchmark results, or every file of a directory, and say what can be used.
+
+    A run with K = 0 in one of the files is the baseline of those in the others. --save keeps all of them as one.
+    """
+    results, failed = _read_all(_files(paths), values, columns)
     if rejects is not None:
         _write_rejects(rejects, results)
-    names = [name if len(results) == 1 else f"{name}: {result.file_name}" for result in results if name]
-    saved = [_save(result, each, given_by) for result, each in zip(results, names, strict=False)]
+    together = [reading.combine(alike) for alike in _by_kind(results)]
+    saved = [_save(one, name if len(together) == 1 else f"{name}: {one.kind}", given_by) for one in together if name]
     if as_json:
-        print_json({"files": [_summary(item) for item in results], "not_read": failed, "saved": saved})
+        more = [_summary(one) for one in together] if len(results) > len(together) else []
+        files = [_summary(item) for item in results]
+        print_json({"files": files, "together": more, "not_read": failed, "saved": saved})
         return
     for result in results:
         _print_result(result)
     for item in failed:
         click.echo(f"{item['file']}: not read: {item['reason']}")
+    if len(results) > len(together):
+        for one in together:
+            click.echo(f"together, {one.rows_kept:,} rows usable: {one.derived[-1]}")
     for dataset_id in saved:
         click.echo(f"kept as {dataset_id}")
 
 
+def _read_all(
+    files: Sequence[Path], values: Sequence[str], columns: Sequence[str]
+) -> tuple[list[IngestResult], list[dict[str, str]]]:
+    """The files that can be read, each content once, and the others with the reason; of one file, that is raised."""
+    results, failed, seen = [], [], dict[str, str]()
+    for file in files:
+        try:
+            result = read_result(file, values, columns)
+        except AdvisorError as error:
+            if len(files) == 1:
+                raise
+            failed.append({"file": file.name, "reason": str(error)})
+            continue
+        if result.sha256 in seen:
+            failed.append({"file": file.name, "reason": f"it is the same file as {seen[result.sha256]}"})
+        else:
+            seen[result.sha256] = file.name
+            results.append(result)
+    if not results:
+        raise AdvisorError(f"none of the {len(files)} files could be read; first: {failed[0]['reason']}")
+    return results, failed
+
+
+def _by_kind(results: Sequence[IngestResult]) -> list[list[IngestResult]]:
+    kinds = {kind: [result for result in results if result.kind == kind] for kind in ("points", "kernels")}
+    return [alike for alike in kinds.values() if alike]
+
+
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @_SET
 @_MAP
 @click.option("--hardware", "hardware_id", help="Refit this accelerator's rows [default: the pair with most rows].")
 @click.option("--engine", help="Refit this engine's rows.")
 @click.option("--acceptance", help="X@K, a1,a2,... or a curve's id, for rows without an accepted length.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands.")
 @_JSON
 def fit(
-    file: Path,
+    paths: Sequence[Path],
     values: Sequence[str],
     columns: Sequence[str],
     hardware_id: str | None,
     engine: str | None,
     acceptance: str | None,
+    out: Path | None,
     as_json: bool,
 ) -> None:
-    """Refit overheads and efficiencies on the points of FILE, and say what changed."""
-    from advisor.refit import refit_chosen, select_points
+    """Refit overheads and efficiencies on the points of one or more files, and say what changed.
+
+    `advise`, `curve`, `design` and the other commands that take a scenario predict with it by --refit.
+    """
+    from advisor.adjustment import write_adjustment
+    from advisor.refit import adjustment_of, refit_chosen, select_points
     from advisor.refit_moesd import moesd_of
 
-    result = read_result(file, values, columns)
+    results, failed = _read_all(_files(paths), values, columns)
+    result = reading.combine(results)
     if result.kind != "points":
-        raise AdvisorError(f"{file.name} holds kernel times; a refit needs served runs (speedup, step or token times)")
+        raise AdvisorError(
+            f"{result.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
+        )
     points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=acceptance)
     answer, small = refit_chosen(points, refused), moesd_of(points)
+    text = write_adjustment(adjustment_of(answer))
+    if out is not None:
+        _write(out, f"{text}\n".encode())
     if as_json:
         rows = answer.rows.to_dict("records")
-        print_json({**{k: v for k, v in vars(answer).items() if k != "rows"}, "rows": rows, "moesd": small})
+        said = {k: v for k, v in vars(answer).items() if k != "rows"}
+        print_json({**said, "refit": text, "rows": rows, "moesd": small})
         return
+    for item in failed:
+        click.echo(f"{item['file']}: not read: {item['reason']}")
     click.echo(answer.sentence + "\n")
     print_table(
         ("constant", "unit", "before", "after", "factor", "known within", "learnt"),
@@ -118,49 +159,7 @@ def fit(
             f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
         )
     _print_reasons(answer.refused)
-
-
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--model", "model_id", help="Model id, for its number of experts.")
-@click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
-@_JSON
-def trace(file: Path, model_id: str | None, experts: int | None, as_json: bool) -> None:
-    """Fit load variation, affinity and stickiness to the routing trace in FILE."""
-    from advisor.routing_presets import write_own_routing
-    from advisor.routing_trace import fit_sequences
-
-    count, layers, active = _experts(model_id, experts)
-    read = reading.read_trace(file.name, read_bytes(file), layers, active)
-    found = fit_sequences(read.sequences, count)
-    own = write_own_routing(
-        (found.fit.load_cv, found.fit.affinity, found.fit.stickiness),
-        (found.fit.load_cv_interval, found.fit.affinity_interval, found.fit.stickiness_interval),
-    )
-    if as_json:
-        print_json({"file": file.name, "layout": read.layout, "routing": own, **vars(found)})
-        return
-    click.echo(
-        f"{found.n_sequences} sequences, {found.n_tokens:,} tokens, {len(found.layers)} layers, "
-        f"{found.n_active} of {found.n_experts} experts ({read.layout})"
-    )
-    for what in ("load_cv", "affinity", "stickiness"):
-        low, high = getattr(found.fit, f"{what}_interval")
-        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (80 %: {low:.3f} to {high:.3f})")
-    click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
-    click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
-    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
-    print_table(
-        header,
-        [
-            (u.batch_size, u.tokens, round(u.counted, 1), round(u.predicted, 1),
-             f"{u.predicted / u.counted - 1:+.1%}", round(u.uniform, 1))
-            for u in found.unions
-        ],
-    )  # fmt: skip
-    for text in found.warnings:
-        click.echo(f"warning: {text}")
-    click.echo(f"\nTo use it: --routing {own}")
+    click.echo(f"\nTo use it: --refit {out}" if out is not None else "\nTo use it: --out FILE here, then --refit FILE")
 
 
 def read_bytes(file: Path) -> bytes:
@@ -191,14 +190,17 @@ def _pair(
     return name.strip(), value.strip()
 
 
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
-    if not files:
-        raise AdvisorError(f"{path} holds no files; give a benchmark result or a directory of them")
+def _files(paths: Sequence[Path]) -> list[Path]:
+    files: list[Path] = []
+    for path in paths:
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
+        if not inside:
+            raise AdvisorError(f"{path} holds no files; give a benchmark result or a directory of them")
+        files += inside
     if len(files) > MAX_FILES:
-        raise AdvisorError(f"{path} holds {len(files):,} files; at most {MAX_FILES:,} are read at once")
+        raise AdvisorError(f"{len(files):,} files are given; at most {MAX_FILES:,} are read at once")
     return files
 
 
@@ -208,8 +210,12 @@ def _save(result: IngestResult, name: str, given_by: str) -> str:
 
 def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:
     parts = [reading.rejects_csv(result).split(b"\n", 1) for result in results]
+    _write(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
+
+
+def _write(path: Path, data: bytes) -> None:
     try:
-        path.write_bytes(parts[0][0] + b"\n" + b"".join(body for _, body in parts))
+        path.write_bytes(data)
     except OSError as error:
         raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -242,12 +248,30 @@ def _print_result(result: IngestResult) -> None:
         click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; {item.rows:,} rows lack it{guess}")
     for text in result.derived:
         click.echo(f"  {text}")
+    for line, rates in _acceptances(result):
+        click.echo(f"  to use the acceptance measured in line {line}: --acceptance {rates}")
+    known = store.kept_as(result.sha256)
+    if known:
+        click.echo(f"  kept already as {known[1]} ({known[0]})")
     for text in result.warnings:
         click.echo(f"  warning: {text}")
     for reject in result.rejects.head(10).to_dict("records"):
         click.echo(f"  line {reject['line']}, {reject['column'] or 'row'} {reject['value']!r}: {reject['reason']}")
     if len(result.rejects) > 10:
         click.echo(f"  ... {len(result.rejects) - 10:,} more reasons; write them with --rejects FILE.csv")
+
+
+def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
+    """Line and conditional probabilities of up to three runs that measured acceptance by position."""
+    if result.kind != "points":
+        return []
+    out = []
+    for line, text in result.frame["acceptance_by_position"].dropna().drop_duplicates().head(3).items():
+        try:
+            out.append((int(line), reading.rates_from_list(text).text))
+        except AdvisorError as error:
+            out.append((int(line), f"not possible: {error}"))
+    return out
 
 
 def _print_reasons(refused: Sequence[Any]) -> None:
@@ -261,17 +285,3 @@ def _print_reasons(refused: Sequence[Any]) -> None:
 
 def _times(log_sd: float) -> str:
     return f"{2.718281828459045 ** (1.2815515655446004 * log_sd):.2f}"
-
-
-def _experts(model_id: str | None, experts: int | None) -> tuple[int, int | None, int | None]:
-    """(N, MoE layers, k); the last two only from a model's profile."""
-    if (model_id is None) == (experts is None):
-        raise AdvisorError("give --model ID or --experts N, so that experts that were never chosen are counted")
-    if experts is not None:
-        if experts < 2:
-            raise AdvisorError(f"--experts {experts} is too few; a routed layer has at least 2")
-        return experts, None, None
-    moe = load_model(str(model_id)).moe
-    if moe is None:
-        raise AdvisorError(f"{model_id} is dense: it has no experts to trace")
-    return moe.n_experts, moe.count, moe.n_active

@@ -7,25 +7,39 @@ from typing import Any
 
 import click
 
+from advisor.adjustment import parse_adjustment
 from advisor.drafter import load_acceptance_curve
+from advisor.examples import load_example
+from advisor.hardware_given import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
+from advisor.scenario_file import load_scenario_file
 
 MAX_CONFIG_BYTES = 5_000_000
+MAX_REFIT_BYTES = 4096
 
 SCENARIO_OPTIONS = [
-    click.Option(["--hardware", "hardware_id"], required=True, help="Accelerator id; see `advisor hardware`."),
+    click.Option(
+        ["--scenario", "scenario_file"],
+        type=click.Path(path_type=Path),
+        help="Scenario file or JSON report to start from; the options below change it.",
+    ),
+    click.Option(["--example"], help="Id of a named example to start from; see `advisor examples`."),
+    click.Option(
+        ["--hardware", "hardware_id"],
+        help="Accelerator id (see `advisor hardware`) or a path to your own accelerator's JSON.",
+    ),
     click.Option(["--gpus", "n_gpus"], type=int, help="GPUs in all [default: what tp and ep need]."),
     click.Option(["--tp", "tensor_parallel"], type=int, default=1, show_default=True, help="Tensor-parallel ranks."),
     click.Option(["--ep", "expert_parallel"], type=int, default=1, show_default=True, help="Expert-parallel ranks."),
-    click.Option(["--model"], required=True, help="Model id (see `advisor models`) or a path to a config.json."),
+    click.Option(["--model"], help="Model id (see `advisor models`) or a path to a config.json."),
     click.Option(
         ["--batch", "batch_size"], type=int, default=16, show_default=True, help="Sequences decoding together."
     ),
     click.Option(
         ["--context", "context_tokens"], type=int, default=2048, show_default=True, help="Cached tokens each."
     ),
-    click.Option(["--drafter", "drafter_id"], required=True, help="Drafter id, e.g. eagle3, mtp, ngram."),
+    click.Option(["--drafter", "drafter_id"], help="Drafter id, e.g. eagle3, mtp, ngram."),
     click.Option(["--accepted-length"], help="X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3."),
     click.Option(["--acceptance"], help="a1,a2,...: chance that draft token i is accepted, given the ones before it."),
     click.Option(["--acceptance-preset"], help="Id of a measured acceptance curve."),
@@ -46,7 +60,14 @@ SCENARIO_OPTIONS = [
     click.Option(["--input-tokens"], type=int, help="Prompt length; with --output-tokens, prefill is charged."),
     click.Option(["--output-tokens"], type=int, help="Output length."),
     click.Option(["--max-tpot-ms"], type=float, help="Limit on time per output token, milliseconds."),
+    click.Option(["--refit"], help="Predict with your own measurements: a file that `fit --out` wrote, or its text."),
 ]
+
+
+NEEDED = ("hardware_id", "model", "drafter_id")
+"""Options that a scenario needs when it starts from nothing."""
+FILE_DATE = "advisor.scenario_options.date"
+"""Where a command finds the date of the report that gave the scenario, in the context's meta."""
 
 
 class ScenarioCommand(click.Command):
@@ -59,33 +80,76 @@ class ScenarioCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Build the scenario, then run. Raises AdvisorError for a scenario that cannot be."""
         values = {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
-        ctx.params["scenario"] = scenario_from(values)
+        file, example = values.pop("scenario_file"), values.pop("example")
+        if file is not None and example is not None:
+            raise AdvisorError("give --scenario or --example, not both")
+        if file is None and example is None:
+            for option in SCENARIO_OPTIONS:
+                if option.name in NEEDED and values[option.name] is None:
+                    raise click.MissingParameter("Or give --example or --scenario.", ctx=ctx, param=option)
+            ctx.params["scenario"] = scenario_from(values)
+            return super().invoke(ctx)
+        typed = click.core.ParameterSource.COMMANDLINE
+        values = {name: value for name, value in values.items() if ctx.get_parameter_source(name) == typed}
+        base = load_example(example).scenario if example is not None else _from_file(ctx, file)
+        ctx.params["scenario"] = scenario_from(values, base)
         return super().invoke(ctx)
 
 
-def scenario_from(values: dict[str, Any]) -> Scenario:
-    """Scenario from option values. Raises AdvisorError with what to give when something is missing or wrong."""
+def _from_file(ctx: click.Context, path: Path) -> Scenario:
+    found = load_scenario_file(path)
+    if found.note:
+        click.echo(f"note: {path}: {found.note}", err=True)
+    ctx.meta[FILE_DATE] = found.date
+    return found.scenario
+
+
+def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scenario:
+    """Scenario from option values, or `base` changed by them.
+
+    Raises AdvisorError with what to give when something is missing or wrong.
+    """
     given = [values.pop(name, None) for name in ("accepted_length", "acceptance", "acceptance_preset")]
     stated = [text for text in given if text is not None]
     if len(stated) > 1:
         raise AdvisorError("give one of --accepted-length, --acceptance, --acceptance-preset, not several")
     _check_acceptance_flags(*given)
-    drafter = values.get("drafter_id")
-    if not stated and drafter != "none":
+    if not stated and base is None and values.get("drafter_id") != "none":
         raise AdvisorError(
             "how much is accepted is missing; give --accepted-length X@K (e.g. 2.73@3), --acceptance a1,a2,... or "
             "--acceptance-preset ID"
         )
-    values["acceptance"] = stated[0] if stated else "0"
-    model = values.pop("model")
-    if model.endswith(".json") or Path(model).exists():
-        values["model_config_json"] = read_config(Path(model))
-        values["model_id"] = Path(model).stem if Path(model).stem != "config" else Path(model).resolve().parent.name
-    else:
-        values["model_id"] = model
-    if values.get("n_gpus") is None:
-        values["n_gpus"] = max(values.get("tensor_parallel", 1), values.get("expert_parallel", 1))
-    return build_scenario(**{name: value for name, value in values.items() if value is not None})
+    changed = {name: value for name, value in values.items() if value is not None}
+    if stated or base is None:
+        changed["acceptance"] = stated[0] if stated else "0"
+    if (model := changed.pop("model", None)) is not None:
+        changed |= _model(model)
+    if (hardware := changed.pop("hardware_id", None)) is not None:
+        changed |= _hardware(hardware)
+    if "refit" in changed:
+        changed["refit"] = _refit_text(changed["refit"])
+    whole = (base.model_dump() if base is not None else {}) | changed
+    if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
+        whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
+    return build_scenario(**whole)
+
+
+def _model(text: str) -> dict[str, Any]:
+    """The fields that a model's id, or a path to its config.json, sets."""
+    path = Path(text)
+    if not (text.endswith(".json") or path.exists()):
+        return {"model_id": text, "model_config_json": None}
+    name = path.stem if path.stem != "config" else path.resolve().parent.name
+    return {"model_id": name, "model_config_json": read_config(path)}
+
+
+def _hardware(text: str) -> dict[str, Any]:
+    """The fields that an accelerator's id, or a path to the user's own, sets."""
+    path = Path(text)
+    if not (text.endswith(".json") or path.is_file()):
+        return {"hardware_id": text, "hardware_json": None}
+    document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
+    return {"hardware_id": hardware_slug(given_hardware(document).name), "hardware_json": document}
 
 
 def _check_acceptance_flags(accepted_length: str | None, acceptance: str | None, preset: str | None) -> None:
@@ -100,18 +164,34 @@ def _check_acceptance_flags(accepted_length: str | None, acceptance: str | None,
         load_acceptance_curve(preset)
 
 
+def _refit_text(given: str) -> str:
+    """The text of a refit, given itself or as a file. Raises AdvisorError when it is neither."""
+    text = given
+    if not given.startswith("on="):
+        try:
+            text = Path(given).read_bytes()[:MAX_REFIT_BYTES].decode("utf-8", errors="replace")
+        except OSError as error:
+            raise AdvisorError(
+                f"cannot read {given}: {error.strerror or error}; write a refit with `advisor fit RESULT --out FILE`"
+            ) from error
+    if not text.startswith("on="):
+        raise AdvisorError(f"{given} is no refit; make one of a benchmark result with `advisor fit RESULT --out FILE`")
+    parse_adjustment(text)
+    return text.strip()
+
+
 def read_config(path: Path) -> str:
     """Text of a config.json, or of the one in a folder. Raises AdvisorError when it is absent, huge or not text."""
     path = path / "config.json" if path.is_dir() else path
+    return _read_text(path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json")
+
+
+def _read_text(path: Path, limit: int, what: str, instead: str) -> str:
     try:
-        if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise AdvisorError(
-                f"{path} has {path.stat().st_size:,} bytes; a config.json has at most {MAX_CONFIG_BYTES:,}"
-            )
+        if path.stat().st_size > limit:
+            raise AdvisorError(f"{path} has {path.stat().st_size:,} bytes; {what} has at most {limit:,}")
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise AdvisorError(
-            f"cannot read {path}: {error.strerror}; give a model id or a path to a config.json"
-        ) from error
+        raise AdvisorError(f"cannot read {path}: {error.strerror}; give {instead}") from error
     except UnicodeDecodeError as error:
-        raise AdvisorError(f"{path} is not a text file; give the model's config.json") from error
+        raise AdvisorError(f"{path} is not a text file; give {instead}") from error

@@ -7,33 +7,43 @@ Nothing is stored here. Everything that can go wrong with a file is an AdvisorEr
 """
 
 from advisor.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance
+from advisor.ingest.activation_log import ActivationLog, open_activation_log
 from advisor.ingest.canonical import COLUMNS, Column, TableKind, column_table, template_csv
+from advisor.ingest.combine import combine
 from advisor.ingest.derived import Matching, match_baselines
 from advisor.ingest.pipeline import READER_VERSION, complete, resolve_names
 from advisor.ingest.read import FORMATS, Format, read_upload
+from advisor.ingest.remap import IGNORE, Header, own_headers, targets
 from advisor.ingest.result import IngestResult, MissingField, rejects_csv
 from advisor.ingest.trace_file import TraceFile, read_trace
 
 __all__ = [
     "COLUMNS",
     "FORMATS",
+    "IGNORE",
     "READER_VERSION",
     "AcceptanceRates",
+    "ActivationLog",
     "Column",
     "Format",
+    "Header",
     "IngestResult",
     "Matching",
     "MissingField",
     "TableKind",
     "TraceFile",
     "column_table",
+    "combine",
     "complete",
     "match_baselines",
+    "open_activation_log",
+    "own_headers",
     "rates_from_list",
     "read_acceptance",
     "read_trace",
     "read_upload",
     "rejects_csv",
     "resolve_names",
+    "targets",
     "template_csv",
 ]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from advisor.ingest.canonical import COLUMNS, MEASURED_COLUMNS, TableKind
 from advisor.ingest.derived import lower_is_better
-from advisor.ingest.result import Reject
+from advisor.ingest.result import Reject, Swap
 from advisor.ingest.table import Table
 
 SPEEDUP_TOLERANCE = 0.05
@@ -63,11 +63,11 @@ def numeric_values(frame: pd.DataFrame, names: Iterable[str]) -> Values:
     return {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names}
 
 
-def check_rows(frame: pd.DataFrame, kind: TableKind) -> tuple[np.ndarray, list[Reject], list[str]]:
-    """Mask of rows to keep [rows], one Reject per broken rule and row, and warnings about swapped columns."""
+def check_rows(frame: pd.DataFrame, kind: TableKind) -> tuple[np.ndarray, list[Reject], list[Swap]]:
+    """Mask of rows to keep [rows], one Reject per broken rule and row, and columns that look swapped."""
     keep = np.ones(len(frame), dtype=bool)
     rejects: list[Reject] = []
-    warnings: list[str] = []
+    swaps: list[Swap] = []
     lines = frame.index.to_numpy()
     for rule in RULES[kind]:
         if any(frame[name].isna().all() for name in rule.columns):
@@ -79,7 +79,7 @@ def check_rows(frame: pd.DataFrame, kind: TableKind) -> tuple[np.ndarray, list[R
             continue
         hint = _swap_hint(rule, values, broken)
         if hint:
-            warnings.append(hint)
+            swaps.append(Swap((rule.columns[0], rule.columns[1]), hint))
         rejects += _list_rejects(rule.columns, values, broken, lines, rule.reason + (f"; {hint}" if hint else ""))
         keep &= ~broken
     if kind == "points":
@@ -96,7 +96,7 @@ def check_rows(frame: pd.DataFrame, kind: TableKind) -> tuple[np.ndarray, list[R
             Reject(int(line), "", "", f"nothing measured: fill at least one of {wanted}") for line in lines[empty]
         ]
         keep &= ~empty
-    return keep, rejects, warnings
+    return keep, rejects, swaps
 
 
 def _list_rejects(
@@ -140,8 +140,8 @@ def _speedup_contradicted(frame: pd.DataFrame) -> np.ndarray:
     return off & (metric != "").to_numpy()
 
 
-def misplaced_columns(table: Table, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[str]:
-    """Sentences about a numeric column full of words beside a text column full of numbers (first 200 rows)."""
+def misplaced_columns(table: Table, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[Swap]:
+    """A numeric column full of words beside a text column full of numbers (first 200 rows)."""
     spec = COLUMNS[kind]
     share: dict[str, float] = {}
     for name, (index, _) in mapped.items():
@@ -151,7 +151,8 @@ def misplaced_columns(table: Table, mapped: dict[str, tuple[int, float]], kind: 
     words = [name for name, part in share.items() if spec[name].numeric and part < SWAP_SHARE]
     numbers = [name for name, part in share.items() if _is_name(name, kind) and part > 1 - SWAP_SHARE]
     if len(words) == 1 and len(numbers) == 1:
-        return [f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; exchange the two headers"]
+        reason = f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; exchange the two headers"
+        return [Swap((words[0], numbers[0]), reason)]
     return []
 
 

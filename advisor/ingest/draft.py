@@ -13,7 +13,7 @@ import pyarrow as pa
 from advisor.ingest.canonical import COLUMNS, Column, TableKind
 from advisor.ingest.cells import Cells, check_text, comma_is_decimal, strings, to_numbers
 from advisor.ingest.names import drafter_name, engine_name, weight_dtype
-from advisor.ingest.result import Reject, rejects_frame
+from advisor.ingest.result import Reject, Swap, rejects_frame
 from advisor.ingest.table import Mapped, Table
 
 TEMPORARY = "_"
@@ -43,6 +43,7 @@ class Draft:
     prefill: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    swaps: list[Swap] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
     finish: Finish | None = None
 

@@ -52,8 +52,9 @@ def finalise(draft: Draft, format_id: str, format_name: str, name: str, sha256: 
         prefill=draft.prefill,
         reader_notes=tuple(notes),
         reader_warnings=tuple(draft.warnings),
+        reader_swaps=tuple(draft.swaps),
     )
-    return _evaluate(result)
+    return evaluate(result)
 
 
 def complete(result: IngestResult, values: Mapping[str, Any], override: bool = False) -> IngestResult:
@@ -76,7 +77,7 @@ def complete(result: IngestResult, values: Mapping[str, Any], override: bool = F
         typed = _one_value(column, value)
         if typed is not None:
             frame[name] = _filled(frame[name], typed, column, override)
-    return _evaluate(replace(result, measured=frame))
+    return evaluate(replace(result, measured=frame))
 
 
 def resolve_names(result: IngestResult, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> IngestResult:
@@ -98,7 +99,7 @@ def resolve_names(result: IngestResult, hardware_ids: Iterable[str], model_ids: 
             else:
                 renamed[text] = found
         frame[name] = frame[name].replace(renamed)
-    return _evaluate(replace(result, measured=frame, reader_warnings=tuple(dict.fromkeys(warnings))))
+    return evaluate(replace(result, measured=frame, reader_warnings=tuple(dict.fromkeys(warnings))))
 
 
 def _one_value(column: Column, value: Any) -> Any:
@@ -128,13 +129,15 @@ def _filled(series: pd.Series, value: Any, column: Column, override: bool) -> pd
     return pd.Series(text.to_pandas(), dtype="str").set_axis(series.index)
 
 
-def _evaluate(result: IngestResult) -> IngestResult:
+def evaluate(result: IngestResult) -> IngestResult:
+    """The result with everything computed and checked anew from its rows as read. Raises AdvisorError without rows."""
     frame, notes, warnings = result.measured, list(result.reader_notes), list(result.reader_warnings)
     if result.kind == "points":
         frame, more = derive_rows(frame)
         notes += more
     keep, rejects, swaps = check_rows(frame, result.kind)
-    warnings += swaps
+    swaps = [*result.reader_swaps, *swaps]
+    warnings += [swap.reason for swap in swaps]
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
     if result.kind == "points" and len(frame):
@@ -158,6 +161,7 @@ def _evaluate(result: IngestResult) -> IngestResult:
         missing=missing,
         derived=tuple(notes),
         warnings=tuple(dict.fromkeys(warnings)),
+        swapped=tuple(swap.columns for swap in swaps),
     )
 
 

@@ -25,7 +25,7 @@ def reason(sample: Sample) -> str | None:
     if "report" in keys and "config" in keys:
         return "it is an optimum-benchmark report, whose latencies have no batch of drafts; send a serving benchmark"
     if "expert_activation" in keys or "forward_mode" in keys:
-        return "it is a log of activated experts per step, which is read as a routing trace, not as a benchmark"
+        return "it is a log of activated experts per step: give it as a routing trace (`trace`, tab Your routing trace)"
     if {"error", "returncode"} & keys and not {"metrics"} & keys:
         return "it records a run that failed; send the result of a run that finished"
     header = {header_key(cell) for cell in table_header(sample)}

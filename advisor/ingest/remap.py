@@ -1,23 +1,92 @@
-"""A user's own headers read as ours: the header line of a CSV is rewritten before any reader sees it."""
+"""A user's own headers read as ours: guesses for a form, and the header line rewritten before any reader sees it."""
 
 from __future__ import annotations
 
 import csv
+import difflib
 import io
-from collections.abc import Mapping
-from dataclasses import replace
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from advisor.ingest.canonical import match_header
+from advisor.ingest.canonical import COLUMNS, UNIT_FACTORS, TableKind, header_key, match_header
 from advisor.ingest.result import shorten
-from advisor.ingest.upload import Sample
+from advisor.ingest.upload import Sample, open_upload
 from advisor.prediction import AdvisorError
+
+IGNORE = "ignore"
+"""What a column is read as that takes no part."""
+FIRST_ROWS = 3
+_SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools' headers
+_SHOWN_UNITS = ("s", "ms", "us")
+_HINTS = {
+    "users": "batch_size", "concurrent": "batch_size", "sequences": "batch_size", "streams": "batch_size",
+    "drafted": "draft_tokens_k", "spec": "draft_tokens_k", "speculative": "draft_tokens_k", "gain": "speedup",
+    "accepted": "accepted_length", "acceptance": "accepted_length", "latency": "request_latency_s",
+    "throughput": "output_tok_per_s", "round": "step_time_s", "iteration": "step_time_s", "chunk": "itl_s",
+    "gap": "itl_s", "accelerator": "hardware_id", "device": "hardware_id",
+}  # fmt: skip
+"""Words that people's own headers use for our columns; a guess for the form, never applied by itself."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """One column of a user's CSV: its header, what it is or may be read as, its first cells."""
+
+    theirs: str
+    ours: str
+    """A header of ours, with its unit where it is a time; IGNORE where nothing fits."""
+    native: str | None
+    """How the readers take it by themselves; None: they ignore it."""
+    cells: tuple[str, ...]
+
+
+def own_headers(
+    name: str, data: bytes, kind: TableKind = "points", swapped: Iterable[tuple[str, str]] = ()
+) -> tuple[Header, ...]:
+    """The columns of a CSV with what each may be read as; () for anything that is no CSV with distinct headers.
+
+    Columns in `swapped` (`IngestResult.swapped`) are guessed the other way round.
+    """
+    try:
+        sample = open_upload(name, data)
+    except AdvisorError:
+        return ()
+    header = [cell.strip() for cell in sample.header]
+    if sample.kind != "text" or len(header) < 2 or len(set(header)) < len(header):
+        return ()
+    lines = [line for line in sample.head.splitlines() if line.strip() and not line.startswith("#")]
+    try:
+        rows = list(itertools.islice(csv.reader(lines, delimiter=sample.delimiter), 1, FIRST_ROWS + 1))
+    except csv.Error:
+        return ()
+    cells = [tuple(shorten(row[place])[:40] for row in rows if place < len(row)) for place in range(len(header))]
+    known = {cell: _with_unit(cell, kind) for cell in header}
+    taken = {found for found in known.values() if found}
+    exchange = _exchanged(known, swapped, kind)
+    out = []
+    for cell, first in zip(header, cells, strict=True):
+        ours = exchange.get(cell) or known[cell] or _guess(cell, kind, taken)
+        taken.add(ours)
+        if cell:
+            out.append(Header(cell, ours, known[cell], first))
+    return tuple(out)
+
+
+def targets(kind: TableKind = "points") -> list[str]:
+    """Headers of ours that a column may be read as, times once for each unit; IGNORE comes first."""
+    out = [IGNORE]
+    for column in COLUMNS[kind].values():
+        stem = column.name.removesuffix("_s")
+        out += [f"{stem}_{unit}" for unit in _SHOWN_UNITS] if column.unit == "s" else [column.name]
+    return out
 
 
 def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
     """The sample with headers replaced by `columns` {theirs: ours}.
 
-    Ours is any header that is understood, with its unit where it is a time (`tpot_ms`). Raises AdvisorError when the
-    file is no CSV, a header is not in it or is there twice, or ours is not understood.
+    Ours is any header that is understood, with its unit where it is a time (`tpot_ms`), or IGNORE. Raises AdvisorError
+    when the file is no CSV, a header is not in it or is there twice, or ours is not understood.
     """
     if sample.kind != "text":
         raise AdvisorError(f"{sample.name} has no header line to rename; columns can be mapped in a CSV only")
@@ -27,15 +96,68 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
             there = "twice or more" if theirs.strip() in header else "not"
             shown = ", ".join(shorten(cell)[:40] for cell in header[:12])
             raise AdvisorError(f"{sample.name}: column {shorten(theirs)!r} is {there} in the header ({shown})")
-        if not any(match_header(ours, kind) for kind in ("points", "kernels")):
+        if ours.strip() != IGNORE and not any(match_header(ours, kind) for kind in COLUMNS):
             raise AdvisorError(
                 f"{shorten(ours)!r} is no column that is understood; see the column list, and give times a unit "
                 "as in tpot_ms"
             )
-    wanted = {theirs.strip(): ours.strip() for theirs, ours in columns.items()}
+    wanted = {theirs.strip(): _renamed(theirs.strip(), ours.strip()) for theirs, ours in columns.items()}
     line = io.StringIO()
     csv.writer(line, delimiter=sample.delimiter, lineterminator="").writerow(
         [wanted.get(cell, cell) for cell in header]
     )
     old, new = sample.first_line.encode(), line.getvalue().encode()
     return replace(sample, data=sample.data.replace(old, new, 1))
+
+
+def _renamed(theirs: str, ours: str) -> str:
+    return f"ignored: {theirs}" if ours == IGNORE else ours
+
+
+def _with_unit(header: str, kind: TableKind) -> str | None:
+    """One of `targets` that means what a header means to the readers; None when it means nothing to them."""
+    found = match_header(header, kind)
+    if found is None:
+        return None
+    name, factor = found
+    if COLUMNS[kind][name].unit != "s":
+        return name
+    unit = next((unit for unit in _SHOWN_UNITS if UNIT_FACTORS[unit] == factor), "s")
+    return f"{name.removesuffix('_s')}_{unit}"
+
+
+def _exchanged(known: Mapping[str, str | None], swapped: Iterable[tuple[str, str]], kind: TableKind) -> dict[str, str]:
+    """{theirs: ours} with each swapped pair the other way round."""
+    out: dict[str, str] = {}
+    for first, second in swapped:
+        at = {}
+        for theirs, ours in known.items():
+            found = match_header(ours, kind) if ours else None
+            if found and found[0] in (first, second):
+                at[found[0]] = (theirs, str(ours))
+        if len(at) == 2:
+            out |= {at[first][0]: at[second][1], at[second][0]: at[first][1]}
+    return out
+
+
+def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
+    """The target most like a header that no reader knows; IGNORE where none is near or a time gives no unit."""
+    key = header_key(header)
+    words = set(key.split("_"))
+    unit = next((unit for unit in _SHOWN_UNITS if unit in words), None)
+    bare = "_".join(word for word in key.split("_") if word != unit)
+    best, score = IGNORE, _SIMILAR
+    for column in COLUMNS[kind].values():
+        timed = column.unit == "s"
+        stem = column.name.removesuffix("_s") if timed else column.name
+        target = f"{stem}_{unit}" if timed else column.name
+        if (timed and unit is None) or target in taken:
+            continue
+        near = 0.8 if any(_HINTS.get(word) == column.name for word in words) else 0.0
+        for name in (stem, *column.aliases):
+            inside = len(name) > 2 and set(name.split("_")) <= words
+            ratio = difflib.SequenceMatcher(None, bare if timed else key, name).ratio()
+            near = max(near, 0.95 if inside else ratio)
+        if near > score:
+            best, score = target, near
+    return best

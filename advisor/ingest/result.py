@@ -28,6 +28,14 @@ class Reject:
 
 
 @dataclass(frozen=True)
+class Swap:
+    """Two columns that look exchanged, and the sentence that says why."""
+
+    columns: tuple[str, str]
+    reason: str
+
+
+@dataclass(frozen=True)
 class MissingField:
     """A context field that some rows lack. `prefill` is a guess from the file, to be confirmed; None: no guess."""
 
@@ -68,6 +76,9 @@ class IngestResult:
     prefill: dict[str, Any] = field(default_factory=dict, repr=False)
     reader_notes: tuple[str, ...] = field(default=(), repr=False)
     reader_warnings: tuple[str, ...] = field(default=(), repr=False)
+    reader_swaps: tuple[Swap, ...] = field(default=(), repr=False)
+    swapped: tuple[tuple[str, str], ...] = ()
+    """Pairs of columns that look as if they had changed places."""
 
     @property
     def rows_kept(self) -> int:

@@ -183,10 +183,6 @@ def _regular(name: str, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> list
 def _from_json(name: str, records: Iterable[Any], n_layers: int | None, n_active: int | None) -> tuple[list[Ids], str]:
     records = list(records)
     first = next((item for item in records if isinstance(item, dict)), {})
-    if {"expert_activation", "forward_mode"} & set(first):
-        raise AdvisorError(
-            f"{name} logs how many experts a step activated, not which; affinity and stickiness do not follow from it"
-        )
     if {"sequence", "token"} <= set(first) and isinstance(first.get("experts"), list):
         return _from_token_lines(name, records), "JSON lines of sequence, token, layer, experts"
     found: list[Ids] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib.metadata
-import json
 import platform
 from collections.abc import Mapping
 
@@ -12,10 +11,9 @@ import numpy as np
 
 from advisor import __version__
 from advisor.advice import Advice
-from advisor.prediction import AdvisorError, Constant
+from advisor.prediction import Constant
 from advisor.report.curve_rows import curve_rows, digits
 from advisor.report.document import (
-    SCHEMA_VERSION,
     AcceptedLength,
     Answer,
     ComponentTime,
@@ -28,7 +26,6 @@ from advisor.report.document import (
 )
 from advisor.report.engines import check_steps, engine_setups
 from advisor.report.words import LIMITS, MAX_NAME, component_name, printable
-from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup
 from advisor.validation import Errors
 
@@ -82,27 +79,12 @@ def build_report(
     )
 
 
-def read_report_scenario(text: str) -> tuple[Scenario, dt.date, str]:
-    """Scenario, date and stated scenario hash of a JSON report; all else in it is left unread.
-
-    Raises AdvisorError when the text is no JSON report of this schema version, or its scenario cannot be.
-    """
-    try:
-        document = json.loads(text)
-        version, values = document["schema_version"], dict(document["scenario"])
-        date, stated_hash = dt.date.fromisoformat(document["date"]), str(document["scenario_hash"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise AdvisorError("this is not a JSON report; make one with `report --format json`") from error
-    if version != SCHEMA_VERSION:
-        raise AdvisorError(f"the report has schema_version {version!r}; this advisor reads {SCHEMA_VERSION}")
-    return build_scenario(**values), date, printable(stated_hash)
-
-
 def _question(advice: Advice) -> str:
     setup, scenario = advice.setup, advice.scenario
     gpus = f"{setup.placement.gpus} x " if setup.placement.gpus > 1 else ""
+    place = f"{gpus}{printable(setup.hardware.name)}"
     return (
-        f"Should {_model_name(setup)} draft with {printable(setup.drafter.name)} on {gpus}{setup.hardware.name} at "
+        f"Should {_model_name(setup)} draft with {printable(setup.drafter.name)} on {place} at "
         f"batch {scenario.batch_size:,}, and how many tokens K?"
     )
 
@@ -123,7 +105,7 @@ def _settings(advice: Advice) -> tuple[Setting, ...]:
     name, model_id = _model_name(setup), printable(scenario.model_id, MAX_NAME)
     rows = {
         "Model": f"{name}; {shape}" if name == model_id else f"{name} ({model_id}); {shape}",
-        "Accelerator": f"{scenario.n_gpus} x {setup.hardware.name}",
+        "Accelerator": f"{scenario.n_gpus} x {printable(setup.hardware.name)}",
         "Placement": f"tensor parallel {scenario.tensor_parallel}, expert parallel {scenario.expert_parallel}",
         "Batch, context": f"{scenario.batch_size:,} sequences, {scenario.context_tokens:,} tokens each",
         "Drafter": f"{printable(setup.drafter.name)}; K up to {scenario.k_max}",
@@ -133,6 +115,9 @@ def _settings(advice: Advice) -> tuple[Setting, ...]:
         "Prefill": prefill,
         "Limit": limit,
     }
+    if setup.adjustment is not None:
+        made = setup.adjustment
+        rows["Constants"] = f"{made.label} of {made.hardware_id} with {made.engine_class} (data {made.data})"
     return tuple(Setting(label=label, value=value) for label, value in rows.items())
 
 

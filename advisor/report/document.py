@@ -9,8 +9,7 @@ from pydantic import Field
 
 from advisor.prediction import Confidence, Frozen, OriginKind, Tier
 from advisor.scenario import Scenario
-
-SCHEMA_VERSION: Literal[1] = 1
+from advisor.scenario_file import SCHEMA_VERSION
 
 
 class Setting(Frozen):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from advisor.scenario import Scenario
 from advisor.store import Store, published_points
 from advisor.validation import Errors, errors_of, validate
 
@@ -22,10 +23,16 @@ def judged_points(store: Store) -> pd.DataFrame:
     return judged.assign(measured=pd.to_numeric(judged["speedup"]))
 
 
-def applicable_errors(judged: pd.DataFrame, hardware_id: str, model_id: str | None) -> dict[str, Errors]:
+def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:
+    """Accelerator and model under which points of the scenario are published; None for one that the user gave."""
+    hardware_id = None if scenario.hardware_json else scenario.hardware_id
+    return hardware_id, None if scenario.model_config_json else scenario.model_id
+
+
+def applicable_errors(judged: pd.DataFrame, hardware_id: str | None, model_id: str | None) -> dict[str, Errors]:
     """Errors by group, nearest first; groups without a point are left out.
 
-    `judged` is from `judged_points`. `model_id` is None for a model that the user gave: no published point is of it.
+    `judged` is from `judged_points`; the ids are from `published_ids`, None where no published point can be of it.
     """
     here = judged["hardware_id"] == hardware_id
     same = judged["model_id"] == model_id

@@ -27,7 +27,7 @@ from advisor.store.queries import (
     verify_cost_curve,
 )
 from advisor.store.state import StoreStatus, status
-from advisor.store.uploads import default_uploads_path, forget_upload, list_uploads, read_upload, save_upload
+from advisor.store.uploads import default_uploads_path, forget_upload, kept_as, list_uploads, read_upload, save_upload
 
 __all__ = [
     "BuildSummary",
@@ -48,6 +48,7 @@ __all__ = [
     "dropped_rows",
     "forget_upload",
     "gemm_table",
+    "kept_as",
     "kernel_sources",
     "linear_attention_table",
     "list_uploads",

@@ -7,7 +7,7 @@ A question nothing answers gives an empty frame with all columns; a question abo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict, Unpack
 
 import pandas as pd
 
@@ -42,14 +42,35 @@ _ORDERED_KEYS = {
 }
 
 
-def _select(store: Store, table: str, **wanted: Any) -> pd.DataFrame:
-    """Rows of a kernel table whose columns equal the given values (None: any)."""
+class Which(TypedDict, total=False):
+    """Which rows of a kernel table: exact values of its columns; None or left out takes all."""
+
+    version: str | None
+    dtype: str | None
+    kv_dtype: str | None
+    kernel_source: str | None
+    distribution: str | None
+    ep: int | None
+    """Expert-parallel ranks of an MoE table; 1 keeps the rows where one rank holds all experts. [1]"""
+    op: str | None
+    phase: str | None
+    n_ranks: int | None
+
+
+def _select(store: Store, table: str, hardware_id: str, engine: str | None, which: Which) -> pd.DataFrame:
+    """Rows of a kernel table. Raises AdvisorError for a column it does not have."""
     keys = _ORDERED_KEYS[table]
+    wanted = {"hardware_id": hardware_id, "engine": engine, **which}
+    if "ep" in wanted:
+        wanted["moe_ep_size"] = wanted.pop("ep")
+    unknown = set(wanted) - {"hardware_id", "engine", "version", *keys}
+    if unknown:
+        raise AdvisorError(f"the table {table!r} has no column {', '.join(sorted(unknown))}")
     aliased = {
-        name: DTYPE_NAMES.get(value, value) if name.endswith("dtype") else value for name, value in wanted.items()
+        name: DTYPE_NAMES.get(str(value), value) if name.endswith("dtype") else value for name, value in wanted.items()
     }
     given = {name: value for name, value in aliased.items() if value is not None}
-    condition = " AND ".join(f"{name} = ?" for name in given) or "TRUE"
+    condition = " AND ".join(f"{name} = ?" for name in given)
     order = ("hardware_id", "engine", "version", *keys)
     frame = store.frame(
         f"""SELECT hardware_id, engine, version, {", ".join(keys)}, latency_s, repeats, repeat_spread
@@ -61,22 +82,8 @@ def _select(store: Store, table: str, **wanted: Any) -> pd.DataFrame:
     return frame.astype({name: "int64" for name in frame.columns if frame[name].dtype == "int32"})
 
 
-def moe_table(
-    store: Store,
-    hardware_id: str,
-    engine: str | None = None,
-    version: str | None = None,
-    dtype: str | None = None,
-    kernel_source: str | None = None,
-    distribution: str | None = None,
-    ep: int | None = None,
-) -> pd.DataFrame:
+def moe_table(store: Store, hardware_id: str, engine: str | None = None, **which: Unpack[Which]) -> pd.DataFrame:
     """Measured latency of the routed experts of one layer (no shared expert, no router, no communication).
-
-    Parameters
-    ----------
-    hardware_id, engine, version, dtype, kernel_source, distribution : exact values; None takes all.
-    ep : expert-parallel ranks; 1 keeps the rows where one rank holds all experts. [1]
 
     Returns
     -------
@@ -84,17 +91,7 @@ def moe_table(
     inter_size (width of one expert before tensor-parallel splitting), topk, num_experts, moe_tp_size, moe_ep_size,
     distribution (`balanced`, `power_law_1.01`, `power_law_1.2`). docs/measured-tables.md lists the traps.
     """
-    return _select(
-        store,
-        "moe",
-        hardware_id=hardware_id,
-        engine=engine,
-        version=version,
-        dtype=dtype,
-        kernel_source=kernel_source,
-        distribution=distribution,
-        moe_ep_size=ep,
-    )
+    return _select(store, "moe", hardware_id, engine, which)
 
 
 def moe_tables(store: Store) -> pd.DataFrame:
@@ -107,97 +104,50 @@ def moe_tables(store: Store) -> pd.DataFrame:
     )
 
 
-def gemm_table(
-    store: Store,
-    hardware_id: str,
-    engine: str | None = None,
-    version: str | None = None,
-    dtype: str | None = None,
-) -> pd.DataFrame:
+def gemm_table(store: Store, hardware_id: str, engine: str | None = None, **which: Unpack[Which]) -> pd.DataFrame:
     """Measured latency of an (m x k) by (k x n) matrix product; m counts tokens, n and k are weight dimensions."""
-    return _select(store, "gemm", hardware_id=hardware_id, engine=engine, version=version, dtype=dtype)
+    return _select(store, "gemm", hardware_id, engine, which)
 
 
-def attention_table(
-    store: Store,
-    hardware_id: str,
-    engine: str | None = None,
-    version: str | None = None,
-    dtype: str | None = None,
-    kv_dtype: str | None = None,
-) -> pd.DataFrame:
+def attention_table(store: Store, hardware_id: str, engine: str | None = None, **which: Unpack[Which]) -> pd.DataFrame:
     """Measured decode attention of one layer, one query token per sequence.
 
     batch_size sequences each attend to context_tokens cached tokens; window_size 0 is full attention, missing is
     not stated.
     """
-    return _select(
-        store, "attention", hardware_id=hardware_id, engine=engine, version=version, dtype=dtype, kv_dtype=kv_dtype
-    )
+    return _select(store, "attention", hardware_id, engine, which)
 
 
-def mla_table(
-    store: Store,
-    hardware_id: str,
-    engine: str | None = None,
-    version: str | None = None,
-    dtype: str | None = None,
-    kv_dtype: str | None = None,
-    op: str | None = None,
-) -> pd.DataFrame:
+def mla_table(store: Store, hardware_id: str, engine: str | None = None, **which: Unpack[Which]) -> pd.DataFrame:
     """Measured decode of one latent or sparse attention layer; op says how much of the layer is timed.
 
     `mla_generation` is the attention kernel alone; ops ending in `_module` contain the projections too. num_heads is
     per rank.
     """
-    return _select(
-        store, "mla", hardware_id=hardware_id, engine=engine, version=version, dtype=dtype, kv_dtype=kv_dtype, op=op
-    )
+    return _select(store, "mla", hardware_id, engine, which)
 
 
 def linear_attention_table(
-    store: Store,
-    hardware_id: str,
-    engine: str | None = None,
-    version: str | None = None,
-    op: str | None = None,
-    phase: str | None = None,
+    store: Store, hardware_id: str, engine: str | None = None, **which: Unpack[Which]
 ) -> pd.DataFrame:
     """Measured decode kernels of linear attention: op gdn, kda, mamba2; phase generation, or verify (seq_len > 1)."""
-    return _select(
-        store, "linear_attention", hardware_id=hardware_id, engine=engine, version=version, op=op, phase=phase
-    )
+    return _select(store, "linear_attention", hardware_id, engine, which)
 
 
-def all_reduce_table(
-    store: Store,
-    hardware_id: str,
-    engine: str | None = None,
-    version: str | None = None,
-    n_ranks: int | None = None,
-) -> pd.DataFrame:
+def all_reduce_table(store: Store, hardware_id: str, engine: str | None = None, **which: Unpack[Which]) -> pd.DataFrame:
     """Measured all-reduce among n_ranks accelerators of message_bytes each [bytes]; engine may be nccl or oneccl.
 
     message_bytes is message_elements times the element size, missing for a dtype of unknown size.
     """
-    frame = _select(store, "all_reduce", hardware_id=hardware_id, engine=engine, version=version, n_ranks=n_ranks)
+    frame = _select(store, "all_reduce", hardware_id, engine, which)
     size = frame["dtype"].map(BYTES_PER_ELEMENT).astype("float64")
     frame.insert(frame.columns.get_loc("message_elements") + 1, "message_bytes", frame["message_elements"] * size)
     return frame
 
 
-def all_to_all_table(
-    store: Store,
-    hardware_id: str,
-    engine: str | None = None,
-    version: str | None = None,
-    n_ranks: int | None = None,
-    phase: str | None = None,
-) -> pd.DataFrame:
+def all_to_all_table(store: Store, hardware_id: str, engine: str | None = None, **which: Unpack[Which]) -> pd.DataFrame:
     """Measured expert-parallel exchange: phase dispatch, combine (or prepare), num_tokens per rank, within n_nodes."""
-    return _select(
-        store, "all_to_all", hardware_id=hardware_id, engine=engine, version=version, n_ranks=n_ranks, phase=phase
-    )
+    return _select(store, "all_to_all", hardware_id, engine, which)
 
 
 def plain_decode_points(store: Store) -> pd.DataFrame:

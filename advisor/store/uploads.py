@@ -159,6 +159,16 @@ def save_upload(
     return dataset_id
 
 
+def kept_as(sha256: str, path: str | os.PathLike[str] | None = None) -> tuple[str, str] | None:
+    """(dataset id, name) of the kept table read from a file of this hash; None when it is not kept."""
+    file = _file(path)
+    if not file.is_file():
+        return None
+    with _opened(file) as connection:
+        found = connection.execute("SELECT dataset_id, name FROM uploads WHERE sha256 = ?", [sha256]).fetchone()
+    return (str(found[0]), str(found[1])) if found else None
+
+
 def list_uploads(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     """The kept tables, oldest first, with their origin.
 

@@ -7,32 +7,32 @@ import streamlit as st
 from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates
 from advisor.ingest.limits import MIB
 from advisor.scenario import Scenario
-from advisor.ui import charts_refit, uploads, widgets
+from advisor.ui import charts_refit, own_traces, widgets
 
 
 def draw(scenario: Scenario) -> None:
     """The whole panel."""
     later, earlier = st.columns(2)
     later.file_uploader(
-        "vLLM's metrics (text of GET /metrics)", key="metrics_file", on_change=uploads.take_acceptance,
+        "vLLM's metrics (text of GET /metrics)", key="metrics_file", on_change=own_traces.take_acceptance,
         max_upload_size=MAX_METRICS_BYTES // MIB,
     )  # fmt: skip
     earlier.file_uploader(
-        "An earlier scrape (optional)", key="metrics_before", on_change=uploads.take_acceptance,
+        "An earlier scrape (optional)", key="metrics_before", on_change=own_traces.take_acceptance,
         max_upload_size=MAX_METRICS_BYTES // MIB, help="Only what was counted between the two is used.",
     )  # fmt: skip
     text, kind = st.columns(2)
     text.text_input(
-        "or acceptance rates by draft position", key="rates_text", on_change=uploads.take_acceptance,
+        "or acceptance rates by draft position", key="rates_text", on_change=own_traces.take_acceptance,
         placeholder="0.72, 0.51, 0.35", help="Used when no file is given.",
     )  # fmt: skip
     kind.selectbox(
-        "Each rate is", ["a share of all rounds (vLLM's log and results)", uploads.RATES_GIVEN], key="rates_kind",
-        on_change=uploads.take_acceptance,
+        "Each rate is", ["a share of all rounds (vLLM's log and results)", own_traces.RATES_GIVEN], key="rates_kind",
+        on_change=own_traces.take_acceptance,
     )  # fmt: skip
-    if uploads.acceptance_problem():
-        st.error(widgets.plain(uploads.acceptance_problem()), icon=":material/error:")
-    found = uploads.acceptance()
+    if own_traces.acceptance_problem():
+        st.error(widgets.plain(own_traces.acceptance_problem()), icon=":material/error:")
+    found = own_traces.acceptance()
     if found is not None:
         _found(found, scenario)
 
@@ -47,4 +47,4 @@ def _found(found: AcceptanceRates, scenario: Scenario) -> None:
         "Measured up to the last position; beyond it the last probability is held, and the band widens by how far the "
         "shipped measured curves depart from such an extrapolation."
     )
-    st.button("Use in the scenario", key="use_acceptance", type="primary", on_click=uploads.use_acceptance)
+    st.button("Use in the scenario", key="use_acceptance", type="primary", on_click=own_traces.use_acceptance)

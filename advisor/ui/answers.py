@@ -1,4 +1,4 @@
-"""The core's answers, cached: one call per question. Answers on uploaded models stay in their own session's cache."""
+"""The core's answers, cached: one call per question. Those on a user's own model or accelerator stay in the session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
 
 def advice_for(scenario: Scenario) -> Advice:
     """`advise(scenario)`, remembered. Raises AdvisorError as it does."""
-    return _own_advice(scenario) if scenario.model_config_json else _shared_advice(scenario)
+    return _own_advice(scenario) if scenario.is_private else _shared_advice(scenario)
 
 
 @st.cache_resource(max_entries=_SHARED_ANSWERS, show_spinner=False, hash_funcs=_KEY)
@@ -127,12 +127,12 @@ def _published(path: str, modified_ns: int, hardware_id: str, model_id: str, gpu
 def published_for(scenario: Scenario) -> pd.DataFrame | None:
     """Published speedups of the scenario's accelerator, model and number of GPUs, without draft trees.
 
-    None where there is no store or the model is the user's own.
+    None where there is no store, or the model or the accelerator is the user's own.
     """
     from advisor.store import default_store_path
 
     file = default_store_path()
-    if scenario.model_config_json or not file.is_file():
+    if scenario.is_private or not file.is_file():
         return None
     try:
         return _published(

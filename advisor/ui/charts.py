@@ -63,7 +63,7 @@ def speedup_chart(
         "Speedup (x)",
     )
     low_edge, high_edge = _y_range(curve, column, compare, measured)
-    _add_slowdown(figure, low_edge)
+    add_slowdown(figure, low_edge)
     outside, edges = curve.extrapolated[:, column], (low_edge, high_edge)
     if outside.any():  # the flag rises once and stays, as batch grows
         _add_hatch(figure, float(x[int(np.argmax(outside))]), x, edges, "outside the data", "/")
@@ -135,7 +135,8 @@ def _y_range(curve: Curve, column: int, compare: Sequence[int], measured: pd.Dat
     return max(0.0, float(values.min()) - margin), float(values.max()) + margin
 
 
-def _add_slowdown(figure: go.Figure, low_edge: float) -> None:
+def add_slowdown(figure: go.Figure, low_edge: float) -> None:
+    """Name and tint the area below 1x, down to `low_edge`. [x]"""
     figure.add_shape(
         type="rect", xref="paper", x0=0, x1=1, y0=low_edge, y1=1.0, layer="below", line_width=0,
         fillcolor=tint(VERMILLION, 0.22),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from advisor.refit import RefitResult
 from advisor.refit_curves import BeforeAfter
-from advisor.routing_trace import TraceFit
+from advisor.routing_counts import CountCell
+from advisor.routing_trace import TraceFit, UnionRow
 from advisor.ui.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, add_band, add_line, log_axis, new_figure
 
 _TITLES = {
@@ -133,9 +136,9 @@ def layer_chart(trace: TraceFit) -> Chart:
     return Chart(figure, alt, table)
 
 
-def union_chart(trace: TraceFit) -> Chart:
-    """Distinct experts touched: counted in the trace, predicted by the fit, and by uniform routing."""
-    frame = pd.DataFrame([vars(row) for row in trace.unions])
+def union_chart(rows: Sequence[UnionRow] | Sequence[CountCell]) -> Chart:
+    """Distinct experts touched: counted in the trace or log, predicted by the fit, and by uniform routing."""
+    frame = pd.DataFrame([vars(row) for row in rows])
     figure = new_figure(
         "Distinct experts of one layer<br>counted and predicted", "Tokens in the step (B x t)", "Experts (1)"
     )
@@ -143,7 +146,7 @@ def union_chart(trace: TraceFit) -> Chart:
     frame = frame.assign(step_tokens=total).sort_values(["step_tokens", "batch_size"])
     add_line(figure, frame["step_tokens"], frame["uniform"], "uniform routing", NEUTRAL, dash="dash")
     for column, name, color, symbol in (
-        ("counted", "counted in the trace", VERMILLION, "diamond-open"),
+        ("counted", "counted", VERMILLION, "diamond-open"),
         ("predicted", "predicted by the fit", BLUE, "circle"),
     ):
         figure.add_scatter(
@@ -153,5 +156,6 @@ def union_chart(trace: TraceFit) -> Chart:
             hovertemplate="%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>",
         )  # fmt: skip
     log_axis(figure, frame["step_tokens"])
-    alt = f"Predicted distinct experts differ from those counted by at most {trace.largest_error:.1%}."
+    largest = (frame["predicted"] / frame["counted"] - 1.0).abs().max()
+    alt = f"Predicted distinct experts differ from those counted by at most {largest:.1%}."
     return Chart(figure, alt, frame)

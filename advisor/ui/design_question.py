@@ -101,7 +101,7 @@ def answer_or_stop(scenario: Scenario, question: DesignQuestion, head: DeltaGene
 
 def answer_for(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
     """The search, remembered; on a user's own model in their own session. Raises AdvisorError as the search does."""
-    return _own_answer(scenario, question) if scenario.model_config_json else _shared_answer(scenario, question)
+    return _own_answer(scenario, question) if scenario.is_private else _shared_answer(scenario, question)
 
 
 _KEY: dict[str | type[Any], Callable[[Any], Any]] = {

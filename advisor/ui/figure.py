@@ -84,12 +84,14 @@ def add_line(figure: go.Figure, x: ArrayLike, y: ArrayLike, name: str, color: st
     )  # fmt: skip
 
 
-def add_band(figure: go.Figure, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str, color: str) -> None:
-    """The area between two curves, in a light tint of `color`."""
+def add_band(
+    figure: go.Figure, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str, color: str, opacity: float = 0.36
+) -> None:
+    """The area between two curves, in a light tint of `color`; without a name it stays out of the legend."""
     x, low, high = (np.asarray(values) for values in (x, low, high))
     figure.add_scatter(
         x=np.concatenate([x, x[::-1]]), y=np.concatenate([high, low[::-1]]), name=name, mode="none", fill="toself",
-        fillcolor=tint(color, 0.36), hoverinfo="skip",
+        fillcolor=tint(color, opacity), hoverinfo="skip", showlegend=bool(name),
     )  # fmt: skip
 
 

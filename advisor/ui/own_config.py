@@ -13,7 +13,7 @@ import streamlit as st
 from advisor.hf_fields import MAX_FILE_BYTES
 from advisor.model_profiles import model_ids
 from advisor.prediction import AdvisorError
-from advisor.ui import state
+from advisor.ui import fields, state
 
 _PROBLEM, _FROM, _SHIPPED = "_config_problem", "_config_from", "_shipped_model"
 
@@ -89,5 +89,5 @@ def _take_back(origin: str, on_model: Callable[[], None]) -> None:
 
 def _back_to_shipped(on_model: Callable[[], None]) -> None:
     if st.session_state.model_id not in model_ids():
-        st.session_state.model_id = st.session_state.get(_SHIPPED, state.default("model_id"))
+        st.session_state.model_id = st.session_state.get(_SHIPPED, fields.default("model_id"))
         on_model()

@@ -12,7 +12,7 @@ import streamlit as st
 from advisor.prediction import AdvisorError
 from advisor.report.build import build_report
 from advisor.report.document import Report
-from advisor.report.evidence import applicable_errors, judged_points
+from advisor.report.evidence import applicable_errors, judged_points, published_ids
 from advisor.report.formats import Format, render
 from advisor.scenario import Scenario
 from advisor.store import default_store_path, open_store
@@ -29,8 +29,8 @@ def report_for(scenario: Scenario, date: dt.date) -> Report:
 
 
 def report_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
-    """The report in one format; on a user's own model, kept in that user's session only."""
-    if scenario.model_config_json:
+    """The report in one format; on what is a user's own, kept in that user's session only."""
+    if scenario.is_private:
         return _own_file(scenario, date, form)
     return _shared_file(scenario, date, form)
 
@@ -50,12 +50,11 @@ def _known_errors(scenario: Scenario) -> dict[str, Errors] | None:
     file = default_store_path()
     if not file.is_file():
         return None
-    model_id = None if scenario.model_config_json else scenario.model_id
     try:
         judged = _judged(str(file), file.stat().st_mtime_ns)
     except AdvisorError:
         return None  # the Measurements page says what is wrong with the store
-    return applicable_errors(judged, scenario.hardware_id, model_id)
+    return applicable_errors(judged, *published_ids(scenario))
 
 
 @st.cache_resource(max_entries=1, show_spinner="Comparing with published measurements, once for this server ...")

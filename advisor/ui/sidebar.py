@@ -1,33 +1,35 @@
-"""The scenario's widgets, drawn by the entry script and bound to the address, so that a link restores all."""
+"""The scenario's widgets, drawn by the entry script; the address follows what they say, so that a link restores all."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
-from advisor.architecture import WeightDtype
-from advisor.drafter import acceptance_curves, drafter_ids
-from advisor.hardware import hardware_ids
-from advisor.model_profiles import model_ids
-from advisor.routing_presets import routing_preset_ids
-from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Engine, KvDtype
-from advisor.ui import own_config, state, widgets
+from advisor.drafter import acceptance_curves
+from advisor.scenario import MAX_BATCH, MAX_CONTEXT
+from advisor.ui import address, fields, own_config, own_hardware, pins, share_panel, start_panel, state, widgets
 
 
 def draw() -> None:
     """Draw all widgets and keep the scenario they describe; see `state.scenario_or_problem`."""
-    state.read_link(st.query_params.to_dict())
     with st.sidebar:
+        start_panel.draw()
+        place = st.container()
         values = _model() | _hardware() | _load() | _drafter() | _engine() | _advanced()
+        values |= {name: st.session_state.get(name) for name in fields.WITHOUT_WIDGET}
         state.keep_scenario(values)
-        _share()
+        address.write(values)
+        with place:
+            start_panel.say_which(state.scenario_or_problem()[0])
+        pins.draw_button()
+        share_panel.draw()
 
 
 def _model() -> dict[str, Any]:
     st.subheader("Model", anchor=False)
-    own = [name for name in state.own_models() if name not in model_ids()]
-    values = {"model_id": _choice("Model", "model_id", [*own, *model_ids()], on_change=_follow_drafter)}
+    values = {"model_id": _choice("Model", "model_id", on_change=_follow_drafter)}
     own_config.note_shipped(str(values["model_id"]))
     with st.expander("Your own config.json"):
         own_config.draw(_follow_drafter)
@@ -39,17 +41,19 @@ def _model() -> dict[str, Any]:
 
 def _hardware() -> dict[str, Any]:
     st.subheader("Hardware and placement", anchor=False)
-    values = {"hardware_id": _choice("Accelerator", "hardware_id", hardware_ids())}
+    values = {"hardware_id": _choice("Accelerator", "hardware_id")}
+    with st.expander("Your own accelerator"):
+        own_hardware.draw()
     gpus, tensor, expert = st.columns(3)
     with gpus:
-        values["n_gpus"] = _number("GPUs", "n_gpus", 1, 1024, on_change=_follow_gpus)
+        values["n_gpus"] = _number("GPUs", "n_gpus", on_change=_follow_gpus)
     with tensor:
         values["tensor_parallel"] = _number(
-            "TP", "tensor_parallel", 1, 1024, on_change=_follow_parallel, help="Tensor-parallel ranks of one instance."
+            "TP", "tensor_parallel", on_change=_follow_parallel, help="Tensor-parallel ranks of one instance."
         )
     with expert:
         values["expert_parallel"] = _number(
-            "EP", "expert_parallel", 1, 1024, on_change=_follow_parallel, help="Expert-parallel ranks of one instance."
+            "EP", "expert_parallel", on_change=_follow_parallel, help="Expert-parallel ranks of one instance."
         )
     return values
 
@@ -58,50 +62,48 @@ def _load() -> dict[str, Any]:
     st.subheader("Batch and context", anchor=False)
     batch, context = st.columns(2)
     with batch:
-        size = _number("Batch", "batch_size", 1, MAX_BATCH, help="Sequences that decode together in one instance.")
+        size = _number("Batch", "batch_size", help="Sequences that decode together in one instance.")
     with context:
-        tokens = _number("Context", "context_tokens", 1, MAX_CONTEXT, help="Cached tokens per sequence.")
+        tokens = _number("Context", "context_tokens", help="Cached tokens per sequence.")
     st.caption(f"Batch 1 to {MAX_BATCH:,}, context 1 to {MAX_CONTEXT:,}.")
     return {"batch_size": size, "context_tokens": tokens}
 
 
 def _drafter() -> dict[str, Any]:
     st.subheader("Drafter and acceptance", anchor=False)
-    values = {"drafter_id": _choice("Drafter", "drafter_id", drafter_ids(), on_change=_follow_drafter)}
+    values = {"drafter_id": _choice("Drafter", "drafter_id", on_change=_follow_drafter)}
     curves = [curve.id for curve in acceptance_curves()]
-    given = st.session_state.get("acceptance") or st.query_params.get("acceptance")
+    given = st.session_state["acceptance"]
     own = [given] if given and given not in curves else []
     values["acceptance"] = st.selectbox(
         "Accepted length: measured curve, or type your own",
         [*own, *curves],
-        index=len(own) + curves.index(state.START_ACCEPTANCE),
         key="acceptance",
-        bind="query-params",
         accept_new_options=True,
         help="Type `2.4@3` (2.4 tokens per round at K = 3, bonus token included) or `0.7,0.5,0.4` (chance that each "
         "draft token is accepted, given those before it), or choose a measured curve by its model, drafter and data.",
     )
-    values["k_max"] = _number("Longest draft to consider (K max)", "k_max", 1, 32)
+    values["k_max"] = _number("Longest draft to consider (K max)", "k_max")
     return values
 
 
 def _engine() -> dict[str, Any]:
     st.subheader("Engine and formats", anchor=False)
-    values = {"engine": _choice("Engine", "engine", list(get_args(Engine)))}
+    values = {"engine": _choice("Engine", "engine")}
     weights, cache = st.columns(2)
     with weights:
         values["weight_dtype"] = _format("Weights", "weight_dtype")
     with cache:
-        values["kv_dtype"] = _choice("KV cache", "kv_dtype", list(get_args(KvDtype)))
+        values["kv_dtype"] = _choice("KV cache", "kv_dtype")
     return values
 
 
 def _advanced() -> dict[str, Any]:
     with st.expander("Advanced"):
-        chosen = str(st.session_state.get("routing") or st.query_params.get("routing") or "")
+        chosen = str(st.session_state["routing"])
         values = {
             "routing": _choice(
-                "Routing", "routing", ["auto", "uniform", *routing_preset_ids(), *([chosen] if "," in chosen else [])],
+                "Routing", "routing", [chosen] if "," in chosen else [],
                 help="auto: the model's own measured routing, else the default of its class. "
                 "uniform: every token chooses its experts independently. Your own: upload a routing trace under "
                 "Measurements.",
@@ -111,53 +113,36 @@ def _advanced() -> dict[str, Any]:
             "Routed experts' weights", "expert_dtype", help="Overrides the format of the weights for the experts alone."
         )
         values["input_tokens"] = _optional(
-            "Prompt tokens", "input_tokens", 1, MAX_CONTEXT, help="With output tokens, prefill is charged."
+            "Prompt tokens", "input_tokens", help="With output tokens, prefill is charged."
         )
-        values["output_tokens"] = _optional("Output tokens", "output_tokens", 1, MAX_CONTEXT)
+        values["output_tokens"] = _optional("Output tokens", "output_tokens")
         if (values["input_tokens"] is None) != (values["output_tokens"] is None):
             lacking = "Output tokens" if values["output_tokens"] is None else "Prompt tokens"
             st.caption(f"Prefill is not charged yet: {lacking} is not set.")
         values["max_tpot_ms"] = _optional(
-            "Limit on time per output token (ms)", "max_tpot_ms", 0.01, 1e6, help="K that miss it are not recommended."
+            "Limit on time per output token (ms)", "max_tpot_ms", help="K that miss it are not recommended."
         )
     return values
 
 
-def _share() -> None:
-    scenario, _ = state.scenario_or_problem()
-    if scenario is None:
-        return
-    with st.popover("Copy link", icon=":material/link:", width="stretch"):
-        link = state.link_to(scenario, st.context.url)
-        if link is None:
-            st.warning("This config.json is too large for a link; send the file along.")
-        else:
-            st.code(link, language=None, wrap_lines=True)
-        st.caption(f"Scenario {scenario.hash}")
-
-
-def _choice(label: str, field: str, options: list[str], **extra: Any) -> Any:
-    index = options.index(state.default(field))
-    return st.selectbox(label, options, index=index, key=field, bind="query-params", **extra)
+def _choice(label: str, field: str, more: Sequence[str] = (), **extra: Any) -> Any:
+    return st.selectbox(label, [*fields.choices(field), *more], key=field, **extra)
 
 
 def _format(label: str, field: str, **extra: Any) -> Any:
-    formats = list(get_args(WeightDtype))
-    return st.selectbox(label, formats, index=None, key=field, bind="query-params", placeholder="as stored", **extra)
+    return st.selectbox(label, fields.choices(field), index=None, key=field, placeholder="as stored", **extra)
 
 
-def _number(label: str, field: str, low: int, high: int, help: str = "", **extra: Any) -> Any:
+def _number(label: str, field: str, help: str = "", **extra: Any) -> Any:
+    low, high = (int(end) for end in fields.RANGES[field])
+    return st.number_input(label, low, high, key=field, step=1, help=_range(help, low, high), **extra)
+
+
+def _optional(label: str, field: str, help: str = "", **extra: Any) -> Any:
+    low, high = fields.RANGES[field]
     return st.number_input(
-        label, low, high, state.default(field), key=field, bind="query-params", step=1, help=_range(help, low, high),
-        **extra,
-    )  # fmt: skip
-
-
-def _optional(label: str, field: str, low: float, high: float, help: str = "", **extra: Any) -> Any:
-    return st.number_input(
-        label, low, high, value=None, key=field, bind="query-params", placeholder="not set",
-        help=_range(help, low, high), **extra,
-    )  # fmt: skip
+        label, low, high, value=None, key=field, placeholder="not set", help=_range(help, low, high), **extra
+    )
 
 
 def _range(text: str, low: float, high: float) -> str:

@@ -1,7 +1,7 @@
-"""The scenario in the session: what the sidebar's widgets say, links that restore it, and models given by the user.
+"""The scenario in the session: what the sidebar's widgets say, what links and files bring, and what the user gave.
 
 Each field of a Scenario is one widget whose key, and so whose URL parameter, is the field's name. The user's own model
-configurations are too large for a widget: they lie in the session by name, and travel in a link packed.
+configurations and accelerators are documents: they lie in the session by name, and travel packed.
 """
 
 from __future__ import annotations
@@ -11,51 +11,53 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
 from advisor.drafter import acceptance_curves
+from advisor.hardware import hardware_ids
+from advisor.hardware_given import given_hardware, hardware_slug
 from advisor.hf_config import architecture_from_config
 from advisor.model_profiles import model_ids
 from advisor.prediction import AdvisorError
-from advisor.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario
+from advisor.scenario import PACKED, Scenario, build_scenario
+from advisor.ui import fields, refit_use
 
-START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
-"""Acceptance has no default: the first screen takes this measured curve, and says so."""
-
-CONFIG = "model_config_json"
-_LABELS = {"tensor_parallel": "TP", "expert_parallel": "EP", "n_gpus": "GPUs", "batch_size": "Batch"}
-MAX_LINK_CHARACTERS = 30_000
-"""A longer address is refused by servers and proxies; the configuration then stays out of the link."""
-
+CONFIG, HARDWARE = PACKED
 PAGE_PREFIXES = ("design_",)
 """Settings of single pages begin with these in an address; the page itself compares them with what it shows."""
 
-_SCENARIO, _PROBLEM, _OWN, _LINK, _LINK_NOTES = "_scenario", "_problem", "_own_models", "_link", "_link_notes"
-_PAGE_LINK = "_page_link"
-
-
-def default(field: str) -> Any:
-    """What a field is when neither link nor user says anything."""
-    return START_ACCEPTANCE if field == "acceptance" else Scenario.model_fields[field].default
+_LABELS = {"tensor_parallel": "TP", "expert_parallel": "EP", "n_gpus": "GPUs", "batch_size": "Batch"}
+_SCENARIO, _PROBLEM, _PAGE_LINK = "_scenario", "_problem", "_page_link"
+_NOTES, _NOTED, _VALUES = "_link_notes", "_noted_values", "_values"
 
 
 def own_models() -> dict[str, str]:
     """Configurations given in this session: name to config.json text."""
-    models: dict[str, str] = st.session_state.setdefault(_OWN, {})
-    return models
+    return fields.own(CONFIG)
+
+
+def own_hardware() -> dict[str, str]:
+    """Accelerators given in this session: name to JSON text."""
+    return fields.own(HARDWARE)
 
 
 def add_own_model(text: str, file_name: str = "") -> str:
     """Check a config.json, keep it in the session, and return its name. Raises AdvisorError when it is no model."""
-    name = _name_for(text, file_name)
+    name = _model_name(text, file_name)
     architecture_from_config(text, name=name)
     own_models()[name] = text
     return name
 
 
-def _name_for(text: str, file_name: str) -> str:
+def add_own_hardware(text: str) -> str:
+    """Check an accelerator, keep it in the session, and return its name. Raises AdvisorError when it is none."""
+    name = _free(hardware_slug(given_hardware(text).name), own_hardware(), text)
+    own_hardware()[name] = text
+    return name
+
+
+def _model_name(text: str, file_name: str) -> str:
     """A short plain name that no shipped model and no other configuration of this session has.
 
     From the file's name, else from the configuration's model type; a second configuration of that name gets a number.
@@ -67,48 +69,83 @@ def _name_for(text: str, file_name: str) -> str:
         except (ValueError, AttributeError):
             stem = ""
     slug = re.sub(r"[^a-z0-9._]+", "-", stem.lower()).strip("-._")[:40] or "model"
-    name = slug if slug.startswith("own-") else f"own-{slug}"
+    return _free(slug if slug.startswith("own-") else f"own-{slug}", own_models(), text)
+
+
+def _free(name: str, taken: Mapping[str, str], text: str) -> str:
+    """`name`, with a number when another text has it."""
     numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
-    return next(free for free in numbered if own_models().get(free, text) == text)
+    return next(free for free in numbered if taken.get(free, text) == text)
 
 
-def read_link(query: Mapping[str, str]) -> None:
-    """Take a packed configuration from the address into the session, before the widgets are drawn."""
-    link = dict(query)
-    if _LINK not in st.session_state:
-        st.session_state[_LINK] = link
-    packed = link.get(CONFIG)
-    if packed is None or packed == st.session_state.get("_packed"):
-        return
-    st.session_state["_packed"] = packed
+def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) -> list[str]:
+    """Set every widget to what `texts` and `documents` say, else to its default; call before the widgets are drawn.
+
+    texts : values by field, as a link spells them. documents : texts of the user's own model and accelerator.
+    Returns one sentence for each thing asked for that cannot be shown; `origin` (link, file) is named in it.
+    """
+    texts, notes = dict(texts), []
+    for document, text in documents.items():
+        owner = fields.OWNER[document]
+        texts[owner] = _document_name(document, texts.get(owner), text)
+        fields.own(document)[texts[owner]] = text
+    for name in texts.keys() - Scenario.model_fields.keys():
+        if not name.startswith(PAGE_PREFIXES):
+            notes.append(f"The {origin} has {_short(name)}, which is no setting here; it was ignored.")
+    for field in fields.NAMES:
+        value = fields.default(field)
+        if field in texts:
+            try:
+                value = fields.read(field, texts[field])
+            except ValueError:
+                notes.append(_refused(origin, field, texts[field], value))
+        st.session_state[field] = value
+    return notes
+
+
+def _refused(origin: str, field: str, text: str, shown: Any) -> str:
+    if field == refit_use.FIELD:
+        return f"The {origin} carries a refit that cannot be read; the shipped constants are used."
+    return f"The {origin} asks for {field} = {_short(text)}, which is not possible; {shown} is shown."
+
+
+def show(scenario: Scenario, origin: str = "file") -> None:
+    """Make a scenario the one on screen; for callbacks. What cannot be shown becomes a note."""
+    values = scenario.model_dump(mode="json")
+    documents = {name: text for name in PACKED if (text := values.pop(name)) is not None}
+    note(take({name: "" if value is None else str(value) for name, value in values.items()}, documents, origin))
+
+
+def _document_name(document: str, asked: str | None, text: str) -> str:
+    """The name under which a document that came with a link or file is kept: the one asked for, where it is free."""
+    if document == CONFIG:
+        return _model_name(text, "") if asked is None or asked in model_ids() else asked
+    if asked is not None and asked not in hardware_ids():
+        return asked
     try:
-        text = Scenario.from_query(urlencode({"acceptance": START_ACCEPTANCE, CONFIG: packed})).model_config_json or ""
-    except AdvisorError as error:
-        st.session_state[_LINK_NOTES] = [str(error)]
-        return
-    name = link.get("model_id")
-    if name is None or name in model_ids():
-        name = _name_for(text, "")
-        st.session_state["model_id"] = name
-    own_models()[name] = text
+        return hardware_slug(given_hardware(text).name)
+    except AdvisorError:  # the answer says what is wrong with it
+        return hardware_slug("")
 
 
 def keep_scenario(values: Mapping[str, Any]) -> None:
     """Build the scenario from the widgets' values and keep it, or the sentence that says why there is none."""
     chosen = {name: value for name, value in values.items() if value is not None}
-    if (text := own_models().get(str(values["model_id"]))) is not None:
-        chosen[CONFIG] = text
+    for document, owner in fields.OWNER.items():
+        if (text := fields.own(document).get(str(values[owner]))) is not None:
+            chosen[document] = text
+    if not refit_use.is_for(values):
+        chosen.pop(refit_use.FIELD, None)
     if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the sidebar says so
         chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
-    st.session_state[_SCENARIO], st.session_state[_PROBLEM] = None, ""
+    now = st.session_state
+    now[_SCENARIO], now[_PROBLEM], now[_VALUES] = None, "", dict(values)
+    if now.get(_NOTED) is None:
+        now[_NOTED] = dict(values)
     try:
-        scenario = build_scenario(**chosen)
+        now[_SCENARIO] = build_scenario(**chosen)
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = _in_screen_words(str(error))
-    else:
-        st.session_state[_SCENARIO] = scenario
-        _write_configuration(scenario)
-    _compare_with_link(values)
+        now[_PROBLEM] = _in_screen_words(str(error))
 
 
 def _in_screen_words(problem: str) -> str:
@@ -121,53 +158,25 @@ def scenario_or_problem() -> tuple[Scenario | None, str]:
     return st.session_state.get(_SCENARIO), st.session_state.get(_PROBLEM, "")
 
 
+def note(notes: list[str]) -> None:
+    """Keep what a link or file asked for that the screen does not show; it is said until something is changed."""
+    st.session_state[_NOTES], st.session_state[_NOTED] = notes, None
+
+
+def add_note(text: str) -> None:
+    """One more note beside those kept."""
+    note([*st.session_state.get(_NOTES, []), text])
+
+
 def link_notes() -> list[str]:
-    """What a link asked for that this screen does not show, one sentence each."""
-    return list(st.session_state.get(_LINK_NOTES, []))
+    """What a link or file asked for that this screen does not show, one sentence each."""
+    now = st.session_state
+    return list(now.get(_NOTES, [])) if now.get(_NOTED) == now.get(_VALUES) else []
 
 
-def link_to(scenario: Scenario, base: str | None) -> str | None:
-    """The address that restores this scenario, relative when the page's own is unknown; None when it is too long."""
-    query = scenario.to_query()
-    if len(query) > MAX_LINK_CHARACTERS or len(scenario.model_config_json or "") > MAX_CONFIG_BYTES:
-        return None
-    return urlunsplit(urlsplit(base)._replace(query=query, fragment="")) if base else f"?{query}"
-
-
-def _write_configuration(scenario: Scenario) -> None:
-    """Keep the packed configuration in the address; all other fields are written by their widgets."""
-    link = link_to(scenario, None)
-    packed = dict(parse_qsl((link or "?")[1:])).get(CONFIG)
-    if packed is None:
-        st.query_params.pop(CONFIG, None)
-        return
-    st.session_state["_packed"] = packed
-    if st.query_params.get(CONFIG) != packed:
-        st.query_params[CONFIG] = packed
-
-
-def _compare_with_link(values: Mapping[str, Any]) -> None:
-    """Once, after the first draw: widgets drop values they do not know; say which."""
-    link = st.session_state.get(_LINK)
-    if not link:
-        return
-    st.session_state[_LINK] = {}
-    notes = list(st.session_state.get(_LINK_NOTES, []))
-    for name, asked in link.items():
-        if name == CONFIG or name.startswith("embed"):
-            continue
-        if name.startswith(PAGE_PREFIXES):
-            st.session_state.setdefault(_PAGE_LINK, {})[name] = asked
-            continue
-        if name not in Scenario.model_fields:
-            notes.append(f"The link has {_short(name)}, which is no setting here; it was ignored.")
-        elif not _same(asked, values.get(name)) and not (name == "model_id" and CONFIG in link):
-            notes.append(
-                f"The link asks for {name} = {_short(asked)}, which is not possible; {values.get(name)} is shown."
-            )
-    if "acceptance" not in link:
-        notes.append(f"The link gives no accepted length; the measured curve {START_ACCEPTANCE} is used.")
-    st.session_state[_LINK_NOTES] = notes
+def keep_page_link(texts: Mapping[str, str]) -> None:
+    """Keep what an opened link says about single pages, for those pages to compare with what they show."""
+    st.session_state[_PAGE_LINK] = {name: text for name, text in texts.items() if name.startswith(PAGE_PREFIXES)}
 
 
 def page_link_notes(prefix: str) -> list[str]:
@@ -175,18 +184,11 @@ def page_link_notes(prefix: str) -> list[str]:
     link: dict[str, str] = st.session_state.get(_PAGE_LINK, {})
     for name in [name for name in link if name.startswith(prefix)]:
         asked = link.pop(name)
-        if not _same(asked, st.session_state.get(name)):
+        if not fields.same(asked, st.session_state.get(name)):
             st.session_state.setdefault(f"_notes_{prefix}", []).append(
                 f"The link asks for {name} = {_short(asked)}, which is not possible here; it was ignored."
             )
     return list(st.session_state.get(f"_notes_{prefix}", []))
-
-
-def _same(asked: str, shown: Any) -> bool:
-    try:
-        return float(asked) == float(shown)
-    except (TypeError, ValueError):
-        return asked == ("" if shown is None else str(shown))
 
 
 def _short(text: str) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pandas as pd
 import streamlit as st
 
 from advisor.scenario import Scenario
 from advisor.ui import answers
+
+if TYPE_CHECKING:
+    from advisor.store import StoreStatus
 
 
 def draw(scenario: Scenario) -> None:
@@ -20,10 +25,20 @@ def draw(scenario: Scenario) -> None:
         st.code("python -m advisor store build", language="bash")
         st.text(now.problem)
         return
+    _size(now)
+    _kernels(now, scenario)
+    _datasets(now, scenario)
+    _sweeps(now)
+    with st.expander("Counted once and left out"):
+        st.markdown("Tables that repeat another accelerator's, counted once:")
+        st.dataframe(now.copies, hide_index=True, placeholder="")
+        st.markdown("Rows left out, by file and reason:")
+        st.dataframe(now.dropped, hide_index=True, placeholder="")
 
-    rows = now.rows_by_table or {}
+
+def _size(now: StoreStatus) -> None:
     with st.grid(4, min_column_width=150):
-        st.metric("Rows", f"{sum(rows.values()):,}")
+        st.metric("Rows", f"{sum((now.rows_by_table or {}).values()):,}")
         st.metric("Size", f"{now.size_bytes / 1e6:.0f} MB")
         st.metric("Built (UTC)", f"{now.built_utc:%Y-%m-%d}" if now.built_utc else "unknown")
         st.metric(
@@ -32,34 +47,26 @@ def draw(scenario: Scenario) -> None:
     for reason in now.stale_because:
         st.warning(f"Out of date: {reason}. Run `python -m advisor store build`.")
 
+
+def _kernels(now: StoreStatus, scenario: Scenario) -> None:
     st.subheader("Measured kernels", anchor=False)
     if now.coverage is None or now.coverage.empty:
         st.info(
             "The measured kernel tables are not installed here; predictions use the fits that ship with the advisor."
         )
-    else:
-        only = st.toggle(f"Only {scenario.hardware_id}", value=False, key="only_this_hardware")
-        kernels = now.coverage[now.coverage["hardware_id"] == scenario.hardware_id] if only else now.coverage
-        st.dataframe(
-            kernels,
-            hide_index=True,
-            placeholder="",
-            column_config={
-                "hardware_id": "Accelerator",
-                "engine": "Engine",
-                "version": "Version",
-                "op": "Operation",
-                "dtype": "Format",
-                "n_shapes": st.column_config.NumberColumn("Shapes", format="localized"),
-                "n_rows": st.column_config.NumberColumn("Rows", format="localized"),
-                "min_tokens": st.column_config.NumberColumn("Fewest tokens", format="localized"),
-                "max_tokens": st.column_config.NumberColumn("Most tokens", format="localized"),
-            },
-        )
+        return
+    only = st.toggle(f"Only {scenario.hardware_id}", value=False, key="only_this_hardware")
+    kernels = now.coverage[now.coverage["hardware_id"] == scenario.hardware_id] if only else now.coverage
+    names = {"hardware_id": "Accelerator", "engine": "Engine", "version": "Version", "op": "Operation"}
+    counts = {"n_shapes": "Shapes", "n_rows": "Rows", "min_tokens": "Fewest tokens", "max_tokens": "Most tokens"}
+    _table(kernels, {**names, "dtype": "Format"}, counts)
 
+
+def _datasets(now: StoreStatus, scenario: Scenario) -> None:
     st.subheader("Published and shipped data sets", anchor=False)
-    datasets = {name.removeprefix("dataset_"): count for name, count in rows.items() if name.startswith("dataset_")}
-    st.dataframe(pd.DataFrame(list(datasets.items()), columns=["Data set", "Rows"]), hide_index=True)
+    rows = (now.rows_by_table or {}).items()
+    sets = [(name.removeprefix("dataset_"), count) for name, count in rows if name.startswith("dataset_")]
+    st.dataframe(pd.DataFrame(sets, columns=["Data set", "Rows"]), hide_index=True)
     points = answers.published_for(scenario)
     if points is not None and len(points):
         st.markdown(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:")
@@ -67,27 +74,19 @@ def draw(scenario: Scenario) -> None:
     else:
         st.caption(f"No published speedup of {scenario.model_id} on {scenario.hardware_id} is in the store.")
 
+
+def _sweeps(now: StoreStatus) -> None:
     st.subheader("Sweeps of the profiler", anchor=False)
     if now.sweeps is None or now.sweeps.empty:
         st.caption("None yet. Measure a device on the page Profile this machine.")
-    else:
-        st.dataframe(
-            now.sweeps.drop(columns=["backend", "n_rows"]),
-            hide_index=True,
-            placeholder="",
-            column_config={
-                "name": "Sweep",
-                "device": "Device",
-                "status": "Status",
-                "preset": "Preset",
-                "measured_rows": st.column_config.NumberColumn("Measured rows", format="localized"),
-                "started_at": "Started (UTC)",
-                "torch": "torch",
-            },
-        )
+        return
+    names = {"name": "Sweep", "device": "Device", "status": "Status", "preset": "Preset", "torch": "torch"}
+    shown = now.sweeps.drop(columns=["backend", "n_rows"])
+    _table(shown, {**names, "started_at": "Started (UTC)"}, {"measured_rows": "Measured rows"})
 
-    with st.expander("Counted once and left out"):
-        st.markdown("Tables that repeat another accelerator's, counted once:")
-        st.dataframe(now.copies, hide_index=True, placeholder="")
-        st.markdown("Rows left out, by file and reason:")
-        st.dataframe(now.dropped, hide_index=True, placeholder="")
+
+def _table(frame: pd.DataFrame, texts: dict[str, str], counts: dict[str, str]) -> None:
+    """A table under plain headers; counts with separators."""
+    columns: dict[str, Any] = dict(texts)
+    columns |= {name: st.column_config.NumberColumn(label, format="localized") for name, label in counts.items()}
+    st.dataframe(frame, hide_index=True, placeholder="", column_config=columns)

@@ -6,12 +6,15 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.ingest import ActivationLog
 from advisor.ingest.trace_file import MAX_TRACE_BYTES
+from advisor.routing_counts import CountFit
 from advisor.routing_presets import RoutingPreset, load_routing_preset
 from advisor.routing_trace import TraceFit, implied_overlaps
-from advisor.ui import charts_refit, uploads, widgets
+from advisor.ui import charts_refit, own_traces, widgets
 
 COHERE = "cohere-128-8"
+_STATISTICS = ("Load spread (CV)", "Affinity (phi)", "Stickiness (rho)")
 
 
 def draw(advice: Advice) -> None:
@@ -21,19 +24,23 @@ def draw(advice: Advice) -> None:
         st.info(f"{advice.setup.architecture.name} is dense: it has no experts to trace.")
         return
     st.file_uploader(
-        f"Expert ids of {advice.setup.architecture.name} (.npy, .npz, CSV, JSON lines)",
-        key="trace_file", on_change=uploads.take_trace, args=(advice.scenario, moe.n_experts),
+        f"Expert ids of {advice.setup.architecture.name} (.npy, .npz, CSV, JSON lines), or a log of activated experts",
+        key="trace_file", on_change=own_traces.take_trace, args=(advice.setup,),
         max_upload_size=MAX_TRACE_BYTES // (1024 * 1024),
     )  # fmt: skip
     st.caption(
         "Arrays [sequences, tokens, k] or [sequences, tokens, layers, k]; CSV columns sequence, token, layer, experts; "
-        "or one reply per line with routed_experts. It stays in this session."
+        "one reply per line with routed_experts; or MoE-CAP's log with expert_activation of each pass. It stays in "
+        "this session."
     )
-    if uploads.trace_problem():
-        st.error(widgets.plain(uploads.trace_problem()), icon=":material/error:")
-    trace = uploads.trace()
+    if own_traces.trace_problem():
+        st.error(widgets.plain(own_traces.trace_problem()), icon=":material/error:")
+    trace = own_traces.trace()
+    counts = own_traces.counts()
     if trace is not None and trace.n_experts == moe.n_experts:
         _found(trace, advice)
+    elif counts is not None and (counts[1].n_experts, counts[1].n_active) == (moe.n_experts, moe.n_active):
+        _counted(*counts, advice)
 
 
 def _found(trace: TraceFit, advice: Advice) -> None:
@@ -44,17 +51,10 @@ def _found(trace: TraceFit, advice: Advice) -> None:
     )
     for warning in trace.warnings:
         st.warning(widgets.plain(warning))
-    rows = [
-        ("Load spread (CV)", fit.load_cv, *fit.load_cv_interval),
-        ("Affinity (phi)", fit.affinity, *fit.affinity_interval),
-        ("Stickiness (rho)", fit.stickiness, *fit.stickiness_interval),
-    ]
-    st.dataframe(
-        pd.DataFrame(rows, columns=["Statistic", "Value", "Low (80 %)", "High (80 %)"]),
-        hide_index=True,
-        column_config={n: st.column_config.NumberColumn(format="%.3f") for n in ("Value", "Low (80 %)", "High (80 %)")},
-    )
-    widgets.show_chart(charts_refit.union_chart(trace), "unions", scenario)
+    intervals = (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval)
+    values = (fit.load_cv, fit.affinity, fit.stickiness)
+    _statistics([(name, value, *ends, "yes") for name, value, ends in zip(_STATISTICS, values, intervals, strict=True)])
+    widgets.show_chart(charts_refit.union_chart(trace.unions), "unions", scenario)
     presets = [load_routing_preset(COHERE)]
     if advice.setup.routing is not None and advice.setup.routing.kind != "own_trace":
         presets.append(advice.setup.routing)
@@ -62,9 +62,42 @@ def _found(trace: TraceFit, advice: Advice) -> None:
     widgets.show_chart(charts_refit.overlap_chart(trace, others), "overlaps", scenario)
     if len(trace.layers) > 1:
         widgets.show_chart(charts_refit.layer_chart(trace), "layers", scenario)
+    _buttons()
+
+
+def _counted(log: ActivationLog, found: CountFit, advice: Advice) -> None:
+    """What counts of activated experts tell, and what they leave to the preset."""
+    st.markdown(
+        f"{found.n_passes:,} passes, {found.n_active} of {found.n_experts} experts. The fit predicts the experts "
+        f"counted within {found.largest_error:.1%}."
+    )
+    for warning in found.warnings:
+        st.warning(widgets.plain(f"{warning[0].upper()}{warning[1:]}."))
+    _statistics(
+        [
+            (name, item.value, item.low, item.high, "yes" if item.identified else "no: the preset's")
+            for name, item in zip(_STATISTICS, found.parameters, strict=True)
+        ]
+    )
+    widgets.show_chart(charts_refit.union_chart(found.cells), "unions", advice.scenario)
+    if log.left_out:
+        with st.expander(f"Passes not used ({sum(count for _, count in log.left_out):,})"):
+            st.dataframe(pd.DataFrame(log.left_out, columns=["Reason", "Passes"]), hide_index=True)
+    _buttons()
+
+
+def _statistics(rows: list[tuple[str, float, float, float, str]]) -> None:
+    st.dataframe(
+        pd.DataFrame(rows, columns=["Statistic", "Value", "Low (80 %)", "High (80 %)", "Learnt"]),
+        hide_index=True,
+        column_config={n: st.column_config.NumberColumn(format="%.3f") for n in ("Value", "Low (80 %)", "High (80 %)")},
+    )
+
+
+def _buttons() -> None:
     use, forget = st.columns(2)
-    use.button("Use it in the scenario", key="use_trace", type="primary", on_click=uploads.use_trace)
-    forget.button("Forget the trace", key="forget_trace", on_click=uploads.forget_trace)
+    use.button("Use it in the scenario", key="use_trace", type="primary", on_click=own_traces.use_trace)
+    forget.button("Forget the trace", key="forget_trace", on_click=own_traces.forget_trace)
 
 
 def _implied(preset: RoutingPreset, trace: TraceFit) -> list[float]:

@@ -1,8 +1,10 @@
-"""Own data in the session: an upload, its refit, acceptance, a routing trace. Nothing here is shared or cached."""
+"""The user's benchmark results in the session: read, mapped, completed, refitted, kept. Nothing here is shared."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,23 +12,19 @@ import streamlit as st
 
 from advisor import ingest
 from advisor.hardware import hardware_ids
-from advisor.ingest.acceptance import AcceptanceRates
+from advisor.ingest import Header
 from advisor.ingest.kept import kept_points
 from advisor.ingest.result import IngestResult
-from advisor.model_profiles import load_model, model_ids
+from advisor.model_profiles import model_ids
 from advisor.prediction import AdvisorError
 from advisor.refit import RefitResult, refit_chosen, select_points
 from advisor.refit_points import RefitPoint, Refused
-from advisor.routing_presets import write_own_routing
-from advisor.routing_trace import TraceFit, fit_sequences
-from advisor.scenario import Scenario
-from advisor.ui import state
+from advisor.ui import refit_use, state
 
-_RESULT, _PROBLEM, _REFIT, _TRACE, _TRACE_PROBLEM, _RATES, _RATES_PROBLEM = (
-    "_upload", "_upload_problem", "_upload_refit", "_trace", "_trace_problem", "_rates", "_rates_problem",
-)  # fmt: skip
-RATES_GIVEN = "given that all before it were accepted"
-"""The choice of `rates_kind` that makes a list conditional."""
+_RESULT, _FILES, _PROBLEM, _REFIT = "_upload", "_upload_files", "_upload_problem", "_upload_refit"
+_CSV, _HEADERS, _NOTES, _KEPT_AS = "_upload_csv", "_upload_headers", "_upload_notes", "_upload_kept_as"
+MAPPED_FORMATS = ("canonical_csv", "kernel_table")
+"""Formats whose headers a user may give in words of their own."""
 
 
 def result() -> IngestResult | None:
@@ -40,17 +38,96 @@ def problem() -> str:
     return str(st.session_state.get(_PROBLEM, ""))
 
 
-def take_file() -> None:
-    """Read the file of the uploader `bench_file`; another file replaces the one before and its refit."""
-    given = st.session_state.get("bench_file")
-    if given is None:
+def notes() -> list[str]:
+    """What was recognised about the files of the uploader: already read, already kept."""
+    return list(st.session_state.get(_NOTES, []))
+
+
+def kept_name() -> str:
+    """Under which name the upload is kept in this advisor's store already; empty when it is not."""
+    return str(st.session_state.get(_KEPT_AS, ""))
+
+
+def take_files() -> None:
+    """Read the files of the uploader `bench_file` as one; files that were read before are recognised by their hash."""
+    given = st.session_state.get("bench_file") or []
+    if not given:
         return
-    forget()
+    by_hash: dict[str, tuple[str, bytes]] = {}
+    said: list[str] = []
+    for item in given:
+        data = item.getvalue()
+        digest = hashlib.sha256(data).hexdigest()
+        if digest in by_hash:
+            said.append(f"{item.name} is the same file as {by_hash[digest][0]}: read once")
+        else:
+            by_hash[digest] = (item.name, data)
+    if set(by_hash) == set(st.session_state.get(_FILES, ())):
+        st.session_state[_NOTES] = said or ["This is already read in this session; nothing changed"]
+        return
+    _drop()
+    st.session_state[_FILES] = tuple(by_hash)
+    results, failed = [], []
+    for name, data in by_hash.values():
+        try:
+            results.append(_read(name, data))
+        except AdvisorError as error:
+            failed.append(str(error))
+    if len(by_hash) == 1:
+        _offer_mapping(*next(iter(by_hash.values())), results[0] if results else None)
+        if headers() and failed and "is not recognised" in failed[0]:
+            failed = [f"{given[0].name} is not recognised by its headers; say below which column is which"]
     try:
-        read = ingest.read_upload(given.name, given.getvalue())
-        st.session_state[_RESULT] = ingest.resolve_names(read, hardware_ids(), model_ids())
+        if results:
+            st.session_state[_RESULT] = ingest.combine(results)
     except AdvisorError as error:
+        failed.append(str(error))
+    _look_up_kept()
+    st.session_state[_NOTES] = said
+    st.session_state[_PROBLEM] = ". ".join(failed)
+
+
+def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> IngestResult:
+    return ingest.resolve_names(ingest.read_upload(name, data, columns=columns), hardware_ids(), model_ids())
+
+
+def _offer_mapping(name: str, data: bytes, read: IngestResult | None) -> None:
+    """Keep what the mapping form needs when a lone file is a CSV under headers that a user may choose."""
+    if read is None or read.format_id in MAPPED_FORMATS:
+        kind = read.kind if read is not None else "points"
+        headers = ingest.own_headers(name, data, kind, read.swapped if read is not None else ())
+        if headers:
+            st.session_state[_CSV], st.session_state[_HEADERS] = (name, data, kind), headers
+
+
+def headers() -> tuple[Header, ...]:
+    """The upload's own headers where it is one CSV that can be mapped, each with what it is or may be read as."""
+    found: tuple[Header, ...] = st.session_state.get(_HEADERS, ())
+    return found
+
+
+def mapping_targets() -> list[str]:
+    """What a column of the upload may be read as."""
+    return ingest.targets(st.session_state[_CSV][2])
+
+
+def read_as(chosen: Mapping[str, str]) -> None:
+    """Read the CSV anew with its headers as chosen {theirs: ours}; what was filled in and refitted is dropped."""
+    name, data, _ = st.session_state[_CSV]
+    changed = {item.theirs: chosen[item.theirs] for item in headers() if _differs(item, chosen[item.theirs])}
+    forget_refit()
+    try:
+        st.session_state[_RESULT] = _read(name, data, changed or None)
+    except AdvisorError as error:
+        st.session_state.pop(_RESULT, None)
         st.session_state[_PROBLEM] = str(error)
+    st.session_state[_HEADERS] = tuple(replace(item, ours=chosen[item.theirs]) for item in headers())
+    _look_up_kept()
+
+
+def _differs(item: Header, ours: str) -> bool:
+    """Whether a choice asks for anything else than what the readers do by themselves."""
+    return ours != (item.native or ingest.IGNORE)
 
 
 def fill_in(values: Mapping[str, Any], override: Mapping[str, Any]) -> None:
@@ -75,14 +152,28 @@ def unknown_names(read: IngestResult) -> dict[str, list[str]]:
     return {name: names for name, names in found.items() if names}
 
 
+def acceptances(read: IngestResult) -> dict[str, str]:
+    """Acceptance by position that the upload's runs measured: label to shares of rounds `0.8;0.6;0.4`."""
+    if read.kind != "points":
+        return {}
+    column = read.frame["acceptance_by_position"].dropna()
+    return {
+        f"line {line}, {len(text.split(';'))} positions: {text.replace(';', ', ')}": text
+        for line, text in column.drop_duplicates().items()
+    }
+
+
 def refit_upload(acceptance: str | None) -> None:
     """Refit on the session's upload and keep the result in the session."""
     read = result()
-    if read is None:
-        return
+    if read is not None:
+        _refit(read.frame, acceptance)
+
+
+def _refit(frame: pd.DataFrame, acceptance: str | None = None) -> None:
     forget_refit()
     try:
-        points, refused = select_points(read.frame, acceptance=acceptance, configs=state.own_models())
+        points, refused = select_points(frame, acceptance=acceptance, configs=state.own_models())
         st.session_state[_REFIT] = (points, refit_chosen(points, refused))
     except AdvisorError as error:
         st.session_state[_PROBLEM] = str(error)
@@ -95,15 +186,27 @@ def refitted() -> tuple[list[RefitPoint], RefitResult] | None:
 
 
 def forget_refit() -> None:
-    """Back to the shipped constants."""
+    """Drop the refit from this page; predictions that use it go on until that is undone."""
     st.session_state.pop(_REFIT, None)
     st.session_state.pop(_PROBLEM, None)
 
 
-def forget() -> None:
-    """Drop the upload and its refit from the session."""
+def undo_refit() -> None:
+    """Back to the shipped constants, here and in every prediction."""
     forget_refit()
-    st.session_state.pop(_RESULT, None)
+    refit_use.undo()
+
+
+def forget() -> None:
+    """Drop the upload, its refit and every prediction with it from the session."""
+    _drop()
+    refit_use.undo()
+
+
+def _drop() -> None:
+    forget_refit()
+    for key in (_RESULT, _FILES, _CSV, _HEADERS, _NOTES, _KEPT_AS):
+        st.session_state.pop(key, None)
 
 
 def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
@@ -131,6 +234,21 @@ def save(name: str, given_by: str) -> None:
         save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256, given_by=given_by)
     except AdvisorError as error:
         st.session_state[_PROBLEM] = str(error)
+    _look_up_kept()
+
+
+def _look_up_kept() -> None:
+    """Note whether the upload's very bytes are kept in the store."""
+    from advisor.store import kept_as
+
+    read = result()
+    st.session_state.pop(_KEPT_AS, None)
+    try:
+        found = kept_as(read.sha256) if read is not None else None
+    except AdvisorError:
+        return  # the list of kept data sets says why they cannot be looked at
+    if found:
+        st.session_state[_KEPT_AS] = f"{found[1]} ({found[0]})"
 
 
 def kept() -> pd.DataFrame | None:
@@ -144,6 +262,17 @@ def kept() -> pd.DataFrame | None:
         return None
 
 
+def kept_rows(dataset_id: str) -> pd.DataFrame:
+    """The rows of a kept data set; empty, with the reason on the next screen, when it cannot be read."""
+    from advisor.store import read_upload
+
+    try:
+        return read_upload(dataset_id)
+    except AdvisorError as error:
+        st.session_state[_PROBLEM] = str(error)
+        return pd.DataFrame()
+
+
 def kept_data(dataset_id: str) -> bytes:
     """A kept data set as CSV."""
     from advisor.ingest.kept import kept_csv
@@ -153,15 +282,16 @@ def kept_data(dataset_id: str) -> bytes:
 
 
 def use_kept(dataset_id: str) -> None:
-    """Refit on a kept data set."""
+    """Refit on a kept data set, with the models of this session."""
     from advisor.store import read_upload
 
-    forget()
+    _drop()
     try:
-        points, refused = select_points(kept_points(read_upload(dataset_id)))
-        st.session_state[_REFIT] = (points, refit_chosen(points, refused))
+        frame = kept_points(read_upload(dataset_id))
     except AdvisorError as error:
         st.session_state[_PROBLEM] = str(error)
+        return
+    _refit(frame)
 
 
 def forget_kept(dataset_id: str) -> None:
@@ -172,87 +302,4 @@ def forget_kept(dataset_id: str) -> None:
         forget_upload(dataset_id)
     except AdvisorError as error:
         st.session_state[_PROBLEM] = str(error)
-
-
-def take_trace(scenario: Scenario, n_experts: int) -> None:
-    """Read and fit the routing trace of the uploader `trace_file`."""
-    given = st.session_state.get("trace_file")
-    if given is None:
-        return
-    forget_trace()
-    try:
-        moe = None if scenario.model_config_json else load_model(scenario.model_id).moe
-        read = ingest.read_trace(
-            given.name, given.getvalue(), moe.count if moe else None, moe.n_active if moe else None
-        )
-        st.session_state[_TRACE] = fit_sequences(read.sequences, n_experts)
-    except AdvisorError as error:
-        st.session_state[_TRACE_PROBLEM] = str(error)
-
-
-def trace() -> TraceFit | None:
-    """The fitted routing trace of this session."""
-    found: TraceFit | None = st.session_state.get(_TRACE)
-    return found
-
-
-def trace_problem() -> str:
-    """Why the last trace could not be used; empty when it could."""
-    return str(st.session_state.get(_TRACE_PROBLEM, ""))
-
-
-def forget_trace() -> None:
-    """Drop the trace; a scenario that uses it goes back to the model's own routing."""
-    st.session_state.pop(_TRACE, None)
-    st.session_state.pop(_TRACE_PROBLEM, None)
-    if "," in str(st.session_state.get("routing", "")):
-        st.session_state["routing"] = "auto"
-
-
-def use_trace() -> None:
-    """Make the trace the scenario's routing, in the sidebar and the address."""
-    found = trace()
-    if found is None:
-        return
-    fit = found.fit
-    st.session_state["routing"] = write_own_routing(
-        (fit.load_cv, fit.affinity, fit.stickiness),
-        (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval),
-    )
-
-
-def take_acceptance() -> None:
-    """Read the scrapes of `metrics_file` and `metrics_before`, or else the list typed into `rates_text`."""
-    now = st.session_state
-    now.pop(_RATES, None)
-    now.pop(_RATES_PROBLEM, None)
-    later, earlier = now.get("metrics_file"), now.get("metrics_before")
-    conditional = now.get("rates_kind") == RATES_GIVEN
-    try:
-        if later is not None:
-            before = (earlier.name, earlier.getvalue()) if earlier is not None else None
-            now[_RATES] = ingest.read_acceptance(later.name, later.getvalue(), before, conditional)
-        elif earlier is not None:
-            now[_RATES_PROBLEM] = "The earlier scrape alone is not used; give the later one too."
-        elif str(now.get("rates_text") or "").strip():
-            now[_RATES] = ingest.rates_from_list(str(now.rates_text), conditional)
-    except AdvisorError as error:
-        now[_RATES_PROBLEM] = str(error)
-
-
-def acceptance() -> AcceptanceRates | None:
-    """The acceptance by position of this session."""
-    found: AcceptanceRates | None = st.session_state.get(_RATES)
-    return found
-
-
-def acceptance_problem() -> str:
-    """Why the last acceptance could not be used; empty when it could."""
-    return str(st.session_state.get(_RATES_PROBLEM, ""))
-
-
-def use_acceptance() -> None:
-    """Make it the scenario's acceptance, in the sidebar and the address."""
-    found = acceptance()
-    if found is not None:
-        st.session_state["acceptance"] = found.text
+    _look_up_kept()

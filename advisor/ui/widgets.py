@@ -12,7 +12,7 @@ from advisor.advice import Advice
 from advisor.csv_export import frame_csv
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
-from advisor.ui import answers, own_config, state
+from advisor.ui import answers, own_config, refit_use, state
 from advisor.ui.figure import Chart
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def scenario_or_stop() -> Scenario:
         )
     if scenario is None:
         stop_with(problem or "Choose a model, hardware and drafter in the sidebar.")
+    refit_use.banner(scenario)
     return scenario
 
 

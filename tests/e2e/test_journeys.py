@@ -13,7 +13,7 @@ from advisor.advice import advise
 from advisor.design import design_answer, design_space
 from advisor.scenario import Scenario
 from advisor.ui.design_question import CANDIDATES
-from advisor.ui.state import START_ACCEPTANCE
+from advisor.ui.fields import START_ACCEPTANCE
 from tests.e2e.app_server import wait_until_drawn
 
 pytestmark = pytest.mark.browser
@@ -103,20 +103,6 @@ def test_follow_a_deep_link_to_another_page_and_reload(page: Any, app_url: str) 
     wait_for_verdict(page, scenario)
 
 
-def test_after_back_the_screen_and_the_address_agree(page: Any, app_url: str) -> None:
-    scenario = Scenario(acceptance="2.4@3", batch_size=32)
-    open_app(page, f"{app_url}/?{scenario.to_query()}")
-    page.get_by_role("link", name="Why").first.click()
-    page.wait_for_url("**/why**")
-    enter(page, "Batch", 256)
-    page.wait_for_url("**batch_size=256**")
-    page.wait_for_function("document.querySelector('.js-plotly-plot')?.layout?.title?.text?.includes('batch 256')")
-    page.go_back()
-    page.wait_for_url(re.compile(r"/\?"))
-    wait_until_drawn(page, CHART)
-    wait_for_verdict(page, Scenario.from_query(page.url.split("?", 1)[1]))
-
-
 def test_type_an_accepted_length_and_compare_two_k(page: Any, app_url: str) -> None:
     open_app(page, app_url)
     box = page.get_by_role("combobox", name=re.compile("Accepted length"))
@@ -137,12 +123,12 @@ def test_the_copied_link_of_an_own_model_opens_it_in_another_session(page: Any, 
     }  # fmt: skip
     open_app(page, f"{app_url}/?acceptance=2.4%403")
     page.get_by_text("Your own config.json").click()
-    page.locator("input[type=file]").set_input_files(
+    page.locator("[data-testid=stFileUploader]", has_text="config.json").locator("input").set_input_files(
         {"name": "tiny.json", "mimeType": "application/json", "buffer": json.dumps(config).encode()}
     )
     scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=json.dumps(config))
     wait_for_verdict(page, scenario)
-    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Share or open").click()
     link = page.get_by_test_id("stCode").inner_text().strip()
     other = context.new_page()
     other.goto(link)
@@ -218,7 +204,7 @@ def test_at_telephone_width_nothing_is_cut_off(page: Any, app_url: str, scheme: 
 def test_a_file_that_is_no_configuration_is_refused_in_words(page: Any, app_url: str) -> None:
     open_app(page, f"{app_url}/?acceptance=2.4%403")
     page.get_by_text("Your own config.json").click()
-    page.locator("input[type=file]").set_input_files(
+    page.locator("[data-testid=stFileUploader]", has_text="config.json").locator("input").set_input_files(
         {"name": "model.png", "mimeType": "image/png", "buffer": b"\x89PNG\xff\x00"}
     )
     page.get_by_text("The file is not text").wait_for()

@@ -32,8 +32,8 @@ def read(sample: Sample) -> Draft:
     table = load_table(sample, "points")
     mapped = map_header(table, "points", sample.name)
     warnings = [*mapped.warnings, *unit_hints(mapped.unknown, "points")]
-    warnings += misplaced_columns(table, mapped.columns, "points")
     if mapped.unknown:
         shown = ", ".join(name[:40] for name in mapped.unknown[:10])
         warnings.append(f"{len(mapped.unknown)} columns are not known and were ignored: {shown}")
-    return Draft("points", table.lines, from_mapped(table, mapped), list(table.rejects), warnings=warnings)
+    cells, swaps = from_mapped(table, mapped), misplaced_columns(table, mapped.columns, "points")
+    return Draft("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)

@@ -32,13 +32,14 @@ def read(sample: Sample) -> Draft:
     table = load_table(sample, "kernels")
     mapped = map_header(table, "kernels", sample.name)
     cells = from_mapped(table, mapped)
-    warnings = [*mapped.warnings, *misplaced_columns(table, mapped.columns, "kernels")]
+    swaps = misplaced_columns(table, mapped.columns, "kernels")
     notes = []
     bare = next((index for index, cell in enumerate(table.header) if header_key(cell) in BARE_LATENCY), None)
     if "latency_s" not in cells and bare is not None:
         cells["latency_s"] = Cells(table.columns[bare], table.header[bare], _MS)
         notes.append("latency read as milliseconds, the unit of this table layout")
-    draft = Draft("kernels", table.lines, cells, list(table.rejects), notes=notes, warnings=warnings)
+    draft = Draft("kernels", table.lines, cells, list(table.rejects), notes=notes, swaps=swaps)
+    draft.warnings += mapped.warnings
     if "op" not in cells:
         draft.constant("op", "moe")
     return draft

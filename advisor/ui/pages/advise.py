@@ -5,7 +5,7 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.dynamic.schedule import DEFAULT_MARGIN
-from advisor.ui import answers, charts, widgets
+from advisor.ui import answers, charts, compare_panel, widgets
 
 
 def figures(advice: Advice) -> None:
@@ -86,6 +86,7 @@ st.caption(widgets.acceptance_note(advice))
 widgets.show_memory_problem(advice)
 figures(advice)
 speedup(advice)
+compare_panel.draw(advice)
 st.markdown(f"**Why:** {advice.recommendation.bound_because} Plain decoding is {advice.recommendation.bound}-bound.")
 st.page_link("advisor/ui/pages/why.py", label="Where the time goes", icon=":material/troubleshoot:")
 widgets.show_warnings(advice)

@@ -11,7 +11,7 @@ BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("pdf", "PDF", "A tagged PDF of about three pages, for print and for screen readers."),
     ("html", "HTML", "One file with interactive charts that loads nothing from a network (about 5 MB)."),
     ("md", "Markdown", "Text and tables, for a wiki or a merge request."),
-    ("json", "JSON", "All numbers and the whole scenario; `report --from` makes the report again from it."),
+    ("json", "JSON", "All numbers and the whole scenario; `report --scenario` makes the report again from it."),
     ("csv", "CSV", "The curve: one row for each batch and K."),
 )
 

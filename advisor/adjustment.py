@@ -1,0 +1,220 @@
+"""Shipped kernel and overhead constants corrected by a user's own measurements: factors, spreads, one line of text.
+
+`refit` makes an adjustment, a scenario carries its text, and `load_setup` applies it, so that every prediction of that
+scenario, its hash, its link and its report hold the same constants.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from advisor.calibration.overhead_records import class_costs
+from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.prediction import AdvisorError
+
+FACTORS = (
+    "launch", "host", "draft_host", "round_host", "routed", "attention", "dense", "communication", "drafter",
+)  # fmt: skip
+"""Time multipliers, in the order of `refit_points.COMPONENTS`."""
+OVERHEADS = {
+    "launch": "launch_per_layer_s",
+    "host": "host_per_step_s",
+    "draft_host": "host_per_draft_pass_s",
+    "round_host": "host_per_round_s",
+}
+"""Factors that scale one constant of KernelCosts each."""
+KERNELS = {
+    "routed": ("routed",),
+    "attention": ("attention", "mla"),
+    "dense": ("attention_projection", "shared", "dense", "lm_head"),
+}
+"""Factors that scale the time of kernels."""
+CORRELATED = ("launch", "draft_host", "round_host")
+"""Overheads whose errors are drawn jointly (`bands.make_draws`)."""
+GRAMMAR = (
+    "on=ACCELERATOR/ENGINE/CLASS;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;corr=A/B/C;scatter=S, as `fit` prints it"
+)
+MAX_FACTOR = 1000.0
+MAX_LOG_SD = 5.0
+_MIN_EIGENVALUE = 2e-3
+"""Correlations rounded to three decimals stay possible above this. [1]"""
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """What n points of one accelerator and engine say about the shipped constants."""
+
+    hardware_id: str
+    engine: str
+    engine_class: str
+    """Engine with its vintage, whose shipped overheads the factors multiply."""
+    n_points: int
+    data: str
+    """Twelve hex digits of a hash of the rows fitted on."""
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """On the time of each of FACTORS; absent: as shipped. [1]"""
+    log_sd: Mapping[str, float] = field(default_factory=dict)
+    """Posterior standard deviation of the logarithm of each factor. [1]"""
+    correlation: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Of the errors of launch and draft_host, launch and round_host, draft_host and round_host. [1]"""
+    scatter_log_sd: float | None = None
+    """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [1]"""
+
+    @property
+    def label(self) -> str:
+        """In a few words."""
+        return f"refitted on your {self.n_points} points"
+
+
+def write_adjustment(adjustment: Adjustment) -> str:
+    """One line that `parse_adjustment` reads: four significant digits, correlations three decimals."""
+    parts = [
+        f"on={adjustment.hardware_id}/{adjustment.engine}/{adjustment.engine_class}",
+        f"n={adjustment.n_points}",
+        f"data={adjustment.data}",
+    ]
+    parts += [f"{name}={adjustment.factors[name]:.4g}/{adjustment.log_sd[name]:.4g}" for name in adjustment.factors]
+    parts.append("corr=" + "/".join(f"{value:.3f}" for value in _shrunk(adjustment.correlation)))
+    if adjustment.scatter_log_sd is not None:
+        parts.append(f"scatter={adjustment.scatter_log_sd:.4g}")
+    return ";".join(parts)
+
+
+def parse_adjustment(text: str) -> Adjustment:
+    """Inverse of `write_adjustment`. Raises AdvisorError with the grammar for anything else."""
+    try:
+        pairs = [piece.split("=", 1) for piece in text.strip().split(";")]
+        values = dict(pairs)
+        if len(values) != len(pairs):
+            raise ValueError("a name is given twice")
+        hardware_id, engine, engine_class = _names(values.pop("on"))
+        count, data = int(values.pop("n")), values.pop("data")
+        correlation = tuple(_number(piece, -1.0, 1.0) for piece in values.pop("corr").split("/"))
+        scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
+        if len(correlation) != 3 or not 1 <= count <= 10**6 or not re.fullmatch(r"[0-9a-f]{12}", data):
+            raise ValueError("out of range")
+        if not set(values) <= set(FACTORS) or np.linalg.eigvalsh(_matrix(correlation)).min() < 0.0:
+            raise ValueError("unknown factor, or correlations that cannot be")
+        split = {name: value.split("/") for name, value in values.items()}
+        return Adjustment(
+            hardware_id=hardware_id,
+            engine=engine,
+            engine_class=engine_class,
+            n_points=count,
+            data=data,
+            factors={name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR) for name, (value, _) in split.items()},
+            log_sd={name: _number(spread, 0.0, MAX_LOG_SD) for name, (_, spread) in split.items()},
+            correlation=(correlation[0], correlation[1], correlation[2]),
+            scatter_log_sd=scatter,
+        )
+    except (ValueError, KeyError) as error:
+        raise AdvisorError(f"refit={text[:60]!r} is no refit; expected {GRAMMAR}") from error
+
+
+def check_adjustment(adjustment: Adjustment, hardware_id: str, engine: str) -> None:
+    """Raises AdvisorError when an adjustment is of another accelerator or engine."""
+    if (adjustment.hardware_id, adjustment.engine) != (hardware_id, engine):
+        raise AdvisorError(
+            f"the refit is for {adjustment.hardware_id} with {adjustment.engine}, not for {hardware_id} with {engine}; "
+            "choose that accelerator and engine, or drop the refit"
+        )
+
+
+def adjusted(
+    costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustment
+) -> tuple[KernelCosts, KernelCosts]:  # fmt: skip
+    """Costs of the target and of the drafter with each constant times its factor, and the spreads behind their band.
+
+    Overheads start from those shipped for the adjustment's engine class, not from today's engine.
+    """
+    factors, log_sd = adjustment.factors, adjustment.log_sd
+    base = replace(costs, **class_costs(adjustment.engine_class))
+    changes: dict[str, Any] = {name: getattr(base, name) * factors.get(key, 1.0) for key, name in OVERHEADS.items()}
+    changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
+    changes["overhead_log_covariance"] = _covariance(base, adjustment)
+    if adjustment.scatter_log_sd is not None:
+        changes |= {
+            "residual_log_sd": adjustment.scatter_log_sd,
+            "residual_log_sd_by_tier": {},
+            "band_share_by_tier": {},
+        }
+    for name, parts in KERNELS.items():
+        for part in parts:
+            changes[part] = _scaled(getattr(base, part), factors.get(name, 1.0), log_sd.get(name))
+    changes["attention_flops_per_s"] = base.attention_flops_per_s / factors.get("attention", 1.0)
+    for table in ("all_reduce", "all_to_all"):
+        entries = getattr(base, table).items()
+        factor, spread = factors.get("communication", 1.0), log_sd.get("communication")
+        changes[table] = {ranks: _scaled(cost, factor, spread) for ranks, cost in entries}
+    return replace(base, **changes), slower(draft_costs, factors.get("drafter", 1.0), log_sd.get("drafter"))
+
+
+def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> KernelCosts:
+    """`costs` with every kernel's time multiplied by `factor`; overheads stay."""
+    changes: dict[str, Any] = {
+        name: _scaled(getattr(costs, name), factor, log_sd)
+        for name in ("routed", "attention_projection", "shared", "dense", "lm_head", "attention", "mla")
+    }
+    changes["attention_flops_per_s"] = costs.attention_flops_per_s / factor
+    for name in ("all_reduce", "all_to_all"):
+        changes[name] = {ranks: _scaled(cost, factor, log_sd) for ranks, cost in getattr(costs, name).items()}
+    return replace(costs, **changes)
+
+
+def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
+    """One kernel's constants with its time multiplied by `factor`: fixed times grow, rates fall."""
+    if cost is None:
+        return None
+    assert isinstance(cost, GemmCost | MoeCost | StreamCost)
+    changes: dict[str, Any] = {} if log_sd is None else {"log_sd": log_sd}
+    for item in dataclasses.fields(cost):
+        value = getattr(cost, item.name)
+        if item.name.endswith("_per_s"):
+            changes[item.name] = value / factor
+        elif item.name.endswith("_s"):
+            changes[item.name] = value * factor
+    if isinstance(cost, MoeCost) and cost.measured is not None and log_sd is not None:
+        changes["measured"] = replace(cost.measured, log_sd=log_sd)
+    return replace(cost, **changes)
+
+
+def _covariance(base: KernelCosts, adjustment: Adjustment) -> tuple[tuple[float, ...], ...]:
+    """Of the logarithms of CORRELATED; the shipped one where the adjustment has no spread for them."""
+    if not set(CORRELATED) <= set(adjustment.log_sd):
+        return base.overhead_log_covariance
+    spread = np.array([adjustment.log_sd[name] for name in CORRELATED])
+    covariance = _matrix(adjustment.correlation) * np.outer(spread, spread)
+    return tuple(tuple(float(value) for value in row) for row in covariance)
+
+
+def _matrix(correlation: tuple[float, ...]) -> np.ndarray:
+    a, b, c = correlation
+    return np.array([[1.0, a, b], [a, 1.0, c], [b, c, 1.0]])
+
+
+def _shrunk(correlation: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Correlations a hair nearer to zero where rounding could make them impossible."""
+    while np.linalg.eigvalsh(_matrix(correlation)).min() < _MIN_EIGENVALUE:
+        correlation = (correlation[0] * 0.998, correlation[1] * 0.998, correlation[2] * 0.998)
+    return correlation
+
+
+def _names(text: str) -> tuple[str, str, str]:
+    found = re.fullmatch(r"([a-z0-9._-]{1,80})/([a-z0-9._-]{1,80})/([a-z0-9._-]{1,80})", text)
+    if found is None:
+        raise ValueError("expected accelerator/engine/class")
+    return found[1], found[2], found[3]
+
+
+def _number(text: str, low: float, high: float) -> float:
+    value = float(text)
+    if not math.isfinite(value) or not low <= value <= high:
+        raise ValueError(f"{text} is not from {low} to {high}")
+    return value

@@ -1,0 +1,115 @@
+"""`trace`: routing parameters from a user's own expert ids or counts of activated experts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from advisor.cli.measure import read_bytes
+from advisor.cli.output import print_json, print_table
+from advisor.ingest import ActivationLog, open_activation_log, read_trace
+from advisor.model_profiles import load_model
+from advisor.prediction import AdvisorError
+from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for, write_own_routing
+
+ANY_MOE = "class-fine-no-shared"
+"""Preset behind a log whose model is not named."""
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--model", "model_id", help="Model id, for its number of experts.")
+@click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
+@click.option("--active", type=int, help="Experts per token, with --experts, for a log of activated experts.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def trace(file: Path, model_id: str | None, experts: int | None, active: int | None, as_json: bool) -> None:
+    """Fit load variation, affinity and stickiness to the routing trace in FILE.
+
+    FILE holds the ids of the experts that each token chose, or a log of how many experts each pass activated (MoE-CAP).
+    """
+    count, layers, chosen = _experts(model_id, experts)
+    data = read_bytes(file)
+    log = open_activation_log(file.name, data)
+    if log is not None:
+        _counts(log, count, chosen or active, model_id, as_json)
+        return
+    _ids(file.name, data, (count, layers, chosen), as_json)
+
+
+def _ids(name: str, data: bytes, shape: tuple[int, int | None, int | None], as_json: bool) -> None:
+    from advisor.routing_trace import fit_sequences
+
+    count, layers, active = shape
+    read = read_trace(name, data, layers, active)
+    found = fit_sequences(read.sequences, count)
+    own = write_own_routing(
+        (found.fit.load_cv, found.fit.affinity, found.fit.stickiness),
+        (found.fit.load_cv_interval, found.fit.affinity_interval, found.fit.stickiness_interval),
+    )
+    if as_json:
+        print_json({"file": name, "layout": read.layout, "routing": own, **vars(found)})
+        return
+    click.echo(
+        f"{found.n_sequences} sequences, {found.n_tokens:,} tokens, {len(found.layers)} layers, "
+        f"{found.n_active} of {found.n_experts} experts ({read.layout})"
+    )
+    for what in ("load_cv", "affinity", "stickiness"):
+        low, high = getattr(found.fit, f"{what}_interval")
+        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (80 %: {low:.3f} to {high:.3f})")
+    click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
+    click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
+    _union_table([(u.batch_size, u.tokens, u.counted, u.predicted, u.uniform) for u in found.unions])
+    for text in found.warnings:
+        click.echo(f"warning: {text}")
+    click.echo(f"\nTo use it: --routing {own}")
+
+
+def _counts(log: ActivationLog, n_experts: int, n_active: int | None, model_id: str | None, as_json: bool) -> None:
+    from advisor.routing_counts import fit_counts
+
+    if n_active is None:
+        raise AdvisorError("a log of activated experts needs the experts per token too; give --model ID or --active K")
+    preset = _preset(model_id)
+    found = fit_counts(log.sequences, log.tokens_per_sequence, log.experts, n_experts, n_active, preset)
+    if as_json:
+        told = {**vars(found), "routing": found.routing, "left_out": dict(log.left_out)}
+        print_json({"file": log.file_name, "layout": "log of activated experts", **told})
+        return
+    click.echo(f"{found.n_passes:,} passes, {n_active} of {n_experts} experts (log of activated experts)")
+    for item in found.parameters:
+        origin = "" if item.identified else f"  not told by the log: {preset.name}"
+        click.echo(f"{item.name:11s} {item.value:.3f}  (80 %: {item.low:.3f} to {item.high:.3f}){origin}")
+    click.echo("")
+    _union_table([(c.batch_size, c.tokens, c.counted, c.predicted, c.uniform) for c in found.cells])
+    for reason, count in log.left_out:
+        click.echo(f"not used, {count:,} passes: {reason}")
+    for text in found.warnings:
+        click.echo(f"warning: {text}")
+    click.echo(f"\nTo use it: --routing {found.routing}")
+
+
+def _union_table(rows: list[tuple[int, int, float, float, float]]) -> None:
+    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
+    print_table(
+        header,
+        [(b, t, round(c, 1), round(p, 1), f"{p / c - 1:+.1%}", round(u, 1)) for b, t, c, p, u in rows],
+    )
+
+
+def _preset(model_id: str | None) -> RoutingPreset:
+    return preset_for(load_model(model_id))[0] if model_id is not None else load_routing_preset(ANY_MOE)
+
+
+def _experts(model_id: str | None, experts: int | None) -> tuple[int, int | None, int | None]:
+    """(N, MoE layers, k); the last two only from a model's profile."""
+    if (model_id is None) == (experts is None):
+        raise AdvisorError("give --model ID or --experts N, so that experts that were never chosen are counted")
+    if experts is not None:
+        if experts < 2:
+            raise AdvisorError(f"--experts {experts} is too few; a routed layer has at least 2")
+        return experts, None, None
+    moe = load_model(str(model_id)).moe
+    if moe is None:
+        raise AdvisorError(f"{model_id} is dense: it has no experts to trace")
+    return moe.n_experts, moe.count, moe.n_active

@@ -1,0 +1,108 @@
+"""The scenario in the browser's address: read when a link is opened and on Back and Forward, written after a change.
+
+Each change of the scenario is one entry of the browser's history, so Back undoes it and Forward does it again
+(docs/decisions/0004-undo-by-url.md). Widgets bound by Streamlit itself would rewrite the entry in place instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from advisor.prediction import AdvisorError
+from advisor.scenario import MAX_CONFIG_BYTES, PACKED, Scenario, pack, unpack
+from advisor.ui import fields, state
+
+MAX_LINK_CHARACTERS = 30_000
+"""A longer address is refused by servers and proxies; what makes it longer stays out of it."""
+
+_WRITTEN, _PACKED_AS = "_address", "_packed_as"
+
+
+def follow() -> None:
+    """Bring session and address together; call before the navigation and all widgets are drawn.
+
+    A first run and Back or Forward take what the address says. Otherwise the session is ahead: Streamlit drops the
+    parameters when the page changes, and they are put back before the browser notes the new page's address.
+    """
+    asked = {name: text for name, text in st.query_params.to_dict().items() if name in Scenario.model_fields}
+    opened = _WRITTEN not in st.session_state
+    if opened or _is_history_navigation():
+        _take(st.query_params.to_dict(), opened)
+        st.session_state[_WRITTEN] = asked
+    elif asked != st.session_state[_WRITTEN]:
+        st.query_params.update(st.session_state[_WRITTEN])
+
+
+def write(values: Mapping[str, Any]) -> None:
+    """Put the widgets' values in the address, all in one step; leaves an address that already means them alone."""
+    written: dict[str, str] = st.session_state[_WRITTEN]
+    wanted = dict(values) | {name: _packed(name, values[fields.OWNER[name]]) for name in PACKED}
+    changed = {
+        name: "" if value is None else str(value)
+        for name, value in wanted.items()
+        if not _means(written.get(name), name, value)
+    }
+    if not changed:
+        return
+    if "acceptance" not in written:  # whoever copies the address bar copies an answer that says what is accepted
+        changed["acceptance"] = str(values["acceptance"])
+    st.session_state[_WRITTEN] = written | changed
+    st.query_params.update(changed)
+
+
+def link_to(scenario: Scenario, base: str | None) -> str | None:
+    """The address that restores this scenario, relative when the page's own is unknown; None when it is too long."""
+    query = scenario.to_query()
+    documents = (getattr(scenario, name) or "" for name in PACKED)
+    if len(query) > MAX_LINK_CHARACTERS or any(len(text) > MAX_CONFIG_BYTES for text in documents):
+        return None
+    return urlunsplit(urlsplit(base)._replace(query=query, fragment="")) if base else f"?{query}"
+
+
+def _take(link: Mapping[str, str], opened: bool) -> None:
+    documents, damaged = {}, []
+    for name in PACKED:
+        if packed := link.get(name):
+            try:
+                documents[name] = unpack(name, packed)
+                _packings()[documents[name]] = packed
+            except AdvisorError as error:
+                damaged.append(str(error))
+    texts = {name: text for name, text in link.items() if name not in PACKED and not name.startswith("embed")}
+    if opened:
+        state.keep_page_link(texts)
+    notes = damaged + state.take(texts, documents, "link")
+    if opened and texts and "acceptance" not in texts:
+        notes.append(f"The link gives no accepted length; the measured curve {fields.START_ACCEPTANCE} is used.")
+    state.note(notes)
+
+
+def _means(text: str | None, name: str, value: Any) -> bool:
+    """Whether a parameter of the address, or its absence, stands for a value."""
+    if text is None:
+        return bool(value == ("" if name in PACKED else fields.default(name)))
+    return fields.same(text, value)
+
+
+def _packed(document: str, owner: str) -> str:
+    """The packed document of what `owner` names, as it came in the link where it did; empty when there is none."""
+    text = fields.own(document).get(owner, "")
+    if not text or len(text) > MAX_CONFIG_BYTES:
+        return ""
+    packed = _packings().setdefault(text, pack(text)) if text not in _packings() else _packings()[text]
+    return packed if len(packed) <= MAX_LINK_CHARACTERS else ""
+
+
+def _packings() -> dict[str, str]:
+    known: dict[str, str] = st.session_state.setdefault(_PACKED_AS, {})
+    return known
+
+
+def _is_history_navigation() -> bool:
+    """Whether Back or Forward asked for this run. Streamlit has no public name for it: then they are not followed."""
+    return bool(getattr(get_script_run_ctx(), "is_history_navigation", False))

@@ -1,0 +1,73 @@
+"""Speedup against batch size of several scenarios in one chart: values in, Chart out. No Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from advisor.advice import Advice
+from advisor.ui.charts import add_slowdown, speedup_table
+from advisor.ui.figure import DASHES, SERIES, Chart, add_band, add_line, log_axis, new_figure
+
+_MARKERS = ("circle", "square", "diamond", "triangle-up")
+
+
+def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
+    """Each scenario's speedup at the K of its own curve, with its band and a marker at its own batch.
+
+    advices, names : one name for each scenario; colour, dash and marker tell them apart.
+    """
+    figure = new_figure(
+        "Speedup over plain decoding (x) by batch size,<br>each scenario at its own K", "Batch size (sequences)",
+        "Speedup (x)", height=460,
+    )  # fmt: skip
+    ends = [end for advice in advices for end in _range(advice)]
+    low, high = min(0.9, *ends), max(1.1, *ends)
+    margin = 0.06 * (high - low)
+    low, high = max(0.0, low - margin), high + margin
+    add_slowdown(figure, low)
+    for order, (advice, name) in enumerate(zip(advices, names, strict=True)):
+        curve, column, row = advice.curve, _column(advice), advice.batch_index
+        color, dash = SERIES[order % len(SERIES)], ("solid", *DASHES)[order % (len(DASHES) + 1)]
+        add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "", color, opacity=0.2)
+        label = f"{name}, K = {advice.curve_k}"
+        add_line(figure, curve.batches, curve.speedup[:, column], label, color, dash=dash)
+        figure.add_scatter(
+            x=curve.batches[[row]], y=curve.speedup[[row], column], mode="markers", showlegend=False,
+            hoverinfo="skip", cliponaxis=False,
+            marker={
+                "symbol": _MARKERS[order % len(_MARKERS)], "size": 11, "color": color,
+                "line": {"width": 1, "color": "white"},
+            },
+        )  # fmt: skip
+    figure.update_layout(legend={"entrywidth": 1, "entrywidthmode": "fraction"})
+    figure.update_yaxes(range=[low, high])
+    log_axis(figure, np.concatenate([advice.curve.batches for advice in advices]))
+    tables = [
+        speedup_table(advice.curve, [advice.curve_k]).assign(scenario=name, hash=advice.scenario.hash)
+        for advice, name in zip(advices, names, strict=True)
+    ]
+    return Chart(figure, _alt(advices, names), pd.concat(tables, ignore_index=True))
+
+
+def _alt(advices: Sequence[Advice], names: Sequence[str]) -> str:
+    parts = []
+    for advice, name in zip(advices, names, strict=True):
+        curve, column, row = advice.curve, _column(advice), advice.batch_index
+        parts.append(
+            f"{name} with K = {advice.curve_k}: {curve.speedup[row, column]:.2f}x at batch {curve.batches[row]:,.0f} "
+            f"({advice.band_level:.0%} band {curve.low[row, column]:.2f} to {curve.high[row, column]:.2f}), highest "
+            f"{curve.speedup[:, column].max():.2f}x at batch {curve.batches[curve.speedup[:, column].argmax()]:,.0f}"
+        )
+    return f"Speedup against batch size of {len(advices)} scenarios. {'. '.join(parts)}."
+
+
+def _column(advice: Advice) -> int:
+    return int(np.flatnonzero(advice.curve.drafts == advice.curve_k)[0])
+
+
+def _range(advice: Advice) -> tuple[float, float]:
+    column = _column(advice)
+    return float(advice.curve.low[:, column].min()), float(advice.curve.high[:, column].max())

@@ -1,0 +1,93 @@
+"""What the user's points change: refit, before and after, residuals, what was learnt; use it everywhere, undo."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from advisor.ingest.result import IngestResult
+from advisor.refit import RefitResult
+from advisor.refit_curves import before_after, curve_groups
+from advisor.refit_moesd import moesd_of
+from advisor.refit_points import RefitPoint
+from advisor.scenario import Scenario
+from advisor.ui import charts_refit, refit_use, uploads, widgets
+
+
+def ask(read: IngestResult, scenario: Scenario) -> None:
+    """The button that refits, and the accepted length that rows without one borrow."""
+    if read.kind != "points":
+        st.info("Kernel times are kept and shown; a refit needs served runs with speedup, step or token times.")
+        return
+    lacking = int((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).sum())
+    acceptance = None
+    if lacking:
+        acceptance = st.text_input(
+            f"Accepted length for the {lacking:,} rows that give none", scenario.acceptance, key="refit_acceptance",
+            help="2.4@3, or 0.7,0.5,0.4, or the id of a measured curve; it counts as borrowed.",
+        )  # fmt: skip
+    st.button(
+        "Refit on these points", key="refit_upload", type="primary", on_click=uploads.refit_upload, args=(acceptance,)
+    )
+
+
+def draw(points: list[RefitPoint], result: RefitResult, scenario: Scenario) -> None:
+    """The refit of this session."""
+    st.subheader("What your data changed", anchor=False)
+    st.markdown(widgets.plain(result.sentence))
+    _use(result, scenario)
+    groups = curve_groups(result)
+    if groups:
+        chosen = st.selectbox(
+            "Curve", range(len(groups)), key="refit_curve",
+            format_func=lambda i: f"{groups[i][0]}, {groups[i][1]}, K = {groups[i][2]}, {groups[i][3]}",
+        )  # fmt: skip
+        chart = charts_refit.before_after_chart(before_after(points, result, groups[chosen]))
+        widgets.show_chart(chart, "before_after", scenario)
+    widgets.show_chart(charts_refit.residual_chart(result), "residuals", scenario)
+    st.dataframe(_parameters(result), hide_index=True)
+    for names, what in ((result.at_bound, "ended at their bound"), (result.unidentified, "are not told by these data")):
+        if names:
+            meanings = [item.meaning for item in result.parameters if item.name in names]
+            st.caption(f"{', '.join(meanings)}: {what}.")
+    small = moesd_of(points)
+    if small is not None:
+        st.caption(
+            f"Cross-check: MoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of "
+            f"{small.rms:.2f}."
+        )
+    if result.outliers or result.refused:
+        with st.expander(f"Rows not used ({len(result.outliers) + len(result.refused)})"):
+            st.dataframe(uploads.refused_rows((*result.outliers, *result.refused)), hide_index=True)
+
+
+def _use(result: RefitResult, scenario: Scenario) -> None:
+    """Take it into every prediction of this session, or drop it."""
+    used = refit_use.is_used(result)
+    use, drop = st.columns(2)
+    use.button(
+        "In use on every page" if used else "Use this refit on every page", key="use_refit", disabled=used,
+        type="primary" if result.own_errors.better else "secondary", on_click=refit_use.use, args=(result,),
+        help="In this session only; the link and the report of a scenario then carry it.",
+    )  # fmt: skip
+    drop.button("Undo the refit", key="undo_refit", on_click=uploads.undo_refit, icon=":material/undo:")
+    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
+        st.caption(
+            f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the sidebar is on "
+            f"{scenario.hardware_id} with {scenario.engine}."
+        )
+
+
+def _parameters(result: RefitResult) -> pd.DataFrame:
+    rows = [
+        (
+            item.meaning.capitalize(),
+            f"{item.before * 1e6:,.1f} us" if item.unit == "s" else f"{item.before:.2f} x",
+            f"{item.after * 1e6:,.1f} us" if item.unit == "s" else f"{item.after:.2f} x",
+            f"{item.factor - 1.0:+.0%}",
+            f"{item.log_stderr:.0%}",
+            "at its bound" if item.at_bound else "yes" if item.identified else "no",
+        )
+        for item in result.parameters
+    ]
+    return pd.DataFrame(rows, columns=["Constant", "Before", "After", "Change", "Standard error", "Learnt"])

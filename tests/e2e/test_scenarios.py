@@ -1,0 +1,202 @@
+"""Journeys with scenarios in a real Chromium: undo by Back, examples, pins, files, an accelerator of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.examples import load_example
+from advisor.scenario import Scenario
+from advisor.scenario_file import read_scenario
+from advisor.ui.fields import START_ACCEPTANCE
+from tests.e2e.app_server import wait_until_drawn
+from tests.e2e.test_journeys import CHART, choose, enter, open_app, verdict, wait_for_verdict
+from tests.test_hardware_given import POD
+
+pytestmark = pytest.mark.browser
+K_MAX = "Longest draft to consider (K max)"
+START = Scenario(acceptance=START_ACCEPTANCE)
+
+
+def wait_for_value(page: Any, label: str, value: int) -> None:
+    page.wait_for_function(
+        "([label, value]) => document.querySelector(`input[aria-label='${label}']`)?.value === value",
+        arg=[label, str(value)],
+    )
+    wait_until_drawn(page)
+
+
+def history_length(page: Any) -> int:
+    return int(page.evaluate("history.length"))
+
+
+def upload(page: Any, label: str, name: str, content: bytes) -> None:
+    box = page.locator("[data-testid=stFileUploader]", has_text=label).locator("input[type=file]")
+    box.set_input_files({"name": name, "mimeType": "application/json", "buffer": content})
+    wait_until_drawn(page)
+
+
+def test_back_undoes_a_change_and_forward_does_it_again(page: Any, app_url: str) -> None:
+    open_app(page, app_url)
+    before = history_length(page)
+    enter(page, K_MAX, 3)
+    wait_for_verdict(page, START.model_copy(update={"k_max": 3}))
+    enter(page, "Batch", 128)
+    wait_for_verdict(page, START.model_copy(update={"k_max": 3, "batch_size": 128}))
+    assert history_length(page) == before + 2
+    page.go_back()
+    wait_for_value(page, "Batch", 16)
+    wait_for_verdict(page, START.model_copy(update={"k_max": 3}))
+    page.go_back()
+    wait_for_value(page, K_MAX, 8)
+    wait_for_verdict(page, START)
+    page.go_forward()
+    wait_for_value(page, K_MAX, 3)
+    page.go_forward()
+    wait_for_value(page, "Batch", 128)
+    wait_for_verdict(page, START.model_copy(update={"k_max": 3, "batch_size": 128}))
+    assert history_length(page) == before + 2
+
+
+def test_a_change_that_sets_several_fields_is_one_step_back(page: Any, app_url: str) -> None:
+    open_app(page, app_url)
+    before = history_length(page)
+    enter(page, "GPUs", 4)
+    page.wait_for_url("**n_gpus=4**tensor_parallel=4**")
+    page.get_by_role("button", name="Start from an example").click()
+    page.get_by_role("button", name=load_example("deepseek").title).click()
+    wait_for_verdict(page, load_example("deepseek").scenario)
+    page.wait_for_url("**model_id=deepseek-v3**")
+    page.get_by_role("button", name=load_example("mixtral").title).wait_for(state="hidden")
+    assert history_length(page) == before + 2
+    page.go_back()
+    wait_for_verdict(page, START.model_copy(update={"n_gpus": 4, "tensor_parallel": 4}))
+    page.go_back()
+    wait_for_verdict(page, START)
+
+
+def test_back_crosses_pages_in_the_order_they_were_seen(page: Any, app_url: str) -> None:
+    scenario = Scenario(acceptance="2.4@3", batch_size=32)
+    open_app(page, f"{app_url}/?{scenario.to_query()}")
+    before = history_length(page)
+    page.get_by_role("link", name="Why").first.click()
+    page.wait_for_url("**/why?**batch_size=32**")
+    page.wait_for_function("document.querySelector('.js-plotly-plot')?.layout?.title?.text?.includes('batch 32')")
+    wait_until_drawn(page)
+    enter(page, "Batch", 256)
+    page.wait_for_url("**batch_size=256**")
+    assert history_length(page) == before + 2
+    page.go_back()
+    page.wait_for_url("**/why?**batch_size=32**")
+    wait_for_value(page, "Batch", 32)
+    page.go_back()
+    page.wait_for_url(lambda url: "/why" not in url)
+    wait_until_drawn(page, CHART)
+    wait_for_verdict(page, scenario)
+    page.reload()
+    wait_until_drawn(page, CHART)
+    wait_for_verdict(page, scenario)
+    page.go_forward()
+    page.wait_for_url("**/why?**batch_size=32**")
+    wait_for_value(page, "Batch", 32)
+
+
+def test_quick_typing_loses_nothing(page: Any, app_url: str) -> None:
+    open_app(page, f"{app_url}/?acceptance=2.4%403")
+    box = page.get_by_label("Batch", exact=True)
+    for size in (20, 30, 40, 50, 60):
+        box.fill(str(size))
+        box.press("Enter")
+    wait_for_verdict(page, Scenario(acceptance="2.4@3", batch_size=60))
+    assert "batch_size=60" in page.url
+
+
+def test_pin_two_scenarios_compare_them_and_go_back_to_one(page: Any, app_url: str, tmp_path: Path) -> None:
+    first = Scenario(acceptance="2.4@3")
+    open_app(page, f"{app_url}/?{first.to_query()}")
+    page.get_by_role("button", name="Pin to compare").click()
+    page.get_by_text("Change something in the sidebar to compare").wait_for()
+    choose(page, "Accelerator", "h100-sxm")
+    second = first.model_copy(update={"hardware_id": "h100-sxm"})
+    wait_for_verdict(page, second)
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 2")
+    names = page.evaluate(
+        "document.querySelectorAll('.js-plotly-plot')[1].data.filter(t => t.mode === 'lines').map(t => t.name)"
+    )
+    assert [name.split(",")[0] for name in names] == ["h200-sxm", "h100-sxm"]
+    with page.expect_download() as caught:
+        page.get_by_role("button", name="Data as CSV").nth(1).click()
+    file = tmp_path / "comparison.csv"
+    caught.value.save_as(file)
+    text = file.read_text(encoding="utf-8")
+    assert first.hash in text
+    assert second.hash in text
+    page.get_by_role("button", name="Go to it").click()
+    wait_for_verdict(page, first)
+    page.go_back()
+    wait_for_verdict(page, second)
+
+
+def test_a_downloaded_scenario_opens_in_another_session(page: Any, app_url: str, context: Any, tmp_path: Path) -> None:
+    scenario = Scenario(
+        acceptance="2.4@3", batch_size=8, hardware_id="own-pod-of-2027", hardware_json=json.dumps(POD), k_max=4
+    )
+    open_app(page, f"{app_url}/?{scenario.to_query()}")
+    wait_for_verdict(page, scenario)
+    page.get_by_role("button", name="Share or open").click()
+    with page.expect_download() as caught:
+        page.get_by_role("button", name="Scenario file").click()
+    file = tmp_path / "scenario.json"
+    caught.value.save_as(file)
+    assert read_scenario(file.read_bytes()).scenario == scenario
+    other = context.new_page()
+    open_app(other, app_url)
+    assert "own-pod" not in other.content()
+    other.get_by_role("button", name="Share or open").click()
+    upload(other, "Open a scenario file", "scenario.json", b"{")
+    other.get_by_text("the file is not JSON").wait_for()
+    assert verdict(other) != verdict(page)
+    upload(other, "Open a scenario file", "scenario.json", file.read_bytes())
+    wait_for_verdict(other, scenario)
+    other.reload()
+    wait_until_drawn(other, CHART)
+    wait_for_verdict(other, scenario)
+    other.close()
+
+
+def test_describe_an_accelerator_of_one_s_own_and_go_back(page: Any, app_url: str) -> None:
+    open_app(page, f"{app_url}/?acceptance=2.4%403")
+    page.get_by_text("Your own accelerator").click()
+    page.get_by_label("Name", exact=True).fill("Pod of 2027")
+    for label, value in {
+        "Memory (GB)": 200, "Memory bandwidth (TB/s)": 9, "Link (GB/s)": 900, "Peak bf16 (TFLOP/s)": 2000,
+        "Peak fp8 (TFLOP/s)": 4000,
+    }.items():  # fmt: skip
+        page.get_by_label(label, exact=True).fill(str(value))
+    page.get_by_role("button", name="Use this accelerator").click()
+    page.wait_for_function("document.querySelector('h1')?.innerText.includes('on Pod of 2027')")
+    wait_until_drawn(page)
+    taken = Scenario.from_query(page.url.split("?", 1)[1])
+    assert taken.hardware_id == "own-pod-of-2027"
+    wait_for_verdict(page, taken)
+    page.go_back()
+    wait_for_verdict(page, Scenario(acceptance="2.4@3"))
+    page.go_forward()
+    wait_for_verdict(page, taken)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_comparison_fits_a_telephone(page: Any, app_url: str, scheme: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.emulate_media(color_scheme=scheme)
+    open_app(page, f"{app_url}/?acceptance=2.4%403")
+    if page.get_by_test_id("stExpandSidebarButton").count():  # the browser remembers how it was left
+        page.get_by_test_id("stExpandSidebarButton").click()
+    page.get_by_role("button", name="Pin to compare").click()
+    enter(page, "Batch", 256)
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 2")
+    wait_until_drawn(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,100 @@
+"""Scenarios side by side: rows, names and chart say what differs and what comes of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from advisor.advice import advise
+from advisor.comparison import LABELS, comparison_rows, differing, finding, short_names
+from advisor.prediction import AdvisorError
+from advisor.scenario import PACKED, Scenario
+from advisor.ui.charts_compare import compared_chart
+from tests.test_hardware_given import POD
+
+BASE = Scenario(acceptance="2.4@3")
+LARGE = BASE.model_copy(update={"batch_size": 256})
+WIDE = BASE.model_copy(update={"n_gpus": 4, "tensor_parallel": 4, "hardware_id": "h100-sxm"})
+ADVICES = [advise(scenario) for scenario in (BASE, LARGE, WIDE)]
+
+
+def test_every_setting_has_a_label() -> None:
+    assert set(LABELS) == set(Scenario.model_fields) - set(PACKED)
+
+
+def test_only_what_differs_is_listed_before_the_answers() -> None:
+    rows = {row.label: row.values for row in comparison_rows(ADVICES) if not row.is_answer}
+    assert rows == {
+        "Accelerator": ("h200-sxm", "h200-sxm", "h100-sxm"),
+        "GPUs": ("1", "1", "4"),
+        "Tensor parallel": ("1", "1", "4"),
+        "Batch": ("16", "256", "16"),
+    }
+    answers = {row.label: row.values for row in comparison_rows(ADVICES) if row.is_answer}
+    for column, advice in enumerate(ADVICES):
+        answer = advice.recommendation
+        assert answers["Draft length K"][column] == str(answer.k_draft)
+        assert answers["Speedup"][column] == f"{answer.speedup.value:.2f}x"
+        assert answers["80% band"][column] == f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}"
+        assert answers["Time per output token"][column] == f"{answer.tpot_s * 1e3:.2f} ms"
+        assert answers["Tokens/s per GPU"][column] == f"{answer.tokens_per_s_per_gpu:,.0f}"
+
+
+def test_names_come_from_what_differs_and_are_never_alike() -> None:
+    assert short_names([BASE, LARGE]) == ("batch 16", "batch 256")
+    assert short_names([BASE, WIDE]) == ("h200-sxm, GPUs 1", "h100-sxm, GPUs 4")
+    alike = [LARGE, BASE.model_copy(update={"model_id": "mixtral-8x7b", "hardware_id": "l40s"}), BASE]
+    names = short_names([*alike, alike[1].model_copy(update={"batch_size": 3})])
+    assert len(set(names)) == 4
+    assert len(set(short_names([BASE, BASE]))) == 1
+
+
+def test_two_accelerators_of_one_name_are_told_apart() -> None:
+    mine = [
+        Scenario(acceptance="2@3", hardware_id="own-pod", hardware_json=json.dumps(POD | {"memory_bytes": size}))
+        for size in (1e11, 2e11)
+    ]
+    assert differing(mine) == ["hardware_id"]
+    first, second = short_names(mine)
+    assert first != second
+    assert first.startswith("own-pod (own, ")
+
+
+def test_the_finding_names_the_highest_ratio_and_the_shortest_time() -> None:
+    names = short_names([advice.scenario for advice in ADVICES])
+    answers = [advice.recommendation for advice in ADVICES]
+    highest = max(range(3), key=lambda i: answers[i].speedup.value)
+    fastest = min(range(3), key=lambda i: answers[i].tpot_s)
+    said = finding(ADVICES, names)
+    assert highest != fastest
+    assert said.startswith(f"{names[highest]} has the highest speedup, {answers[highest].speedup.value:.2f}x")
+    assert f"{names[fastest]} the shortest time" in said
+    assert "both" in finding([ADVICES[1]], ["only"])
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_too_few_or_too_many_are_refused(count: int) -> None:
+    with pytest.raises(AdvisorError, match="two to 4"):
+        comparison_rows([ADVICES[0]] * count)
+
+
+def test_the_chart_draws_each_scenario_at_its_own_k_with_its_band() -> None:
+    names = short_names([advice.scenario for advice in ADVICES])
+    chart = compared_chart(ADVICES, names)
+    lines = [trace for trace in chart.figure.data if trace.mode == "lines"]
+    assert [line.name for line in lines] == [
+        f"{name}, K = {advice.curve_k}" for name, advice in zip(names, ADVICES, strict=True)
+    ]
+    assert len({(line.line.color, line.line.dash) for line in lines}) == 3
+    assert len({line.line.dash for line in lines}) == 3
+    assert len([trace for trace in chart.figure.data if trace.fill == "toself"]) == 3
+    low, high = chart.figure.layout.yaxis.range
+    assert low <= chart.data["speedup_low"].min()
+    assert high >= chart.data["speedup_high"].max()
+    for name, advice in zip(names, ADVICES, strict=True):
+        column = list(advice.curve.drafts).index(advice.curve_k)
+        assert f"{name} with K = {advice.curve_k}: {advice.curve.speedup[advice.batch_index, column]:.2f}x" in chart.alt
+        mine = chart.data[chart.data["scenario"] == name]
+        assert len(mine) == len(advice.curve.batches)
+        assert set(mine["hash"]) == {advice.scenario.hash}
