@@ -140,11 +140,7 @@ def adjusted(
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)
     if adjustment.scatter_log_sd is not None:
-        changes |= {
-            "residual_log_sd": adjustment.scatter_log_sd,
-            "residual_log_sd_by_tier": {},
-            "band_share_by_tier": {},
-        }
+        changes |= {"residual_log_sd": adjustment.scatter_log_sd, "residual_log_sd_by_tier": {}}
     for name, parts in KERNELS.items():
         for part in parts:
             changes[part] = _scaled(getattr(base, part), factors.get(name, 1.0), log_sd.get(name))

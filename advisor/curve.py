@@ -275,8 +275,11 @@ def _tiers(
     batch: Array,
     step_tokens: Array,
 ) -> NDArray[np.object_]:
-    """Tier at each point [nB, nK]: the lowest among kernels that take at least a tenth of either arm's time."""
-    rank = np.zeros(step_tokens.shape, int)
+    """Tier at each point [nB, nK]: the lowest among kernels that take at least a tenth of either arm's time.
+
+    At best interpolated: a step put together from parts was not itself measured, even where all its kernels were.
+    """
+    rank = np.full(step_tokens.shape, Tier.INTERPOLATED.rank)
     for components, tokens in ((plain, batch), (round_components, step_tokens)):
         total = sum(components.values())
         for name, ranks in component_tier_ranks(setup, tokens).items():

@@ -97,7 +97,13 @@ def test_step_tier_counts_the_measured_layer_component_by_component():
     setup = setup_of("qwen3-30b-a3b")
     ranks = component_tier_ranks(setup, np.array([16.0, 20.0, 1e6]))
     assert [list(Tier)[rank] for rank in ranks["routed"]] == [Tier.MEASURED, Tier.INTERPOLATED, Tier.FITTED]
-    assert set(curve_for(setup, [16], [3]).tier.ravel()) <= set(Tier)
+    assert curve_for(setup, [16], [3]).tier[0, 0] is Tier.FITTED  # projections and attention are
+
+
+def test_a_step_put_together_from_measured_kernels_is_interpolated_not_measured():
+    setup = setup_of("mixtral-8x7b", "a100-80gb-sxm")  # its experts take all but a tenth of a step
+    tiers = set(curve_for(setup, [16, 24], [3]).tier.ravel())
+    assert tiers == {Tier.INTERPOLATED}
 
 
 def test_band_of_a_measured_layer_is_narrower_than_the_forms():
