@@ -176,6 +176,8 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
             changes[item.name] = value / factor
         elif item.name.endswith("_s"):
             changes[item.name] = value * factor
+    if isinstance(cost, MoeCost) and cost.measured is not None and log_sd is not None:
+        changes["measured"] = replace(cost.measured, log_sd=log_sd)
     return replace(cost, **changes)
 
 

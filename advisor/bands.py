@@ -42,7 +42,7 @@ def make_draws(costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601)
         "attention_projection": costs.attention_projection.log_sd,
         "attention": costs.attention.log_sd,
         "router": costs.attention_projection.log_sd,
-        "routed": costs.routed.log_sd,
+        "routed": costs.routed.band_log_sd,
         "shared": costs.shared.log_sd,
         "dense": costs.dense.log_sd,
         "lm_head": costs.lm_head.log_sd,
@@ -76,6 +76,11 @@ def draw_total(
         shift = up * (routed_high - routed) - down * (routed - routed_low)
         total = total + np.maximum(shift, -0.9 * routed)
     return np.asarray(total)
+
+
+def narrowed(samples: Array, central: Array, share: Array) -> Array:
+    """`samples` with `share` of their deviation from `central`, in the logarithm; all broadcast together."""
+    return np.asarray(central * (samples / central) ** share)
 
 
 def draw_acceptance(low: Array, middle: Array, high: Array, draws: Draws) -> Array:

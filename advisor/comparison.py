@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from advisor.adjustment import parse_adjustment
 from advisor.advice import Advice
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
@@ -31,6 +32,7 @@ LABELS = {
     "input_tokens": "Prompt tokens",
     "output_tokens": "Output tokens",
     "max_tpot_ms": "Limit on time per output token (ms)",
+    "refit": "Refit",
 }
 """Every setting of a scenario, the ones that say most first."""
 _SHORT = {
@@ -48,7 +50,7 @@ _SHORT = {
     "output_tokens": "output {}",
     "max_tpot_ms": "limit {} ms",
 }
-_UNSET = {"weight_dtype": "as stored", "expert_dtype": "as the weights"}
+_UNSET = {"refit": "shipped constants", "weight_dtype": "as stored", "expert_dtype": "as the weights"}
 _DOCUMENT = {"model_id": "model_config_json", "hardware_id": "hardware_json"}
 _NAME_PIECES, _PIECE_CHARACTERS = 2, 28
 
@@ -132,6 +134,8 @@ def _shown(scenario: Scenario, field: str) -> str:
     value, document = _identity(scenario, field)
     if value is None:
         return _UNSET.get(field, "not set")
+    if field == "refit":
+        return parse_adjustment(str(value)).label
     text = f"{value:,}" if isinstance(value, int) else str(value)
     return f"{text} (own, {hashlib.sha256(str(document).encode()).hexdigest()[:4]})" if document else text
 

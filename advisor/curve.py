@@ -13,6 +13,7 @@ from advisor import bands
 from advisor.architecture import parameter_counts
 from advisor.draft_cost import draft_time
 from advisor.hardware import peak_flops
+from advisor.kernel_costs import stream_cost
 from advisor.prediction import AdvisorError, Tier, lowest
 from advisor.routing import distinct_experts
 from advisor.scenario import MAX_BATCH, Scenario
@@ -112,8 +113,8 @@ def curve_for(
     accepted = setup.acceptance.accepted_length[k]
     prefill = prefill_per_token_s(setup, batch)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
-    tier = _tiers(setup, plain_components, components)
-    samples = _draws(setup, plain, verify, plain_components, components, column * verified, k, prefill, tier)
+    tier = _tiers(setup, plain_components, components, batch, column * verified)
+    samples = _draws(setup, plain, verify, plain_components, components, column * verified, k, prefill, tier, central)
     low, high = bands.band(samples)
     tpot = round_s / accepted + prefill[:, None]
     return Curve(
@@ -215,6 +216,7 @@ def _draws(
     k: NDArray[np.int64],
     prefill: Array,
     tier: NDArray[np.object_],
+    central: Array,
 ) -> Array:
     """Speedup under each draw, [draws, nB, nK]; exactly 1 at K = 0."""
     draws = bands.make_draws(setup.costs)
@@ -223,41 +225,67 @@ def _draws(
     acceptance = setup.acceptance
     lengths = bands.draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
     beyond = np.maximum(np.log2(step_tokens / CALIBRATED_TOKENS), 0.0) * _WIDENING_PER_DOUBLING
-    by_tier, default = setup.costs.residual_log_sd_by_tier, setup.costs.residual_log_sd
-    unexplained = np.array([by_tier.get(str(name), default) for name in tier.ravel()]).reshape(tier.shape)
+    costs = setup.costs
+    unexplained = _by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
+    share = _by_tier(tier, costs.band_share_by_tier, 1.0)
     # Most of what is unexplained is common to all K of a scenario; a little differs from one K to the next.
     common = np.sqrt(np.maximum(np.square(unexplained) - bands.PER_K_LOG_SD**2, 0.0) + np.square(beyond))
     wobble = np.exp(draws.residual_z[:, None, None] * common + bands.PER_K_LOG_SD * draws.per_k_z[:, None, k])
     plain_column = plain_draws[:, :, None]
-    samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None]) * wobble
-    return np.where(k == 0, 1.0, samples)
+    samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
+    return np.where(k == 0, 1.0, bands.narrowed(samples, central, share) * wobble)
 
 
-def _tiers(setup: Setup, plain: Mapping[str, Array], round_components: Mapping[str, Array]) -> NDArray[np.object_]:
-    """Tier at each point: the lowest among kernels that take at least a tenth of either arm's time."""
+def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
+    """`values` at each point's tier; tiers above fitted share the fitted one's, being too few to calibrate alone."""
+    known = {name: values.get("roofline" if name == "roofline" else "fitted", default) for name in map(str, Tier)}
+    return np.array([known[str(name)] for name in tier.ravel()]).reshape(tier.shape)
+
+
+def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
+    """`Tier.rank` of each kernel component of a step over `step_tokens` M = B q tokens, broadcast over them."""
     costs = setup.costs
     latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)
     attention = costs.mla if latent and costs.mla is not None else costs.attention
-    reduce = [cost.tier for cost in (*costs.all_reduce.values(), *costs.all_to_all.values())]
-    tier_of = {
+    placement = setup.placement
+    links = (
+        stream_cost(costs.all_reduce, placement.tensor_parallel),
+        stream_cost(costs.all_to_all, placement.expert_parallel) if placement.attention_groups > 1 else None,
+    )
+    used = [cost.tier for cost in links if cost is not None]
+    tiers = {
         "attention_projection": costs.attention_projection.tier,
         "attention": attention.tier,
         "router": costs.attention_projection.tier,
-        "routed": costs.routed.tier,
         "shared": costs.shared.tier,
         "dense": costs.dense.tier,
         "lm_head": costs.lm_head.tier,
-        "communication": lowest(reduce) if reduce else Tier.ROOFLINE,
+        "communication": lowest(used) if used else Tier.ROOFLINE,
         "draft": setup.draft_costs.dense.tier,
     }
-    shape = next(iter(round_components.values())).shape
-    rank = np.zeros(shape, int)
-    plain_total, round_total = sum(plain.values()), sum(round_components.values())
-    for name, tier in tier_of.items():
-        heavy = round_components.get(name, np.zeros(shape)) >= _MATTERS * round_total
-        if name in plain:
-            heavy = heavy | (plain[name] >= _MATTERS * plain_total)[:, None]
-        rank = np.where(heavy, np.maximum(rank, tier.rank), rank)
+    shape = np.shape(step_tokens)
+    ranks = {name: np.full(shape, tier.rank) for name, tier in tiers.items()}
+    return ranks | {"routed": costs.routed.tier_rank(step_tokens)}
+
+
+def _tiers(
+    setup: Setup,
+    plain: Mapping[str, Array],
+    round_components: Mapping[str, Array],
+    batch: Array,
+    step_tokens: Array,
+) -> NDArray[np.object_]:
+    """Tier at each point [nB, nK]: the lowest among kernels that take at least a tenth of either arm's time.
+
+    At best interpolated: a step put together from parts was not itself measured, even where all its kernels were.
+    """
+    rank = np.full(step_tokens.shape, Tier.INTERPOLATED.rank)
+    for components, tokens in ((plain, batch), (round_components, step_tokens)):
+        total = sum(components.values())
+        for name, ranks in component_tier_ranks(setup, tokens).items():
+            heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
+            found = np.where(heavy, ranks, 0)
+            rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)
     return np.array(list(Tier), dtype=object)[rank]
 
 

@@ -23,6 +23,39 @@ class GemmCost:
     log_sd: float = 0.15
 
 
+ExpertShape = tuple[float, float, float, float, float, float]
+"""What decides a routed kernel: input width h, width of one shard I/tp, k, N, matrices per expert, expert-parallel
+ranks. All [1]."""
+
+_SAME_TOKENS = 0.005
+"""Relative difference up to which a step has the tokens of a measured one. [1]"""
+
+
+@dataclass(frozen=True)
+class MeasuredLayer:
+    """Measured time of one expert shape over the additive form's, by tokens of the whole step; interpolated in the
+    logarithms."""
+
+    shape: ExpertShape
+    tokens: tuple[float, ...]
+    """Rising. [1]"""
+    factors: tuple[float, ...]
+    log_sd: float
+
+    def factor(self, n_tokens: ArrayLike) -> NDArray[np.float64]:
+        """Measured over additive time, held constant beyond the measured tokens. [1]"""
+        tokens = np.log(np.maximum(np.asarray(n_tokens, float), 1e-9))
+        return np.exp(np.interp(tokens, np.log(self.tokens), np.log(self.factors)))
+
+    def tier_rank(self, n_tokens: ArrayLike) -> NDArray[np.int64]:
+        """`Tier.rank`: measured at the measured token counts, interpolated between, fitted outside."""
+        tokens, known = np.asarray(n_tokens, float), np.array(self.tokens)
+        same = np.abs(tokens[..., None] / known - 1.0).min(axis=-1) < _SAME_TOKENS
+        inside = (tokens >= known[0]) & (tokens <= known[-1])
+        between = np.where(inside, Tier.INTERPOLATED.rank, Tier.FITTED.rank)
+        return np.where(same, Tier.MEASURED.rank, between)
+
+
 @dataclass(frozen=True)
 class MoeCost:
     """Routed experts of one layer: additive form of docs/model.md, linear in the reciprocal parameters.
@@ -42,6 +75,10 @@ class MoeCost:
     because: str = ""
     curve: tuple[tuple[float, float], ...] = ()
     """Knots (m, c(m)) in rising m, interpolated in the logarithms, constant beyond the ends; empty: c = 1."""
+    fit_id: str = ""
+    """The FitRecord behind these constants; empty for a roofline."""
+    measured: MeasuredLayer | None = None
+    """Where the model's own shape was measured: its rows, in place of `curve`."""
 
     def correction(self, rows_per_expert: ArrayLike) -> NDArray[np.float64]:
         """c(m), broadcast over `rows_per_expert`. [1]"""
@@ -51,15 +88,38 @@ class MoeCost:
         knots, factors = np.log(np.array(self.curve)).T
         return np.exp(np.interp(np.log(np.maximum(rows, 1e-9)), knots, factors))
 
+    @property
+    def band_log_sd(self) -> float:
+        """Log standard deviation of a layer's time: of the measured rows where they are used, else of the form. [1]"""
+        return self.log_sd if self.measured is None else self.measured.log_sd
+
+    def tier_rank(self, n_tokens: ArrayLike) -> NDArray[np.int64]:
+        """`Tier.rank` of a layer over M tokens of the whole step, broadcast over `n_tokens`."""
+        if self.measured is None:
+            return np.full(np.shape(n_tokens), self.tier.rank)
+        return self.measured.tier_rank(n_tokens)
+
 
 @dataclass(frozen=True)
 class StreamCost:
-    """t0_s + bytes / bandwidth: attention over a KV cache, an all-reduce, an all-to-all."""
+    """t0_s + bytes / bandwidth, times a factor where it was measured: attention over a KV cache, an all-reduce, an
+    all-to-all."""
 
     t0_s: float
     bandwidth_bytes_per_s: float
     tier: Tier
     log_sd: float = 0.2
+    curve: tuple[tuple[float, float], ...] = ()
+    """Knots (bytes, factor) in rising bytes, interpolated in the logarithms, constant beyond the ends; empty: 1."""
+
+    def time_s(self, n_bytes: ArrayLike) -> NDArray[np.float64]:
+        """Time to move `n_bytes`, broadcast. [s]"""
+        moved = np.asarray(n_bytes, float)
+        time = self.t0_s + moved / self.bandwidth_bytes_per_s
+        if not self.curve:
+            return time
+        knots, factors = np.log(np.array(self.curve)).T
+        return np.asarray(time * np.exp(np.interp(np.log(np.maximum(moved, 1.0)), knots, factors)))
 
 
 @dataclass(frozen=True)
@@ -91,6 +151,8 @@ class KernelCosts:
     """What the components do not explain of a speedup, log standard deviation (docs/model.md). [1]"""
     residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
     """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
+    band_share_by_tier: Mapping[str, float] = field(default_factory=dict)
+    """Share of the components' spread that left-out speedups of a tier needed, where less than all did; else 1. [1]"""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By part: accelerator, experts, projections, attention, latent attention, all-reduce, expert exchange."""

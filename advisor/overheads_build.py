@@ -19,13 +19,14 @@ from advisor.calibration.overhead_records import (
 )
 from advisor.calibration.records import RECORDS, FitParameter
 from advisor.overheads import ANY_CLASS, PRIOR_LOG_SD, Overheads, fit_overheads
-from advisor.validation_held_out import COMMON_SHARE, predictions_left_out, residuals_by_tier
+from advisor.validation_held_out import COMMON_SHARE, Width, predictions_left_out, residuals_by_tier
 from advisor.validation_points import ROWS, Point, points_of, published_rows
 
 SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)
 FORM = (
     "speedup = AL (A + cl L + pf) / (V + D + cl (L + L_draft K') + cd K' + cr + AL pf), host 0.3 ms in both arms; "
-    "cl, cd, cr per engine class, lognormal prior 10 us, 0.3 ms, 0.4 ms, each within a factor of 3 at 80 %"
+    "cl, cd, cr per engine class, lognormal prior 10 us, 0.3 ms, 0.4 ms (2 ms for synchronous engines), each within a "
+    "factor of 3 at 80 %"
 )
 
 
@@ -36,7 +37,7 @@ def build_fit() -> OverheadFit:
     residuals = residuals_by_tier(points)
     return OverheadFit(
         records=tuple(_record(name, overheads) for name, overheads in sorted(model.by_class.items())),
-        residuals=tuple(_residual(tier, log_sd, points) for tier, log_sd in residuals.items()),
+        residuals=tuple(_residual(tier, width, points) for tier, width in residuals.items()),
         sources=tuple(sorted({point.source for point in points})),
         form=FORM,
         data_sha256=hashlib.sha256(ROWS.read_bytes()).hexdigest(),
@@ -78,10 +79,14 @@ def _record(name: str, overheads: Overheads) -> OverheadRecord:
     )
 
 
-def _residual(tier: str, log_sd: float, points: Sequence[Point]) -> ResidualRecord:
+def _residual(tier: str, width: Width, points: Sequence[Point]) -> ResidualRecord:
     judged = [point for point in points if (point.tier == "roofline") == (tier == "roofline")]
     return ResidualRecord(
-        tier=tier, log_sd=log_sd, n_rows=len(judged), n_sources=len({point.source for point in judged})
+        tier=tier,
+        log_sd=width.log_sd,
+        share=width.share,
+        n_rows=len(judged),
+        n_sources=len({point.source for point in judged}),
     )
 
 

@@ -45,7 +45,7 @@ def prior_spread(points: Sequence[RefitPoint]) -> PriorSpread:
     overhead = max(point.setup.costs.overhead_log_sd for point in points)
     widths = dict.fromkeys(NAMES, overhead)
     widths |= {
-        "routed": max(point.setup.costs.routed.log_sd for point in points),
+        "routed": max(point.setup.costs.routed.band_log_sd for point in points),
         "attention": max(_attention(point.setup).log_sd for point in points),
         "dense": max(_dense_log_sd(point.setup.costs) for point in points),
         "communication": max(_communication_log_sd(point.setup.costs) for point in points),

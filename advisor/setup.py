@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Literal
 
 from advisor.adjustment import Adjustment, adjusted, check_adjustment, parse_adjustment
 from advisor.architecture import Architecture, with_dtype
-from advisor.calibration import kernel_costs
+from advisor.calibration import kernel_costs, with_measured_shape, without_measured_shape
 from advisor.draft_cost import draft_architecture
 from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
 from advisor.hardware import Hardware, load_hardware
@@ -95,8 +96,8 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     per_pass = draft_architecture(drafter, architecture, draft_model)
     placement = Placement(scenario.tensor_parallel, scenario.expert_parallel)
     _check_placement(scenario, architecture, placement)
-    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes)
-    draft_costs = kernel_costs(hardware, scenario.engine, per_pass.dtypes) if per_pass else costs
+    costs = _costs(scenario, hardware, architecture, placement)
+    draft_costs = _costs(scenario, hardware, per_pass, placement) if per_pass else costs
     adjustment = parse_adjustment(scenario.refit) if scenario.refit is not None else None
     if adjustment is not None:
         check_adjustment(adjustment, hardware.id, scenario.engine)
@@ -156,6 +157,20 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         tuple(dict.fromkeys(sources)),
         adjustment,
     )
+
+
+def by_form(setup: Setup) -> Setup:
+    """`setup` with the fitted forms alone, also where its very shape was measured: designs of other shapes then compare
+    on the same footing."""
+    costs, draft_costs = (without_measured_shape(each) for each in (setup.costs, setup.draft_costs))
+    return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
+
+
+def _costs(scenario: Scenario, hardware: Hardware, architecture: Architecture, placement: Placement) -> KernelCosts:
+    """Constants of the accelerator and engine for one model, with the measured rows of its own expert shape."""
+    gated = architecture.moe is None or architecture.moe.matrices > 2
+    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, scenario.kv_dtype, gated)
+    return with_measured_shape(costs, hardware, architecture, placement)
 
 
 def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype, effective_n_active
-from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, stream_cost
+from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, stream_cost
 from advisor.prediction import AdvisorError
 from advisor.routing import local_experts
 
@@ -188,6 +188,7 @@ def routed_time(
 
     `n_tokens` M is the whole instance's, `distinct` U the experts they touch together. Terms: weights of the touched
     experts, a cost per touched expert, arithmetic padded to tiles, 16-bit activations, a cost per resident expert.
+    Where `cost` holds measured rows of this very shape, they scale the sum in place of the correction curve.
     """
     tokens, touched = np.asarray(n_tokens, float), np.maximum(np.asarray(distinct, float), 1e-9)
     experts, active = np.asarray(shape.n_experts, float), np.asarray(shape.n_active, float)
@@ -203,7 +204,11 @@ def routed_time(
         matrices=np.asarray(shape.matrices, float),
         bytes_per_weight=BYTES_PER_WEIGHT[dtype],
     )
-    return cost.correction(tokens * active / touched) * (
+    if cost.measured is not None and expert_shape(shape, placement) == cost.measured.shape:
+        factor = cost.measured.factor(tokens)
+    else:
+        factor = cost.correction(tokens * active / touched)
+    return factor * (
         cost.t0_s
         + terms.weight_bytes / cost.bandwidth_bytes_per_s
         + local * cost.per_expert_s
@@ -211,6 +216,15 @@ def routed_time(
         + terms.activation_bytes / cost.activation_bandwidth_bytes_per_s
         + experts / ranks * cost.per_resident_expert_s
     )
+
+
+def expert_shape(shape: MoeShape, placement: Placement) -> ExpertShape | None:
+    """What a kernel sees of one routed layer; None for arrays of shapes, which are all predicted by the form."""
+    sizes = (shape.expert_input_width, shape.expert_width, shape.n_active, shape.n_experts, shape.matrices)
+    if any(np.size(size) != 1 for size in sizes):
+        return None
+    h, width, active, experts, matrices = (float(np.asarray(size).item()) for size in sizes)
+    return (h, width / placement.expert_tensor_parallel, active, experts, matrices, float(placement.expert_parallel))
 
 
 @dataclass(frozen=True)
@@ -350,11 +364,11 @@ def _communication_time(
             raise AdvisorError(
                 "no all-reduce cost for this accelerator; choose tensor_parallel=1 or give its link speed"
             )
-        total = total + 2.0 * n_layers * (reduce.t0_s + message / reduce.bandwidth_bytes_per_s)
+        total = total + 2.0 * n_layers * reduce.time_s(message)
     if shape is not None and placement.attention_groups > 1:
         exchange = stream_cost(costs.all_to_all, placement.expert_parallel)
         if exchange is None:
             raise AdvisorError("no all-to-all cost for this accelerator; choose expert_parallel <= tensor_parallel")
         sent = message / placement.tensor_parallel * np.asarray(shape.n_active, float)
-        total = total + 2.0 * np.asarray(shape.count, float) * (exchange.t0_s + sent / exchange.bandwidth_bytes_per_s)
+        total = total + 2.0 * np.asarray(shape.count, float) * exchange.time_s(sent)
     return total

@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 EXTERNAL_SOURCES = {"SpecForge SpecBundle dashboard": "SpecBundle", "MiMo-V2-Flash technical report, table 10": "MiMo"}
 ASSUMED_HARDWARE = "h200-sxm"
 """SpecBundle and MiMo do not state their accelerator: assumed, never fitted."""
+ALSO_ASSUMED = ("h100-sxm", "b200-sxm")
+"""What else they may have run on: shows how much of their error the assumption is."""
 MOESD_BATCHES = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 80, 100)
 PLAIN_MODELS = {
     "MiniMaxAI/MiniMax-M2.5": "minimax-m2",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,21 @@ Array = NDArray[np.float64]
 COMMON_SHARE = 0.0
 """Classes are fitted each alone: of 0, 1/4, 1/2, 3/4 and 1 the lowest error on sources left out
 (docs/decisions/0003-engine-overheads.md)."""
-RESIDUALS = np.linspace(0.0, 0.6, 61)
+
+
+@dataclass(frozen=True)
+class Width:
+    """How wide a tier's band is: a share of the components' spread, or all of it and a residual on top. [1]"""
+
+    share: float
+    log_sd: float
+
+
+WIDTHS = (*(Width(float(s), 0.0) for s in np.arange(0.5, 1.0, 0.02)), *(Width(1.0, r / 100.0) for r in range(61)))
+"""In rising order: a later band holds every earlier one."""
 MIN_RESIDUAL_ROWS = 5
-FIRST_RESIDUAL = {"fitted": 0.10, "roofline": 0.25}
-"""Residual of a tier with fewer than MIN_RESIDUAL_ROWS rows to calibrate on (assumed). [1]"""
+FIRST_WIDTH = {"fitted": Width(1.0, 0.10), "roofline": Width(1.0, 0.25)}
+"""Width of a tier with fewer than MIN_RESIDUAL_ROWS rows to calibrate on (assumed). [1]"""
 
 
 def predictions_left_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> Array:
@@ -51,11 +63,10 @@ def held_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> pd.
         mine = [p for p in points if p.source == source]
         rest = [p for p in points if p.source != source]
         model = fit_overheads(rest, common_share)
-        residual = residuals_by_tier(rest, common_share)
+        width = residuals_by_tier(rest, common_share)
         for point in mine:
-            samples, z = _draws(point, model)
-            low, high = bands.band(samples * np.exp(z * residual[_pooled(point.tier)]))
-            predicted = float(np.exp(log_speedup([point], log_overheads([point], model)))[0])
+            samples, z, predicted = _draws(point, model)
+            low, high = _band(samples, z, predicted, width[_pooled(point.tier)])
             rows.append(_row(point, model, predicted, min(float(low), predicted), max(float(high), predicted)))
     return pd.DataFrame(rows)
 
@@ -72,45 +83,52 @@ def costs_left_out(sources: Collection[str]) -> dict[str, dict[str, dict[str, An
     out = {}
     for source in sorted(set(fit.sources) & set(sources)):
         rest = [point for point in points if point.source != source]
-        model, residual = fit_overheads(rest, COMMON_SHARE), residuals_by_tier(rest)
-        out[source] = {
-            name: {**overheads.costs(), "residual_log_sd_by_tier": residual}
-            for name, overheads in model.by_class.items()
+        model, width = fit_overheads(rest, COMMON_SHARE), residuals_by_tier(rest)
+        spread = {
+            "residual_log_sd_by_tier": {tier: each.log_sd for tier, each in width.items()},
+            "band_share_by_tier": {tier: each.share for tier, each in width.items()},
         }
+        out[source] = {name: {**overheads.costs(), **spread} for name, overheads in model.by_class.items()}
     return out
 
 
-def residuals_by_tier(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, float]:
-    """Residual log standard deviation by tier that makes the bands of left-out sources hold 80 % of their rows. [1]
+def residuals_by_tier(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, Width]:
+    """Width by tier that makes the bands of left-out sources hold 80 % of their rows.
 
-    Split conformal calibration with whole sources left out: of the residuals in RESIDUALS, the smallest whose bands
-    hold ceil(0.8 (n + 1)) of n rows; a tier never gets less than a better one.
+    Split conformal calibration with whole sources left out: of WIDTHS, the smallest whose bands hold ceil(0.8 (n + 1))
+    of n rows; a tier never gets less than a better one.
     """
-    by_tier: dict[str, list[tuple[Array, Array, float]]] = {"fitted": [], "roofline": []}
+    by_tier: dict[str, list[tuple[Array, Array, float, float]]] = {"fitted": [], "roofline": []}
     for source in sorted({point.source for point in points}):
         model = fit_overheads([p for p in points if p.source != source], common_share)
         for point in points:
             if point.source == source:
                 by_tier[_pooled(point.tier)].append((*_draws(point, model), point.measured))
-    out, least = {}, 0.0
+    out, least = {}, WIDTHS[0]
     for tier, judged in by_tier.items():
-        least = max(least, _smallest_residual(judged, FIRST_RESIDUAL[tier]))
+        least = max(least, _smallest_width(judged, FIRST_WIDTH[tier]), key=WIDTHS.index)
         out[tier] = least
     return out
 
 
-def _smallest_residual(judged: list[tuple[Array, Array, float]], default: float) -> float:
+def _smallest_width(judged: list[tuple[Array, Array, float, float]], default: Width) -> Width:
     if len(judged) < MIN_RESIDUAL_ROWS:
         return default
     needed = min(int(np.ceil(bands.BAND_LEVEL * (len(judged) + 1))), len(judged))
-    for residual in RESIDUALS:
+    for width in WIDTHS:
         inside = 0
-        for samples, z, measured in judged:
-            low, high = bands.band(samples * np.exp(z * residual))
+        for samples, z, predicted, measured in judged:
+            low, high = _band(samples, z, predicted, width)
             inside += bool(low <= measured <= high)
         if inside >= needed:
-            return float(residual)
-    return float(RESIDUALS[-1])
+            return width
+    return WIDTHS[-1]
+
+
+def _band(samples: Array, z: Array, predicted: float, width: Width) -> tuple[float, float]:
+    central, share = np.asarray(predicted), np.asarray(width.share)
+    low, high = bands.band(bands.narrowed(samples, central, share) * np.exp(z * width.log_sd))
+    return float(low), float(high)
 
 
 def _pooled(tier: str) -> str:
@@ -118,11 +136,12 @@ def _pooled(tier: str) -> str:
     return "roofline" if tier == "roofline" else "fitted"
 
 
-def _draws(point: Point, model: OverheadModel) -> tuple[Array, Array]:
-    """Draws of the speedup without any residual, and the normals that would carry it, both [draws]."""
+def _draws(point: Point, model: OverheadModel) -> tuple[Array, Array, float]:
+    """Draws of the speedup without any residual, the normals that would carry it, both [draws], and its value."""
     costs: Mapping[str, object] = model.of(point.engine_class).costs()
-    setup = with_costs(point.setup, **costs, residual_log_sd=0.0, residual_log_sd_by_tier={})
-    return point.curve(setup).draws[:, 0, 0], bands.make_draws(setup.costs).residual_z
+    setup = with_costs(point.setup, **costs, residual_log_sd=0.0, residual_log_sd_by_tier={}, band_share_by_tier={})
+    predicted = float(np.exp(log_speedup([point], log_overheads([point], model)))[0])
+    return point.curve(setup).draws[:, 0, 0], bands.make_draws(setup.costs).residual_z, predicted
 
 
 def _row(point: Point, model: OverheadModel, predicted: float, low: float, high: float) -> dict[str, object]:

@@ -10,21 +10,22 @@ import numpy as np
 import pandas as pd
 
 from advisor import store
-from advisor.calibration import load_records, recorded_devices
-from advisor.calibration.gates import gate_results
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, load_overheads
 from advisor.overheads import PRIOR_S, Overheads
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 from advisor.validation_checks import (
+    ALSO_ASSUMED,
     external_points,
     external_round_costs,
     moesd_cells,
     plain_decode,
 )
 from advisor.validation_held_out import held_out
+from advisor.validation_kernels import bars_section, gates_section, measured_section
 from advisor.validation_markdown import frame_table, markdown_table, percent
 from advisor.validation_outside import (
+    assumed_accelerators,
     best_k_section,
     decode_section,
     external_section,
@@ -48,9 +49,7 @@ from advisor.validation_tables import (
 REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = PROFILES.parent / "measurements" / "moesd_cells" / "data.csv"
 REASONS = {
-    "SpecForge issue 339": "a user's report of a slowdown; its build is not stated, and other SGLang rows of the "
-    "same month "
-    "(SpecBundle) pay about a quarter of its overhead per round",
+    "SpecForge issue 339": "a user's report of a slowdown; its build is not stated",
     "ROCm/ATOM recipe for DeepSeek-V4": "no measured kernels on this accelerator; accepted length borrowed, and "
     "the first rows "
     "need more than the borrowed 2.49 tokens per round even if verification cost nothing",
@@ -74,16 +73,24 @@ def report() -> str:
     external = external_round_costs(outside)
     prior = Overheads(PRIOR_S, np.eye(3), 0, 0)
     as_prior = external_round_costs(outside, prior)
+    elsewhere = {
+        hardware_id: (external_round_costs(points_there), external_round_costs(points_there, prior))
+        for hardware_id in ALSO_ASSUMED
+        for points_there in [external_points(frame, hardware_id)]
+    }
     moesd = moesd_cells(pd.read_csv(MOESD))
-    decode, table = _from_store()
+    decode, table, bars = _from_store()
     sections = [
         _head(rows, refused),
         _gates(rows, external, moesd, decode),
-        _kernels(),
+        gates_section(),
+        bars,
+        measured_section(),
         _overheads(),
         _left_out(rows),
         _rivals(points, rows, outside, external),
         external_section(external, as_prior),
+        assumed_accelerators(external, as_prior, elsewhere),
         best_k_section(rows, external, moesd),
         decode_section(decode),
         moesd_section(moesd),
@@ -148,26 +155,6 @@ def _gates(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFrame, deco
     return "## Gates\n\n" + markdown_table(("what", "figure", "gate", "n", "sources", "status"), body)
 
 
-def _kernels() -> str:
-    records = [record for device in recorded_devices() for record in load_records(device)]
-    body = []
-    for result in gate_results(records):
-        share = result.n_passed / result.n_tables if result.n_tables else None
-        body.append(
-            (
-                result.gate.name,
-                f"<= {result.gate.limit:.0%} in {result.gate.share:.0%} of tables",
-                f"{result.n_passed} of {result.n_tables} ({percent(share, 0)})",
-                "met" if result.passed else "missed",
-            )
-        )
-    return (
-        "## Kernels: MoE layer, one shape left out\n\nEP = 1, at most 2048 tokens, tables of H100, H200, B200 "
-        "and B300 with at "
-        "least eight shapes.\n\n" + markdown_table(("gate", "limit", "tables that meet it", "status"), body)
-    )
-
-
 def _overheads() -> str:
     fit = load_overheads()
     if fit is None:
@@ -180,14 +167,17 @@ def _overheads() -> str:
             for n, sd in zip(OVERHEAD_NAMES, sds, strict=True)
         ]
         body.append((record.engine_class, *values, record.n_rows, record.n_sources, record.message))
-    residuals = ", ".join(f"{r.tier} {r.log_sd:.2f} ({r.n_rows} rows)" for r in fit.residuals)
+    residuals = ", ".join(
+        f"{r.tier} {r.share:.0%} of the components' spread and a residual of {r.log_sd:.2f} ({r.n_rows} rows)"
+        for r in fit.residuals
+    )
     tried = ", ".join(f"{name} {percent(error)}" for name, error in fit.held_out_error.items())
     return (
         "## Overheads that kernels do not show\n\nMilliseconds, with the factor of their 80 % range. "
         "`-synchronous`: sources from "
         "before the engine overlapped the host's work on a round with the device's, and SGLang's draft trees.\n\n"
         + markdown_table(("class", "per layer", "per draft pass", "per round", "rows", "sources", "note"), body)
-        + f"\n\nResidual log standard deviation: {residuals}. Forms tried, mean over sources left out: {tried}."
+        + f"\n\nBands (log standard deviations): {residuals}. Forms tried, mean over sources left out: {tried}."
     )
 
 
@@ -301,18 +291,19 @@ def _worst(rows: pd.DataFrame) -> str:
     return "## Worst cases\n\n" + markdown_table(header, body)
 
 
-def _from_store() -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
-    """(plain decode judged, the table of R19), None without a store."""
+def _from_store() -> tuple[pd.DataFrame | None, pd.DataFrame | None, str]:
+    """(plain decode judged, the table of R19, the section on kernel bars); without a store, None."""
     try:
         with store.open_store(store.default_store_path()) as opened:
             points = store.plain_decode_points(opened)
             table = store.moe_table(opened, "h200-sxm", "vllm", dtype="bf16", distribution="balanced", ep=1)
+            bars = bars_section(opened)
     except AdvisorError:
-        return None, None
+        return None, None, bars_section(None)
     wanted = {"hidden_size": 2048, "inter_size": 768, "topk": 8, "num_experts": 128, "moe_tp_size": 1}
     for name, value in wanted.items():
         table = table[table[name] == value]
-    return plain_decode(points), table
+    return plain_decode(points), table, bars
 
 
 def main(path: Path = REPORT) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from advisor.architecture import Architecture
 from advisor.curve import Curve, curve_for, speedup_curve
 from advisor.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.setup import by_form, load_setup
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 COMMAND_A_PLUS = Scenario(
@@ -58,8 +58,8 @@ WIDE_BATCHES = np.unique(np.round(np.geomspace(1, 2048, 45)))
 
 
 def by_active(actives: tuple[int, ...] = (2, 4, 8, 16, 32)) -> dict[int, np.ndarray]:
-    """R12: speedup over WIDE_BATCHES as k varies at fixed N and expert width."""
-    setup = load_setup(QWEN)
+    """R12: speedup over WIDE_BATCHES as k varies at fixed N and expert width, all by the form."""
+    setup = by_form(load_setup(QWEN))
     return {
         k: curve_for(dataclasses.replace(setup, architecture=with_active(k)), WIDE_BATCHES, [3]).speedup[:, 0]
         for k in actives

@@ -24,7 +24,7 @@ from advisor.prediction import AdvisorError
 from advisor.quality import activation_ratio, dense_equivalent, granularity, training_flops
 from advisor.routing_presets import load_routing_preset
 from advisor.scenario import Scenario, build_scenario
-from advisor.setup import Setup, load_setup
+from advisor.setup import Setup, by_form, load_setup
 
 SMALL = DesignGrid(n_experts=(32, 64, 128, 256), n_active=(1, 2, 4, 8, 16), n_shared=(0, 1, 2), width_step=64)
 PLACES: dict[str, dict[str, Any]] = {
@@ -109,7 +109,7 @@ def test_expert_parallel_designs_and_prefill_follow_the_single_path_too() -> Non
 
 def test_the_baseline_of_the_space_is_the_scenario_itself() -> None:
     found = space(batches=(1, 16, 256))
-    curve = curve_for(load_setup(scenario()), [1, 16, 256])
+    curve = curve_for(by_form(load_setup(scenario())), [1, 16, 256])
     assert found.baseline.served.speedup[:, 0] == pytest.approx(curve.speedup.max(axis=1), rel=1e-12)
     assert found.baseline.dense_equivalent == pytest.approx(13.5e9, rel=0.005)
 

@@ -100,8 +100,15 @@ def test_best_k_of_the_dense_model_never_rises_with_batch(drafter: str) -> None:
 
 
 def test_best_k_of_the_moe_rises_once_and_falls_after() -> None:
-    """With a head over the whole vocabulary, by one step; a cheaper EAGLE-3 head starts at that K and never rises."""
-    moves = np.diff(cohere_k("command-a-plus", "eagle").best)
+    """With a head over the whole vocabulary, by one step; a cheaper EAGLE-3 head starts at that K and never rises.
+
+    A K within half a per cent of the best is as good: two measured kernels a per cent apart must not count as a turn.
+    """
+    found = cohere_k("command-a-plus", "eagle")
+    kept = [int(found.best[0])]
+    for best, speedups in zip(found.best, found.curve.speedup, strict=True):
+        kept.append(kept[-1] if speedups[kept[-1]] > 0.995 * speedups[best] else int(best))
+    moves = np.diff(kept)
     turns = np.sign(moves[moves != 0])
     assert turns[0] == 1
     assert np.all(np.diff(turns) <= 0)

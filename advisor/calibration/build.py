@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
 
 import numpy as np
 
+from advisor.architecture import WeightDtype
 from advisor.calibration import gemm_fit, moe_fit, stream_fit
-from advisor.calibration.costs import version_key
+from advisor.calibration.costs import choose_experts, version_key
 from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, one_row_per_point
+from advisor.calibration.measured_moe import measured_table
+from advisor.calibration.measured_records import MEASURED, MeasuredTable, write_measured
 from advisor.calibration.records import RECORDS, FitRecord, write_records
 from advisor.hardware import Hardware, hardware_ids, load_hardware
+from advisor.prediction import AdvisorError
+from advisor.scenario import Engine
 from advisor.store import queries
 from advisor.store.kernel_tables import hardware_id as device_hardware_id
 
@@ -97,9 +102,32 @@ def calibrate(
         records = list(device_records(tables, hardware))
         if records:
             write_records(hardware.kernel_table_device, records, folder)
+            measured = measured_shapes(tables, hardware, tuple(records))
+            write_measured(hardware.kernel_table_device, measured, folder / MEASURED.name)
+            progress(f"{hardware.id}: {len(records)} fits, {sum(len(table.shapes) for table in measured)} shapes")
         every += records
-        progress(f"{hardware.id}: {len(records)} fits")
     return every
+
+
+def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[FitRecord, ...]) -> list[MeasuredTable]:
+    """Measured shapes of the expert kernels that serve some scenario on this device; others would be dead weight."""
+    sharing = [
+        one for one in map(load_hardware, hardware_ids()) if one.kernel_table_device == hardware.kernel_table_device
+    ]
+    choices = [
+        choose_experts(records, engine, dtype, one, gated)
+        for one in sharing
+        for engine in get_args(Engine)
+        for dtype in get_args(WeightDtype)
+        for gated in (True, False)
+    ]
+    serving = {choice.record.id: choice.record for choice in choices if choice is not None}
+    found: list[MeasuredTable] = []
+    for identity, frame in _groups(_named(tables.moe_table(hardware.id)), IDENTITY, all_versions=True):
+        record = serving.get(moe_fit.record_id(identity))
+        if record is not None:
+            found += _some(measured_table(one_row_per_point(frame, moe_fit.KEYS), record))
+    return found
 
 
 def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitRecord]:
@@ -158,6 +186,27 @@ def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord
         yield from _some(stream_fit.all_to_all_record(frame, identity, n_ranks))
 
 
+def one_gpu_moe_table(
+    opened: Store, hardware_id: str, engine: str, dtype: str, load: str, max_tokens: int, min_shapes: int
+) -> tuple[str, pd.DataFrame]:
+    """(version, rows) on one GPU of the newest table of an engine and format with `min_shapes` shapes; of several
+    kernels in one version, that with most shapes. Rows: the columns of `moe_fit.KEYS` and latency_s [s].
+
+    Raises AdvisorError when there is none.
+    """
+    table = _named(queries.moe_table(opened, hardware_id, engine, distribution=load, ep=1))
+    table = table[(table["moe_tp_size"] == 1) & (table["num_tokens"] <= max_tokens)]
+    found = []
+    for identity, frame in _groups(table, IDENTITY, all_versions=True):
+        n_shapes = len(frame[moe_fit.SHAPE].drop_duplicates())
+        if identity["dtype"] == dtype and n_shapes >= min_shapes:
+            found.append((version_key(identity["version"]), n_shapes, identity["version"], frame))
+    if not found:
+        raise AdvisorError(f"the store has no {dtype} expert table of {engine} on {hardware_id}; run `make store`")
+    _, _, version, frame = max(found, key=lambda entry: entry[:2])
+    return version, one_row_per_point(frame, moe_fit.KEYS)
+
+
 def cache_resident_bytes(gemm: pd.DataFrame, hardware: Hardware) -> float:
     """The last-level cache when small matrices are read faster than the memory's peak allows, else 0. [B]
 
@@ -200,6 +249,9 @@ def _groups(
         yield dict(zip(keys, map(str, values), strict=True)), frame
 
 
-def _some(record: FitRecord | None) -> Iterator[FitRecord]:
-    if record is not None:
-        yield record
+_Made = TypeVar("_Made")
+
+
+def _some(made: _Made | None) -> Iterator[_Made]:
+    if made is not None:
+        yield made

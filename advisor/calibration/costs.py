@@ -29,8 +29,10 @@ TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
 STAND_INS: dict[WeightDtype, tuple[str, ...]] = {"fp8": ("fp8_block",), "fp8_block": ("fp8",)}
 """Formats that read as many bytes on the same matrix units."""
 
-NARROW_KERNELS = ("nongated", "situ_as_silu")
-"""Kernels measured only for experts with another activation; they serve no gated model."""
+UNGATED_KERNELS = "nongated"
+"""Kernels for experts of two matrices: they serve no gated model, and come first for an ungated one."""
+SUBSTITUTED_KERNELS = "situ_as_silu"
+"""Kernels measured with another activation in place of the model's own; they serve nothing."""
 
 MIN_SHAPES = 3
 TYPICAL_EXPERT_BYTES = 8e6
@@ -100,12 +102,13 @@ def choose(
     n_ranks: int | None = None,
     kernel_ending: str = "",
     streaming_rate: float = 0.0,
+    gated_experts: bool = True,
 ) -> Choice | None:
     """The record that serves (op, engine, stored format), or None.
 
     Order of preference: a kernel that reads weights at SLOW_FRACTION of `streaming_rate` [B/s] or faster; the format
-    itself before its stand-in; the chosen engine before others; fits on at least MIN_SHAPES shapes; the newest
-    version; the lowest held-out error.
+    itself before its stand-in; the chosen engine before others; for ungated experts a kernel made for them; fits on at
+    least MIN_SHAPES shapes; the newest version; the lowest held-out error.
     """
     names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
     usable = [
@@ -116,18 +119,20 @@ def choose(
         and record.n_ranks == n_ranks
         and record.success
         and record.kernel_source.endswith(kernel_ending)
-        and not any(word in record.kernel_source for word in NARROW_KERNELS)
+        and SUBSTITUTED_KERNELS not in record.kernel_source
+        and not (gated_experts and UNGATED_KERNELS in record.kernel_source)
         and not record.kernel_source.endswith("_eager")
     ]
     if not usable:
         return None
     newest = {e: max(version_key(r.version) for r in usable if r.engine == e) for e in {r.engine for r in usable}}
 
-    def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, bool, float, str]:
+    def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, bool, bool, float, str]:
         return (
             reads_slowly(record, streaming_rate),
             record.dtype not in TABLE_DTYPES[dtype],
             record.engine != engine,
+            not gated_experts and UNGATED_KERNELS not in record.kernel_source,
             record.n_shapes < MIN_SHAPES,
             version_key(record.version) < newest[record.engine],
             math.inf if record.loso_median is None else record.loso_median,
@@ -138,6 +143,14 @@ def choose(
     reasons = [f"{best.engine} {best.version}"] if best.engine != engine else []
     reasons += [f"{best.dtype} kernels"] if best.dtype not in TABLE_DTYPES[dtype] else []
     return Choice(best, " ".join(reasons))
+
+
+def choose_experts(
+    records: tuple[FitRecord, ...], engine: str, dtype: WeightDtype, hardware: Hardware, gated: bool = True
+) -> Choice | None:
+    """The expert kernel that serves; as `choose`, kernels that read weights slowly on `hardware` last."""
+    streaming = effective_bandwidth(hardware, "bf16").value
+    return choose(records, "moe", engine, dtype, streaming_rate=streaming, gated_experts=gated)
 
 
 def reads_slowly(record: FitRecord, streaming_rate: float) -> bool:
@@ -153,7 +166,9 @@ def expert_read_rate(record: FitRecord) -> float:
     return TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
 
 
-def kernel_costs(hardware: Hardware, engine: str, dtypes: WeightDtypes, store: object | None = None) -> KernelCosts:
+def kernel_costs(
+    hardware: Hardware, engine: str, dtypes: WeightDtypes, kv_dtype: str = "bf16", gated_experts: bool = True
+) -> KernelCosts:
     """Kernel constants of one accelerator, engine and set of stored weight formats.
 
     Fit records of the accelerator (or of the same chip) where there are any, else a roofline on the profile's
@@ -164,13 +179,13 @@ def kernel_costs(hardware: Hardware, engine: str, dtypes: WeightDtypes, store: o
     hardware : accelerator profile; its `kernel_table_device` names the records.
     engine : vllm, sglang, trtllm or other (then the best-fitted engine of the accelerator serves, with a warning).
     dtypes : stored format by component.
-    store : reserved for measured grids; unused.
+    kv_dtype : format of the KV cache, bf16 or fp8.
+    gated_experts : False for experts of two matrices (up, down), which engines run with other kernels.
 
     Raises AdvisorError when the records are damaged.
     """
-    del store
     build = _kernel_costs.__wrapped__ if hardware.is_given else _kernel_costs  # a user's figures stay out of the cache
-    return build(engine, dtypes, _Subject(hardware))
+    return build(engine, dtypes, kv_dtype, gated_experts, _Subject(hardware))
 
 
 class _Subject:
@@ -187,19 +202,21 @@ class _Subject:
 
 
 @lru_cache(maxsize=256)
-def _kernel_costs(engine: str, dtypes: WeightDtypes, subject: _Subject) -> KernelCosts:
+def _kernel_costs(
+    engine: str, dtypes: WeightDtypes, kv_dtype: str, gated_experts: bool, subject: _Subject
+) -> KernelCosts:
     hardware = subject.hardware
     records = load_records(hardware.kernel_table_device) if hardware.kernel_table_device else ()
     notes = _Notes(hardware, engine, records)
     gemm = {d: _gemm(hardware, records, engine, d, notes) for d in _formats(dtypes)}
     return KernelCosts(
-        routed=_routed(hardware, records, engine, dtypes.routed, notes),
+        routed=_routed(hardware, records, engine, dtypes.routed, gated_experts, notes),
         attention_projection=gemm[dtypes.attention],
         shared=gemm[dtypes.shared],
         dense=gemm[dtypes.dense],
         lm_head=gemm[dtypes.embedding],
-        attention=_attention(hardware, records, engine, "attention", notes),
-        mla=_attention(hardware, records, engine, "mla", notes),
+        attention=_attention(hardware, records, engine, "attention", kv_dtype, notes),
+        mla=_attention(hardware, records, engine, "mla", kv_dtype, notes),
         all_reduce=_all_reduce(hardware, records, engine, notes),
         all_to_all=_all_to_all(hardware, records, engine, notes),
         host_per_step_s=HOST_PER_STEP_S,
@@ -221,6 +238,7 @@ def _overheads(engine: str) -> dict[str, Any]:
         **{name: record.value(name) for name in OVERHEAD_NAMES},
         "overhead_log_covariance": record.log_covariance,
         "residual_log_sd_by_tier": {residual.tier: residual.log_sd for residual in fit.residuals},
+        "band_share_by_tier": {residual.tier: residual.share for residual in fit.residuals},
     }
 
 
@@ -281,15 +299,19 @@ class _Notes:
 
 
 def _routed(
-    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, dtype: WeightDtype, notes: _Notes
+    hardware: Hardware,
+    records: tuple[FitRecord, ...],
+    engine: str,
+    dtype: WeightDtype,
+    gated: bool,
+    notes: _Notes,
 ) -> MoeCost:
-    streaming = effective_bandwidth(hardware, "bf16").value
-    choice = choose(records, "moe", engine, dtype, streaming_rate=streaming)
+    choice = choose_experts(records, engine, dtype, hardware, gated)
     if choice is None:
         notes.roofline("experts", f"{dtype} experts")
         return _routed_roofline(hardware, dtype)
     notes.took(choice)
-    regardless = choose(records, "moe", engine, dtype)
+    regardless = choose(records, "moe", engine, dtype, gated_experts=gated)
     if regardless is not None and regardless.record.id != choice.record.id:
         notes.passed_over(regardless.record, choice.record)
     record = choice.record
@@ -304,6 +326,7 @@ def _routed(
         log_sd=choice.log_sd,
         because=_because(choice),
         curve=record.curve,
+        fit_id=record.id,
     )
 
 
@@ -354,9 +377,11 @@ def _gemm(
 
 
 def _attention(
-    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, op: Operation, notes: _Notes
+    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, op: Operation, kv_dtype: str, notes: _Notes
 ) -> StreamCost:
-    choice = choose(records, op, engine, "bf16", kernel_ending="+kv-bf16")
+    choice = choose(records, op, engine, "bf16", kernel_ending=f"+kv-{kv_dtype}")
+    if choice is None and kv_dtype != "bf16":
+        choice = choose(records, op, engine, "bf16", kernel_ending="+kv-bf16")
     if choice is None:
         notes.roofline(_PART[op])
         return StreamCost(
@@ -405,7 +430,9 @@ def _all_to_all(
 
 def _stream(choice: Choice, slower_by: float = 1.0) -> StreamCost:
     slope = choice.record.value("s_per_byte") * slower_by
-    return StreamCost(choice.record.value("t0_s"), _inverse(slope), Tier.FITTED, choice.log_sd)
+    # A record with a curve passes through every measured size; another engine's stays a stand-in.
+    tier = Tier.INTERPOLATED if choice.record.curve and not choice.borrowed else Tier.FITTED
+    return StreamCost(choice.record.value("t0_s"), _inverse(slope), tier, choice.log_sd, choice.record.curve)
 
 
 def _link_ratio(hardware: Hardware, measured_id: str) -> float:

@@ -226,13 +226,14 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
     log_sd = band_log_sd(np.log(held / measured))
     n_shapes = len(np.unique(shape))
     return FitRecord(
-        id="/".join(["moe", *(identity[k] for k in ("hardware_id", "engine", "version", "dtype", "kernel_source"))]),
+        id=record_id(identity),
         op="moe",
         **identity,  # type: ignore[arg-type]
         form=FORM,
         parameters=_parameters(fit.linear),
         curve=tuple((float(m), float(np.exp(f))) for m, f in zip(fit.knots, fit.log_factor, strict=True)),
         **_correlation(fit.linear),
+        ungated_matrices=(2 if two else 3) if has_two else None,
         n_rows=len(used),
         n_shapes=n_shapes,
         dropped=tuple(dropped),
@@ -247,6 +248,11 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
         success=True,
         message=_message(fit.linear, n_shapes, two if has_two else None),
     )
+
+
+def record_id(identity: dict[str, str]) -> str:
+    """Name of the fit of one table."""
+    return "/".join(["moe", *(identity[k] for k in ("hardware_id", "engine", "version", "dtype", "kernel_source"))])
 
 
 def _parameters(linear: LinearFit) -> dict[str, FitParameter]:

@@ -36,10 +36,11 @@ class OverheadRecord(Frozen):
 
 
 class ResidualRecord(Frozen):
-    """Log standard deviation that speedups of one tier need on top of the component draws, for an 80 % band. [1]"""
+    """What an 80 % band of speedups of one tier takes: a share of the component draws, or all and a residual. [1]"""
 
     tier: str
     log_sd: float = Field(ge=0)
+    share: float = Field(default=1.0, gt=0, le=1)
     n_rows: int = Field(ge=0)
     n_sources: int = Field(ge=0)
 

@@ -55,9 +55,13 @@ class FitRecord(Frozen):
     form: str
     parameters: dict[str, FitParameter]
     curve: tuple[tuple[float, float], ...] = ()
-    """Knots of the correction curve of the form, (rows per touched expert, factor); empty where the form has none."""
+    """Knots of the factor on the form: (rows per touched expert, factor) of experts, (bytes, factor) of an all-reduce;
+    empty where the form has none."""
     correlation_names: tuple[str, ...] = ()
     correlation: tuple[tuple[float, ...], ...] = ()
+    ungated_matrices: int | None = None
+    """Matrices per expert with which the kernel ran the shapes of ungated models (2, or 3 when it gated them); None
+    where the table has no such shape. MoE only."""
     n_ranks: int | None = None
     n_rows: int = Field(ge=0)
     n_shapes: int = Field(ge=0)

@@ -1,7 +1,8 @@
 """Operations that stream bytes after a fixed start: T = t0 + bytes / BW.
 
 Attention over a KV cache (read once per sequence), latent attention (MLA), all-reduce and expert all-to-all. Linear in
-t0 and 1/BW, both >= 0, fitted on relative error with robust re-weighting.
+t0 and 1/BW, both >= 0, fitted on relative error with robust re-weighting. An all-reduce depends on its message alone:
+its table is a curve, the form times a factor that passes through every measured size.
 """
 
 from __future__ import annotations
@@ -37,16 +38,24 @@ def stream_record(
     dropped: tuple[Dropped, ...] = (),
     n_ranks: int | None = None,
     note: str = "",
+    single_curve: bool = False,
 ) -> FitRecord | None:
     """Fit t0 + bytes / BW; arrays [rows], seconds and bytes. None with fewer than MIN_GROUP_ROWS rows.
 
-    `group` labels what is left out at a time for the held-out errors: a head layout, or a band of message sizes.
+    `group` labels what is left out at a time for the held-out errors: a head layout, or a message size. With
+    `single_curve` the time depends on the bytes alone and the record carries the factor at each measured size.
     """
     if len(measured) < MIN_GROUP_ROWS:
         return None
     columns = np.column_stack([np.ones(len(measured)), n_bytes])
     fit = fit_relative(columns, measured)
     held = leave_one_group_out(columns, measured, group)
+    curve: tuple[tuple[float, float], ...] = ()
+    if single_curve:
+        held = held * _neighbours_factor(n_bytes, measured)
+        order = np.argsort(n_bytes)
+        factor = measured / (columns @ fit.coefficients)
+        curve = tuple((float(n_bytes[i]), float(factor[i])) for i in order)
     median, p90 = error_quantiles(held, measured)
     log_sd = band_log_sd(np.log(np.maximum(held, 1e-12) / measured))
     t0, slope = fit.coefficients
@@ -71,6 +80,7 @@ def stream_record(
         },
         correlation_names=tuple(("t0_s", "s_per_byte")[i] for i in free),
         correlation=tuple(tuple(round(float(fit.correlation[i, j]), 4) for j in free) for i in free),
+        curve=curve,
         n_ranks=n_ranks,
         n_rows=len(measured),
         n_shapes=len(np.unique(group)),
@@ -82,6 +92,19 @@ def stream_record(
         success=bool(slope > 0),
         message="; ".join(messages) or "all parameters identified",
     )
+
+
+def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
+    """For each size, what the other sizes' factors say of it: form and factors without its own row, [rows]."""
+    out = np.ones(len(measured))
+    columns = np.column_stack([np.ones(len(measured)), n_bytes])
+    for row, size in enumerate(n_bytes):
+        rest = n_bytes != size
+        form = columns[rest] @ fit_relative(columns[rest], measured[rest]).coefficients
+        order = np.argsort(n_bytes[rest])
+        factor = np.log(measured[rest] / form)[order]
+        out[row] = np.exp(np.interp(np.log(size), np.log(n_bytes[rest][order]), factor))
+    return out
 
 
 def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> FitRecord | None:
@@ -123,13 +146,22 @@ def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> 
 
 
 def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
-    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out by size."""
+    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out size by size."""
     require_columns(frame, ("message_elements", "latency_s"), "all-reduce")
     used, dropped = _apply(frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)])
     n_bytes = 2.0 * used["message_elements"].to_numpy(dtype=float)
-    group = np.floor(np.log2(n_bytes) / 2)
     digest = content_hash(frame, ["message_elements"])
-    return stream_record("all_reduce", identity, n_bytes, used["latency_s"].to_numpy(), group, digest, dropped, n_ranks)
+    return stream_record(
+        "all_reduce",
+        identity,
+        n_bytes,
+        used["latency_s"].to_numpy(),
+        n_bytes,
+        digest,
+        dropped,
+        n_ranks,
+        single_curve=True,
+    )
 
 
 def all_to_all_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:

@@ -33,7 +33,7 @@ from advisor.quality import (
     training_flops,
 )
 from advisor.scenario import Scenario
-from advisor.setup import Setup, load_setup
+from advisor.setup import Setup, by_form, load_setup
 
 Array = NDArray[np.float64]
 
@@ -196,7 +196,7 @@ def design_space(
     ------
     AdvisorError for a dense baseline, a search too large, a limit that is not positive, or a cost without a price.
     """
-    setup = scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    setup = by_form(scenario if isinstance(scenario, Setup) else load_setup(scenario))
     moe = setup.architecture.moe
     if moe is None:
         raise AdvisorError(f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline")
