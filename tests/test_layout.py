@@ -22,6 +22,7 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},
+    {"next_steps"},
     {"validation", "overheads", "runtime", "refit", "moesd_fit"},
     {"report", "cli"},
     {"ui", "__main__"},

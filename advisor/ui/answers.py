@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.advice import Advice, advise
 from advisor.curve import prefill_per_token_s, touched_experts
+from advisor.next_steps import NextSteps, next_steps
 from advisor.prediction import AdvisorError
 from advisor.routing import expected_experts
 from advisor.scenario import Scenario
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _KEY: dict[str | type[Any], Callable[[Any], Any]] = {Scenario: Scenario.model_dump_json}
 _SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
+_PAUSES, _PAUSE_S = 10, 0.025
 
 
 def advice_for(scenario: Scenario) -> Advice:
@@ -39,6 +42,35 @@ def _shared_advice(scenario: Scenario) -> Advice:
 @st.cache_resource(max_entries=_OWN_ANSWERS, show_spinner=False, hash_funcs=_KEY, scope="session")
 def _own_advice(scenario: Scenario) -> Advice:
     return advise(scenario)
+
+
+def next_steps_for(scenario: Scenario) -> NextSteps:
+    """`next_steps` of a scenario's answer, remembered; a newer change of the sidebar ends it between evaluations."""
+    return _own_steps(scenario) if scenario.model_config_json else _shared_steps(scenario)
+
+
+@st.cache_resource(max_entries=_SHARED_ANSWERS, show_spinner=False, hash_funcs=_KEY)
+def _shared_steps(scenario: Scenario) -> NextSteps:
+    _let_the_browser_draw()
+    return next_steps(advice_for(scenario), _let_a_newer_run_start)
+
+
+@st.cache_resource(max_entries=_OWN_ANSWERS, show_spinner=False, hash_funcs=_KEY, scope="session")
+def _own_steps(scenario: Scenario) -> NextSteps:
+    _let_the_browser_draw()
+    return next_steps(advice_for(scenario), _let_a_newer_run_start)
+
+
+def _let_the_browser_draw() -> None:
+    """Leave the processor to what is on its way to the screen, and to a newer change that may follow at once."""
+    for _ in range(_PAUSES):
+        time.sleep(_PAUSE_S)
+        _let_a_newer_run_start()
+
+
+def _let_a_newer_run_start() -> None:
+    """Looking into the session is a point at which Streamlit stops a run that a newer one replaces."""
+    "_pause" in st.session_state  # noqa: B015
 
 
 @dataclass(frozen=True)

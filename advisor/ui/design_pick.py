@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import streamlit as st
@@ -11,13 +10,11 @@ import streamlit as st
 from advisor.cli.output import plain as json_values
 from advisor.design import Candidate, DesignAnswer, candidates, design_config
 from advisor.design.document import answer_document, candidate_rows
-from advisor.design.handoff import added_keys
+from advisor.design.handoff import added_keys, design_name
 from advisor.prediction import AdvisorError
 from advisor.ui import design_tables, state, widgets
 
 _PICK, _NOTE = "_design_pick", "_design_note"
-_SUFFIX = re.compile(r"(-n\d+k\d+s[\d.]+w\d+)+$")
-_MAX_NAME = 36
 
 
 def selection_keys(answer_tag: str) -> tuple[str, str]:
@@ -71,7 +68,7 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
         st.info(widgets.plain(problem))
         return
     text = json.dumps(config, indent=2) + "\n"
-    name = _name(answer, item)
+    name = design_name(space, item)
     st.button(
         "Make this the scenario", key="design_adopt", type="primary", icon=":material/input:", on_click=_adopt,
         args=(text, name, space.describe(item.index), scenario.model_id),
@@ -115,13 +112,6 @@ def downloads(answer: DesignAnswer) -> None:
             f"design-{digest}.json", "application/json", key="design_json", icon=":material/download:",
             on_click="ignore",
         )  # fmt: skip
-
-
-def _name(answer: DesignAnswer, item: Candidate) -> str:
-    """A name short enough for the sidebar that tells designs of one baseline apart."""
-    stem = _SUFFIX.sub("", answer.space.setup.scenario.model_id)
-    suffix = f"-n{item.n_experts}k{item.n_active}s{item.n_shared:.3g}w{item.expert_width}"
-    return stem[: _MAX_NAME - len(suffix)].rstrip("-._") + suffix
 
 
 def _adopt(text: str, name: str, words: str, before: str) -> None:

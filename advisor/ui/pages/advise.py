@@ -1,11 +1,11 @@
-"""Advise: the verdict, the numbers behind it, speedup against batch size, and K by batch."""
+"""Advise: the verdict, the numbers behind it, speedup against batch size, why, what to try next, K by batch."""
 
 import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
 from advisor.dynamic.schedule import DEFAULT_MARGIN
-from advisor.ui import answers, charts, widgets
+from advisor.ui import answers, charts, try_next, widgets
 
 
 def figures(advice: Advice) -> None:
@@ -82,11 +82,19 @@ def by_batch(advice: Advice) -> None:
 scenario = widgets.scenario_or_stop()
 advice = widgets.advice_or_stop(scenario)
 st.title(widgets.verdict(advice), anchor=False)
+standing = st.container()
 st.caption(widgets.acceptance_note(advice))
 widgets.show_memory_problem(advice)
 figures(advice)
 speedup(advice)
 st.markdown(f"**Why:** {advice.recommendation.bound_because} Plain decoding is {advice.recommendation.bound}-bound.")
 st.page_link("advisor/ui/pages/why.py", label="Where the time goes", icon=":material/troubleshoot:")
+goal = try_next.draw_goal()
+steps_place = st.container()
 widgets.show_warnings(advice)
 by_batch(advice)
+# Last, so that the chart never waits for it.
+steps = answers.next_steps_for(scenario)
+if steps.standing is not None:
+    standing.markdown(f"**{widgets.plain(steps.standing.text)}**")
+try_next.draw(steps_place, advice, steps, goal)
