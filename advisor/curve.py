@@ -29,7 +29,7 @@ _WIDENING_PER_DOUBLING = 0.1
 """Extra log standard deviation for each doubling beyond the calibrated range (assumed). [1]"""
 _MATTERS = 0.1
 """A component counts for the tier when it takes at least this share of a step. [1]"""
-_PREFILL_EFFICIENCY = 0.4
+PREFILL_EFFICIENCY = 0.4
 """Share of peak arithmetic that prefill reaches (docs/model.md, assumed). [1]"""
 
 
@@ -160,7 +160,7 @@ def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
     computed = dtypes.routed if setup.architecture.moe is not None else dtypes.dense
     peak = peak_flops(setup.hardware, "bf16" if computed == "fp32" else computed).value * setup.placement.gpus
     return np.asarray(
-        batch * scenario.input_tokens / scenario.output_tokens * 2.0 * active / (_PREFILL_EFFICIENCY * peak)
+        batch * scenario.input_tokens / scenario.output_tokens * 2.0 * active / (PREFILL_EFFICIENCY * peak)
     )
 
 

@@ -13,10 +13,10 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.advice import advise
 from advisor.prediction import AdvisorError
-from advisor.report.words import with_prefix
 from advisor.scenario import Scenario
 from advisor.ui import answers, state, widgets
 from advisor.ui.formula import speedup_formula
+from advisor.units import with_prefix
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("advise", "design", "why", "measurements", "sources")

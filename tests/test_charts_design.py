@@ -94,10 +94,11 @@ def test_each_chart_has_a_unit_in_its_title_a_finding_with_numbers_and_data(name
 
 
 def test_the_map_holds_the_speedups_and_names_each_cell_s_design() -> None:
-    cells = heat().figure.data[0]
+    cells, points = heat().figure.data
     np.testing.assert_array_equal(cells.z, [[1.5, 1.7, 2.0], [1.6, 1.9, np.nan]])
-    assert cells.customdata[0][1] == "design 11"
-    assert cells.customdata[1][2] == "no design fits in memory"
+    named = {(x, y): tuple(data) for x, y, data in zip(points.x, points.y, points.customdata, strict=True)}
+    assert named[1, 0] == ("11", "design 11", "1.700")
+    assert (2, 1) not in named, "nothing fits there, so there is nothing to pick"
 
 
 def test_the_map_frames_the_recommended_row_at_the_target_batch_and_marks_the_baseline_s() -> None:

@@ -12,7 +12,7 @@ PACKAGE = ROOT / "advisor"
 
 # Lower layers first; a module imports from its own layer or a lower one. One topic, one line.
 LAYERS = [
-    {"prediction"},
+    {"prediction", "units"},
     {"profiles", "csv_export"},
     {"scenario", "hardware", "architecture", "hf_config", "model_profiles", "drafter"},
     {"routing_presets", "routing", "store", "ingest"},
@@ -22,8 +22,8 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},
-    {"next_steps"},
-    {"validation", "overheads", "runtime", "refit", "moesd_fit"},
+    {"next_steps", "derivation"},
+    {"validation", "nearby", "overheads", "runtime", "refit", "moesd_fit"},
     {"report", "cli"},
     {"ui", "__main__"},
 ]

@@ -13,6 +13,7 @@ from advisor.prediction import AdvisorError
 _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
     "curve": ("advise", "Speedup over batch and K as CSV."),
+    "explain": ("explain", "How one prediction was made, formula by formula."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
     "export": ("runtime", "Write the schedule as vLLM or SGLang configuration."),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from advisor.advice import Advice
-from advisor.architecture import BYTES_PER_WEIGHT, WeightDtype
+from advisor.architecture import BYTES_PER_WEIGHT
 from advisor.drafter import acceptance_curves, load_drafter
-from advisor.hardware import compute_dtype, hardware_ids, load_hardware
+from advisor.hardware import ComputeDtype, compute_dtype, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_BATCH, Scenario, build_scenario
 
@@ -25,9 +25,9 @@ _BATCH_FACTORS = (0.5, 2.0, 4.0)
 """Another load altogether is no change of the same deployment."""
 _NARROWER = 0.9
 """A format counts as narrower from this share of today's bytes on. [1]"""
-_WEIGHT_FORMATS: tuple[WeightDtype, ...] = ("fp8", "nvfp4")
-_EXPERT_FORMATS: tuple[WeightDtype, ...] = ("fp8", "nvfp4", "mxfp4")
-_WEIGHT_ONLY: tuple[WeightDtype, ...] = ("mxfp4",)
+_WEIGHT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4")
+_EXPERT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4", "mxfp4")
+_WEIGHT_ONLY: tuple[ComputeDtype, ...] = ("mxfp4",)
 """Formats tried wherever they are narrower, since engines widen them before they multiply."""
 _QUALITY = "What the format costs in answer quality is not modelled."
 _ENGINES = ("vllm", "sglang", "trtllm")

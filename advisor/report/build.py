@@ -60,7 +60,7 @@ def build_report(
         scenario_hash=scenario.hash,
         share_query=query if len(query) <= MAX_QUERY_CHARACTERS else "",
         question=_question(advice),
-        settings=_settings(advice),
+        settings=scenario_settings(advice),
         verdict=printable(advice.recommendation.verdict),
         answer=_answer(advice),
         curve_k=advice.curve_k,
@@ -111,7 +111,8 @@ def _model_name(setup: Setup) -> str:
     return printable(setup.architecture.name or setup.scenario.model_id, MAX_NAME)
 
 
-def _settings(advice: Advice) -> tuple[Setting, ...]:
+def scenario_settings(advice: Advice) -> tuple[Setting, ...]:
+    """What the scenario says, as a reader sees it."""
     setup, scenario = advice.setup, advice.scenario
     moe, dtypes = setup.architecture.moe, setup.architecture.dtypes
     shape = "dense" if moe is None else f"{moe.n_active} of {moe.n_experts} routed experts, {moe.n_shared} shared"

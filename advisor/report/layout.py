@@ -9,7 +9,7 @@ from typing import Literal
 
 from advisor.dynamic.schedule import DEFAULT_MARGIN
 from advisor.report.document import CurvePoint, EngineSetup, ErrorLine, Report
-from advisor.report.words import with_prefix
+from advisor.units import with_prefix
 
 FigureKey = Literal["speedup", "components"]
 ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}

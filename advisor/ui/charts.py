@@ -26,7 +26,6 @@ from advisor.ui.figure import (
 
 _ON_COLOR = {"size": 11, "color": "white"}
 """Labels on a patch of their own colour: readable on a white and on a black page, over bands and hatching."""
-MEASURED_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
 
 
 def speedup_chart(
@@ -51,7 +50,7 @@ def speedup_chart(
     band_level : share of outcomes the band is meant to hold. [1]
     sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [1]
     compare : further K, drawn without bands. [1]
-    measured : published points with MEASURED_COLUMNS; None or empty draws none.
+    measured : published points with `nearby.SPEEDUP_COLUMNS`; None or empty draws none.
     drafter_id : points of this drafter stand out from those of others.
     largest_batch : the largest batch that fits in memory, beyond which the chart is hatched; None hatches nothing. [1]
     """
@@ -71,17 +70,29 @@ def speedup_chart(
         _add_hatch(figure, max(float(largest_batch), float(x[0])), x, edges, "does not fit", "x")
     add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE)
     add_line(figure, x, value, f"K = {k_draft}", BLUE)
+    _make_clickable(figure, x, k_draft)
     others = [k for k in dict.fromkeys(compare) if k != k_draft]
     for order, k in enumerate(others):
         color, dash = SERIES[1 + order % (len(SERIES) - 1)], DASHES[order % len(DASHES)]
-        add_line(figure, x, curve.speedup[:, _column(curve, k)], f"K = {k}", color, dash=dash, width=1.8)
+        other = curve.speedup[:, _column(curve, k)]
+        add_line(figure, x, other, f"K = {k}", color, dash=dash, width=1.8)
+        _make_clickable(figure, x, k)
     _add_measured(figure, measured, drafter_id)
     add_vertical(figure, batch_size, f"batch {batch_size:,.0f}")
     if sweet_spot_batch is not None:
         _add_sweet_spot(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)))
     figure.update_yaxes(range=[low_edge, high_edge])
+    figure.update_layout(clickmode="event+select")
     log_axis(figure, x)
     return Chart(figure, _speedup_alt(curve, column, batch_size, band_level), speedup_table(curve, [k_draft, *others]))
+
+
+def _make_clickable(figure: go.Figure, x: np.ndarray, k_draft: int) -> None:
+    """Give the curve drawn last points that can be clicked; each carries (batch, K), as text: numbers are repacked."""
+    figure.data[-1].update(
+        mode="lines+markers", marker={"size": 7}, customdata=[[f"{batch:g}", str(k_draft)] for batch in x],
+        selected={"marker": {"size": 12}}, unselected={"marker": {"opacity": 1}},
+    )  # fmt: skip
 
 
 def table_rule(margin: float, max_tpot_ms: float | None) -> str:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.ui import answers, charts_why, widgets
+from advisor.ui import answers, charts_why, how_made, widgets
 from advisor.ui.formula import speedup_formula
 
 
@@ -41,6 +41,7 @@ st.markdown(
     f"(verification alone {figures.verify_ratio:.2f}) and emits {figures.accepted_length:.2f} tokens."
 )
 st.latex(speedup_formula(figures))
+how_made.button(figures.batch_size, k_draft, how_made.ANSWER, "formula")
 st.caption(widgets.acceptance_note(advice))
 
 parts = {"k_draft": k_draft, "batch_size": figures.batch_size}
@@ -54,3 +55,4 @@ with time:
     chart = charts_why.components_chart(figures.plain_components, figures.round_components, **parts)
     widgets.show_chart(chart, "components", scenario)
 experts(advice, k_draft)
+how_made.open_if_asked(advice)
