@@ -187,7 +187,7 @@ def test_compared_k_are_drawn_on_demand() -> None:
 def test_a_dense_model_has_an_answer_and_says_that_it_has_no_experts() -> None:
     test = app("why", model_id="command-a", acceptance="2.4@3")
     assert "no routed experts" in texts(test)
-    assert len(charts(test)) == 2
+    assert len(charts(test)) == 3
 
 
 def test_why_shows_the_formula_with_this_scenario_s_numbers() -> None:
@@ -200,7 +200,7 @@ def test_why_shows_the_formula_with_this_scenario_s_numbers() -> None:
     assert length == pytest.approx(advice.curve.accepted_length[column], rel=5e-3)
     assert plain == pytest.approx(plain_ms, rel=5e-3)
     assert round_ == pytest.approx(round_ms, rel=5e-3)
-    assert len(charts(test)) == 3
+    assert len(charts(test)) == 4
 
 
 @pytest.mark.parametrize("prefill_s", [0.0, 1.7e-4])

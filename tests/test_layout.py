@@ -22,16 +22,16 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},
-    {"next_steps", "derivation"},
+    {"next_steps", "derivation", "roofline"},
     {"validation", "nearby", "overheads", "runtime", "refit", "moesd_fit"},
-    {"report", "cli"},
+    {"charts", "report", "cli"},
     {"ui", "__main__"},
 ]
 RANK = {topic: rank for rank, topics in enumerate(LAYERS) for topic in topics}
 
 ONLY_IN = {
     "streamlit": {"ui"},
-    "plotly": {"ui", "report"},
+    "plotly": {"charts", "ui", "report"},
     "matplotlib": {"report"},
     "typst": {"report"},
     "torch": {"profiling"},

@@ -14,8 +14,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from advisor.charts.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, SKY, VERMILLION, Chart, new_figure
 from advisor.design.sweeps import HeatMap, Sweep
-from advisor.ui.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, SKY, VERMILLION, Chart, new_figure
 
 Array = NDArray[np.float64]
 

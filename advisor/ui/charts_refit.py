@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from advisor.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, add_band, add_line, log_axis, new_figure
 from advisor.refit import RefitResult
 from advisor.refit_curves import BeforeAfter
 from advisor.routing_trace import TraceFit
-from advisor.ui.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, add_band, add_line, log_axis, new_figure
 
 _TITLES = {
     "speedup": ("Speedup over plain decoding (x)", 1.0),

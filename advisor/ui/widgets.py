@@ -11,11 +11,11 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.charts.figure import Chart
 from advisor.csv_export import frame_csv
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.ui import answers, own_config, state
-from advisor.ui.figure import Chart
 
 if TYPE_CHECKING:
     from advisor.design import DesignSpace

@@ -6,8 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.charts import speedup as speedup_charts
 from advisor.dynamic.schedule import DEFAULT_MARGIN
-from advisor.ui import answers, charts, how_made, try_next, widgets
+from advisor.ui import answers, how_made, try_next, widgets
 
 
 def figures(advice: Advice) -> None:
@@ -36,7 +37,7 @@ def speedup(advice: Advice) -> None:
     others = [int(k) for k in advice.curve.drafts if k not in (0, advice.curve_k)]
     place = st.container()
     compare = st.pills("Compare with K =", others, selection_mode="multi", key="compare_k")
-    chart = charts.speedup_chart(
+    chart = speedup_charts.speedup_chart(
         advice.curve,
         advice.curve_k,
         advice.scenario.batch_size,
@@ -69,7 +70,7 @@ def by_batch(advice: Advice) -> None:
     ]
     st.caption(
         f"At batch {advice.scenario.batch_size:,} follow the verdict, K = {answer.k_draft}. "
-        f"The table serves changing batches: {charts.table_rule(DEFAULT_MARGIN, limit_ms)}"
+        f"The table serves changing batches: {speedup_charts.table_rule(DEFAULT_MARGIN, limit_ms)}"
     )
     table = pd.DataFrame(rows, columns=["Batch", "K", "Mean speedup", "Largest loss", "Meets the limit"])
     if limit_ms is None:

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.curve import Curve
-from advisor.ui.figure import (
+from advisor.charts.figure import (
     BLUE,
     DASHES,
     NEUTRAL,
@@ -23,6 +22,7 @@ from advisor.ui.figure import (
     new_figure,
     tint,
 )
+from advisor.curve import Curve
 
 _ON_COLOR = {"size": 11, "color": "white"}
 """Labels on a patch of their own colour: readable on a white and on a black page, over bands and hatching."""
