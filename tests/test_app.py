@@ -244,7 +244,12 @@ def test_sources_list_what_the_scenario_used() -> None:
     advice = advise(test.session_state["_scenario"])
     shown = texts(test)
     assert all(widgets.plain(source) in shown for source in advice.setup.sources)
-    constants = test.dataframe[0].value.set_index("Constant")
+    cited = next(table.value for table in test.dataframe if "Used for" in table.value)
+    assert "EAGLE-3: Scaling up Inference Acceleration of Large Language Models via Training-Time Test" in set(
+        cited["Work"]
+    )
+    assert cited["Link"].str.startswith("https://").all()
+    constants = next(table.value for table in test.dataframe if "Confidence" in table.value).set_index("Constant")
     assert constants.loc["Memory bandwidth", "Value"] == "4.8 TB/s"
     assert set(constants["Kind"]) <= {"vendor", "measured", "paper", "fitted", "assumed"}
 
@@ -433,7 +438,7 @@ def test_no_page_has_an_icon_that_the_browser_would_fetch() -> None:
 
 def test_sources_number_their_texts_and_give_parameters_in_billions() -> None:
     test = app("sources")
-    constants = test.dataframe[0].value
+    constants = next(table.value for table in test.dataframe if "Confidence" in table.value)
     assert constants["Source"].min() == 1
     assert any(item.value.startswith("1. ") and "\n2. " in item.value for item in test.main.caption)
     model = next(frame.value for frame in test.dataframe if "Quantity" in frame.value).set_index("Quantity")

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "advisor"
 # Lower layers first; a module imports from its own layer or a lower one. One topic, one line.
 LAYERS = [
     {"prediction", "units"},
-    {"profiles", "csv_export"},
+    {"profiles", "csv_export", "json_values"},
     {"scenario", "hardware", "architecture", "hf_config", "model_profiles", "drafter"},
     {"routing_presets", "routing", "store", "ingest"},
     {"kernel_costs"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},
-    {"next_steps", "derivation", "roofline"},
+    {"citations", "next_steps", "derivation", "roofline"},
     {"validation", "nearby", "overheads", "runtime", "refit", "moesd_fit"},
     {"charts", "report", "cli"},
     {"ui", "__main__"},

@@ -8,10 +8,10 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.cli.output import plain as json_values
 from advisor.design import Candidate, DesignAnswer, candidates, design_config, setup_of
 from advisor.design.document import answer_document, candidate_rows
 from advisor.design.handoff import added_keys, design_name
+from advisor.json_values import json_values
 from advisor.prediction import AdvisorError
 from advisor.ui import answers, design_tables, how_made, state, widgets
 
