@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from advisor.charts.figure import (
     BLUE,
@@ -22,14 +24,34 @@ from advisor.charts.figure import (
     new_figure,
     tint,
 )
-from advisor.curve import Curve
 
 _ON_COLOR = {"size": 11, "color": "white"}
 """Labels on a patch of their own colour: readable on a white and on a black page, over bands and hatching."""
 
 
+class SpeedupGrid(Protocol):
+    """What is drawn of a curve: arrays over batches [nB] and draft lengths [nK], as in `advisor.curve.Curve`."""
+
+    @property
+    def batches(self) -> NDArray[np.float64]: ...
+    @property
+    def drafts(self) -> NDArray[np.int64]: ...
+    @property
+    def speedup(self) -> NDArray[np.float64]: ...
+    @property
+    def low(self) -> NDArray[np.float64]: ...
+    @property
+    def high(self) -> NDArray[np.float64]: ...
+    @property
+    def tpot_s(self) -> NDArray[np.float64]: ...
+    @property
+    def tier(self) -> NDArray[np.object_]: ...
+    @property
+    def extrapolated(self) -> NDArray[np.bool_]: ...
+
+
 def speedup_chart(
-    curve: Curve,
+    curve: SpeedupGrid,
     k_draft: int,
     batch_size: float,
     *,
@@ -108,7 +130,7 @@ def table_rule(margin: float, max_tpot_ms: float | None) -> str:
     )
 
 
-def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
+def speedup_table(curve: SpeedupGrid, drafts: Sequence[int]) -> pd.DataFrame:
     """One row for each batch and K of `drafts`: speedup, band, tier, time per output token."""
     columns = [_column(curve, k) for k in drafts]
     frames = [
@@ -129,14 +151,16 @@ def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _column(curve: Curve, k: int) -> int:
+def _column(curve: SpeedupGrid, k: int) -> int:
     found = np.flatnonzero(curve.drafts == k)
     if found.size == 0:
         raise ValueError(f"K = {k} is not in the curve, which has K = {curve.drafts.min()} to {curve.drafts.max()}")
     return int(found[0])
 
 
-def _y_range(curve: Curve, column: int, compare: Sequence[int], measured: pd.DataFrame | None) -> tuple[float, float]:
+def _y_range(
+    curve: SpeedupGrid, column: int, compare: Sequence[int], measured: pd.DataFrame | None
+) -> tuple[float, float]:
     shown = [curve.low[:, column], curve.high[:, column], np.array([0.9, 1.1])]
     shown += [curve.speedup[:, _column(curve, k)] for k in compare]
     if measured is not None and len(measured):
@@ -207,7 +231,7 @@ def _add_sweet_spot(figure: go.Figure, batch: float, value: float) -> None:
     )  # fmt: skip
 
 
-def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float) -> str:
+def _speedup_alt(curve: SpeedupGrid, column: int, batch_size: float, band_level: float) -> str:
     value = curve.speedup[:, column]
     peak, row = int(np.argmax(value)), int(np.argmin(np.abs(curve.batches - batch_size)))
     below = curve.batches[value < 1.0]

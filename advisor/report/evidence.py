@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
-from advisor.store import Store, published_points
-from advisor.validation import Errors, errors_of, validate
+from advisor.validation import Errors, errors_of
+from advisor.validation_judged import read_judged
 
 
-def judged_points(store: Store) -> pd.DataFrame:
-    """Every published speedup that can be predicted, with prediction and error; sources of a fit predicted without it.
-
-    The same for every scenario, and slow: about ten seconds, for the fits without each source. Raises AdvisorError
-    when the store cannot be read.
-    """
-    points = published_points(store)
-    if points.empty:
-        return pd.DataFrame(columns=["hardware_id", "model_id"])
-    rows = validate(points).rows
-    judged = rows[rows["absolute_percentage_error"].notna()]
-    return judged.assign(measured=pd.to_numeric(judged["speedup"]))
-
-
-def applicable_errors(judged: pd.DataFrame, hardware_id: str, model_id: str | None) -> dict[str, Errors]:
+def applicable_errors(hardware_id: str, model_id: str | None) -> dict[str, Errors]:
     """Errors by group, nearest first; groups without a point are left out.
 
-    `judged` is from `judged_points`. `model_id` is None for a model that the user gave: no published point is of it.
+    `model_id` is None for a model that the user gave: no published point is of it. Raises AdvisorError when the judged
+    rows cannot be read.
     """
+    _, judged = read_judged()
     here = judged["hardware_id"] == hardware_id
     same = judged["model_id"] == model_id
     groups = {
