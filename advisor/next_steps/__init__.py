@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.next_steps.changes import KINDS, Change, changes
-from advisor.next_steps.designs import DesignStanding, design_standing
+from advisor.next_steps.designs import DesignStanding, design_is_searched, design_standing
 from advisor.next_steps.document import steps_document
 from advisor.next_steps.effects import (
     GOALS,
@@ -39,6 +39,7 @@ __all__ = [
     "best_effects",
     "change_text",
     "changes",
+    "design_is_searched",
     "design_standing",
     "effect_text",
     "evaluate",

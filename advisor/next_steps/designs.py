@@ -31,9 +31,14 @@ class DesignStanding:
     """One sentence for the head of an answer."""
 
 
+def design_is_searched(setup: Setup) -> bool:
+    """Whether other expert designs can be held against this scenario's: it needs experts and a drafter."""
+    return setup.architecture.moe is not None and setup.drafter.kind != "none"
+
+
 def design_standing(setup: Setup) -> DesignStanding | None:
-    """None for a dense model, no drafter, or where no design keeps every limit."""
-    if setup.architecture.moe is None or setup.drafter.kind == "none":
+    """None where designs are not searched, or where none keeps every limit."""
+    if not design_is_searched(setup):
         return None
     try:
         space = design_space(setup)

@@ -7,7 +7,6 @@ import pandas as pd
 
 from advisor.advice import Advice
 from advisor.architecture import parameter_counts
-from advisor.citations import cited
 from advisor.hardware import Hardware
 from advisor.prediction import Constant
 from advisor.routing_presets import RoutingPreset
@@ -34,17 +33,6 @@ _NOMENCLATURE = (
 def nomenclature_table() -> pd.DataFrame:
     """Symbol, name, meaning and unit of each quantity on screen."""
     return pd.DataFrame(_NOMENCLATURE, columns=["Symbol", "Name", "Meaning", "Unit"])
-
-
-def citation_table(advice: Advice) -> pd.DataFrame:
-    """The works that an answer with its design sentence rests on, and what was taken from each."""
-    moe = advice.setup.architecture.moe is not None and advice.setup.drafter.kind != "none"
-    rows = [
-        (item.citation.title, item.citation.authors, f"{item.citation.venue}, {item.citation.year}",
-         ", ".join(item.used_for), item.citation.url)
-        for item in cited(advice.setup, designs=moe)
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["Work", "Authors", "Published", "Used for", "Link"])
 
 
 def hardware_table(hardware: Hardware) -> pd.DataFrame:

@@ -3,7 +3,9 @@
 import pandas as pd
 import streamlit as st
 
+from advisor.citations import cited
 from advisor.derivation import derive
+from advisor.next_steps import design_is_searched
 from advisor.report.words import LIMITS
 from advisor.ui import how_made, provenance, widgets
 
@@ -26,11 +28,14 @@ widgets.show_warnings(advice)
 
 st.subheader("Cited by this scenario", anchor=False)
 st.caption("Works behind the formulas and constants that this answer used, the design sentence included.")
-st.dataframe(
-    provenance.citation_table(advice),
-    hide_index=True,
-    column_config={"Link": st.column_config.LinkColumn(display_text=r"https://([^/]+)")},
+st.markdown(
+    "\n".join(
+        f"1. {widgets.plain(item.citation.text)} [{item.citation.url.split('/')[2]}]({item.citation.url}) "
+        f"*For: {', '.join(item.used_for)}.*"
+        for item in cited(advice.setup, designs=design_is_searched(advice.setup))
+    )
 )
+
 st.subheader("Source of each part", anchor=False)
 st.markdown("\n".join(f"- {widgets.plain(source)}" for source in advice.setup.sources))
 
