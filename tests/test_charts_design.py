@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.charts import figure
 from advisor.design.grid import Mixes
 from advisor.design.sweeps import HeatMap, Sweep
-from advisor.ui import charts_design, figure
+from advisor.ui import charts_design
 from advisor.ui.charts_design import Mark
 
 BATCHES = np.array([1.0, 16.0, 256.0])
