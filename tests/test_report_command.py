@@ -173,15 +173,18 @@ def page(**query: str) -> AppTest:
 def test_the_page_previews_the_report_and_offers_every_format() -> None:
     test = page(acceptance="2.4@3")
     assert [button.label for button in test.get("download_button")] == ["PDF", "HTML", "Markdown", "JSON", "CSV"]
-    preview = test.markdown[-1].value
-    assert preview.startswith("# At batch 16 on NVIDIA H200")
-    assert "## Sources" in preview
+    preview = [item.value for item in test.main.markdown]
+    assert preview[0].startswith("# At batch 16 on NVIDIA H200")
+    assert "## Sources" in preview[-1]
+    commands = [item.value for item in test.main.code]
+    assert any(text.startswith("vllm serve") for text in commands)
+    assert not any("```" in text for text in preview)
 
 
 def test_the_page_puts_the_chosen_date_on_the_report() -> None:
     test = page(acceptance="2.4@3")
     test.date_input(key="report_date").set_value(dt.date(2025, 3, 4)).run()
-    assert "2025-03-04, scenario" in test.markdown[-1].value
+    assert "2025-03-04, scenario" in test.main.markdown[0].value
 
 
 def test_the_page_says_why_there_is_no_report() -> None:

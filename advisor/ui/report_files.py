@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,14 @@ def _shared_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
 @st.cache_data(max_entries=_OWN_FILES, show_spinner=False, hash_funcs=_KEY, scope="session")
 def _own_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
     return render(report_for(scenario, date), form)
+
+
+def pieces(markdown: str) -> list[tuple[str, bool]]:
+    """A report's Markdown as (text, is code): code with wrapped lines needs no scrolling, by keyboard or at all."""
+    found = re.split(r"^(`{3,})\n(.*?)\n\1$", markdown, flags=re.M | re.S)
+    texts, codes = found[::3], found[2::3]
+    both = [piece for text, code in zip(texts, [*codes, ""], strict=True) for piece in ((text, False), (code, True))]
+    return [(text, is_code) for text, is_code in both if text.strip()]
 
 
 def _known_errors(scenario: Scenario) -> dict[str, Errors] | None:

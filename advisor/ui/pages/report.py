@@ -37,4 +37,8 @@ with st.grid(5, min_column_width=120):
 
 widgets.show_warnings(advice)
 with st.container(border=True):
-    st.markdown(report_files.report_file(scenario, date, "md").decode())
+    for text, is_code in report_files.pieces(report_files.report_file(scenario, date, "md").decode()):
+        if is_code:
+            st.code(text, language=None, wrap_lines=True)
+        else:
+            st.markdown(text)
