@@ -82,7 +82,7 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
     grid = np.unique([*batches, scenario.batch_size]).astype(float)
     curve = curve_for(setup, grid)
     row = int(np.searchsorted(grid, scenario.batch_size))
-    allowed = _allowed(curve, scenario)
+    allowed = allowed_drafts(curve, scenario)
     best = best_draft(curve.speedup[row], curve.draws[:, row], allowed[row])
     recommendation = _recommendation(setup, curve, row, best, bool(allowed[row].any()))
     shown = int(best.index) if best.index or curve.drafts.size == 1 else 1 + int(np.argmax(curve.speedup[row, 1:]))
@@ -105,7 +105,8 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
     )
 
 
-def _allowed(curve: Curve, scenario: Scenario) -> NDArray[np.bool_]:
+def allowed_drafts(curve: Curve, scenario: Scenario) -> NDArray[np.bool_]:
+    """Which K keep the limit on time per output token at each batch, [nB, nK]."""
     if scenario.max_tpot_ms is None:
         return np.ones(curve.tpot_s.shape, bool)
     return np.asarray(curve.tpot_s * 1e3 <= scenario.max_tpot_ms)

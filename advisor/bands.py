@@ -35,8 +35,14 @@ class Draws:
     """Errors that differ from one K to the next, [draws, K]: the column of a K does not depend on the others."""
 
 
-def make_draws(costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601) -> Draws:
-    """Lognormal factors for each component of a step, median 1. A fixed seed: equal scenarios give equal bands."""
+def make_draws(
+    costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601, kernel_seed: int | None = None
+) -> Draws:
+    """Lognormal factors for each component of a step, median 1. A fixed seed: equal scenarios give equal bands.
+
+    `kernel_seed` draws the errors of the kernels anew and leaves all others: for a comparison with kernels that were
+    measured apart (another accelerator, engine or format), whose errors have nothing in common.
+    """
     rng = np.random.default_rng(seed)
     kernels = {
         "attention_projection": costs.attention_projection.log_sd,
@@ -49,7 +55,11 @@ def make_draws(costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601)
         "communication": max((cost.log_sd for cost in costs.all_reduce.values()), default=0.0),
     }
     spread = {**kernels, "host": costs.overhead_log_sd, "draft": costs.dense.log_sd}
-    factor = {name: np.exp(sd * rng.standard_normal(n_draws)) for name, sd in spread.items()}
+    errors = {name: rng.standard_normal(n_draws) for name in spread}
+    if kernel_seed is not None:
+        apart = np.random.default_rng(kernel_seed)
+        errors |= {name: apart.standard_normal(n_draws) for name in (*kernels, "draft")}
+    factor = {name: np.exp(sd * errors[name]) for name, sd in spread.items()}
     fitted = np.array(costs.overhead_log_covariance or np.eye(3) * costs.overhead_log_sd**2)
     joint = np.linalg.cholesky(fitted + 1e-12 * np.eye(3)) @ rng.standard_normal((3, n_draws))
     factor |= dict(zip(("launch", "draft_host", "round_host"), np.exp(joint), strict=True))

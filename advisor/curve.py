@@ -30,7 +30,7 @@ _WIDENING_PER_DOUBLING = 0.1
 """Extra log standard deviation for each doubling beyond the calibrated range (assumed). [1]"""
 _MATTERS = 0.1
 """A component counts for the tier when it takes at least this share of a step. [1]"""
-_PREFILL_EFFICIENCY = 0.4
+PREFILL_EFFICIENCY = 0.4
 """Share of peak arithmetic that prefill reaches (docs/model.md, assumed). [1]"""
 
 
@@ -45,6 +45,8 @@ class Curve:
     high: Array
     draws: Array
     """Speedup under each draw, [draws, nB, nK]: shared errors, for comparisons between K."""
+    plain_draws_s: Array
+    """Plain step under the same draws, [draws, nB]: for comparisons of absolute speed."""
     accepted_length: Array
     plain_step_s: Array
     verify_step_s: Array
@@ -73,10 +75,12 @@ def curve_for(
     batches: ArrayLike = DEFAULT_BATCHES,
     drafts: ArrayLike | None = None,
     verify_tokens: int | None = None,
+    draws: bands.Draws | None = None,
 ) -> Curve:
     """Predict speedup over `batches` [nB] and draft lengths `drafts` [nK] (default 0 to the scenario's k_max).
 
     `verify_tokens` is what a sequence verifies per round when that is not K + 1: the nodes of a draft tree. [1]
+    `draws` replaces the uncertain constants' draws, `bands.make_draws(setup.costs)`.
 
     Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
     """
@@ -114,7 +118,10 @@ def curve_for(
     prefill = prefill_per_token_s(setup, batch)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
     tier = _tiers(setup, plain_components, components, batch, column * verified)
-    samples = _draws(setup, plain, verify, plain_components, components, column * verified, k, prefill, tier, central)
+    draws = draws or bands.make_draws(costs)
+    plain_draws = bands.draw_total(plain_components, draws, plain.routed_low, plain.routed_high)
+    round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
+    samples = _samples(setup, draws, plain_draws, round_draws, column * verified, k, prefill, tier, central)
     low, high = bands.band(samples)
     tpot = round_s / accepted + prefill[:, None]
     return Curve(
@@ -124,6 +131,7 @@ def curve_for(
         low=np.minimum(low, central),
         high=np.maximum(high, central),
         draws=samples,
+        plain_draws_s=plain_draws,
         accepted_length=accepted,
         plain_step_s=plain_s,
         verify_step_s=verify.step.total + np.zeros_like(round_s),
@@ -153,7 +161,7 @@ def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
     computed = dtypes.routed if setup.architecture.moe is not None else dtypes.dense
     peak = peak_flops(setup.hardware, "bf16" if computed == "fp32" else computed).value * setup.placement.gpus
     return np.asarray(
-        batch * scenario.input_tokens / scenario.output_tokens * 2.0 * active / (_PREFILL_EFFICIENCY * peak)
+        batch * scenario.input_tokens / scenario.output_tokens * 2.0 * active / (PREFILL_EFFICIENCY * peak)
     )
 
 
@@ -206,22 +214,18 @@ def _routed_only(setup: Setup, n_tokens: Array, touched: Array) -> Array:
     return np.asarray(shape.count, float) * layer
 
 
-def _draws(
+def _samples(
     setup: Setup,
-    plain: _Pass,
-    verify: _Pass,
-    plain_components: Mapping[str, Array],
-    components: Mapping[str, Array],
+    draws: bands.Draws,
+    plain_draws: Array,
+    round_draws: Array,
     step_tokens: Array,
     k: NDArray[np.int64],
     prefill: Array,
     tier: NDArray[np.object_],
     central: Array,
 ) -> Array:
-    """Speedup under each draw, [draws, nB, nK]; exactly 1 at K = 0."""
-    draws = bands.make_draws(setup.costs)
-    plain_draws = bands.draw_total(plain_components, draws, plain.routed_low, plain.routed_high)
-    round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
+    """Speedup under each draw, [draws, nB, nK]; exactly 1 at K = 0. plain_draws [draws, nB], round_draws as it is."""
     acceptance = setup.acceptance
     lengths = bands.draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
     beyond = np.maximum(np.log2(step_tokens / CALIBRATED_TOKENS), 0.0) * _WIDENING_PER_DOUBLING

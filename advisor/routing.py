@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -94,8 +95,9 @@ def distinct_experts(
     _check_unit("stickiness", rho)
     load, weight = _load_nodes(active / experts, cv, experts, active)
     total: Array = np.zeros(np.broadcast_shapes(batch.shape, tokens.shape, experts.shape, load.shape[:-1], phi.shape))
+    fresh = _fresh_chances(tokens, rho)
     for node in range(load.shape[-1]):
-        untouched = _log_untouched(load[..., node], tokens, phi, rho)
+        untouched = _log_untouched(load[..., node], fresh, phi)
         total = total - weight[node] * np.expm1(batch * untouched)
     touched = np.clip(experts * total, active, np.minimum(experts, batch * tokens * active))
     return np.asarray(touched)
@@ -119,7 +121,8 @@ def distinct_experts_ragged(
     _check_counts(experts, active)
     load, weight = _load_nodes(active / experts, np.asarray(load_cv, float), experts, active)
     lengths, counts = np.unique(tokens, return_counts=True)
-    untouched = _log_untouched(load[..., None], lengths, np.asarray(affinity, float), np.asarray(stickiness, float))
+    fresh = _fresh_chances(lengths, np.asarray(stickiness, float))
+    untouched = _log_untouched(load[..., None], fresh, np.asarray(affinity, float))
     return float(n_experts * -(weight @ np.expm1(untouched @ counts)))
 
 
@@ -311,18 +314,25 @@ def _log1m(value: Array) -> Array:
         return np.log1p(-np.asarray(value, float))
 
 
-def _log_untouched(load: Array, tokens: Array, affinity: Array, stickiness: Array) -> Array:
-    """log P0(t): log-chance that none of one sequence's t tokens chooses an expert of load q."""
+def _log_untouched(load: Array, fresh_chances: Sequence[Array], affinity: Array) -> Array:
+    """log P0(t): log-chance that none of one sequence's t tokens chooses an expert of load q.
+
+    `fresh_chances` of `_fresh_chances`: the same for every load, so callers with many loads compute it once.
+    """
     a = 1.0 / np.clip(affinity, 1e-9, 1.0 - 1e-9) - 1.0
-    longest = int(tokens.max())
     no_choice = 1.0 - load  # m_1
     total: Array = np.asarray(0.0)
-    for fresh in range(longest):
+    for fresh, chance in enumerate(fresh_chances):
         if fresh:
             no_choice = no_choice * ((1.0 - load) * a + fresh) / (a + fresh)
-        total = total + _binomial(fresh, tokens - 1, 1.0 - stickiness) * no_choice
+        total = total + chance * no_choice
     with np.errstate(divide="ignore"):
         return np.log(np.clip(total, 0.0, 1.0))
+
+
+def _fresh_chances(tokens: Array, stickiness: Array) -> list[Array]:
+    """Chance that j of a sequence's t - 1 later tokens choose anew, for j = 0 to the longest t - 1."""
+    return [_binomial(fresh, tokens - 1, 1.0 - stickiness) for fresh in range(int(tokens.max()))]
 
 
 def _binomial(successes: int, trials: Array, chance: Array) -> Array:

@@ -86,7 +86,7 @@ class StepTime:
 
 # Launches of one layer that are GEMMs: fused QKV and output; latent attention adds its two absorbed products and the
 # second query projection; gated linear attention adds its gates.
-_PROJECTION_GEMMS = {"full": 2, "sliding": 2, "sparse": 6, "mla": 5, "linear": 3, "none": 0}
+PROJECTION_GEMMS = {"full": 2, "sliding": 2, "sparse": 6, "mla": 5, "linear": 3, "none": 0}
 _STATE_BYTES = 4.0  # recurrent states are kept in fp32
 _ACTIVATION_BYTES = 2.0
 _TILE_ROWS = 16.0  # rows to which an expert's token block is padded at least
@@ -289,7 +289,7 @@ def _projection_time(architecture: Architecture, costs: KernelCosts, placement: 
             rows,
             split + mixer.replicated_params,
             architecture.dtypes.attention,
-            _PROJECTION_GEMMS[mixer.kind],
+            PROJECTION_GEMMS[mixer.kind],
         )
     return total
 

@@ -1,4 +1,4 @@
-"""`python -m advisor.validation_report`: writes docs/validation.md, every table of it computed here."""
+"""`python -m advisor.validation_report`: writes docs/validation.md, each table of it computed here, and judged rows."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from advisor.validation_checks import (
     plain_decode,
 )
 from advisor.validation_held_out import held_out
+from advisor.validation_judged import JUDGED, judge, write_judged
 from advisor.validation_kernels import bars_section, gates_section, measured_section
 from advisor.validation_markdown import frame_table, markdown_table, percent
 from advisor.validation_outside import (
@@ -307,9 +308,10 @@ def _from_store() -> tuple[pd.DataFrame | None, pd.DataFrame | None, str]:
 
 
 def main(path: Path = REPORT) -> None:
-    """Write the document."""
+    """Write the document, and the judged rows that reports and pages read."""
     path.write_text(report(), encoding="utf-8")
-    sys.stdout.write(f"{path} written\n")
+    write_judged(judge(published_rows()), data_hash())
+    sys.stdout.write(f"{path} and {JUDGED} written\n")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import functools
 import json
 
 from advisor.advice import advise
+from advisor.next_steps import next_steps
 from advisor.report.build import build_report
 from advisor.report.document import Report
 from advisor.scenario import Scenario
@@ -50,7 +51,8 @@ CHECKED = {
 @functools.lru_cache(maxsize=4)
 def report_on(scenario: Scenario = QWEN, checked: bool = True) -> Report:
     """A report; `checked` gives it validation errors."""
-    return build_report(advise(scenario), DATE, validation=CHECKED if checked else None)
+    advice = advise(scenario)
+    return build_report(advice, DATE, steps=next_steps(advice), validation=CHECKED if checked else None)
 
 
 def own_model(name: str) -> Scenario:

@@ -13,10 +13,10 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.advice import advise
 from advisor.prediction import AdvisorError
-from advisor.report.words import with_prefix
 from advisor.scenario import Scenario
 from advisor.ui import address, answers, fields, state, widgets
 from advisor.ui.formula import speedup_formula
+from advisor.units import with_prefix
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("advise", "design", "why", "measurements", "sources")
@@ -187,7 +187,7 @@ def test_compared_k_are_drawn_on_demand() -> None:
 def test_a_dense_model_has_an_answer_and_says_that_it_has_no_experts() -> None:
     test = app("why", model_id="command-a", acceptance="2.4@3")
     assert "no routed experts" in texts(test)
-    assert len(charts(test)) == 2
+    assert len(charts(test)) == 3
 
 
 def test_why_shows_the_formula_with_this_scenario_s_numbers() -> None:
@@ -200,7 +200,7 @@ def test_why_shows_the_formula_with_this_scenario_s_numbers() -> None:
     assert length == pytest.approx(advice.curve.accepted_length[column], rel=5e-3)
     assert plain == pytest.approx(plain_ms, rel=5e-3)
     assert round_ == pytest.approx(round_ms, rel=5e-3)
-    assert len(charts(test)) == 3
+    assert len(charts(test)) == 4
 
 
 @pytest.mark.parametrize("prefill_s", [0.0, 1.7e-4])
@@ -244,7 +244,9 @@ def test_sources_list_what_the_scenario_used() -> None:
     advice = advise(test.session_state["_scenario"])
     shown = texts(test)
     assert all(widgets.plain(source) in shown for source in advice.setup.sources)
-    constants = test.dataframe[0].value.set_index("Constant")
+    assert "1. Yaniv Leviathan" in shown
+    assert "[arxiv.org](https://arxiv.org/abs/2503.01840) *For: drafter.*" in shown
+    constants = next(table.value for table in test.dataframe if "Confidence" in table.value).set_index("Constant")
     assert constants.loc["Memory bandwidth", "Value"] == "4.8 TB/s"
     assert set(constants["Kind"]) <= {"vendor", "measured", "paper", "fitted", "assumed"}
 
@@ -415,9 +417,10 @@ def test_problems_use_the_labels_of_the_screen() -> None:
 
 def test_the_limit_is_met_in_words_and_the_caption_names_it_and_the_k_to_follow() -> None:
     plain = app(acceptance="2.4@3")
-    assert "Meets the limit" not in plain.dataframe[0].value
+    assert not [table for table in plain.dataframe if "Meets the limit" in table.value]
     test = app(acceptance="2.4@3", max_tpot_ms="8")
-    assert set(test.dataframe[0].value["Meets the limit"]) == {"yes", "no"}
+    table = next(table.value for table in test.dataframe if "Meets the limit" in table.value)
+    assert set(table["Meets the limit"]) == {"yes", "no"}
     caption = next(item.value for item in test.main.caption if "follow the verdict" in item.value)
     k = advise(test.session_state["_scenario"]).recommendation.k_draft
     assert f"At batch 16 follow the verdict, K = {k}." in caption
@@ -432,7 +435,7 @@ def test_no_page_has_an_icon_that_the_browser_would_fetch() -> None:
 
 def test_sources_number_their_texts_and_give_parameters_in_billions() -> None:
     test = app("sources")
-    constants = test.dataframe[0].value
+    constants = next(table.value for table in test.dataframe if "Confidence" in table.value)
     assert constants["Source"].min() == 1
     assert any(item.value.startswith("1. ") and "\n2. " in item.value for item in test.main.caption)
     model = next(frame.value for frame in test.dataframe if "Quantity" in frame.value).set_index("Quantity")

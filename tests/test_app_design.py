@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.advice import advise
 from advisor.design import design_answer, design_space
+from advisor.design.handoff import MAX_NAME, design_name
 from advisor.hf_config import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
@@ -40,16 +41,31 @@ def frame_with(test: AppTest, column: str) -> object:
 
 
 def pick_row(test: AppTest, row: int) -> AppTest:
-    key, _ = design_pick.selection_keys(QUESTION.tag(SCENARIO))
+    key, _, _ = design_pick.selection_keys(QUESTION.tag(SCENARIO))
     test.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     return test.run()
 
 
 def click_point(test: AppTest, index: int) -> AppTest:
-    _, key = design_pick.selection_keys(QUESTION.tag(SCENARIO))
+    _, key, _ = design_pick.selection_keys(QUESTION.tag(SCENARIO))
     point = {"customdata": [str(index), "a design"], "x": 100.0, "y": 2.0}
     test.session_state[key] = {"selection": {"points": [point], "point_indices": [0], "box": [], "lasso": []}}
     return test.run()
+
+
+def test_a_click_on_a_cell_of_the_map_picks_its_design_and_explains_it() -> None:
+    test = page()
+    found = ANSWER.heat_map.design
+    index = int(next(i for i in found.reshape(-1) if i >= 0 and i != ANSWER.space.best))
+    _, _, key = design_pick.selection_keys(QUESTION.tag(SCENARIO))
+    point = {"customdata": [str(index), "a design", "1.5"], "x": 1, "y": 1}
+    test.session_state[key] = {"selection": {"points": [point], "point_indices": [0], "box": [], "lasso": []}}
+    test.run()
+    assert f"**{ANSWER.space.describe(index)}**" in texts(test)
+    next(item for item in test.button if item.key == "how_design").click()
+    test.run()
+    tpot_ms = float(ANSWER.space.tpot_s[0, index]) * 1e3
+    assert f"{tpot_ms:.4g} ms per output token" in texts(test)
 
 
 def test_the_verdict_comes_first_with_its_band_and_both_kinds_of_speed() -> None:
@@ -138,9 +154,9 @@ def test_names_of_designs_derived_from_a_design_do_not_grow() -> None:
     own = SCENARIO.model_copy(update={"model_id": "own-qwen3-30b-a3b-n96k14s1w800"})
     space = ANSWER.space
     setup = type(space.setup)(**{**vars(space.setup), "scenario": own})
-    answer = type(ANSWER)(**{**vars(ANSWER), "space": type(space)(**{**vars(space), "setup": setup})})
-    assert design_pick._name(answer, ANSWER.top[0]).count("-n") == 1
-    assert len(design_pick._name(answer, ANSWER.top[0])) <= 36
+    name = design_name(type(space)(**{**vars(space), "setup": setup}), ANSWER.top[0])
+    assert name.count("-n") == 1
+    assert len(name) <= MAX_NAME
 
 
 def test_controls_change_the_question() -> None:

@@ -8,7 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.ui import charts, charts_why, figure
+from advisor.charts import figure
+from advisor.charts import speedup as charts
+from advisor.charts import why as charts_why
+from advisor.nearby import SPEEDUP_COLUMNS
 from tests.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
 
 
@@ -78,6 +81,15 @@ def test_further_k_are_drawn_only_when_asked_for_and_differ_by_more_than_colour(
     assert set(chart.data["k_draft"]) == {1, 2, 4}
 
 
+def test_every_point_of_a_curve_carries_its_batch_and_k_for_a_click() -> None:
+    chart = speedup(compare=(1,))
+    for k, name in ((2, "K = 2"), (1, "K = 1")):
+        line = trace(chart, name)
+        assert [tuple(point) for point in line.customdata] == [(f"{x:g}", str(k)) for x in line.x]
+        assert "markers" in line.mode
+    assert chart.figure.layout.clickmode == "event+select"
+
+
 def test_a_k_outside_the_curve_is_refused() -> None:
     with pytest.raises(ValueError, match="K = 99 is not in the curve"):
         speedup(compare=(99,))
@@ -85,7 +97,7 @@ def test_a_k_outside_the_curve_is_refused() -> None:
 
 def test_published_points_are_drawn_at_their_batch_and_widen_the_view() -> None:
     rows = [[8, 2, 3.5, "eagle3", 1, "a paper"], [4, None, 1.2, "ngram", None, "a post"]]
-    points = pd.DataFrame(rows, columns=list(charts.MEASURED_COLUMNS))
+    points = pd.DataFrame(rows, columns=list(SPEEDUP_COLUMNS))
     chart = speedup(measured=points, drafter_id="eagle3")
     drawn, other = trace(chart, "published, eagle3"), trace(chart, "published, other")
     assert (drawn.x[0], drawn.y[0]) == (8, 3.5)
@@ -187,7 +199,7 @@ def test_series_use_only_the_colour_blind_safe_palette(name: str) -> None:
 
 def test_chart_builders_do_not_import_streamlit() -> None:
     folder = Path(charts.__file__).parent
-    for path in (folder / "charts.py", folder / "charts_why.py", folder / "figure.py"):
+    for path in folder.glob("*.py"):
         names = {
             alias.name.split(".")[0]
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))

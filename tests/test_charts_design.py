@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.charts import figure
 from advisor.design.grid import Mixes
 from advisor.design.sweeps import HeatMap, Sweep
-from advisor.ui import charts_design, figure
+from advisor.ui import charts_design
 from advisor.ui.charts_design import Mark
 
 BATCHES = np.array([1.0, 16.0, 256.0])
@@ -94,10 +95,11 @@ def test_each_chart_has_a_unit_in_its_title_a_finding_with_numbers_and_data(name
 
 
 def test_the_map_holds_the_speedups_and_names_each_cell_s_design() -> None:
-    cells = heat().figure.data[0]
+    cells, points = heat().figure.data
     np.testing.assert_array_equal(cells.z, [[1.5, 1.7, 2.0], [1.6, 1.9, np.nan]])
-    assert cells.customdata[0][1] == "design 11"
-    assert cells.customdata[1][2] == "no design fits in memory"
+    named = {(x, y): tuple(data) for x, y, data in zip(points.x, points.y, points.customdata, strict=True)}
+    assert named[1, 0] == ("11", "design 11", "1.700")
+    assert (2, 1) not in named, "nothing fits there, so there is nothing to pick"
 
 
 def test_the_map_frames_the_recommended_row_at_the_target_batch_and_marks_the_baseline_s() -> None:

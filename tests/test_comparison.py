@@ -7,10 +7,10 @@ import json
 import pytest
 
 from advisor.advice import advise
+from advisor.charts.compare import compared_chart
 from advisor.comparison import LABELS, comparison_rows, differing, finding, short_names
 from advisor.prediction import AdvisorError
 from advisor.scenario import PACKED, Scenario
-from advisor.ui.charts_compare import compared_chart
 from tests.test_hardware_given import POD
 
 BASE = Scenario(acceptance="2.4@3")

@@ -12,8 +12,8 @@ PACKAGE = ROOT / "advisor"
 
 # Lower layers first; a module imports from its own layer or a lower one. One topic, one line.
 LAYERS = [
-    {"prediction"},
-    {"profiles", "csv_export"},
+    {"prediction", "units"},
+    {"profiles", "csv_export", "json_values"},
     {"scenario", "hardware", "architecture", "hf_config", "model_profiles", "drafter", "examples"},
     {"routing_presets", "routing", "store", "ingest"},
     {"kernel_costs"},
@@ -23,15 +23,16 @@ LAYERS = [
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
     {"advice", "design"},
-    {"comparison", "validation", "overheads", "runtime", "refit", "moesd_fit"},
-    {"report", "cli"},
+    {"citations", "next_steps", "derivation", "roofline"},
+    {"comparison", "validation", "nearby", "overheads", "runtime", "refit", "moesd_fit"},
+    {"charts", "report", "cli"},
     {"ui", "__main__"},
 ]
 RANK = {topic: rank for rank, topics in enumerate(LAYERS) for topic in topics}
 
 ONLY_IN = {
     "streamlit": {"ui"},
-    "plotly": {"ui", "report"},
+    "plotly": {"charts", "ui", "report"},
     "matplotlib": {"report"},
     "typst": {"report"},
     "torch": {"profiling"},

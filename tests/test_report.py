@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import datetime as dt
 import html.parser
@@ -14,16 +15,19 @@ import sys
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pypdf
 import pytest
 
 from advisor.advice import advise
+from advisor.next_steps import best_effects, next_steps
 from advisor.prediction import AdvisorError
 from advisor.report import document
+from advisor.report.blocks import Code, FigureBlock, Table
 from advisor.report.build import build_report
 from advisor.report.document import Report
 from advisor.report.formats import FORMATS, file_name, render
-from advisor.report.layout import Code, FigureBlock, Table, sections
+from advisor.report.layout import sections
 from advisor.report.print_figures import report_svg
 from advisor.scenario import Scenario
 from advisor.scenario_file import ScenarioFile, read_scenario
@@ -35,6 +39,8 @@ TITLES = [
     "Answer",
     "Speedup by batch size",
     "Where the time goes",
+    "Try next",
+    "Which design to train",
     "K by batch size",
     "Engine configuration",
     "How far this has been checked",
@@ -42,6 +48,8 @@ TITLES = [
     "Assumptions",
     "Limits",
     "Constants of the accelerator",
+    "How the speedup was made",
+    "Works cited",
     "Sources",
     "This report",
 ]
@@ -113,6 +121,28 @@ def test_the_report_carries_the_numbers_of_the_advice() -> None:
     assert [item.k_draft for item in report.schedule] == [item.k_draft for item in advice.k_by_batch]
 
 
+def test_the_report_says_how_the_design_stands_what_to_try_and_how_the_speedup_was_made() -> None:
+    report, steps = report_on(), next_steps(advise(QWEN))
+    assert report.design is not None
+    assert steps.standing is not None
+    assert report.design.text == steps.standing.text
+    assert report.design.choices[0].gain == pytest.approx(steps.standing.best.speedup_gain.value, rel=1e-4)
+    assert report.next_steps is not None
+    best = best_effects(steps, "tokens_per_s_per_gpu")
+    assert [item.what for item in report.next_steps][: len(best)] == [effect.change.what for effect in best]
+    speedup = next(step for step in report.derivation if step.title == "Speedup")
+    assert speedup.text.startswith("speedup = AL × T_plain / T_round = ")
+    assert speedup.text.endswith(f"= {report.answer.speedup:.4g}")
+    assert any("EAGLE-3" in work.text for work in report.cited)
+    assert any("equal quality" in work.used_for for work in report.cited)
+
+
+def test_a_dense_model_has_no_design_section() -> None:
+    report = report_on(QWEN.model_copy(update={"model_id": "command-a", "n_gpus": 4, "tensor_parallel": 4}))
+    assert report.design is None
+    assert "Which design to train" not in [section.title for section in sections(report)]
+
+
 @pytest.mark.parametrize("form", ["md", "html", "pdf"])
 def test_every_table_cell_and_sentence_is_in_every_readable_format(form: str) -> None:
     report = report_on()
@@ -130,7 +160,8 @@ def test_every_table_cell_and_sentence_is_in_every_readable_format(form: str) ->
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_same_scenario_and_date_give_the_same_bytes(form: str) -> None:
-    again = build_report(advise(QWEN), DATE)
+    advice = advise(QWEN)
+    again = build_report(advice, DATE, steps=next_steps(advice))
     assert render(again, form) == render(report_on(checked=False), form)
 
 
@@ -188,7 +219,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 @pytest.mark.parametrize(
     "name",
     ["Report", "Answer", "CurvePoint", "ScheduleRange", "EngineSetup", "ComponentTime", "AcceptedLength",
-     "UsedConstant", "ErrorLine"],
+     "UsedConstant", "ErrorLine", "DesignSection", "DesignChoice", "TriedChange", "DerivationStep", "CitedWork"],
 )  # fmt: skip
 def test_every_field_is_documented(name: str) -> None:
     text = (ROOT / "docs/report-schema.md").read_text(encoding="utf-8")
@@ -221,7 +252,7 @@ def test_the_pdf_is_tagged_has_a_language_a_title_alternative_texts_and_its_date
     assert reader.metadata.title.replace("\N{NON-BREAKING HYPHEN}", "-") == report_on().verdict
     assert reader.metadata.creation_date is not None
     assert reader.metadata.creation_date.date() == DATE
-    assert 2 <= len(reader.pages) <= 4
+    assert 4 <= len(reader.pages) <= 6
     alternatives = alt_texts(root["/StructTreeRoot"])
     figures = [b.alt for s in sections(report_on()) for b in s.blocks if isinstance(b, FigureBlock)]
     assert alternatives == figures
@@ -257,7 +288,10 @@ def test_the_charts_of_the_html_hold_the_numbers() -> None:
     figures = [json.loads(part) for part in re.findall(r'data-target="[^"]+">(.*?)</script>', text, flags=re.S)]
     assert len(figures) == 2
     line = next(trace for trace in figures[0]["data"] if trace["name"] == f"K = {report.curve_k}")
-    assert line["y"] == [p.speedup for p in report.curve if p.k_draft == report.curve_k]
+    drawn = np.frombuffer(base64.b64decode(line["y"]["bdata"]), line["y"]["dtype"])
+    np.testing.assert_array_equal(drawn, [p.speedup for p in report.curve if p.k_draft == report.curve_k])
+    hidden = {trace["name"] for trace in figures[0]["data"] if trace.get("visible") == "legendonly"}
+    assert hidden == {f"K = {k}" for k in range(1, 9) if k != report.curve_k}
     assert "(x)" in figures[0]["layout"]["title"]["text"]
     assert "(ms)" in figures[1]["layout"]["title"]["text"]
 
@@ -306,7 +340,7 @@ def test_a_drafter_that_does_not_pay_is_reported_with_the_best_k_it_was_held_aga
     assert "do not speculate" in text
     assert "slowdown" in text
     assert "YOUR-DRAFT-MODEL" not in text
-    assert len(pdf(report).pages) <= 4
+    assert len(pdf(report).pages) <= 6
 
 
 def test_known_errors_are_printed_or_their_absence_is_said() -> None:

@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.cli import main
+from advisor.prediction import AdvisorError
 from advisor.report import evidence
 from advisor.report.formats import FORMATS
 
@@ -107,10 +108,13 @@ def test_a_file_that_is_no_report_is_refused(
     assert err.startswith("error: ")
 
 
-def test_a_store_that_cannot_be_read_leaves_a_report_without_known_errors(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_judged_rows_that_cannot_be_read_leave_a_report_without_known_errors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "none.duckdb").write_bytes(b"not a database")
+    def damaged() -> None:
+        raise AdvisorError("profiles/validation/judged_speedups.json cannot be read; run `make validation`")
+
+    monkeypatch.setattr(evidence, "read_judged", damaged)
     file = tmp_path / "r.md"
     code, _, err = run(capsys, *QWEN, "--format", "md", "-o", str(file))
     assert code == 0
@@ -118,38 +122,42 @@ def test_a_store_that_cannot_be_read_leaves_a_report_without_known_errors(
     assert "Not looked up" in file.read_text(encoding="utf-8")
 
 
+def test_a_brief_report_says_what_it_leaves_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "r.md"
+    code, _, _ = run(capsys, *QWEN, "--format", "md", "-o", str(file), "--brief")
+    text = file.read_text(encoding="utf-8")
+    assert code == 0
+    assert "made without trying single changes" in text
+    assert "## Which design to train" not in text
+
+
 def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = pd.DataFrame(
+    judged = pd.DataFrame(
         {
             "hardware_id": ["h200-sxm", "h200-sxm", "a100-80gb-sxm", "a100-80gb-sxm"],
             "model_id": ["qwen3-30b-a3b", "mixtral-8x7b", "qwen3-30b-a3b", "mixtral-8x7b"],
-            "drafter": "eagle3",
-            "draft_tokens_k": "3",
-            "batch_size": "8",
-            "accepted_length": "2.4",
-            "speedup": ["1.5", "1.2", "1.3", "1.1"],
-            "tensor_parallel": "1",
-            "engine": "vllm",
-            "weight_dtype": "bf16",
+            "measured": [1.5, 1.2, 1.3, 1.1],
+            "predicted_speedup": 1.4,
+            "predicted_low": 1.2,
+            "predicted_high": 1.6,
+            "absolute_percentage_error": 0.1,
         }
     )
-    monkeypatch.setattr(evidence, "published_points", lambda _: points)
-    judged = evidence.judged_points(None)  # type: ignore[arg-type]
-    found = evidence.applicable_errors(judged, "h200-sxm", "qwen3-30b-a3b")
+    monkeypatch.setattr(evidence, "read_judged", lambda: ("hash", judged))
+    found = evidence.applicable_errors("h200-sxm", "qwen3-30b-a3b")
     assert {name: errors.n for name, errors in found.items()} == {
         "this accelerator and model": 1,
         "this accelerator, other models": 1,
         "this model, other accelerators": 1,
         "all published points": 4,
     }
-    own = evidence.applicable_errors(judged, "h200-sxm", None)
+    own = evidence.applicable_errors("h200-sxm", None)
     assert {name: errors.n for name, errors in own.items()} == {
         "this accelerator, other models": 2,
         "all published points": 4,
     }
-    monkeypatch.setattr(evidence, "published_points", lambda _: points.iloc[:0])
-    nothing = evidence.judged_points(None)  # type: ignore[arg-type]
-    assert evidence.applicable_errors(nothing, "h200-sxm", "qwen3-30b-a3b") == {}
+    monkeypatch.setattr(evidence, "read_judged", lambda: ("hash", judged.iloc[:0]))
+    assert evidence.applicable_errors("h200-sxm", "qwen3-30b-a3b") == {}
 
 
 def page(**query: str) -> AppTest:
@@ -165,15 +173,18 @@ def page(**query: str) -> AppTest:
 def test_the_page_previews_the_report_and_offers_every_format() -> None:
     test = page(acceptance="2.4@3")
     assert [button.label for button in test.main.get("download_button")] == ["PDF", "HTML", "Markdown", "JSON", "CSV"]
-    preview = test.markdown[-1].value
-    assert preview.startswith("# At batch 16 on NVIDIA H200")
-    assert "## Sources" in preview
+    preview = [item.value for item in test.main.markdown]
+    assert preview[0].startswith("# At batch 16 on NVIDIA H200")
+    assert "## Sources" in preview[-1]
+    commands = [item.value for item in test.main.code]
+    assert any(text.startswith("vllm serve") for text in commands)
+    assert not any("```" in text for text in preview)
 
 
 def test_the_page_puts_the_chosen_date_on_the_report() -> None:
     test = page(acceptance="2.4@3")
     test.date_input(key="report_date").set_value(dt.date(2025, 3, 4)).run()
-    assert "2025-03-04, scenario" in test.markdown[-1].value
+    assert "2025-03-04, scenario" in test.main.markdown[0].value
 
 
 def test_the_page_says_why_there_is_no_report() -> None:

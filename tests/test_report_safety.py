@@ -13,11 +13,11 @@ import pypdf
 import pytest
 
 from advisor.advice import advise
+from advisor.report.blocks import Code
 from advisor.report.build import build_report
 from advisor.report.document import Report
 from advisor.report.formats import FORMATS, render
 from advisor.report.html import script_json
-from advisor.report.layout import Code
 from advisor.report.markdown import escape, markdown_code
 from advisor.report.pdf import showable
 from advisor.report.words import MAX_NAME, printable

@@ -11,6 +11,7 @@ import pytest
 from advisor.setup import load_setup
 from advisor.validation_checks import external_points, moesd_cells, plain_decode
 from advisor.validation_held_out import predictions_left_out
+from advisor.validation_judged import judge, read_judged
 from advisor.validation_points import Point, points_of, published_rows
 from advisor.validation_report import MOESD, REPORT, data_hash
 from advisor.validation_rivals import (
@@ -32,6 +33,24 @@ def points() -> list[Point]:
 
 def test_the_document_rests_on_the_data_and_fits_that_are_here() -> None:
     assert f"Data and fits {data_hash()}" in REPORT.read_text(encoding="utf-8"), "stale; run `make validation`"
+
+
+def test_the_judged_rows_that_reports_read_rest_on_the_data_and_fits_that_are_here() -> None:
+    behind, rows = read_judged()
+    assert behind == data_hash(), "stale; run `make validation`"
+    assert len(rows) > 20
+    assert (rows["predicted_low"] <= rows["predicted_speedup"]).all()
+    assert (rows["predicted_speedup"] <= rows["predicted_high"]).all()
+
+
+def test_judged_rows_are_what_the_code_predicts_today() -> None:
+    _, rows = read_judged()
+    own = rows[rows["source_title"] == rows["source_title"].value_counts().index[-1]]
+    frame = published_rows()
+    again = judge(frame[frame["source_title"] == own["source_title"].iloc[0]])
+    assert len(again) == len(own)
+    np.testing.assert_allclose(again["predicted_speedup"], own["predicted_speedup"], rtol=2e-3)
+    np.testing.assert_allclose(again["measured"], own["measured"])
 
 
 def test_the_documents_errors_by_source_are_what_the_code_predicts(points: list[Point]) -> None:

@@ -34,6 +34,7 @@ def hand_curve(scale: float = 1.0, extrapolated_from: float = 256) -> Curve:
         low=low,
         high=high,
         draws=np.stack([low, speedup, high]),
+        plain_draws_s=np.stack([0.95 * plain, plain, 1.05 * plain]),
         accepted_length=length,
         plain_step_s=plain,
         verify_step_s=0.9 * round_s,

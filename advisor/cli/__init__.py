@@ -15,6 +15,7 @@ _COMMANDS = {
     "curve": ("advise", "Speedup over batch and K as CSV."),
     "compare": ("compare", "Two to four scenarios side by side."),
     "examples": ("compare", "List the named examples to start from."),
+    "explain": ("explain", "How one prediction was made, formula by formula."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
     "export": ("runtime", "Write the schedule as vLLM or SGLang configuration."),

@@ -15,25 +15,44 @@ from advisor.cli.scenario_options import ScenarioCommand
 from advisor.csv_export import csv_text
 from advisor.curve import DEFAULT_BATCHES, speedup_curve
 from advisor.dynamic.schedule import DEFAULT_MARGIN
+from advisor.next_steps import (
+    GOAL_NAMES,
+    GOAL_WORDS,
+    GOALS,
+    Goal,
+    NextSteps,
+    best_effects,
+    change_text,
+    gain_text,
+    next_steps,
+    none_text,
+    steps_document,
+)
 from advisor.prediction import AdvisorError
 from advisor.report.curve_rows import curve_rows
 from advisor.scenario import Scenario
 
 
 @click.command(cls=ScenarioCommand)
+@click.option(
+    "--goal", type=click.Choice(GOALS), default=GOALS[0], show_default=True, help="What `try next` is ranked by."
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-def advise(scenario: Scenario, as_json: bool) -> None:
-    """Recommend a draft length K for one scenario, with its band and the reason.
+def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
+    """Recommend a draft length K for one scenario, with its band and the reason, and what to try next.
 
     Expected loss: how much of the speedup this K gives away on average over the band's draws, against each draw's own
     fastest K (`regret` in JSON).
     """
     advice = advise_scenario(scenario)
+    steps = next_steps(advice)
     if as_json:
-        print_json(advice_document(advice))
+        print_json(advice_document(advice) | {"next_steps": steps_document(steps)})
         return
     answer = advice.recommendation
     click.echo(answer.verdict)
+    if steps.standing is not None:
+        click.echo(steps.standing.text)
     click.echo(f"{answer.bound_because} ({answer.bound}-bound)")
     click.echo(
         f"Time per output token {answer.tpot_s * 1e3:.2f} ms, {answer.tokens_per_s_per_gpu:,.0f} tokens/s per GPU; "
@@ -46,6 +65,7 @@ def advise(scenario: Scenario, as_json: bool) -> None:
         for r in advice.k_by_batch
     ]
     print_table(("batch", "K", "mean speedup", "largest loss"), rows)
+    _print_next(steps, goal)
     _print_notes(advice)
 
 
@@ -119,6 +139,23 @@ def _whole_numbers(option: str, text: str) -> list[int]:
         return [int(piece) for piece in text.split(",")]
     except ValueError as error:
         raise AdvisorError(f"{option} {text!r} is not a comma-separated list of whole numbers, e.g. 1,2,4") from error
+
+
+def _print_next(steps: NextSteps, goal: Goal) -> None:
+    """The three changes that help most, with what each comparison leaves out."""
+    best = best_effects(steps, goal)
+    if not best:
+        click.echo(f"\n{none_text(steps, goal)}")
+        return
+    click.echo(f"\nTry next, the single changes that help {GOAL_WORDS[goal]} most (80% band):")
+    header = ("change", "gain", *(GOAL_NAMES[shown] for shown in GOALS), "tier")
+    rows = [
+        (item.change.what, gain_text(item, goal), *(change_text(item, shown) for shown in GOALS), str(item.tier))
+        for item in best
+    ]
+    print_table(header, rows)
+    for note in dict.fromkeys(note for item in best for note in item.change.notes):
+        click.echo(f"note: {note}")
 
 
 def _print_notes(advice: Advice) -> None:

@@ -12,12 +12,12 @@ import click
 from advisor.advice import advise
 from advisor.cli.output import print_json
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
+from advisor.next_steps import next_steps
 from advisor.prediction import AdvisorError
 from advisor.report.build import build_report
-from advisor.report.evidence import applicable_errors, judged_points, published_ids
+from advisor.report.evidence import applicable_errors, published_ids
 from advisor.report.formats import FORMATS, Format, render
 from advisor.scenario import Scenario
-from advisor.store import default_store_path, open_store
 from advisor.validation import Errors
 
 
@@ -29,7 +29,8 @@ from advisor.validation import Errors
 )
 @click.option("--served-model", help="Model name or path for the launch lines [default: the model's repository].")
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
-@click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups, which take ten seconds.")
+@click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
+@click.option("--brief", is_flag=True, help="Leave out designs and what to try next, which take half a second.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def report(
     scenario: Scenario,
@@ -39,13 +40,17 @@ def report(
     served_model: str | None,
     draft_model: str | None,
     no_checks: bool,
+    brief: bool,
     as_json: bool,
 ) -> None:
     """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors, sources."""
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
     advice = advise(scenario)
+    steps = None if brief else next_steps(advice)
     known = None if no_checks else _known_errors(scenario)
-    document = build_report(advice, day, validation=known, served_model=served_model, draft_model=draft_model)
+    document = build_report(
+        advice, day, steps=steps, validation=known, served_model=served_model, draft_model=draft_model
+    )
     content = render(document, form)
     try:
         output.write_bytes(content)
@@ -68,12 +73,9 @@ def report(
 
 
 def _known_errors(scenario: Scenario) -> Mapping[str, Errors] | None:
-    """Errors on published points; None without a usable store, which the report then says."""
-    if not default_store_path().is_file():
-        return None
+    """Errors on published points; None without the shipped rows, which the report then says."""
     try:
-        with open_store() as opened:
-            return applicable_errors(judged_points(opened), *published_ids(scenario))
+        return applicable_errors(*published_ids(scenario))
     except AdvisorError as error:
         click.echo(f"note: no published measurements in this report: {error}", err=True)
         return None

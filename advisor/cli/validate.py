@@ -10,7 +10,8 @@ import click
 import pandas as pd
 
 from advisor import store
-from advisor.cli.output import json_text, print_json, print_table, write_file
+from advisor.cli.output import print_json, print_table, write_file
+from advisor.json_values import json_text
 from advisor.prediction import AdvisorError
 from advisor.validation import Errors, predict_rows
 from advisor.validation import validate as validate_points

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.design.answer import DesignAnswer, design_answer
-from advisor.design.candidates import Candidate, candidates, setup_of
+from advisor.design.candidates import Band, Candidate, candidates, setup_of
 from advisor.design.grid import DesignGrid
 from advisor.design.handoff import design_config
 from advisor.design.question import OBJECTIVES, Objective
@@ -11,6 +11,7 @@ from advisor.design.space import DesignSpace, design_space
 
 __all__ = [
     "OBJECTIVES",
+    "Band",
     "Candidate",
     "DesignAnswer",
     "DesignGrid",

@@ -78,7 +78,7 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
     indices = distinct_candidates(space, count)
     top = tuple(candidates(space, indices))
     recommended = top[0] if top else None
-    by_objective = _by_objective(space)
+    by_objective = best_by_objective(space)
     binding = binding_constraints(space)
     safe = cautious_best(space)
     cautious = None if safe is None else candidates(space, [safe])[0]
@@ -168,7 +168,7 @@ def _remedy(space: DesignSpace, nearest: int, too_large: int) -> str:
     return "Widen the grid."
 
 
-def _by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
+def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
     """Best design for speedup, time per token and throughput, from the numbers already there."""
     found = space.candidates
     if not len(found):

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import bands
-from advisor.curve import curve_for, prefill_per_token_s, touched_experts
+from advisor.curve import curve_for, prefill_per_token_s
 from advisor.design.routing_shift import shifted_preset
 from advisor.design.space import DesignSpace
 from advisor.memory import memory_fit
 from advisor.prediction import Tier, lowest
 from advisor.quality import activation_ratio, anchored_ratio, expert_mix_loss, granularity, loss_as_active_params
 from advisor.setup import Setup
-from advisor.step_cost import MoeShape, routed_time
 
 Array = NDArray[np.float64]
 
@@ -124,27 +123,14 @@ def _drawn(space: DesignSpace, setup: Setup, k_draft: NDArray[np.int16]) -> _Dra
     curve = curve_for(setup, batches, columns)
     at = np.searchsorted(columns, k_draft)
     rows = np.arange(len(batches))
-    low, high = (_routed_plain(setup, batches, end) for end in ("low", "high"))
-    uniform = setup.routing is None
-    plain = bands.draw_total(
-        curve.plain_components, bands.make_draws(setup.costs), None if uniform else low, None if uniform else high
-    )
     gain = curve.draws[:, rows, at]
     tiers = [Tier(curve.tier[row, column]) for row, column in zip(rows, at, strict=True)]
     return _Drawn(
         gain,
-        (plain + prefill_per_token_s(setup, batches)) / gain,
+        (curve.plain_draws_s + prefill_per_token_s(setup, batches)) / gain,
         lowest(tiers),
         bool(curve.extrapolated[rows, at].any()),
     )
-
-
-def _routed_plain(setup: Setup, batches: Array, end: str) -> Array:
-    shape = MoeShape.of(setup.architecture)
-    assert shape is not None
-    touched = touched_experts(setup, batches, 1.0, end)  # type: ignore[arg-type]
-    layer = routed_time(setup.costs.routed, setup.placement, shape, batches, touched, setup.architecture.dtypes.routed)
-    return np.asarray(shape.count, float) * layer
 
 
 def candidates(space: DesignSpace, indices: list[int]) -> list[Candidate]:

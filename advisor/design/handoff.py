@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from typing import Any
 
 from advisor.architecture import Architecture
+from advisor.design.candidates import Candidate
 from advisor.design.space import DesignSpace
 from advisor.hf_config import architecture_from_config
 from advisor.hf_dialects import NESTED_KEYS
@@ -15,6 +17,9 @@ from advisor.model_profiles import model_profile
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 
+_SUFFIX = re.compile(r"(-n\d+k\d+s[\d.]+w\d+)+$")
+MAX_NAME = 36
+"""Longest name of a design: what the sidebar shows whole. [characters]"""
 _COMPARED = ("n_experts", "n_active", "expert_width", "shared_width", "count", "matrices", "zero_experts")
 
 
@@ -48,6 +53,13 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
         f"this model's config.json cannot express the design ({problem}); choose a candidate with the baseline's own "
         "shared experts, or another baseline"
     )
+
+
+def design_name(space: DesignSpace, item: Candidate) -> str:
+    """A short name that tells the designs of one baseline apart."""
+    stem = _SUFFIX.sub("", space.setup.scenario.model_id)
+    suffix = f"-n{item.n_experts}k{item.n_active}s{item.n_shared:.3g}w{item.expert_width}"
+    return stem[: MAX_NAME - len(suffix)].rstrip("-._") + suffix
 
 
 def _changed(config: dict[str, Any], wanted: Architecture, own_width_is_total: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor import __version__
 from advisor.advice import Advice
+from advisor.next_steps import NextSteps
 from advisor.prediction import Constant
 from advisor.report.curve_rows import curve_rows, digits
 from advisor.report.document import (
@@ -25,6 +26,7 @@ from advisor.report.document import (
     UsedConstant,
 )
 from advisor.report.engines import check_steps, engine_setups
+from advisor.report.further import cited_works, derivation_steps, design_section, tried_changes
 from advisor.report.words import LIMITS, MAX_NAME, component_name, printable
 from advisor.setup import Setup
 from advisor.validation import Errors
@@ -38,6 +40,7 @@ def build_report(
     advice: Advice,
     date: dt.date,
     *,
+    steps: NextSteps | None = None,
     validation: Mapping[str, Errors] | None = None,
     served_model: str | None = None,
     draft_model: str | None = None,
@@ -47,17 +50,19 @@ def build_report(
     Parameters
     ----------
     date : printed on the report; the only date in it.
+    steps : what to try next and how the design stands, of `next_steps`. None: not looked up.
     validation : errors on published measurements by group name, as `applicable_errors` gives them. None: not looked up.
     served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
     """
     scenario, query = advice.scenario, advice.scenario.to_query()
+    standing = None if steps is None else steps.standing
     return Report(
         date=date,
         scenario=scenario,
         scenario_hash=scenario.hash,
         share_query=query if len(query) <= MAX_QUERY_CHARACTERS else "",
         question=_question(advice),
-        settings=_settings(advice),
+        settings=scenario_settings(advice),
         verdict=printable(advice.recommendation.verdict),
         answer=_answer(advice),
         curve_k=advice.curve_k,
@@ -74,6 +79,10 @@ def build_report(
         limits=LIMITS,
         constants=_constants(advice.setup),
         validation=None if validation is None else tuple(_error_line(*item) for item in validation.items()),
+        design=None if standing is None else design_section(standing),
+        next_steps=None if steps is None else tried_changes(steps),
+        derivation=derivation_steps(advice),
+        cited=cited_works(advice, designs=standing is not None),
         sources=tuple(printable(text) for text in advice.setup.sources),
         versions=_versions(),
     )
@@ -93,7 +102,8 @@ def _model_name(setup: Setup) -> str:
     return printable(setup.architecture.name or setup.scenario.model_id, MAX_NAME)
 
 
-def _settings(advice: Advice) -> tuple[Setting, ...]:
+def scenario_settings(advice: Advice) -> tuple[Setting, ...]:
+    """What the scenario says, as a reader sees it."""
     setup, scenario = advice.setup, advice.scenario
     moe, dtypes = setup.architecture.moe, setup.architecture.dtypes
     shape = "dense" if moe is None else f"{moe.n_active} of {moe.n_experts} routed experts, {moe.n_shared} shared"

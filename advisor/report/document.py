@@ -119,6 +119,67 @@ class UsedConstant(Frozen):
     date: dt.date
 
 
+class DesignChoice(Frozen):
+    """The best design at equal quality for one goal; gain over the scenario's own design, above 1 better."""
+
+    goal: str
+    design: str
+    n_experts: int
+    n_active: int
+    n_shared: float
+    shared_share: float
+    expert_width: int
+    total_params: float
+    active_params: float
+    k_draft: int
+    speedup: float
+    tpot_ms: float
+    gain: float
+    gain_low: float
+    gain_high: float
+    quality: float
+    quality_pessimistic: float
+    tier: Tier
+
+
+class DesignSection(Frozen):
+    """How the scenario's expert design stands against the best at equal quality."""
+
+    text: str
+    binding: str
+    choices: tuple[DesignChoice, ...]
+    notes: tuple[str, ...]
+
+
+class TriedChange(Frozen):
+    """A single change that helps by one goal; effects as `before -> after`."""
+
+    goal: str
+    what: str
+    gain: str
+    speedup: str
+    tpot: str
+    tokens_per_s_per_gpu: str
+    tier: Tier
+    notes: tuple[str, ...]
+
+
+class DerivationStep(Frozen):
+    """One formula with its numbers, as text."""
+
+    group: str
+    title: str
+    text: str
+
+
+class CitedWork(Frozen):
+    """A work behind a formula or constant of this answer."""
+
+    text: str
+    url: str
+    used_for: str
+
+
 class ErrorLine(Frozen):
     """Errors of this advisor on published measurements that share something with the scenario. Shares, not percent."""
 
@@ -160,5 +221,11 @@ class Report(Frozen):
     constants: tuple[UsedConstant, ...]
     validation: tuple[ErrorLine, ...] | None
     """None: nothing was looked up. Empty: nothing published shares this accelerator or model."""
+    design: DesignSection | None
+    """None: a dense model, no drafter, or not looked up."""
+    next_steps: tuple[TriedChange, ...] | None
+    """None: not looked up. Empty: nothing tried helps beyond noise."""
+    derivation: tuple[DerivationStep, ...]
+    cited: tuple[CitedWork, ...]
     sources: tuple[str, ...]
     versions: dict[str, str]

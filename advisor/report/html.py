@@ -11,9 +11,10 @@ from importlib.resources import files
 import jinja2
 from plotly.offline import get_plotlyjs
 
+from advisor.report.blocks import FigureBlock
 from advisor.report.document import Report
 from advisor.report.figures import report_figure
-from advisor.report.layout import FigureBlock, key_figures, sections
+from advisor.report.layout import key_figures, sections
 
 _DRAW = """
 for (const data of document.querySelectorAll('script[type="application/json"]')) {

@@ -5,58 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
-from typing import Literal
 
 from advisor.dynamic.schedule import DEFAULT_MARGIN
+from advisor.report import further_layout as further
+from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Table
 from advisor.report.document import CurvePoint, EngineSetup, ErrorLine, Report
-from advisor.report.words import with_prefix
+from advisor.units import with_prefix
 
-FigureKey = Literal["speedup", "components"]
 ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """One paragraph of plain text."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Listing:
-    """Bulleted plain text, or numbered from 1."""
-
-    items: tuple[str, ...]
-    numbered: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells as text. `align` has one letter for each column: l for words, r for numbers."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    align: str
-    caption: str = ""
-
-
-@dataclass(frozen=True)
-class Code:
-    """Text to copy as it stands."""
-
-    text: str
-    caption: str
-
-
-@dataclass(frozen=True)
-class FigureBlock:
-    """A chart by its key, and its finding in words."""
-
-    key: FigureKey
-    alt: str
-
-
-Block = Paragraph | Listing | Table | Code | FigureBlock
 
 
 @dataclass(frozen=True)
@@ -87,6 +43,8 @@ def sections(report: Report) -> tuple[Section, ...]:
         Section("Answer", _answer(report)),
         Section("Speedup by batch size", _curve(report)),
         Section("Where the time goes", _components(report)),
+        Section("Try next", further.try_next(report)),
+        *([Section("Which design to train", further.design(report))] if report.design is not None else []),
         Section("K by batch size", _schedule(report)),
         Section("Engine configuration", tuple(block for engine in report.engines for block in _engine(engine))),
         Section("How far this has been checked", _validation(report)),
@@ -94,6 +52,8 @@ def sections(report: Report) -> tuple[Section, ...]:
         Section("Assumptions", (Listing(report.assumptions), _accepted_lengths(report))),
         Section("Limits", (Listing(report.limits),), reference=True),
         Section("Constants of the accelerator", (_constants(report),), reference=True),
+        Section("How the speedup was made", further.derivation(report), reference=True),
+        Section("Works cited", (further.works(report),), reference=True),
         Section("Sources", (Listing(references(report), numbered=True),), reference=True),
         Section("This report", _identity(report), reference=True),
     ]

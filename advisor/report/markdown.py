@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Table
 from advisor.report.document import Report
-from advisor.report.layout import Block, Code, FigureBlock, Listing, Paragraph, Table, key_figures, sections
+from advisor.report.layout import key_figures, sections
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 

@@ -15,8 +15,9 @@ import typst
 from matplotlib.ft2font import FT2Font
 
 from advisor.prediction import AdvisorError
+from advisor.report.blocks import Block, Code, FigureBlock
 from advisor.report.document import Report
-from advisor.report.layout import Block, Code, FigureBlock, key_figures, sections
+from advisor.report.layout import key_figures, sections
 from advisor.report.print_figures import report_svg
 
 _BREAK = "\ue000"

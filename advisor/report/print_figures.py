@@ -8,8 +8,9 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from advisor.report.blocks import FigureKey
 from advisor.report.document import Report
-from advisor.report.layout import FigureKey, shown_curve
+from advisor.report.layout import shown_curve
 from advisor.report.palette import BLUE, NEUTRAL, ORANGE, VERMILLION
 
 _WIDTH_INCHES = 6.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,17 +14,18 @@ from numpy.typing import NDArray
 
 from advisor.advice import Advice, advise
 from advisor.curve import prefill_per_token_s, touched_experts
+from advisor.next_steps import NextSteps, next_steps
 from advisor.prediction import AdvisorError
 from advisor.routing import expected_experts
 from advisor.scenario import Scenario
-from advisor.ui.charts import MEASURED_COLUMNS
-from advisor.validation_rows import WHOLE_BATCH_KINDS
+from advisor.setup import Setup
 
 if TYPE_CHECKING:
     from advisor.store import Store, StoreStatus
 
 _KEY: dict[str | type[Any], Callable[[Any], Any]] = {Scenario: Scenario.model_dump_json}
 _SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
+_PAUSES, _PAUSE_S = 10, 0.025
 
 
 def advice_for(scenario: Scenario) -> Advice:
@@ -39,6 +41,35 @@ def _shared_advice(scenario: Scenario) -> Advice:
 @st.cache_resource(max_entries=_OWN_ANSWERS, show_spinner=False, hash_funcs=_KEY, scope="session")
 def _own_advice(scenario: Scenario) -> Advice:
     return advise(scenario)
+
+
+def next_steps_for(scenario: Scenario) -> NextSteps:
+    """`next_steps` of a scenario's answer, remembered; a newer change of the sidebar ends it between evaluations."""
+    return _own_steps(scenario) if scenario.model_config_json else _shared_steps(scenario)
+
+
+@st.cache_resource(max_entries=_SHARED_ANSWERS, show_spinner=False, hash_funcs=_KEY)
+def _shared_steps(scenario: Scenario) -> NextSteps:
+    _let_the_browser_draw()
+    return next_steps(advice_for(scenario), _let_a_newer_run_start)
+
+
+@st.cache_resource(max_entries=_OWN_ANSWERS, show_spinner=False, hash_funcs=_KEY, scope="session")
+def _own_steps(scenario: Scenario) -> NextSteps:
+    _let_the_browser_draw()
+    return next_steps(advice_for(scenario), _let_a_newer_run_start)
+
+
+def _let_the_browser_draw() -> None:
+    """Leave the processor to what is on its way to the screen, and to a newer change that may follow at once."""
+    for _ in range(_PAUSES):
+        time.sleep(_PAUSE_S)
+        _let_a_newer_run_start()
+
+
+def _let_a_newer_run_start() -> None:
+    """Looking into the session is a point at which Streamlit stops a run that a newer one replaces."""
+    "_pause" in st.session_state  # noqa: B015
 
 
 @dataclass(frozen=True)
@@ -111,17 +142,58 @@ def _store(path: str, modified_ns: int) -> Store:  # noqa: ARG001  (a rebuilt fi
 
 @st.cache_data(show_spinner=False, max_entries=64)
 def _published(path: str, modified_ns: int, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
-    from advisor.store import published_points
+    from advisor.nearby import published_speedups
 
-    points = published_points(_store(path, modified_ns))
-    here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
-    # Points of another number of GPUs, or whose batch is counted per rank, belong to another curve.
-    here = here[here["tensor_parallel"].fillna(here["gpu_count"]) == gpus]
-    here = here[here["batch_kind"].isin(WHOLE_BATCH_KINDS)]
-    here = here.dropna(subset=["batch_size", "speedup"])
-    here = here[~here["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
-    named = here.rename(columns={"draft_tokens_k": "k_draft", "source_title": "source"})
-    return named[list(MEASURED_COLUMNS)].sort_values(["batch_size", "k_draft"]).reset_index(drop=True)
+    return published_speedups(_store(path, modified_ns), hardware_id, model_id, gpus)
+
+
+@st.cache_data(show_spinner="Looking for measured points ...", max_entries=128, hash_funcs=_KEY)
+def _near_kernels(path: str, modified_ns: int, scenario: Scenario, batch: float, k_draft: int) -> pd.DataFrame:
+    return _look_near(path, modified_ns, scenario, batch, k_draft)
+
+
+@st.cache_data(show_spinner="Looking for measured points ...", max_entries=16, hash_funcs=_KEY, scope="session")
+def _own_near_kernels(path: str, modified_ns: int, scenario: Scenario, batch: float, k_draft: int) -> pd.DataFrame:
+    return _look_near(path, modified_ns, scenario, batch, k_draft)
+
+
+def _look_near(path: str, modified_ns: int, scenario: Scenario, batch: float, k_draft: int) -> pd.DataFrame:
+    from advisor.nearby import near_kernels
+
+    return near_kernels(_store(path, modified_ns), advice_for(scenario).setup, batch, k_draft)
+
+
+Nearby = tuple[pd.DataFrame | None, pd.DataFrame | None]
+"""Kernel measurements and published speedups near a point; None without a usable store."""
+
+
+def nearby_design(setup: Setup, batch: float, k_draft: int) -> Nearby:
+    """Kernel measurements near a point of a design; nobody has published a speedup of it. Not remembered."""
+    from advisor.nearby import near_kernels
+    from advisor.store import default_store_path
+
+    file = default_store_path()
+    try:
+        return near_kernels(_store(str(file), file.stat().st_mtime_ns), setup, batch, k_draft), None
+    except (AdvisorError, FileNotFoundError):
+        return None, None  # the Measurements page says what is wrong with the store
+
+
+def nearby_for(advice: Advice, batch: float, k_draft: int) -> Nearby:
+    """Measured points nearest to a point of a scenario."""
+    from advisor.nearby import nearest_speedups
+    from advisor.store import default_store_path
+
+    file, scenario = default_store_path(), advice.scenario
+    if not file.is_file():
+        return None, None
+    look = _own_near_kernels if scenario.model_config_json else _near_kernels
+    try:
+        kernels = look(str(file), file.stat().st_mtime_ns, scenario, batch, k_draft)
+    except AdvisorError:
+        return None, None  # the Measurements page says what is wrong with the store
+    points = published_for(scenario)
+    return kernels, None if points is None else nearest_speedups(points, batch, k_draft)
 
 
 def published_for(scenario: Scenario) -> pd.DataFrame | None:

@@ -14,8 +14,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from advisor.charts.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, SKY, VERMILLION, Chart, new_figure
 from advisor.design.sweeps import HeatMap, Sweep
-from advisor.ui.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, SKY, VERMILLION, Chart, new_figure
 
 Array = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def heat_map_chart(
     what = SPEEDUP_TITLE if baseline_tpot_s is None else TIME_TITLE
     title = f"{what}<br>of the best design, by k/N and batch"
     figure = new_figure(title, "Batch size (sequences)", "k/N", 150 + 34 * rows)
-    names = [[describe(int(i)) if i >= 0 else "no design fits in memory" for i in row] for row in found.design]
+    names = [[describe(int(i)) if i >= 0 else "" for i in row] for row in found.design]
     figure.add_heatmap(
         z=values,
         x=np.arange(columns),
@@ -70,16 +70,15 @@ def heat_map_chart(
         ygap=1,
         texttemplate="%{z:.2f}",
         textfont={"size": 10, "color": _CELL_TEXT},
-        customdata=names,
-        hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
-        hoverongaps=False,
+        hoverinfo="skip",
     )
+    _add_cell_points(figure, found.design, values, names)
     ticks = [f"{'▸ ' if row == own else ''}{ratio:.1%}" for row, ratio in enumerate(found.ratio)]
     figure.update_yaxes(tickvals=np.arange(rows), ticktext=ticks, showgrid=False)
     figure.update_xaxes(
         tickvals=np.arange(columns), ticktext=[_short(b) for b in found.batches], showgrid=False, tickangle=0
     )
-    figure.update_layout(hovermode="closest")
+    figure.update_layout(hovermode="closest", clickmode="event+select")
     if recommended_ratio is not None:
         row = _nearest(found.ratio, recommended_ratio)
         for column in np.flatnonzero(np.isin(found.batches, np.asarray(batches, float))):
@@ -88,6 +87,19 @@ def heat_map_chart(
                 line={"color": VERMILLION, "width": 3},
             )  # fmt: skip
     return Chart(figure, _heat_alt(found, values, what, own), _heat_table(found))
+
+
+def _add_cell_points(figure: go.Figure, design: NDArray[np.int64], values: Array, names: list[list[str]]) -> None:
+    """Unseen points over the cells: plotly lets points be clicked, not cells. Each carries its design's index."""
+    rows, columns = np.nonzero(design >= 0)
+    cells = list(zip(rows, columns, strict=True))
+    figure.add_scatter(
+        x=columns, y=rows, mode="markers", showlegend=False,
+        marker={"symbol": "square", "size": 26, "opacity": 0, "color": VERMILLION},
+        customdata=[[str(design[i, j]), names[i][j], f"{values[i, j]:.3f}"] for i, j in cells],
+        hovertemplate="%{customdata[1]}: %{customdata[2]}<extra></extra>",
+        selected={"marker": {"opacity": 0.35}}, unselected={"marker": {"opacity": 0}},
+    )  # fmt: skip
 
 
 def shared_sweep_chart(

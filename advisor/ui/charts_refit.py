@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from advisor.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, add_band, add_line, log_axis, new_figure
 from advisor.refit import RefitResult
 from advisor.refit_curves import BeforeAfter
 from advisor.routing_counts import CountCell
 from advisor.routing_trace import TraceFit, UnionRow
-from advisor.ui.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, add_band, add_line, log_axis, new_figure
 
 _TITLES = {
     "speedup": ("Speedup over plain decoding (x)", 1.0),

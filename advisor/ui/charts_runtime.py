@@ -8,18 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from advisor.curve import Curve
-from advisor.dynamic import (
-    ContextSchedule,
-    KRange,
-    ScheduleGain,
-    break_even_accepted_length,
-    can_pay,
-    k_at,
-    paying_intervals,
-)
-from advisor.runtime_simulation import SimulationReport
-from advisor.ui.figure import (
+from advisor.charts.figure import (
     BLUE,
     DASHES,
     GREEN,
@@ -32,6 +21,17 @@ from advisor.ui.figure import (
     log_axis,
     new_figure,
 )
+from advisor.curve import Curve
+from advisor.dynamic import (
+    ContextSchedule,
+    KRange,
+    ScheduleGain,
+    break_even_accepted_length,
+    can_pay,
+    k_at,
+    paying_intervals,
+)
+from advisor.runtime_simulation import SimulationReport
 
 POLICY_COLUMNS = {
     "policy": "K chosen by",

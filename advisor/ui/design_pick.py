@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import re
 from typing import Any
 
 import streamlit as st
 
-from advisor.cli.output import plain as json_values
-from advisor.design import Candidate, DesignAnswer, candidates, design_config
+from advisor.design import Candidate, DesignAnswer, candidates, design_config, setup_of
 from advisor.design.document import answer_document, candidate_rows
-from advisor.design.handoff import added_keys
+from advisor.design.handoff import added_keys, design_name
+from advisor.json_values import json_values
 from advisor.prediction import AdvisorError
-from advisor.ui import design_tables, state, widgets
+from advisor.ui import answers, design_tables, how_made, state, widgets
 
 _PICK, _NOTE = "_design_pick", "_design_note"
-_SUFFIX = re.compile(r"(-n\d+k\d+s[\d.]+w\d+)+$")
-_MAX_NAME = 36
 
 
-def selection_keys(answer_tag: str) -> tuple[str, str]:
-    """Keys of the table and of the chart in which a design is picked: new ones for each question."""
-    return f"design_rows_{answer_tag}", f"design_points_{answer_tag}"
+def selection_keys(answer_tag: str) -> tuple[str, str, str]:
+    """Keys of the table, the chart and the map in which a design is picked: new ones for each question."""
+    return f"design_rows_{answer_tag}", f"design_points_{answer_tag}", f"design_cells_{answer_tag}"
 
 
 def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
-    """The design picked last: a row of the table or a point of the chart, else the recommended one.
+    """The design picked last: a row of the table, a point of the chart or a cell of the map, else the recommended one.
 
-    Reads both selections from the session, so it serves before they are drawn. The one that changed last counts.
+    Reads the selections from the session, so it serves before they are drawn. The one that changed last counts.
     """
-    table, chart = (dict(st.session_state.get(key) or {}).get("selection") or {} for key in selection_keys(tag))
+    table, chart, cells = (dict(st.session_state.get(key) or {}).get("selection") or {} for key in selection_keys(tag))
     rows = [answer.top[row].index for row in table.get("rows", ()) if row < len(answer.top)]
-    events = {"row": rows, "point": _indices(chart.get("points", []))}
+    events = {"row": rows, "point": _indices(chart.get("points", [])), "cell": _indices(cells.get("points", []))}
     kept = st.session_state.get(_PICK)
     if kept is None or kept["tag"] != tag:
-        kept = {"tag": tag, "index": None, "row": [], "point": []}
+        kept = {"tag": tag, "index": None, "row": [], "point": [], "cell": []}
     if changed := [source for source in events if events[source] != kept[source]]:
         found = [events[source] for source in (*changed, *events) if events[source]]
         kept = kept | events | {"index": found[0][0] if found else None}
@@ -66,12 +64,14 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
         f"{faster.value:.2f} times as fast ({faster.low:.2f} to {faster.high:.2f}). "
         f"Dense-equivalent size {item.quality_ratio:.1%} of the baseline's. Estimate: {item.tier}."
     )
+    batch = int(space.question.batches[-1])
+    how_made.button(batch, item.k_draft[-1], how_made.ANSWER, "design")
     config, problem = config_of(answer, item.index)
     if config is None:
         st.info(widgets.plain(problem))
         return
     text = json.dumps(config, indent=2) + "\n"
-    name = _name(answer, item)
+    name = design_name(space, item)
     st.button(
         "Make this the scenario", key="design_adopt", type="primary", icon=":material/input:", on_click=_adopt,
         args=(text, name, space.describe(item.index), scenario.model_id),
@@ -82,6 +82,23 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
     )  # fmt: skip
     if new := added_keys(space, config):
         st.caption(f"{widgets.plain(', '.join(new))} is new to this model type; the engine must support it.")
+
+
+def explain_if_asked(answer: DesignAnswer, item: Candidate | None) -> None:
+    """At the end of the page: how the picked design's numbers were made, if that was asked."""
+    question = how_made.pop_question()
+    if question is None or item is None:
+        return
+    setup = setup_of(answer.space, item.index)
+    rows = (
+        ("Design", answer.space.describe(item.index)),
+        ("Baseline", setup.scenario.model_id),
+        ("Accelerator", setup.hardware.name),
+        ("Batches", ", ".join(f"{batch:g}" for batch in answer.space.question.batches)),
+    )
+    batches = tuple(int(batch) for batch in answer.heat_map.batches)
+    look = functools.partial(answers.nearby_design, setup)
+    how_made.open_on(how_made.Subject(setup, batches, rows, look), question)
 
 
 def config_of(answer: DesignAnswer, index: int) -> tuple[dict[str, Any] | None, str]:
@@ -115,13 +132,6 @@ def downloads(answer: DesignAnswer) -> None:
             f"design-{digest}.json", "application/json", key="design_json", icon=":material/download:",
             on_click="ignore",
         )  # fmt: skip
-
-
-def _name(answer: DesignAnswer, item: Candidate) -> str:
-    """A name short enough for the sidebar that tells designs of one baseline apart."""
-    stem = _SUFFIX.sub("", answer.space.setup.scenario.model_id)
-    suffix = f"-n{item.n_experts}k{item.n_active}s{item.n_shared:.3g}w{item.expert_width}"
-    return stem[: _MAX_NAME - len(suffix)].rstrip("-._") + suffix
 
 
 def _adopt(text: str, name: str, words: str, before: str) -> None:

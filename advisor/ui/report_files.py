@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from advisor.prediction import AdvisorError
 from advisor.report.build import build_report
 from advisor.report.document import Report
-from advisor.report.evidence import applicable_errors, judged_points, published_ids
+from advisor.report.evidence import applicable_errors, published_ids
 from advisor.report.formats import Format, render
 from advisor.scenario import Scenario
-from advisor.store import default_store_path, open_store
 from advisor.ui import answers
 from advisor.validation import Errors
 
@@ -25,7 +24,8 @@ _SHARED_FILES, _OWN_FILES = 24, 5  # the HTML file has about 5 MB
 
 def report_for(scenario: Scenario, date: dt.date) -> Report:
     """The report on a scenario. Raises AdvisorError as `advise` does."""
-    return build_report(answers.advice_for(scenario), date, validation=_known_errors(scenario))
+    steps = answers.next_steps_for(scenario)
+    return build_report(answers.advice_for(scenario), date, steps=steps, validation=_known_errors(scenario))
 
 
 def report_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
@@ -45,19 +45,17 @@ def _own_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
     return render(report_for(scenario, date), form)
 
 
+def pieces(markdown: str) -> list[tuple[str, bool]]:
+    """A report's Markdown as (text, is code): code with wrapped lines needs no scrolling, by keyboard or at all."""
+    found = re.split(r"^(`{3,})\n(.*?)\n\1$", markdown, flags=re.M | re.S)
+    texts, codes = found[::3], found[2::3]
+    both = [piece for text, code in zip(texts, [*codes, ""], strict=True) for piece in ((text, False), (code, True))]
+    return [(text, is_code) for text, is_code in both if text.strip()]
+
+
 def _known_errors(scenario: Scenario) -> dict[str, Errors] | None:
-    """Errors on published points of the shipped store; None where there is none."""
-    file = default_store_path()
-    if not file.is_file():
-        return None
+    """Errors on published points; None where the shipped rows cannot be read."""
     try:
-        judged = _judged(str(file), file.stat().st_mtime_ns)
+        return applicable_errors(*published_ids(scenario))
     except AdvisorError:
-        return None  # the Measurements page says what is wrong with the store
-    return applicable_errors(judged, *published_ids(scenario))
-
-
-@st.cache_resource(max_entries=1, show_spinner="Comparing with published measurements, once for this server ...")
-def _judged(path: str, modified_ns: int) -> pd.DataFrame:  # noqa: ARG001  (a rebuilt file is compared anew)
-    with open_store(path) as store:
-        return judged_points(store)
+        return None

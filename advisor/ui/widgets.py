@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.charts.figure import Chart
 from advisor.csv_export import frame_csv
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.ui import answers, own_config, refit_use, state
-from advisor.ui.figure import Chart
 
 if TYPE_CHECKING:
     from advisor.design import DesignSpace
@@ -51,11 +53,19 @@ def stop_with(problem: str) -> NoReturn:
     st.stop()
 
 
-def show_chart(chart: Chart, key: str, scenario: Scenario, *, select_key: str = "") -> None:
-    """A chart with its alt text, and its numbers as CSV. Its points can be clicked where `select_key` is given."""
+def show_chart(
+    chart: Chart, key: str, scenario: Scenario, *, select_key: str = "", on_select: Callable[[str], None] | None = None
+) -> None:
+    """A chart with its alt text, and its numbers as CSV.
+
+    Its points can be clicked where `select_key` is given; `on_select` is then called with it, before the next run.
+    """
+    select: Any = "rerun" if select_key else "ignore"
+    if on_select is not None:
+        select = functools.partial(on_select, select_key)
     st.plotly_chart(
         chart.figure, key=select_key or key, alt=chart.alt, config={"displaylogo": False, "displayModeBar": False},
-        on_select="rerun" if select_key else "ignore", selection_mode="points",
+        on_select=select, selection_mode="points",
     )  # fmt: skip
     st.download_button(
         "Data as CSV",

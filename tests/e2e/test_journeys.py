@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from advisor.advice import advise
+from advisor.derivation import derive
 from advisor.design import design_answer, design_space
+from advisor.next_steps import GOALS, best_effects, next_steps
 from advisor.scenario import Scenario
+from advisor.setup import load_setup
 from advisor.ui.design_question import CANDIDATES
 from advisor.ui.fields import START_ACCEPTANCE
 from tests.e2e.app_server import wait_until_drawn
@@ -95,7 +98,7 @@ def test_follow_a_deep_link_to_another_page_and_reload(page: Any, app_url: str) 
     wait_for_verdict(page, scenario)
     page.get_by_role("link", name="Why").first.click()
     page.wait_for_url("**/why**")
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 3")
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 4")
     page.get_by_role("link", name="Advise").first.click()
     wait_for_verdict(page, scenario)
     page.reload()
@@ -217,3 +220,39 @@ def test_a_number_outside_its_range_leaves_the_answer_and_the_range_is_on_screen
     enter(page, "Batch", 100_000)
     page.get_by_text("Batch 1 to 65,536").wait_for()
     assert verdict(page) == expected(Scenario(acceptance="2.4@3"))
+
+
+def test_click_a_point_of_the_curve_and_read_how_it_was_made(page: Any, app_url: str) -> None:
+    scenario = Scenario(acceptance="2.4@3")
+    open_app(page, f"{app_url}/?{scenario.to_query()}")
+    wait_for_verdict(page, scenario)
+    k = advise(scenario).curve_k
+    place = page.evaluate(
+        """k => {
+            const chart = document.querySelector('.js-plotly-plot'), layout = chart._fullLayout;
+            const trace = chart.calcdata.find(points => points[0].trace.name === 'K = ' + k);
+            const point = trace.find(item => item.x === 48), box = chart.getBoundingClientRect();
+            return [box.left + layout.xaxis._offset + layout.xaxis.l2p(Math.log10(point.x)),
+                    box.top + layout.yaxis._offset + layout.yaxis.l2p(point.y)];
+        }""",
+        k,
+    )
+    page.mouse.move(*place)
+    page.wait_for_selector(".js-plotly-plot .hoverlayer .legend, .js-plotly-plot .hoverlayer path")
+    page.mouse.click(*place)
+    dialog = page.get_by_role("dialog")
+    dialog.wait_for()
+    speedup = derive(load_setup(scenario), 48, k).step("speedup").result.value
+    dialog.get_by_text(f"Speedup {speedup:.2f}x").wait_for()
+    dialog.get_by_text("Plain step", exact=True).first.click()
+    dialog.get_by_text("Distinct experts touched").wait_for()
+
+
+def test_take_a_change_of_try_next_and_undo_it_by_the_browser(page: Any, app_url: str) -> None:
+    scenario = Scenario(acceptance="2.4@3")
+    open_app(page, f"{app_url}/?{scenario.to_query()}")
+    change = best_effects(next_steps(advise(scenario)), GOALS[0])[0].change
+    page.get_by_role("button", name="Make it the scenario").first.click()
+    wait_for_verdict(page, change.scenario)
+    page.go_back()
+    wait_for_verdict(page, scenario)

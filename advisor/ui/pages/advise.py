@@ -1,40 +1,43 @@
-"""Advise: the verdict, the numbers behind it, speedup against batch size, and K by batch."""
+"""Advise: the verdict, the numbers behind it, speedup against batch size, why, what to try next, K by batch."""
+
+import functools
 
 import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.charts import speedup as speedup_charts
 from advisor.dynamic.schedule import DEFAULT_MARGIN
-from advisor.ui import answers, charts, compare_panel, widgets
+from advisor.ui import answers, compare_panel, how_made, try_next, widgets
 
 
 def figures(advice: Advice) -> None:
-    answer = advice.recommendation
-    with st.grid(4, min_column_width=165):
-        st.metric(
+    answer, batch = advice.recommendation, advice.scenario.batch_size
+    shown = (
+        (
             "Speedup", f"{answer.speedup.value:.2f}x", f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
-            delta_color="off", delta_arrow="off", help=f"{advice.band_level:.0%} band. {answer.speedup.because}.",
-        )  # fmt: skip
-        st.metric(
-            "Time per output token", f"{answer.tpot_s * 1e3:.2f} ms", "per user", delta_color="off", delta_arrow="off"
-        )
-        st.metric(
-            "Tokens/s per GPU", f"{answer.tokens_per_s_per_gpu:,.0f}", f"batch {advice.scenario.batch_size}",
-            delta_color="off", delta_arrow="off",
-        )  # fmt: skip
-        st.metric(
+            f"{advice.band_level:.0%} band. {answer.speedup.because}.", how_made.ANSWER,
+        ),
+        ("Time per output token", f"{answer.tpot_s * 1e3:.2f} ms", "per user", None, how_made.PLAIN),
+        ("Tokens/s per GPU", f"{answer.tokens_per_s_per_gpu:,.0f}", f"batch {batch}", None, how_made.ANSWER),
+        (
             f"Chance K = {answer.k_draft} is best", f"{answer.p_best:.0%}", f"expected loss {answer.regret:.1%}",
-            delta_color="off", delta_arrow="off",
-            help="Share of the band's draws in which this K is fastest. Expected loss: how much of the speedup this K "
-            "gives away on average, against each draw's own fastest K.",
-        )  # fmt: skip
+            "Share of the band's draws in which this K is fastest. Expected loss: how much of the speedup this K "
+            "gives away on average, against each draw's own fastest K.", how_made.BAND,
+        ),
+    )  # fmt: skip
+    with st.grid(4, min_column_width=165):
+        for number, (label, value, note, help_text, section) in enumerate(shown):
+            with st.container(gap="xsmall"):
+                st.metric(label, value, note, delta_color="off", delta_arrow="off", help=help_text)
+                how_made.button(batch, answer.k_draft, section, f"figure_{number}")
 
 
 def speedup(advice: Advice) -> None:
     others = [int(k) for k in advice.curve.drafts if k not in (0, advice.curve_k)]
     place = st.container()
     compare = st.pills("Compare with K =", others, selection_mode="multi", key="compare_k")
-    chart = charts.speedup_chart(
+    chart = speedup_charts.speedup_chart(
         advice.curve,
         advice.curve_k,
         advice.scenario.batch_size,
@@ -46,7 +49,10 @@ def speedup(advice: Advice) -> None:
         largest_batch=advice.setup.memory.largest_batch,
     )
     with place:
-        widgets.show_chart(chart, "speedup", advice.scenario)
+        widgets.show_chart(
+            chart, "speedup", advice.scenario, select_key="speedup_points", on_select=how_made.asked_by_chart
+        )
+        st.caption("Click a point to see how it was made.")
 
 
 def by_batch(advice: Advice) -> None:
@@ -64,7 +70,7 @@ def by_batch(advice: Advice) -> None:
     ]
     st.caption(
         f"At batch {advice.scenario.batch_size:,} follow the verdict, K = {answer.k_draft}. "
-        f"The table serves changing batches: {charts.table_rule(DEFAULT_MARGIN, limit_ms)}"
+        f"The table serves changing batches: {speedup_charts.table_rule(DEFAULT_MARGIN, limit_ms)}"
     )
     table = pd.DataFrame(rows, columns=["Batch", "K", "Mean speedup", "Largest loss", "Meets the limit"])
     if limit_ms is None:
@@ -76,12 +82,16 @@ def by_batch(advice: Advice) -> None:
             "Mean speedup": st.column_config.NumberColumn(format="%.2fx"),
             "Largest loss": st.column_config.NumberColumn(format="%.1f %%", help="Against the best K at each batch."),
         },
-    )
+        key="k_by_batch", selection_mode="single-row",
+        on_select=functools.partial(how_made.asked_by_table, "k_by_batch", advice.k_by_batch),
+    )  # fmt: skip
+    st.caption("Select a row to see how its K was made.")
 
 
 scenario = widgets.scenario_or_stop()
 advice = widgets.advice_or_stop(scenario)
 st.title(widgets.verdict(advice), anchor=False)
+standing = st.container()
 st.caption(widgets.acceptance_note(advice))
 widgets.show_memory_problem(advice)
 figures(advice)
@@ -89,5 +99,13 @@ speedup(advice)
 compare_panel.draw(advice)
 st.markdown(f"**Why:** {advice.recommendation.bound_because} Plain decoding is {advice.recommendation.bound}-bound.")
 st.page_link("advisor/ui/pages/why.py", label="Where the time goes", icon=":material/troubleshoot:")
+goal = try_next.draw_goal()
+steps_place = st.container()
 widgets.show_warnings(advice)
 by_batch(advice)
+# Last, so that the chart never waits for it.
+steps = answers.next_steps_for(scenario)
+if steps.standing is not None:
+    standing.markdown(f"**{widgets.plain(steps.standing.text)}**")
+try_next.draw(steps_place, advice, steps, goal)
+how_made.open_if_asked(advice)

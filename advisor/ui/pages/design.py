@@ -19,7 +19,7 @@ def verdict(answer: DesignAnswer) -> None:
 
 def choose(answer: DesignAnswer, tag: str) -> Candidate | None:
     item = design_pick.picked(answer, tag)
-    rows_key, points_key = design_pick.selection_keys(tag)
+    rows_key, points_key, _ = design_pick.selection_keys(tag)
     st.subheader("Pick a design" if answer.top else "Trade-offs that meet all other limits", anchor=False)
     if answer.top:
         st.caption("The best designs that differ in kind. Choose a row here or click a point of the chart.")
@@ -36,7 +36,7 @@ def choose(answer: DesignAnswer, tag: str) -> Candidate | None:
     return item
 
 
-def maps(answer: DesignAnswer) -> None:
+def maps(answer: DesignAnswer, tag: str) -> None:
     st.subheader("How speed moves with the design", anchor=False)
     space, own = answer.space, answer.space.baseline
     times = st.segmented_control("Show", ("Speedup", "Time per output token"), default="Speedup", key="design_shown")
@@ -53,10 +53,10 @@ def maps(answer: DesignAnswer) -> None:
             baseline_tpot_s=base,
             describe=space.describe,
         )
-        widgets.show_chart(chart, "design_map", scenario)
+        widgets.show_chart(chart, "design_map", scenario, select_key=design_pick.selection_keys(tag)[2])
         st.caption(
             "▸ marks the baseline's k/N; the frame is the recommended design. Each cell is its own search; an empty "
-            "one does not fit in memory."
+            "one does not fit in memory. Click a cell to pick its design: it stands under Pick a design above."
         )
     left, right = st.columns(2)
     with left:
@@ -90,6 +90,7 @@ else:
 item = choose(answer, question.tag(scenario))
 if answer.recommended is not None:
     design_view.next_steps(answer)
-maps(answer)
+maps(answer, question.tag(scenario))
 design_view.limits(answer, item)
 design_pick.downloads(answer)
+design_pick.explain_if_asked(answer, item)

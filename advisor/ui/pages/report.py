@@ -8,7 +8,7 @@ from advisor.report.formats import MEDIA_TYPES, Format
 from advisor.ui import report_files, widgets
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
-    ("pdf", "PDF", "A tagged PDF of about three pages, for print and for screen readers."),
+    ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
     ("html", "HTML", "One file with interactive charts that loads nothing from a network (about 5 MB)."),
     ("md", "Markdown", "Text and tables, for a wiki or a merge request."),
     ("json", "JSON", "All numbers and the whole scenario; `report --scenario` makes the report again from it."),
@@ -37,4 +37,8 @@ with st.grid(5, min_column_width=120):
 
 widgets.show_warnings(advice)
 with st.container(border=True):
-    st.markdown(report_files.report_file(scenario, date, "md").decode())
+    for text, is_code in report_files.pieces(report_files.report_file(scenario, date, "md").decode()):
+        if is_code:
+            st.code(text, language=None, wrap_lines=True)
+        else:
+            st.markdown(text)

@@ -3,10 +3,10 @@
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.dynamic.schedule import DEFAULT_MARGIN
+from advisor.dynamic.schedule import DEFAULT_MARGIN, k_at
 from advisor.report.check_commands import check_commands
 from advisor.runtime import gain_of
-from advisor.ui import charts_runtime, runtime_widgets, widgets
+from advisor.ui import charts_runtime, how_made, runtime_widgets, widgets
 from advisor.ui import runtime_answers as runtime
 
 
@@ -18,6 +18,7 @@ def schedule(advice: Advice) -> None:
         advice.k_by_batch, scenario.batch_size, buckets, scenario.context_tokens, advice.curve
     )
     widgets.show_chart(chart, "schedule", scenario)
+    how_made.button(scenario.batch_size, int(k_at(advice.k_by_batch, scenario.batch_size)), how_made.ANSWER, "schedule")
     st.caption(
         f"A K within {DEFAULT_MARGIN:.0%} of the best counts as equal, so that noise does not flip it; "
         "circles mark the best itself."
@@ -109,3 +110,4 @@ st.markdown("These commands measure the prediction with vLLM; upload their resul
 for item in runtime.attempt(check_commands, advice.setup, advice.curve_k, served_model=served, draft_model=draft) or ():
     st.caption(item.purpose)
     st.code(item.command, language="bash", wrap_lines=True)
+how_made.open_if_asked(advice)

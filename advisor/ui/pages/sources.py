@@ -3,8 +3,11 @@
 import pandas as pd
 import streamlit as st
 
+from advisor.citations import cited
+from advisor.derivation import derive
+from advisor.next_steps import design_is_searched
 from advisor.report.words import LIMITS
-from advisor.ui import provenance, widgets
+from advisor.ui import how_made, provenance, widgets
 
 
 def show_with_sources(table: pd.DataFrame) -> None:
@@ -23,8 +26,23 @@ st.markdown(
 )
 widgets.show_warnings(advice)
 
-st.subheader("Sources of this scenario", anchor=False)
+st.subheader("Cited by this scenario", anchor=False)
+st.caption("Works behind the formulas and constants that this answer used, the design sentence included.")
+st.markdown(
+    "\n".join(
+        f"1. {widgets.plain(item.citation.text)} [{item.citation.url.split('/')[2]}]({item.citation.url}) "
+        f"*For: {', '.join(item.used_for)}.*"
+        for item in cited(advice.setup, designs=design_is_searched(advice.setup))
+    )
+)
+
+st.subheader("Source of each part", anchor=False)
 st.markdown("\n".join(f"- {widgets.plain(source)}" for source in advice.setup.sources))
+
+st.subheader("Constants at the target batch", anchor=False)
+st.caption(f"Every constant of the speedup at batch {scenario.batch_size:,}, K = {advice.curve_k}.")
+how_made.constants_table(derive(advice.setup, scenario.batch_size, advice.curve_k))
+how_made.button(scenario.batch_size, advice.curve_k, how_made.ANSWER, "sources")
 
 st.subheader("Constants of the accelerator", anchor=False)
 show_with_sources(provenance.hardware_table(advice.setup.hardware))
@@ -52,3 +70,4 @@ st.markdown("\n".join(f"- {line}" for line in LIMITS))
 
 st.subheader("Nomenclature", anchor=False)
 st.dataframe(provenance.nomenclature_table(), hide_index=True)
+how_made.open_if_asked(advice)

@@ -3,7 +3,10 @@
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.ui import answers, charts_why, widgets
+from advisor.charts import why as charts_why
+from advisor.charts.roofline import roofline_chart
+from advisor.roofline import positions, roof_of
+from advisor.ui import answers, how_made, widgets
 from advisor.ui.formula import speedup_formula
 
 
@@ -28,6 +31,23 @@ def experts(advice: Advice, k_draft: int) -> None:
     st.caption(advice.setup.routing_because)
 
 
+def roof(advice: Advice, k_draft: int) -> None:
+    setup, curve = advice.setup, advice.curve
+    column = int(curve.drafts.searchsorted(k_draft))
+    chart = roofline_chart(
+        positions(setup, curve, advice.batch_index, column),
+        roof_of(setup),
+        k_draft=k_draft,
+        batch_size=advice.scenario.batch_size,
+        name=setup.hardware.name,
+    )
+    widgets.show_chart(chart, "roofline", advice.scenario)
+    st.caption(
+        "Open circles: plain step; diamonds: verification. Roofs are the data sheet's; a point far below them waits "
+        "for fixed costs. Operations of routed experts include the rows that pad a tile."
+    )
+
+
 scenario = widgets.scenario_or_stop()
 advice = widgets.advice_or_stop(scenario)
 answer, k_draft = advice.recommendation, advice.curve_k
@@ -41,6 +61,7 @@ st.markdown(
     f"(verification alone {figures.verify_ratio:.2f}) and emits {figures.accepted_length:.2f} tokens."
 )
 st.latex(speedup_formula(figures))
+how_made.button(figures.batch_size, k_draft, how_made.ANSWER, "formula")
 st.caption(widgets.acceptance_note(advice))
 
 parts = {"k_draft": k_draft, "batch_size": figures.batch_size}
@@ -54,3 +75,5 @@ with time:
     chart = charts_why.components_chart(figures.plain_components, figures.round_components, **parts)
     widgets.show_chart(chart, "components", scenario)
 experts(advice, k_draft)
+roof(advice, k_draft)
+how_made.open_if_asked(advice)

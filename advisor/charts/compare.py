@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.advice import Advice
-from advisor.ui.charts import add_slowdown, speedup_table
-from advisor.ui.figure import DASHES, SERIES, Chart, add_band, add_line, log_axis, new_figure
+from advisor.charts.figure import DASHES, SERIES, Chart, add_band, add_line, log_axis, new_figure
+from advisor.charts.speedup import add_slowdown, speedup_table
 
 _MARKERS = ("circle", "square", "diamond", "triangle-up")
 

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from advisor.report.words import component_name
-from advisor.ui.figure import (
+from advisor.charts.figure import (
     BLUE,
     GREEN,
     NEUTRAL,
@@ -22,6 +21,7 @@ from advisor.ui.figure import (
     log_axis,
     new_figure,
 )
+from advisor.report.words import component_name
 
 _SMALL = 0.005
 """Components below this share of both steps are summed as `Rest`. [1]"""

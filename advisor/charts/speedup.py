@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
-from advisor.curve import Curve
-from advisor.ui.figure import (
+from advisor.charts.figure import (
     BLUE,
     DASHES,
     NEUTRAL,
@@ -26,11 +27,31 @@ from advisor.ui.figure import (
 
 _ON_COLOR = {"size": 11, "color": "white"}
 """Labels on a patch of their own colour: readable on a white and on a black page, over bands and hatching."""
-MEASURED_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
+
+
+class SpeedupGrid(Protocol):
+    """What is drawn of a curve: arrays over batches [nB] and draft lengths [nK], as in `advisor.curve.Curve`."""
+
+    @property
+    def batches(self) -> NDArray[np.float64]: ...
+    @property
+    def drafts(self) -> NDArray[np.int64]: ...
+    @property
+    def speedup(self) -> NDArray[np.float64]: ...
+    @property
+    def low(self) -> NDArray[np.float64]: ...
+    @property
+    def high(self) -> NDArray[np.float64]: ...
+    @property
+    def tpot_s(self) -> NDArray[np.float64]: ...
+    @property
+    def tier(self) -> NDArray[np.object_]: ...
+    @property
+    def extrapolated(self) -> NDArray[np.bool_]: ...
 
 
 def speedup_chart(
-    curve: Curve,
+    curve: SpeedupGrid,
     k_draft: int,
     batch_size: float,
     *,
@@ -51,7 +72,7 @@ def speedup_chart(
     band_level : share of outcomes the band is meant to hold. [1]
     sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [1]
     compare : further K, drawn without bands. [1]
-    measured : published points with MEASURED_COLUMNS; None or empty draws none.
+    measured : published points with `nearby.SPEEDUP_COLUMNS`; None or empty draws none.
     drafter_id : points of this drafter stand out from those of others.
     largest_batch : the largest batch that fits in memory, beyond which the chart is hatched; None hatches nothing. [1]
     """
@@ -71,17 +92,29 @@ def speedup_chart(
         _add_hatch(figure, max(float(largest_batch), float(x[0])), x, edges, "does not fit", "x")
     add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE)
     add_line(figure, x, value, f"K = {k_draft}", BLUE)
+    _make_clickable(figure, x, k_draft)
     others = [k for k in dict.fromkeys(compare) if k != k_draft]
     for order, k in enumerate(others):
         color, dash = SERIES[1 + order % (len(SERIES) - 1)], DASHES[order % len(DASHES)]
-        add_line(figure, x, curve.speedup[:, _column(curve, k)], f"K = {k}", color, dash=dash, width=1.8)
+        other = curve.speedup[:, _column(curve, k)]
+        add_line(figure, x, other, f"K = {k}", color, dash=dash, width=1.8)
+        _make_clickable(figure, x, k)
     _add_measured(figure, measured, drafter_id)
     add_vertical(figure, batch_size, f"batch {batch_size:,.0f}")
     if sweet_spot_batch is not None:
         _add_sweet_spot(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)))
     figure.update_yaxes(range=[low_edge, high_edge])
+    figure.update_layout(clickmode="event+select")
     log_axis(figure, x)
     return Chart(figure, _speedup_alt(curve, column, batch_size, band_level), speedup_table(curve, [k_draft, *others]))
+
+
+def _make_clickable(figure: go.Figure, x: np.ndarray, k_draft: int) -> None:
+    """Give the curve drawn last points that can be clicked; each carries (batch, K), as text: numbers are repacked."""
+    figure.data[-1].update(
+        mode="lines+markers", marker={"size": 7}, customdata=[[f"{batch:g}", str(k_draft)] for batch in x],
+        selected={"marker": {"size": 12}}, unselected={"marker": {"opacity": 1}},
+    )  # fmt: skip
 
 
 def table_rule(margin: float, max_tpot_ms: float | None) -> str:
@@ -97,7 +130,7 @@ def table_rule(margin: float, max_tpot_ms: float | None) -> str:
     )
 
 
-def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
+def speedup_table(curve: SpeedupGrid, drafts: Sequence[int]) -> pd.DataFrame:
     """One row for each batch and K of `drafts`: speedup, band, tier, time per output token."""
     columns = [_column(curve, k) for k in drafts]
     frames = [
@@ -118,14 +151,16 @@ def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _column(curve: Curve, k: int) -> int:
+def _column(curve: SpeedupGrid, k: int) -> int:
     found = np.flatnonzero(curve.drafts == k)
     if found.size == 0:
         raise ValueError(f"K = {k} is not in the curve, which has K = {curve.drafts.min()} to {curve.drafts.max()}")
     return int(found[0])
 
 
-def _y_range(curve: Curve, column: int, compare: Sequence[int], measured: pd.DataFrame | None) -> tuple[float, float]:
+def _y_range(
+    curve: SpeedupGrid, column: int, compare: Sequence[int], measured: pd.DataFrame | None
+) -> tuple[float, float]:
     shown = [curve.low[:, column], curve.high[:, column], np.array([0.9, 1.1])]
     shown += [curve.speedup[:, _column(curve, k)] for k in compare]
     if measured is not None and len(measured):
@@ -197,7 +232,7 @@ def _add_sweet_spot(figure: go.Figure, batch: float, value: float) -> None:
     )  # fmt: skip
 
 
-def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float) -> str:
+def _speedup_alt(curve: SpeedupGrid, column: int, batch_size: float, band_level: float) -> str:
     value = curve.speedup[:, column]
     peak, row = int(np.argmax(value)), int(np.argmin(np.abs(curve.batches - batch_size)))
     below = curve.batches[value < 1.0]

@@ -1,0 +1,226 @@
+"""What single changes bring: speeds before and after under shared draws, and the ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor import bands
+from advisor.advice import Advice, allowed_drafts
+from advisor.curve import Curve, curve_for, prefill_per_token_s
+from advisor.design import Band, DesignSpace
+from advisor.next_steps.changes import Change, changes
+from advisor.next_steps.designs import DesignStanding, design_changes, design_standing
+from advisor.prediction import AdvisorError, Tier, lowest
+from advisor.recommend import MIN_GAIN, best_draft
+from advisor.setup import Setup, load_setup
+
+Array = NDArray[np.float64]
+
+Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
+GOALS: tuple[Goal, ...] = get_args(Goal)
+"""What changes are ranked by; the first is the default: it is absolute, and more GPUs do not win it by themselves."""
+_APART_SEED = 20250602
+"""Seed of kernel errors that have nothing in common with today's."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a scenario runs at its batch and best K."""
+
+    k_draft: int
+    speedup: float
+    tpot_s: float
+    tokens_per_s_per_gpu: float
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A change with what it does. `gain` is by goal, above 1 better, with its 80 % band."""
+
+    change: Change
+    before: Speed | None
+    """None where today's scenario does not fit in memory."""
+    after: Speed
+    gain: Mapping[Goal, Band]
+    tier: Tier
+    """The lower of both scenarios' tiers."""
+    extrapolated: bool = False
+
+    def helps(self, goal: Goal) -> bool:
+        """Whether the gain is beyond noise: its band lies above 1 and it reaches MIN_GAIN.
+
+        A higher ratio does not help by itself: time per token or tokens/s per GPU must not fall with it.
+        """
+        if self.before is None:
+            return True
+        absolute = max(self.gain["tpot"].value, self.gain["tokens_per_s_per_gpu"].value)
+        return self.gain[goal].low > 1.0 and self.gain[goal].value >= 1.0 + MIN_GAIN and absolute >= 1.0
+
+
+@dataclass(frozen=True)
+class NextSteps:
+    """All changes that were tried, in the order of the list, those that were refused, and how the design stands."""
+
+    effects: tuple[Effect, ...]
+    refused: tuple[tuple[str, str], ...]
+    """(change, why not)."""
+    standing: DesignStanding | None
+    """None for a dense model, or one whose design cannot be searched."""
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A scenario at its batch: speeds at the best K, and the same under each draw, [draws]."""
+
+    speed: Speed
+    speedup: Array
+    tpot_s: Array
+    gpus: int
+    batch: float
+    tier: Tier
+    extrapolated: bool
+
+
+def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> NextSteps:
+    """Evaluate every change of the documented list. `pause` is called between any two, so that a caller can stop it."""
+    standing, space = design_standing(advice.setup), None
+    if standing is not None:
+        space = standing.space
+    pause()
+    base = _base(advice)
+    effects, refused = [], []
+    for change in changes(advice):
+        found = evaluate(advice, change, base)
+        if isinstance(found, Effect):
+            effects.append(found)
+        else:
+            refused.append((change.what, found))
+        pause()
+    effects += _designs(advice, space) if base.fits and space is not None else []
+    return NextSteps(tuple(effects), tuple(refused), standing)
+
+
+def best_effects(steps: NextSteps, goal: Goal, count: int = 3) -> tuple[Effect, ...]:
+    """The changes that help most beyond noise, best first, at most one of each kind."""
+    chosen: dict[str, Effect] = {}
+    helping = [effect for effect in steps.effects if effect.helps(goal)]
+    for effect in sorted(helping, key=lambda item: -_merit(item, goal)):
+        chosen.setdefault(effect.change.kind, effect)
+    return tuple(chosen.values())[:count]
+
+
+def _merit(effect: Effect, goal: Goal) -> float:
+    if effect.before is not None:
+        return effect.gain[goal].value
+    return {
+        "speedup": effect.after.speedup,
+        "tpot": 1.0 / effect.after.tpot_s,
+        "tokens_per_s_per_gpu": effect.after.tokens_per_s_per_gpu,
+    }[goal]
+
+
+@dataclass(frozen=True)
+class Base:
+    """Today's scenario, drawn once."""
+
+    drawn: _Drawn
+    fits: bool
+
+
+def _base(advice: Advice) -> Base:
+    fits = advice.setup.memory.largest_batch >= advice.scenario.batch_size
+    return Base(_at(advice.setup, advice.curve, advice.batch_index), fits)
+
+
+def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect | str:
+    """The effect of one change at its own best K, or why it is none: it cannot be, does not fit, or misses the limit.
+
+    Both scenarios are drawn with the same errors, but for kernels that were measured apart.
+    """
+    base = base or _base(advice)
+    scenario = change.scenario
+    try:
+        setup = load_setup(scenario)
+        draws = bands.make_draws(setup.costs, kernel_seed=_APART_SEED if change.kernels_apart else None)
+        curve = curve_for(setup, [scenario.batch_size], draws=draws)
+    except AdvisorError as error:
+        return str(error)
+    if setup.memory.largest_batch < scenario.batch_size:
+        return "it does not fit in memory"
+    if not allowed_drafts(curve, scenario).any():
+        return f"no K keeps {scenario.max_tpot_ms:g} ms per output token"
+    return _effect(change, base, _at(setup, curve, 0))
+
+
+def _at(setup: Setup, curve: Curve, row: int) -> _Drawn:
+    allowed = allowed_drafts(curve, setup.scenario)[row]
+    best = best_draft(curve.speedup[row], curve.draws[:, row], allowed).index
+    speedup = curve.draws[:, row, best]
+    prefill = prefill_per_token_s(setup, curve.batches)[row]
+    return _Drawn(
+        Speed(
+            int(curve.drafts[best]),
+            float(curve.speedup[row, best]),
+            float(curve.tpot_s[row, best]),
+            float(curve.tokens_per_s_per_gpu[row, best]),
+        ),
+        speedup,
+        (curve.plain_draws_s[:, row] + prefill) / speedup,
+        setup.placement.gpus,
+        float(curve.batches[row]),
+        Tier(curve.tier[row, best]),
+        bool(curve.extrapolated[row, best]),
+    )
+
+
+def _effect(change: Change, base: Base, after: _Drawn) -> Effect:
+    before = base.drawn
+    faster = before.tpot_s / after.tpot_s
+    busier = (after.batch / after.gpus) / (before.batch / before.gpus)
+    gain: dict[Goal, Band] = {
+        "tokens_per_s_per_gpu": _band(
+            after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu, faster * busier
+        ),
+        "tpot": _band(before.speed.tpot_s / after.speed.tpot_s, faster),
+        "speedup": _band(after.speed.speedup / before.speed.speedup, after.speedup / before.speedup),
+    }
+    return Effect(
+        change,
+        before.speed if base.fits else None,
+        after.speed,
+        gain,
+        lowest([before.tier, after.tier]),
+        before.extrapolated or after.extrapolated,
+    )
+
+
+def _band(value: float, draws: Array) -> Band:
+    low, high = (float(edge) for edge in bands.band(draws))
+    return Band(value, min(low, value), max(high, value), float(np.mean(draws > 1.0)))
+
+
+def _designs(advice: Advice, space: DesignSpace) -> list[Effect]:
+    """The best designs at equal quality, with the bands of the design search, which share its own draws."""
+    found = []
+    own = space.baseline.served
+    before = Speed(
+        int(own.k_draft[0, 0]), float(own.speedup[0, 0]), float(own.tpot_s[0, 0]), _rate(space, own.tpot_s[0, 0])
+    )
+    for change, item in design_changes(advice.scenario, space):
+        after = Speed(item.k_draft[0], item.speedup[0], item.tpot_s[0], item.tokens_per_s_per_gpu[0])
+        gain: dict[Goal, Band] = {
+            "tokens_per_s_per_gpu": item.tpot_gain,
+            "tpot": item.tpot_gain,
+            "speedup": item.speedup_gain,
+        }
+        found.append(Effect(change, before, after, gain, item.tier, item.extrapolated))
+    return found
+
+
+def _rate(space: DesignSpace, tpot_s: float) -> float:
+    return float(space.question.batches[0] / (tpot_s * space.setup.placement.gpus))

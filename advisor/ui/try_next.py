@@ -1,0 +1,104 @@
+"""Try next: the changes that help most, each with its effect and the button that makes it the scenario."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from advisor.advice import Advice
+from advisor.next_steps import (
+    GOAL_NAMES,
+    GOAL_WORDS,
+    GOALS,
+    Effect,
+    Goal,
+    NextSteps,
+    best_effects,
+    change_text,
+    gain_text,
+    none_text,
+    outcome_text,
+)
+from advisor.scenario import Scenario
+from advisor.ui import state, widgets
+
+SHOWN = 3
+
+
+def draw_goal() -> Goal:
+    """The control that says what changes are ranked by; drawn before they are evaluated."""
+    st.subheader("Try next", anchor=False)
+    names = {name: goal for goal, name in GOAL_NAMES.items()}
+    chosen = st.segmented_control(
+        "Rank single changes by", list(names), default=GOAL_NAMES[GOALS[0]], required=True, key="next_goal"
+    )
+    return names[str(chosen)]
+
+
+def draw(place: DeltaGenerator, advice: Advice, steps: NextSteps, goal: Goal) -> None:
+    """The changes that help most, side by side, and all that were tried behind them."""
+    with place:
+        best = best_effects(steps, goal, SHOWN)
+        if not best:
+            st.info(none_text(steps, goal))
+        for number, (column, effect) in enumerate(zip(st.columns(SHOWN), best, strict=False)):
+            with column, st.container(border=True, height="stretch"):
+                _card(advice, effect, goal, number)
+        with st.expander(f"All {len(steps.effects) + len(steps.refused)} changes tried"):
+            _all(steps, goal)
+
+
+def _card(advice: Advice, effect: Effect, goal: Goal, number: int) -> None:
+    change = effect.change
+    st.markdown(f"**{widgets.plain(change.what[0].upper() + change.what[1:])}**")
+    st.markdown(f"{GOAL_NAMES[goal]} {_arrow(change_text(effect, goal))}")
+    if gain := gain_text(effect, goal):
+        st.caption(f"{_no_break(gain)}, {effect.tier}{', outside the data' if effect.extrapolated else ''}")
+    others = [f"{GOAL_WORDS[other]} {_arrow(change_text(effect, other))}" for other in GOALS if other != goal]
+    st.caption("; ".join(others).capitalize() + ".")
+    for note in change.notes:
+        st.caption(widgets.plain(note))
+    st.button(
+        "Make it the scenario", key=f"next_apply_{number}", icon=":material/input:", on_click=_apply,
+        args=(advice.scenario, change.scenario),
+    )  # fmt: skip
+
+
+def _all(steps: NextSteps, goal: Goal) -> None:
+    ordered = sorted(steps.effects, key=lambda effect: -effect.gain[goal].value)
+    rows = [
+        {
+            "Change": effect.change.what,
+            "Gain": gain_text(effect, goal),
+            "": outcome_text(effect, goal),
+            **{GOAL_NAMES[shown]: _arrow(change_text(effect, shown)) for shown in GOALS},
+            "Tier": str(effect.tier),
+        }
+        for effect in ordered
+    ]
+    if rows:
+        st.dataframe(pd.DataFrame(rows), hide_index=True)
+    for what, why in steps.refused:
+        st.caption(widgets.plain(f"{what}: {why.rstrip('.')}."))
+    st.caption(
+        "Each side at its own best K, under the same draws; kernels measured apart are drawn apart. Of each kind of "
+        "change only the best is listed above, and only beyond noise."
+    )
+
+
+def _apply(today: Scenario, wanted: Scenario) -> None:
+    """Callback: every field that the change moves is set in the sidebar; the browser's Back undoes it."""
+    for field, value in dict(wanted).items():
+        if field not in (state.CONFIG, "model_id") and value != getattr(today, field):
+            st.session_state[field] = value
+    if wanted.model_config_json != today.model_config_json and wanted.model_config_json is not None:
+        st.session_state["model_id"] = state.add_own_model(wanted.model_config_json, f"{wanted.model_id}.json")
+
+
+def _arrow(text: str) -> str:
+    return widgets.plain(text.replace("->", "\N{RIGHTWARDS ARROW}"))
+
+
+def _no_break(text: str) -> str:
+    return text.replace("-", "\N{NON-BREAKING HYPHEN}")
