@@ -115,8 +115,13 @@ def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Arra
             cost.per_resident_expert_s,
         ]
     )
-    rows_per_expert = found["routed_rows"].to_numpy() / found["touched"].to_numpy()
-    return np.asarray((columns @ slopes) * cost.correction(rows_per_expert))
+    factor = cost.correction(found["routed_rows"].to_numpy() / found["touched"].to_numpy())
+    if cost.measured is not None:
+        shard = found["inter_size"] / found["moe_tp_size"]
+        shapes = np.column_stack([found["hidden_size"], shard, found["topk"], found["num_experts"]])
+        own = (shapes == np.array(cost.measured.shape[:4])).all(axis=1)
+        factor = np.where(own, cost.measured.factor(found["num_tokens"]), factor)
+    return np.asarray((columns @ slopes) * factor)
 
 
 def _projections(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -193,7 +198,7 @@ def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) 
 
 
 def _stream(cost: StreamCost, moved: pd.Series) -> Array:
-    return np.asarray(cost.t0_s + moved.to_numpy(float) / cost.bandwidth_bytes_per_s)
+    return cost.time_s(moved.to_numpy(float))
 
 
 def _rows(ask: Callable[..., pd.DataFrame], store: Store, record: FitRecord, **more: object) -> pd.DataFrame:

@@ -144,7 +144,8 @@ def _accelerators(advice: Advice) -> Iterator[Change]:
             continue
         what = f"{advice.setup.hardware.name} -> {hardware.name}"
         yield from _made(
-            "accelerator", what, advice.scenario, {"hardware_id": hardware_id}, notes=("Prices are not compared.",),
+            "accelerator", what, advice.scenario, {"hardware_id": hardware_id, "hardware_json": None, "refit": None},
+            notes=("Prices are not compared.", *_without_refit(advice.scenario)),
             kernels_apart=hardware.kernel_table_device != advice.setup.hardware.kernel_table_device,
         )  # fmt: skip
 
@@ -171,4 +172,11 @@ def _engines(advice: Advice) -> Iterator[Change]:
     for engine in _ENGINES:
         if engine != advice.scenario.engine:
             what = f"engine {advice.scenario.engine} -> {engine}"
-            yield from _made("engine", what, advice.scenario, {"engine": engine}, kernels_apart=True)
+            values = {"engine": engine, "refit": None}
+            notes = _without_refit(advice.scenario)
+            yield from _made("engine", what, advice.scenario, values, notes=notes, kernels_apart=True)
+
+
+def _without_refit(scenario: Scenario) -> tuple[str, ...]:
+    """What to say of a change that a refit, made on one accelerator and engine, does not follow."""
+    return ("Predicted without your refit, which does not hold there.",) if scenario.refit else ()

@@ -21,7 +21,7 @@ from advisor.next_steps import (
     outcome_text,
 )
 from advisor.scenario import Scenario
-from advisor.ui import state, widgets
+from advisor.ui import fields, state, widgets
 
 SHOWN = 3
 
@@ -90,7 +90,7 @@ def _all(steps: NextSteps, goal: Goal) -> None:
 def _apply(today: Scenario, wanted: Scenario) -> None:
     """Callback: every field that the change moves is set in the sidebar; the browser's Back undoes it."""
     for field, value in dict(wanted).items():
-        if field not in (state.CONFIG, "model_id") and value != getattr(today, field):
+        if field in fields.NAMES and field not in ("model_id", "refit") and value != getattr(today, field):
             st.session_state[field] = value
     if wanted.model_config_json != today.model_config_json and wanted.model_config_json is not None:
         st.session_state["model_id"] = state.add_own_model(wanted.model_config_json, f"{wanted.model_id}.json")
