@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from advisor.curve import Curve
 from advisor.validation_checks import ASSUMED_HARDWARE
 from advisor.validation_markdown import markdown_table, percent
 from advisor.validation_reproduction import BATCHES, WIDE_BATCHES, best_k, by_active, by_ridge, cohere, plateau
@@ -179,15 +180,8 @@ def reproduction_section(table: pd.DataFrame | None) -> str:
         ("R17 best K, Command A+", *ks[0]),
         ("R17 best K, dense Command A", *ks[1]),
     ]
-    first = float(moe.speedup[0, 0])
     lines.append(markdown_table(header, body))
-    lines.append(
-        f"\n- R10: published about 1.95 at B 1 with R = 1.25 and a peak of 2.2 at 4-16 (second hand). Here "
-        f"{first:.2f} and "
-        f"{float(moe.verify_ratio[0, 0]):.2f}, {'within' if abs(first / 1.95 - 1) <= 0.1 else 'outside'} 10 %; "
-        f"the dip and the later peak "
-        "are reported, not tuned away."
-    )
+    lines.append(_r10(moe))
     lines.append(
         "- R11: published non-increasing. R17: published 3, then 5 at B 16-32, then 3; non-increasing on the "
         "dense model."
@@ -199,6 +193,21 @@ def reproduction_section(table: pd.DataFrame | None) -> str:
     lines.append(f"- R13 (higher ridge point, higher peak): {ridge}.")
     lines.append(_r19(table))
     return "\n".join(lines)
+
+
+def _r10(curve: Curve) -> str:
+    speedup, ratio = float(curve.speedup[0, 0]), float(curve.verify_ratio[0, 0])
+    plain_s = float(curve.plain_step_s[0])
+    kernels, host = (
+        sum(float(curve.round_components[name][0, 0]) for name in names) / plain_s
+        for names in (("draft",), ("draft_host", "round_host"))
+    )
+    return (
+        "\n- R10: published about 1.95 at B 1 with R = 1.25 and a peak of 2.2 at 4-16 (second hand). Here "
+        f"{speedup:.2f} and {ratio:.2f}, {'within' if abs(speedup / 1.95 - 1) <= 0.1 else 'outside'} 10 %. Why at B 1: "
+        f"drafting is published as 14.3 % of a plain step in all; here its kernels take {percent(kernels)} and the "
+        f"host, by vLLM's fit, {percent(host)}. The dip and the later peak are reported, not tuned away."
+    )
 
 
 def _r19(table: pd.DataFrame | None) -> str:

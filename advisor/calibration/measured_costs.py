@@ -31,9 +31,10 @@ def with_measured_shape(
     if aside := _far_from_form(layer):
         warnings = {**costs.warnings, "experts": (*costs.warnings.get("experts", ()), aside)}
         return dataclasses.replace(costs, warnings=warnings)
-    because = _because(table, layer.tokens)
+    _, _, engine, version, dtype, *_ = table.fit_id.split("/")
+    because = f"{engine} {version}, {dtype}, this very shape measured at {len(layer.tokens)} token counts"
     routed = dataclasses.replace(costs.routed, measured=layer, because=because)
-    sources = {**costs.sources, "experts": (*costs.sources.get("experts", ()), because)}
+    sources = {**costs.sources, "experts": (*costs.sources.get("experts", ()), _source(table, layer.tokens))}
     return dataclasses.replace(costs, routed=routed, sources=sources)
 
 
@@ -72,7 +73,7 @@ def _far_from_form(layer: MeasuredLayer) -> str:
     )
 
 
-def _because(table: MeasuredTable, tokens: tuple[float, ...]) -> str:
+def _source(table: MeasuredTable, tokens: tuple[float, ...]) -> str:
     loads = " and ".join(load.replace("_", " ") for load in table.loads)
     return (
         f"this very expert shape measured at {len(tokens)} token counts from {tokens[0]:,.0f} to {tokens[-1]:,.0f} "

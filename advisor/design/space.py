@@ -37,6 +37,10 @@ from advisor.setup import Setup, by_form, load_setup
 
 Array = NDArray[np.float64]
 
+MEASURED_NOTE = (
+    "Designs are compared by the fitted kernels, the baseline too; elsewhere its own measured rows serve, so its "
+    "figures can differ from these by a few per cent."
+)
 CONSTRAINTS = (
     "quality",
     "activation",
@@ -196,7 +200,8 @@ def design_space(
     ------
     AdvisorError for a dense baseline, a search too large, a limit that is not positive, or a cost without a price.
     """
-    setup = by_form(scenario if isinstance(scenario, Setup) else load_setup(scenario))
+    given = scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    setup = by_form(given)
     moe = setup.architecture.moe
     if moe is None:
         raise AdvisorError(f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline")
@@ -226,6 +231,8 @@ def design_space(
     joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
     if training_tokens is None:
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
+    if given.costs.routed.measured is not None:
+        notes = (*notes, MEASURED_NOTE)
     return DesignSpace(setup, question, grid, stacks, baseline, rails, notes, drafts, **joined)
 
 
