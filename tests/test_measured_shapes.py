@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.calibration import load_records, recorded_devices
+from advisor.calibration.build import StoreTables, measured_shapes
 from advisor.calibration.measured_records import (
     MeasuredTable,
     ShapeRows,
@@ -21,6 +22,7 @@ from advisor.prediction import AdvisorError, Tier
 from advisor.scenario import Scenario
 from advisor.setup import Setup, by_form, load_setup
 from advisor.step_cost import MoeShape, Placement, expert_shape, routed_time
+from advisor.store import default_store_path, open_store
 
 LAYER = MeasuredLayer((2048.0, 768.0, 8.0, 128.0, 3.0, 1.0), (1.0, 4.0, 16.0), (1.2, 0.9, 1.1), 0.02)
 
@@ -167,6 +169,22 @@ def test_shipped_shapes_belong_to_shipped_fits_and_carry_well(device):
     medians = [(table.between_median, fits[table.fit_id].loso_median) for table in tables]
     pairs = [(carried, form) for carried, form in medians if carried is not None and form is not None]
     assert np.median([carried for carried, _ in pairs]) < np.median([form for _, form in pairs])
+
+
+def test_shipped_shapes_are_what_the_shipped_tables_give():
+    path = default_store_path()
+    if not path.is_file():
+        pytest.skip("no store; run `make store`")
+    hardware = load_hardware("arc-pro-b60")  # the smallest of the measured devices
+    with open_store(path) as opened:
+        made = measured_shapes(StoreTables(opened), hardware, load_records("b60"))
+    shipped = {table.fit_id: table for table in load_measured("b60")}
+    assert {table.fit_id for table in made} == shipped.keys()
+    for table in made:
+        kept = {rows.shape: rows.factor for rows in shipped[table.fit_id].shapes}
+        assert {rows.shape for rows in table.shapes} == kept.keys()
+        for rows in table.shapes:
+            assert rows.factor == pytest.approx(kept[rows.shape], rel=1e-3), "run `make calibrate`"
 
 
 def test_same_chip_with_another_profile_has_the_rows_too():
