@@ -128,9 +128,16 @@ def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Floats:
     a, k = np.broadcast_arrays(np.asarray(alpha, dtype=float), np.asarray(n_draft, dtype=float))
     if not (np.all((a >= 0) & (a <= 1)) and np.all(k >= 0)):
         raise AdvisorError("accepted_length needs 0 <= alpha <= 1 and n_draft >= 0; check the two inputs")
-    inner = np.clip(a, 1e-300, 1 - 1e-16)  # keeps logarithm and quotient finite; the two ends are set below
-    value = -np.expm1((k + 1) * np.log(inner)) / (1 - inner)
-    return np.where(a >= 1 - 1e-15, k + 1, np.where(a <= 0, 1.0, value))
+    inner = np.clip(a, 1e-300, _LARGEST_ALPHA)  # keeps logarithm and quotient finite; the two ends are set below
+    return np.where(a >= 1 - 1e-15, k + 1, np.where(a <= 0, 1.0, _geometric_sum(inner, k)))
+
+
+_LARGEST_ALPHA = 1 - 1e-16
+
+
+def _geometric_sum(alpha: Floats, n_draft: Floats) -> Floats:
+    """1 + alpha + ... + alpha^K for 0 < alpha < 1. [tokens per round]"""
+    return np.asarray(-np.expm1((n_draft + 1) * np.log(alpha)) / (1 - alpha))
 
 
 def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Floats:
@@ -155,12 +162,9 @@ def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Floats:
     low, high = np.zeros(target.shape), np.ones(target.shape)
     for _ in range(55):
         middle = (low + high) / 2
-        below = _accepted(middle, k) < target
+        below = _geometric_sum(np.minimum(middle, _LARGEST_ALPHA), k) < target
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.where(target >= k + 1, 1.0, np.where(target <= 1, 0.0, (low + high) / 2))
-
-
-_accepted = accepted_length  # solve_alpha's first parameter has the function's name
 
 
 def drafter_ids() -> list[str]:

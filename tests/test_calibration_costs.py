@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -151,14 +149,6 @@ def test_version_order_knows_candidates_and_posts():
     ]
 
 
-def test_costs_cost_little_time():
-    load_records.cache_clear()
-    hardware = load_hardware("b200-sxm")
-    start = time.perf_counter()
-    kernel_costs(hardware, "trtllm", uniform("nvfp4"))
-    assert time.perf_counter() - start < 0.2  # 50 ms on an idle machine; the tests share theirs
-
-
 def test_the_curve_is_interpolated_in_the_logarithm_and_flat_outside():
     cost = kernel_costs(load_hardware("h200-sxm"), "sglang", uniform("bf16")).routed
     rows, factors = np.array(cost.curve).T
@@ -217,3 +207,30 @@ def test_asking_for_an_unknown_parameter_lists_the_known_ones():
     )
     with pytest.raises(AdvisorError, match="it has t0_s"):
         record.value("t1_s")
+
+
+def test_the_cache_s_format_picks_the_attention_kernel() -> None:
+    hardware = load_hardware("h200-sxm")
+    wide, narrow = (kernel_costs(hardware, "vllm", WeightDtypes(), kv_dtype=kv).attention for kv in ("bf16", "fp8"))
+    assert wide != narrow
+    assert narrow.tier is Tier.FITTED
+
+
+def test_ungated_experts_get_the_kernels_made_for_them() -> None:
+    hardware = load_hardware("h200-sxm")
+    gated, ungated = (
+        kernel_costs(hardware, "trtllm", WeightDtypes(), gated_experts=gated).routed for gated in (True, False)
+    )
+    assert "nongated" in ungated.fit_id
+    assert "nongated" not in gated.fit_id
+
+
+def test_an_all_reduce_passes_through_every_measured_size() -> None:
+    cost = kernel_costs(load_hardware("h200-sxm"), "vllm", WeightDtypes()).all_reduce[8]
+    assert cost.tier is Tier.INTERPOLATED
+    sizes, factors = np.array(cost.curve).T
+    bare = cost.t0_s + sizes / cost.bandwidth_bytes_per_s
+    assert cost.time_s(sizes) == pytest.approx(bare * factors)
+    assert cost.time_s(sizes[-1] * 2) == pytest.approx(
+        (cost.t0_s + 2 * sizes[-1] / cost.bandwidth_bytes_per_s) * factors[-1]
+    )
