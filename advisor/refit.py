@@ -63,6 +63,10 @@ class RefitParameter:
         return self.after * self.log_stderr
 
 
+_NO_CHANGE = 0.02
+"""Errors nearer than this share of each other are alike. [1]"""
+
+
 @dataclass(frozen=True)
 class OwnErrors:
     """Relative errors on the user's own rows, outliers left out; each row predicted without itself in `after`. [1]"""
@@ -76,7 +80,7 @@ class OwnErrors:
     @property
     def better(self) -> bool:
         """Whether the refit predicts rows that it did not see better than the shipped constants do."""
-        return self.mean_after < self.mean_before
+        return self.mean_after < (1.0 - _NO_CHANGE) * self.mean_before
 
 
 @dataclass(frozen=True)
@@ -376,9 +380,18 @@ def _sentence(result: RefitResult) -> str:
         text += f", {len(result.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
     else:
         text += ", none set aside"
+    length = next((item for item in learnt if item.name == "accepted_length"), None)
+    kept = (
+        ""
+        if length is None
+        else (
+            f" The accepted length stays the scenario's own: multiply it by {length.factor:.2f} there to predict these "
+            "points, or mark rows whose accepted length was counted in the same run (accepted_length_same_run = 1)."
+        )
+    )
     errors = result.own_errors
     verdict = "better" if errors.better else "no better: keep the shipped constants"
     return (
         f"{text}. Predictions of these points change by {result.moved:.1%} in the median; points left out of the fit "
-        f"are predicted {verdict} (mean error {errors.mean_before:.1%} before, {errors.mean_after:.1%} after)."
+        f"are predicted {verdict} (mean error {errors.mean_before:.1%} before, {errors.mean_after:.1%} after).{kept}"
     )

@@ -59,6 +59,7 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
         f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected loss {answer.regret:.1%}."
     )
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
+    click.echo(f"At batch {advice.scenario.batch_size:,} follow the verdict; the table serves changing batches.")
     click.echo(f"K by batch, in the fewest ranges that lose at most {DEFAULT_MARGIN:.0%} against the best K:")
     rows = [
         (f"{r.batch_start}-{r.batch_end}", r.k_draft, round(float(r.speedup), 2), f"{r.regret:.1%}")
