@@ -55,8 +55,8 @@ def design_standing(setup: Setup) -> DesignStanding | None:
     best, fastest = found["sd_speedup"], found["tpot"]
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         text = (
-            f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} from the fit by which other "
-            "designs are costed: they are not ranked against it here."
+            f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} from the fit by which "
+            "other designs are costed: they are not ranked against it here."
         )
         return DesignStanding(space, best, fastest, text)
     return DesignStanding(space, best, fastest, _sentence(best, fastest))
