@@ -11,6 +11,7 @@ import pytest
 from advisor.model_profiles import model_profile
 from advisor.scenario import Scenario
 from advisor.setup import _remembered, load_setup
+from tests.test_hardware_given import POD
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,8 +26,12 @@ REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0"
 
 @pytest.mark.parametrize(
     "private",
-    [{"model_config_json": json.dumps(dict(model_profile("mixtral-8x7b").config))}, {"refit": REFIT}],
-    ids=["model", "refit"],
+    [
+        {"model_config_json": json.dumps(dict(model_profile("mixtral-8x7b").config))},
+        {"hardware_id": "own-pod-of-2027", "hardware_json": json.dumps(POD)},
+        {"refit": REFIT},
+    ],
+    ids=["model", "accelerator", "refit"],
 )
 def test_what_is_a_users_own_is_not_kept_in_the_shared_caches(private: dict[str, str]) -> None:
     own = Scenario(acceptance="2.4@3", **private)
@@ -34,8 +39,16 @@ def test_what_is_a_users_own_is_not_kept_in_the_shared_caches(private: dict[str,
     assert load_setup(own) is not load_setup(own)
     assert _remembered.cache_info().currsize == before
     assert own.is_private
-    for path in (ROOT / "advisor" / "ui").rglob("*.py"):  # the app's own caches choose by the same word
-        assert "scenario.model_config_json else _shared" not in path.read_text(encoding="utf-8"), path.name
+
+
+def test_every_cache_of_the_app_chooses_by_the_same_word_what_is_shared() -> None:
+    chosen = [
+        (path.name, name)
+        for path in (ROOT / "advisor" / "ui").rglob("*.py")
+        for name in re.findall(r"_own_\w+(?:\(.*?\))? if scenario\.(\w+)", path.read_text(encoding="utf-8"))
+    ]
+    assert len(chosen) >= 4
+    assert {name for _, name in chosen} == {"is_private"}, chosen
 
 
 def test_the_app_is_served_to_this_machine_alone_and_hides_errors() -> None:

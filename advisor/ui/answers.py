@@ -45,7 +45,7 @@ def _own_advice(scenario: Scenario) -> Advice:
 
 def next_steps_for(scenario: Scenario) -> NextSteps:
     """`next_steps` of a scenario's answer, remembered; a newer change of the sidebar ends it between evaluations."""
-    return _own_steps(scenario) if scenario.model_config_json else _shared_steps(scenario)
+    return _own_steps(scenario) if scenario.is_private else _shared_steps(scenario)
 
 
 @st.cache_resource(max_entries=_SHARED_ANSWERS, show_spinner=False, hash_funcs=_KEY)
@@ -187,7 +187,7 @@ def nearby_for(advice: Advice, batch: float, k_draft: int) -> Nearby:
     file, scenario = default_store_path(), advice.scenario
     if not file.is_file():
         return None, None
-    look = _own_near_kernels if scenario.model_config_json else _near_kernels
+    look = _own_near_kernels if scenario.is_private else _near_kernels
     try:
         kernels = look(str(file), file.stat().st_mtime_ns, scenario, batch, k_draft)
     except AdvisorError:

@@ -96,7 +96,7 @@ def _statistics(rows: list[tuple[str, float, float, float, str]]) -> None:
 
 def _buttons() -> None:
     use, forget = st.columns(2)
-    use.button("Use it in the scenario", key="use_trace", type="primary", on_click=own_traces.use_trace)
+    use.button("Use it in the scenario", key="use_trace", icon=":material/input:", on_click=own_traces.use_trace)
     forget.button("Forget the trace", key="forget_trace", on_click=own_traces.forget_trace)
 
 
