@@ -12,7 +12,7 @@ from advisor.advice import advise
 from advisor.derivation import derive, value_text
 from advisor.next_steps import best_effects, next_steps
 from advisor.scenario import Scenario
-from advisor.ui import how_made, state
+from advisor.ui import fields, how_made
 from tests.test_app import app, no_store, texts  # noqa: F401
 
 SCENARIO = Scenario(acceptance="2.4@3")
@@ -147,4 +147,4 @@ def test_the_starting_scenario_compares_nothing_across_sources_without_saying_so
     test = app(model_id="gpt-oss-20b", acceptance="gpt-oss-20b-eagle3-mt-bench")
     rank_by(test, "Speedup")
     assert "another source than today's" in texts(test)
-    assert state.START_ACCEPTANCE == "gpt-oss-20b-eagle3-mt-bench"
+    assert fields.START_ACCEPTANCE == "gpt-oss-20b-eagle3-mt-bench"
