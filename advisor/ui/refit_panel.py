@@ -77,8 +77,10 @@ def _use(result: RefitResult, scenario: Scenario) -> None:
     drop.button("Undo the refit", key="undo_refit", on_click=uploads.undo_refit, icon=":material/undo:")
     if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
         st.caption(
-            f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the sidebar is on "
-            f"{scenario.hardware_id} with {scenario.engine}."
+            widgets.plain(
+                f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the sidebar is on "
+                f"{scenario.hardware_id} with {scenario.engine}."
+            )
         )
 
 

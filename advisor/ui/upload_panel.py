@@ -60,8 +60,8 @@ def draw(scenario: Scenario) -> None:
 
 def _what_was_read(read: IngestResult) -> None:
     st.subheader("What was read", anchor=False)
-    with st.grid(3, min_column_width=150):
-        st.metric("Format", read.format_name)
+    st.markdown(f"Format: **{widgets.plain(read.format_name)}**")
+    with st.grid(2, min_column_width=150):
         st.metric("Rows usable", f"{read.rows_kept:,}")
         st.metric("Rows refused", f"{read.rows_refused:,}")
     notes = [*read.derived, *read.warnings]

@@ -1,4 +1,4 @@
-"""axe-core on every page and on the states behind a click: no serious or critical violation, light and dark."""
+"""Every page and state behind a click: no grave violation of axe-core, light or dark; fits a telephone."""
 
 from __future__ import annotations
 
@@ -40,3 +40,12 @@ def test_no_grave_violation_light_or_dark(page: Any, app_url: str, view: str) ->
     assert background(page) != light, "the page did not turn dark"
     found["dark"] = violations(page)
     assert found == {"light": [], "dark": []}
+
+
+@pytest.mark.parametrize("view", [*PAGES, *STATES])
+def test_nothing_is_wider_than_a_telephone(page: Any, app_url: str, view: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    open_view(page, app_url, view)
+    page.wait_for_timeout(400)
+    boxes = "[document.documentElement, document.querySelector('[data-testid=stMain]')]"
+    assert page.evaluate(f"Math.max(...{boxes}.map(box => box.scrollWidth))") <= 390

@@ -192,18 +192,6 @@ def test_search_designs_click_a_trade_off_and_take_it_as_the_scenario(page: Any,
     wait_for_verdict(page, taken)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_telephone_width_nothing_is_cut_off(page: Any, app_url: str, scheme: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.emulate_media(color_scheme=scheme)
-    for path in ("", "design", "why", "measurements", "sources"):
-        page.goto(f"{app_url}/{path}")
-        wait_until_drawn(page, "h1")
-        page.wait_for_timeout(300)
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 390, f"{path or 'advise'} is {wide} px wide"
-
-
 def test_a_file_that_is_no_configuration_is_refused_in_words(page: Any, app_url: str) -> None:
     open_app(page, f"{app_url}/?acceptance=2.4%403")
     page.get_by_text("Your own config.json").click()

@@ -186,17 +186,3 @@ def test_describe_an_accelerator_of_one_s_own_and_go_back(page: Any, app_url: st
     wait_for_verdict(page, Scenario(acceptance="2.4@3"))
     page.go_forward()
     wait_for_verdict(page, taken)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_comparison_fits_a_telephone(page: Any, app_url: str, scheme: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.emulate_media(color_scheme=scheme)
-    open_app(page, f"{app_url}/?acceptance=2.4%403")
-    if page.get_by_test_id("stExpandSidebarButton").count():  # the browser remembers how it was left
-        page.get_by_test_id("stExpandSidebarButton").click()
-    page.get_by_role("button", name="Pin to compare").click()
-    enter(page, "Batch", 256)
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 2")
-    wait_until_drawn(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
