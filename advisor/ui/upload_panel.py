@@ -9,7 +9,7 @@ import streamlit as st
 from advisor import ingest
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
-from advisor.ingest.limits import MAX_BYTES, MIB
+from advisor.ingest.limits import MAX_BYTES
 from advisor.ingest.result import IngestResult
 from advisor.model_profiles import model_ids
 from advisor.scenario import Scenario
@@ -27,7 +27,8 @@ def draw(scenario: Scenario) -> None:
     """The whole panel."""
     st.file_uploader(
         "Benchmark results (vLLM, SGLang, guidellm, AIPerf, InferenceX, or the template)",
-        key="bench_file", on_change=uploads.take_files, max_upload_size=MAX_BYTES // MIB, accept_multiple_files=True,
+        key="bench_file", on_change=uploads.take_files, accept_multiple_files=True,
+        max_upload_size=widgets.upload_limit(MAX_BYTES),
     )  # fmt: skip
     st.download_button(
         "Template (CSV)", ingest.template_csv(), file_name="measurements-template.csv", mime="text/csv",
