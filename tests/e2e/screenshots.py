@@ -49,7 +49,7 @@ def _shoot(page: Any, file: Path, width: int) -> None:
 def take_readme(file: Path) -> None:
     """The README's picture: the first screen of the Advise page."""
     with running_app() as url, running_browser() as browser:
-        page = browser.new_page(viewport={"width": 1440, "height": 1320}, color_scheme="light")
+        page = browser.new_page(viewport={"width": 1440, "height": 1590}, color_scheme="light")
         open_view(page, url, "advise")
         page.wait_for_timeout(_SETTLED_MS)
         page.screenshot(path=file)

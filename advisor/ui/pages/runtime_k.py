@@ -93,7 +93,12 @@ def simulation(advice: Advice) -> None:
     number = st.column_config.NumberColumn
     shown = {name: number(label, format=charts_runtime.POLICY_FORMATS.get(name)) for name, label in
              charts_runtime.POLICY_COLUMNS.items() if name != "policy"}  # fmt: skip
-    st.dataframe(table, hide_index=True, column_config={**shown, "policy": charts_runtime.POLICY_COLUMNS["policy"]})
+    st.dataframe(
+        table,
+        hide_index=True,
+        placeholder="",
+        column_config={**shown, "policy": charts_runtime.POLICY_COLUMNS["policy"]},
+    )
     if not report.complete:
         st.caption(f"The limit of {plan.iterations:,} iterations ended before all requests were served.")
     st.caption("Decode iterations only: prefill takes no time here. The oracle sees each round's outcome beforehand.")
