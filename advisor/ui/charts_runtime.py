@@ -49,7 +49,9 @@ POLICY_FORMATS = {
     "speedup": "%.2fx", "gain_over_best_static": "%+.1f %%", "tpot_ms": "%.2f", "p95_request_tpot_ms": "%.2f",
     "mean_draft": "%.1f", "mean_batch": "%.1f", "test_share": "%.1f %%",
 }  # fmt: skip
-"""How its columns read; shares in per cent."""
+"""How its columns read."""
+SHARES = ("gain_over_best_static", "test_share")
+"""Columns that are shares, shown in per cent."""
 OPEN_END = 10_000_000
 """Last context of an open bucket, as advisor.dynamic.schedule closes it. [tokens]"""
 

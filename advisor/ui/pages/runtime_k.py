@@ -88,17 +88,7 @@ def simulation(advice: Advice) -> None:
     if report is None:
         return
     widgets.show_chart(charts_runtime.simulation_chart(report), "simulation", advice.scenario)
-    table = charts_runtime.simulation_table(report)
-    table[["gain_over_best_static", "test_share"]] *= 100
-    number = st.column_config.NumberColumn
-    shown = {name: number(label, format=charts_runtime.POLICY_FORMATS.get(name)) for name, label in
-             charts_runtime.POLICY_COLUMNS.items() if name != "policy"}  # fmt: skip
-    st.dataframe(
-        table,
-        hide_index=True,
-        placeholder="",
-        column_config={**shown, "policy": charts_runtime.POLICY_COLUMNS["policy"]},
-    )
+    runtime_widgets.show_outcomes(report)
     if not report.complete:
         st.caption(f"The limit of {plan.iterations:,} iterations ended before all requests were served.")
     st.caption("Decode iterations only: prefill takes no time here. The oracle sees each round's outcome beforehand.")
