@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test bench check format store calibrate validation predict-diff clean
+.PHONY: run test bench screenshots format store calibrate validation predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build --if-stale
@@ -20,6 +20,12 @@ test: $(VENV)/.dev-ready
 
 bench: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.benchmarks
+
+screenshots: $(VENV)/.dev-ready
+	sh tests/e2e/install_chromium.sh
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m tests.e2e.screenshots
+	$(BIN)/python -m tests.e2e.screenshots --readme
 
 format: $(VENV)/.dev-ready
 	$(BIN)/ruff format .

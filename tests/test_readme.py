@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.cli import main
+from tests.golden.readme_example import validation_table
 
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -28,6 +29,10 @@ def test_the_worked_example_is_what_the_command_prints(capsys: pytest.CaptureFix
     shown = [line.strip() for line in README.splitlines()]
     missing = [line for line in printed if line.strip() not in shown]
     assert not missing, "the README's example is stale"
+
+
+def test_the_validation_table_is_the_one_of_the_validation() -> None:
+    assert validation_table() in README, "run: python -m tests.golden.readme_example"
 
 
 @pytest.mark.parametrize(

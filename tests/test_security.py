@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from advisor.model_profiles import model_profile
 from advisor.scenario import Scenario
 from advisor.setup import _remembered, load_setup
+from advisor.ui.runtime_answers import TRACE
+from tests.test_hardware_given import POD
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,8 +29,12 @@ REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0"
 
 @pytest.mark.parametrize(
     "private",
-    [{"model_config_json": json.dumps(dict(model_profile("mixtral-8x7b").config))}, {"refit": REFIT}],
-    ids=["model", "refit"],
+    [
+        {"model_config_json": json.dumps(dict(model_profile("mixtral-8x7b").config))},
+        {"hardware_id": "own-pod-of-2027", "hardware_json": json.dumps(POD)},
+        {"refit": REFIT},
+    ],
+    ids=["model", "accelerator", "refit"],
 )
 def test_what_is_a_users_own_is_not_kept_in_the_shared_caches(private: dict[str, str]) -> None:
     own = Scenario(acceptance="2.4@3", **private)
@@ -34,8 +42,16 @@ def test_what_is_a_users_own_is_not_kept_in_the_shared_caches(private: dict[str,
     assert load_setup(own) is not load_setup(own)
     assert _remembered.cache_info().currsize == before
     assert own.is_private
-    for path in (ROOT / "advisor" / "ui").rglob("*.py"):  # the app's own caches choose by the same word
-        assert "scenario.model_config_json else _shared" not in path.read_text(encoding="utf-8"), path.name
+
+
+def test_every_cache_of_the_app_chooses_by_the_same_word_what_is_shared() -> None:
+    chosen = [
+        (path.name, name)
+        for path in (ROOT / "advisor" / "ui").rglob("*.py")
+        for name in re.findall(r"_own_\w+(?:\(.*?\))? if scenario\.(\w+)", path.read_text(encoding="utf-8"))
+    ]
+    assert len(chosen) >= 4
+    assert {name for _, name in chosen} == {"is_private"}, chosen
 
 
 def test_the_app_is_served_to_this_machine_alone_and_hides_errors() -> None:
@@ -45,9 +61,40 @@ def test_the_app_is_served_to_this_machine_alone_and_hides_errors() -> None:
     assert "gatherUsageStats = false" in config
 
 
+def test_every_uploader_has_a_limit_that_the_server_holds() -> None:
+    limit = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))["server"]["maxUploadSize"]
+    for path in (ROOT / "advisor" / "ui").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert text.count(".file_uploader(") == text.count("max_upload_size="), path.name
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    test.session_state["process"] = TRACE
+    for name in ("measurements", "runtime_k"):
+        test.switch_page(f"advisor/ui/pages/{name}.py").run()
+        assert not test.exception
+        sizes = {item.label: item.proto.max_upload_size_mb for item in test.file_uploader}
+        assert len(sizes) >= 3
+        assert all(0 < size <= limit for size in sizes.values()), sizes
+
+
+def test_ids_that_a_user_gave_are_escaped_where_they_meet_markdown() -> None:
+    """Markdown with a scenario's or file's own words goes through `widgets.plain`."""
+    name = r"\{[\w.]*\b(?:model_id|hardware_id|file_name|format_name)\b"
+    bare = re.compile(rf"st\.(?:markdown|caption|info|warning|error|toggle)\(\s*f\"[^\"]*{name}")
+    for path in (ROOT / "advisor" / "ui").rglob("*.py"):
+        assert not bare.findall(path.read_text(encoding="utf-8")), path.name
+
+
 def test_every_test_file_that_the_threat_list_names_exists() -> None:
     text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\btest_[a-z_]+(?=[:,| ])", text))
-    assert len(named) >= 8
-    missing = [name for name in named if not (ROOT / "tests" / f"{name}.py").exists()]
-    assert not missing
+    files = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| threat")]
+    assert len(rows) >= 15
+    for row in rows:
+        tests = row.rstrip("| ").rsplit("|", 1)[1]
+        named = re.findall(r"\btest_[a-z0-9_]+", tests)
+        assert named, row
+        for name, cases in re.findall(r"(test_[a-z0-9_]+)(?:: ([a-z_, ]*))?", tests):
+            assert name in files, f"{name} is no test file"
+            for case in re.findall(r"\b[a-z]+_[a-z_]+\b", cases or ""):
+                if not case.startswith("test_"):
+                    assert case in files[name], f"{name} has no {case}"

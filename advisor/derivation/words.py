@@ -8,6 +8,9 @@ from advisor.derivation.expression import Style, symbol, written
 from advisor.derivation.step import Quantity, Step
 from advisor.units import with_prefix
 
+END_ALIGNED = r"\end{aligned}\;"
+"""Ends lines aligned in LaTeX. KaTeX gives them 2 px less width than they take, which scrolls; the space fills it."""
+
 
 def value_text(quantity: Quantity) -> str:
     """A quantity with its unit, four digits: `9.84 ms`, `3.9 TB/s`, `2.64`."""
@@ -40,9 +43,9 @@ def step_latex(step: Step) -> str:
     shown = {name: _latex(quantity) for name, quantity in step.values.items()}
     lines = (written(step.expression, style), written(step.expression, style, shown), result)
     if not any(r"\frac" in line for line in lines):
-        return rf"\begin{{aligned}} {name} &= " + r" \\ &= ".join(lines) + r" \end{aligned}"
+        return rf"\begin{{aligned}} {name} &= " + r" \\ &= ".join(lines) + f" {END_ALIGNED}"
     # The rule keeps the first line from being cut where it holds a fraction.
-    return rf"\begin{{aligned}} \rule{{0pt}}{{2em}} {name} &= " + r" \\[10pt] &= ".join(lines) + r" \end{aligned}"
+    return rf"\begin{{aligned}} \rule{{0pt}}{{2em}} {name} &= " + r" \\[10pt] &= ".join(lines) + f" {END_ALIGNED}"
 
 
 def _latex(quantity: Quantity) -> str:

@@ -47,4 +47,4 @@ def _found(found: AcceptanceRates, scenario: Scenario) -> None:
         "Measured up to the last position; beyond it the last probability is held, and the band widens by how far the "
         "shipped measured curves depart from such an extrapolation."
     )
-    st.button("Use in the scenario", key="use_acceptance", type="primary", on_click=own_traces.use_acceptance)
+    st.button("Use in the scenario", key="use_acceptance", icon=":material/input:", on_click=own_traces.use_acceptance)

@@ -24,7 +24,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     """The shipped curve, the refitted one with its band, and the user's points; set-aside points are open."""
     title, scale = _TITLES[curves.quantity]
     what = f"{curves.model_id}, {curves.drafter}, K = {curves.n_draft}"
-    figure = new_figure(f"{title}<br>before and after the refit: {what}", "Batch size (sequences)", title)
+    figure = new_figure(f"{title}<br>before and after: {what}", "Batch size (sequences)", title)
     if curves.quantity == "speedup":
         add_band(figure, curves.batches, curves.after_low, curves.after_high, "80% band after", BLUE)
     add_line(figure, curves.batches, curves.before * scale, "before", NEUTRAL, dash="dash")

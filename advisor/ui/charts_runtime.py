@@ -35,7 +35,7 @@ from advisor.runtime_simulation import SimulationReport
 
 POLICY_COLUMNS = {
     "policy": "K chosen by",
-    "speedup": "Speedup (x)",
+    "speedup": "Speedup",
     "gain_over_best_static": "To the best single K",
     "tpot_ms": "ms per token",
     "p95_request_tpot_ms": "p95 ms per token",
@@ -45,6 +45,13 @@ POLICY_COLUMNS = {
     "finished_requests": "Requests finished",
 }
 """Headings of `simulation_table` on a page."""
+POLICY_FORMATS = {
+    "speedup": "%.2fx", "gain_over_best_static": "%+.1f %%", "tpot_ms": "%.2f", "p95_request_tpot_ms": "%.2f",
+    "mean_draft": "%.1f", "mean_batch": "%.1f", "test_share": "%.1f %%",
+}  # fmt: skip
+"""How its columns read."""
+SHARES = ("gain_over_best_static", "test_share")
+"""Columns that are shares, shown in per cent."""
 OPEN_END = 10_000_000
 """Last context of an open bucket, as advisor.dynamic.schedule closes it. [tokens]"""
 
@@ -255,7 +262,7 @@ def _policy_name(policy: str, static_k: int | None) -> str:
 
 def _context_name(bucket: ContextSchedule) -> str:
     if bucket.context_end >= OPEN_END:
-        return f"context {bucket.context_start:,} and more"
+        return f"context {bucket.context_start:,}+"
     return f"context {bucket.context_start:,} to {bucket.context_end:,}"
 
 

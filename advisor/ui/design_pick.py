@@ -73,7 +73,7 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
     text = json.dumps(config, indent=2) + "\n"
     name = design_name(space, item)
     st.button(
-        "Make this the scenario", key="design_adopt", type="primary", icon=":material/input:", on_click=_adopt,
+        "Make this the scenario", key="design_adopt", icon=":material/input:", on_click=_adopt,
         args=(text, name, space.describe(item.index), scenario.model_id),
     )  # fmt: skip
     st.download_button(

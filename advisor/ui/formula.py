@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from advisor.derivation.words import END_ALIGNED
 from advisor.ui.answers import RoundFigures
 
 _MOST_DIGITS = 7
@@ -30,7 +31,7 @@ def speedup_formula(figures: RoundFigures) -> str:
         symbols = r"\frac{AL \cdot T_\text{plain}}{T_\text{round}}"
         numbers = rf"\frac{{{length} \cdot {plain}}}{{{round_}}}"
     first = rf"\rule{{0pt}}{{2em}} \text{{speedup}} &= {symbols}"  # the rule keeps the first line from being cut
-    return rf"\begin{{aligned}} {first} \\[8pt] &= {numbers} = {result} \end{{aligned}}"
+    return rf"\begin{{aligned}} {first} \\[8pt] &= {numbers} = {result} {END_ALIGNED}"
 
 
 def _digits(value: float, digits: int) -> str:

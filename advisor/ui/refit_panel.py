@@ -27,7 +27,11 @@ def ask(read: IngestResult, scenario: Scenario) -> None:
             help="2.4@3, or 0.7,0.5,0.4, or the id of a measured curve; it counts as borrowed.",
         )  # fmt: skip
     st.button(
-        "Refit on these points", key="refit_upload", type="primary", on_click=uploads.refit_upload, args=(acceptance,)
+        "Refit on these points",
+        key="refit_upload",
+        icon=":material/tune:",
+        on_click=uploads.refit_upload,
+        args=(acceptance,),
     )
 
 
@@ -67,14 +71,16 @@ def _use(result: RefitResult, scenario: Scenario) -> None:
     use, drop = st.columns(2)
     use.button(
         "In use on every page" if used else "Use this refit on every page", key="use_refit", disabled=used,
-        type="primary" if result.own_errors.better else "secondary", on_click=refit_use.use, args=(result,),
+        icon=":material/public:", on_click=refit_use.use, args=(result,),
         help="In this session only; the link and the report of a scenario then carry it.",
     )  # fmt: skip
     drop.button("Undo the refit", key="undo_refit", on_click=uploads.undo_refit, icon=":material/undo:")
     if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
         st.caption(
-            f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the sidebar is on "
-            f"{scenario.hardware_id} with {scenario.engine}."
+            widgets.plain(
+                f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the sidebar is on "
+                f"{scenario.hardware_id} with {scenario.engine}."
+            )
         )
 
 

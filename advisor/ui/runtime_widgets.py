@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.runtime_process import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD, MAX_TRACE_BYTES
-from advisor.runtime_simulation import SimulationPlan
+from advisor.runtime_simulation import SimulationPlan, SimulationReport
+from advisor.ui import charts_runtime
 from advisor.ui.runtime_answers import LIST, SWITCHING, TRACE, ProcessChoice
 
 MAX_ITERATIONS = 4000
@@ -46,3 +47,16 @@ def plan(batch_size: int) -> tuple[SimulationPlan, bool]:
         )
     warm = st.toggle("Charge for keeping the drafter ready at K = 0", True, key="warm_drafter")
     return SimulationPlan(int(requests), MAX_ITERATIONS, int(length), batch_size, share, int(seed)), warm
+
+
+def show_outcomes(report: SimulationReport) -> None:
+    """The table under the simulation's chart: one row per way to choose K."""
+    table = charts_runtime.simulation_table(report)
+    table[list(charts_runtime.SHARES)] *= 100
+    columns = {
+        name: st.column_config.Column(label)
+        if name not in charts_runtime.POLICY_FORMATS
+        else st.column_config.NumberColumn(label, format=charts_runtime.POLICY_FORMATS[name])
+        for name, label in charts_runtime.POLICY_COLUMNS.items()
+    }
+    st.dataframe(table, hide_index=True, placeholder="", column_config=columns)

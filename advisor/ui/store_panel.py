@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.scenario import Scenario
-from advisor.ui import answers
+from advisor.ui import answers, widgets
 
 if TYPE_CHECKING:
     from advisor.store import StoreStatus
@@ -45,7 +45,7 @@ def _size(now: StoreStatus) -> None:
             "aiconfigurator-core", now.kernel_package_version or "not installed", help="The measured kernel tables."
         )
     for reason in now.stale_because:
-        st.warning(f"Out of date: {reason}. Run `python -m advisor store build`.")
+        st.warning(f"Out of date: {widgets.plain(reason)}. Run `python -m advisor store build`.")
 
 
 def _kernels(now: StoreStatus, scenario: Scenario) -> None:
@@ -55,7 +55,7 @@ def _kernels(now: StoreStatus, scenario: Scenario) -> None:
             "The measured kernel tables are not installed here; predictions use the fits that ship with the advisor."
         )
         return
-    only = st.toggle(f"Only {scenario.hardware_id}", value=False, key="only_this_hardware")
+    only = st.toggle(widgets.plain(f"Only {scenario.hardware_id}"), value=False, key="only_this_hardware")
     kernels = now.coverage[now.coverage["hardware_id"] == scenario.hardware_id] if only else now.coverage
     names = {"hardware_id": "Accelerator", "engine": "Engine", "version": "Version", "op": "Operation"}
     counts = {"n_shapes": "Shapes", "n_rows": "Rows", "min_tokens": "Fewest tokens", "max_tokens": "Most tokens"}
@@ -69,10 +69,12 @@ def _datasets(now: StoreStatus, scenario: Scenario) -> None:
     st.dataframe(pd.DataFrame(sets, columns=["Data set", "Rows"]), hide_index=True)
     points = answers.published_for(scenario)
     if points is not None and len(points):
-        st.markdown(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:")
+        st.markdown(widgets.plain(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:"))
         st.dataframe(points, hide_index=True, placeholder="")
     else:
-        st.caption(f"No published speedup of {scenario.model_id} on {scenario.hardware_id} is in the store.")
+        st.caption(
+            widgets.plain(f"No published speedup of {scenario.model_id} on {scenario.hardware_id} is in the store.")
+        )
 
 
 def _sweeps(now: StoreStatus) -> None:

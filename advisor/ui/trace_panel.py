@@ -26,7 +26,7 @@ def draw(advice: Advice) -> None:
     st.file_uploader(
         f"Expert ids of {advice.setup.architecture.name} (.npy, .npz, CSV, JSON lines), or a log of activated experts",
         key="trace_file", on_change=own_traces.take_trace, args=(advice.setup,),
-        max_upload_size=MAX_TRACE_BYTES // (1024 * 1024),
+        max_upload_size=widgets.upload_limit(MAX_TRACE_BYTES),
     )  # fmt: skip
     st.caption(
         "Arrays [sequences, tokens, k] or [sequences, tokens, layers, k]; CSV columns sequence, token, layer, experts; "
@@ -96,7 +96,7 @@ def _statistics(rows: list[tuple[str, float, float, float, str]]) -> None:
 
 def _buttons() -> None:
     use, forget = st.columns(2)
-    use.button("Use it in the scenario", key="use_trace", type="primary", on_click=own_traces.use_trace)
+    use.button("Use it in the scenario", key="use_trace", icon=":material/input:", on_click=own_traces.use_trace)
     forget.button("Forget the trace", key="forget_trace", on_click=own_traces.forget_trace)
 
 

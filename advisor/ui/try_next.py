@@ -42,9 +42,10 @@ def draw(place: DeltaGenerator, advice: Advice, steps: NextSteps, goal: Goal) ->
         best = best_effects(steps, goal, SHOWN)
         if not best:
             st.info(none_text(steps, goal))
-        for number, (column, effect) in enumerate(zip(st.columns(SHOWN), best, strict=False)):
-            with column, st.container(border=True, height="stretch"):
-                _card(advice, effect, goal, number)
+        with st.grid(SHOWN, min_column_width=200):
+            for number, effect in enumerate(best):
+                with st.container(border=True, height="stretch"):
+                    _card(advice, effect, goal, number)
         with st.expander(f"All {len(steps.effects) + len(steps.refused)} changes tried"):
             _all(steps, goal)
 

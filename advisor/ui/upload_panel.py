@@ -9,7 +9,7 @@ import streamlit as st
 from advisor import ingest
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
-from advisor.ingest.limits import MAX_BYTES, MIB
+from advisor.ingest.limits import MAX_BYTES
 from advisor.ingest.result import IngestResult
 from advisor.model_profiles import model_ids
 from advisor.scenario import Scenario
@@ -27,7 +27,8 @@ def draw(scenario: Scenario) -> None:
     """The whole panel."""
     st.file_uploader(
         "Benchmark results (vLLM, SGLang, guidellm, AIPerf, InferenceX, or the template)",
-        key="bench_file", on_change=uploads.take_files, max_upload_size=MAX_BYTES // MIB, accept_multiple_files=True,
+        key="bench_file", on_change=uploads.take_files, accept_multiple_files=True,
+        max_upload_size=widgets.upload_limit(MAX_BYTES),
     )  # fmt: skip
     st.download_button(
         "Template (CSV)", ingest.template_csv(), file_name="measurements-template.csv", mime="text/csv",
@@ -60,8 +61,8 @@ def draw(scenario: Scenario) -> None:
 
 def _what_was_read(read: IngestResult) -> None:
     st.subheader("What was read", anchor=False)
-    with st.grid(3, min_column_width=150):
-        st.metric("Format", read.format_name)
+    st.markdown(f"Format: **{widgets.plain(read.format_name)}**")
+    with st.grid(2, min_column_width=150):
         st.metric("Rows usable", f"{read.rows_kept:,}")
         st.metric("Rows refused", f"{read.rows_refused:,}")
     notes = [*read.derived, *read.warnings]

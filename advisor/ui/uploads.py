@@ -258,7 +258,7 @@ def kept() -> pd.DataFrame | None:
     try:
         return list_uploads()
     except AdvisorError as error:
-        st.caption(f"Kept data sets cannot be listed: {error}")
+        st.text(f"Kept data sets cannot be listed: {error}")
         return None
 
 

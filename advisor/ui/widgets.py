@@ -13,6 +13,7 @@ import streamlit as st
 from advisor.advice import Advice
 from advisor.charts.figure import Chart
 from advisor.csv_export import frame_csv
+from advisor.ingest.limits import MIB
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.ui import answers, own_config, refit_use, state
@@ -108,6 +109,11 @@ def acceptance_note(answer: Advice | DesignSpace) -> str:
     acceptance = answer.setup.acceptance
     source = acceptance.source.removeprefix("accepted length ")
     return f"Accepted length: {plain(source)}{' (borrowed from another run)' if acceptance.borrowed else ''}."
+
+
+def upload_limit(most_bytes: int) -> int:
+    """An uploader's limit: what its reader takes, but no more than the server lets in. [MiB]"""
+    return min(most_bytes // MIB, int(st.get_option("server.maxUploadSize")))
 
 
 def plain(text: str) -> str:

@@ -58,17 +58,24 @@ def wait_until_up(url: str, limit_s: float = 30.0) -> None:
 
 
 @contextlib.contextmanager
-def running_app() -> Iterator[str]:
-    """The app's address; the process ends with the block."""
+def started_app() -> Iterator[tuple[str, int]]:
+    """The app's address and process id; the process ends with the block."""
     port = free_port()
     process = start_app(port)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until_up(url)
-        yield url
+        yield url, process.pid
     finally:
         process.terminate()
         process.wait(timeout=10)
+
+
+@contextlib.contextmanager
+def running_app() -> Iterator[str]:
+    """The app's address; the process ends with the block."""
+    with started_app() as (url, _):
+        yield url
 
 
 @contextlib.contextmanager

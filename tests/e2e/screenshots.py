@@ -1,38 +1,73 @@
-"""Screenshots of every page, light and dark, at three widths: `python -m tests.e2e.screenshots FOLDER`."""
+"""Screenshots of every page and state, light and dark, at three widths: `python -m tests.e2e.screenshots [FOLDER]`.
+
+`make screenshots` writes them under test-artifacts/screenshots, and the one of the README when it is asked for by name:
+`python -m tests.e2e.screenshots --readme`.
+"""
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from tests.e2e.app_server import running_app, running_browser, wait_until_drawn
+from tests.e2e.app_server import ROOT, running_app, running_browser, wait_until_drawn
+from tests.e2e.views import PAGES, STATES, open_view
 
-PAGES = {"advise": "", "design": "design", "why": "why", "measurements": "measurements", "sources": "sources"}
-WIDTHS = (390, 820, 1440)
-FIRST_DRAWN = dict.fromkeys(("advise", "design", "why"), ".js-plotly-plot .main-svg")
+WIDTHS = (1440, 768, 390)
+SCHEMES = ("light", "dark")
+HEIGHT = 1000
+_SETTLED_MS = 800  # charts follow a new width or colour scheme, dialogs fade in
+_INNER_HEIGHT = "document.querySelector('[data-testid=stMain]').scrollHeight"
 
 
-def take(
-    folder: Path,
-    query: str = "",
-    pages: tuple[str, ...] = tuple(PAGES),
-    widths: tuple[int, ...] = WIDTHS,
-    height: int = 1000,
-) -> None:
-    """Write PAGE-SCHEME-WIDTH.png for each page, colour scheme and width into `folder`."""
+def take(folder: Path, views: Sequence[str] = (*PAGES, *STATES)) -> None:
+    """Write VIEW-SCHEME-WIDTH.png, whole pages, for each view, colour scheme and width into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with running_app() as url, running_browser() as browser:
-        for scheme in ("light", "dark"):
-            for width in widths:
-                page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-                for name in pages:
-                    page.goto(f"{url}/{PAGES[name]}{query}")
-                    wait_until_drawn(page, FIRST_DRAWN.get(name, "h1"))
-                    page.wait_for_timeout(600)
-                    page.screenshot(path=folder / f"{name}-{scheme}-{width}.png")
-                    print(folder / f"{name}-{scheme}-{width}.png")
+        for width in WIDTHS:
+            for view in views:
+                page = browser.new_page(viewport={"width": width, "height": HEIGHT})
+                open_view(page, url, view)
+                for scheme in SCHEMES:
+                    page.emulate_media(color_scheme=scheme)
+                    _shoot(page, folder / f"{view}-{scheme}-{width}.png", width)
                 page.close()
 
 
+def _shoot(page: Any, file: Path, width: int) -> None:
+    """One screenshot as tall as the page: the app scrolls inside a box of the window's height."""
+    page.wait_for_timeout(_SETTLED_MS)
+    page.set_viewport_size({"width": width, "height": max(HEIGHT, int(page.evaluate(_INNER_HEIGHT)))})
+    page.wait_for_timeout(_SETTLED_MS)
+    wait_until_drawn(page)
+    page.screenshot(path=file)
+    page.set_viewport_size({"width": width, "height": HEIGHT})
+    print(file)
+
+
+def take_readme(file: Path) -> None:
+    """The README's picture: the first screen of the Advise page."""
+    with running_app() as url, running_browser() as browser:
+        page = browser.new_page(viewport={"width": 1440, "height": 1590}, color_scheme="light")
+        open_view(page, url, "advise")
+        page.wait_for_timeout(_SETTLED_MS)
+        page.screenshot(path=file)
+        print(file)
+
+
+def main() -> None:
+    """Command line."""
+    reader = argparse.ArgumentParser(description=__doc__)
+    reader.add_argument("folder", nargs="?", type=Path, default=ROOT / "test-artifacts/screenshots")
+    reader.add_argument("--only", nargs="+", choices=[*PAGES, *STATES], default=[*PAGES, *STATES], metavar="VIEW")
+    reader.add_argument("--readme", action="store_true", help="write docs/images/advise.png instead")
+    given = reader.parse_args()
+    if given.readme:
+        take_readme(ROOT / "docs/images/advise.png")
+    else:
+        take(given.folder, given.only)
+
+
 if __name__ == "__main__":
-    take(Path(sys.argv[1]), *(sys.argv[2:3]))
+    main()

@@ -18,9 +18,9 @@ from advisor.setup import load_setup
 from advisor.ui.design_question import CANDIDATES
 from advisor.ui.fields import START_ACCEPTANCE
 from tests.e2e.app_server import wait_until_drawn
+from tests.e2e.views import CHART, upload
 
 pytestmark = pytest.mark.browser
-CHART = ".js-plotly-plot .main-svg"
 
 
 def open_app(page: Any, url: str) -> None:
@@ -126,9 +126,7 @@ def test_the_copied_link_of_an_own_model_opens_it_in_another_session(page: Any, 
     }  # fmt: skip
     open_app(page, f"{app_url}/?acceptance=2.4%403")
     page.get_by_text("Your own config.json").click()
-    page.locator("[data-testid=stFileUploader]", has_text="config.json").locator("input").set_input_files(
-        {"name": "tiny.json", "mimeType": "application/json", "buffer": json.dumps(config).encode()}
-    )
+    upload(page, "config.json", "tiny.json", json.dumps(config).encode())
     scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=json.dumps(config))
     wait_for_verdict(page, scenario)
     page.get_by_role("button", name="Share or open").click()
@@ -192,24 +190,10 @@ def test_search_designs_click_a_trade_off_and_take_it_as_the_scenario(page: Any,
     wait_for_verdict(page, taken)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_telephone_width_nothing_is_cut_off(page: Any, app_url: str, scheme: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.emulate_media(color_scheme=scheme)
-    for path in ("", "design", "why", "measurements", "sources"):
-        page.goto(f"{app_url}/{path}")
-        wait_until_drawn(page, "h1")
-        page.wait_for_timeout(300)
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= 390, f"{path or 'advise'} is {wide} px wide"
-
-
 def test_a_file_that_is_no_configuration_is_refused_in_words(page: Any, app_url: str) -> None:
     open_app(page, f"{app_url}/?acceptance=2.4%403")
     page.get_by_text("Your own config.json").click()
-    page.locator("[data-testid=stFileUploader]", has_text="config.json").locator("input").set_input_files(
-        {"name": "model.png", "mimeType": "image/png", "buffer": b"\x89PNG\xff\x00"}
-    )
+    upload(page, "config.json", "model.png", b"\x89PNG\xff\x00")
     page.get_by_text("The file is not text").wait_for()
     page.get_by_text("Your config.json is not usable; this answers for qwen3-30b-a3b").wait_for()
     assert verdict(page) == expected(Scenario(acceptance="2.4@3"))

@@ -13,7 +13,8 @@ from advisor.scenario import Scenario
 from advisor.scenario_file import read_scenario
 from advisor.ui.fields import START_ACCEPTANCE
 from tests.e2e.app_server import wait_until_drawn
-from tests.e2e.test_journeys import CHART, choose, enter, open_app, verdict, wait_for_verdict
+from tests.e2e.test_journeys import choose, enter, open_app, verdict, wait_for_verdict
+from tests.e2e.views import CHART, upload
 from tests.test_hardware_given import POD
 
 pytestmark = pytest.mark.browser
@@ -31,12 +32,6 @@ def wait_for_value(page: Any, label: str, value: int) -> None:
 
 def history_length(page: Any) -> int:
     return int(page.evaluate("history.length"))
-
-
-def upload(page: Any, label: str, name: str, content: bytes) -> None:
-    box = page.locator("[data-testid=stFileUploader]", has_text=label).locator("input[type=file]")
-    box.set_input_files({"name": name, "mimeType": "application/json", "buffer": content})
-    wait_until_drawn(page)
 
 
 def test_back_undoes_a_change_and_forward_does_it_again(page: Any, app_url: str) -> None:
@@ -186,17 +181,3 @@ def test_describe_an_accelerator_of_one_s_own_and_go_back(page: Any, app_url: st
     wait_for_verdict(page, Scenario(acceptance="2.4@3"))
     page.go_forward()
     wait_for_verdict(page, taken)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_comparison_fits_a_telephone(page: Any, app_url: str, scheme: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.emulate_media(color_scheme=scheme)
-    open_app(page, f"{app_url}/?acceptance=2.4%403")
-    if page.get_by_test_id("stExpandSidebarButton").count():  # the browser remembers how it was left
-        page.get_by_test_id("stExpandSidebarButton").click()
-    page.get_by_role("button", name="Pin to compare").click()
-    enter(page, "Batch", 256)
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 2")
-    wait_until_drawn(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390

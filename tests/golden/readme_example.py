@@ -1,4 +1,4 @@
-"""`python -m tests.golden.readme_example` puts what the worked examples print now into the README."""
+"""`python -m tests.golden.readme_example` writes what the examples print now, and the validation, into the README."""
 
 from __future__ import annotations
 
@@ -26,9 +26,25 @@ EXAMPLES = [
     (["design", *SCENARIO, "--tokens", "1e12"], "--batch 16 --tokens 1e12\n", "\nThe reasoning in one breath", 4),
 ]
 
+AFTER_TABLE = "\n`validate` prints errors"
+VALIDATION = README.parent / "docs/validation.md"
+TRUSTED = (
+    "speedup, known engine class", "the same, 90 % of rows within", "speedup, borrowed AL", "speedup, unknown engine",
+    "sign, all rows", "80 % band, all rows", "round cost, SpecBundle", "best K regret, SpecBundle", "plain decode",
+)  # fmt: skip
+"""How the rows of docs/validation.md begin that stand in the README, the missed one among them."""
+
+
+def validation_table() -> str:
+    """The README's share of the gates in docs/validation.md, line by line as they stand there."""
+    lines = VALIDATION.read_text(encoding="utf-8").splitlines()
+    first = lines.index("## Gates") + 2
+    wanted = [next(line for line in lines if line.startswith(f"| {start}")) for start in TRUSTED]
+    return "\n".join([*lines[first : first + 2], *wanted])
+
 
 def main() -> None:
-    """Replace each example's output between its command and the paragraph after it."""
+    """Replace each example's output between its command and the paragraph after it, and the table of gates."""
     text = README.read_text(encoding="utf-8")
     for arguments, before, after, shown in EXAMPLES:
         run = [sys.executable, "-m", "advisor", *arguments]
@@ -37,6 +53,8 @@ def main() -> None:
         example = "\n".join(f"    {line}".rstrip() for line in lines)
         start = text.index(before) + len(before)
         text = f"{text[:start]}{example}\n{text[text.index(after) :]}"
+    start = text.index("(n rows, sources):\n\n") + len("(n rows, sources):\n\n")
+    text = f"{text[:start]}{validation_table()}\n{text[text.index(AFTER_TABLE) :]}"
     README.write_text(text, encoding="utf-8")
 
 

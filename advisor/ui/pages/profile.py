@@ -43,7 +43,9 @@ def choose() -> None:
     )
     with st.expander("The plan"):
         st.dataframe(facts["blocks"], hide_index=True, column_config=PLAN_COLUMNS)
-    if st.button("Measure", type="primary", key="profile_start") and try_or_say(profile_run.start, preset, device):
+    if st.button("Measure", icon=":material/speed:", key="profile_start") and try_or_say(
+        profile_run.start, preset, device
+    ):
         st.rerun()
 
 

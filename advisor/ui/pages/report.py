@@ -36,7 +36,7 @@ with st.grid(5, min_column_width=120):
         )
 
 widgets.show_warnings(advice)
-with st.container(border=True):
+with st.container(border=True, height=900):  # a pane of its own: wide tables scroll in it, not the page
     for text, is_code in report_files.pieces(report_files.report_file(scenario, date, "md").decode()):
         if is_code:
             st.code(text, language=None, wrap_lines=True)

@@ -88,8 +88,7 @@ def simulation(advice: Advice) -> None:
     if report is None:
         return
     widgets.show_chart(charts_runtime.simulation_chart(report), "simulation", advice.scenario)
-    table = charts_runtime.simulation_table(report).round(4)
-    st.dataframe(table, hide_index=True, column_config=dict(charts_runtime.POLICY_COLUMNS))
+    runtime_widgets.show_outcomes(report)
     if not report.complete:
         st.caption(f"The limit of {plan.iterations:,} iterations ended before all requests were served.")
     st.caption("Decode iterations only: prefill takes no time here. The oracle sees each round's outcome beforehand.")

@@ -28,7 +28,7 @@ def experts(advice: Advice, k_draft: int) -> None:
         band_level=advice.band_level,
     )
     widgets.show_chart(chart, "experts", advice.scenario)
-    st.caption(advice.setup.routing_because)
+    st.caption(widgets.plain(advice.setup.routing_because))
 
 
 def roof(advice: Advice, k_draft: int) -> None:

@@ -1,0 +1,70 @@
+"""Ten users of one server at once: each in a browser context of its own, all changing widgets together."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.app_server import DONE, running_browser, started_app
+from tests.e2e.views import CHART, SCENARIO
+
+USERS, ROUNDS = 10, 4
+LIMIT_BYTES = 1 << 30
+_HEADLINE = "batch => document.querySelector('h1')?.innerText.includes('batch ' + batch + ' ')"
+_FAULTS = "[data-testid=stException], [data-testid=stMain] [data-testid=stAlertContentError]"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What ten users met: faults on their screens, the server's largest resident memory, how long each round took."""
+
+    faults: tuple[str, ...]
+    peak_rss_bytes: int
+    round_s: tuple[float, ...]
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """The most memory a process has had resident so far (Linux). [bytes]"""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def ten_users() -> Load:
+    """Ten sessions open the app, then change batch size, model and page at once, none waiting for another."""
+    faults: list[str] = []
+    times: list[float] = []
+    with started_app() as (url, pid), running_browser() as browser:
+        contexts = [browser.new_context(viewport={"width": 1280, "height": 1000}) for _ in range(USERS)]
+        pages = [context.new_page() for context in contexts]
+        for page in pages:
+            page.on("pageerror", lambda error: faults.append(str(error)))
+            page.goto(f"{url}/?{SCENARIO}", wait_until="commit")
+        for page in pages:
+            page.wait_for_selector(CHART, timeout=120_000)
+        for number in range(ROUNDS):
+            start = time.perf_counter()
+            for user, page in enumerate(pages):
+                _enter_batch(page, _batch(user, number))
+            for user, page in enumerate(pages):
+                page.wait_for_function(_HEADLINE, arg=_batch(user, number), timeout=120_000)
+            times.append(time.perf_counter() - start)
+        for page, name in zip(pages, ("Design space", "Why", "Run-time K", "Report", "Sources") * 2, strict=True):
+            page.get_by_role("link", name=name, exact=True).first.click()
+        for page in pages:
+            page.wait_for_timeout(300)
+            page.wait_for_selector(DONE, state="attached", timeout=120_000)
+            faults += page.locator(_FAULTS).all_inner_texts()
+        return Load(tuple(faults), peak_rss_bytes(pid), tuple(times))
+
+
+def _batch(user: int, number: int) -> int:
+    """A batch size that nobody else asks for, so that no answer is remembered."""
+    return 17 + 2 * (USERS * number + user)
+
+
+def _enter_batch(page: Any, batch: int) -> None:
+    box = page.get_by_label("Batch", exact=True)
+    box.fill(str(batch))
+    box.press("Enter")

@@ -1,0 +1,191 @@
+"""Journeys with files in a real Chromium: a benchmark, a refit, a trace, an engine's schedule, the report's formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pypdf import PdfReader
+
+from advisor.advice import advise
+from advisor.report.scenario_export import export_scenario
+from advisor.runtime import static_ranges
+from advisor.scenario import Scenario
+from advisor.scenario_file import read_scenario
+from tests.e2e.app_server import wait_until_drawn
+from tests.e2e.test_journeys import choose, expected, verdict, wait_for_verdict
+from tests.e2e.views import CHART, benchmark_csv, open_page, refitted, upload
+from tests.test_routing_trace import npy, synthetic
+
+pytestmark = pytest.mark.browser
+START = Scenario(acceptance="2.4@3")
+
+
+def download(page: Any, label: str, folder: Path) -> tuple[str, bytes]:
+    """Click a download button; the file's name and bytes."""
+    with page.expect_download() as caught:
+        page.get_by_test_id("stMain").get_by_role("button", name=label, exact=True).click()
+    file = folder / caught.value.suggested_filename
+    caught.value.save_as(file)
+    return file.name, file.read_bytes()
+
+
+def test_a_broken_file_is_refused_in_words_and_a_good_one_is_read(page: Any, app_url: str) -> None:
+    open_page(page, app_url, "measurements")
+    for name, content, words in (
+        ("picture.png", b"\x89PNG\r\n\x1a\n\x00\xff", "it is an image"),
+        ("cut.json", b'{"results": [', "cut.json"),
+        ("<b>bold</b>.csv", b"a,b\n1,2\n", "which column is which"),
+    ):
+        upload(page, "Benchmark results", name, content)
+        page.get_by_role("alert").filter(has_text=words).wait_for()
+        uploader = page.locator("[data-testid=stMain] [data-testid=stFileUploader]").first
+        uploader.get_by_role("button", name=re.compile("Remove|Delete")).first.click()
+        uploader.get_by_text(name).wait_for(state="detached")
+        page.wait_for_timeout(300)  # the run that follows begins
+        wait_until_drawn(page)
+    lines = benchmark_csv().decode().splitlines()
+    cells = lines[3].split(",")
+    cells[lines[0].split(",").index("batch_size")] = "-4"
+    upload(page, "Benchmark results", "mine.csv", "\n".join([*lines[:3], ",".join(cells), *lines[4:]]).encode())
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('[data-testid=stMain] [data-testid=stMetricValue]')]
+            .map(value => value.innerText.trim()).slice(0, 2).join() === '13,1'"""
+    )
+
+
+def test_a_refit_is_used_on_every_page_and_undone(page: Any, app_url: str) -> None:
+    refitted(page, app_url)
+    page.get_by_text("Your data moved host time per speculative round").wait_for()
+    page.get_by_role("button", name="Use this refit on every page").click()
+    page.get_by_role("button", name="Back to the shipped constants").wait_for()
+    page.wait_for_url("**refit=**")
+    page.get_by_role("link", name="Advise").first.click()
+    wait_until_drawn(page, CHART)
+    taken = Scenario.from_query(page.url.split("?", 1)[1])
+    assert taken.refit is not None
+    wait_for_verdict(page, taken)
+    assert verdict(page) != expected(START)
+    page.get_by_role("button", name="Back to the shipped constants").click()
+    wait_for_verdict(page, START)
+
+
+def test_a_routing_trace_becomes_the_scenario_s_routing(page: Any, app_url: str) -> None:
+    open_page(page, app_url, "measurements")
+    page.get_by_role("tab", name="Your routing trace").click()
+    upload(page, "Expert ids", "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
+    page.get_by_text("12 sequences, 384 tokens, 2 layers, 8 of 128 experts").wait_for()
+    page.get_by_role("button", name="Use it in the scenario").click()
+    page.wait_for_url("**routing=**")
+    page.get_by_role("link", name="Advise").first.click()
+    wait_until_drawn(page, CHART)
+    taken = Scenario.from_query(page.url.split("?", 1)[1])
+    assert taken.routing.count(",") >= 1
+    wait_for_verdict(page, taken)
+
+
+def test_the_exported_schedule_is_what_the_engine_s_rules_allow(page: Any, app_url: str) -> None:
+    open_page(page, app_url, "run-time-k")
+    box = page.get_by_label("Draft model or head (Hugging Face name or path)")
+    box.fill("my/eagle3-head")
+    box.press("Enter")
+    answer = advise(START)
+    for choice, ranges in (("The schedule", answer.k_by_batch), ("K = 2 throughout", static_ranges(answer.curve, 2))):
+        if choice != "The schedule":
+            choose(page, "Export", choice)
+        made = export_scenario(answer.setup, ranges, "vllm", draft_model="my/eagle3-head")
+        line = " ".join(made.launch_line.split())
+        page.wait_for_function(
+            "line => [...document.querySelectorAll('[data-testid=stCode]')]"
+            ".some(code => code.textContent.replace(/\\s+/g, ' ').includes(line))",
+            arg=line,
+        )
+
+
+def test_the_report_downloads_in_every_format_and_each_opens(
+    page: Any, app_url: str, context: Any, tmp_path: Path
+) -> None:
+    open_page(page, app_url, "report")
+    words = expected(START)
+    hash_ = START.hash
+    files = {label: download(page, label, tmp_path) for label in ("PDF", "HTML", "Markdown", "JSON", "CSV")}
+    assert {name for name, _ in files.values()} == {
+        f"advice-{hash_}.{end}" for end in ("pdf", "html", "md", "json", "csv")
+    }
+
+    pdf = PdfReader(io.BytesIO(files["PDF"][1]))
+    text = " ".join(" ".join(sheet.extract_text() for sheet in pdf.pages).split())
+    assert hash_ in text
+    assert f"{advise(START).recommendation.speedup.value:.2f}x" in text
+    assert pdf.trailer["/Root"]["/MarkInfo"]["/Marked"]
+
+    markdown = files["Markdown"][1].decode()
+    assert markdown.splitlines()[0].replace("\\", "") == f"# {words}"
+    assert hash_ in markdown
+
+    assert read_scenario(files["JSON"][1]).scenario == START
+    assert json.loads(files["JSON"][1])["scenario"]
+
+    rows = list(csv.DictReader(io.StringIO(files["CSV"][1].decode())))
+    assert {row["scenario_hash"] for row in rows} == {hash_}
+    assert {int(row["k_draft"]) for row in rows} >= {1, 2, 3}
+
+    opened, asked = context.new_page(), []
+    opened.on("request", lambda sent: asked.append(sent.url))
+    opened.goto((tmp_path / files["HTML"][0]).as_uri())
+    opened.wait_for_selector(CHART)
+    assert words in opened.locator("body").inner_text().replace("\N{NON-BREAKING HYPHEN}", "-")
+    assert not [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
+    opened.close()
+
+
+def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
+    """Own model, accelerator, upload, refit and pin of one browser; another, and a second tab of it, are untouched."""
+    config = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "hidden_size": 1024} | {
+        "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 4,
+        "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    first, second = browser.new_context(), browser.new_context()
+    try:
+        mine, theirs = first.new_page(), second.new_page()
+        open_page(theirs, app_url, "measurements")
+        refitted(mine, app_url)
+        mine.get_by_role("link", name="Advise").first.click()
+        wait_until_drawn(mine, CHART)
+        mine.get_by_role("button", name="Pin to compare").click()
+        mine.get_by_text("Pinned scenarios").wait_for()
+        mine.get_by_text("Your own config.json").click()
+        upload(mine, "config.json", "secret-model.json", json.dumps(config).encode())
+        mine.get_by_text("Your own accelerator").click()
+        mine.get_by_label("Name", exact=True).fill("Secret pod")
+        for label, value in (("Memory (GB)", 200), ("Memory bandwidth (TB/s)", 9), ("Peak bf16 (TFLOP/s)", 2000)):
+            mine.get_by_label(label, exact=True).fill(str(value))
+        mine.get_by_role("button", name="Use this accelerator").click()
+        mine.wait_for_function("document.querySelector('h1')?.innerText.includes('on Secret pod')")
+        wait_until_drawn(mine, CHART)
+
+        theirs.reload()
+        for other in (theirs, second.new_page(), first.new_page()):
+            open_page(other, app_url, "measurements")
+            assert other.get_by_text("mine.csv").count() == 0
+            assert other.get_by_text("What your data changed").count() == 0
+            other.get_by_role("link", name="Advise").first.click()
+            wait_until_drawn(other, CHART)
+            wait_for_verdict(other, START)
+            assert other.get_by_text("Pinned scenarios").count() == 0
+            for box, secret in (("Model", "secret"), ("Accelerator", "secret")):
+                choices = other.get_by_role("combobox", name=box, exact=True)
+                choices.click()
+                choices.fill(secret)
+                other.wait_for_timeout(300)
+                assert not [text for text in other.get_by_role("option").all_inner_texts() if secret in text]
+                other.keyboard.press("Escape")
+            assert "secret" not in other.content().lower()
+    finally:
+        first.close()
+        second.close()
