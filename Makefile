@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test bench screenshots format store calibrate validation predict-diff clean
+.PHONY: run test test-browser bench screenshots format store calibrate validation predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build --if-stale
@@ -16,7 +16,12 @@ test: $(VENV)/.dev-ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not thorough"
+
+test-browser: $(VENV)/.dev-ready
+	sh tests/e2e/install_chromium.sh
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m thorough
 
 bench: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.benchmarks

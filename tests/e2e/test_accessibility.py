@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.views import PAGES, STATES, open_view
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 GRAVE = ("serious", "critical")
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.app_server import chromium_path
 from tests.e2e.ten_users import LIMIT_BYTES, ten_users
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the server's memory from /proc")
