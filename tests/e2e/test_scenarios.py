@@ -17,7 +17,7 @@ from tests.e2e.test_journeys import choose, enter, open_app, verdict, wait_for_v
 from tests.e2e.views import CHART, upload
 from tests.test_hardware_given import POD
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 K_MAX = "Longest draft to consider (K max)"
 START = Scenario(acceptance=START_ACCEPTANCE)
 
