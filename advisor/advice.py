@@ -172,7 +172,8 @@ def _tier_because(setup: Setup, tier: Tier) -> str:
         assumed = "datasheet peaks and assumed fractions for a component that takes a tenth of the time or more"
         return f"{assumed}{_refit_note(setup)}"
     experts = f"; experts: {setup.costs.routed.because}" if setup.architecture.moe is not None else ""
-    return f"kernel times fitted on measurements of this accelerator{experts}{_refit_note(setup)}"
+    how = "fitted on" if tier is Tier.FITTED else "read off"
+    return f"kernel times {how} measurements of this accelerator{experts}{_refit_note(setup)}"
 
 
 def _refit_note(setup: Setup) -> str:

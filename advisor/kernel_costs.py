@@ -23,6 +23,19 @@ class GemmCost:
     log_sd: float = 0.15
 
 
+Knots = tuple[tuple[float, float], ...]
+"""(x, factor) in rising x."""
+
+
+def factor_at(knots: Knots, x: ArrayLike) -> NDArray[np.float64]:
+    """Factor at `x`, interpolated between knots in the logarithms and constant beyond the ends; 1 without knots. [1]"""
+    at = np.maximum(np.asarray(x, float), 1e-9)
+    if not knots:
+        return np.ones_like(at)
+    known, factors = np.log(np.array(knots)).T
+    return np.exp(np.interp(np.log(at), known, factors))
+
+
 ExpertShape = tuple[float, float, float, float, float, float]
 """What decides a routed kernel: input width h, width of one shard I/tp, k, N, matrices per expert, expert-parallel
 ranks. All [1]."""
@@ -33,23 +46,25 @@ _SAME_TOKENS = 0.005
 
 @dataclass(frozen=True)
 class MeasuredLayer:
-    """Measured time of one expert shape over the additive form's, by tokens of the whole step; interpolated in the
-    logarithms."""
+    """Measured time of one expert shape over the additive form's."""
 
     shape: ExpertShape
-    tokens: tuple[float, ...]
-    """Rising. [1]"""
-    factors: tuple[float, ...]
+    knots: Knots
+    """By tokens of the whole step."""
     log_sd: float
+    """Of measured over predicted time on rows that were not used. [1]"""
+    stands_in: bool = False
+    """The rows are of another engine's or format's kernel: they serve, but at the tier of a fit."""
 
     def factor(self, n_tokens: ArrayLike) -> NDArray[np.float64]:
-        """Measured over additive time, held constant beyond the measured tokens. [1]"""
-        tokens = np.log(np.maximum(np.asarray(n_tokens, float), 1e-9))
-        return np.exp(np.interp(tokens, np.log(self.tokens), np.log(self.factors)))
+        """Measured over additive time, broadcast over `n_tokens`. [1]"""
+        return factor_at(self.knots, n_tokens)
 
     def tier_rank(self, n_tokens: ArrayLike) -> NDArray[np.int64]:
         """`Tier.rank`: measured at the measured token counts, interpolated between, fitted outside."""
-        tokens, known = np.asarray(n_tokens, float), np.array(self.tokens)
+        tokens, known = np.asarray(n_tokens, float), np.array([at for at, _ in self.knots])
+        if self.stands_in:
+            return np.full(tokens.shape, Tier.FITTED.rank)
         same = np.abs(tokens[..., None] / known - 1.0).min(axis=-1) < _SAME_TOKENS
         inside = (tokens >= known[0]) & (tokens <= known[-1])
         between = np.where(inside, Tier.INTERPOLATED.rank, Tier.FITTED.rank)
@@ -73,20 +88,18 @@ class MoeCost:
     per_resident_expert_s: float = 0.0
     log_sd: float = 0.15
     because: str = ""
-    curve: tuple[tuple[float, float], ...] = ()
-    """Knots (m, c(m)) in rising m, interpolated in the logarithms, constant beyond the ends; empty: c = 1."""
+    curve: Knots = ()
+    """c(m) by rows per touched expert m."""
     fit_id: str = ""
     """The FitRecord behind these constants; empty for a roofline."""
+    stands_in: bool = False
+    """The record is of another engine or format than the one asked for."""
     measured: MeasuredLayer | None = None
     """Where the model's own shape was measured: its rows, in place of `curve`."""
 
     def correction(self, rows_per_expert: ArrayLike) -> NDArray[np.float64]:
         """c(m), broadcast over `rows_per_expert`. [1]"""
-        rows = np.asarray(rows_per_expert, float)
-        if not self.curve:
-            return np.ones_like(rows)
-        knots, factors = np.log(np.array(self.curve)).T
-        return np.exp(np.interp(np.log(np.maximum(rows, 1e-9)), knots, factors))
+        return factor_at(self.curve, rows_per_expert)
 
     @property
     def band_log_sd(self) -> float:
@@ -109,17 +122,13 @@ class StreamCost:
     bandwidth_bytes_per_s: float
     tier: Tier
     log_sd: float = 0.2
-    curve: tuple[tuple[float, float], ...] = ()
-    """Knots (bytes, factor) in rising bytes, interpolated in the logarithms, constant beyond the ends; empty: 1."""
+    curve: Knots = ()
+    """Measured over computed time by bytes."""
 
     def time_s(self, n_bytes: ArrayLike) -> NDArray[np.float64]:
         """Time to move `n_bytes`, broadcast. [s]"""
         moved = np.asarray(n_bytes, float)
-        time = self.t0_s + moved / self.bandwidth_bytes_per_s
-        if not self.curve:
-            return time
-        knots, factors = np.log(np.array(self.curve)).T
-        return np.asarray(time * np.exp(np.interp(np.log(np.maximum(moved, 1.0)), knots, factors)))
+        return (self.t0_s + moved / self.bandwidth_bytes_per_s) * factor_at(self.curve, moved)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> 
 
 def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Array:
     """The model's time of measured rows that carry their touched experts. [s]"""
-    columns = frame_columns(found, record.dtype, two_matrices=False)
+    columns = frame_columns(found, record.dtype, two_matrices=record.ungated_matrices == 2)
     slopes = np.array(
         [
             cost.t0_s,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.calibration.overhead_records import OVERHEAD_NAMES
+from advisor.calibration.overhead_records import ANY_CLASS, OVERHEAD_NAMES
 from advisor.speedup import speedup
 from advisor.validation_points import Point
 
@@ -37,7 +37,6 @@ SHARED_WITHIN_SOURCE = 0.5
 """Assumed share of a row's error that all rows of its source have in common, so that n rows of one source count as
 n / (1 + (n - 1) share) independent ones. [1]"""
 UNKNOWN_CLASS = "other"
-ANY_CLASS = "any"
 
 
 def prior_s(engine_class: str) -> tuple[float, float, float]:

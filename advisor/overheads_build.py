@@ -19,7 +19,7 @@ from advisor.calibration.overhead_records import (
 )
 from advisor.calibration.records import RECORDS, FitParameter
 from advisor.overheads import ANY_CLASS, PRIOR_LOG_SD, Overheads, fit_overheads
-from advisor.validation_held_out import COMMON_SHARE, Width, predictions_left_out, residuals_by_tier
+from advisor.validation_held_out import COMMON_SHARE, Width, predictions_left_out, widths_by_tier
 from advisor.validation_points import ROWS, Point, points_of, published_rows
 
 SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -34,10 +34,10 @@ def build_fit() -> OverheadFit:
     """Fit on all shipped rows that the model can express, residuals on sources left out."""
     points, refused = points_of(published_rows(), other_models=True)
     model = fit_overheads(points, COMMON_SHARE)
-    residuals = residuals_by_tier(points)
+    widths = widths_by_tier(points)
     return OverheadFit(
         records=tuple(_record(name, overheads) for name, overheads in sorted(model.by_class.items())),
-        residuals=tuple(_residual(tier, width, points) for tier, width in residuals.items()),
+        residuals=tuple(_residual(tier, width, points) for tier, width in widths.items()),
         sources=tuple(sorted({point.source for point in points})),
         form=FORM,
         data_sha256=hashlib.sha256(ROWS.read_bytes()).hexdigest(),

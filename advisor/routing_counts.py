@@ -131,18 +131,7 @@ def fit_counts(
         raise AdvisorError(
             "the passes of this log fix no routing parameter; it needs passes of 2 to some dozens of sequences"
         )
-    limit = _limits(n_experts, n_active)
-    centre, stated = np.where(learnt, theta, prior), _stated(preset)
-    parameters = tuple(
-        CountParameter(
-            name,
-            float(centre[i]),
-            float(max(min(low[i], theta[i]), 0.0)) if learnt[i] else stated[i][0],
-            float(min(max(high[i], theta[i]), limit[i])) if learnt[i] else stated[i][1],
-            bool(learnt[i]),
-        )
-        for i, name in enumerate(NAMES)
-    )
+    parameters = _parameters(theta, (low, high), learnt, preset, prior, _limits(n_experts, n_active))
     predicted = _experts(shapes, theta, n_experts, n_active)
     uniform = expected_experts(shapes[:, 0] * shapes[:, 1], float(n_experts), float(n_active))
     cells = tuple(
@@ -151,6 +140,27 @@ def fit_counts(
     )
     warnings += _words(shapes, learnt, covariance, spread, len(cell))
     return CountFit(parameters, cells, int(useful.sum()), n_experts, n_active, tuple(warnings))
+
+
+def _parameters(
+    theta: Array,
+    interval: tuple[Array, Array],
+    learnt: NDArray[np.bool_],
+    preset: RoutingPreset,
+    prior: Array,
+    limit: Array,
+) -> tuple[CountParameter, ...]:
+    """What was learnt with its interval, within its limits; the preset's own value and range for the rest."""
+    stated = _stated(preset)
+    found = []
+    for i, name in enumerate(NAMES):
+        value, (low, high) = float(prior[i]), stated[i]
+        if learnt[i]:
+            value = float(theta[i])
+            low = float(max(min(interval[0][i], value), 0.0))
+            high = float(min(max(interval[1][i], value), limit[i]))
+        found.append(CountParameter(name, value, low, high, bool(learnt[i])))
+    return tuple(found)
 
 
 def _scaled(tokens: Array, counted: Array, n_experts: int, n_active: int) -> tuple[Array, list[str]]:

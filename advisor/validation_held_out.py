@@ -63,7 +63,7 @@ def held_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> pd.
         mine = [p for p in points if p.source == source]
         rest = [p for p in points if p.source != source]
         model = fit_overheads(rest, common_share)
-        width = residuals_by_tier(rest, common_share)
+        width = widths_by_tier(rest, common_share)
         for point in mine:
             samples, z, predicted = _draws(point, model)
             low, high = _band(samples, z, predicted, width[_pooled(point.tier)])
@@ -83,7 +83,7 @@ def costs_left_out(sources: Collection[str]) -> dict[str, dict[str, dict[str, An
     out = {}
     for source in sorted(set(fit.sources) & set(sources)):
         rest = [point for point in points if point.source != source]
-        model, width = fit_overheads(rest, COMMON_SHARE), residuals_by_tier(rest)
+        model, width = fit_overheads(rest, COMMON_SHARE), widths_by_tier(rest)
         spread = {
             "residual_log_sd_by_tier": {tier: each.log_sd for tier, each in width.items()},
             "band_share_by_tier": {tier: each.share for tier, each in width.items()},
@@ -92,7 +92,7 @@ def costs_left_out(sources: Collection[str]) -> dict[str, dict[str, dict[str, An
     return out
 
 
-def residuals_by_tier(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, Width]:
+def widths_by_tier(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, Width]:
     """Width by tier that makes the bands of left-out sources hold 80 % of their rows.
 
     Split conformal calibration with whole sources left out: of WIDTHS, the smallest whose bands hold ceil(0.8 (n + 1))

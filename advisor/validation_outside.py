@@ -43,8 +43,8 @@ def external_section(external: pd.DataFrame, as_prior: pd.DataFrame) -> str:
         f"steps. Assumed: {ASSUMED_HARDWARE}, the fewest GPUs that hold the model (eight for MiMo, which counts "
         f"its batch per node), "
         "1024 tokens of context; MiMo's three dense MTP layers costed as an EAGLE head. By its date SpecBundle "
-        "belongs to the class `sglang-synchronous`, whose three fitted sources pay about 3 ms a round; it agrees "
-        "better with the weak prior, which serves today's SGLang. Mean error by source, with "
+        "belongs to the class `sglang-synchronous`, fitted on other sources (table above); the prior serves today's "
+        "SGLang. Mean error by source, with "
         f"the prior in brackets: {overall}.\n\n" + markdown_table(header, body)
     )
 
@@ -62,9 +62,8 @@ def assumed_accelerators(
     header = ("assumed", "n", "by class", "with the prior", "without Scout, by class", "... with the prior")
     return (
         "SpecBundle's mean error by assumed accelerator. Scout (1 of 16 experts) stands apart: its router's "
-        "correlation is a class default, no top-1 router having been measured, and SGLang's measured H200 kernel takes "
-        "2.4 times as long at 32 tokens as at 16, which the published ratios do not show.\n\n"
-        + markdown_table(header, body)
+        "correlation is a class default, no top-1 router having been measured, and SGLang's measured H200 kernel slows "
+        "abruptly between 16 and 32 tokens, which the published ratios do not show.\n\n" + markdown_table(header, body)
     )
 
 

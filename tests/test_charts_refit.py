@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from advisor.charts import refit as charts_refit
 from advisor.refit import refit_chosen, select_points
 from advisor.refit_curves import before_after, curve_groups
 from advisor.routing_trace import fit_sequences, implied_overlaps
-from advisor.ui import charts_refit
 from tests.refit_synthetic import synthetic_points
 from tests.test_routing_trace import N, synthetic
 

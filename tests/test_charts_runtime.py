@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from advisor.charts import runtime as charts_runtime
 from advisor.charts.figure import Chart
 from advisor.dynamic import ContextSchedule, KRange, ScheduleGain
 from advisor.runtime_simulation import PolicyOutcome, SimulationPlan, SimulationReport
-from advisor.ui import charts_runtime
 from tests.ui_fixtures import hand_curve
 
 RANGES = (KRange(1, 8, 3, 1.5), KRange(9, 64, 4, 1.9), KRange(65, 512, 2, 1.2))

@@ -11,28 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cli import main
+from tests.command_line import QWEN as SCENARIO
+from tests.command_line import run
 
 ROOT = Path(__file__).resolve().parent.parent
-QWEN = [
-    "--hardware",
-    "h200-sxm",
-    "--model",
-    "qwen3-30b-a3b",
-    "--drafter",
-    "eagle3",
-    "--accepted-length",
-    "2.4@3",
-    "--batch",
-    "16",
-]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(list(arguments))
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
+QWEN = [*SCENARIO, "--batch", "16"]
 
 
 def test_advise_prints_the_verdict_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,6 +170,8 @@ class Block(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Block())
 from advisor.cli import main
+from tests.command_line import QWEN as SCENARIO
+from tests.command_line import run
 main({arguments!r})
 """
 

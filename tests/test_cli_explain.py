@@ -7,21 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cli import main
 from advisor.curve import speedup_curve
 from advisor.scenario import Scenario
+from tests.command_line import QWEN, run
 
-WORDS = [
-    "explain",
-    "--hardware",
-    "h200-sxm",
-    "--model",
-    "qwen3-30b-a3b",
-    "--drafter",
-    "eagle3",
-    "--accepted-length",
-    "2.4@3",
-]
+WORDS = ["explain", *QWEN]
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +20,8 @@ def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[str, str, int]:
-    with pytest.raises(SystemExit) as stopped:
-        main([*WORDS, *more])
-    out = capsys.readouterr()
-    return out.out, out.err, int(stopped.value.code or 0)
+    code, out, err = run(capsys, *WORDS, *more)
+    return out, err, code
 
 
 def test_it_prints_each_formula_with_its_numbers_and_says_that_there_is_no_store(

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.cli import main
 from advisor.store import list_uploads, read_upload
+from tests.command_line import run
 from tests.refit_synthetic import synthetic_points
 from tests.test_routing_trace import npy, synthetic
 
@@ -28,13 +28,6 @@ def points(tmp_path: Path) -> Path:
     file = tmp_path / "mine.csv"
     frame.dropna(axis=1, how="all").to_csv(file, index=False)
     return file
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    shown = capsys.readouterr()
-    return int(stopped.value.code or 0), shown.out, shown.err
 
 
 def test_ingest_reads_a_directory_and_says_what_it_could_not_read(capsys):

@@ -6,16 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cli import main
 from advisor.cli import profile as command
+from tests.command_line import run
 from tests.sweep_fixture import DEVICE, write_sweep
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(list(arguments))
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 def test_profile_without_torch_exits_2_with_one_sentence(

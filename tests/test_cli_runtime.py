@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cli import main
 from advisor.report.engine_rules import check_sglang_adaptive_config, check_vllm_speculative_config
+from tests.command_line import run
 
 NGRAM = [
     *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "ngram"),
@@ -16,13 +16,6 @@ NGRAM = [
 ]
 EAGLE = [*NGRAM[:5], "eagle3", "--acceptance", "0.75,0.75,0.75,0.6,0.56,0.57,0.6", "--k-max", "7", "--batch", "16"]
 FEW = ["--requests", "20", "--request-tokens", "60"]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(list(arguments))
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 def test_schedule_prints_ranges_buckets_and_the_gain(capsys: pytest.CaptureFixture[str]) -> None:

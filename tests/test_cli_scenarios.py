@@ -8,21 +8,12 @@ from pathlib import Path
 import pytest
 
 from advisor.advice import advise
-from advisor.cli import main
 from advisor.comparison import finding
 from advisor.examples import example_ids, load_example
 from advisor.scenario import Scenario
 from advisor.scenario_file import scenario_json
+from tests.command_line import QWEN, run
 from tests.test_hardware_given import POD
-
-QWEN = ["--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3"]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(list(arguments))
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
 
 
 def scenario_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> Scenario:

@@ -13,6 +13,10 @@ from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
 
+REFIT = (
+    "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;launch=1.1/0.3;host=0.9/0.3;draft_host=1.2/0.3;round_host=0.8/0.3;"
+    "routed=1.05/0.03;attention=0.9/0.1;dense=1.02/0.05;drafter=1.1/0.1;corr=0.1/0.1/-0.1;scatter=0.05"
+)
 SCENARIOS = {
     "moe": Scenario(acceptance="2.4@3"),
     "uniform routing": Scenario(acceptance="2.4@3", routing="uniform"),
@@ -33,6 +37,7 @@ SCENARIOS = {
     "n-gram": Scenario(acceptance="2.4@3", drafter_id="ngram"),
     "draft model": Scenario(acceptance="2.4@3", drafter_id="qwen2-0.5b"),
     "prefill": Scenario(acceptance="2.4@3", input_tokens=1000, output_tokens=200),
+    "refitted": Scenario(acceptance="2.4@3", refit=REFIT),
     "roofline": Scenario(acceptance="2.4@3", hardware_id="mi300x"),
     "fp8 shared experts": Scenario(
         acceptance="2.4@3", model_id="command-a-plus", weight_dtype="fp8", n_gpus=4, tensor_parallel=4
@@ -150,3 +155,20 @@ def test_given_numbers_narrow_the_part_they_stand_for() -> None:
 def test_a_point_that_is_not_there_is_refused(batch: int, k: int) -> None:
     with pytest.raises(AdvisorError, match=r"K = |batch"):
         derive(load_setup(SCENARIOS["moe"]), batch, k)
+
+
+def test_constants_of_a_refit_name_the_refit_and_the_fit_they_came_from() -> None:
+    made = derive(load_setup(SCENARIOS["refitted"]), 16, 3)
+    by_symbol = {(use.symbol, use.name): use for use in made.constants}
+    weights = by_symbol["BW", "experts: rate of reading weights"]
+    assert weights.source.startswith("fit moe/h200-sxm/vllm/")
+    assert "refitted on your 13 points" in weights.source
+    assert weights.stderr == pytest.approx(0.03 * weights.value)
+    host = next(use for use in made.constants if use.symbol == "c_d")
+    assert host.source.startswith("refitted on your 13 points")
+
+
+def test_an_engine_without_rows_of_its_own_says_that_its_overheads_are_the_prior() -> None:
+    made = derive(load_setup(Scenario(acceptance="2.4@3", engine="sglang")), 16, 3)
+    host = next(use for use in made.constants if use.symbol == "c_d")
+    assert (host.tier, host.source.startswith("weak prior")) == ("assumed", True)

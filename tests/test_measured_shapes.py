@@ -9,6 +9,7 @@ import pytest
 
 from advisor.calibration import load_records, recorded_devices
 from advisor.calibration.build import StoreTables, measured_shapes
+from advisor.calibration.costs import BORROWED_LOG_SD
 from advisor.calibration.measured_records import (
     MeasuredTable,
     ShapeRows,
@@ -24,7 +25,7 @@ from advisor.setup import Setup, by_form, load_setup
 from advisor.step_cost import MoeShape, Placement, expert_shape, routed_time
 from advisor.store import default_store_path, open_store
 
-LAYER = MeasuredLayer((2048.0, 768.0, 8.0, 128.0, 3.0, 1.0), (1.0, 4.0, 16.0), (1.2, 0.9, 1.1), 0.02)
+LAYER = MeasuredLayer((2048.0, 768.0, 8.0, 128.0, 3.0, 1.0), ((1.0, 1.2), (4.0, 0.9), (16.0, 1.1)), 0.02)
 
 
 def setup_of(model_id: str, hardware_id: str = "h200-sxm", engine: str = "vllm", tp: int = 1, ep: int = 1) -> Setup:
@@ -108,6 +109,17 @@ def test_a_step_put_together_from_measured_kernels_is_interpolated_not_measured(
     assert tiers == {Tier.INTERPOLATED}
 
 
+def test_rows_of_another_engine_serve_at_the_tier_and_width_of_a_stand_in():
+    own, other = setup_of("qwen3-30b-a3b"), setup_of("qwen3-30b-a3b", engine="other")
+    layer = other.costs.routed.measured
+    assert layer is not None
+    assert layer.stands_in
+    assert set(layer.tier_rank(np.array([1.0, 16.0, 20.0]))) == {Tier.FITTED.rank}
+    assert layer.log_sd >= BORROWED_LOG_SD
+    assert own.costs.routed.measured is not None
+    assert not own.costs.routed.measured.stands_in
+
+
 def test_band_of_a_measured_layer_is_narrower_than_the_forms():
     setup = setup_of("qwen3-30b-a3b", engine="sglang")
     assert setup.costs.routed.band_log_sd < by_form(setup).costs.routed.band_log_sd
@@ -131,13 +143,14 @@ def test_no_bump_between_measured_token_counts_and_no_jump_where_they_end(hardwa
                 continue
             judged += 1
             _check_between(setup, layer)
-            ends = layer_times(setup, np.array([layer.tokens[-1], layer.tokens[-1] * 1.01]))
+            last = layer.knots[-1][0]
+            ends = layer_times(setup, np.array([last, last * 1.01]))
             assert ends[1] / ends[0] == pytest.approx(1.0, abs=0.05)
     assert judged >= 5
 
 
 def _check_between(setup: Setup, layer: MeasuredLayer) -> None:
-    known = np.array([tokens for tokens in layer.tokens if tokens <= 4096])
+    known = np.array([tokens for tokens, _ in layer.knots if tokens <= 4096])
     grid = np.unique(np.concatenate([known, np.round(np.geomspace(1, known[-1], 160))]))
     times = layer_times(setup, grid)
     at_rows = times[np.searchsorted(grid, known)]

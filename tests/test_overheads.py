@@ -15,7 +15,7 @@ from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, lo
 from advisor.hardware import load_hardware
 from advisor.model_profiles import load_model
 from advisor.overheads import ANY_CLASS, PRIOR_LOG_SD, PRIOR_S, fit_overheads, log_speedup
-from advisor.validation_held_out import costs_left_out, predictions_left_out, residuals_by_tier
+from advisor.validation_held_out import costs_left_out, predictions_left_out, widths_by_tier
 from advisor.validation_points import ROWS, Point, points_of, published_rows
 from advisor.validation_rows import engine_class
 
@@ -91,7 +91,7 @@ def test_the_shipped_records_are_what_the_shipped_rows_give(points: list[Point])
     for record in shipped.records:
         values = [record.value(name) for name in OVERHEAD_NAMES]
         assert values == pytest.approx(fitted.by_class[record.engine_class].values_s, rel=2e-3), "run `make calibrate`"
-    width, record = residuals_by_tier(points)["fitted"], shipped.residuals[0]
+    width, record = widths_by_tier(points)["fitted"], shipped.residuals[0]
     assert (record.tier, record.share, record.log_sd) == ("fitted", pytest.approx(width.share), width.log_sd)
 
 

@@ -20,9 +20,10 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from advisor.calibration.sweep_fit import fit_sweep
+from advisor.charts import profile as charts_profile
 from advisor.prediction import AdvisorError
 from advisor.store import list_uploads, read_sweep, read_upload
-from advisor.ui import charts_profile, profile_run
+from advisor.ui import profile_run
 from tests.sweep_fixture import sweep_rows, write_sweep
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,24 +10,14 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.cli import main
 from advisor.prediction import AdvisorError
 from advisor.report import evidence
 from advisor.report.formats import FORMATS
+from tests.command_line import QWEN as SCENARIO
+from tests.command_line import run as run_any
 
 ROOT = Path(__file__).resolve().parent.parent
-QWEN = [
-    "--hardware",
-    "h200-sxm",
-    "--model",
-    "qwen3-30b-a3b",
-    "--drafter",
-    "eagle3",
-    "--accepted-length",
-    "2.4@3",
-    "--batch",
-    "16",
-]
+QWEN = [*SCENARIO, "--batch", "16"]
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +26,7 @@ def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(["report", *arguments])
-    printed = capsys.readouterr()
-    return int(stopped.value.code or 0), printed.out, printed.err
+    return run_any(capsys, "report", *arguments)
 
 
 @pytest.mark.parametrize("form", FORMATS)

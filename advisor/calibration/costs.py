@@ -327,6 +327,7 @@ def _routed(
         because=_because(choice),
         curve=record.curve,
         fit_id=record.id,
+        stands_in=bool(choice.borrowed),
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
 from advisor.architecture import Architecture
+from advisor.calibration.costs import BORROWED_LOG_SD
 from advisor.calibration.measured_records import MeasuredTable, load_measured
 from advisor.hardware import Hardware
-from advisor.kernel_costs import KernelCosts, MeasuredLayer
+from advisor.kernel_costs import KernelCosts, MeasuredLayer, MoeCost
 from advisor.step_cost import MoeShape, Placement, expert_shape
 
 MAX_FACTOR = 3.0
@@ -24,17 +26,18 @@ def with_measured_shape(
 
     Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
     """
-    found = _rows(costs.routed.fit_id, hardware, architecture, placement)
+    found = _rows(costs.routed, hardware, architecture, placement)
     if found is None:
         return costs
     table, layer = found
+    tokens = [at for at, _ in layer.knots]
     if aside := _far_from_form(layer):
         warnings = {**costs.warnings, "experts": (*costs.warnings.get("experts", ()), aside)}
         return dataclasses.replace(costs, warnings=warnings)
     _, _, engine, version, dtype, *_ = table.fit_id.split("/")
-    because = f"{engine} {version}, {dtype}, this very shape measured at {len(layer.tokens)} token counts"
+    because = f"{engine} {version}, {dtype}, this very shape measured at {len(tokens)} token counts"
     routed = dataclasses.replace(costs.routed, measured=layer, because=because)
-    sources = {**costs.sources, "experts": (*costs.sources.get("experts", ()), _source(table, layer.tokens))}
+    sources = {**costs.sources, "experts": (*costs.sources.get("experts", ()), _source(table, tokens))}
     return dataclasses.replace(costs, routed=routed, sources=sources)
 
 
@@ -44,28 +47,28 @@ def without_measured_shape(costs: KernelCosts) -> KernelCosts:
 
 
 def _rows(
-    fit_id: str, hardware: Hardware, architecture: Architecture, placement: Placement
+    cost: MoeCost, hardware: Hardware, architecture: Architecture, placement: Placement
 ) -> tuple[MeasuredTable, MeasuredLayer] | None:
     own = MoeShape.of(architecture)
     shape = None if own is None else expert_shape(own, placement)
-    if shape is None or not fit_id or hardware.kernel_table_device is None:
+    if shape is None or not cost.fit_id or hardware.kernel_table_device is None:
         return None
     for table in load_measured(hardware.kernel_table_device):
-        for rows in table.shapes if table.fit_id == fit_id else ():
+        for rows in table.shapes if table.fit_id == cost.fit_id else ():
             if rows.shape == shape:
-                known = [(t, f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None]
-                tokens, factors = zip(*known, strict=True)
-                return table, MeasuredLayer(shape, tokens, factors, table.log_sd)
+                known = tuple((t, f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
+                log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if cost.stands_in else table.log_sd
+                return table, MeasuredLayer(shape, known, log_sd, cost.stands_in)
     return None
 
 
 def _far_from_form(layer: MeasuredLayer) -> str:
     """What to say of rows beyond MAX_FACTOR; empty when there are none."""
-    factors = np.array(layer.factors)
+    tokens, factors = np.array(layer.knots).T
     far = np.abs(np.log(factors)) > np.log(MAX_FACTOR)
     if not far.any():
         return ""
-    tokens = np.array(layer.tokens)[far]
+    tokens = tokens[far]
     worst = factors[np.argmax(np.abs(np.log(factors)))]
     return (
         f"Experts: this shape was measured at {worst:.2g} times the kernel's fitted time ({tokens.min():,.0f} to "
@@ -73,7 +76,7 @@ def _far_from_form(layer: MeasuredLayer) -> str:
     )
 
 
-def _source(table: MeasuredTable, tokens: tuple[float, ...]) -> str:
+def _source(table: MeasuredTable, tokens: list[float]) -> str:
     loads = " and ".join(load.replace("_", " ") for load in table.loads)
     return (
         f"this very expert shape measured at {len(tokens)} token counts from {tokens[0]:,.0f} to {tokens[-1]:,.0f} "

@@ -13,8 +13,10 @@ from advisor.calibration.records import FitParameter, rounded
 from advisor.prediction import AdvisorError, Frozen
 
 OVERHEADS = Path(__file__).resolve().parent.parent.parent / "profiles" / "calibration" / "end_to_end" / "overheads.json"
+ANY_CLASS = "any"
+"""Class of engines without rows of their own."""
 OVERHEAD_NAMES = ("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s")
-FORM_VERSION = "1"
+FORM_VERSION = "2"
 """Raised whenever the form, the weights or the protocol of the fit changes."""
 
 
@@ -66,7 +68,7 @@ class OverheadFit(Frozen):
     def record(self, engine_class: str) -> OverheadRecord:
         """The record of a class, else that of `any`."""
         by_class = {record.engine_class: record for record in self.records}
-        return by_class.get(engine_class, by_class["any"])
+        return by_class.get(engine_class, by_class[ANY_CLASS])
 
     def residual_log_sd(self, tier: str) -> float | None:
         """Of one tier; None where it was not calibrated. [1]"""

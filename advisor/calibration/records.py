@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from advisor.prediction import AdvisorError, Frozen
 
-FORM_VERSION = "2"
+FORM_VERSION = "3"
 """Raised whenever a functional form, a drop rule or an error definition changes."""
 
 RECORDS = Path(__file__).resolve().parent.parent.parent / "profiles" / "calibration"

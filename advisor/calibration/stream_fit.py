@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORM = "t0-plus-stream"
+CURVE_FORM = "t0-plus-stream-curve"
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
 LATENT_ELEMENTS = 576
 """512 latent + 64 rotary elements per token and layer (DeepSeek-V2/V3 report, arXiv 2405.04434)."""
@@ -68,7 +69,7 @@ def stream_record(
         id="/".join([*(names[part] for part in parts), *([f"{n_ranks} ranks"] if n_ranks else [])]),
         op=op,
         **identity,  # type: ignore[arg-type]
-        form=FORM,
+        form=CURVE_FORM if single_curve else FORM,
         parameters={
             name: FitParameter(
                 value=float(fit.coefficients[i]),

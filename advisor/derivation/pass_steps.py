@@ -154,9 +154,8 @@ def _correction(b: Builder, run: Pass, m: Quantity) -> Quantity:
     if layer is not None and shape is not None and expert_shape(shape, run.setup.placement) == layer.shape:
         tokens = Quantity(run.batch * run.q)
         tier = list(Tier)[int(layer.tier_rank(tokens.value))]
-        knots = tuple(zip(layer.tokens, layer.factors, strict=True))
         note = f"Measured over computed time of this very expert shape at M tokens; {tier} here."
-        return _between_knots(b, "factor", "Measured rows of this shape", "r", "M", tokens, knots, note)
+        return _between_knots(b, "factor", "Measured rows of this shape", "r", "M", tokens, layer.knots, note)
     note = "Tile switches of the kernel: interpolated in the logarithms between knots of the fit."
     return _between_knots(b, "factor", "Correction of the kernel's form", "c", "m", m, cost.curve, note)
 

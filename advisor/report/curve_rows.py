@@ -8,7 +8,7 @@ from advisor.curve import Curve
 
 
 def curve_rows(grid: Curve) -> list[dict[str, Any]]:
-    """One row for each batch and K, components of the whole round in milliseconds; five significant digits."""
+    """One row for each batch and K, components of the whole round in milliseconds; six significant digits."""
     names = list(grid.round_components)
     rows = []
     for i, batch in enumerate(grid.batches):
@@ -33,5 +33,5 @@ def curve_rows(grid: Curve) -> list[dict[str, Any]]:
 
 
 def digits(value: float) -> float:
-    """Five significant digits: enough for any band, and stable between machines."""
-    return float(f"{float(value):.5g}")
+    """Six significant digits: more than any band tells, and stable between machines."""
+    return float(f"{float(value):.6g}")

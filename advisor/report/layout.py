@@ -72,7 +72,9 @@ def curve_finding(report: Report) -> str:
     here = next(point for point in points if point.batch_size == report.scenario.batch_size)
     slow = [point.batch_size for point in points if point.speedup < 1.0]
     if not slow:
-        ending = f"It stays above 1x up to batch {points[-1].batch_size:,}."
+        fits = [point.batch_size for point in points if point.batch_size <= report.answer.largest_batch_that_fits]
+        last, why = (fits[-1], ", the last shown that fits") if fits else (points[-1].batch_size, "")
+        ending = f"It stays above 1x up to batch {last:,}{why if last < points[-1].batch_size else ''}."
     elif len(slow) == len(points):
         ending = "It is a slowdown at every batch."
     else:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from advisor.charts import refit as charts_refit
 from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates
 from advisor.ingest.limits import MIB
 from advisor.scenario import Scenario
-from advisor.ui import charts_refit, own_traces, widgets
+from advisor.ui import own_traces, widgets
 
 
 def draw(scenario: Scenario) -> None:

@@ -201,17 +201,19 @@ def published_for(scenario: Scenario) -> pd.DataFrame | None:
 
     None where there is no store, or the model or the accelerator is the user's own.
     """
+    from advisor.report.evidence import published_ids
     from advisor.store import default_store_path
 
     file = default_store_path()
-    if scenario.is_private or not file.is_file():
+    hardware_id, model_id = published_ids(scenario)
+    if hardware_id is None or model_id is None or not file.is_file():
         return None
     try:
         return _published(
             str(file),
             file.stat().st_mtime_ns,
-            scenario.hardware_id,
-            scenario.model_id,
+            hardware_id,
+            model_id,
             max(scenario.tensor_parallel, scenario.expert_parallel),
         )
     except AdvisorError:

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor.charts.design import Mark
 from advisor.design import Candidate, DesignAnswer, DesignSpace, Objective, sweeps
 from advisor.design.answer import ruled_out
 from advisor.design.space import CONSTRAINT_TEXT
-from advisor.ui.charts_design import Mark
 
 UNITS: dict[Objective, str] = {
     "sd_speedup": "x",

@@ -6,8 +6,9 @@ from typing import Any
 
 import streamlit as st
 
+from advisor.charts import design as charts_design
 from advisor.design import Candidate, DesignAnswer
-from advisor.ui import charts_design, design_tables, widgets
+from advisor.ui import design_tables, widgets
 from advisor.ui.design_question import OBJECTIVE_NAMES
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from advisor.charts import refit as charts_refit
 from advisor.ingest.result import IngestResult
 from advisor.refit import RefitResult
 from advisor.refit_curves import before_after, curve_groups
 from advisor.refit_moesd import moesd_of
 from advisor.refit_points import RefitPoint
 from advisor.scenario import Scenario
-from advisor.ui import charts_refit, refit_use, uploads, widgets
+from advisor.ui import refit_use, uploads, widgets
 
 
 def ask(read: IngestResult, scenario: Scenario) -> None:

@@ -2,8 +2,9 @@
 
 import streamlit as st
 
+from advisor.charts import design as charts_design
 from advisor.design import Candidate, DesignAnswer
-from advisor.ui import charts_design, design_pick, design_question, design_tables, design_view, widgets
+from advisor.ui import design_pick, design_question, design_tables, design_view, widgets
 
 
 def verdict(answer: DesignAnswer) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import streamlit as st
 
 from advisor.calibration.sweep_fit import SweepFit, fit_sweep
+from advisor.charts import profile as charts_profile
 from advisor.store import Sweep, read_sweep
-from advisor.ui import charts_profile, profile_run, widgets
+from advisor.ui import profile_run, widgets
 
 PLAN_COLUMNS = {"name": "Block", "op": "Operation", "estimate_s": "Estimate (s)"}
 _devices = st.cache_data(ttl=600, show_spinner="Looking for devices")(profile_run.devices)

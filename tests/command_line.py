@@ -1,0 +1,17 @@
+"""The command line as tests call it, and the scenario most of them use."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.cli import main
+
+QWEN = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """(exit status, standard output, standard error) of one call."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return int(stopped.value.code or 0), printed.out, printed.err
