@@ -27,9 +27,9 @@ Knots = tuple[tuple[float, float], ...]
 """(x, factor) in rising x."""
 
 
-def factor_at(knots: Knots, x: ArrayLike) -> NDArray[np.float64]:
-    """Factor at `x`, interpolated between knots in the logarithms and constant beyond the ends; 1 without knots. [1]"""
-    at = np.maximum(np.asarray(x, float), 1e-9)
+def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
+    """Factor at `size`, interpolated between knots in logarithms, constant beyond the ends; 1 without knots. [1]"""
+    at = np.maximum(np.asarray(size, float), 1e-9)
     if not knots:
         return np.ones_like(at)
     known, factors = np.log(np.array(knots)).T

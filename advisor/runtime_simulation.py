@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,8 +131,13 @@ def simulate_policies(
     process: AcceptanceProcess,
     plan: SimulationPlan,
     cascade: CascadeSettings | None = None,
+    *,
+    on_policy: Callable[[str, float], None] | None = None,
 ) -> SimulationReport:
-    """Every policy on the same trace and load. Raises AdvisorError when the costs do not reach the plan's batch."""
+    """Every policy on the same trace and load. Raises AdvisorError when the costs do not reach the plan's batch.
+
+    Before each policy, `on_policy` gets its name and the share of policies done; it may raise to end the simulation.
+    """
     if costs.k_max < 1:
         raise AdvisorError("nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1")
     if plan.batch_size > costs.batches[-1]:
@@ -141,10 +146,12 @@ def simulate_policies(
     streams = min(plan.servers * plan.requests_per_server, _STREAMS)
     trace = draw_trace(process, streams, plan.request_tokens, costs.k_max, rng)
     load = _load(costs, plan)
-    runs = [
-        (simulate(costs, policy, trace, load, plan.iterations), k)
-        for policy, k in policies_for(ranges, costs.k_max, cascade)
-    ]
+    policies = policies_for(ranges, costs.k_max, cascade)
+    runs = []
+    for number, (policy, k) in enumerate(policies):
+        if on_policy is not None:
+            on_policy(policy.name, number / len(policies))
+        runs.append((simulate(costs, policy, trace, load, plan.iterations), k))
     tpot = [_tpot(run) for run, _ in runs]
     plain = next(value for value, (_, k) in zip(tpot, runs, strict=True) if k == 0)
     static = {k: plain / value for value, (_, k) in zip(tpot, runs, strict=True) if k is not None}

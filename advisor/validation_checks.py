@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ ASSUMED_HARDWARE = "h200-sxm"
 """SpecBundle and MiMo do not state their accelerator: assumed, never fitted."""
 ALSO_ASSUMED = ("h100-sxm", "b200-sxm")
 """What else they may have run on: shows how much of their error the assumption is."""
+GPU_COUNTS = ("1", "2", "4", "8")
 MOESD_BATCHES = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 80, 100)
 PLAIN_MODELS = {
     "MiniMaxAI/MiniMax-M2.5": "minimax-m2",
@@ -48,29 +50,57 @@ _FORMATS = {"fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
 
 
 def external_points(frame: pd.DataFrame, hardware_id: str = ASSUMED_HARDWARE) -> list[Point]:
-    """Rows of EXTERNAL_SOURCES on an assumed accelerator, on the fewest GPUs (1, 2, 4, 8) that hold the model.
+    """Rows of EXTERNAL_SOURCES on an assumed accelerator.
 
-    MiMo counts its batch per node, so it gets the eight GPUs of one.
+    How many GPUs held a model is not stated either: of the counts that hold it, the one whose predicted plain step is
+    nearest to the plain throughput that its rows state. MiMo counts its batch per node, so it gets the eight GPUs of
+    one.
     """
+    rows = frame[frame["source_title"].isin(list(EXTERNAL_SOURCES))]
+    rows = rows.assign(drafter=rows["drafter"].replace("mtp", "eagle"))  # MiMo's MTP layers are dense, as EAGLE heads
     points = []
-    for row in frame[frame["source_title"].isin(list(EXTERNAL_SOURCES))].to_dict("records"):
-        if row["drafter"] == "mtp":
-            row = {**row, "drafter": "eagle"}  # MiMo's three MTP layers are dense, like an EAGLE head's
-        sizes = ("8",) if row["batch_kind"] == "batch_per_node" else ("1", "2", "4", "8")
-        for gpus in sizes:
-            try:
-                point = point_of(row, {"hardware_id": hardware_id, "tensor_parallel": gpus})
-            except AdvisorError:
-                continue
-            if point.setup.memory.largest_batch >= point.question.scenario.batch_size:
+    for _, group in rows.groupby(["model_id", "batch_size"], sort=False):
+        records = group.to_dict("records")
+        gpus = "8" if (group["batch_kind"] == "batch_per_node").all() else _nearest_gpu_count(records, hardware_id)
+        for row in records:
+            point = _point_if_it_fits(row, hardware_id, gpus) if gpus else None
+            if point is not None:
                 points.append(point)
-                break
     return points
+
+
+def published_plain_s(row: Mapping[str, Any]) -> float:
+    """Seconds of a plain step, prefill included, from the whole batch's plain throughput; NaN where none is stated."""
+    if row["metric"] != "output_tok_per_s" or not row["baseline_value"]:
+        return float("nan")
+    return float(row["batch_size"]) / float(row["baseline_value"])
+
+
+def _nearest_gpu_count(records: Sequence[Mapping[str, Any]], hardware_id: str) -> str | None:
+    """The count of GPU_COUNTS whose predicted plain step is nearest to the median of the published ones."""
+    published_s = float(np.nanmedian([published_plain_s(row) for row in records]))
+    distance = {}
+    for gpus in GPU_COUNTS:
+        found = (_point_if_it_fits(row, hardware_id, gpus) for row in records)
+        point = next((point for point in found if point is not None), None)
+        if point is not None:
+            launch_s = class_costs(point.engine_class)["launch_per_layer_s"] * point.layers
+            distance[gpus] = abs(np.log((point.plain_s + launch_s) / published_s))
+    return min(distance, key=lambda gpus: distance[gpus], default=None)
+
+
+def _point_if_it_fits(row: Mapping[str, Any], hardware_id: str, gpus: str) -> Point | None:
+    try:
+        point = point_of(row, {"hardware_id": hardware_id, "tensor_parallel": gpus})
+    except AdvisorError:
+        return None
+    return point if point.setup.memory.largest_batch >= point.question.scenario.batch_size else None
 
 
 def external_round_costs(points: Sequence[Point], overheads: Overheads | None = None) -> pd.DataFrame:
     """Measured and predicted round cost in plain steps; columns source, model_id, n_draft, verify_tokens, tree, gpus,
-    batch_size, accepted_length, measured_speedup, measured, predicted."""
+    batch_size, accepted_length, measured_speedup, measured, predicted; and the plain steps themselves in seconds,
+    published (the batch over the plain throughput) and predicted."""
     rows = []
     for point in points:
         costs = class_costs(point.engine_class) if overheads is None else overheads.costs()
@@ -92,6 +122,8 @@ def external_round_costs(points: Sequence[Point], overheads: Overheads | None = 
                 "measured": point.accepted_length / point.measured,
                 "predicted": float(curve.round_s[0, 0] / curve.plain_step_s[0]),
                 "predicted_speedup": float(curve.speedup[0, 0]),
+                "published_plain_s": published_plain_s(point.row),
+                "predicted_plain_s": float(curve.plain_step_s[0]),
             }
         )
     return pd.DataFrame(rows)

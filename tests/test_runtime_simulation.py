@@ -121,3 +121,19 @@ def test_an_impossible_plan_is_refused_by_name(wrong: dict[str, float]) -> None:
 def test_a_batch_beyond_the_costs_is_refused() -> None:
     with pytest.raises(AdvisorError, match="beyond the costs"):
         run(SimulationPlan(batch_size=5000))
+
+
+def test_a_long_simulation_says_how_far_it_is_and_can_be_ended_between_policies() -> None:
+    plan = SimulationPlan(requests=20)
+    told: list[tuple[str, float]] = []
+    process = per_position(COSTS.accepted_length)
+    whole = simulate_policies(COSTS, RANGES, process, plan, on_policy=lambda name, done: told.append((name, done)))
+    assert [name for name, _ in told] == [outcome.policy for outcome in whole.outcomes]
+    assert [done for _, done in told] == [i / len(told) for i in range(len(told))]
+
+    def end_halfway(name: str, done: float) -> None:
+        if done >= 0.5:
+            raise KeyboardInterrupt(name)
+
+    with pytest.raises(KeyboardInterrupt, match="static K=5"):
+        simulate_policies(COSTS, RANGES, process, plan, on_policy=end_halfway)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from advisor.advice import Advice
 from advisor.dynamic import AcceptanceProcess, ContextSchedule, KRange
@@ -29,6 +31,10 @@ from advisor.ui import answers, widgets
 
 T = TypeVar("T")
 _KEY: dict[str | type[Any], Callable[[Any], Any]] = {Scenario: Scenario.model_dump_json}
+
+_KEPT_SIMULATIONS = 16
+_GLANCE_S = 0.5
+"""How long a simulation may take before it shows its progress. [s]"""
 
 LIST, SWITCHING, TRACE = "Independent rounds", "Good and bad passages", "Your own trace"
 SCHEDULE = "The schedule"
@@ -123,15 +129,48 @@ class ProcessChoice:
         return f"{self.kind} {self.spread} {self.good_tokens} {hashlib.sha256(self.data).hexdigest()}"
 
 
-@st.cache_resource(
-    max_entries=16, show_spinner="Simulating ...", hash_funcs={**_KEY, ProcessChoice: lambda choice: choice.key},
-    scope="session",
-)  # fmt: skip
-def simulation_for(scenario: Scenario, choice: ProcessChoice, plan: SimulationPlan, warm: bool) -> SimulationReport:
-    """All policies of a scenario on one process. Raises AdvisorError when the trace cannot be read."""
+def simulation_for(
+    scenario: Scenario, choice: ProcessChoice, plan: SimulationPlan, warm: bool
+) -> SimulationReport | None:
+    """All policies of a scenario on one process, remembered for the session; None once the user cancelled it.
+
+    Any change on the page ends a running simulation, as every rerun does. Raises AdvisorError when the trace cannot be
+    read.
+    """
+    kept: dict[object, SimulationReport] = st.session_state.setdefault("simulations", {})
+    key = (scenario.model_dump_json(), choice.key, plan, warm)
+    if key in kept:
+        return kept[key]
+    if st.session_state.get("cancelled_simulation") == key:
+        st.info("The simulation was cancelled.", icon=":material/cancel:")
+        st.button("Simulate", on_click=st.session_state.pop, args=("cancelled_simulation",))
+        return None
     advice = answers.advice_for(scenario)
     costs = costs_of(advice.curve, keep_drafter_warm=warm)
-    return simulate_policies(costs, advice.k_by_batch, _process(advice, choice), plan)
+    place = st.empty()
+    watch = _progress_in(place, key)
+    report = simulate_policies(costs, advice.k_by_batch, _process(advice, choice), plan, on_policy=watch)
+    place.empty()
+    while len(kept) >= _KEPT_SIMULATIONS:
+        del kept[next(iter(kept))]
+    kept[key] = report
+    return report
+
+
+def _progress_in(place: DeltaGenerator, key: object) -> Callable[[str, float], None]:
+    """Shows how far a simulation is once it has taken longer than a glance, with a button to end it."""
+    started_s = time.monotonic()
+    bar: list[DeltaGenerator] = []
+
+    def watch(policy: str, done: float) -> None:
+        if not bar and time.monotonic() - started_s > _GLANCE_S:
+            with place.container():
+                bar.append(st.empty())
+                st.button("Cancel", on_click=st.session_state.__setitem__, args=("cancelled_simulation", key))
+        for line in bar:
+            line.progress(done, f"Simulating: {policy}")
+
+    return watch
 
 
 def _process(advice: Advice, choice: ProcessChoice) -> AcceptanceProcess:

@@ -240,3 +240,18 @@ def test_take_a_change_of_try_next_and_undo_it_by_the_browser(page: Any, app_url
     wait_for_verdict(page, change.scenario)
     page.go_back()
     wait_for_verdict(page, scenario)
+
+
+def test_a_long_simulation_shows_its_progress_and_is_cancelled(page: Any, app_url: str) -> None:
+    page.goto(f"{app_url}/runtime_k?{Scenario(acceptance='2.4@3').to_query()}")
+    wait_until_drawn(page, CHART)
+    enter(page, "Requests", 5000)
+    page.get_by_label("Tokens each", exact=True).fill("4096")
+    page.get_by_label("Tokens each", exact=True).press("Enter")
+    page.get_by_text("Simulating: static K=").wait_for()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_text("The simulation was cancelled.").wait_for()
+    wait_until_drawn(page)
+    enter(page, "Tokens each", 250)
+    page.get_by_text("The simulation was cancelled.").wait_for(state="detached")
+    page.get_by_text("The oracle sees each round's outcome").wait_for()
