@@ -61,7 +61,7 @@ def _external_table(external: pd.DataFrame, as_prior: pd.DataFrame) -> str:
         )
         for key, group in external.groupby(keys)
     ]
-    names = "source model draft GPUs n".split()
+    names = ["source", "model", "draft", "GPUs", "n"]
     steps = ("plain step published, ms", "predicted", "round measured", "predicted")
     return markdown_table((*names, *steps, "error", "error with the prior"), body)
 
