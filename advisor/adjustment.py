@@ -70,7 +70,7 @@ class Adjustment:
     @property
     def label(self) -> str:
         """In a few words."""
-        return f"refitted on your {self.n_points} points"
+        return f"refitted on {self.n_points} uploaded points"
 
 
 def write_adjustment(adjustment: Adjustment) -> str:

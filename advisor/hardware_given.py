@@ -137,8 +137,8 @@ def _check_same_chip(given: GivenHardware) -> None:
         return
     if given.same_chip_as not in (measured := measured_chips()):
         raise AdvisorError(
-            f"same_chip_as={given.same_chip_as[:60]!r} has no measured kernels; choose one of {', '.join(measured)}, "
-            "or leave it out"
+            f"same chip as {given.same_chip_as[:60]!r}: that one has no measured kernels; choose one of "
+            f"{', '.join(measured)}, or leave it out"
         )
     chip = load_hardware(given.same_chip_as)
     pairs = [("memory bandwidth", given.bandwidth_bytes_per_s, chip.bandwidth_bytes_per_s.value, 1e12, "TB/s")]
@@ -149,7 +149,7 @@ def _check_same_chip(given: GivenHardware) -> None:
         if abs(own / known - 1) > SAME_CHIP_TOLERANCE:
             raise AdvisorError(
                 f"{given.name} is not the chip of {chip.id}: its {what} is {own / scale:,.4g} {unit}, that of "
-                f"{chip.id} {known / scale:,.4g} {unit}. Leave same_chip_as out; the answer then rests on a roofline"
+                f"{chip.id} {known / scale:,.4g} {unit}. Name no same chip; the answer then rests on a roofline"
             )
 
 

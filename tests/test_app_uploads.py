@@ -310,10 +310,10 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
     for name in ("advise", "why", "design", "runtime_k", "report", "sources"):
         test.switch_page(f"advisor/ui/pages/{name}.py").run(timeout=120)
         assert not test.exception
-        assert "Refitted on your 13 points" in texts(test)
+        assert "Refitted on 13 uploaded points" in texts(test)
     test.switch_page("advisor/ui/pages/advise.py").run()
     used = test.title[0].value
-    assert "fitted, refitted on your 13 points" in used
+    assert "fitted, refitted on 13 uploaded points" in used
     other = page(acceptance="2.4@3", refit=refit)
     other.switch_page("advisor/ui/pages/advise.py").run()
     assert other.title[0].value == used

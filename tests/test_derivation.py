@@ -162,10 +162,10 @@ def test_constants_of_a_refit_name_the_refit_and_the_fit_they_came_from() -> Non
     by_symbol = {(use.symbol, use.name): use for use in made.constants}
     weights = by_symbol["BW", "experts: rate of reading weights"]
     assert weights.source.startswith("fit moe/h200-sxm/vllm/")
-    assert "refitted on your 13 points" in weights.source
+    assert "refitted on 13 uploaded points" in weights.source
     assert weights.stderr == pytest.approx(0.03 * weights.value)
     host = next(use for use in made.constants if use.symbol == "c_d")
-    assert host.source.startswith("refitted on your 13 points")
+    assert host.source.startswith("refitted on 13 uploaded points")
 
 
 def test_an_engine_without_rows_of_its_own_says_that_its_overheads_are_the_prior() -> None:

@@ -236,8 +236,8 @@ def test_a_scenario_carries_the_refit_into_every_prediction_its_hash_and_its_lin
     assert by_scenario.plain_step_s == pytest.approx(by_result.plain_step_s, rel=1e-3)
     answer, shipped = advise(own), advise(plain)
     assert answer.recommendation.speedup.value < shipped.recommendation.speedup.value
-    assert f"refitted on your {result.n_points} points" in answer.recommendation.verdict
-    assert answer.recommendation.speedup.because.endswith(f"refitted on your {result.n_points} points")
+    assert f"refitted on {result.n_points} uploaded points" in answer.recommendation.verdict
+    assert answer.recommendation.speedup.because.endswith(f"refitted on {result.n_points} uploaded points")
     assert any(f"data {result.data}" in source for source in answer.setup.sources)
 
 

@@ -52,5 +52,7 @@ def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
 
 
 def _scenario(text: str) -> Scenario:
-    """An example's id, else a file."""
-    return load_example(text).scenario if text in example_ids() else load_scenario_file(Path(text)).scenario
+    """An example's id, else a file. What looks like no file must be an example, so its near matches are named."""
+    path = Path(text)
+    is_file = path.suffix or path.exists() or len(path.parts) > 1
+    return load_scenario_file(path).scenario if is_file and text not in example_ids() else load_example(text).scenario

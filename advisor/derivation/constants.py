@@ -52,6 +52,9 @@ def record_behind(setup: Setup, part: Part, t0_s: float, drafting: bool = False)
     return None
 
 
+_RATE = "rate of arithmetic (a fitted slope, not the data sheet's peak)"
+
+
 def moe_constants(setup: Setup, cost: MoeCost, drafting: bool = False) -> dict[str, ConstantUse]:
     """Constants of the routed experts' kernel by symbol; terms without cost are left out."""
     record = record_behind(setup, "experts", cost.t0_s, drafting)
@@ -59,7 +62,7 @@ def moe_constants(setup: Setup, cost: MoeCost, drafting: bool = False) -> dict[s
         "t0": ("experts: fixed cost of a layer", cost.t0_s, "s", "t0_s", False),
         "BW": ("experts: rate of reading weights", cost.bandwidth_bytes_per_s, "B/s", "weight_s_per_byte", True),
         "tau": ("experts: cost of each touched one", cost.per_expert_s, "s", "per_expert_s", False),
-        "F_peak": ("experts: rate of arithmetic", cost.flops_per_s, "FLOP/s", "s_per_flop", True),
+        "F_peak": (f"experts: {_RATE}", cost.flops_per_s, "FLOP/s", "s_per_flop", True),
         "BW_act": (
             "experts: rate of moving activations", cost.activation_bandwidth_bytes_per_s, "B/s",
             "activation_s_per_byte", True,
@@ -77,7 +80,7 @@ def gemm_constants(setup: Setup, cost: GemmCost, drafting: bool = False) -> dict
     rows = {
         "t0": ("GEMM: fixed cost of a launch", cost.t0_s, "s", "t0_s", False),
         "BW": ("GEMM: rate of reading weights", cost.bandwidth_bytes_per_s, "B/s", "bandwidth_bytes_per_s", False),
-        "F_peak": ("GEMM: rate of arithmetic", cost.flops_per_s, "FLOP/s", "flops_per_s", False),
+        "F_peak": (f"GEMM: {_RATE}", cost.flops_per_s, "FLOP/s", "flops_per_s", False),
         "p": ("GEMM: sharpness of the bend between them", cost.sharpness, "1", "sharpness", False),
     }
     return _uses(setup, rows, str(cost.tier), record, _refit_name("projections", drafting))

@@ -58,8 +58,10 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
     speedup = design_tables.mean_speedup(space, item.speedup, item.tpot_s)
     own = space.baseline.served
     base_ms = design_tables.mean_tpot_s(space, own.tpot_s[:, 0]) * 1e3
+    asked = space.question.batches
+    where = f"At batch {asked[0]:g}" if len(asked) == 1 else "Over the target batches"
     st.markdown(
-        f"Speedup {speedup:.2f}x, {gain.value:.2f} times the baseline's ({gain.low:.2f} to {gain.high:.2f}). "
+        f"{where}: speedup {speedup:.2f}x, {gain.value:.2f} times the baseline's ({gain.low:.2f} to {gain.high:.2f}). "
         f"{design_tables.mean_tpot_s(space, item.tpot_s) * 1e3:.2f} ms per token against {base_ms:.2f} ms: "
         f"{faster.value:.2f} times as fast ({faster.low:.2f} to {faster.high:.2f}). "
         f"Dense-equivalent size {item.quality_ratio:.1%} of the baseline's. Estimate: {item.tier}."

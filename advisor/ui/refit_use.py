@@ -59,5 +59,5 @@ def banner(scenario: Scenario) -> None:
         if scenario.refit is not None:
             st.markdown(f":material/tune: **{made.label[0].upper()}{made.label[1:]}** in this session: {place}.")
         else:
-            st.markdown(f":material/tune: Your refit is for {place}; **here the shipped constants are used.**")
+            st.markdown(f":material/tune: The refit is for {place}; **here the shipped constants are used.**")
         st.button("Back to the shipped constants", key="undo_refit_in_use", on_click=undo, icon=":material/undo:")
