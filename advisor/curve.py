@@ -94,23 +94,7 @@ def curve_for(
     plain = _pass(setup, batch, np.asarray(1.0), context)
     verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
     verify = _pass(setup, column, verified, context)
-    draft = draft_time(
-        setup.drafter,
-        setup.draft_architecture,
-        setup.draft_costs,
-        setup.placement,
-        batch_size=column,
-        n_draft=k.astype(float),
-        context_tokens=context,
-        distinct_one=plain.distinct[:, None],
-        kv_bytes_per_element=setup.kv_bytes_per_element,
-    )
-    drafting = (k > 0).astype(float)
-    costs = setup.costs
-    components = {name: np.broadcast_to(time, (len(batch), len(k))) for name, time in verify.step.components.items()}
-    components["draft"] = draft.kernels_s + costs.launch_per_layer_s * draft.layers
-    components["draft_host"] = costs.host_per_draft_pass_s * draft.passes
-    components["round_host"] = np.broadcast_to(costs.host_per_round_s * drafting, draft.passes.shape)
+    components = _round_components(setup, verify, column, k, plain.distinct[:, None])
     round_s = np.asarray(sum(components.values()))
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     plain_s = np.asarray(sum(plain_components.values()))
@@ -118,7 +102,7 @@ def curve_for(
     prefill = prefill_per_token_s(setup, batch)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
     tier = _tiers(setup, plain_components, components, batch, column * verified)
-    draws = draws or bands.make_draws(costs)
+    draws = draws or bands.make_draws(setup.costs)
     plain_draws = bands.draw_total(plain_components, draws, plain.routed_low, plain.routed_high)
     round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
     samples = _samples(setup, draws, plain_draws, round_draws, column * verified, k, prefill, tier, central)
@@ -146,6 +130,29 @@ def curve_for(
         tpot_s=tpot,
         tokens_per_s_per_gpu=column / (tpot * setup.placement.gpus),
     )
+
+
+def _round_components(
+    setup: Setup, verify: _Pass, column: Array, k: NDArray[np.int64], distinct_one: Array
+) -> dict[str, Array]:
+    """Seconds of a speculative round by component, each [nB, nK]: the verify step, drafting, and the host's share."""
+    draft = draft_time(
+        setup.drafter,
+        setup.draft_architecture,
+        setup.draft_costs,
+        setup.placement,
+        batch_size=column,
+        n_draft=k.astype(float),
+        context_tokens=float(setup.scenario.context_tokens),
+        distinct_one=distinct_one,
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    )
+    costs, shape = setup.costs, (len(column), len(k))
+    components = {name: np.broadcast_to(time, shape) for name, time in verify.step.components.items()}
+    components["draft"] = draft.kernels_s + costs.launch_per_layer_s * draft.layers
+    components["draft_host"] = costs.host_per_draft_pass_s * draft.passes
+    components["round_host"] = np.broadcast_to(costs.host_per_round_s * (k > 0), shape)
+    return components
 
 
 def prefill_per_token_s(setup: Setup, batch: Array) -> Array:

@@ -118,45 +118,49 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         KV_BYTES[scenario.kv_dtype],
         per_pass,
     )
-    parts = _parts(architecture, placement)
-    warnings = [
-        *_memory_warnings(scenario, memory, placement),
+    setup = Setup(
+        scenario, hardware, architecture, placement, drafter, per_pass, acceptance, routing, because,
+        costs, draft_costs, memory, warnings=(), sources=(), adjustment=adjustment,
+    )  # fmt: skip
+    return dataclasses.replace(setup, warnings=_warnings(setup), sources=_sources(setup))
+
+
+def _warnings(setup: Setup) -> tuple[str, ...]:
+    """What a reader must know before trusting the answer, each once."""
+    scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
+    found = [
+        *_memory_warnings(scenario, setup.memory, placement),
         *architecture.warnings,
         *_placement_warnings(scenario, architecture, placement),
-        *_of(costs.warnings, parts),
+        *_of(setup.costs.warnings, _parts(architecture, placement)),
     ]
-    if acceptance.borrowed:
-        warnings.append(f"The accepted length is borrowed: {acceptance.source}. Give your own for a narrower band.")
+    if setup.acceptance.borrowed:
+        found.append(f"The accepted length is borrowed: {setup.acceptance.source}. Give your own for a narrower band.")
     if placement.expert_parallel > 1:
-        warnings.append("Expert-parallel imbalance follows an assumed formula; it has not been measured.")
+        found.append("Expert-parallel imbalance follows an assumed formula; it has not been measured.")
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
-        warnings.append("No top-1 router has been measured; its routing correlation is a class default.")
-    sources = [*architecture.sources, *_of(costs.sources, parts), acceptance.source, *drafter.sources]
-    if routing is not None:
-        sources.append(f"{routing.name}: {routing.affinity.source}")
-    sources.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
+        found.append("No top-1 router has been measured; its routing correlation is a class default.")
+    return tuple(dict.fromkeys(found))
+
+
+def _sources(setup: Setup) -> tuple[str, ...]:
+    """Where every constant comes from, each source once."""
+    hardware, adjustment = setup.hardware, setup.adjustment
+    found = [
+        *setup.architecture.sources,
+        *_of(setup.costs.sources, _parts(setup.architecture, setup.placement)),
+        setup.acceptance.source,
+        *setup.drafter.sources,
+    ]
+    if setup.routing is not None:
+        found.append(f"{setup.routing.name}: {setup.routing.affinity.source}")
+    found.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
     if adjustment is not None:
-        sources.append(
-            f"Your own {adjustment.n_points} points (data {adjustment.data}): kernel times and overheads refitted for "
+        found.append(
+            f"{adjustment.n_points} uploaded points (data {adjustment.data}): kernel times and overheads refitted for "
             f"{hardware.name} with {adjustment.engine_class}"
         )
-    return Setup(
-        scenario,
-        hardware,
-        architecture,
-        placement,
-        drafter,
-        per_pass,
-        acceptance,
-        routing,
-        because,
-        costs,
-        draft_costs,
-        memory,
-        tuple(dict.fromkeys(warnings)),
-        tuple(dict.fromkeys(sources)),
-        adjustment,
-    )
+    return tuple(dict.fromkeys(found))
 
 
 def by_form(setup: Setup) -> Setup:

@@ -152,22 +152,31 @@ def step_time(
         ),
     }
     if shape is not None:
-        hidden = architecture.hidden_size
-        experts, count = np.asarray(shape.n_experts, float), np.asarray(shape.count, float)
-        parts["router"] = count * gemm_time(costs.attention_projection, rows, experts * hidden, "bf16", 1)
-        parts["routed"] = count * routed_time(
-            costs.routed, placement, shape, batch * q, touched, architecture.dtypes.routed
-        )
-        width = np.asarray(shape.shared_width, float)
-        shared = gemm_time(
-            costs.shared,
-            rows,
-            np.asarray(shape.matrices, float) * hidden * width / placement.tensor_parallel,
-            architecture.dtypes.shared,
-            2,
-        )
-        parts["shared"] = count * np.where(width > 0, shared, 0.0)
+        parts |= _moe_times(architecture, costs, placement, shape, batch * q, rows, touched)
     return StepTime(parts)
+
+
+def _moe_times(
+    architecture: Architecture,
+    costs: KernelCosts,
+    placement: Placement,
+    shape: MoeShape,
+    n_tokens: Array,
+    rows: Array,
+    touched: Array,
+) -> dict[str, Array]:
+    """Seconds of all layers' routers, routed and shared experts. Only routed experts see other groups' tokens."""
+    hidden, count = architecture.hidden_size, np.asarray(shape.count, float)
+    router_weights = np.asarray(shape.n_experts, float) * hidden
+    width = np.asarray(shape.shared_width, float)
+    shared_weights = np.asarray(shape.matrices, float) * hidden * width / placement.tensor_parallel
+    shared = gemm_time(costs.shared, rows, shared_weights, architecture.dtypes.shared, 2)
+    routed = routed_time(costs.routed, placement, shape, n_tokens, touched, architecture.dtypes.routed)
+    return {
+        "router": count * gemm_time(costs.attention_projection, rows, router_weights, "bf16", 1),
+        "routed": count * routed,
+        "shared": count * np.where(width > 0, shared, 0.0),
+    }
 
 
 def gemm_time(cost: GemmCost, rows: ArrayLike, weights: ArrayLike, dtype: WeightDtype, launches: int) -> Array:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.calibration.frames import band_log_sd, content_hash, error_quantiles, require_columns
-from advisor.calibration.nnls import fit_relative, leave_one_group_out
+from advisor.calibration.nnls import LinearFit, fit_relative, leave_one_group_out
 from advisor.calibration.records import Dropped, FitParameter, FitRecord, Operation
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FORM = "t0-plus-stream"
 CURVE_FORM = "t0-plus-stream-curve"
+PARAMETERS = (("t0_s", "s"), ("s_per_byte", "s/B"))
+"""Name and unit of both coefficients, in their order."""
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
 LATENT_ELEMENTS = 576
 """512 latent + 64 rotary elements per token and layer (DeepSeek-V2/V3 report, arXiv 2405.04434)."""
@@ -70,16 +72,8 @@ def stream_record(
         op=op,
         **identity,  # type: ignore[arg-type]
         form=CURVE_FORM if single_curve else FORM,
-        parameters={
-            name: FitParameter(
-                value=float(fit.coefficients[i]),
-                unit=unit,
-                stderr=float(fit.stderr[i]) if i in free else None,
-                at_bound=i not in free,
-            )
-            for i, (name, unit) in enumerate((("t0_s", "s"), ("s_per_byte", "s/B")))
-        },
-        correlation_names=tuple(("t0_s", "s_per_byte")[i] for i in free),
+        parameters=_parameters(fit, free),
+        correlation_names=tuple(PARAMETERS[i][0] for i in free),
         correlation=tuple(tuple(round(float(fit.correlation[i, j]), 4) for j in free) for i in free),
         curve=curve,
         n_ranks=n_ranks,
@@ -93,6 +87,18 @@ def stream_record(
         success=bool(slope > 0),
         message="; ".join(messages) or "all parameters identified",
     )
+
+
+def _parameters(fit: LinearFit, free: list[int]) -> dict[str, FitParameter]:
+    return {
+        name: FitParameter(
+            value=float(fit.coefficients[i]),
+            unit=unit,
+            stderr=float(fit.stderr[i]) if i in free else None,
+            at_bound=i not in free,
+        )
+        for i, (name, unit) in enumerate(PARAMETERS)
+    }
 
 
 def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:

@@ -141,37 +141,17 @@ def candidates(space: DesignSpace, indices: list[int]) -> list[Candidate]:
 
 
 def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
-    own = space.baseline
-    mix = space.mix([index])
-    n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
+    own, question = space.baseline, space.question
+    n, k, s, width = _counts(space, index)
     total, active = float(space.total_params[index]), float(space.active_params[index])
     body = space.bodies[space.body[index]].architecture
-    width = int(space.expert_width[index])
     activation = float(activation_ratio(n, k, s))
     ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
-    drawn = _drawn(space, setup_of(space, index), space.k_draft[:, index])
-    question, gpus = space.question, space.setup.placement.gpus
-    embedding = total - _nonembedding(space, index)
-    loss = float(
-        expert_mix_loss(total - embedding, active, k + s, s / (k + s))
-        - expert_mix_loss(own.total_params - embedding, own.active_params, own.n_active + own.n_shared,
-                          own.n_shared / (own.n_active + own.n_shared))
-    )  # fmt: skip
+    loss = _loss_difference(space, index)
     tokens = question.training_tokens
-    same = (n, k, s, width, int(space.body[index])) == (*own.counts, own.expert_width, 0)
-    noise = np.random.default_rng([int(n), int(k), int(16 * s), width, int(space.body[index])])
-    wobble = np.exp((0.0 if same else SHAPE_LOG_SD) * noise.standard_normal(len(base.speedup)))
+    drawn = _drawn(space, setup_of(space, index), space.k_draft[:, index])
+    objective_gain, speedup_gain, tpot_gain = _gains(space, index, drawn, base)
     speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
-    weight = question.batch_weights
-    base_tpot = float((weight * own.served.tpot_s[:, 0]).sum())
-
-    def times(found: _Drawn) -> tuple[Array, Array]:
-        return (found.tpot_s * weight).sum(1), (found.tpot_s * found.speedup * weight).sum(1)
-
-    (spec, plain), (base_spec, base_plain) = times(drawn), times(base)
-    scores = [question.score(gpus, x.speedup.T, x.tpot_s.T) for x in (drawn, base)]
-    own_speedup = (weight * own.served.speedup[:, 0] * own.served.tpot_s[:, 0]).sum() / base_tpot
-    mean_speedup = float((weight * speedup * tpot).sum() / (weight * tpot).sum())
     return Candidate(
         index=index,
         body=int(space.body[index]),
@@ -194,15 +174,65 @@ def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
         tokens_per_parameter=None if tokens is None else tokens / total,
         speedup=tuple(speedup.tolist()),
         tpot_s=tuple(tpot.tolist()),
-        tokens_per_s_per_gpu=tuple((question.batches / (tpot * gpus)).tolist()),
+        tokens_per_s_per_gpu=tuple((question.batches / (tpot * space.setup.placement.gpus)).tolist()),
         k_draft=tuple(int(x) for x in space.k_draft[:, index]),
         largest_batch=int(space.largest_batch[index]),
         objective=question.value(float(space.score[index])),
-        objective_gain=_band(float(space.score[index]) / own.score, scores[0] / scores[1] * wobble),
-        speedup_gain=_band(mean_speedup / own_speedup, plain / spec / (base_plain / base_spec) * wobble),
-        tpot_gain=_band(base_tpot / float((weight * tpot).sum()), base_spec / spec * wobble),
+        objective_gain=objective_gain,
+        speedup_gain=speedup_gain,
+        tpot_gain=tpot_gain,
         tier=lowest([drawn.tier, base.tier]),
         extrapolated=drawn.extrapolated,
+    )
+
+
+def _counts(space: DesignSpace, index: int) -> tuple[float, float, float, int]:
+    """(N, k, s, expert width) of a design."""
+    mix = space.mix([index])
+    n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
+    return n, k, s, int(space.expert_width[index])
+
+
+def _loss_difference(space: DesignSpace, index: int) -> float:
+    """Training loss by the expert-mix law, minus the baseline's; embeddings are left out of both sizes. [nat]"""
+    own = space.baseline
+    _, k, s, _ = _counts(space, index)
+    total, active = float(space.total_params[index]), float(space.active_params[index])
+    embedding = total - _nonembedding(space, index)
+    own_experts = own.n_active + own.n_shared
+    return float(
+        expert_mix_loss(total - embedding, active, k + s, s / (k + s))
+        - expert_mix_loss(own.total_params - embedding, own.active_params, own_experts, own.n_shared / own_experts)
+    )
+
+
+def _gains(space: DesignSpace, index: int, drawn: _Drawn, base: _Drawn) -> tuple[Band, Band, Band]:
+    """Objective, speedup and time per output token over the baseline's, with bands from shared draws.
+
+    What kernels of another shape do beyond the form is drawn per design; the baseline's own shape has no such error.
+    """
+    own, question = space.baseline, space.question
+    n, k, s, width = _counts(space, index)
+    body = int(space.body[index])
+    same = (n, k, s, width, body) == (*own.counts, own.expert_width, 0)
+    noise = np.random.default_rng([int(n), int(k), int(16 * s), width, body])
+    wobble = np.exp((0.0 if same else SHAPE_LOG_SD) * noise.standard_normal(len(base.speedup)))
+    weight = question.batch_weights
+
+    def times(found: _Drawn) -> tuple[Array, Array]:
+        return (found.tpot_s * weight).sum(1), (found.tpot_s * found.speedup * weight).sum(1)
+
+    (spec, plain), (base_spec, base_plain) = times(drawn), times(base)
+    gpus = space.setup.placement.gpus
+    score, base_score = (question.score(gpus, x.speedup.T, x.tpot_s.T) for x in (drawn, base))
+    speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
+    base_tpot = float((weight * own.served.tpot_s[:, 0]).sum())
+    base_speedup = (weight * own.served.speedup[:, 0] * own.served.tpot_s[:, 0]).sum() / base_tpot
+    mean_speedup = float((weight * speedup * tpot).sum() / (weight * tpot).sum())
+    return (
+        _band(float(space.score[index]) / own.score, score / base_score * wobble),
+        _band(mean_speedup / base_speedup, plain / spec / (base_plain / base_spec) * wobble),
+        _band(base_tpot / float((weight * tpot).sum()), base_spec / spec * wobble),
     )
 
 
