@@ -7,7 +7,8 @@ import pytest
 
 from advisor.architecture import BYTES_PER_WEIGHT, WeightDtypes
 from advisor.calibration import kernel_costs, load_records, recorded_devices
-from advisor.calibration.costs import MIN_SHAPES, ROOFLINE_LOG_SD, choose, version_key
+from advisor.calibration.choice import MIN_SHAPES, choose, version_key
+from advisor.calibration.costs import ROOFLINE_LOG_SD
 from advisor.calibration.gates import GATES, gate_results, gated_tables
 from advisor.calibration.records import FORM_VERSION, FitParameter, FitRecord, write_records
 from advisor.hardware import hardware_ids, load_hardware

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.calibration import load_records, recorded_devices
 from advisor.calibration.build import StoreTables, measured_shapes
-from advisor.calibration.costs import BORROWED_LOG_SD
+from advisor.calibration.choice import BORROWED_LOG_SD
 from advisor.calibration.measured_records import (
     MeasuredTable,
     ShapeRows,

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.architecture import WeightDtype
 from advisor.calibration import gemm_fit, moe_fit, stream_fit
-from advisor.calibration.costs import choose_experts, version_key
+from advisor.calibration.choice import choose_experts, version_key
 from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, one_row_per_point
 from advisor.calibration.measured_moe import measured_table
 from advisor.calibration.measured_records import MEASURED, MeasuredTable, write_measured

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from advisor.architecture import Architecture
-from advisor.calibration.costs import BORROWED_LOG_SD
+from advisor.calibration.choice import BORROWED_LOG_SD
 from advisor.calibration.measured_records import MeasuredTable, load_measured
 from advisor.hardware import Hardware
 from advisor.kernel_costs import KernelCosts, MeasuredLayer, MoeCost
