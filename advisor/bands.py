@@ -93,6 +93,16 @@ def narrowed(samples: Array, central: Array, share: Array) -> Array:
     return np.asarray(central * (samples / central) ** share)
 
 
+def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]) -> Array:
+    """Factor of what the components do not explain under each draw [draws, nB, nK].
+
+    `unexplained` and `beyond` are log standard deviations [nB, nK]: the tier's residual, and what steps longer than the
+    measured ones add. Most of it is common to all K of a scenario; a little differs from one K to the next.
+    """
+    common = np.sqrt(np.maximum(np.square(unexplained) - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
+    return np.asarray(np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k]))
+
+
 def draw_acceptance(low: Array, middle: Array, high: Array, draws: Draws) -> Array:
     """Accepted length under each draw [draws, K]: a split lognormal through (low, middle, high), at least 1. [1]"""
     z = draws.acceptance_z[:, None]

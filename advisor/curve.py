@@ -235,16 +235,19 @@ def _samples(
     """Speedup under each draw, [draws, nB, nK]; exactly 1 at K = 0. plain_draws [draws, nB], round_draws as it is."""
     acceptance = setup.acceptance
     lengths = bands.draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
-    beyond = np.maximum(np.log2(step_tokens / CALIBRATED_TOKENS), 0.0) * _WIDENING_PER_DOUBLING
     costs = setup.costs
     unexplained = _by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
     share = _by_tier(tier, costs.band_share_by_tier, 1.0)
-    # Most of what is unexplained is common to all K of a scenario; a little differs from one K to the next.
-    common = np.sqrt(np.maximum(np.square(unexplained) - bands.PER_K_LOG_SD**2, 0.0) + np.square(beyond))
-    wobble = np.exp(draws.residual_z[:, None, None] * common + bands.PER_K_LOG_SD * draws.per_k_z[:, None, k])
+    wobble = bands.wobble(draws, unexplained, beyond_log_sd(step_tokens), k)
     plain_column = plain_draws[:, :, None]
     samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
     return np.where(k == 0, 1.0, bands.narrowed(samples, central, share) * wobble)
+
+
+def beyond_log_sd(step_tokens: ArrayLike) -> Array:
+    """Log standard deviation that a step longer than the measured ones adds to a speedup. [1]"""
+    doublings = np.log2(np.asarray(step_tokens, float) / CALIBRATED_TOKENS)
+    return np.asarray(np.maximum(doublings, 0.0) * _WIDENING_PER_DOUBLING)
 
 
 def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from advisor import bands
 from advisor.calibration.overhead_records import load_overheads
+from advisor.curve import beyond_log_sd
 from advisor.overheads import OverheadModel, fit_overheads, log_speedup
 from advisor.validation_points import Point, points_of, published_rows, with_costs
 
@@ -65,9 +66,9 @@ def held_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> pd.
         model = fit_overheads(rest, common_share)
         width = widths_by_tier(rest, common_share)
         for point in mine:
-            samples, z, predicted = _draws(point, model)
-            low, high = _band(samples, z, predicted, width[_pooled(point.tier)])
-            rows.append(_row(point, model, predicted, min(float(low), predicted), max(float(high), predicted)))
+            drawn = _draws(point, model)
+            low, high = _band(drawn, width[_pooled(point.tier)])
+            rows.append(_row(point, model, drawn.predicted, min(low, drawn.predicted), max(high, drawn.predicted)))
     return pd.DataFrame(rows)
 
 
@@ -98,12 +99,12 @@ def widths_by_tier(points: Sequence[Point], common_share: float = COMMON_SHARE) 
     Split conformal calibration with whole sources left out: of WIDTHS, the smallest whose bands hold ceil(0.8 (n + 1))
     of n rows; a tier never gets less than a better one.
     """
-    by_tier: dict[str, list[tuple[Array, Array, float, float]]] = {"fitted": [], "roofline": []}
+    by_tier: dict[str, list[tuple[_Drawn, float]]] = {"fitted": [], "roofline": []}
     for source in sorted({point.source for point in points}):
         model = fit_overheads([p for p in points if p.source != source], common_share)
         for point in points:
             if point.source == source:
-                by_tier[_pooled(point.tier)].append((*_draws(point, model), point.measured))
+                by_tier[_pooled(point.tier)].append((_draws(point, model), point.measured))
     out, least = {}, WIDTHS[0]
     for tier, judged in by_tier.items():
         least = max(least, _smallest_width(judged, FIRST_WIDTH[tier]), key=WIDTHS.index)
@@ -111,23 +112,27 @@ def widths_by_tier(points: Sequence[Point], common_share: float = COMMON_SHARE) 
     return out
 
 
-def _smallest_width(judged: list[tuple[Array, Array, float, float]], default: Width) -> Width:
+def _smallest_width(judged: list[tuple[_Drawn, float]], default: Width) -> Width:
     if len(judged) < MIN_RESIDUAL_ROWS:
         return default
     needed = min(int(np.ceil(bands.BAND_LEVEL * (len(judged) + 1))), len(judged))
     for width in WIDTHS:
         inside = 0
-        for samples, z, predicted, measured in judged:
-            low, high = _band(samples, z, predicted, width)
-            inside += bool(low <= measured <= high)
+        for drawn, measured in judged:
+            low, high = _band(drawn, width)
+            inside += low <= measured <= high
         if inside >= needed:
             return width
     return WIDTHS[-1]
 
 
-def _band(samples: Array, z: Array, predicted: float, width: Width) -> tuple[float, float]:
-    central, share = np.asarray(predicted), np.asarray(width.share)
-    low, high = bands.band(bands.narrowed(samples, central, share) * np.exp(z * width.log_sd))
+def _band(drawn: _Drawn, width: Width) -> tuple[float, float]:
+    """The band that the curve itself would have with this width."""
+    wobble = bands.wobble(
+        drawn.draws, np.array([[width.log_sd]]), np.array([[drawn.beyond]]), np.array([drawn.n_draft])
+    )
+    scattered = bands.narrowed(drawn.samples, np.asarray(drawn.predicted), np.asarray(width.share)) * wobble[:, 0, 0]
+    low, high = bands.band(scattered)
     return float(low), float(high)
 
 
@@ -136,12 +141,31 @@ def _pooled(tier: str) -> str:
     return "roofline" if tier == "roofline" else "fitted"
 
 
-def _draws(point: Point, model: OverheadModel) -> tuple[Array, Array, float]:
-    """Draws of the speedup without any residual, the normals that would carry it, both [draws], and its value."""
+@dataclass(frozen=True)
+class _Drawn:
+    """A prediction, and what it is before any width is applied."""
+
+    predicted: float
+    samples: Array
+    """Speedup under each draw of the components [draws]."""
+    draws: bands.Draws
+    beyond: float
+    n_draft: int
+
+
+def _draws(point: Point, model: OverheadModel) -> _Drawn:
     costs: Mapping[str, object] = model.of(point.engine_class).costs()
     setup = with_costs(point.setup, **costs, residual_log_sd=0.0, residual_log_sd_by_tier={}, band_share_by_tier={})
-    predicted = float(np.exp(log_speedup([point], log_overheads([point], model)))[0])
-    return point.curve(setup).draws[:, 0, 0], bands.make_draws(setup.costs).residual_z, predicted
+    draws, question = bands.make_draws(setup.costs), point.question
+    still = replace(draws, residual_z=0.0 * draws.residual_z, per_k_z=0.0 * draws.per_k_z)
+    tokens = question.scenario.batch_size * (question.verify_tokens or question.n_draft + 1)
+    return _Drawn(
+        predicted=float(np.exp(log_speedup([point], log_overheads([point], model)))[0]),
+        samples=point.curve(setup, still).draws[:, 0, 0],
+        draws=draws,
+        beyond=float(beyond_log_sd(tokens)),
+        n_draft=question.n_draft,
+    )
 
 
 def _row(point: Point, model: OverheadModel, predicted: float, low: float, high: float) -> dict[str, object]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor.bands import Draws
 from advisor.curve import Curve, curve_for, prefill_per_token_s
 from advisor.kernel_costs import KernelCosts
 from advisor.prediction import AdvisorError
@@ -64,12 +65,11 @@ class Point:
         """same_run, borrowed or other_model."""
         return self.question.acceptance_source
 
-    def curve(self, setup: Setup | None = None) -> Curve:
-        """Prediction at this row's batch and K, for another setup if one is given."""
+    def curve(self, setup: Setup | None = None, draws: Draws | None = None) -> Curve:
+        """Prediction at this row's batch and K, for another setup or draws if given."""
         question = self.question
-        return curve_for(
-            setup or self.setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens
-        )
+        batches, drafts = [question.scenario.batch_size], [question.n_draft]
+        return curve_for(setup or self.setup, batches, drafts, question.verify_tokens, draws)
 
 
 def points_of(
@@ -95,8 +95,6 @@ def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, ot
         raise AdvisorError("no speedup to compare with") from error
     if not measured > 0:
         raise AdvisorError(f"speedup={measured} is not above 0")
-    if "adaptive" in str(row.get("draft_structure", "")):
-        raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     question = question_of(row, assume, other_models)
     setup = load_setup(question.scenario, borrowed_acceptance=question.acceptance_source != "same_run")
     return _point(row, question, setup, measured)

@@ -72,6 +72,8 @@ def question_of(
         if not cells.get(name):
             cells[name] = value
             filled.append(f"{name}={value}")
+    if "adaptive" in cells.get("draft_structure", ""):
+        raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     n_draft = _whole(cells, "draft_tokens_k")
     gpus, tensor_parallel, expert_parallel, batch = _placement(cells)
     drafter = _drafter(cells)

@@ -52,6 +52,16 @@ def test_judged_rows_are_what_the_code_predicts_today() -> None:
     np.testing.assert_allclose(again["measured"], own["measured"])
 
 
+def test_the_document_and_the_rows_behind_validate_and_report_are_the_same_predictions() -> None:
+    _, rows = read_judged()
+    inside = rows["measured"].between(rows["predicted_low"], rows["predicted_high"])
+    width = (rows["predicted_high"] - rows["predicted_low"]) / rows["predicted_speedup"]
+    errors = (rows["predicted_speedup"] / rows["measured"] - 1).abs()
+    line = next(line for line in REPORT.read_text(encoding="utf-8").splitlines() if line.startswith("All rows: "))
+    assert f"n {len(rows)}, sources {rows['source_title'].nunique()}, mean error {100 * errors.mean():.1f} %" in line
+    assert f"in band {100 * inside.mean():.1f} %, width {100 * width.mean():.1f} %" in line
+
+
 def test_the_documents_errors_by_source_are_what_the_code_predicts(points: list[Point]) -> None:
     text = REPORT.read_text(encoding="utf-8")
     predicted = predictions_left_out(points)

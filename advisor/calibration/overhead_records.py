@@ -16,7 +16,7 @@ OVERHEADS = Path(__file__).resolve().parent.parent.parent / "profiles" / "calibr
 ANY_CLASS = "any"
 """Class of engines without rows of their own."""
 OVERHEAD_NAMES = ("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s")
-FORM_VERSION = "2"
+FORM_VERSION = "3"
 """Raised whenever the form, the weights or the protocol of the fit changes."""
 
 
