@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import json
 
 from advisor.advice import advise
 from advisor.next_steps import next_steps
@@ -12,6 +11,7 @@ from advisor.report.build import build_report
 from advisor.report.document import Report
 from advisor.scenario import Scenario
 from advisor.validation import Errors
+from tests.own_model import CONFIG_JSON
 
 DATE = dt.date(2026, 11, 21)
 QWEN = Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3")
@@ -28,19 +28,6 @@ PAYLOADS = (
     "</script>{{7*7}}{% raw %}",
     "x" * 300,
 )
-CONFIG = {
-    "architectures": ["MixtralForCausalLM"],
-    "model_type": "mixtral",
-    "hidden_size": 1024,
-    "intermediate_size": 2048,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 4,
-    "num_local_experts": 8,
-    "num_experts_per_tok": 2,
-    "vocab_size": 32000,
-    "torch_dtype": "bfloat16",
-}
 CHECKED = {
     "this model, other accelerators": Errors(4, 0.2, 0.25, 0.4, 0.75, None, 0.5, 0.6),
     "all published points": Errors(40, 0.1, 0.15, 0.3, 0.9, 0.5, 0.8, 0.6),
@@ -57,4 +44,4 @@ def report_on(scenario: Scenario = QWEN, checked: bool = True) -> Report:
 
 def own_model(name: str) -> Scenario:
     """A scenario on a small model that a user named."""
-    return QWEN.model_copy(update={"model_id": name, "model_config_json": json.dumps(CONFIG)})
+    return QWEN.model_copy(update={"model_id": name, "model_config_json": CONFIG_JSON})

@@ -17,22 +17,10 @@ from advisor.scenario import Scenario
 from advisor.ui import address, answers, fields, state, widgets
 from advisor.ui.formula import speedup_formula
 from advisor.units import with_prefix
+from tests.own_model import CONFIG, CONFIG_JSON
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("advise", "design", "why", "measurements", "sources")
-CONFIG = {
-    "architectures": ["MixtralForCausalLM"],
-    "model_type": "mixtral",
-    "hidden_size": 1024,
-    "intermediate_size": 2048,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 4,
-    "num_local_experts": 8,
-    "num_experts_per_tok": 2,
-    "vocab_size": 32000,
-    "torch_dtype": "bfloat16",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -121,16 +109,16 @@ def test_a_link_restores_every_field() -> None:
 
 
 def test_a_link_restores_the_user_s_own_model() -> None:
-    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=json.dumps(CONFIG), batch_size=4)
+    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON, batch_size=4)
     test = app(**link(scenario))
     assert test.session_state["_scenario"] == scenario
 
 
 def test_an_own_model_link_without_a_name_gets_one() -> None:
-    test = app(**link(Scenario(acceptance="2.4@3", model_config_json=json.dumps(CONFIG))))
+    test = app(**link(Scenario(acceptance="2.4@3", model_config_json=CONFIG_JSON)))
     restored = test.session_state["_scenario"]
     assert restored.model_id == "own-mixtral"
-    assert restored.model_config_json == json.dumps(CONFIG)
+    assert restored.model_config_json == CONFIG_JSON
 
 
 def test_changing_the_batch_changes_the_verdict() -> None:
@@ -313,7 +301,7 @@ def test_a_damaged_configuration_in_a_link_is_reported() -> None:
 
 def test_an_uploaded_config_json_becomes_the_model() -> None:
     test = app(acceptance="2.4@3")
-    test.file_uploader(key="config_file").upload("tiny.json", json.dumps(CONFIG).encode(), "application/json").run()
+    test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
     scenario = test.session_state["_scenario"]
     assert scenario.model_id == "own-tiny"
     assert json.loads(scenario.model_config_json) == CONFIG
@@ -334,7 +322,7 @@ def test_a_broken_config_json_is_one_message_and_the_answer_stays(content: bytes
 
 def test_a_pasted_config_json_becomes_the_model() -> None:
     test = app(acceptance="2.4@3")
-    test.text_area(key="config_text").set_value(json.dumps(CONFIG)).run()
+    test.text_area(key="config_text").set_value(CONFIG_JSON).run()
     assert test.session_state["_scenario"].model_id == "own-mixtral"
 
 
@@ -346,7 +334,7 @@ def give_text(test: AppTest, text: str) -> AppTest:
 
 def test_a_bad_paste_after_a_good_one_goes_back_to_the_shipped_model_and_says_so() -> None:
     test = app(acceptance="2.4@3", model_id="gpt-oss-20b")
-    give_text(test, json.dumps(CONFIG))
+    give_text(test, CONFIG_JSON)
     give_text(test, "{")
     assert test.session_state["_scenario"].model_id == "gpt-oss-20b"
     assert test.session_state["_scenario"].model_config_json is None
@@ -361,7 +349,7 @@ def test_an_emptied_box_clears_its_error_and_its_model() -> None:
     give_text(test, "")
     assert not test.error
     assert not any("not usable" in item.value for item in test.warning)
-    give_text(test, json.dumps(CONFIG))
+    give_text(test, CONFIG_JSON)
     give_text(test, " ")
     assert test.session_state["_scenario"].model_id == "qwen3-30b-a3b"
 
@@ -369,7 +357,7 @@ def test_an_emptied_box_clears_its_error_and_its_model() -> None:
 def test_an_emptied_box_keeps_the_model_of_the_file() -> None:
     test = app(acceptance="2.4@3")
     give_text(test, "{")
-    test.file_uploader(key="config_file").upload("tiny.json", json.dumps(CONFIG).encode(), "application/json").run()
+    test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
     give_text(test, "")
     assert test.session_state["_scenario"].model_id == "own-tiny"
     assert not test.error
@@ -384,11 +372,11 @@ def test_a_binary_file_is_refused_in_words() -> None:
 def test_a_second_pasted_configuration_gets_a_name_of_its_own() -> None:
     test = app(acceptance="2.4@3")
     other = json.dumps(CONFIG | {"num_hidden_layers": 8})
-    assert give_text(test, json.dumps(CONFIG)).session_state["_scenario"].model_id == "own-mixtral"
+    assert give_text(test, CONFIG_JSON).session_state["_scenario"].model_id == "own-mixtral"
     assert give_text(test, other).session_state["_scenario"].model_id == "own-mixtral-2"
     assert test.session_state["_scenario"].model_config_json == other
-    again = give_text(test, json.dumps(CONFIG)).session_state["_scenario"]
-    assert (again.model_id, again.model_config_json) == ("own-mixtral", json.dumps(CONFIG))
+    again = give_text(test, CONFIG_JSON).session_state["_scenario"]
+    assert (again.model_id, again.model_config_json) == ("own-mixtral", CONFIG_JSON)
 
 
 def test_every_number_field_says_its_range() -> None:
@@ -443,7 +431,7 @@ def test_sources_number_their_texts_and_give_parameters_in_billions() -> None:
 
 
 def test_a_link_round_trips_through_the_address_shown() -> None:
-    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=json.dumps(CONFIG), k_max=4)
+    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON, k_max=4)
     shown = address.link_to(scenario, "http://127.0.0.1:8501/why?batch_size=3#x")
     assert shown.startswith("http://127.0.0.1:8501/why?")
     assert Scenario.from_query(shown.split("?", 1)[1]) == scenario

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -241,9 +239,9 @@ def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(li
 
 
 def test_an_own_model_is_searched_in_its_own_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.test_app import CONFIG
+    from tests.own_model import CONFIG_JSON
 
-    own = Scenario(acceptance="2.4@3", batch_size=4, model_id="own-tiny", model_config_json=json.dumps(CONFIG))
+    own = Scenario(acceptance="2.4@3", batch_size=4, model_id="own-tiny", model_config_json=CONFIG_JSON)
     shared = []
     monkeypatch.setattr(design_question, "_shared_answer", lambda *asked: shared.append(asked))
     test = page(**link(own))

@@ -14,7 +14,8 @@ from advisor.hardware import load_hardware
 from advisor.scenario import Scenario
 from advisor.scenario_file import scenario_json
 from advisor.ui import address, fields
-from tests.test_app import CONFIG, app, charts, link, no_store, texts
+from tests.own_model import CONFIG, CONFIG_JSON
+from tests.test_app import app, charts, link, no_store, texts
 from tests.test_hardware_given import POD
 
 __all__ = ["no_store"]
@@ -135,7 +136,7 @@ def test_an_accelerator_that_cannot_be_is_one_message_on_every_page() -> None:
 
 @pytest.mark.parametrize(
     "scenario",
-    [OWN, Scenario(acceptance="0.7,0.5", model_id="own-tiny", model_config_json=json.dumps(CONFIG), max_tpot_ms=9.5)],
+    [OWN, Scenario(acceptance="0.7,0.5", model_id="own-tiny", model_config_json=CONFIG_JSON, max_tpot_ms=9.5)],
     ids=["accelerator", "model"],
 )
 def test_a_scenario_file_opens_with_everything_in_it(scenario: Scenario) -> None:

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.store import list_uploads
+from tests.own_model import CONFIG_JSON
 from tests.refit_synthetic import synthetic_points
 from tests.test_ingest_acceptance import scrape
 from tests.test_routing_trace import npy, synthetic
@@ -353,15 +354,10 @@ def test_acceptance_by_position_of_an_uploaded_run_is_used_in_the_scenario() -> 
 
 
 def test_a_kept_run_of_a_model_of_ones_own_is_refitted() -> None:
-    config = {
-        "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_size": 1024,
-        "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 4,
-        "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000, "torch_dtype": "bfloat16",
-    }  # fmt: skip
     lines = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup,tensor_parallel"]
     lines += [f"h200-sxm,own-mixtral,vllm,{b},3,2.4,eagle3,1.2,1" for b in (1, 4, 16)]
     test = page()
-    test.session_state["_own_models"] = {"own-mixtral": json.dumps(config)}
+    test.session_state["_own_models"] = {"own-mixtral": CONFIG_JSON}
     upload(test, "mine.csv", "\n".join(lines).encode())
     test.button(key="keep").click().run()
     test.button(key="forget").click().run()

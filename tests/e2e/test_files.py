@@ -20,6 +20,7 @@ from advisor.scenario_file import read_scenario
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.test_journeys import choose, expected, verdict, wait_for_verdict
 from tests.e2e.views import CHART, benchmark_csv, open_page, refitted, upload
+from tests.own_model import CONFIG_JSON
 from tests.test_routing_trace import npy, synthetic
 
 pytestmark = pytest.mark.browser
@@ -146,10 +147,6 @@ def test_the_report_downloads_in_every_format_and_each_opens(
 
 def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
     """Own model, accelerator, upload, refit and pin of one browser; another, and a second tab of it, are untouched."""
-    config = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "hidden_size": 1024} | {
-        "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 4,
-        "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000, "torch_dtype": "bfloat16",
-    }  # fmt: skip
     first, second = browser.new_context(), browser.new_context()
     try:
         mine, theirs = first.new_page(), second.new_page()
@@ -160,7 +157,7 @@ def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
         mine.get_by_role("button", name="Pin to compare").click()
         mine.get_by_text("Pinned scenarios").wait_for()
         mine.get_by_text("Your own config.json").click()
-        upload(mine, "config.json", "secret-model.json", json.dumps(config).encode())
+        upload(mine, "config.json", "secret-model.json", CONFIG_JSON.encode())
         mine.get_by_text("Your own accelerator").click()
         mine.get_by_label("Name", exact=True).fill("Secret pod")
         for label, value in (("Memory (GB)", 200), ("Memory bandwidth (TB/s)", 9), ("Peak bf16 (TFLOP/s)", 2000)):

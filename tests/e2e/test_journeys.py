@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from advisor.ui.design_question import CANDIDATES
 from advisor.ui.fields import START_ACCEPTANCE
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.views import CHART, upload
+from tests.own_model import CONFIG_JSON
 
 pytestmark = pytest.mark.browser
 
@@ -120,14 +120,10 @@ def test_type_an_accepted_length_and_compare_two_k(page: Any, app_url: str) -> N
 
 
 def test_the_copied_link_of_an_own_model_opens_it_in_another_session(page: Any, app_url: str, context: Any) -> None:
-    config = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "hidden_size": 1024} | {
-        "intermediate_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 4,
-        "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000, "torch_dtype": "bfloat16",
-    }  # fmt: skip
     open_app(page, f"{app_url}/?acceptance=2.4%403")
     page.get_by_text("Your own config.json").click()
-    upload(page, "config.json", "tiny.json", json.dumps(config).encode())
-    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=json.dumps(config))
+    upload(page, "config.json", "tiny.json", CONFIG_JSON.encode())
+    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON)
     wait_for_verdict(page, scenario)
     page.get_by_role("button", name="Share or open").click()
     link = page.get_by_test_id("stCode").inner_text().strip()
