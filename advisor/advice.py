@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from advisor.bands import BAND_LEVEL
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
-from advisor.dynamic import KRange, k_by_batch
+from advisor.dynamic import KRange
+from advisor.dynamic.schedule import MIN_GAIN
 from advisor.prediction import Prediction, Tier
-from advisor.recommend import MIN_GAIN, BestDraft, best_draft, break_even_batch, sweet_spot
+from advisor.recommend import BestDraft, break_even_batch, equals_text, judge_draft, sweet_spot
+from advisor.runtime import ranges_of, scheduled_draft
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
 
@@ -45,9 +47,16 @@ class Recommendation:
     p_best: float
     regret: float
     within_noise: bool
+    equal_drafts: tuple[int, ...]
+    """K > 0 within DEFAULT_MARGIN of the best, the recommended one included; empty where K = 0 is recommended."""
     meets_limit: bool
     """False when no K keeps the scenario's limit on time per output token."""
     verdict: str
+
+    @property
+    def equals(self) -> str:
+        """Which K are as good, in one sentence; empty where the recommended K stands alone."""
+        return equals_text(self.equal_drafts, self.k_draft)
 
 
 @dataclass(frozen=True)
@@ -83,19 +92,14 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
     curve = curve_for(setup, grid)
     row = int(np.searchsorted(grid, scenario.batch_size))
     allowed = allowed_drafts(curve, scenario)
-    best = best_draft(curve.speedup[row], curve.draws[:, row], allowed[row])
+    best = draft_for(setup, curve, row)
     recommendation = _recommendation(setup, curve, row, best, bool(allowed[row].any()))
     shown = int(best.index) if best.index or curve.drafts.size == 1 else 1 + int(np.argmax(curve.speedup[row, 1:]))
-    limit = scenario.max_tpot_ms / 1e3 if scenario.max_tpot_ms else None
-    tpot = curve.tpot_s if limit is not None else None
-    fitting = setup.memory.largest_batch
-    last = fitting if 0 < fitting < grid[-1] else None  # a schedule for batches that do not fit helps nobody
-    schedule = k_by_batch(curve.batches, curve.drafts, curve.speedup, tpot_s=tpot, max_tpot_s=limit, max_batch=last)
     return Advice(
         scenario=scenario,
         setup=setup,
         recommendation=recommendation,
-        k_by_batch=schedule,
+        k_by_batch=ranges_of(setup, curve),
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, shown]),
@@ -103,6 +107,12 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
         curve_k=int(curve.drafts[shown]),
         warnings=_warnings(setup, curve, row, best.index, bool(allowed[row].any())),
     )
+
+
+def draft_for(setup: Setup, curve: Curve, row: int) -> BestDraft:
+    """The K to run at the curve's batch `row`: the schedule's, so that one batch has one K everywhere."""
+    index = scheduled_draft(setup, curve, row)
+    return judge_draft(index, curve.speedup[row], curve.draws[:, row], allowed_drafts(curve, setup.scenario)[row])
 
 
 def allowed_drafts(curve: Curve, scenario: Scenario) -> NDArray[np.bool_]:
@@ -135,6 +145,7 @@ def _recommendation(setup: Setup, curve: Curve, row: int, best: BestDraft, meets
         p_best=best.p_best,
         regret=best.regret,
         within_noise=best.within_noise,
+        equal_drafts=tuple(int(curve.drafts[i]) for i in best.equal),
         meets_limit=meets_limit,
         verdict=_verdict(setup, curve, row, best, prediction),
     )

@@ -65,6 +65,11 @@ class Curve:
     tokens_per_s_per_gpu: Array
 
 
+def batches_with(*more: int) -> Array:
+    """DEFAULT_BATCHES and some more, increasing. [1]"""
+    return np.unique([*DEFAULT_BATCHES, *more]).astype(float)
+
+
 def speedup_curve(scenario: Scenario, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
     """As `curve_for`, from a scenario. Raises AdvisorError when it names something unknown or impossible."""
     return curve_for(load_setup(scenario), batches, drafts)

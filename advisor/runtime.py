@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
+from advisor.curve import Curve, batches_with, curve_for
 from advisor.dynamic import (
     ContextSchedule,
     KRange,
     RoundCosts,
     ScheduleGain,
+    k_at,
     k_by_batch,
     k_by_batch_and_context,
     round_costs,
@@ -21,7 +22,7 @@ from advisor.dynamic import (
 from advisor.dynamic.schedule import DEFAULT_MARGIN
 from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
-from advisor.setup import load_setup
+from advisor.setup import Setup, load_setup
 
 MAX_HISTOGRAM_ROWS = 10_000
 MAX_CONTEXT_BUCKETS = 16
@@ -91,20 +92,51 @@ def schedule_for(
     histogram : batch sizes the server runs at; the grid is extended to reach them.
     margin : a K within this fraction of the best counts as equal. [1]
     """
-    extra = histogram.batches if histogram is not None else ()
-    grid = np.unique([*DEFAULT_BATCHES, scenario.batch_size, *([max(extra)] if extra else [])]).astype(float)
-    curve = curve_for(load_setup(scenario), grid)
-    ranges = ranges_of(curve, scenario.max_tpot_ms, margin)
+    extra = [max(histogram.batches)] if histogram is not None else []
+    grid = batches_with(scenario.batch_size, *extra)
+    setup = load_setup(scenario)
+    if histogram is not None:
+        check_fits(histogram, setup)
+    curve = curve_for(setup, grid)
+    ranges = ranges_of(setup, curve, margin)
     by_context = _by_context(scenario, tuple(contexts), grid, margin) if len(contexts) else ()
     gain = gain_of(curve, ranges, histogram) if histogram is not None else None
     return RuntimeSchedule(scenario, curve, ranges, by_context, gain)
 
 
-def ranges_of(curve: Curve, max_tpot_ms: float | None, margin: float = DEFAULT_MARGIN) -> tuple[KRange, ...]:
-    """K by batch of a curve, under an optional limit on time per output token in milliseconds."""
-    if max_tpot_ms is None:
-        return k_by_batch(curve.batches, curve.drafts, curve.speedup, margin)
-    return k_by_batch(curve.batches, curve.drafts, curve.speedup, margin, curve.tpot_s, max_tpot_ms / 1e3)
+def ranges_of(
+    setup: Setup, curve: Curve, margin: float = DEFAULT_MARGIN, beyond_memory: bool = False
+) -> tuple[KRange, ...]:
+    """K by batch of a curve, under the scenario's limit on time per output token, for the batches that fit in memory.
+
+    The whole curve with `beyond_memory`, or where nothing fits: a schedule of what does not run is of use to nobody
+    who could run something.
+    """
+    limit = setup.scenario.max_tpot_ms
+    tpot, limit_s = (None, None) if limit is None else (curve.tpot_s, limit / 1e3)
+    last = None if beyond_memory else last_batch(setup, curve)
+    return k_by_batch(curve.batches, curve.drafts, curve.speedup, margin, tpot, limit_s, last)
+
+
+def scheduled_draft(setup: Setup, curve: Curve, row: int) -> int:
+    """Index of the K that the schedule runs at the curve's batch `row`, as if it fitted where it does not."""
+    ranges = ranges_of(setup, curve)
+    if curve.batches[row] > ranges[-1].batch_end:
+        ranges = ranges_of(setup, curve, beyond_memory=True)
+    return int(np.flatnonzero(curve.drafts == k_at(ranges, curve.batches[row]))[0])
+
+
+def last_batch(setup: Setup, curve: Curve) -> int:
+    """Largest batch of the curve that fits in memory; the curve's last where nothing fits. [1]"""
+    end = int(curve.batches[-1])
+    return min(setup.memory.largest_batch, end) or end
+
+
+def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
+    """Raises AdvisorError when the histogram has a batch that memory cannot hold, though it could hold another."""
+    largest, asked = setup.memory.largest_batch, max(histogram.batches)
+    if 0 < largest < asked:
+        raise AdvisorError(f"Batch {asked:,} does not fit in memory; the largest that does is {largest:,}.")
 
 
 def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -> ScheduleGain:
@@ -155,18 +187,17 @@ def contexts_from_text(text: str) -> tuple[int, ...]:
 def _by_context(
     scenario: Scenario, contexts: tuple[int, ...], grid: np.ndarray, margin: float
 ) -> tuple[ContextSchedule, ...]:
-    curves = [
-        curve_for(load_setup(scenario.model_copy(update={"context_tokens": context})), grid) for context in contexts
-    ]
+    setups = [load_setup(scenario.model_copy(update={"context_tokens": context})) for context in contexts]
+    curves = [curve_for(setup, grid) for setup in setups]
     speedup = np.stack([curve.speedup for curve in curves])
     limit = scenario.max_tpot_ms
-    tpot = None if limit is None else np.stack([curve.tpot_s for curve in curves])
     return k_by_batch_and_context(
         curves[0].batches,
         curves[0].drafts,
         contexts,
         speedup,
         margin,
-        tpot,
+        None if limit is None else np.stack([curve.tpot_s for curve in curves]),
         None if limit is None else limit / 1e3,
+        [last_batch(setup, curve) for setup, curve in zip(setups, curves, strict=True)],
     )

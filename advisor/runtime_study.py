@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.curve import Curve, speedup_curve
+from advisor.curve import Curve, curve_for, speedup_curve
 from advisor.drafter import parse_acceptance
 from advisor.dynamic import (
     AcceptanceProcess,
@@ -29,6 +29,7 @@ from advisor.dynamic import (
 from advisor.runtime import costs_of, ranges_of
 from advisor.runtime_process import per_position, switching_around
 from advisor.scenario import Scenario
+from advisor.setup import load_setup
 
 K_MAX = 7
 CONTEXT_TOKENS = 512
@@ -194,5 +195,6 @@ def cohere_k(model_id: str, drafter_id: str = "eagle") -> CohereK:
         acceptance=conditional_acceptance(COHERE_ACCEPTED_LENGTH),
         k_max=len(COHERE_ACCEPTED_LENGTH) - 1,
     )
-    curve = speedup_curve(scenario)
-    return CohereK(model_id, drafter_id, curve, ranges_of(curve, None))
+    setup = load_setup(scenario)
+    curve = curve_for(setup)
+    return CohereK(model_id, drafter_id, curve, ranges_of(setup, curve))

@@ -403,16 +403,16 @@ def test_problems_use_the_labels_of_the_screen() -> None:
     assert "tensor" not in words
 
 
-def test_the_limit_is_met_in_words_and_the_caption_names_it_and_the_k_to_follow() -> None:
+def test_the_limit_is_met_in_words_and_the_caption_names_it() -> None:
     plain = app(acceptance="2.4@3")
     assert not [table for table in plain.dataframe if "Meets the limit" in table.value]
     test = app(acceptance="2.4@3", max_tpot_ms="8")
     table = next(table.value for table in test.dataframe if "Meets the limit" in table.value)
     assert set(table["Meets the limit"]) == {"yes", "no"}
-    caption = next(item.value for item in test.main.caption if "follow the verdict" in item.value)
-    k = advise(test.session_state["_scenario"]).recommendation.k_draft
-    assert f"At batch 16 follow the verdict, K = {k}." in caption
-    assert "8 ms per output token" in caption
+    assert any(
+        item.value.startswith("The fewest ranges") and "8 ms per output token" in item.value
+        for item in test.main.caption
+    )
 
 
 def test_no_page_has_an_icon_that_the_browser_would_fetch() -> None:

@@ -108,9 +108,10 @@ def test_the_users_point_stands_at_their_batch_and_k_and_says_whether_it_pays() 
 
 
 def test_the_batches_at_which_a_k_pays_are_named() -> None:
-    assert charts_runtime.paying_batches(hand_curve(scale=2.0), 3).endswith("up to the largest computed, 512.")
-    assert charts_runtime.paying_batches(hand_curve(scale=0.4), 3) == "K = 3 pays at no batch computed."
-    between = charts_runtime.paying_batches(hand_curve(scale=0.7), 3)
+    assert charts_runtime.paying_batches(hand_curve(scale=2.0), 3, 512).endswith("up to the largest computed, 512.")
+    assert charts_runtime.paying_batches(hand_curve(scale=0.4), 3, 512) == "K = 3 pays at no batch up to 512."
+    assert charts_runtime.paying_batches(hand_curve(scale=2.0), 3, 100).endswith("up to the largest that fits, 100.")
+    between = charts_runtime.paying_batches(hand_curve(scale=0.7), 3, 512)
     low, high = (int(word) for word in between.rstrip(".").split()[-3::2])
     assert 1 < low < 16 < high < 512
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from advisor.report.engine_rules import check_sglang_adaptive_config, check_vllm_speculative_config
+from advisor.scenario import Scenario
+from advisor.setup import load_setup
 from tests.command_line import run
 
 NGRAM = [
@@ -32,7 +34,8 @@ def test_schedule_json_is_one_document_that_covers_every_batch(capsys: pytest.Ca
     document = json.loads(out)
     assert code == 0
     assert document["k_by_batch"][0]["batch_start"] == 1
-    assert document["k_by_batch"][-1]["batch_end"] == 1024
+    fits = load_setup(Scenario.model_validate(document["scenario"])).memory.largest_batch
+    assert document["k_by_batch"][-1]["batch_end"] == fits
     assert document["k_by_batch_and_context"][0]["context_start"] == 1
     assert {"gain", "schedule_speedup", "best_static_k", "static_speedup"} <= set(document["gain"])
     assert document["scenario"]["batch_size"] == 16

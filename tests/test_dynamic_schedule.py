@@ -20,6 +20,7 @@ from advisor.dynamic import (
     round_costs,
     schedule_gain,
 )
+from advisor.dynamic.schedule import MIN_GAIN
 from advisor.prediction import AdvisorError
 
 BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -57,11 +58,16 @@ def test_noise_below_the_margin_does_not_flip_k() -> None:
     assert len(k_by_batch(BATCHES, range(4), noisy, margin=0.0)) > 1
 
 
+def test_where_no_k_gains_more_than_noise_the_schedule_drafts_nothing() -> None:
+    table = np.array([[1.0, 1.5], [1.0, 1.015], [1.0, 1.03]])
+    assert [r.k_draft for r in k_by_batch([1, 2, 3], [0, 1], table, margin=0.02)] == [1, 0, 1]
+
+
 def test_a_draft_that_loses_is_never_scheduled_even_within_the_margin() -> None:
     table = np.array([[1.0, 1.2], [1.0, 0.99]])
     ranges = k_by_batch([1, 64], [0, 1], table, margin=0.1)
     assert ranges[-1].k_draft == 0
-    crossing = 64 ** (np.log(1.2) / np.log(1.2 / 0.99))
+    crossing = 64 ** (np.log(1.2 / 1.02) / np.log(1.2 / 0.99))
     assert ranges[0].batch_end == int(crossing)
 
 
@@ -78,7 +84,7 @@ def test_regret_stays_within_the_margin_at_every_batch(rows: list[list[float]], 
     whole = np.arange(1, 41)
     speedup = costs.time_s(whole, 0)[:, None] / costs.time_s(whole[:, None], np.arange(4))
     chosen = speedup[np.arange(40), k_at(ranges, whole)]
-    assert np.all(chosen * (1 + margin) >= speedup.max(axis=1) * (1 - 1e-9))
+    assert np.all(chosen * (1 + max(margin, MIN_GAIN)) >= speedup.max(axis=1) * (1 - 1e-9))
     assert np.all(chosen >= 1 - 1e-9)
 
 

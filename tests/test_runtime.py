@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.curve import speedup_curve
+from advisor.curve import curve_for, speedup_curve
 from advisor.dynamic import k_at
 from advisor.prediction import AdvisorError
 from advisor.runtime import (
     BatchHistogram,
     contexts_from_text,
     costs_of,
+    last_batch,
     ranges_of,
     schedule_for,
     static_ranges,
 )
 from advisor.scenario import Scenario
+from advisor.setup import load_setup
 
 EAGLE = Scenario(acceptance="2.4@3")
 NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")
@@ -25,14 +27,16 @@ NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")
 def test_the_schedule_covers_every_batch_and_stays_within_its_margin_of_the_best() -> None:
     found = schedule_for(NGRAM)
     assert [r.batch_start for r in found.ranges] == [1, *(r.batch_end + 1 for r in found.ranges[:-1])]
-    assert found.ranges[-1].batch_end == int(found.curve.batches[-1])
-    chosen = k_at(found.ranges, found.curve.batches)
+    assert found.ranges[-1].batch_end == last_batch(load_setup(NGRAM), found.curve)
+    fits = found.curve.batches <= found.ranges[-1].batch_end
+    assert fits.sum() > 10
+    chosen = k_at(found.ranges, found.curve.batches[fits])
     own = found.curve.speedup[np.arange(chosen.size), chosen]
-    assert np.all(own * 1.03 >= found.curve.speedup.max(axis=1) - 1e-9)
+    assert np.all(own * 1.03 >= found.curve.speedup[fits].max(axis=1) - 1e-9)
 
 
 def test_the_gain_is_never_below_the_margin_and_names_the_best_single_k() -> None:
-    found = schedule_for(NGRAM, histogram=BatchHistogram.from_text("1:1,64:1,512:1"))
+    found = schedule_for(NGRAM, histogram=BatchHistogram.from_text("1:1,64:1,256:1"))
     assert found.gain is not None
     assert found.gain.gain > -0.03
     assert found.gain.best_static_speedup == max(found.gain.static_speedup)
@@ -40,7 +44,8 @@ def test_the_gain_is_never_below_the_margin_and_names_the_best_single_k() -> Non
 
 
 def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
-    found = schedule_for(EAGLE, histogram=BatchHistogram.from_text("1500:1"))
+    short = EAGLE.model_copy(update={"context_tokens": 128})
+    found = schedule_for(short, histogram=BatchHistogram.from_text("1500:1"))
     assert found.curve.batches[-1] == 1500
     assert found.ranges[-1].batch_end == 1500
 
@@ -56,11 +61,23 @@ def test_context_buckets_cover_all_contexts_and_match_a_schedule_made_for_that_c
 
 
 def test_a_limit_on_time_per_token_marks_batches_that_no_k_can_serve() -> None:
-    curve = speedup_curve(EAGLE)
-    limit_ms = float(curve.tpot_s.min(axis=1)[-6]) * 1e3
-    ranges = ranges_of(curve, limit_ms)
+    limit_ms = float(speedup_curve(EAGLE).tpot_s.min(axis=1)[-6]) * 1e3
+    setup = load_setup(EAGLE.model_copy(update={"max_tpot_ms": limit_ms}))
+    ranges = ranges_of(setup, curve_for(setup))
     assert ranges[0].meets_limit
     assert not ranges[-1].meets_limit
+
+
+def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it_is_refused() -> None:
+    tight = EAGLE.model_copy(update={"context_tokens": 65536})
+    fits = load_setup(tight).memory.largest_batch
+    assert 0 < fits < 1024
+    found = schedule_for(tight, contexts=(1024, 65536))
+    assert found.ranges[-1].batch_end == fits
+    assert found.by_context[-1].ranges[-1].batch_end == fits
+    assert found.by_context[0].ranges[-1].batch_end > fits
+    with pytest.raises(AdvisorError, match=f"Batch {fits + 1:,} does not fit in memory; the largest that does is"):
+        schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
 
 
 def test_costs_charge_one_drafter_pass_for_staying_ready_at_k_0() -> None:

@@ -12,10 +12,12 @@ from advisor.runtime import costs_of, ranges_of
 from advisor.runtime_process import per_position, switching_around
 from advisor.runtime_simulation import SimulationPlan, SimulationReport, simulate_policies
 from advisor.scenario import Scenario
+from advisor.setup import load_setup
 
-CURVE = speedup_curve(Scenario(acceptance="2.4@3", k_max=5))
+SCENARIO = Scenario(acceptance="2.4@3", k_max=5)
+CURVE = speedup_curve(SCENARIO)
 COSTS = costs_of(CURVE)
-RANGES = ranges_of(CURVE, None)
+RANGES = ranges_of(load_setup(SCENARIO), CURVE)
 
 
 def run(plan: SimulationPlan, costs: RoundCosts = COSTS, **settings: float) -> SimulationReport:

@@ -187,18 +187,24 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
     return Chart(figure, alt, _break_even_table(curve.batches, drafts, least, given, possible))
 
 
-def paying_batches(curve: Curve, k_draft: int) -> str:
-    """At which batches one K pays (speedup of at least 1), in one sentence; K must be in the curve."""
+def paying_batches(curve: Curve, k_draft: int, last: int) -> str:
+    """At which batches up to `last`, the largest that fits, one K of the curve pays (speedup of at least 1)."""
     column = int(np.flatnonzero(curve.drafts == k_draft)[0])
-    spans = paying_intervals(curve.batches, curve.speedup[:, column])
-    last = curve.batches[-1]
+    spans = [
+        (start, np.inf if end >= last else end)
+        for start, end in paying_intervals(curve.batches, curve.speedup[:, column])
+        if start <= last
+    ]
+    limit = "the largest computed" if last >= curve.batches[-1] else "the largest that fits"
     words = [
-        f"from batch {start:,.0f} on, up to the largest computed, {last:,.0f}"
+        f"from batch {start:,.0f} on, up to {limit}, {last:,.0f}"
         if np.isinf(end)
         else f"at batch {start:,.0f} to {end:,.0f}"
         for start, end in spans
     ]
-    return f"K = {k_draft} pays {' and '.join(words)}." if words else f"K = {k_draft} pays at no batch computed."
+    return (
+        f"K = {k_draft} pays {' and '.join(words)}." if words else f"K = {k_draft} pays at no batch up to {last:,.0f}."
+    )
 
 
 def simulation_chart(report: SimulationReport) -> Chart:

@@ -123,9 +123,9 @@ def table_rule(margin: float, max_tpot_ms: float | None) -> str:
     margin : loss allowed for fewer switches. [1]
     """
     if max_tpot_ms is None:
-        return f"the fewest ranges in which no batch loses more than {margin:.0%} against its own best K."
+        return f"The fewest ranges in which no batch loses more than {margin:.0%} against its own best K."
     return (
-        f"the fewest ranges of a K that keeps to {max_tpot_ms:g} ms per output token and loses at most {margin:.0%}; "
+        f"The fewest ranges of a K that keeps to {max_tpot_ms:g} ms per output token and loses at most {margin:.0%}; "
         "where none does both, the fastest K within the limit, and where none keeps to it ('no'), the fastest of all."
     )
 

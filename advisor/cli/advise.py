@@ -58,8 +58,9 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
         f"Time per output token {answer.tpot_s * 1e3:.2f} ms, {answer.tokens_per_s_per_gpu:,.0f} tokens/s per GPU; "
         f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected loss {answer.regret:.1%}."
     )
+    if answer.equals:
+        click.echo(answer.equals)
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
-    click.echo(f"At batch {advice.scenario.batch_size:,} follow the verdict; the table serves changing batches.")
     click.echo(f"K by batch, in the fewest ranges that lose at most {DEFAULT_MARGIN:.0%} against the best K:")
     rows = [
         (f"{r.batch_start}-{r.batch_end}", r.k_draft, round(float(r.speedup), 2), f"{r.regret:.1%}")
@@ -110,6 +111,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
             "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
             "p_best": answer.p_best,
             "regret": answer.regret,
+            "equal_drafts": answer.equal_drafts,
             "meets_limit": answer.meets_limit,
             "verdict": answer.verdict,
         },

@@ -13,6 +13,8 @@ from advisor.prediction import AdvisorError
 
 DEFAULT_MARGIN = 0.02
 """Choice of this project: a K within 2 % of the best counts as equal. Below the error of any step-time prediction."""
+MIN_GAIN = 0.02
+"""Choice of this project: where no K promises this over plain decoding, the gain is within noise and K is 0."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def k_by_batch(
 
     Notes
     -----
-    A K > 0 that is predicted to lose against plain decoding is never acceptable, whatever the margin. Ranges grow
+    A K > 0 that is predicted to lose against plain decoding is never acceptable, whatever the margin; where none gains
+    MIN_GAIN, only K = 0 is. Ranges grow
     from batch 1 as long as one K stays acceptable, which needs the fewest switches possible; among the K left, the
     one with the best mean speedup wins. At a fixed batch the limit on time per output token cannot prefer another K
     (tpot is proportional to 1 / speedup); it narrows what the margin may choose, and marks batches beyond any K.
@@ -89,7 +92,9 @@ def k_by_batch(
     whole = np.arange(1, last + 1)
     dense = interpolate_batches(grid, table, whole)
     best = dense.max(axis=1, keepdims=True)
-    allowed: NDArray[np.bool_] = (dense * (1 + margin) >= best) & (dense >= dense[:, ks == 0])
+    plain = dense[:, ks == 0]
+    near: NDArray[np.bool_] = (dense * (1 + margin) >= best) & (dense >= plain)
+    allowed = np.where(best >= plain * (1 + MIN_GAIN), near, ks == 0)
     meets: NDArray[np.bool_] = np.ones(last, dtype=np.bool_)
     if tpot_s is not None and max_tpot_s is not None:
         within: NDArray[np.bool_] = np.asarray(interpolate_batches(grid, tpot_s, whole) <= max_tpot_s)
@@ -105,10 +110,12 @@ def k_by_batch_and_context(
     margin: float = DEFAULT_MARGIN,
     tpot_s: ArrayLike | None = None,
     max_tpot_s: float | None = None,
+    max_batches: Sequence[int] | None = None,
 ) -> tuple[ContextSchedule, ...]:
     """One schedule per context bucket: contexts [nC] increasing, speedup and tpot_s [nC, nB, nK].
 
-    A bucket reaches up to the geometric middle between its context and the next; neighbours with equal K are merged.
+    `max_batches` [nC] are the last batch sizes covered. A bucket reaches up to the geometric middle
+    between its context and the next; neighbours with equal K are merged.
     """
     table = np.asarray(speedup, dtype=float)
     if table.ndim != 3 or table.shape[0] != len(contexts) or not len(contexts):
@@ -121,7 +128,8 @@ def k_by_batch_and_context(
     for i in range(len(contexts)):
         end = 10_000_000 if i + 1 == len(contexts) else int(np.sqrt(float(contexts[i]) * contexts[i + 1]))
         tpot = None if limits is None else limits[i]
-        ranges = k_by_batch(batches, drafts, table[i], margin, tpot, max_tpot_s)
+        last = None if max_batches is None else max_batches[i]
+        ranges = k_by_batch(batches, drafts, table[i], margin, tpot, max_tpot_s, last)
         if found and _same_k(found[-1].ranges, ranges):
             found[-1] = ContextSchedule(found[-1].context_start, end, found[-1].ranges)
         else:

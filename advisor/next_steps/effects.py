@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import bands
-from advisor.advice import Advice, allowed_drafts
-from advisor.curve import Curve, curve_for, prefill_per_token_s
+from advisor.advice import Advice, allowed_drafts, draft_for
+from advisor.curve import Curve, batches_with, curve_for, prefill_per_token_s
 from advisor.design import Band, DesignSpace
+from advisor.dynamic.schedule import MIN_GAIN
 from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_changes, design_standing
 from advisor.prediction import AdvisorError, Tier, lowest
-from advisor.recommend import MIN_GAIN, best_draft
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]
@@ -147,19 +147,19 @@ def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect
     try:
         setup = load_setup(scenario)
         draws = bands.make_draws(setup.costs, kernel_seed=_APART_SEED if change.kernels_apart else None)
-        curve = curve_for(setup, [scenario.batch_size], draws=draws)
+        curve = curve_for(setup, batches_with(scenario.batch_size), draws=draws)
     except AdvisorError as error:
         return str(error)
     if setup.memory.largest_batch < scenario.batch_size:
         return "it does not fit in memory"
-    if not allowed_drafts(curve, scenario).any():
+    row = int(np.searchsorted(curve.batches, scenario.batch_size))
+    if not allowed_drafts(curve, scenario)[row].any():
         return f"no K keeps {scenario.max_tpot_ms:g} ms per output token"
-    return _effect(change, base, _at(setup, curve, 0))
+    return _effect(change, base, _at(setup, curve, row))
 
 
 def _at(setup: Setup, curve: Curve, row: int) -> _Drawn:
-    allowed = allowed_drafts(curve, setup.scenario)[row]
-    best = best_draft(curve.speedup[row], curve.draws[:, row], allowed).index
+    best = draft_for(setup, curve, row).index
     speedup = curve.draws[:, row, best]
     prefill = prefill_per_token_s(setup, curve.batches)[row]
     return _Drawn(

@@ -148,6 +148,7 @@ def _answer(advice: Advice) -> Answer:
         tokens_per_s_per_gpu=digits(answer.tokens_per_s_per_gpu),
         p_best=digits(answer.p_best),
         regret=digits(answer.regret),
+        equal_drafts=answer.equal_drafts,
         meets_limit=answer.meets_limit,
         largest_batch_that_fits=advice.setup.memory.largest_batch,
     )

@@ -36,6 +36,7 @@ class Answer(Frozen):
     tokens_per_s_per_gpu: float
     p_best: float
     regret: float
+    equal_drafts: tuple[int, ...] = ()
     meets_limit: bool
     largest_batch_that_fits: int
 

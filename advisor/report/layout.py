@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 
 from advisor.dynamic.schedule import DEFAULT_MARGIN
+from advisor.recommend import equals_text
 from advisor.report import further_layout as further
 from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Table
 from advisor.report.document import CurvePoint, EngineSetup, ErrorLine, Report
@@ -110,7 +111,8 @@ def _answer(report: Report) -> tuple[Block, ...]:
     tier = f"The speedup is {answer.tier}: {answer.because}."
     loss = (
         f"Over the draws of the uncertain constants, K = {answer.k_draft} is the fastest in {answer.p_best:.0%}; it "
-        f"loses {answer.regret:.1%} on average against each draw's fastest K."
+        f"loses {answer.regret:.1%} on average against each draw's fastest K. "
+        f"{equals_text(answer.equal_drafts, answer.k_draft)}".rstrip()
     )
     fits = f"The largest batch that fits the memory is {answer.largest_batch_that_fits:,}."
     blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}")]
@@ -176,8 +178,8 @@ def _schedule(report: Report) -> tuple[Block, ...]:
     )
     columns = ("Batch", "K", "Mean speedup", "Largest loss") + (("Meets the limit",) if limited else ())
     text = (
-        f"The fewest ranges in which no batch loses more than {DEFAULT_MARGIN:.0%} against its own best K; at the "
-        "target batch the K may therefore differ from the recommended one."
+        f"The fewest ranges in which no batch loses more than {DEFAULT_MARGIN:.0%} against its own best K. The "
+        "recommended K is the one of the target batch."
     )
     return Paragraph(text), Table(columns, rows, "lrrrl"[: len(columns)])
 

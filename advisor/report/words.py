@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 
 from advisor.curve import CALIBRATED_TOKENS
+from advisor.dynamic.schedule import MIN_GAIN
 from advisor.memory import USABLE_SHARE
-from advisor.recommend import MIN_GAIN
 
 LIMITS = (
     "The headline speedup is for decoding, per user. Prefill is charged only when prompt and output tokens are given.",

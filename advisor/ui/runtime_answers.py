@@ -17,7 +17,15 @@ from advisor.dynamic import AcceptanceProcess, ContextSchedule, KRange
 from advisor.prediction import AdvisorError
 from advisor.report.engine_config import EngineExport
 from advisor.report.scenario_export import default_served_model, export_scenario, needs_draft_model
-from advisor.runtime import BatchHistogram, contexts_from_text, costs_of, schedule_for, static_ranges
+from advisor.runtime import (
+    BatchHistogram,
+    check_fits,
+    contexts_from_text,
+    costs_of,
+    last_batch,
+    schedule_for,
+    static_ranges,
+)
 from advisor.runtime_process import (
     DEFAULT_PASSAGE_TOKENS,
     DEFAULT_SPREAD,
@@ -58,7 +66,8 @@ def by_context(scenario: Scenario, contexts: str) -> tuple[ContextSchedule, ...]
 
 def example_histogram(advice: Advice) -> pd.DataFrame:
     """Batch sizes around the scenario's, with made-up weights: something to edit."""
-    batch, last = advice.scenario.batch_size, int(advice.curve.batches[-1])
+    last = last_batch(advice.setup, advice.curve)
+    batch = min(advice.scenario.batch_size, last)
     rows = {1: 10, max(1, batch // 4): 20, batch: 50, min(4 * batch, last): 20}
     return pd.DataFrame({"batch_size": sorted(rows), "weight": [float(rows[b]) for b in sorted(rows)]})
 
@@ -71,7 +80,9 @@ def histogram_from(frame: pd.DataFrame, advice: Advice) -> BatchHistogram:
     last = int(advice.curve.batches[-1])
     if rows["batch_size"].max() > last:
         raise AdvisorError(f"Batch {int(rows['batch_size'].max()):,} lies beyond the curve, which ends at {last:,}.")
-    return BatchHistogram(tuple(int(b) for b in rows["batch_size"]), tuple(float(w) for w in rows["weight"]))
+    histogram = BatchHistogram(tuple(int(b) for b in rows["batch_size"]), tuple(float(w) for w in rows["weight"]))
+    check_fits(histogram, advice.setup)
+    return histogram
 
 
 def export_choices(advice: Advice) -> list[str]:

@@ -57,7 +57,7 @@ def speedup(advice: Advice) -> None:
 
 def by_batch(advice: Advice) -> None:
     st.subheader("K by batch size", anchor=False)
-    limit_ms, answer = advice.scenario.max_tpot_ms, advice.recommendation
+    limit_ms = advice.scenario.max_tpot_ms
     rows = [
         (
             f"{r.batch_start:,} to {r.batch_end:,}",
@@ -68,10 +68,7 @@ def by_batch(advice: Advice) -> None:
         )
         for r in advice.k_by_batch
     ]
-    st.caption(
-        f"At batch {advice.scenario.batch_size:,} follow the verdict, K = {answer.k_draft}. "
-        f"The table serves changing batches: {speedup_charts.table_rule(DEFAULT_MARGIN, limit_ms)}"
-    )
+    st.caption(speedup_charts.table_rule(DEFAULT_MARGIN, limit_ms))
     table = pd.DataFrame(rows, columns=["Batch", "K", "Mean speedup", "Largest loss", "Meets the limit"])
     if limit_ms is None:
         table = table.drop(columns="Meets the limit")
@@ -92,7 +89,7 @@ scenario = widgets.scenario_or_stop()
 advice = widgets.advice_or_stop(scenario)
 st.title(widgets.verdict(advice), anchor=False)
 standing = st.container()
-st.caption(widgets.acceptance_note(advice))
+st.caption(f"{widgets.acceptance_note(advice)} {advice.recommendation.equals}".rstrip())
 widgets.show_memory_problem(advice)
 figures(advice)
 speedup(advice)

@@ -6,7 +6,7 @@ from advisor.advice import Advice
 from advisor.charts import runtime as charts_runtime
 from advisor.dynamic.schedule import DEFAULT_MARGIN, k_at
 from advisor.report.check_commands import check_commands
-from advisor.runtime import gain_of
+from advisor.runtime import gain_of, last_batch
 from advisor.ui import how_made, runtime_widgets, widgets
 from advisor.ui import runtime_answers as runtime
 
@@ -74,7 +74,7 @@ def break_even(advice: Advice) -> None:
     st.subheader("Break-even", anchor=False)
     chart = charts_runtime.break_even_chart(advice.curve, advice.scenario.batch_size, advice.curve_k)
     widgets.show_chart(chart, "break_even", advice.scenario)
-    st.markdown(charts_runtime.paying_batches(advice.curve, advice.curve_k))
+    st.markdown(charts_runtime.paying_batches(advice.curve, advice.curve_k, last_batch(advice.setup, advice.curve)))
     st.caption("x: no acceptance can pay (more than K + 1 tokens needed). o: your accepted length is not enough.")
 
 
