@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.bands import BAND_LEVEL
+from advisor.batch_schedule import ranges_of, scheduled_draft
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
 from advisor.dynamic import KRange
 from advisor.dynamic.schedule import MIN_GAIN
 from advisor.prediction import Prediction, Tier
 from advisor.recommend import BestDraft, break_even_batch, equals_text, judge_draft, sweet_spot
-from advisor.runtime import ranges_of, scheduled_draft
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
 

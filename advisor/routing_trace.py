@@ -128,7 +128,8 @@ def _long_enough(sequences: Sequence[NDArray[np.integer]]) -> tuple[list[NDArray
     long = [ids for ids in sequences if len(ids) >= MIN_TOKENS]
     if len(long) < 2:
         raise AdvisorError(
-            f"{len(long)} sequences of at least {MIN_TOKENS} tokens; at least 2 are needed, 20 x 64 tokens are good"
+            f"{len(long)} sequences of at least {MIN_TOKENS} tokens; at least 2 are needed (several files can be "
+            "given together), 20 x 64 tokens are good"
         )
     if len(long) < len(sequences):
         warnings.append(f"{len(sequences) - len(long)} sequences shorter than {MIN_TOKENS} tokens were left out")

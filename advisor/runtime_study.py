@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from advisor.batch_schedule import ranges_of
 from advisor.curve import Curve, curve_for, speedup_curve
 from advisor.drafter import parse_acceptance
 from advisor.dynamic import (
@@ -26,7 +27,7 @@ from advisor.dynamic import (
     ngram_workloads,
     simulate,
 )
-from advisor.runtime import costs_of, ranges_of
+from advisor.runtime import costs_of
 from advisor.runtime_process import per_position, switching_around
 from advisor.scenario import Scenario
 from advisor.setup import load_setup

@@ -162,12 +162,13 @@ def test_a_hostile_file_is_one_message_and_the_page_stays(data: bytes) -> None:
 def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:
     ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
     test = upload(page(), "trace.npy", npy(ids), key="trace_file")
-    assert "12 sequences, 384 tokens, 2 layers, 8 of 128 experts" in texts(test)
+    assert "12 sequences, 384 tokens, 2 layers, 8 of 128 experts; read as" in texts(test)
+    assert "sequences, tokens, layers, k" in texts(test)
     assert any("differ from those counted by at most" in alt for alt in alts(test))
     test.button(key="use_trace").click().run()
     assert not test.exception
     routing = test.session_state["_scenario"].routing
-    found = test.session_state["_trace"].fit
+    found = test.session_state["_trace"][0].fit
     assert routing.startswith(f"{found.load_cv:.3g}/")
     test.button(key="forget_trace").click().run()
     assert test.session_state["_scenario"].routing == "auto"

@@ -22,6 +22,7 @@ LAYERS = [
     {"adjustment"},
     {"quality", "recommend", "dynamic", "setup"},
     {"curve"},
+    {"batch_schedule"},
     {"advice", "design"},
     {"citations", "next_steps", "derivation", "roofline"},
     {"comparison", "validation", "nearby", "overheads", "runtime", "refit", "moesd_fit"},

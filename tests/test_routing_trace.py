@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from advisor.ingest import read_trace
+from advisor.ingest import LayerCounts, read_trace, read_traces
 from advisor.prediction import AdvisorError
 from advisor.profiling.routing_draw import Routing, draw_routing
 from advisor.routing_trace import fit_sequences
@@ -75,7 +75,7 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_layout_gives_the_same_ids(name):
-    trace = read_trace(name, FILES[name], n_layers=3, n_active=K)
+    trace = read_trace(name, FILES[name], LayerCounts(3, 4, K))
     assert len(trace.sequences) == 6
     for got, expected in zip(trace.sequences, IDS, strict=True):
         assert np.array_equal(got, expected)
@@ -84,6 +84,18 @@ def test_every_layout_gives_the_same_ids(name):
 def test_three_axes_are_sequences_tokens_and_experts_of_one_layer():
     trace = read_trace("one.npy", npy(IDS[:, :, 0]))
     assert [ids.shape for ids in trace.sequences] == [(16, 1, K)] * 6
+
+
+@pytest.mark.parametrize("counts", [LayerCounts(routed=3), LayerCounts(routed=2, every=3)])
+def test_three_axes_with_the_models_layers_in_the_middle_are_one_request(counts):
+    """vLLM's array of one request must not pass for one layer of many short sequences."""
+    files = [(f"{number}.npy", npy(ids.astype(np.uint8))) for number, ids in enumerate(IDS)]
+    trace = read_traces(files, counts)
+    assert trace.layout == "one sequence [tokens, layers, k]"
+    for got, expected in zip(trace.sequences, IDS, strict=True):
+        assert np.array_equal(got, expected)
+    with pytest.raises(AdvisorError, match="several files can be given together"):
+        fit_sequences(read_trace(*files[0], counts).sequences, 16)
 
 
 def crafted_npy(shape):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from advisor.batch_schedule import last_batch, ranges_of
 from advisor.curve import curve_for, speedup_curve
 from advisor.dynamic import k_at
 from advisor.prediction import AdvisorError
@@ -12,8 +13,6 @@ from advisor.runtime import (
     BatchHistogram,
     contexts_from_text,
     costs_of,
-    last_batch,
-    ranges_of,
     schedule_for,
     static_ranges,
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from advisor.batch_schedule import ranges_of
 from advisor.curve import speedup_curve
 from advisor.dynamic import CascadeSettings, PerPosition, RoundCosts, round_costs
 from advisor.prediction import AdvisorError
-from advisor.runtime import costs_of, ranges_of
+from advisor.runtime import costs_of
 from advisor.runtime_process import per_position, switching_around
 from advisor.runtime_simulation import SimulationPlan, SimulationReport, simulate_policies
 from advisor.scenario import Scenario

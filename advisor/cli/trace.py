@@ -8,7 +8,7 @@ import click
 
 from advisor.cli.measure import read_bytes
 from advisor.cli.output import print_json, print_table
-from advisor.ingest import ActivationLog, open_activation_log, read_trace
+from advisor.ingest import ActivationLog, LayerCounts, layer_counts, open_activation_log, read_traces
 from advisor.model_profiles import load_model
 from advisor.prediction import AdvisorError
 from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for, write_own_routing
@@ -18,37 +18,39 @@ ANY_MOE = "class-fine-no-shared"
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--model", "model_id", help="Model id, for its number of experts.")
 @click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
 @click.option("--active", type=int, help="Experts per token, with --experts, for a log of activated experts.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-def trace(file: Path, model_id: str | None, experts: int | None, active: int | None, as_json: bool) -> None:
-    """Fit load variation, affinity and stickiness to the routing trace in FILE.
+def trace(
+    files: tuple[Path, ...], model_id: str | None, experts: int | None, active: int | None, as_json: bool
+) -> None:
+    """Fit load variation, affinity and stickiness to the routing trace in FILES.
 
-    FILE holds the ids of the experts that each token chose, or a log of how many experts each pass activated (MoE-CAP).
+    FILES hold the ids of the experts that each token chose, one request or several in each, or one log of how many
+    experts each pass activated (MoE-CAP).
     """
-    count, layers, chosen = _experts(model_id, experts)
-    data = read_bytes(file)
-    log = open_activation_log(file.name, data)
+    count, model = _experts(model_id, experts)
+    given = [(file.name, read_bytes(file)) for file in files]
+    log = open_activation_log(*given[0]) if len(given) == 1 else None
     if log is not None:
-        _counts(log, count, chosen or active, model_id, as_json)
+        _counts(log, count, model.n_active or active, model_id, as_json)
         return
-    _ids(file.name, data, (count, layers, chosen), as_json)
+    _ids(given, count, model, as_json)
 
 
-def _ids(name: str, data: bytes, shape: tuple[int, int | None, int | None], as_json: bool) -> None:
+def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, as_json: bool) -> None:
     from advisor.routing_trace import fit_sequences
 
-    count, layers, active = shape
-    read = read_trace(name, data, layers, active)
+    read = read_traces(files, model)
     found = fit_sequences(read.sequences, count)
     own = write_own_routing(
         (found.fit.load_cv, found.fit.affinity, found.fit.stickiness),
         (found.fit.load_cv_interval, found.fit.affinity_interval, found.fit.stickiness_interval),
     )
     if as_json:
-        print_json({"file": name, "layout": read.layout, "routing": own, **vars(found)})
+        print_json({"file": read.file_name, "layout": read.layout, "routing": own, **vars(found)})
         return
     click.echo(
         f"{found.n_sequences} sequences, {found.n_tokens:,} tokens, {len(found.layers)} layers, "
@@ -101,15 +103,16 @@ def _preset(model_id: str | None) -> RoutingPreset:
     return preset_for(load_model(model_id))[0] if model_id is not None else load_routing_preset(ANY_MOE)
 
 
-def _experts(model_id: str | None, experts: int | None) -> tuple[int, int | None, int | None]:
-    """(N, MoE layers, k); the last two only from a model's profile."""
+def _experts(model_id: str | None, experts: int | None) -> tuple[int, LayerCounts]:
+    """N, and the layers and k, which only a model's profile knows."""
     if (model_id is None) == (experts is None):
         raise AdvisorError("give --model ID or --experts N, so that experts that were never chosen are counted")
     if experts is not None:
         if experts < 2:
             raise AdvisorError(f"--experts {experts} is too few; a routed layer has at least 2")
-        return experts, None, None
-    moe = load_model(str(model_id)).moe
+        return experts, LayerCounts()
+    architecture = load_model(str(model_id))
+    moe = architecture.moe
     if moe is None:
         raise AdvisorError(f"{model_id} is dense: it has no experts to trace")
-    return moe.n_experts, moe.count, moe.n_active
+    return moe.n_experts, layer_counts(architecture)

@@ -15,7 +15,7 @@ from advisor.ingest.pipeline import READER_VERSION, complete, resolve_names
 from advisor.ingest.read import FORMATS, Format, read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
 from advisor.ingest.result import IngestResult, MissingField, rejects_csv
-from advisor.ingest.trace_file import TraceFile, read_trace
+from advisor.ingest.trace_file import LayerCounts, TraceFile, layer_counts, read_trace, read_traces
 
 __all__ = [
     "COLUMNS",
@@ -28,6 +28,7 @@ __all__ = [
     "Format",
     "Header",
     "IngestResult",
+    "LayerCounts",
     "Matching",
     "MissingField",
     "TableKind",
@@ -35,12 +36,14 @@ __all__ = [
     "column_table",
     "combine",
     "complete",
+    "layer_counts",
     "match_baselines",
     "open_activation_log",
     "own_headers",
     "rates_from_list",
     "read_acceptance",
     "read_trace",
+    "read_traces",
     "read_upload",
     "rejects_csv",
     "resolve_names",

@@ -8,7 +8,7 @@ import binascii
 import io
 import struct
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor.architecture import Architecture
 from advisor.ingest.limits import MIB
 from advisor.ingest.upload import open_upload
 from advisor.prediction import AdvisorError
@@ -40,13 +41,44 @@ class TraceFile:
     file_name: str
 
 
-def read_trace(name: str, data: bytes, n_layers: int | None = None, n_active: int | None = None) -> TraceFile:
+@dataclass(frozen=True)
+class LayerCounts:
+    """What a model says of an array's axes: layers that route and all layers (None: not known), experts per token."""
+
+    routed: int | None = None
+    every: int | None = None
+    n_active: int | None = None
+
+    def are(self, length: int) -> bool:
+        """Whether an axis of this length is one of layers."""
+        return length > 1 and length in (self.routed, self.every)
+
+
+NO_MODEL = LayerCounts()
+
+
+def layer_counts(architecture: Architecture) -> LayerCounts:
+    """Those of a model with routed experts; NO_MODEL for a dense one."""
+    moe = architecture.moe
+    return NO_MODEL if moe is None else LayerCounts(moe.count, sum(m.count for m in architecture.mixers), moe.n_active)
+
+
+def read_traces(files: Sequence[tuple[str, bytes]], model: LayerCounts = NO_MODEL) -> TraceFile:
+    """Read one or several (name, data) as one trace; as `read_trace`."""
+    found = [read_trace(name, data, model) for name, data in files]
+    sequences = tuple(ids for trace in found for ids in trace.sequences)
+    _check_size("the files", sequences)
+    layouts = dict.fromkeys(trace.layout for trace in found)
+    return TraceFile(sequences, "; ".join(layouts), ", ".join(trace.file_name for trace in found))
+
+
+def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFile:
     """Read a routing trace, recognised by its content.
 
     Parameters
     ----------
     name : for messages. data : .npy, .npz, CSV, JSON or JSON lines.
-    n_layers, n_active : needed only for flat base64 int32 arrays, which carry no shape. [1]
+    model : tells what the axes of an array are, and the shape of flat base64 int32 arrays, which carry none.
 
     Raises AdvisorError, and nothing else, for anything that is not a trace. See docs/measurements.md for the layouts.
     """
@@ -55,31 +87,35 @@ def read_trace(name: str, data: bytes, n_layers: int | None = None, n_active: in
     if len(data) > MAX_TRACE_BYTES:
         raise AdvisorError(f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_TRACE_BYTES // MIB} are read")
     try:
-        sequences, layout = _sequences(name, data, n_layers, n_active)
+        sequences, layout = _sequences(name, data, model)
     except (RecursionError, MemoryError) as error:
         raise AdvisorError(f"{name} is nested too deeply or too large to be read; send a smaller trace") from error
     if not sequences:
         raise AdvisorError(f"{name} holds no sequence of expert ids")
+    _check_size(name, sequences)
+    return TraceFile(tuple(sequences), layout, name)
+
+
+def _check_size(name: str, sequences: Sequence[Ids]) -> None:
     if len(sequences) > MAX_SEQUENCES:
         raise AdvisorError(f"{name} holds {len(sequences):,} sequences; at most {MAX_SEQUENCES:,} are read")
     if sum(ids.size for ids in sequences) > MAX_IDS:
         raise AdvisorError(f"{name} holds more than {MAX_IDS:,} expert ids; send fewer sequences")
-    return TraceFile(tuple(sequences), layout, name)
 
 
-def _sequences(name: str, data: bytes, n_layers: int | None, n_active: int | None) -> tuple[list[Ids], str]:
+def _sequences(name: str, data: bytes, model: LayerCounts) -> tuple[list[Ids], str]:
     if data.startswith(b"\x93NUMPY"):
-        return _split(name, parse_npy(name, data))
+        return _split(name, parse_npy(name, data), model)
     if data.startswith(b"PK\x03\x04"):
         members = _npz_members(name, data)
         if len(members) == 1:
-            return _split(name, members[0])
+            return _split(name, members[0], model)
         if any(array.ndim != 3 for array in members):
             raise AdvisorError(f"{name}: each array of an .npz must be one sequence [tokens, layers, k]")
         return members, ".npz, one array [tokens, layers, k] per sequence"
     sample = open_upload(name, data)  # bounded decompression and decoding, pickles and other formats refused
     if sample.kind in ("json", "jsonl"):
-        return _from_json(name, sample.records, n_layers, n_active)
+        return _from_json(name, sample.records, model.routed, model.n_active)
     if sample.kind == "text":
         return _from_csv(name, sample.data, sample.delimiter)
     raise AdvisorError(f"{name} is no routing trace; expected .npy, .npz, CSV or JSON lines of expert ids")
@@ -128,13 +164,16 @@ def _npz_members(name: str, data: bytes) -> list[Ids]:
         raise AdvisorError(f"{name} is a damaged .npz file; save it again with numpy.savez") from error
 
 
-def _split(name: str, array: Ids) -> tuple[list[Ids], str]:
+def _split(name: str, array: Ids, model: LayerCounts) -> tuple[list[Ids], str]:
+    if array.ndim == 3 and model.are(array.shape[1]):
+        return [array], "one sequence [tokens, layers, k]"  # what vLLM returns for a request
     if array.ndim == 3:
         return [ids[:, None, :] for ids in array], "one layer, [sequences, tokens, k]"
     if array.ndim == 4:
         return list(array), "[sequences, tokens, layers, k]"
     raise AdvisorError(
-        f"{name} has shape {array.shape}; expected [sequences, tokens, k] or [sequences, tokens, layers, k]"
+        f"{name} has shape {array.shape}; expected [tokens, layers, k] of one request, [sequences, tokens, k] of one "
+        "layer, or [sequences, tokens, layers, k]"
     )
 
 

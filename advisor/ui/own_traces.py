@@ -21,14 +21,14 @@ RATES_GIVEN = "given that all before it were accepted"
 
 def take_trace(setup: Setup) -> None:
     """Read and fit the routing trace, or the log of activated experts, of the uploader `trace_file`."""
-    given = st.session_state.get("trace_file")
+    files = st.session_state.get("trace_file")
     moe = setup.architecture.moe
-    if given is None or moe is None:
+    if not files or moe is None:
         return
     forget_trace()
     try:
-        data = given.getvalue()
-        log = ingest.open_activation_log(given.name, data)
+        given = [(file.name, file.getvalue()) for file in files]
+        log = ingest.open_activation_log(*given[0]) if len(given) == 1 else None
         if log is not None:
             shape = (moe.n_experts, moe.n_active)
             found = fit_counts(
@@ -36,15 +36,15 @@ def take_trace(setup: Setup) -> None:
             )
             st.session_state[_COUNTS] = (log, found)
             return
-        read = ingest.read_trace(given.name, data, moe.count, moe.n_active)
-        st.session_state[_TRACE] = fit_sequences(read.sequences, moe.n_experts)
+        read = ingest.read_traces(given, ingest.layer_counts(setup.architecture))
+        st.session_state[_TRACE] = fit_sequences(read.sequences, moe.n_experts), read.layout
     except AdvisorError as error:
         st.session_state[_TRACE_PROBLEM] = str(error)
 
 
-def trace() -> TraceFit | None:
-    """The fitted routing trace of this session."""
-    found: TraceFit | None = st.session_state.get(_TRACE)
+def trace() -> tuple[TraceFit, str] | None:
+    """The fitted routing trace of this session, and how its file was understood."""
+    found: tuple[TraceFit, str] | None = st.session_state.get(_TRACE)
     return found
 
 
@@ -73,7 +73,7 @@ def use_trace() -> None:
     if log is not None:
         st.session_state["routing"] = log[1].routing
     elif found is not None:
-        fit = found.fit
+        fit = found[0].fit
         st.session_state["routing"] = write_own_routing(
             (fit.load_cv, fit.affinity, fit.stickiness),
             (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval),

@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from advisor.advice import Advice
+from advisor.batch_schedule import last_batch
 from advisor.dynamic import AcceptanceProcess, ContextSchedule, KRange
 from advisor.prediction import AdvisorError
 from advisor.report.engine_config import EngineExport
@@ -22,7 +23,6 @@ from advisor.runtime import (
     check_fits,
     contexts_from_text,
     costs_of,
-    last_batch,
     schedule_for,
     static_ranges,
 )

@@ -26,29 +26,30 @@ def draw(advice: Advice) -> None:
         return
     st.file_uploader(
         f"Expert ids of {advice.setup.architecture.name} (.npy, .npz, CSV, JSON lines), or a log of activated experts",
-        key="trace_file", on_change=own_traces.take_trace, args=(advice.setup,),
+        key="trace_file", on_change=own_traces.take_trace, args=(advice.setup,), accept_multiple_files=True,
         max_upload_size=widgets.upload_limit(MAX_TRACE_BYTES),
     )  # fmt: skip
     st.caption(
-        "Arrays [sequences, tokens, k] or [sequences, tokens, layers, k]; CSV columns sequence, token, layer, experts; "
-        "one reply per line with routed_experts; or MoE-CAP's log with expert_activation of each pass. It stays in "
-        "this session."
+        "Arrays [tokens, layers, k] of one request each (several files are one trace), [sequences, tokens, k] of one "
+        "layer, or [sequences, tokens, layers, k]; CSV columns sequence, token, layer, experts; one reply per line "
+        "with routed_experts; or MoE-CAP's log with expert_activation of each pass. It stays in this session."
     )
     if own_traces.trace_problem():
         st.error(widgets.plain(own_traces.trace_problem()), icon=":material/error:")
     trace = own_traces.trace()
     counts = own_traces.counts()
-    if trace is not None and trace.n_experts == moe.n_experts:
-        _found(trace, advice)
+    if trace is not None and trace[0].n_experts == moe.n_experts:
+        _found(*trace, advice)
     elif counts is not None and (counts[1].n_experts, counts[1].n_active) == (moe.n_experts, moe.n_active):
         _counted(*counts, advice)
 
 
-def _found(trace: TraceFit, advice: Advice) -> None:
+def _found(trace: TraceFit, layout: str, advice: Advice) -> None:
     fit, scenario = trace.fit, advice.scenario
     st.markdown(
         f"{trace.n_sequences} sequences, {trace.n_tokens:,} tokens, {len(trace.layers)} layers, {trace.n_active} of "
-        f"{trace.n_experts} experts. The fit predicts the experts counted within {trace.largest_error:.1%}."
+        f"{trace.n_experts} experts; read as {widgets.plain(layout)}. The fit predicts the experts counted within "
+        f"{trace.largest_error:.1%}."
     )
     for warning in trace.warnings:
         st.warning(widgets.plain(warning))
