@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from advisor.advice import Advice, advise
-from advisor.design import Band
+from advisor.design import Band, design_space
 from advisor.next_steps import (
     GOALS,
     Change,
@@ -22,6 +22,7 @@ from advisor.next_steps import (
     outcome_text,
     steps_document,
 )
+from advisor.next_steps.designs import design_changes
 from advisor.prediction import Tier
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
@@ -190,3 +191,21 @@ def test_the_document_points_to_the_best_and_links_each_change(steps: NextSteps)
     for entry in document["tried"]:
         if entry["kind"] != "design":
             assert Scenario.from_query(entry["share_query"]) in {effect.change.scenario for effect in steps.effects}
+
+
+def test_a_baseline_that_does_not_fit_is_said_to_before_any_design_is_praised() -> None:
+    scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=400, acceptance="2.6@3")
+    standing = design_standing(load_setup(scenario))
+    assert standing is not None
+    assert standing.text.startswith("The baseline does not fit in memory at batch 400: at most batch ")
+    assert "within noise" not in standing.text
+
+
+def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
+    scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=32, acceptance="2.6@3")
+    advice = advise(scenario)
+    space = design_space(scenario)
+    best = advice.curve.speedup[advice.batch_index, space.baseline.served.k_draft[0, 0]]
+    assert f"give {best:.2f}x" in space.measured_note
+    assert f"gives it {space.baseline.served.speedup[0, 0]:.2f}x" in space.measured_note
+    assert all(space.measured_note in change.notes for change, _ in design_changes(scenario, space))

@@ -191,12 +191,16 @@ def _disagreement(space: DesignSpace, best: dict[Objective, Candidate]) -> str:
     ratio, fast = best["sd_speedup"], best["tpot"]
     if ratio.index == fast.index:
         return "Speedup and absolute speed recommend the same design here."
+    question = space.question
+
+    def told(one: Candidate) -> str:
+        speedup, tpot_ms = question.mean_speedup(one.speedup, one.tpot_s), question.mean_tpot_s(one.tpot_s) * 1e3
+        return f"{space.describe(one.index)}: {speedup:.2f}x, {tpot_ms:.2f} ms per token"
+
     return (
-        f"Speedup is a ratio to the design's own plain decode. The highest ratio "
-        f"({space.describe(ratio.index)}: {_mean_speedup(space, ratio):.2f}x, {_mean_ms(space, ratio):.2f} ms per "
-        f"token) is not the fastest design ({space.describe(fast.index)}: {_mean_speedup(space, fast):.2f}x, "
-        f"{_mean_ms(space, fast):.2f} ms): a slow plain step leaves more to gain. Choose by absolute speed unless "
-        "the ratio itself is the goal."
+        f"Speedup is a ratio to the design's own plain decode. The highest ratio ({told(ratio)}) is not the fastest "
+        f"design ({told(fast)}): a slow plain step leaves more to gain. Choose by absolute speed unless the ratio "
+        "itself is the goal."
     )
 
 
@@ -208,12 +212,13 @@ def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
     gain = chosen.objective_gain
     own = space.baseline
     objective = OBJECTIVE_TEXT[question.objective]
+    better = f"{gain.value:.2f}x better" if gain.value >= 1.0 else f"{gain.value:.2f} times the baseline's"
     return (
         f"For {objective} at batch {batches} on {space.setup.hardware.name}: train "
         f"{space.describe(chosen.index)} ({chosen.total_params / 1e9:.1f} B total, "
         f"{chosen.active_params / 1e9:.2f} B active without embeddings) instead of {own.n_experts} experts top-"
         f"{own.n_active}. {objective[0].upper()}{objective[1:]} {_shown(question.objective, chosen.objective)} against "
-        f"{_shown(question.objective, question.value(own.score))}: {gain.value:.2f}x better "
+        f"{_shown(question.objective, question.value(own.score))}: {better} "
         f"({gain.low:.2f}-{gain.high:.2f}), dense-equivalent size {chosen.quality_ratio:.1%} of the baseline's "
         f"({chosen.quality_ratio_pessimistic:.1%} by the pessimistic law)."
     )
@@ -226,15 +231,6 @@ def _shown(objective: Objective, value: float) -> str:
         "tokens_per_s_per_gpu": f"{value:,.0f}",
         "cost_per_million_tokens": f"{value:.3f}",
     }[objective]
-
-
-def _mean_ms(space: DesignSpace, one: Candidate) -> float:
-    return float((space.question.batch_weights * one.tpot_s).sum()) * 1e3
-
-
-def _mean_speedup(space: DesignSpace, one: Candidate) -> float:
-    weight = space.question.batch_weights * one.tpot_s
-    return float((weight * one.speedup).sum() / weight.sum())
 
 
 def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:
@@ -276,7 +272,9 @@ def _warnings(space: DesignSpace, chosen: Candidate | None, cautious: Candidate 
             f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, reasoning is reported "
             "to suffer from sparsity (arXiv:2508.18672)."
         )
-    if chosen.objective_gain.low <= 1.0:
+    if space.baseline_problem:
+        warnings.append(space.baseline_problem)
+    elif chosen.objective_gain.low <= 1.0:
         warnings.append("The band of the gain includes 1: the baseline may be as good.")
     if question.objective == "cost_per_million_tokens":
         warnings.append(

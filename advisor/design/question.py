@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
@@ -50,6 +50,15 @@ class Question:
             return np.asarray(1.0 / gpu_seconds)
         assert self.price_usd_per_hour is not None
         return np.asarray(1.0 / (gpu_seconds / 3600.0 * self.price_usd_per_hour * 1e6))
+
+    def mean_speedup(self, speedup: ArrayLike, tpot_s: ArrayLike) -> float:
+        """Speedup of one design over the batches: mean plain time per token over mean speculative time. [1]"""
+        times = self.batch_weights * np.asarray(tpot_s, float)
+        return float((times * np.asarray(speedup, float)).sum() / times.sum())
+
+    def mean_tpot_s(self, tpot_s: ArrayLike) -> float:
+        """Time per output token of one design over the batches. [s]"""
+        return float((self.batch_weights * np.asarray(tpot_s, float)).sum())
 
     def value(self, score: float) -> float:
         """The objective in its own unit: as `score`, or its inverse for tpot [s] and cost [USD]."""

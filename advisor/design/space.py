@@ -123,6 +123,8 @@ class DesignSpace:
     measured_gap: float = 0.0
     """Plain step of the baseline by its own measured rows over the one by the fitted form that designs are compared by,
     less 1, at the target batch where they differ most; 0 where its shape was not measured. [1]"""
+    measured_note: str = ""
+    """What the baseline does by its own measured rows and by the form; empty where its shape was not measured."""
 
     def __len__(self) -> int:
         return len(self.body)
@@ -153,6 +155,18 @@ class DesignSpace:
             float(self.n_shared[index]),
             int(self.expert_width[index]),
         )
+
+    @property
+    def baseline_problem(self) -> str:
+        """Why the baseline itself cannot serve the question, in one sentence; empty where it can."""
+        fits, asked = self.setup.memory.largest_batch, int(self.question.batches.max())
+        if fits < asked:
+            limit = f"at most batch {fits:,} does" if fits else "its weights alone do not"
+            return f"The baseline does not fit in memory at batch {asked:,}: {limit}."
+        limit_s = self.question.max_tpot_s
+        if limit_s is not None and self.baseline.served.tpot_s[:, 0].max() > limit_s:
+            return f"The baseline misses the limit of {limit_s * 1e3:g} ms per output token."
+        return ""
 
     def describe(self, index: int) -> str:
         """One design in words."""
@@ -231,23 +245,33 @@ def design_space(
     joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
     if training_tokens is None:
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
-    gap = _measured_gap(given, setup, question.batches)
-    if gap:
-        notes = (
-            *notes,
-            "Designs are compared by the fitted kernels, the baseline too; elsewhere its own measured rows serve, "
-            f"which put its plain step {gap:+.0%} from the fit.",
-        )
-    return DesignSpace(setup, question, grid, stacks, baseline, rails, notes, drafts, **joined, measured_gap=gap)
+    gap, note = _measured_gap(given, setup, question, baseline)
+    return DesignSpace(
+        setup, question, grid, stacks, baseline, rails, (*notes, note) if note else notes, drafts, **joined,
+        measured_gap=gap, measured_note=note,
+    )  # fmt: skip
 
 
-def _measured_gap(given: Setup, by_fit: Setup, batches: Array) -> float:
-    """See `DesignSpace.measured_gap`."""
+def _measured_gap(given: Setup, by_fit: Setup, question: Question, baseline: Baseline) -> tuple[float, str]:
+    """See `DesignSpace.measured_gap` and `.measured_note`."""
     if given.costs.routed.measured is None:
-        return 0.0
-    own, fitted = (curve_for(setup, batches, [0]).plain_step_s for setup in (given, by_fit))
-    gaps = own / fitted - 1.0
-    return float(gaps[np.argmax(np.abs(gaps))])
+        return 0.0, ""
+    served = baseline.served
+    drafts = np.unique([0, *served.k_draft[:, 0]])
+    own = curve_for(given, question.batches, drafts)
+    gaps = own.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
+    rows, columns = np.arange(len(question.batches)), np.searchsorted(drafts, served.k_draft[:, 0])
+    measured = own.speedup[rows, columns], own.tpot_s[rows, columns]
+    fitted = served.speedup[:, 0], served.tpot_s[:, 0]
+    (speedup, tpot_ms), (fit_speedup, fit_tpot_ms) = (
+        (question.mean_speedup(*each), question.mean_tpot_s(each[1]) * 1e3) for each in (measured, fitted)
+    )
+    note = (
+        "Designs are compared by the fitted kernels, today's too, which gives it "
+        f"{fit_speedup:.2f}x and {fit_tpot_ms:.2f} ms; its own measured rows, used elsewhere, give {speedup:.2f}x and "
+        f"{tpot_ms:.2f} ms."
+    )
+    return float(gaps[np.argmax(np.abs(gaps))]), note
 
 
 def _evaluate(

@@ -59,7 +59,7 @@ def design_standing(setup: Setup) -> DesignStanding | None:
             "other designs are costed: they are not ranked against it here."
         )
         return DesignStanding(space, best, fastest, text)
-    return DesignStanding(space, best, fastest, _sentence(best, fastest))
+    return DesignStanding(space, best, fastest, _sentence(space, best, fastest))
 
 
 def k_over_n(item: Candidate) -> str:
@@ -68,9 +68,11 @@ def k_over_n(item: Candidate) -> str:
     return f"k/N = {item.n_active}/{item.n_experts}{shared}"
 
 
-def _sentence(best: Candidate, fastest: Candidate) -> str:
+def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
     """How much the design loses in speedup and in time per token, at equal quality."""
     found = [("speedup", best, best.speedup_gain), ("time per token", fastest, fastest.tpot_gain)]
+    if space.baseline_problem:
+        return f"{space.baseline_problem} {_of_those_that_serve(best, fastest)}"
     losses = [f"to {k_over_n(item)} by {_loss(gain)} in {what}" for what, item, gain in found if _beyond_noise(gain)]
     if losses:
         rest = ""
@@ -80,6 +82,15 @@ def _sentence(best: Candidate, fastest: Candidate) -> str:
         return f"Your design loses {', and '.join(losses)}, at equal quality{rest}."
     edges = [f"{what} at most {max(0.0, 1 - 1 / gain.value):.0%} below {k_over_n(item)}" for what, item, gain in found]
     return f"Your design is within noise of the best at equal quality: {', '.join(edges)}."
+
+
+def _of_those_that_serve(best: Candidate, fastest: Candidate) -> str:
+    """What the designs offer that can serve where the scenario's own cannot, at equal quality."""
+    other = "" if fastest.index == best.index else f"{k_over_n(fastest)} "
+    return (
+        f"Of designs that do, at equal quality, {k_over_n(best)} has {best.speedup_gain.value:.2f} times its speedup "
+        f"and {other}is {fastest.tpot_gain.value:.2f} times as fast per token."
+    )
 
 
 def _beyond_noise(gain: Band) -> bool:
@@ -100,10 +111,11 @@ def design_changes(scenario: Scenario, space: DesignSpace) -> list[tuple[Change,
         return []
     found = best_by_objective(space)
     chosen = {item.index: item for item in (found["tpot"], found["sd_speedup"])}
+    notes = (*_NOTES, space.measured_note) if space.measured_note else _NOTES
     made = []
     for index, item in chosen.items():
         try:
-            change = Change("design", f"train {space.describe(index)}", _adopted(scenario, space, item), _NOTES)
+            change = Change("design", f"train {space.describe(index)}", _adopted(scenario, space, item), notes)
         except AdvisorError:
             continue  # its config.json cannot be written, so it cannot be made the scenario; the Design page says why
         made.append((change, item))

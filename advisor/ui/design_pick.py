@@ -13,7 +13,7 @@ from advisor.design.document import answer_document, candidate_rows
 from advisor.design.handoff import added_keys, design_name
 from advisor.json_values import json_values
 from advisor.prediction import AdvisorError
-from advisor.ui import answers, design_tables, how_made, state, widgets
+from advisor.ui import answers, how_made, state, widgets
 
 _PICK, _NOTE = "_design_pick", "_design_note"
 
@@ -55,14 +55,14 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
     space, scenario = answer.space, answer.space.setup.scenario
     st.markdown(f"**{space.describe(item.index)}**")
     gain, faster = item.speedup_gain, item.tpot_gain
-    speedup = design_tables.mean_speedup(space, item.speedup, item.tpot_s)
+    speedup = space.question.mean_speedup(item.speedup, item.tpot_s)
     own = space.baseline.served
-    base_ms = design_tables.mean_tpot_s(space, own.tpot_s[:, 0]) * 1e3
+    base_ms = space.question.mean_tpot_s(own.tpot_s[:, 0]) * 1e3
     asked = space.question.batches
     where = f"At batch {asked[0]:g}" if len(asked) == 1 else "Over the target batches"
     st.markdown(
         f"{where}: speedup {speedup:.2f}x, {gain.value:.2f} times the baseline's ({gain.low:.2f} to {gain.high:.2f}). "
-        f"{design_tables.mean_tpot_s(space, item.tpot_s) * 1e3:.2f} ms per token against {base_ms:.2f} ms: "
+        f"{space.question.mean_tpot_s(item.tpot_s) * 1e3:.2f} ms per token against {base_ms:.2f} ms: "
         f"{faster.value:.2f} times as fast ({faster.low:.2f} to {faster.high:.2f}). "
         f"Dense-equivalent size {item.quality_ratio:.1%} of the baseline's. Estimate: {item.tier}."
     )

@@ -41,6 +41,11 @@ def headline(answer: DesignAnswer) -> str:
     if keeps_baseline(answer):
         return "Keep the baseline: nothing searched beats it at equal quality"
     gain = best.objective_gain
+    if gain.value < 1.0:
+        return (
+            f"Today's design cannot serve this. Train {answer.space.describe(best.index)}, which can: {gain.value:.2f} "
+            f"times {_GAIN_TEXT[answer.space.question.objective]} ({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f})"
+        )
     ending = ", perhaps no gain at all" if gain.low <= 1.0 else ""
     return (
         f"Train {answer.space.describe(best.index)}: {gain.value:.2f}x {_GAIN_TEXT[answer.space.question.objective]} "
@@ -64,20 +69,11 @@ def cautious_sentence(answer: DesignAnswer) -> str:
         return ""
     if safe is None:
         return "The quality laws disagree, and no design keeps the baseline's quality by both."
-    gain, tpot_ms = safe.objective_gain, mean_tpot_s(answer.space, safe.tpot_s) * 1e3
+    gain, tpot_ms = safe.objective_gain, answer.space.question.mean_tpot_s(safe.tpot_s) * 1e3
     return (
         f"The quality laws disagree. To keep the quality by both, train {answer.space.describe(safe.index)}: "
         f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f}) at {tpot_ms:.2f} ms per token."
     )
-
-
-def baseline_problem(space: DesignSpace) -> str:
-    """Says when the baseline itself does not fit in memory at the target batches; else empty."""
-    fits, asked = space.setup.memory.largest_batch, int(space.question.batches.max())
-    if fits >= asked:
-        return ""
-    limit = f"at most batch {fits:,} does" if fits else "its weights alone do not"
-    return f"The baseline itself does not fit in memory at batch {asked:,}: {limit}."
 
 
 def compared(answer: DesignAnswer) -> pd.DataFrame:
@@ -94,17 +90,6 @@ def candidates(answer: DesignAnswer) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def mean_speedup(space: DesignSpace, speedup: object, tpot_s: object) -> float:
-    """Speedup over the question's batches: mean plain time per token over mean speculative time. [1]"""
-    times = space.question.batch_weights * np.asarray(tpot_s, float)
-    return float((times * np.asarray(speedup, float)).sum() / times.sum())
-
-
-def mean_tpot_s(space: DesignSpace, tpot_s: object) -> float:
-    """Time per output token over the question's batches. [s]"""
-    return float((space.question.batch_weights * np.asarray(tpot_s, float)).sum())
-
-
 def tokens_per_s_per_gpu(space: DesignSpace, tpot_s: object) -> float:
     """Tokens per second and GPU over the question's batches. [1/s]"""
     question, gpus = space.question, space.setup.placement.gpus
@@ -116,8 +101,8 @@ def _row(space: DesignSpace, item: Candidate, title: str) -> dict[str, object]:
     return {
         "": title,
         "Design": space.describe(item.index),
-        "Speedup": mean_speedup(space, item.speedup, item.tpot_s),
-        "ms per token": mean_tpot_s(space, item.tpot_s) * 1e3,
+        "Speedup": space.question.mean_speedup(item.speedup, item.tpot_s),
+        "ms per token": space.question.mean_tpot_s(item.tpot_s) * 1e3,
         "Tokens/s per GPU": tokens_per_s_per_gpu(space, item.tpot_s),
         "Gain": gain.value,
         "Band": f"{gain.low:.2f} to {gain.high:.2f}",
@@ -137,8 +122,8 @@ def _baseline_row(space: DesignSpace) -> dict[str, object]:
     return {
         "": "Baseline",
         "Design": f"{own.n_experts} experts top-{own.n_active}{extra}, width {own.expert_width}",
-        "Speedup": mean_speedup(space, speedup, tpot_s),
-        "ms per token": mean_tpot_s(space, tpot_s) * 1e3,
+        "Speedup": space.question.mean_speedup(speedup, tpot_s),
+        "ms per token": space.question.mean_tpot_s(tpot_s) * 1e3,
         "Tokens/s per GPU": tokens_per_s_per_gpu(space, tpot_s),
         "Gain": 1.0,
         "Band": "",
@@ -243,8 +228,8 @@ def pareto(answer: DesignAnswer, objective: Objective) -> pd.DataFrame:
             "n_active": mix.n_active,
             "n_shared": mix.n_shared,
             "expert_width": space.expert_width[index],
-            "speedup": [mean_speedup(space, space.speedup[:, i], space.tpot_s[:, i]) for i in index],
-            "tpot_ms": [mean_tpot_s(space, space.tpot_s[:, i]) * 1e3 for i in index],
+            "speedup": [space.question.mean_speedup(space.speedup[:, i], space.tpot_s[:, i]) for i in index],
+            "tpot_ms": [space.question.mean_tpot_s(space.tpot_s[:, i]) * 1e3 for i in index],
         }
     )
 

@@ -82,8 +82,6 @@ with head:
     if answer.recommended is not None and not design_tables.keeps_baseline(answer):
         st.caption(widgets.plain(answer.verdict))
     st.caption(widgets.acceptance_note(answer.space))
-if problem := design_tables.baseline_problem(answer.space):
-    st.warning(problem, icon=":material/memory:")
 if answer.recommended is not None:
     verdict(answer)
 else:
