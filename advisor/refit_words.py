@@ -14,7 +14,7 @@ def parameter_rows(result: RefitResult) -> list[tuple[str, ...]]:
             item.meaning.capitalize(),
             _amount(item, item.before),
             _amount(item, item.after),
-            f"{item.factor - 1.0:+.0%}",
+            f"{round(item.factor - 1.0, 2) + 0.0:+.0%}",  # adding 0.0 makes a negative zero positive
             f"{item.log_stderr:.0%}",
             "at its bound" if item.at_bound else "yes" if item.identified else "no",
         )

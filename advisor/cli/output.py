@@ -12,8 +12,8 @@ import click
 from advisor.json_values import json_text
 from advisor.prediction import AdvisorError
 
-_NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?[x%]?|nan")
-"""A cell that is a number, empty or a dash for none."""
+_NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?( ?([x%s]|ms|\N{MICRO SIGN}s))?|nan")
+"""A cell that is a number, with its unit or without, empty or a dash for none."""
 
 
 def print_json(value: Any) -> None:
