@@ -97,16 +97,21 @@ def comparison_rows(advices: Sequence[Advice]) -> tuple[Row, ...]:
 
 
 def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
-    """The highest speedup and the shortest time per output token, in one sentence."""
+    """Which scenario has the highest speedup, the shortest time per output token and the most tokens/s per GPU."""
     answers = [advice.recommendation for advice in advices]
-    speedups, times = [answer.speedup.value for answer in answers], [answer.tpot_s for answer in answers]
-    most, fastest = speedups.index(max(speedups)), times.index(min(times))
-    if most == fastest:
-        return f"{names[most]} has both the highest speedup and the shortest time per output token."
-    return (
-        f"{names[most]} has the highest speedup, {speedups[most]:.2f}x; {names[fastest]} the shortest time per output "
-        f"token, {times[fastest] * 1e3:.2f} ms."
+    ratio = max(answers, key=lambda answer: answer.speedup.value)
+    fastest = min(answers, key=lambda answer: answer.tpot_s)
+    busiest = max(answers, key=lambda answer: answer.tokens_per_s_per_gpu)
+    best = (
+        (ratio, f"the highest speedup ({ratio.speedup.value:.2f}x)"),
+        (fastest, f"the shortest time per output token ({fastest.tpot_s * 1e3:.2f} ms)"),
+        (busiest, f"the most tokens/s per GPU ({busiest.tokens_per_s_per_gpu:,.0f})"),
     )
+    told = []
+    for name, answer in zip(names, answers, strict=True):
+        if won := [what for winner, what in best if winner is answer]:
+            told.append(f"{name} has {' and '.join(won) if len(won) < 3 else f'{won[0]}, {won[1]} and {won[2]}'}")
+    return "; ".join(told) + "."
 
 
 def _answers(advice: Advice) -> dict[str, str]:

@@ -27,15 +27,20 @@ _MTP_KEYS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layer
 _SIZE_IN_NAME = re.compile(r"(?<![\w.])(\d{1,5}(?:\.\d{1,3})?)[bB]-[aA](\d{1,5}(?:\.\d{1,3})?)([bBmM])(?![a-zA-Z])")
 _NAME_TOLERANCE = {True: 0.10, False: 0.05}
 """Of a known and of an unknown model_type: names round, and a known type's counting is held to published sizes."""
+DESIGN_SUFFIX = re.compile(r"(-n\d+k\d+s[\d.]+w\d+(-\d{1,3})?)+$")
+"""How the name of a design ends (`design.handoff.design_name`), with the number that tells equal names apart."""
 
 
-def architecture_from_config(config: Mapping[str, Any] | str | bytes, name: str | None = None) -> Architecture:
+def architecture_from_config(
+    config: Mapping[str, Any] | str | bytes, name: str | None = None, file_name: str = "config.json"
+) -> Architecture:
     """Read a model's dimensions from its Hugging Face configuration.
 
     Parameters
     ----------
     config : the parsed object, or the JSON text of config.json (not a path; see `model_profiles.load_model`).
     name : how to call the model; by default the file's _name_or_path, else its model_type.
+    file_name : what messages call the file.
 
     Returns
     -------
@@ -51,17 +56,17 @@ def architecture_from_config(config: Mapping[str, Any] | str | bytes, name: str 
     Configuration classes of huggingface/transformers v5.23.0.
     """
     if isinstance(config, (str, bytes)):
-        config = parse_json(config)
+        config = parse_json(config, file_name)
     elif not isinstance(config, Mapping):
         raise AdvisorError(
-            f"config.json: got a value of type {type(config).__name__}, expected an object; "
+            f"{file_name}: got a value of type {type(config).__name__}, expected an object; "
             "give the parsed config.json or its text"
         )
-    _refuse_other_files(Fields(config))
+    _refuse_other_files(Fields(config, file_name))
     warnings: list[str] = []
-    fields = _unwrapped(Fields(config), warnings)
+    fields = _unwrapped(Fields(config, file_name), warnings)
     label = (name or fields.text("_name_or_path") or fields.text("model_type") or "imported model").strip("/ ")
-    fields.where = f"config.json of {label[-80:]}"
+    fields.where = f"config.json of {label[-80:]}" if file_name == "config.json" else file_name
     try:
         architecture = _build(fields, label, warnings)
     except ValidationError as error:
@@ -115,7 +120,7 @@ def _unwrapped(outer: Fields, warnings: list[str]) -> Fields:
                 merged[name] = fields.values[name]
         if merged.get("model_type") is None and fields.values.get("model_type") is not None:
             merged["model_type"] = fields.values["model_type"]
-        fields = Fields(merged, f"config.json, {key}")
+        fields = Fields(merged, f"{outer.where}, {key}")
     _refuse_model_type(fields)
     return fields
 
@@ -232,8 +237,11 @@ def _last_place(text: str) -> float:
 def _checked_against_name(architecture: Architecture, names: tuple[str, ...], known: bool) -> Architecture:
     """Add a warning where the computed totals contradict a size such as 30B-A3B in the name.
 
-    The active count passes in any of the three conventions, and where it rounds to the number in the name.
+    The active count passes in any of the three conventions, and where it rounds to the number in the name. A design is
+    named after the model it was derived from, whose size it need not have.
     """
+    if DESIGN_SUFFIX.search(names[0]):
+        return architecture
     match = next((found for name in names if (found := _SIZE_IN_NAME.search(name))), None)
     if match is None:
         return architecture

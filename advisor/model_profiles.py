@@ -105,7 +105,7 @@ def load_model(id_or_path: str | Path) -> Architecture:
             return _from_folder(path)
         if path.is_file():
             name = path.resolve().parent.name if path.name == "config.json" else path.stem
-            return architecture_from_config(parse_json(_read(path), path.name), name)
+            return architecture_from_config(_read(path), name, path.name)
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise AdvisorError(f"{text[:120]}: cannot be read ({reason}); give a readable config.json") from None

@@ -7,6 +7,8 @@ key, a value without a source, and a field that the type does not know are refus
 from __future__ import annotations
 
 import difflib
+import itertools
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +21,8 @@ PROFILES = Path(__file__).resolve().parent.parent / "profiles"
 
 Profile = TypeVar("Profile", bound=Frozen)
 
+_ALIKE = 0.5
+"""Least likeness of an id that is offered in place of an unknown one (`difflib`). [1]"""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -44,9 +48,39 @@ def load_profile(kind: str, profile_id: str, model: type[Profile], plural: str, 
 def unknown_id(given: str, plural: str, known: list[str], listing: str) -> AdvisorError:
     """The error for an id that nothing has: what was given, the closest ids, where to find all of them."""
     shown = given if len(given) <= 60 else given[:57] + "..."
-    close = difflib.get_close_matches(given[:200].lower(), known, n=3, cutoff=0.5)
+    close = close_ids(given[:200].lower(), known)
     hint = f"did you mean {' or '.join(close)}? Else " if close else ""
     return AdvisorError(f"{shown!r} is not one of the {len(known)} {plural}; {hint}{listing}")
+
+
+def close_ids(given: str, known: list[str], count: int = 3) -> list[str]:
+    """The ids most like a mistyped one, best first: those with its leading letters (`h` of h300) before all others.
+
+    Where nothing follows the first word, an id counts as its first word and stands for the others that have it: what
+    follows (`-sxm`, `-pcie`) was not asked for. Of equally alike ones the nearest number comes first.
+    """
+    words = {one: one if "-" in given else one.partition("-")[0] for one in known}
+
+    def likeness(one: str) -> float:
+        return max(difflib.SequenceMatcher(None, part, given).ratio() for part in (one, words[one]))
+
+    def rank(one: str) -> tuple[object, ...]:
+        away = abs(_number(words[one]) - _number(given))
+        return _letters(one) != _letters(given), -likeness(one), away, not one.endswith("-sxm"), one
+
+    best: dict[str, str] = {}
+    for one in sorted((one for one in known if likeness(one) >= _ALIKE), key=rank):
+        best.setdefault(words[one], one)
+    return list(best.values())[:count]
+
+
+def _letters(text: str) -> str:
+    return "".join(itertools.takewhile(str.isalpha, text))
+
+
+def _number(text: str) -> int:
+    found = re.search(r"\d{1,9}", text)
+    return int(found[0]) if found else 0
 
 
 def read_profile(path: Path, model: type[Profile]) -> Profile:

@@ -21,6 +21,7 @@ from advisor.refit_costs import MEANINGS, PriorSpread, prior_spread
 from advisor.refit_points import NAMES, TIME_NAMES, RefitPoint, Refused, refit_points
 from advisor.refit_solve import Posterior, Problem, log_predicted, problem_of, solve
 from advisor.setup import Setup
+from advisor.words import counted
 
 Array = NDArray[np.float64]
 
@@ -259,13 +260,13 @@ def _too_few(
     n: int, refused: Sequence[Refused], points: Sequence[RefitPoint], hardware_id: str | None, engine: str | None
 ) -> str:
     wanted = " with ".join(name for name in (hardware_id, engine) if name)
-    text = f"{n} usable rows{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
+    text = f"{counted(n, 'usable row')}{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
     reasons: dict[str, int] = {}
     for item in refused:
         reasons[item.reason] = reasons.get(item.reason, 0) + 1
     if reasons:
         worst = max(reasons, key=lambda reason: reasons[reason])
-        text += f". {reasons[worst]} rows were refused because: {worst}"
+        text += f". Refused, {counted(reasons[worst], 'row')}: {worst}"
     elif len(points) > n:
         text += ". The other rows are of another accelerator or engine"
     return text

@@ -25,6 +25,7 @@ from advisor.dynamic import (
     poisson_arrivals,
     simulate,
 )
+from advisor.dynamic.costs import IntArray
 from advisor.prediction import AdvisorError
 
 MAX_REQUESTS = 100_000
@@ -38,10 +39,10 @@ _ROUNDS_OF_REQUESTS = 2
 
 @dataclass(frozen=True)
 class SimulationPlan:
-    """requests : in all; iterations : limit per server; request_tokens : output of each request. [1]
+    """requests : asked for in all; iterations : limit per server; request_tokens : output of each request. [1]
 
-    batch_size : slots of a server. load_share : None keeps every slot full; else Poisson arrivals at this share of what
-    plain decoding could serve, so that the batch varies.
+    batch_size : slots of a server. load_share : None keeps every slot full while a request waits; else Poisson arrivals
+    at this share of what plain decoding could serve, so that the batch varies.
     """
 
     requests: int = 200
@@ -66,13 +67,19 @@ class SimulationPlan:
 
     @property
     def servers(self) -> int:
-        """Independent servers the requests are dealt to; each has `requests_per_server`."""
+        """Independent servers the requests are dealt to, as evenly as can be."""
         return max(1, self.requests // (_ROUNDS_OF_REQUESTS * self.batch_size))
 
     @property
-    def requests_per_server(self) -> int:
-        """At least one full batch, so a small number of requests is rounded up to that."""
-        return max(self.batch_size, -(-self.requests // self.servers))
+    def offered(self) -> int:
+        """Requests served: those asked for, and at least one full batch."""
+        return max(self.batch_size, self.requests)
+
+    @property
+    def requests_by_server(self) -> IntArray:
+        """Requests dealt to each server, [servers]."""
+        least, more = divmod(self.offered, self.servers)
+        return least + (np.arange(self.servers) < more).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,20 @@ class SimulationReport:
     complete: bool
     """False where the iteration limit ended some requests early, at least for one policy."""
 
+    @property
+    def load_note(self) -> str:
+        """What was offered where it is not what was asked for, and how full the servers were."""
+        plan, batches = self.plan, [outcome.mean_batch for outcome in self.outcomes]
+        low, high = f"{min(batches):.1f}", f"{max(batches):.1f}"
+        mean = f"Mean batch {low if low == high else f'{low} to {high}, by policy,'} of {plan.batch_size:,}"
+        if plan.load_share is not None:
+            mean += f": requests arrive at {plan.load_share:.0%} of what plain decoding could serve"
+        elif float(low) < plan.batch_size:
+            mean += ": all slots are full until no request waits, then they run empty one by one, which is counted too"
+        if self.requests == plan.requests:
+            return f"{mean}."
+        return f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is full once. {mean}."
+
     def of(self, policy: str) -> PolicyOutcome:
         """The outcome of a policy by name."""
         return next(outcome for outcome in self.outcomes if outcome.policy == policy)
@@ -143,7 +164,7 @@ def simulate_policies(
     if plan.batch_size > costs.batches[-1]:
         raise AdvisorError(f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}")
     rng = np.random.default_rng([plan.seed, 0])
-    streams = min(plan.servers * plan.requests_per_server, _STREAMS)
+    streams = min(plan.offered, _STREAMS)
     trace = draw_trace(process, streams, plan.request_tokens, costs.k_max, rng)
     load = _load(costs, plan)
     policies = policies_for(ranges, costs.k_max, cascade)
@@ -159,19 +180,18 @@ def simulate_policies(
     outcomes = tuple(
         _outcome(run, k, value, plain / value, static[best]) for value, (run, k) in zip(tpot, runs, strict=True)
     )
-    offered = plan.servers * plan.requests_per_server
-    return SimulationReport(plan, outcomes, best, offered, all(o.finished == offered for o in outcomes))
+    return SimulationReport(plan, outcomes, best, plan.offered, all(o.finished == plan.offered for o in outcomes))
 
 
 def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
     if plan.load_share is None:
-        return closed_loop(plan.servers, plan.batch_size, plan.requests_per_server, plan.request_tokens)
+        return closed_loop(plan.servers, plan.batch_size, plan.requests_by_server, plan.request_tokens)
     capacity_per_s = plan.batch_size / float(costs.time_s(plan.batch_size, 0)) / plan.request_tokens
     rng = np.random.default_rng([plan.seed, 1])
     return poisson_arrivals(
         plan.servers,
         plan.batch_size,
-        plan.requests_per_server,
+        plan.requests_by_server,
         plan.request_tokens,
         plan.load_share * capacity_per_s,
         rng,

@@ -72,6 +72,12 @@ class Setup:
         return cv, min(max(phi, 0.0), 1.0), min(max(rho, 0.0), 1.0)
 
     @property
+    def place(self) -> str:
+        """The accelerators of one instance, `4 x NVIDIA H200 SXM 141GB`."""
+        gpus = self.placement.gpus
+        return f"{gpus} x {self.hardware.name}" if gpus > 1 else self.hardware.name
+
+    @property
     def kv_bytes_per_element(self) -> float:
         """Bytes of one element of the KV cache. [B]"""
         return KV_BYTES[self.scenario.kv_dtype]

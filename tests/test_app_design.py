@@ -140,6 +140,7 @@ def test_a_picked_candidate_becomes_the_scenario_and_advise_then_shows_it() -> N
         chosen.n_experts, chosen.n_active, chosen.expert_width,
     )  # fmt: skip
     assert scenario.acceptance == SCENARIO.acceptance
+    assert "contradicts the name" not in texts(test)
     assert any("is now the model" in item.value for item in test.success)
     assert f"instead of {chosen.n_experts} experts top-{chosen.n_active}" in texts(test) or "Keep" in texts(test)
     test.switch_page("advisor/ui/pages/advise.py").run()

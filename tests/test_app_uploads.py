@@ -327,7 +327,7 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
     test.button(key="undo_refit_in_use").click().run()
     assert "refitted" not in test.title[0].value
     assert test.title[0].value != used
-    assert not "".join(test.query_params["refit"])
+    assert "refit" not in test.query_params
 
 
 def test_forgetting_the_upload_or_undoing_its_refit_ends_its_use(points: bytes) -> None:

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from advisor.advice import advise
+from advisor.cli.output import print_table
+from advisor.next_steps import best_effects, next_steps
+from advisor.scenario import Scenario
 from tests.command_line import QWEN as SCENARIO
 from tests.command_line import run
 
@@ -252,3 +256,30 @@ def test_the_loss_has_one_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert "regret" not in out
     assert "Expected loss" in run(capsys, "advise", "--help")[1]
     assert "regret" in json.loads(run(capsys, "advise", *QWEN, "--json")[1])["recommendation"]
+
+
+def test_a_broken_config_is_named_as_the_user_names_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, content in (("broken.json", '{"a":\n'), ("foo.json", '{"model_type": "mixtral"}')):
+        (tmp_path / name).write_text(content)
+        options = [*QWEN[:2], "--model", str(tmp_path / name), "--drafter", "ngram", "--accepted-length", "2@3"]
+        code, _, err = run(capsys, "advise", *options)
+        assert code == 2
+        assert err.startswith(f"error: {name}: ")
+
+
+def test_what_to_try_next_is_printed_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = Scenario(model_id="qwen3-235b-a22b", acceptance="2.6@3", batch_size=32)
+    best = best_effects(next_steps(advise(scenario)), "tokens_per_s_per_gpu")
+    code, out, _ = run(capsys, "advise", "--hardware", "h200-sxm", "--model", "qwen3-235b-a22b", "--drafter", "eagle3",
+                       "--accepted-length", "2.6@3", "--batch", "32")  # fmt: skip
+    assert code == 0
+    assert "It does not fit in memory" in out
+    listed = out.split("Try next")[1]
+    assert best
+    assert all(effect.change.what in listed for effect in best)
+    assert "does not fit -> " in listed
+
+
+def test_a_column_of_a_table_keeps_its_decimals(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("what", "speedup", "loss"), [("a", "1.68", "2.0%"), ("b", "12.00", "-")])
+    assert capsys.readouterr().out.splitlines() == ["what  speedup  loss", "a        1.68  2.0%", "b       12.00     -"]

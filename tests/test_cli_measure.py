@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,8 @@ def test_fit_says_what_moved_and_what_the_data_do_not_tell(capsys, points):
     code, out, _ = run(capsys, "fit", points)
     assert code == 0
     assert out.startswith("Your data moved host time per speculative round by +")
-    assert "no: the data do not tell" in out
+    assert "Cannot be determined from these data" in out
+    assert re.search(r"Host time per speculative round +[\d.,]+ µs +[\d.,]+ µs +\+\d+% +\d+% +yes", out)
     assert "MoESD's ten-parameter form fits the 12 speedups" in out
 
 
@@ -129,3 +131,15 @@ def test_a_file_that_is_not_there_is_named(capsys, tmp_path, command):
     code, _, err = run(capsys, command, tmp_path / "absent.csv", *extra)
     assert code == 2
     assert "absent.csv" in err
+
+
+def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_refit(capsys, points, tmp_path):
+    file = tmp_path / "my.refit"
+    code, out, _ = run(capsys, "fit", points, "--accepted-length", "2.4@3", "--output", file)
+    assert code == 0
+    assert f"To use it: --refit {file}" in out
+    assert file.read_text().startswith("on=")
+    code, _, err = run(capsys, "fit", points, "--accepted-length", "2.4@3", "--acceptance", "0.7,0.5")
+    assert (code, "not several" in err) == (2, True)
+    code, _, err = run(capsys, "fit", points, "--acceptance", "2.4@3")
+    assert (code, "not a list of probabilities" in err) == (2, True)

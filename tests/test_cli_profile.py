@@ -15,7 +15,7 @@ def test_profile_without_torch_exits_2_with_one_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "find_spec", lambda _: None)
-    code, out, err = run(capsys, "profile", "--preset", "quick", "--out", "x")
+    code, out, err = run(capsys, "profile", "--preset", "quick", "--output", "x")
     assert (code, out) == (2, "")
     assert err == f"error: {command.TORCH_MISSING}\n"
 
@@ -32,7 +32,7 @@ def test_profile_hands_on_options_and_exit_status(
 
     monkeypatch.setattr(command, "find_spec", lambda _: object())
     monkeypatch.setattr(command, "profiler", profiler)
-    options = ["--preset", "smoke", "--only", "launch", "--only=gemm", "--json", "--out", "a folder"]
+    options = ["--preset", "smoke", "--only", "launch", "--only=gemm", "--json", "--output", "a folder"]
     assert run(capsys, "profile", *options)[0] == status
     assert seen == [options]
 

@@ -61,16 +61,20 @@ def test_two_accelerators_of_one_name_are_told_apart() -> None:
     assert first.startswith("own-pod (own, ")
 
 
-def test_the_finding_names_the_highest_ratio_and_the_shortest_time() -> None:
+def test_the_finding_names_who_wins_each_of_the_three() -> None:
     names = short_names([advice.scenario for advice in ADVICES])
     answers = [advice.recommendation for advice in ADVICES]
     highest = max(range(3), key=lambda i: answers[i].speedup.value)
     fastest = min(range(3), key=lambda i: answers[i].tpot_s)
+    busiest = max(range(3), key=lambda i: answers[i].tokens_per_s_per_gpu)
     said = finding(ADVICES, names)
     assert highest != fastest
-    assert said.startswith(f"{names[highest]} has the highest speedup, {answers[highest].speedup.value:.2f}x")
-    assert f"{names[fastest]} the shortest time" in said
-    assert "both" in finding([ADVICES[1]], ["only"])
+    pieces = {piece.split(" has ")[0]: piece for piece in said.removesuffix(".").split("; ")}
+    assert f"the highest speedup ({answers[highest].speedup.value:.2f}x)" in pieces[names[highest]]
+    assert f"the shortest time per output token ({answers[fastest].tpot_s * 1e3:.2f} ms)" in pieces[names[fastest]]
+    rate = f"{answers[busiest].tokens_per_s_per_gpu:,.0f}"
+    assert f"the most tokens/s per GPU ({rate})" in pieces[names[busiest]]
+    assert finding([ADVICES[1]], ["only"]).count("only") == 1
 
 
 @pytest.mark.parametrize("count", [0, 5])

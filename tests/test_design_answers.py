@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ import pytest
 from advisor.architecture import parameter_counts
 from advisor.cli import main
 from advisor.design import DesignAnswer, DesignGrid, DesignSpace, candidates, design_answer, design_config, design_space
+from advisor.design.answer import loss_text, sensitivity_text
 from advisor.design.candidates import distinct_candidates
 from advisor.design.document import parse_batches
 from advisor.design.handoff import added_keys
+from advisor.design.sensitivity import Sensitivity
 from advisor.design.sweeps import granularity_sweep, heat_map, pareto, serve_many, shared_sweep, try_next
 from advisor.hf_config import architecture_from_config
+from advisor.model_profiles import model_profile
 from advisor.prediction import AdvisorError
 from advisor.scenario import build_scenario
 
@@ -356,3 +360,39 @@ def test_a_range_of_batches_is_its_powers_of_two_and_its_ends() -> None:
 def test_wrong_batches_are_refused_with_what_to_write(text: str, message: str) -> None:
     with pytest.raises(AdvisorError, match=message):
         parse_batches(text)
+
+
+def test_a_design_s_config_does_not_claim_to_be_its_baseline_s_checkpoint() -> None:
+    config = {**dict(model_profile("qwen3-30b-a3b").config), "_name_or_path": "Qwen/Qwen3-30B-A3B"}
+    scenario = build_scenario(model_id="own", model_config_json=json.dumps(config), acceptance="2.4@3")
+    found = design_space(scenario, grid=GRID)
+    assert found.best is not None
+    assert "_name_or_path" not in design_config(found, found.best)
+
+
+def test_the_loss_of_a_design_is_said_to_be_better_or_worse() -> None:
+    chosen = answer().top[0]
+    lower = loss_text(replace(chosen, loss_difference=-0.0066, loss_as_active_params=-0.3))
+    assert lower == (
+        "better: its loss is 0.0066 nats per token lower than the baseline's, and with 30% fewer active parameters it "
+        "would be the same"
+    )
+    higher = loss_text(replace(chosen, loss_difference=0.01, loss_as_active_params=0.25))
+    assert higher.startswith("worse: its loss is 0.0100 nats per token higher")
+    assert "25% more active parameters would make up for it" in higher
+    assert loss_text(replace(chosen, loss_difference=1e-6)) == "the baseline's own loss"
+
+
+def test_the_sentence_on_assumptions_counts_by_what_keeping_the_design_costs() -> None:
+    near = Sensitivity("law", "a", 1, "another design", 0.008, 1.1, False)
+    far = replace(near, regret=0.03, flips=True)
+    assert sensitivity_text([near, near]) == (
+        "Under each of 2 changed assumptions, the recommended design stays within 1% of the best."
+    )
+    assert sensitivity_text([near, far]) == (
+        "Under 1 of 2 changed assumptions, the recommended design is over 1% behind the best, or no longer allowed."
+    )
+
+
+def test_the_verdict_counts_the_accelerators() -> None:
+    assert "on 2 x NVIDIA H200 SXM 141GB: train" in design_answer(space("mixtral-8x7b"), 1).verdict

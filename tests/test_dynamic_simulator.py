@@ -121,3 +121,14 @@ def test_batches_beyond_the_costs_are_refused() -> None:
         closed_loop(1, output_tokens=0)
     with pytest.raises(AdvisorError, match="rate_per_s"):
         poisson_arrivals(1, 1, 1, 5, 0.0, np.random.default_rng(0))
+
+
+def test_servers_with_different_numbers_of_requests_serve_exactly_theirs() -> None:
+    trace = np.zeros((1, 10), dtype=np.int8)
+    for load in (
+        closed_loop(3, 2, [4, 3, 3], 5),
+        poisson_arrivals(3, 2, [4, 3, 3], 5, 2.0, np.random.default_rng(2)),
+    ):
+        run = simulate(COSTS, StaticK(0), trace, load, 1000)
+        assert run.request_tpot_s.size == 10
+        assert run.tokens.tolist() == [20, 15, 15]

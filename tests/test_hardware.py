@@ -17,7 +17,7 @@ from advisor.hardware import (
     peak_flops,
 )
 from advisor.prediction import AdvisorError, Constant
-from advisor.profiles import PROFILES, read_profile
+from advisor.profiles import PROFILES, close_ids, read_profile
 
 DTYPES: tuple[ComputeDtype, ...] = ("bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4")
 MINIMAL = """
@@ -201,3 +201,21 @@ def test_every_file_uses_exactly_the_sources_it_declares():
         declared = set(yaml.safe_load(text).get("sources", {}))
         used = {key for key in declared if f"source: {key}," in text}
         assert used == declared, f"{path.name}: {declared - used} never used"
+
+
+@pytest.mark.parametrize(
+    ("given", "offered"),
+    [
+        ("h300", ["h200-sxm", "h100-sxm", "h800-sxm"]),
+        ("h2", ["h20"]),
+        ("rtx4090", ["rtx-4090"]),
+        ("mi400x", ["mi300x"]),
+        ("h100-sxn", ["h100-sxm"]),
+    ],
+)
+def test_a_mistyped_accelerator_is_answered_with_those_of_its_letters_first(given: str, offered: list[str]) -> None:
+    assert close_ids(given, hardware_ids())[: len(offered)] == offered
+
+
+def test_nothing_is_offered_for_what_is_like_no_accelerator() -> None:
+    assert close_ids("zzzzzz", hardware_ids()) == []

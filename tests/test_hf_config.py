@@ -543,3 +543,17 @@ def test_any_bytes_are_refused_or_imported(content: bytes) -> None:
 def test_a_value_that_is_no_object_is_refused(value: Any) -> None:
     with pytest.raises(AdvisorError, match="expected an object"):
         architecture_from_config(value)
+
+
+def test_a_design_is_not_held_against_the_size_in_its_parent_s_name() -> None:
+    config = {**_profile("qwen3-30b-a3b"), "num_experts": 64, "num_experts_per_tok": 16}
+    for name in ("own-qwen3-30b-a3b-n64k16s0w768", "qwen3-30b-a3b-n64k16s0w768-2"):
+        assert not any("contradicts" in text for text in architecture_from_config(config, name).warnings)
+    assert any("contradicts" in text for text in architecture_from_config(config, "own-qwen3-30b-a3b").warnings)
+
+
+def test_messages_name_the_file_that_was_given() -> None:
+    with pytest.raises(AdvisorError, match=r"^broken\.json: line 2"):
+        architecture_from_config('{"model_type": "mixtral",\n "hid', "broken", "broken.json")
+    with pytest.raises(AdvisorError, match=r"^foo\.json: hidden_size is missing"):
+        architecture_from_config({"model_type": "mixtral"}, "foo", "foo.json")

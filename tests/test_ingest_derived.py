@@ -94,7 +94,7 @@ def test_a_baseline_that_differs_in_anything_is_no_baseline(column):
     values = [1, 2] if column in ("batch_size", "tensor_parallel") else ["a", "b"]
     out, outcome = match_baselines(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], **{column: values}))
     assert out["speedup"].isna().all()
-    assert "no baseline found for 1 rows" in outcome.note
+    assert "no baseline found for 1 row " in outcome.note
 
 
 def test_lengths_may_differ_by_five_percent_and_the_nearest_baseline_counts():

@@ -99,7 +99,7 @@ def test_vllm_sweep_reads_override_columns_and_matches_only_the_same_batch():
     assert result.frame["tensor_parallel"].tolist() == [2, 2, 2]
     assert result.frame["speedup"].iloc[1] == pytest.approx(9.0 / 5.0)
     assert pd.isna(result.frame["speedup"].iloc[2])
-    assert any("no baseline found for 1 rows" in note for note in result.derived)
+    assert any("no baseline found for 1 row " in note for note in result.derived)
 
 
 def test_vllm_forward_gives_verify_time_by_batch_and_k_and_refuses_prefill_and_mixed_cases():
@@ -148,7 +148,7 @@ def test_sglang_speculative_speedup_is_speed_over_its_own_baseline_line():
     assert frame["speedup"].iloc[1] == pytest.approx((2.4 / 0.012) / (1 / 0.008))
     assert frame["draft_structure"].iloc[2] == "tree;topk=4;verify=8"
     assert frame["accepted_length"].isna().iloc[0]
-    assert any("no baseline found for 1 rows" in note for note in result.derived)
+    assert any("no baseline found for 1 row " in note for note in result.derived)
 
 
 def test_guidellm_csv_and_json_of_one_run_agree():
@@ -325,6 +325,18 @@ def test_plain_names_are_resolved_to_ids_only_when_one_fits():
     result = resolve_names(load("vllm_serve_constructed.jsonl"), ids, models)
     assert set(result.frame["hardware_id"]) == {"h200-sxm"}
     assert set(result.frame["model_id"]) == {"qwen3-30b-a3b"}
+
+
+def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable_rows():
+    rows = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length",
+            "h999,m,vllm,4,3,2.5,2.0", "h200-sxm,m,vllm,4,3,2.5,2.0", "h200-sxm,m,vllm,4,3,2.5,9.0",
+            "h200-sxm,m,vllm,x,3,2.5,2.0"]  # fmt: skip
+    result = resolve_names(read_upload("a.csv", "\n".join(rows).encode()), ("h200-sxm", "h100-sxm"))
+    assert (result.rows_kept, result.rows_refused) == (2, 2)
+    assert any(note.startswith("step_time_s computed in 2 rows") for note in result.derived)
+    assert result.warnings == (
+        "hardware_id 'h999' fits no single known id: 1 row (line 2) kept, but not predicted until you choose one",
+    )
 
 
 def test_a_profiler_sweep_gives_kernel_rows_of_its_routed_layers_and_refuses_the_others():

@@ -34,7 +34,7 @@ PLAN = {"estimate_s": 99.4, "limit_s": 120.0, "blocks": [{"name": "launch", "op"
 STAND_IN = """
 import json, signal, sys, time
 from pathlib import Path
-out = Path(sys.argv[sys.argv.index("--out") + 1])
+out = Path(sys.argv[sys.argv.index("--output") + 1])
 out.mkdir(parents=True, exist_ok=True)
 (out / "progress.json").write_text("{}")
 at = dict(done_blocks=2, total_blocks=5, block="moe", round=3, rounds=24, elapsed_s=10.0, remaining_s=30.0, message="m")

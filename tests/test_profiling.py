@@ -176,7 +176,7 @@ def test_a_kernel_that_took_the_process_down_is_avoided_after_a_restart(tmp_path
 
 def test_the_price_is_printed_before_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert main(["--preset", "smoke", "--device", "cpu", "--out", str(out), "--only", "launch"]) == 0
+    assert main(["--preset", "smoke", "--device", "cpu", "--output", str(out), "--only", "launch"]) == 0
     text = capsys.readouterr().out
     assert "estimate" in text
     assert text.index("estimate") < text.index("launch: preparing")
@@ -196,9 +196,9 @@ def test_estimates_keep_the_promise_on_the_cpu(preset: str, smoke_plan: Plan) ->
     [
         (["--preset", "nightly", "--device", "cpu", "--plan"], "unknown preset"),
         (["--device", "tpu:3", "--plan"], "no device 'tpu:3'"),
-        (["--device", "cpu"], "give --out"),
+        (["--device", "cpu"], "give --output"),
         (["--device", "cpu", "--plan", "--only", "nothing"], "no block matches"),
-        (["--device", "cpu", "--out", "x", "--time-budget-s", "-1"], "must be above 0"),
+        (["--device", "cpu", "--output", "x", "--time-budget-s", "-1"], "must be above 0"),
     ],
 )
 def test_bad_input_exits_2_with_one_sentence(
@@ -228,7 +228,7 @@ sys.exit(code)
 
 
 def test_torch_and_numpy_suffice(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", BARE, "--preset", "smoke", "--device", "cpu", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-c", BARE, "--preset", "smoke", "--device", "cpu", "--output", str(tmp_path / "out")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "complete" in done.stdout
@@ -239,7 +239,7 @@ def test_the_package_runs_from_a_copied_folder_under_its_supervisor(tmp_path: Pa
     target.mkdir(parents=True)
     for path in (ROOT / "advisor" / "profiling").glob("*.py"):
         (target / path.name).write_bytes(path.read_bytes())
-    command = [sys.executable, "-m", "advisor.profiling", "--preset", "smoke", "--only", "launch", "--out", "here"]
+    command = [sys.executable, "-m", "advisor.profiling", "--preset", "smoke", "--only", "launch", "--output", "here"]
     done = subprocess.run(
         command,
         cwd=tmp_path / "node",
@@ -255,7 +255,7 @@ def test_the_package_runs_from_a_copied_folder_under_its_supervisor(tmp_path: Pa
 
 def test_sigterm_to_the_command_leaves_a_resumable_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "advisor.profiling", "--preset", "quick", "--device", "cpu", "--out", str(out)]
+    command = [sys.executable, "-m", "advisor.profiling", "--preset", "quick", "--device", "cpu", "--output", str(out)]
     child = subprocess.Popen([*command, "--progress", "json"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     for line in child.stdout:

@@ -32,7 +32,7 @@ def test_each_accelerator_and_each_cpu_only_node_is_one_worker() -> None:
 def test_a_missing_ray_or_a_wrong_combination_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["--ray", "nowhere.invalid:1", "--out", str(tmp_path / "o"), "--preset", "smoke"]
+    command = ["--ray", "nowhere.invalid:1", "--output", str(tmp_path / "o"), "--preset", "smoke"]
     assert main([*command, "--plan"]) == 2
     assert "cannot be combined" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "ray", None)
@@ -59,13 +59,13 @@ def rows_of(out: Path) -> list[dict[str, str]]:
 
 def test_two_workers_share_a_plan_and_write_one_dataset(cluster: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert main(["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--out", str(out)]) == 0
+    assert main(["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--output", str(out)]) == 0
     rows = rows_of(out)
     plan = make_plan("smoke", next(device for device in detect_devices() if device.backend == "cpu"))
     assert {row["block"] for row in rows} == {block.name for block in plan.blocks}
     assert len({row["worker"] for row in rows}) == 2
     assert (out / "meta.yaml").exists()
-    assert main(["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--out", str(out)]) == 2
+    assert main(["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--output", str(out)]) == 2
 
 
 def test_a_lost_worker_is_replaced_and_its_block_measured_again(
@@ -84,7 +84,7 @@ def test_a_lost_worker_is_replaced_and_its_block_measured_again(
 
     monkeypatch.setattr(fleet.Fleet, "start", start_and_kill)
     out = tmp_path / "out"
-    command = ["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--out", str(out)]
+    command = ["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--output", str(out)]
     assert main([*command, "--only", "launch", "--only", "gemm"]) == 0
     assert killed
     assert {row["block"] for row in rows_of(out)} == {"launch", "gemm"}

@@ -39,6 +39,13 @@ def test_each_format_is_written_and_named(capsys: pytest.CaptureFixture[str], tm
     assert said["date"] == "2026-11-21"
 
 
+def test_the_ending_names_the_format(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, *QWEN, "--output", str(tmp_path / "r.MD"), "--brief")
+    assert code == 0
+    assert "r.MD: md, " in out
+    assert (tmp_path / "r.MD").read_text(encoding="utf-8").startswith("#")
+
+
 def test_a_json_report_makes_the_same_files_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first, again = tmp_path / "a", tmp_path / "b"
     for form in ("json", "pdf"):
@@ -65,7 +72,8 @@ def test_an_edited_scenario_is_used_and_said(capsys: pytest.CaptureFixture[str],
     ("arguments", "fragment"),
     [
         (["--format", "pdf", "-o", "x.pdf"], "--hardware"),
-        ([*QWEN, "-o", "x.pdf"], "--format"),
+        ([*QWEN, "-o", "x.docx"], ".docx, which is no report format"),
+        ([*QWEN, "-o", "x"], "no ending"),
         ([*QWEN, "--format", "pdf"], "--output"),
         ([*QWEN, "--format", "docx", "-o", "x"], "docx"),
         ([*QWEN, "--format", "md", "-o", "no/such/folder/x.md"], "no/such/folder"),

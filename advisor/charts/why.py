@@ -164,7 +164,8 @@ def round_cost_chart(
     data = round_cost_table(plain, round_)
     total = float(data["plain_steps"].iloc[-1])
     figure = new_figure(
-        f"Cost of one round in plain steps, K = {k_draft}, batch {batch_size:,}<br>it pays left of the tokens it emits",
+        f"Cost of one round in plain steps, K = {k_draft}, batch {batch_size:,}<br>"
+        "it pays if it ends left of the dashed line",
         "Plain steps",
         "",
         height=170 + 32 * len(data),

@@ -63,8 +63,7 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
     click.echo(f"K by batch, in the fewest ranges that lose at most {DEFAULT_MARGIN:.0%} against the best K:")
     rows = [
-        (f"{r.batch_start}-{r.batch_end}", r.k_draft, round(float(r.speedup), 2), f"{r.regret:.1%}")
-        for r in advice.k_by_batch
+        (f"{r.batch_start}-{r.batch_end}", r.k_draft, f"{r.speedup:.2f}", f"{r.regret:.1%}") for r in advice.k_by_batch
     ]
     print_table(("batch", "K", "mean speedup", "largest loss"), rows)
     _print_next(steps, goal)

@@ -147,8 +147,8 @@ def models(as_json: bool) -> None:
         [
             (
                 row["id"],
-                round(row["total_params"] / 1e9, 1),
-                round(row["active_params"] / 1e9, 2),
+                f"{row['total_params'] / 1e9:.1f}",
+                f"{row['active_params'] / 1e9:.2f}",
                 row["n_experts"],
                 row["n_active"],
                 row["expert_width"],

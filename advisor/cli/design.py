@@ -21,6 +21,7 @@ from advisor.design import (
     design_config,
     design_space,
 )
+from advisor.design.answer import sensitivity_text
 from advisor.design.document import answer_document, candidate_rows, parse_batches
 from advisor.design.handoff import added_keys
 from advisor.prediction import AdvisorError
@@ -130,6 +131,7 @@ def _print(answer: DesignAnswer) -> None:
     click.echo(f"\n{answer.disagreement}\n{answer.binding_text}\n")
     click.echo(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
     weight = space.question.batch_weights
+    shared = "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
     header = ("N", "k", "s", "width", "total B", "active B", "quality", "pessimistic", "speedup", "ms/token", "K",
               "gain", "band")  # fmt: skip
     print_table(
@@ -138,16 +140,16 @@ def _print(answer: DesignAnswer) -> None:
             (
                 item.n_experts,
                 item.n_active,
-                round(item.n_shared, 2),
+                shared.format(item.n_shared),
                 item.expert_width,
-                round(item.total_params / 1e9, 1),
-                round(item.active_params / 1e9, 2),
+                f"{item.total_params / 1e9:.1f}",
+                f"{item.active_params / 1e9:.2f}",
                 f"{item.quality_ratio:.1%}",
                 f"{item.quality_ratio_pessimistic:.1%}",
-                round(float((weight * item.speedup).sum()), 2),
-                round(float((weight * item.tpot_s).sum()) * 1e3, 2),
+                f"{float((weight * item.speedup).sum()):.2f}",
+                f"{float((weight * item.tpot_s).sum()) * 1e3:.2f}",
                 "/".join(map(str, item.k_draft)),
-                round(item.objective_gain.value, 3),
+                f"{item.objective_gain.value:.3f}",
                 f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}",
             )
             for item in answer.top
@@ -162,9 +164,7 @@ def _print(answer: DesignAnswer) -> None:
         ]
         print_table(columns, rows)
     flipped = [item for item in answer.sensitivity if item.flips]
-    click.echo(
-        "\nThe recommendation changes if" if flipped else "\nNo single changed assumption flips the recommendation."
-    )
+    click.echo(f"\n{sensitivity_text(answer.sensitivity)}")
     for item in flipped:
         cost = "it is then not allowed" if np.isnan(item.regret) else f"keeping it costs {item.regret:.1%}"
         click.echo(f"  {item.change}: {item.best_text} ({cost})")

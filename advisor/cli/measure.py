@@ -11,12 +11,14 @@ import click
 from advisor import ingest as reading
 from advisor import store
 from advisor.cli.output import print_json, print_table
+from advisor.cli.scenario_options import given_acceptance
 from advisor.hardware import hardware_ids
 from advisor.ingest.kept import kept_table
 from advisor.ingest.limits import MAX_BYTES
 from advisor.ingest.result import IngestResult
 from advisor.model_profiles import model_ids
 from advisor.prediction import AdvisorError
+from advisor.words import counted
 
 MAX_FILES = 1000
 _SET = click.option(
@@ -67,7 +69,7 @@ def ingest(
         click.echo(f"{item['file']}: not read: {item['reason']}")
     if len(results) > len(together):
         for one in together:
-            click.echo(f"together, {one.rows_kept:,} rows usable: {one.derived[-1]}")
+            click.echo(f"together, {counted(one.rows_kept, 'row')} usable: {one.derived[-1]}")
     for dataset_id in saved:
         click.echo(f"kept as {dataset_id}")
 
@@ -106,8 +108,12 @@ def _by_kind(results: Sequence[IngestResult]) -> list[list[IngestResult]]:
 @_MAP
 @click.option("--hardware", "hardware_id", help="Refit this accelerator's rows [default: the pair with most rows].")
 @click.option("--engine", help="Refit this engine's rows.")
-@click.option("--acceptance", help="X@K, a1,a2,... or a curve's id, for rows without an accepted length.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands.")
+@click.option("--accepted-length", metavar="X@K", help="Accepted length X at K, for rows that give none.")
+@click.option("--acceptance", help="a1,a2,...: chance that draft token i is accepted, for rows that give no length.")
+@click.option("--acceptance-preset", help="Id of a measured acceptance curve, for rows that give no length.")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands."
+)
 @_JSON
 def fit(
     paths: Sequence[Path],
@@ -115,8 +121,10 @@ def fit(
     columns: Sequence[str],
     hardware_id: str | None,
     engine: str | None,
+    accepted_length: str | None,
     acceptance: str | None,
-    out: Path | None,
+    acceptance_preset: str | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
     """Refit overheads and efficiencies on the points of one or more files, and say what changed.
@@ -126,18 +134,20 @@ def fit(
     from advisor.adjustment import write_adjustment
     from advisor.refit import adjustment_of, refit_chosen, select_points
     from advisor.refit_moesd import moesd_of
+    from advisor.refit_words import PARAMETER_COLUMNS, notes, parameter_rows
 
+    given = given_acceptance(accepted_length, acceptance, acceptance_preset)
     results, failed = _read_all(_files(paths), values, columns)
     result = reading.combine(results)
     if result.kind != "points":
         raise AdvisorError(
             f"{result.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
         )
-    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=acceptance)
+    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
     answer, small = refit_chosen(points, refused), moesd_of(points)
     text = write_adjustment(adjustment_of(answer))
-    if out is not None:
-        _write(out, f"{text}\n".encode())
+    if output is not None:
+        _write(output, f"{text}\n".encode())
     if as_json:
         rows = answer.rows.to_dict("records")
         said = {k: v for k, v in vars(answer).items() if k != "rows"}
@@ -146,20 +156,15 @@ def fit(
     for item in failed:
         click.echo(f"{item['file']}: not read: {item['reason']}")
     click.echo(answer.sentence + "\n")
-    print_table(
-        ("constant", "unit", "before", "after", "factor", "known within", "learnt"),
-        [
-            (p.meaning, p.unit, f"{p.before:.3g}", f"{p.after:.3g}", f"{p.factor:.2f}", f"x{_times(p.log_stderr)}",
-             "at its bound" if p.at_bound else "yes" if p.identified else "no: the data do not tell")
-            for p in answer.parameters
-        ],
-    )  # fmt: skip
+    print_table(PARAMETER_COLUMNS, parameter_rows(answer))
+    for note in notes(answer):
+        click.echo(note)
     if small is not None:
         click.echo(
             f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
         )
     _print_reasons(answer.refused)
-    click.echo(f"\nTo use it: --refit {out}" if out is not None else "\nTo use it: --out FILE here, then --refit FILE")
+    click.echo(f"\nTo use it: --refit {output}" if output else "\nTo use it: --output FILE here, then --refit FILE")
 
 
 def read_bytes(file: Path) -> bytes:
@@ -240,12 +245,13 @@ def _summary(result: IngestResult) -> dict[str, Any]:
 
 def _print_result(result: IngestResult) -> None:
     click.echo(
-        f"{result.file_name}: {result.format_name}; {result.rows_kept:,} rows usable, {result.rows_refused:,} refused"
+        f"{result.file_name}: {result.format_name}; {counted(result.rows_kept, 'row')} usable, "
+        f"{result.rows_refused:,} refused"
     )
     for item in result.missing:
         need = "needed" if item.required else "useful"
         guess = f" (the file suggests {item.prefill})" if item.prefill is not None else ""
-        click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; {item.rows:,} rows lack it{guess}")
+        click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; missing in {counted(item.rows, 'row')}{guess}")
     for text in result.derived:
         click.echo(f"  {text}")
     for line, rates in _acceptances(result):
@@ -280,8 +286,4 @@ def _print_reasons(refused: Sequence[Any]) -> None:
         reasons.setdefault(item.reason, []).append(item.line)
     for reason, lines in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
         shown = ", ".join(str(line) for line in lines[:5]) + (", ..." if len(lines) > 5 else "")
-        click.echo(f"not used, {len(lines)} rows (line {shown}): {reason}")
-
-
-def _times(log_sd: float) -> str:
-    return f"{2.718281828459045 ** (1.2815515655446004 * log_sd):.2f}"
+        click.echo(f"not used, {counted(len(lines), 'row')} (line {shown}): {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import click
 
 from advisor.json_values import json_text
 from advisor.prediction import AdvisorError
+
+_NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?( ?([x%s]|ms|\N{MICRO SIGN}s))?|nan")
+"""A cell that is a number, with its unit or without, empty or a dash for none."""
 
 
 def print_json(value: Any) -> None:
@@ -26,10 +30,10 @@ def write_file(path: Path, text: str) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Columns aligned: text to the left, numbers to the right."""
+    """Columns aligned: text to the left, numbers to the right, whether given as such or written with fixed decimals."""
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
-    numeric = [all(isinstance(row[i], int | float) or row[i] is None for row in rows) for i in range(len(header))]
+    numeric = [all(_NUMBER.fullmatch(line[i]) for line in cells) for i in range(len(header))]
     for line in [list(header), *cells]:
         padded = [
             text.rjust(width) if right else text.ljust(width)

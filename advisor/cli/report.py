@@ -22,7 +22,7 @@ from advisor.validation import Errors
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("--format", "form", type=click.Choice(FORMATS), required=True, help="File format.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="File format [default: the ending of --output].")
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="File to write.")
 @click.option(
     "--date", type=click.DateTime(["%Y-%m-%d"]), help="Date on the report [default: of --scenario, else today]."
@@ -35,7 +35,7 @@ from advisor.validation import Errors
 def report(
     scenario: Scenario,
     date: dt.datetime | None,
-    form: Format,
+    form: Format | None,
     output: Path,
     served_model: str | None,
     draft_model: str | None,
@@ -44,6 +44,7 @@ def report(
     as_json: bool,
 ) -> None:
     """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors, sources."""
+    form = form or _format_of(output)
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
     advice = advise(scenario)
     steps = None if brief else next_steps(advice)
@@ -70,6 +71,18 @@ def report(
         return
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
+
+
+def _format_of(output: Path) -> Format:
+    """The format that a file's ending names. Raises AdvisorError where it names none."""
+    ending = output.suffix.lower().removeprefix(".")
+    for form in FORMATS:
+        if ending == form:
+            return form
+    said = f"ends in .{ending}, which is no report format" if ending else "has no ending that names a format"
+    raise AdvisorError(
+        f"--output {output.name} {said}; end it in {', '.join(f'.{form}' for form in FORMATS)}, or give --format"
+    )
 
 
 def _known_errors(scenario: Scenario) -> Mapping[str, Errors] | None:

@@ -125,7 +125,10 @@ def export(
 @click.option("--iterations", type=int, default=2000, show_default=True, help="Limit of iterations per server.")
 @click.option("--request-tokens", type=int, default=250, show_default=True, help="Output of each request.")
 @click.option(
-    "--load", "load_share", type=float, help="Poisson arrivals at this share of plain capacity [default: full]."
+    "--load",
+    "load_share",
+    type=float,
+    help="Poisson arrivals at this share of plain capacity [default: all wait at once].",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same result.")
 @click.option("--cold-drafter", is_flag=True, help="Do not charge for keeping the drafter ready at K = 0.")
@@ -177,6 +180,7 @@ def simulate(
         f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, acceptance: {kind}, "
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
     )
+    click.echo(report.load_note)
     if not report.complete:
         click.echo(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
 
@@ -207,7 +211,7 @@ def simulation_document(report: SimulationReport) -> dict[str, Any]:
 def _range_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     header: tuple[str, ...] = ("batch", "K", "mean speedup", "largest loss")
     rows: list[tuple[Any, ...]] = [
-        (f"{r.batch_start}-{r.batch_end}", r.k_draft, round(r.speedup, 2), f"{r.regret:.1%}") for r in ranges
+        (f"{r.batch_start}-{r.batch_end}", r.k_draft, f"{r.speedup:.2f}", f"{r.regret:.1%}") for r in ranges
     ]
     if not limited:
         return header, rows
@@ -220,12 +224,12 @@ def _policy_table(report: SimulationReport) -> tuple[tuple[str, ...], list[tuple
     rows = [
         (
             o.policy,
-            round(o.speedup, 3),
+            f"{o.speedup:.3f}",
             f"{o.gain_over_best_static:+.1%}",
-            round(o.tpot_s * 1e3, 3),
-            None if o.p95_request_tpot_s is None else round(o.p95_request_tpot_s * 1e3, 3),
-            round(o.mean_draft, 2),
-            round(o.mean_batch, 1),
+            f"{o.tpot_s * 1e3:.3f}",
+            None if o.p95_request_tpot_s is None else f"{o.p95_request_tpot_s * 1e3:.3f}",
+            f"{o.mean_draft:.2f}",
+            f"{o.mean_batch:.1f}",
             "" if o.test_share is None else f"{o.test_share:.0%}",
         )
         for o in report.outcomes

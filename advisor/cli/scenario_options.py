@@ -11,12 +11,14 @@ from advisor.adjustment import parse_adjustment
 from advisor.drafter import load_acceptance_curve
 from advisor.examples import load_example
 from advisor.hardware_given import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
+from advisor.hf_config import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 from advisor.scenario_file import load_scenario_file
 
 MAX_CONFIG_BYTES = 5_000_000
 MAX_REFIT_BYTES = 4096
+_ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
 
 SCENARIO_OPTIONS = [
     click.Option(
@@ -60,7 +62,9 @@ SCENARIO_OPTIONS = [
     click.Option(["--input-tokens"], type=int, help="Prompt length; with --output-tokens, prefill is charged."),
     click.Option(["--output-tokens"], type=int, help="Output length."),
     click.Option(["--max-tpot-ms"], type=float, help="Limit on time per output token, milliseconds."),
-    click.Option(["--refit"], help="Predict with your own measurements: a file that `fit --out` wrote, or its text."),
+    click.Option(
+        ["--refit"], help="Predict with your own measurements: a file that `fit --output` wrote, or its text."
+    ),
 ]
 
 
@@ -109,19 +113,15 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
 
     Raises AdvisorError with what to give when something is missing or wrong.
     """
-    given = [values.pop(name, None) for name in ("accepted_length", "acceptance", "acceptance_preset")]
-    stated = [text for text in given if text is not None]
-    if len(stated) > 1:
-        raise AdvisorError("give one of --accepted-length, --acceptance, --acceptance-preset, not several")
-    _check_acceptance_flags(*given)
-    if not stated and base is None and values.get("drafter_id") != "none":
+    given = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
+    if given is None and base is None and values.get("drafter_id") != "none":
         raise AdvisorError(
             "how much is accepted is missing; give --accepted-length X@K (e.g. 2.73@3), --acceptance a1,a2,... or "
             "--acceptance-preset ID"
         )
     changed = {name: value for name, value in values.items() if value is not None}
-    if stated or base is None:
-        changed["acceptance"] = stated[0] if stated else "0"
+    if given is not None or base is None:
+        changed["acceptance"] = given or "0"
     if (model := changed.pop("model", None)) is not None:
         changed |= _model(model)
     if (hardware := changed.pop("hardware_id", None)) is not None:
@@ -135,12 +135,13 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
 
 
 def _model(text: str) -> dict[str, Any]:
-    """The fields that a model's id, or a path to its config.json, sets."""
+    """The fields that a model's id, or a path to its config.json, sets; the file is checked while its name is known."""
     path = Path(text)
     if not (text.endswith(".json") or path.exists()):
         return {"model_id": text, "model_config_json": None}
-    name = path.stem if path.stem != "config" else path.resolve().parent.name
-    return {"model_id": name, "model_config_json": read_config(path)}
+    name, config = path.stem if path.stem != "config" else path.resolve().parent.name, read_config(path)
+    architecture_from_config(config, name, path.name if path.suffix == ".json" else "config.json")
+    return {"model_id": name, "model_config_json": config}
 
 
 def _hardware(text: str) -> dict[str, Any]:
@@ -152,8 +153,14 @@ def _hardware(text: str) -> dict[str, Any]:
     return {"hardware_id": hardware_slug(given_hardware(document).name), "hardware_json": document}
 
 
-def _check_acceptance_flags(accepted_length: str | None, acceptance: str | None, preset: str | None) -> None:
-    """Each flag takes its own form, so that a slip of one is not silently read as another."""
+def given_acceptance(accepted_length: str | None, acceptance: str | None, preset: str | None) -> str | None:
+    """What one of --accepted-length, --acceptance and --acceptance-preset says; None when none is given.
+
+    Each takes its own form, so that a slip of one is not silently read as another.
+    """
+    stated = [text for text in (accepted_length, acceptance, preset) if text is not None]
+    if len(stated) > 1:
+        raise AdvisorError("give one of --accepted-length, --acceptance, --acceptance-preset, not several")
     if accepted_length is not None and "@" not in accepted_length:
         raise AdvisorError(
             f"--accepted-length {accepted_length!r} is not X@K, e.g. 2.73@3: 2.73 tokens per round at K = 3"
@@ -162,6 +169,7 @@ def _check_acceptance_flags(accepted_length: str | None, acceptance: str | None,
         raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
     if preset is not None:
         load_acceptance_curve(preset)
+    return stated[0] if stated else None
 
 
 def _refit_text(given: str) -> str:
@@ -172,10 +180,12 @@ def _refit_text(given: str) -> str:
             text = Path(given).read_bytes()[:MAX_REFIT_BYTES].decode("utf-8", errors="replace")
         except OSError as error:
             raise AdvisorError(
-                f"cannot read {given}: {error.strerror or error}; write a refit with `advisor fit RESULT --out FILE`"
+                f"cannot read {given}: {error.strerror or error}; write a refit with `advisor fit RESULT --output FILE`"
             ) from error
     if not text.startswith("on="):
-        raise AdvisorError(f"{given} is no refit; make one of a benchmark result with `advisor fit RESULT --out FILE`")
+        raise AdvisorError(
+            f"{given} is no refit; make one of a benchmark result with `advisor fit RESULT --output FILE`"
+        )
     parse_adjustment(text)
     return text.strip()
 

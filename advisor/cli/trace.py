@@ -12,6 +12,7 @@ from advisor.ingest import ActivationLog, LayerCounts, layer_counts, open_activa
 from advisor.model_profiles import load_model
 from advisor.prediction import AdvisorError
 from advisor.routing_presets import RoutingPreset, load_routing_preset, preset_for, write_own_routing
+from advisor.words import counted
 
 ANY_MOE = "class-fine-no-shared"
 """Preset behind a log whose model is not named."""
@@ -53,7 +54,7 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, as_json
         print_json({"file": read.file_name, "layout": read.layout, "routing": own, **vars(found)})
         return
     click.echo(
-        f"{found.n_sequences} sequences, {found.n_tokens:,} tokens, {len(found.layers)} layers, "
+        f"{counted(found.n_sequences, 'sequence')}, {found.n_tokens:,} tokens, {counted(len(found.layers), 'layer')}, "
         f"{found.n_active} of {found.n_experts} experts ({read.layout})"
     )
     for what in ("load_cv", "affinity", "stickiness"):
@@ -95,7 +96,7 @@ def _union_table(rows: list[tuple[int, int, float, float, float]]) -> None:
     header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
     print_table(
         header,
-        [(b, t, round(c, 1), round(p, 1), f"{p / c - 1:+.1%}", round(u, 1)) for b, t, c, p, u in rows],
+        [(b, t, f"{c:.1f}", f"{p:.1f}", f"{p / c - 1:+.1%}", f"{u:.1f}") for b, t, c, p, u in rows],
     )
 
 

@@ -21,6 +21,7 @@ from advisor.kernel_costs import GemmCost, KernelCosts, stream_cost
 from advisor.prediction import Tier
 from advisor.setup import Setup
 from advisor.step_cost import PROJECTION_GEMMS, MoeShape, expert_shape
+from advisor.words import counted
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def _routed(b: Builder, run: Pass) -> Quantity:
     }  # fmt: skip
     expression = f"L * {symbol} * ({used})" if factor.value != 1.0 else f"L * ({used})"
     return b.add(
-        "routed", f"Routed experts, {moe.count} layers", "T_routed", "s", expression, _needed(expression, values),
+        "routed", f"Routed experts, {counted(moe.count, 'layer')}", "T_routed", "s", expression,
+        _needed(expression, values),
         tuple(uses.values()), note=cost.because,
     )  # fmt: skip
 
@@ -200,7 +202,8 @@ def _router(b: Builder, run: Pass) -> Quantity:
     moe = run.architecture.moe
     assert moe is not None
     weights = float(moe.n_experts * run.architecture.hidden_size)
-    return _gemm(b, run, "router", f"Router, {moe.count} layers", "T_router", run.costs.attention_projection, weights,
+    title = f"Router, {counted(moe.count, 'layer')}"
+    return _gemm(b, run, "router", title, "T_router", run.costs.attention_projection, weights,
                  "bf16", 1, moe.count)  # fmt: skip
 
 
@@ -208,7 +211,8 @@ def _shared(b: Builder, run: Pass) -> Quantity:
     moe = run.architecture.moe
     assert moe is not None
     weights = moe.matrices * run.architecture.hidden_size * moe.shared_width / run.setup.placement.tensor_parallel
-    return _gemm(b, run, "shared", f"Shared experts, {moe.count} layers", "T_shared", run.costs.shared, weights,
+    title = f"Shared experts, {counted(moe.count, 'layer')}"
+    return _gemm(b, run, "shared", title, "T_shared", run.costs.shared, weights,
                  run.architecture.dtypes.shared, 2, moe.count)  # fmt: skip
 
 
@@ -220,7 +224,7 @@ def _projections(b: Builder, run: Pass) -> Quantity:
         weights = (mixer.projection_params - mixer.replicated_params) / tp + mixer.replicated_params
         name = f"attention_projection.{number}" if several else "attention_projection"
         parts[f"T_proj_{number}"] = _gemm(
-            b, run, name, f"Attention weights, {mixer.count} {mixer.kind} layers",
+            b, run, name, f"Attention weights, {counted(mixer.count, f'{mixer.kind} layer')}",
             f"T_proj_{number}" if several else "T_projections", run.costs.attention_projection, weights,
             run.architecture.dtypes.attention, PROJECTION_GEMMS[mixer.kind], mixer.count,
         )  # fmt: skip
@@ -258,7 +262,7 @@ def _attention_core(b: Builder, run: Pass, mixer: Mixer, suffix: str) -> Quantit
         values = {**values, "F": flops, "F_attn": Quantity(costs.attention_flops_per_s, "FLOP/s")}
         inner, note = "norm(R / BW, F / F_attn, 2)", "F operations of one layer."
     symbol = f"T_core_{suffix[1:]}" if suffix else "T_attention"
-    title = f"Attention core, {mixer.count} {mixer.kind} layers"
+    title = f"Attention core, {counted(mixer.count, f'{mixer.kind} layer')}"
     return b.add(f"attention{suffix}", title, symbol, "s", f"L * (t0 + {inner})", values, tuple(uses.values()), note)
 
 
@@ -311,7 +315,7 @@ def _dense(b: Builder, run: Pass) -> Quantity:
     for number, block in enumerate(run.architecture.dense, 1):
         weights = block.matrices * run.architecture.hidden_size * block.width / run.setup.placement.tensor_parallel
         parts[f"T_block_{number}"] = _gemm(
-            b, run, f"dense.{number}" if several else "dense", f"Dense FFN, {block.count} layers",
+            b, run, f"dense.{number}" if several else "dense", f"Dense FFN, {counted(block.count, 'layer')}",
             f"T_block_{number}" if several else "T_dense", run.costs.dense, weights, run.architecture.dtypes.dense, 2,
             block.count,
         )  # fmt: skip
@@ -339,7 +343,7 @@ def _communication(b: Builder, run: Pass) -> Quantity:
         expression = "2 * L * r * (t0 + X / BW)" if reduce.curve else "2 * L * (t0 + X / BW)"
         values: Values = {"L": layers, "X": message, "r": factor}
         parts["T_reduce"] = b.add(
-            "all_reduce" if both else "communication", f"Two all-reduces in each of {layers} layers",
+            "all_reduce" if both else "communication", f"Two all-reduces in each of {counted(layers, 'layer')}",
             "T_reduce" if both else "T_links", "s", expression, _needed(expression, values), uses,
         )  # fmt: skip
     exchange = stream_cost(costs.all_to_all, placement.expert_parallel)
@@ -348,7 +352,8 @@ def _communication(b: Builder, run: Pass) -> Quantity:
         values = {"L": moe.count, "X": message, "k": effective_n_active(moe), "tp": placement.tensor_parallel}
         alone = not parts
         parts["T_exchange"] = b.add(
-            "communication" if alone else "all_to_all", f"Dispatch and combine in each of {moe.count} layers",
+            "communication" if alone else "all_to_all",
+            f"Dispatch and combine in each of {counted(moe.count, 'layer')}",
             "T_links" if alone else "T_exchange", "s", "2 * L * (t0 + X / tp * k / BW)", values, uses,
         )  # fmt: skip
     if not parts:

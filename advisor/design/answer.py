@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,15 @@ from numpy.typing import NDArray
 from advisor.design.candidates import Candidate, candidates, distinct_candidates
 from advisor.design.question import Objective
 from advisor.design.routing_shift import NOTE as ROUTING_NOTE
-from advisor.design.sensitivity import Sensitivity, cautious_best, sensitivity
+from advisor.design.sensitivity import FLIP_REGRET, Sensitivity, cautious_best, sensitivity
 from advisor.design.space import CONSTRAINT_TEXT, CONSTRAINTS, DesignSpace
 from advisor.design.sweeps import Change, HeatMap, Sweep, granularity_sweep, heat_map, pareto, shared_sweep, try_next
 from advisor.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
+from advisor.words import counted
+
+NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs anything."
+_SAME_LOSS = 5e-5
+"""Losses that differ by less read the same to four decimals. [nats per token]"""
 
 OBJECTIVE_TEXT: dict[Objective, str] = {
     "sd_speedup": "speculative speedup",
@@ -214,7 +220,7 @@ def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
     objective = OBJECTIVE_TEXT[question.objective]
     better = f"{gain.value:.2f}x better" if gain.value >= 1.0 else f"{gain.value:.2f} times the baseline's"
     return (
-        f"For {objective} at batch {batches} on {space.setup.hardware.name}: train "
+        f"For {objective} at batch {batches} on {space.setup.place}: train "
         f"{space.describe(chosen.index)} ({chosen.total_params / 1e9:.1f} B total, "
         f"{chosen.active_params / 1e9:.2f} B active without embeddings) instead of {own.n_experts} experts top-"
         f"{own.n_active}. {objective[0].upper()}{objective[1:]} {_shown(question.objective, chosen.objective)} against "
@@ -237,11 +243,38 @@ def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:
     if space.best is None:
         return ""
     if not binding:
-        return "Only equal quality binds; no other limit holds the objective back."
-    first = binding[0]
+        return NOTHING_BINDS
+    return f"{binding_start(space, binding[0])} would be {binding[0].gain - 1:.1%} better."
+
+
+def binding_start(space: DesignSpace, first: Binding) -> str:
+    """The limit that costs most and the design it rules out: the start of a sentence that says what that one brings."""
+    return f"Of the limits besides equal quality, {first.text} costs most: without it, {space.describe(first.index)}"
+
+
+def loss_text(item: Candidate) -> str:
+    """Whether the law of loss differences puts a design behind the baseline, and what would make up for it."""
+    if abs(item.loss_difference) < _SAME_LOSS:
+        return "the baseline's own loss"
+    share = abs(item.loss_as_active_params)
+    if item.loss_difference < 0:
+        return (
+            f"better: its loss is {-item.loss_difference:.4f} nats per token lower than the baseline's, and with "
+            f"{share:.0%} fewer active parameters it would be the same"
+        )
     return (
-        f"Beside equal quality, {first.text} binds most: without it, {space.describe(first.index)} would be "
-        f"{first.gain - 1:.1%} better."
+        f"worse: its loss is {item.loss_difference:.4f} nats per token higher than the baseline's; {share:.0%} more "
+        "active parameters would make up for it"
+    )
+
+
+def sensitivity_text(results: Sequence[Sensitivity]) -> str:
+    """How many changed assumptions would make another design the recommended one."""
+    count, n = sum(item.flips for item in results), counted(len(results), "changed assumption")
+    if not count:
+        return f"Under each of {n}, the recommended design stays within {FLIP_REGRET:.0%} of the best."
+    return (
+        f"Under {count} of {n}, the recommended design is over {FLIP_REGRET:.0%} behind the best, or no longer allowed."
     )
 
 
@@ -263,10 +296,7 @@ def _warnings(space: DesignSpace, chosen: Candidate | None, cautious: Candidate 
             f"the baseline's dense-equivalent size: train a small pair before you commit. {other}"
         )
     if chosen.loss_as_active_params > 0.1:
-        warnings.append(
-            f"The second law puts it {chosen.loss_difference:+.4f} nats per token behind, worth "
-            f"{chosen.loss_as_active_params:.0%} more active parameters."
-        )
+        warnings.append(f"By the law of loss differences it is {loss_text(chosen)}.")
     if chosen.tokens_per_parameter is not None and chosen.tokens_per_parameter < TOKENS_PER_PARAMETER_WARNING:
         warnings.append(
             f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, reasoning is reported "

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from typing import Any
 
 from advisor.architecture import Architecture
 from advisor.design.candidates import Candidate
 from advisor.design.space import DesignSpace
-from advisor.hf_config import architecture_from_config
+from advisor.hf_config import DESIGN_SUFFIX, architecture_from_config
 from advisor.hf_dialects import NESTED_KEYS
 from advisor.hf_ffn import EXPERT_COUNT_KEYS, EXPERT_WIDTH_KEYS, SHARED_COUNT_KEYS, SHARED_TOTAL_KEYS, TOP_K_KEYS
 from advisor.model_profiles import model_profile
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 
-_SUFFIX = re.compile(r"(-n\d+k\d+s[\d.]+w\d+)+$")
 MAX_NAME = 36
 """Longest name of a design: what the sidebar shows whole. [characters]"""
 _COMPARED = ("n_experts", "n_active", "expert_width", "shared_width", "count", "matrices", "zero_experts")
@@ -57,7 +55,7 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
 
 def design_name(space: DesignSpace, item: Candidate) -> str:
     """A short name that tells the designs of one baseline apart."""
-    stem = _SUFFIX.sub("", space.setup.scenario.model_id)
+    stem = DESIGN_SUFFIX.sub("", space.setup.scenario.model_id)
     suffix = f"-n{item.n_experts}k{item.n_active}s{item.n_shared:.3g}w{item.expert_width}"
     return stem[: MAX_NAME - len(suffix)].rstrip("-._") + suffix
 
@@ -65,6 +63,7 @@ def design_name(space: DesignSpace, item: Candidate) -> str:
 def _changed(config: dict[str, Any], wanted: Architecture, own_width_is_total: bool) -> dict[str, Any]:
     holder, moe = _expert_holder(config), wanted.moe
     assert moe is not None
+    config.pop("_name_or_path", None)  # the file no longer describes that checkpoint
     _set(holder, EXPERT_COUNT_KEYS, moe.n_experts)
     _set(holder, TOP_K_KEYS, moe.n_active)
     _set(holder, EXPERT_WIDTH_KEYS, moe.expert_width)

@@ -20,7 +20,8 @@ ENDLESS = 2**40
 class Load:
     """Who arrives when: arrival_s [G, R] not decreasing along R, output_tokens [G, R], concurrency = slots per group.
 
-    Build it with `closed_loop` or `poisson_arrivals`. Requests of a group are served first come, first served; prompt
+    Build it with `closed_loop` or `poisson_arrivals`. An arrival at infinity is no request: groups may have different
+    numbers of them. Requests of a group are served first come, first served; prompt
     processing takes no time here, so a group's clock counts decode iterations only.
     """
 
@@ -30,33 +31,47 @@ class Load:
 
 
 def closed_loop(
-    n_groups: int, concurrency: int = 1, requests_per_group: int | None = None, output_tokens: ArrayLike | None = None
+    n_groups: int,
+    concurrency: int = 1,
+    requests_per_group: ArrayLike | None = None,
+    output_tokens: ArrayLike | None = None,
 ) -> Load:
     """All requests wait from the start; a finished one is replaced at once until none is left, then the batch drains.
 
-    output_tokens: one number or [G, R]; None: requests never end (and requests_per_group defaults to concurrency).
+    requests_per_group: one number or [G]. output_tokens: one number or [G, R]; None: requests never end (and
+    requests_per_group defaults to concurrency).
     """
-    per_group = concurrency if requests_per_group is None else requests_per_group
-    if min(n_groups, concurrency, per_group) < 1:
-        raise AdvisorError("n_groups, concurrency and requests_per_group must be at least 1")
-    tokens = np.broadcast_to(np.asarray(ENDLESS if output_tokens is None else output_tokens), (n_groups, per_group))
-    return _checked_load(np.zeros((n_groups, per_group)), tokens, concurrency)
+    offered = _offered(n_groups, concurrency, concurrency if requests_per_group is None else requests_per_group)
+    tokens = np.broadcast_to(np.asarray(ENDLESS if output_tokens is None else output_tokens), offered.shape)
+    return _checked_load(np.where(offered, 0.0, np.inf), tokens, concurrency)
 
 
 def poisson_arrivals(
     n_groups: int,
     concurrency: int,
-    requests_per_group: int,
+    requests_per_group: ArrayLike,
     output_tokens: ArrayLike,
     rate_per_s: float,
     rng: np.random.Generator,
 ) -> Load:
-    """Poisson arrivals at rate_per_s per group; at most `concurrency` run together, the rest wait."""
-    if min(n_groups, concurrency, requests_per_group) < 1 or not rate_per_s > 0:
-        raise AdvisorError("n_groups, concurrency and requests_per_group must be at least 1, and rate_per_s positive")
-    arrival = rng.exponential(1 / rate_per_s, (n_groups, requests_per_group)).cumsum(axis=1)
+    """Poisson arrivals at rate_per_s per group; at most `concurrency` run together, the rest wait.
+
+    requests_per_group: one number or [G].
+    """
+    if not rate_per_s > 0:
+        raise AdvisorError(f"rate_per_s={rate_per_s} must be positive")
+    offered = _offered(n_groups, concurrency, requests_per_group)
+    arrival = rng.exponential(1 / rate_per_s, offered.shape).cumsum(axis=1)
     tokens = np.broadcast_to(np.asarray(output_tokens), arrival.shape)
-    return _checked_load(arrival, tokens, concurrency)
+    return _checked_load(np.where(offered, arrival, np.inf), tokens, concurrency)
+
+
+def _offered(n_groups: int, concurrency: int, requests_per_group: ArrayLike) -> np.ndarray:
+    """Whether a group has its request r, [G, R]."""
+    counts = np.asarray(requests_per_group)
+    if min(n_groups, concurrency, int(counts.min())) < 1:
+        raise AdvisorError("n_groups, concurrency and requests_per_group must be at least 1")
+    return np.arange(counts.max()) < np.broadcast_to(counts, n_groups)[:, None]
 
 
 @dataclass(frozen=True)
@@ -133,6 +148,7 @@ class _Loop:
 
     def __init__(self, costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load) -> None:
         groups, self.requests = load.arrival_s.shape
+        self.offered = np.isfinite(load.arrival_s).sum(axis=1)
         slots = load.concurrency
         self.policy, self.load = policy, load
         self.cost, warm = costs.dense(slots)
@@ -197,12 +213,12 @@ class _Loop:
 
     def _admit(self) -> None:
         """Fill free slots with waiting requests; an idle group's clock jumps to its next arrival."""
-        left = self.next_request < self.requests
+        left = self.next_request < self.offered
         upcoming = self.load.arrival_s[self.rows, np.minimum(self.next_request, self.requests - 1)]
         idle = left & ~self.active.any(axis=1)
         self.clock = np.where(idle, np.maximum(self.clock, upcoming), self.clock)
         while True:
-            left = self.next_request < self.requests
+            left = self.next_request < self.offered
             upcoming = self.load.arrival_s[self.rows, np.minimum(self.next_request, self.requests - 1)]
             groups = np.flatnonzero(left & (upcoming <= self.clock) & ~self.active.all(axis=1))
             if not groups.size:
@@ -217,7 +233,7 @@ class _Loop:
             self.next_request[groups] += 1
             if self.load.concurrency == 1:
                 self.controller.restart(groups[request > 0])
-        self.waiting = bool((self.next_request < self.requests).any())
+        self.waiting = bool((self.next_request < self.offered).any())
 
     def result(self, history: list[tuple[IntArray, IntArray]]) -> SimulationResult:
         none = np.zeros(0)

@@ -13,6 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from advisor.words import counted
+
 CHUNK_TOLERANCE = 0.10
 """Two accounts of the accepted length may differ by this share before a streamed chunk stops counting as one step.
 Means over chunks and means over requests weigh long requests differently, so exact agreement is not to be expected."""
@@ -114,8 +116,8 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     _note(notes, done, "accepted_length", "chunk latency / token latency; true only if each chunk is one step")
     if too_long.any():
         notes.append(
-            f"accepted_length and step_time_s left empty in {too_long.sum():,} rows: chunk latency / token latency "
-            "exceeds K + 1, so chunks are not single steps or the token counts are the client's own"
+            f"accepted_length and step_time_s left empty in {counted(int(too_long.sum()), 'row')}: chunk latency / "
+            "token latency exceeds K + 1, so chunks are not single steps or the token counts are the client's own"
         )
 
     stated = np.where(values["draft_tokens_k"] == 0, 1.0, values["accepted_length"])
@@ -126,8 +128,8 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     _note(notes, done, "step_time_s", "latency between chunks, or token latency x accepted length; includes host time")
     if product_used.any():
         notes.append(
-            f"in {product_used.sum():,} rows chunks are not single steps (chunk latency differs from token latency x "
-            f"accepted length by over {CHUNK_TOLERANCE:.0%}); the product was taken as step time"
+            f"in {counted(int(product_used.sum()), 'row')} chunks are not single steps (chunk latency differs from "
+            f"token latency x accepted length by over {CHUNK_TOLERANCE:.0%}); the product was taken as step time"
         )
 
     context = mean_context(values["input_tokens"], values["output_tokens"])
@@ -177,7 +179,7 @@ def _fill(
 
 def _note(notes: list[str], done: dict[str, np.ndarray], name: str, how: str) -> None:
     if name in done:
-        notes.append(f"{name} computed in {int(done[name].sum()):,} rows from {how}")
+        notes.append(f"{name} computed in {counted(int(done[name].sum()), 'row')} from {how}")
 
 
 def _merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
@@ -329,16 +331,20 @@ def _ratios(rows: pd.DataFrame, found: pd.DataFrame) -> tuple[np.ndarray, np.nda
 def _matching_note(matched: int, unmatched: int, stated: int, untimed: int, unknown_k: bool) -> str:
     parts = []
     if stated:
-        parts.append(f"speedup stated by the file in {stated:,} rows")
+        parts.append(f"speedup stated by the file in {counted(stated, 'row')}")
     if matched:
-        parts.append(f"speedup computed in {matched:,} rows from a baseline row with K = 0 and otherwise the same")
+        parts.append(
+            f"speedup computed in {counted(matched, 'row')} from a baseline row with K = 0 and otherwise the same"
+        )
     if unmatched:
         parts.append(
-            f"no baseline found for {unmatched:,} rows with K > 0: add a run with speculation off (K = 0) on the same "
-            "hardware, engine, model, batch and lengths to get their speedup"
+            f"no baseline found for {counted(unmatched, 'row')} with K > 0: add a run with speculation off (K = 0) on "
+            "the same hardware, engine, model, batch and lengths to get their speedup"
         )
     if untimed:
-        parts.append(f"{untimed:,} rows with K > 0 give no time per token and no rate, so no speedup follows from them")
+        parts.append(
+            f"neither a time per token nor a rate in {counted(untimed, 'row')} with K > 0, so no speedup follows there"
+        )
     if unknown_k:
         parts.append("rows whose K is unknown get no speedup until it is filled in")
     return "; ".join(parts) or "no row has K > 0, so there is no speedup to compute"

@@ -19,7 +19,9 @@ from advisor.ingest.limits import MAX_REJECTS
 from advisor.ingest.names import match_hardware, match_model
 from advisor.ingest.result import IngestResult, MissingField, rejects_frame, shorten
 from advisor.prediction import AdvisorError
+from advisor.words import counted
 
+_LINES_NAMED = 5
 READER_VERSION = "1"
 """Raised whenever a reader changes what it makes of the same bytes; stored with every dataset."""
 
@@ -95,11 +97,19 @@ def resolve_names(result: IngestResult, hardware_ids: Iterable[str], model_ids: 
         for text in frame[name].dropna().unique():
             found = text if text in ids else match(text, ids)
             if found is None:
-                warnings.append(f"{name} {shorten(text)!r} fits no single known id; choose it yourself")
+                warnings.append(_unknown_name(result, name, text))
             else:
                 renamed[text] = found
         frame[name] = frame[name].replace(renamed)
     return evaluate(replace(result, measured=frame, reader_warnings=tuple(dict.fromkeys(warnings))))
+
+
+def _unknown_name(result: IngestResult, name: str, text: str) -> str:
+    """Says of each usable row with a name of no profile where it is: it is kept, since its name can still be given."""
+    lines = result.frame.index[result.frame[name] == text]
+    shown = ", ".join(map(str, lines[:_LINES_NAMED])) + (", ..." if len(lines) > _LINES_NAMED else "")
+    where = f"{counted(len(lines), 'row')} (line {shown})" if len(lines) else "no usable row"
+    return f"{name} {shorten(text)!r} fits no single known id: {where} kept, but not predicted until you choose one"
 
 
 def _one_value(column: Column, value: Any) -> Any:
@@ -132,10 +142,13 @@ def _filled(series: pd.Series, value: Any, column: Column, override: bool) -> pd
 def evaluate(result: IngestResult) -> IngestResult:
     """The result with everything computed and checked anew from its rows as read. Raises AdvisorError without rows."""
     frame, notes, warnings = result.measured, list(result.reader_notes), list(result.reader_warnings)
+    computed: list[str] = []
     if result.kind == "points":
-        frame, more = derive_rows(frame)
-        notes += more
+        frame, computed = derive_rows(frame)
     keep, rejects, swaps = check_rows(frame, result.kind)
+    if rejects and result.kind == "points":
+        _, computed = derive_rows(result.measured[keep])  # what is said to be computed counts usable rows alone
+    notes += computed
     swaps = [*result.reader_swaps, *swaps]
     warnings += [swap.reason for swap in swaps]
     missing_from = frame if not keep.any() else None

@@ -36,8 +36,8 @@ def parser() -> argparse.ArgumentParser:
     )
     parse.add_argument("--preset", default="quick", help="smoke, quick (<= 2 min), standard (<= 8 min) or full")
     parse.add_argument("--device", default="auto", help="auto, cpu, cuda:0, rocm:0, ... (see --list-devices)")
-    parse.add_argument("--out", type=Path, help="folder for data.csv and meta.yaml")
-    parse.add_argument("--resume", action="store_true", help="go on with the interrupted sweep in --out")
+    parse.add_argument("--output", dest="out", type=Path, help="folder for data.csv and meta.yaml")
+    parse.add_argument("--resume", action="store_true", help="go on with the interrupted sweep in --output")
     parse.add_argument("--plan", action="store_true", help="print the plan and its time estimate, measure nothing")
     parse.add_argument("--list-devices", action="store_true", help="print the devices found")
     parse.add_argument("--seed", type=int, default=0, help="seed of routing, order and weights")
@@ -90,7 +90,7 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         return run_fleet(options)
     measuring = not options.plan
     if measuring and options.out is None:
-        raise ProfilingError("give --out DIRECTORY for the results (or --plan to see the price only)")
+        raise ProfilingError("give --output DIRECTORY for the results (or --plan to see the price only)")
     if measuring and not options.worker and options.device != "cpu":
         return _supervise(arguments)
     from advisor.profiling.plan import make_plan
@@ -217,17 +217,17 @@ def _supervise(arguments: list[str]) -> int:
             name = signal.Signals(-status).name
             hint = " (out of host memory, perhaps)" if status == -signal.SIGKILL else ""
             raise ProfilingError(f"the measuring process was ended by {name}{hint}; --resume goes on from there")
-        if not (_option(arguments, "--out") / "progress.json").exists():
+        if not (_out(arguments) / "progress.json").exists():
             raise ProfilingError(f"the measuring process died at its start (status {status})")
         print(f"the measuring process died (status {status}); resuming in a new one", file=sys.stderr, flush=True)
         extra = ["--resume", "--after-crash"]
         extra += _budget_left(arguments, time.monotonic() - began)
-    raise ProfilingError(f"the measuring process died {RESTARTS + 1} times; what was measured is in --out")
+    raise ProfilingError(f"the measuring process died {RESTARTS + 1} times; what was measured is in --output")
 
 
-def _option(arguments: list[str], name: str) -> Path:
+def _out(arguments: list[str]) -> Path:
     known, _ = parser().parse_known_args(arguments)
-    return Path(getattr(known, name.lstrip("-").replace("-", "_")))
+    return Path(known.out)
 
 
 def _budget_left(arguments: list[str], spent_s: float) -> list[str]:

@@ -263,7 +263,7 @@ def run_on_ray(
         plan = make_plan(preset, first, only=only or (), seed=seed)
         folder = out_dir if len(kinds) == 1 else out_dir / _slug(f"{backend}-{name}")
         if not ResultFolder(folder).is_empty():
-            raise ProfilingError(f"{folder} already holds results; choose another --out")
+            raise ProfilingError(f"{folder} already holds results; choose another --output")
         print(f"{len(group)} workers\n{plan.describe()}", file=sys.stderr, flush=True)
         fleet = Fleet(ray, group, plan, ResultFolder(folder), lambda text: print(text, file=sys.stderr, flush=True))
         outcomes.append(fleet.run())
@@ -279,7 +279,7 @@ def _slug(text: str) -> str:
 def run_fleet(options: argparse.Namespace) -> int:
     """`--ray ADDRESS`; returns 0 when every folder is complete, else 3."""
     if options.out is None:
-        raise ProfilingError("give --out DIRECTORY for the results")
+        raise ProfilingError("give --output DIRECTORY for the results")
     if options.resume or options.plan:
         raise ProfilingError("--ray cannot be combined with --resume or --plan")
     outcomes = run_on_ray(

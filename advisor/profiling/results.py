@@ -137,7 +137,7 @@ class ResultFolder:
             kept = [row for row in read_rows(self.path) if row["block"] in wanted]
             write_atomically(self.data, rows_text(kept, header=True))
         except OSError as error:
-            raise ProfilingError(f"cannot write results to {self.path}: {error}; choose another --out") from error
+            raise ProfilingError(f"cannot write results to {self.path}: {error}; choose another --output") from error
         (self.path / "data.csv.gz").unlink(missing_ok=True)
         return len(kept)
 
@@ -166,7 +166,7 @@ class ResultFolder:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ProfilingError(f"{path} cannot be read ({error}); choose another --out") from error
+            raise ProfilingError(f"{path} cannot be read ({error}); choose another --output") from error
         return content if isinstance(content, dict) else {}
 
     def write_progress(self, content: Mapping[str, Any]) -> None:

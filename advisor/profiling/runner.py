@@ -140,14 +140,14 @@ def _load_state(plan: Plan, folder: ResultFolder, *, resume: bool) -> State:
     if folder.is_empty():
         return State(plan.hash)
     if not resume:
-        raise ProfilingError(f"{folder.path} already holds results; give --resume to go on, or another --out")
+        raise ProfilingError(f"{folder.path} already holds results; give --resume to go on, or another --output")
     content = folder.read_progress()
     if not content:
-        raise ProfilingError(f"{folder.path} holds a finished sweep, nothing to resume; choose another --out")
+        raise ProfilingError(f"{folder.path} holds a finished sweep, nothing to resume; choose another --output")
     if content.get("plan_hash") != plan.hash:
         raise ProfilingError(
             f"{folder.path} holds plan {content.get('plan_hash')}, this is plan {plan.hash} "
-            "(other preset, seed, blocks, device, torch or code); choose another --out"
+            "(other preset, seed, blocks, device, torch or code); choose another --output"
         )
     known = {name: content[name] for name in State.__dataclass_fields__ if name in content}
     return State(**known)

@@ -90,10 +90,8 @@ def build_report(
 
 def _question(advice: Advice) -> str:
     setup, scenario = advice.setup, advice.scenario
-    gpus = f"{setup.placement.gpus} x " if setup.placement.gpus > 1 else ""
-    place = f"{gpus}{printable(setup.hardware.name)}"
     return (
-        f"Should {_model_name(setup)} draft with {printable(setup.drafter.name)} on {place} at "
+        f"Should {_model_name(setup)} draft with {printable(setup.drafter.name)} on {printable(setup.place)} at "
         f"batch {scenario.batch_size:,}, and how many tokens K?"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.advice import Advice
 from advisor.citations import cited
 from advisor.derivation import derive, step_text
-from advisor.design.answer import binding_constraints
+from advisor.design.answer import NOTHING_BINDS, binding_constraints, binding_start
 from advisor.design.candidates import Candidate
 from advisor.next_steps import GOAL_NAMES, GOALS, DesignStanding, NextSteps, best_effects, change_text, gain_text
 from advisor.report.curve_rows import digits
@@ -20,13 +20,9 @@ def design_section(standing: DesignStanding) -> DesignSection:
     """The best designs at equal quality for speedup and for time per token, and what holds them back."""
     space = standing.space
     binding = binding_constraints(space)
-    first = "Only equal quality binds; no other limit holds speedup back."
+    first = NOTHING_BINDS
     if binding:
-        best = binding[0]
-        first = (
-            f"Beside equal quality, {best.text} binds most: without it, {space.describe(best.index)} would have "
-            f"{best.gain:.2f} times the speedup."
-        )
+        first = f"{binding_start(space, binding[0])} would have {binding[0].gain:.2f} times the speedup."
     return DesignSection(
         text=printable(standing.text),
         binding=printable(first),

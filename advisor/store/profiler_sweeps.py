@@ -135,7 +135,9 @@ def _read_meta(file: Path) -> SweepMeta:
     try:
         return SweepMeta.model_validate(yaml.load(file.read_text(encoding="utf-8"), Loader=_LOADER))
     except FileNotFoundError:
-        raise AdvisorError(f"{file} is missing; give the folder that `python -m advisor profile --out` wrote") from None
+        raise AdvisorError(
+            f"{file} is missing; give the folder that `python -m advisor profile --output` wrote"
+        ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise AdvisorError(f"{file} is not readable as YAML: {' '.join(str(error).split())[:200]}") from error
     except ValidationError as error:

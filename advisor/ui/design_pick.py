@@ -95,7 +95,7 @@ def explain_if_asked(answer: DesignAnswer, item: Candidate | None) -> None:
     rows = (
         ("Design", answer.space.describe(item.index)),
         ("Baseline", setup.scenario.model_id),
-        ("Accelerator", setup.hardware.name),
+        ("Accelerator", setup.place),
         ("Batches", ", ".join(f"{batch:g}" for batch in answer.space.question.batches)),
     )
     batches = tuple(int(batch) for batch in answer.heat_map.batches)

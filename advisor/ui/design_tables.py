@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.charts.design import Mark
 from advisor.design import Candidate, DesignAnswer, DesignSpace, Objective, sweeps
-from advisor.design.answer import ruled_out
+from advisor.design.answer import loss_text, ruled_out
 from advisor.design.space import CONSTRAINT_TEXT
 
 UNITS: dict[Objective, str] = {
@@ -156,16 +156,7 @@ def sensitivity(answer: DesignAnswer) -> pd.DataFrame:
         (item.change, item.best_text, item.regret * 100, item.flips)
         for item in sorted(answer.sensitivity, key=lambda x: (not x.flips, -np.nan_to_num(x.regret, nan=np.inf)))
     ]
-    return pd.DataFrame(rows, columns=["If", "Best is then", "Cost of keeping today's", "Changes"])
-
-
-def sensitivity_sentence(answer: DesignAnswer) -> str:
-    """How many of the changed assumptions flip the recommendation."""
-    count = sum(item.flips for item in answer.sensitivity)
-    if not count:
-        return f"None of {len(answer.sensitivity)} changed assumptions changes the recommendation by more than 1 %."
-    verb = "changes" if count == 1 else "change"
-    return f"{count} of {len(answer.sensitivity)} changed assumptions {verb} the recommendation."
+    return pd.DataFrame(rows, columns=["If", "Best is then", "Cost of keeping the recommended design", "Changes"])
 
 
 def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
@@ -184,7 +175,7 @@ def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
         ),
         (
             "Loss difference (arXiv:2509.23678)",
-            f"{item.loss_difference:+.4f} nats per token, worth {item.loss_as_active_params:+.0%} active parameters",
+            loss_text(item).capitalize(),
             "Coefficients from secondary notes, no published uncertainty: a note on risk, not a limit of the search.",
         ),
     ]

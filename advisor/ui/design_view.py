@@ -8,6 +8,7 @@ import streamlit as st
 
 from advisor.charts import design as charts_design
 from advisor.design import Candidate, DesignAnswer
+from advisor.design.answer import sensitivity_text
 from advisor.ui import design_tables, widgets
 from advisor.ui.design_question import OBJECTIVE_NAMES
 
@@ -86,11 +87,11 @@ def next_steps(answer: DesignAnswer) -> None:
     else:
         st.info("No single change of experts, active experts or shared experts helps at equal quality.")
     st.subheader("What would change the answer", anchor=False)
-    st.markdown(design_tables.sensitivity_sentence(answer))
+    st.markdown(widgets.plain(sensitivity_text(answer.sensitivity)))
     cost = _number(format="%.1f %%", help="Objective lost by keeping the design; empty: it is then not allowed.")
     st.dataframe(
         design_tables.sensitivity(answer), hide_index=True, height=250,
-        column_config={"Cost of keeping today's": cost},
+        column_config={"Cost of keeping the recommended design": cost},
     )  # fmt: skip
 
 

@@ -180,7 +180,7 @@ def start(preset: str, device: str, resume: Run | None = None, extra: tuple[str,
         word = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
         name = resume.name if resume else f"{word}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{preset}"
         folder = runs_folder() / name
-        options = ["--preset", preset, "--device", device, "--out", str(folder), "--progress", "json", *extra]
+        options = ["--preset", preset, "--device", device, "--output", str(folder), "--progress", "json", *extra]
         with folder.with_name(name + ".log").open("ab") as log:
             child = subprocess.Popen(
                 _command([*options, *(["--resume"] if resume else [])]),

@@ -11,8 +11,10 @@ from advisor.refit import RefitResult
 from advisor.refit_curves import before_after, curve_groups
 from advisor.refit_moesd import moesd_of
 from advisor.refit_points import RefitPoint
+from advisor.refit_words import PARAMETER_COLUMNS, notes, parameter_rows
 from advisor.scenario import Scenario
 from advisor.ui import refit_use, uploads, widgets
+from advisor.words import counted
 
 
 def ask(read: IngestResult, scenario: Scenario) -> None:
@@ -24,7 +26,7 @@ def ask(read: IngestResult, scenario: Scenario) -> None:
     acceptance = None
     if lacking:
         acceptance = st.text_input(
-            f"Accepted length for the {lacking:,} rows that give none", scenario.acceptance, key="refit_acceptance",
+            f"Accepted length for {counted(lacking, 'row')} without one", scenario.acceptance, key="refit_acceptance",
             help="2.4@3, or 0.7,0.5,0.4, or the id of a measured curve; it counts as borrowed.",
         )  # fmt: skip
     st.button(
@@ -50,11 +52,9 @@ def draw(points: list[RefitPoint], result: RefitResult, scenario: Scenario) -> N
         chart = charts_refit.before_after_chart(before_after(points, result, groups[chosen]))
         widgets.show_chart(chart, "before_after", scenario)
     widgets.show_chart(charts_refit.residual_chart(result), "residuals", scenario)
-    st.dataframe(_parameters(result), hide_index=True)
-    for names, what in ((result.at_bound, "ended at their bound"), (result.unidentified, "are not told by these data")):
-        if names:
-            meanings = [item.meaning for item in result.parameters if item.name in names]
-            st.caption(f"{', '.join(meanings)}: {what}.")
+    st.dataframe(pd.DataFrame(parameter_rows(result), columns=PARAMETER_COLUMNS), hide_index=True)
+    for note in notes(result):
+        st.caption(note)
     small = moesd_of(points)
     if small is not None:
         st.caption(
@@ -83,18 +83,3 @@ def _use(result: RefitResult, scenario: Scenario) -> None:
                 f"{scenario.hardware_id} with {scenario.engine}."
             )
         )
-
-
-def _parameters(result: RefitResult) -> pd.DataFrame:
-    rows = [
-        (
-            item.meaning.capitalize(),
-            f"{item.before * 1e6:,.1f} us" if item.unit == "s" else f"{item.before:.2f} x",
-            f"{item.after * 1e6:,.1f} us" if item.unit == "s" else f"{item.after:.2f} x",
-            f"{item.factor - 1.0:+.0%}",
-            f"{item.log_stderr:.0%}",
-            "at its bound" if item.at_bound else "yes" if item.identified else "no",
-        )
-        for item in result.parameters
-    ]
-    return pd.DataFrame(rows, columns=["Constant", "Before", "After", "Change", "Standard error", "Learnt"])

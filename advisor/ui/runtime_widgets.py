@@ -38,12 +38,13 @@ def plan(batch_size: int) -> tuple[SimulationPlan, bool]:
         length = st.number_input("Tokens each", 1, 4096, 250, key="simulated_tokens")
         seed = st.number_input("Seed", 0, 2**31, 0, key="simulated_seed")
         share = st.number_input(
-            "Load (empty: always full)",
+            "Load (empty: all at once)",
             0.05,
             2.0,
             value=None,
             key="simulated_load",
-            help="Poisson arrivals at this share of what plain decoding could serve, so that the batch varies.",
+            help="Poisson arrivals at this share of what plain decoding could serve, so that the batch varies. Empty: "
+            "all requests wait from the start, and a free slot takes the next at once.",
         )
     warm = st.toggle("Charge for keeping the drafter ready at K = 0", True, key="warm_drafter")
     return SimulationPlan(int(requests), MAX_ITERATIONS, int(length), batch_size, share, int(seed)), warm

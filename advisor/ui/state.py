@@ -45,7 +45,7 @@ def own_hardware() -> dict[str, str]:
 def add_own_model(text: str, file_name: str = "") -> str:
     """Check a config.json, keep it in the session, and return its name. Raises AdvisorError when it is no model."""
     name = _model_name(text, file_name)
-    architecture_from_config(text, name=name)
+    architecture_from_config(text, name, file_name or "config.json")
     own_models()[name] = text
     return name
 

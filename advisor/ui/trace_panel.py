@@ -13,6 +13,7 @@ from advisor.routing_counts import CountFit
 from advisor.routing_presets import RoutingPreset, load_routing_preset
 from advisor.routing_trace import TraceFit, implied_overlaps
 from advisor.ui import own_traces, widgets
+from advisor.words import counted
 
 COHERE = "cohere-128-8"
 _STATISTICS = ("Load spread (CV)", "Affinity (phi)", "Stickiness (rho)")
@@ -47,9 +48,9 @@ def draw(advice: Advice) -> None:
 def _found(trace: TraceFit, layout: str, advice: Advice) -> None:
     fit, scenario = trace.fit, advice.scenario
     st.markdown(
-        f"{trace.n_sequences} sequences, {trace.n_tokens:,} tokens, {len(trace.layers)} layers, {trace.n_active} of "
-        f"{trace.n_experts} experts; read as {widgets.plain(layout)}. The fit predicts the experts counted within "
-        f"{trace.largest_error:.1%}."
+        f"{counted(trace.n_sequences, 'sequence')}, {trace.n_tokens:,} tokens, "
+        f"{counted(len(trace.layers), 'layer')}, {trace.n_active} of {trace.n_experts} experts; read as "
+        f"{widgets.plain(layout)}. The fit predicts the experts counted within {trace.largest_error:.1%}."
     )
     for warning in trace.warnings:
         st.warning(widgets.plain(warning))

@@ -14,6 +14,7 @@ from advisor.ingest.result import IngestResult
 from advisor.model_profiles import model_ids
 from advisor.scenario import Scenario
 from advisor.ui import kept_panel, mapping_panel, own_traces, refit_panel, state, uploads, widgets
+from advisor.words import counted
 
 _FROM_SCENARIO = {
     "hardware_id": "hardware_id", "model_id": "model_id", "engine": "engine", "batch_size": "batch_size",
@@ -98,7 +99,8 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
         values = {}
         for item in read.missing:
             guess = item.prefill if item.prefill is not None else _of_scenario(item.name, scenario)
-            label = f"{item.meaning}{'' if item.required else ' (may stay empty)'}; {item.rows:,} rows lack it"
+            optional = "" if item.required else " (may stay empty)"
+            label = f"{item.meaning}{optional}; missing in {counted(item.rows, 'row')}"
             values[item.name] = _field(label, item.name, guess, f"missing_{item.name}")
         if st.form_submit_button("Fill in"):
             uploads.fill_in(values, override)

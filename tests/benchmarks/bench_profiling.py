@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
             from advisor.profiling import main as profile
 
             options = ["--preset", "quick", "--device", "cpu", "--only", "bandwidth", "--only", "moe_layer"]
-            if profile([*options, "--out", str(folder)]) != 0:
+            if profile([*options, "--output", str(folder)]) != 0:
                 return 1
         try:
             sweep = read_sweep(folder)

@@ -74,6 +74,11 @@ def test_a_refit_is_used_on_every_page_and_undone(page: Any, app_url: str) -> No
     assert verdict(page) != expected(START)
     page.get_by_role("button", name="Back to the shipped constants").click()
     wait_for_verdict(page, START)
+    page.wait_for_function("!location.search.includes('refit')")
+    page.go_back()
+    wait_for_verdict(page, taken)
+    page.go_forward()
+    wait_for_verdict(page, START)
 
 
 def test_a_routing_trace_becomes_the_scenario_s_routing(page: Any, app_url: str) -> None:

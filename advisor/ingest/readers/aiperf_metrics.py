@@ -13,6 +13,7 @@ from advisor.ingest.canonical import UNIT_FACTORS
 from advisor.ingest.cells import Cells
 from advisor.ingest.draft import Draft
 from advisor.prediction import AdvisorError
+from advisor.words import counted
 
 COUNT_TOLERANCE = 0.10
 """Client and server token counts that differ by more make per-token times doubtful."""
@@ -109,5 +110,5 @@ def _finish(frame: pd.DataFrame) -> list[str]:
         empty = frame["draft_tokens_k"].isna().to_numpy() & whole
         if empty.any():
             frame.loc[empty, "draft_tokens_k"] = np.round(ratio[empty]).astype(int)
-            notes.append(f"draft_tokens_k taken in {empty.sum():,} rows from draft tokens / steps")
+            notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from draft tokens / steps")
     return notes

@@ -10,6 +10,7 @@ import pandas as pd
 
 from advisor.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
 from advisor.ingest.draft import FieldMap, floats
+from advisor.words import counted
 
 _MS = 1e-3
 WHOLE_TOLERANCE = 1e-3
@@ -78,12 +79,12 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
                 pd.Series(floats(frame, total) / completed, index=frame.index).where(completed > 0)
             )
         drafts, draft_tokens = floats(frame, "_drafts"), floats(frame, "_draft_tokens")
-        counted = accepted_length_from_counts(floats(frame, "_accepted"), drafts)
+        length = accepted_length_from_counts(floats(frame, "_accepted"), drafts)
         per_draft = np.where(drafts > 0, draft_tokens / drafts, np.nan)
-    empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(counted)
+    empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(length)
     if empty.any():
-        frame.loc[empty, "accepted_length"] = counted[empty]
-        notes.append(f"accepted_length computed in {empty.sum():,} rows as 1 + accepted tokens / drafts")
+        frame.loc[empty, "accepted_length"] = length[empty]
+        notes.append(f"accepted_length computed in {counted(int(empty.sum()), 'row')} as 1 + accepted tokens / drafts")
     frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
     _fill_k(frame, floats(frame, "_positions"), "the number of draft positions reported", notes)
     whole = np.where(np.abs(per_draft - np.round(per_draft)) <= WHOLE_TOLERANCE, np.round(per_draft), np.nan)
@@ -91,7 +92,8 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
     if varying.any():
         notes.append(
-            f"draft length varied in {varying.sum():,} rows (mean {np.nanmean(per_draft[varying]):.2f}); state K"
+            f"draft length varied in {counted(int(varying.sum()), 'row')} "
+            f"(mean {np.nanmean(per_draft[varying]):.2f}); state K"
         )
     return notes
 
@@ -100,4 +102,4 @@ def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> N
     empty = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(k)
     if empty.any():
         frame.loc[empty, "draft_tokens_k"] = k[empty].astype(int)
-        notes.append(f"draft_tokens_k taken in {empty.sum():,} rows from {how}")
+        notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from {how}")

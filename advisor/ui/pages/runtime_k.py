@@ -91,6 +91,7 @@ def simulation(advice: Advice) -> None:
         return
     widgets.show_chart(charts_runtime.simulation_chart(report), "simulation", advice.scenario)
     runtime_widgets.show_outcomes(report)
+    st.caption(report.load_note)
     if not report.complete:
         st.caption(f"The limit of {plan.iterations:,} iterations ended before all requests were served.")
     st.caption("Decode iterations only: prefill takes no time here. The oracle sees each round's outcome beforehand.")
