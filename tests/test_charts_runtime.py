@@ -69,7 +69,7 @@ def test_the_schedule_is_drawn_as_steps_to_its_last_batch_and_named_in_words() -
     assert "rises with batch, then falls" in chart.alt
     assert "At batch 16 it is K = 4" in chart.alt
     assert len(chart.data) == 5
-    assert set(chart.data["context"]) == {"context 2,048", "context 1 to 4,096"}
+    assert set(chart.data["context"]) == {"your context, 2,048", "context 1 to 4,096"}
     best = chart.figure.data[-1]
     assert best.mode == "markers"
     assert list(best.y) == [4] * 9 + [0]  # the hand-made curve drops below 1 at its last batch

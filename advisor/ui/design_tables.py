@@ -12,6 +12,7 @@ from advisor.charts.design import Mark
 from advisor.design import Candidate, DesignAnswer, DesignSpace, Objective, sweeps
 from advisor.design.answer import ruled_out
 from advisor.design.space import CONSTRAINT_TEXT
+from advisor.typography import typeset
 
 UNITS: dict[Objective, str] = {
     "sd_speedup": "x",
@@ -159,7 +160,7 @@ def _k_text(drafts: tuple[int, ...] | NDArray[np.int16]) -> str:
 def try_next(answer: DesignAnswer) -> pd.DataFrame:
     """Single changes to the baseline that help, ranked, with their effects in percent."""
     rows = [
-        (item.what, *((gain - 1.0) * 100 for gain in (item.objective_gain, item.speedup_gain, item.tpot_gain)))
+        (typeset(item.what), *((gain - 1.0) * 100 for gain in (item.objective_gain, item.speedup_gain, item.tpot_gain)))
         for item in answer.try_next
     ]
     return pd.DataFrame(rows, columns=["Change", "Objective", "Speedup", "Speed per token"])
@@ -178,7 +179,7 @@ def sensitivity_sentence(answer: DesignAnswer) -> str:
     """How many of the changed assumptions flip the recommendation."""
     count = sum(item.flips for item in answer.sensitivity)
     if not count:
-        return f"None of {len(answer.sensitivity)} changed assumptions changes the recommendation by more than 1 %."
+        return f"None of {len(answer.sensitivity)} changed assumptions changes the recommendation by more than 1%."
     verb = "changes" if count == 1 else "change"
     return f"{count} of {len(answer.sensitivity)} changed assumptions {verb} the recommendation."
 
@@ -190,7 +191,7 @@ def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
         (
             "Default (arXiv:2507.17702)",
             f"{item.quality_ratio:.1%} of the baseline's dense-equivalent size; at least {1 - eps:.1%} is kept",
-            "Its log bases are inferred. Trained designs differed by about 10 %. It does not see shared experts.",
+            "Its log bases are inferred. Trained designs differed by about 10%. It does not see shared experts.",
         ),
         (
             "Cautious: the lower of that and N_act x A^-0.30 (arXiv:2507.20534)",

@@ -89,8 +89,8 @@ def _parameters(result: RefitResult) -> pd.DataFrame:
     rows = [
         (
             item.meaning.capitalize(),
-            f"{item.before * 1e6:,.1f} us" if item.unit == "s" else f"{item.before:.2f} x",
-            f"{item.after * 1e6:,.1f} us" if item.unit == "s" else f"{item.after:.2f} x",
+            _constant(item.before, item.unit),
+            _constant(item.after, item.unit),
             f"{item.factor - 1.0:+.0%}",
             f"{item.log_stderr:.0%}",
             "at its bound" if item.at_bound else "yes" if item.identified else "no",
@@ -98,3 +98,7 @@ def _parameters(result: RefitResult) -> pd.DataFrame:
         for item in result.parameters
     ]
     return pd.DataFrame(rows, columns=["Constant", "Before", "After", "Change", "Standard error", "Learnt"])
+
+
+def _constant(value: float, unit: str) -> str:
+    return f"{value * 1e6:,.1f} µs" if unit == "s" else f"{value:.2f}x"
