@@ -203,7 +203,7 @@ def test_times_of_a_sweep_are_relative_to_the_baseline_at_the_same_batch() -> No
 
 def test_granularity_is_labelled_by_experts_and_active_experts_and_marks_the_baseline() -> None:
     chart = granularity()
-    assert list(chart.figure.layout.xaxis.ticktext) == ["8/4", "7/3", "6/2", "5/1"]
+    assert list(chart.figure.layout.xaxis.ticktext) == ["8/<br>4", "7/<br>3", "6/<br>2", "5/<br>1"]
     assert [shape.x0 for shape in chart.figure.layout.shapes] == [1]
     assert not granularity(baseline_experts=99.0).figure.layout.shapes
 

@@ -29,7 +29,7 @@ from advisor.ui import fields, state, widgets
 
 SHOWN = 3
 _SHORT_NAMES: Mapping[Goal, str] = {**GOAL_NAMES, "tpot": "Time per token"}
-"""Labels of the control: all three on one line of a telephone."""
+"""Of the control, whose three labels then stand on one line of a telephone, and of the table."""
 _COLUMNS: Any = {"Outcome": st.column_config.TextColumn(width=100, help="Whether it helps beyond noise.")}
 
 
@@ -80,7 +80,7 @@ def _all(steps: NextSteps, goal: Goal) -> None:
             "Change": typeset(effect.change.what),
             "Gain": gain_text(effect, goal),
             "Outcome": outcome_text(effect, goal),
-            **{GOAL_NAMES[shown]: typeset(change_text(effect, shown)) for shown in GOALS},
+            **{_SHORT_NAMES[shown]: typeset(change_text(effect, shown)) for shown in GOALS},
             "Tier": str(effect.tier),
         }
         for effect in ordered
