@@ -44,6 +44,18 @@ def formulas(test: AppTest) -> str:
     return "\n".join(item.value for item in test.latex)
 
 
+def test_changes_ranked_by_speedup_keep_the_capitals_of_gpu_and_draw_arrows() -> None:
+    test = app(acceptance="2.4@3")
+    rank_by(test, "Speedup")
+    shown = texts(test)
+    assert "Tokens/s per GPU " in shown
+    assert "per gpu" not in shown
+    assert "->" not in shown.replace("\\", "")
+    tried = next(frame.value for frame in test.dataframe if "Change" in frame.value and "Outcome" in frame.value)
+    assert tried["Outcome"].isin(["helps", "within noise", "slower"]).all()
+    assert tried["Change"].str.contains("\N{RIGHTWARDS ARROW}").any()
+
+
 def test_the_design_sentence_stands_under_the_verdict() -> None:
     standing = next_steps(advise(SCENARIO)).standing
     assert standing is not None

@@ -76,7 +76,7 @@ def schedule_chart(
     curve : where given, the K of the highest speedup at each of its batches is marked, margin and limit aside.
     """
     figure = new_figure(
-        "Draft length K (tokens)<br>by batch size", "Batch size (sequences)", "Draft length K (tokens)", height=340
+        "Draft length K (tokens)<br>by batch size", "Batch size (sequences)", "Draft length K (tokens)", height=400
     )
     last = ranges[-1].batch_end
     lines = [(f"your context, {context_tokens:,}", tuple(ranges))]
@@ -244,7 +244,7 @@ def _add_value_column(figure: go.Figure, names: Sequence[str], values: Sequence[
     """The values right of the longest bar, one under the other: beside its own bar a value would lie on the lines."""
     end = max(values)
     figure.add_scatter(
-        x=[1.02 * end] * len(values), y=names, mode="text", text=[f"{value:.2f}x" for value in values],
+        x=[1.03 * end] * len(values), y=names, mode="text", text=[f"{value:.2f}x" for value in values],
         textposition="middle right", textfont={"size": 12}, hoverinfo="skip", showlegend=False,
     )  # fmt: skip
     figure.update_xaxes(range=[0, 1.2 * end])
