@@ -147,7 +147,7 @@ def test_all_changes_tried_are_listed_with_their_outcome() -> None:
     table = next(table.value for table in test.dataframe if "Change" in table.value)
     steps = next_steps(advise(Scenario(acceptance="2.4@3")))
     assert len(table) == len(steps.effects)
-    assert set(table[""]) <= {"helps", "within noise", "slower"}
+    assert set(table["Outcome"]) <= {"helps", "within noise", "slower"}
 
 
 def test_a_dense_model_s_first_screen_has_no_design_sentence() -> None:
