@@ -48,8 +48,8 @@ LIMITS = (
     "Pre-training loss only: nothing is said about post-training, reasoning or long context.",
     "The log bases of the default law are inferred from its two published statements (arXiv:2507.17702).",
     "The default law does not see the shared share, the attention design or the KV cache.",
-    "The law rests on activation ratios from 0.8 %, granularities 2 to 16 and up to 1e22 FLOP; beyond, it is clipped.",
-    "About 10 % uncertain on the two designs trained to check it, about 30 % between laws two octaves of activation "
+    "The law rests on activation ratios from 0.8%, granularities 2 to 16 and up to 1e22 FLOP; beyond, it is clipped.",
+    "About 10% uncertain on the two designs trained to check it, about 30% between laws two octaves of activation "
     "ratio away.",
     "Whether shared experts help quality is contested: one of eight to twelve active is best in arXiv:2507.17702, "
     "about a third in arXiv:2509.23678, slightly harmful in arXiv:2409.02060.",

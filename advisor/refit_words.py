@@ -23,7 +23,7 @@ def parameter_rows(result: RefitResult) -> list[tuple[str, ...]]:
 
 
 def _amount(item: RefitParameter, value: float) -> str:
-    return f"{value * 1e6:,.1f} \N{MICRO SIGN}s" if item.unit == "s" else f"{value:.2f} x"
+    return f"{value * 1e6:,.1f} \N{MICRO SIGN}s" if item.unit == "s" else f"{value:.2f}x"
 
 
 def notes(result: RefitResult) -> list[str]:

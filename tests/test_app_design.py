@@ -109,7 +109,7 @@ def test_limits_of_each_law_stand_beside_its_result_and_rails_are_counted() -> N
     assert "inferred" in laws.iloc[0, 1]
     ruled_out = frame_with(test, "Designs ruled out")
     assert ruled_out["Designs ruled out"].sum() > 0
-    assert "The attention share of active parameters (20-50 %)" in set(ruled_out["Limit"])
+    assert "The attention share of active parameters (20-50%)" in set(ruled_out["Limit"])
 
 
 def test_a_row_and_a_point_pick_a_design_and_the_last_one_counts() -> None:

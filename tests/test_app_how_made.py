@@ -44,6 +44,18 @@ def formulas(test: AppTest) -> str:
     return "\n".join(item.value for item in test.latex)
 
 
+def test_changes_ranked_by_speedup_keep_the_capitals_of_gpu_and_draw_arrows() -> None:
+    test = app(acceptance="2.4@3")
+    rank_by(test, "Speedup")
+    shown = texts(test)
+    assert "Tokens/s per GPU " in shown
+    assert "per gpu" not in shown
+    assert "->" not in shown.replace("\\", "")
+    tried = next(frame.value for frame in test.dataframe if "Change" in frame.value and "Outcome" in frame.value)
+    assert tried["Outcome"].isin(["helps", "within noise", "slower"]).all()
+    assert tried["Change"].str.contains("\N{RIGHTWARDS ARROW}").any()
+
+
 def test_the_design_sentence_stands_under_the_verdict() -> None:
     standing = next_steps(advise(SCENARIO)).standing
     assert standing is not None
@@ -135,7 +147,7 @@ def test_all_changes_tried_are_listed_with_their_outcome() -> None:
     table = next(table.value for table in test.dataframe if "Change" in table.value)
     steps = next_steps(advise(Scenario(acceptance="2.4@3")))
     assert len(table) == len(steps.effects)
-    assert set(table[""]) <= {"helps", "within noise", "slower"}
+    assert set(table["Outcome"]) <= {"helps", "within noise", "slower"}
 
 
 def test_a_dense_model_s_first_screen_has_no_design_sentence() -> None:

@@ -108,7 +108,7 @@ def test_the_map_frames_the_recommended_row_at_the_target_batch_and_marks_the_ba
     (frame,) = chart.figure.layout.shapes
     assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, -0.5, 0.5)
     labels = chart.figure.layout.yaxis.ticktext
-    assert [label.startswith("▸") for label in labels] == [False, True]
+    assert ["baseline" in label for label in labels] == [False, True]
     assert not heat(recommended_ratio=None).figure.layout.shapes
 
 
@@ -125,7 +125,20 @@ def test_a_batch_at_which_nothing_fits_is_said_in_words() -> None:
         np.array([0.1]), BATCHES, np.array([[1.5, 1.6, np.nan]]), np.array([[1e-3, 2e-3, np.nan]]),
         np.array([[1, 2, -1]]),
     )  # fmt: skip
-    assert "at batch 256 nothing fits" in charts_design.heat_map_chart(empty, baseline_ratio=0.1).alt
+    chart = charts_design.heat_map_chart(empty, baseline_ratio=0.1)
+    assert list(chart.figure.layout.xaxis.ticktext) == ["1", "16"]
+    assert chart.left_out == "Left out: batch 256, where nothing fits in memory."
+    assert chart.alt.endswith(chart.left_out)
+    assert 256 in set(chart.data["batch_size"]), "the data keep what the axis leaves out"
+
+
+def test_a_map_in_which_nothing_fits_keeps_its_axis() -> None:
+    nothing = HeatMap(
+        np.array([0.1]), BATCHES, np.full((1, 3), np.nan), np.full((1, 3), np.nan), np.full((1, 3), -1)
+    )  # fmt: skip
+    chart = charts_design.heat_map_chart(nothing, baseline_ratio=0.1)
+    assert len(chart.figure.layout.xaxis.ticktext) == 3
+    assert "at batch 1 nothing fits" in chart.alt
 
 
 def test_cell_text_has_contrast_on_all_of_the_scale() -> None:
@@ -163,6 +176,25 @@ def test_a_batch_that_no_design_of_a_sweep_fits_is_said_not_drawn() -> None:
     assert "batch 256 does not fit in memory" in chart.alt
 
 
+def test_a_design_with_no_point_at_the_batches_drawn_has_no_place_on_the_axis() -> None:
+    chart = shared(batches=[256.0])
+    assert list(chart.figure.layout.xaxis.ticktext) == ["0", "1", "2"]
+    assert chart.left_out == "Left out: 3, where nothing fits in memory."
+    assert chart.left_out in chart.alt
+    assert len(chart.data) == 12, "the data keep what the axis leaves out"
+
+
+def test_the_baseline_keeps_its_place_and_its_line_where_it_has_no_point() -> None:
+    chart = shared(batches=[256.0], baseline_shared=3.0)
+    assert list(chart.figure.layout.xaxis.ticktext) == ["0", "1", "2", "3"]
+    assert chart.figure.layout.shapes[0].x0 == 3
+    first_missing = sweep()
+    moved = Sweep(**{**vars(first_missing), "largest_batch": np.array([100.0, 999.0, 999.0, 999.0])})
+    chart = charts_design.shared_sweep_chart(moved, [256.0], baseline_shared=1.0)
+    assert list(chart.figure.layout.xaxis.ticktext) == ["1", "2", "3"]
+    assert chart.figure.layout.shapes[0].x0 == 0
+
+
 def test_times_of_a_sweep_are_relative_to_the_baseline_at_the_same_batch() -> None:
     chart = shared(baseline_tpot_s=BASELINE_TPOT_S)
     np.testing.assert_allclose(chart.figure.data[1].y, [1.0, 1.025, 1.05, 1.075])
@@ -171,7 +203,7 @@ def test_times_of_a_sweep_are_relative_to_the_baseline_at_the_same_batch() -> No
 
 def test_granularity_is_labelled_by_experts_and_active_experts_and_marks_the_baseline() -> None:
     chart = granularity()
-    assert list(chart.figure.layout.xaxis.ticktext) == ["8/4", "7/3", "6/2", "5/1"]
+    assert list(chart.figure.layout.xaxis.ticktext) == ["8/<br>4", "7/<br>3", "6/<br>2", "5/<br>1"]
     assert [shape.x0 for shape in chart.figure.layout.shapes] == [1]
     assert not granularity(baseline_experts=99.0).figure.layout.shapes
 

@@ -68,6 +68,22 @@ def test_overlaps_are_drawn_beside_presets(trace):
     assert f"{trace.fit.overlap_by_lag[0]:.1%}" in chart.alt
 
 
+def test_a_preset_with_a_long_name_is_short_in_the_legend_and_whole_everywhere_else(trace):
+    name = "Cohere production MoE, 128 routed experts top-8 (shared experts present, count not published)"
+    chart = charts_refit.overlap_chart(trace, {name: implied_overlaps(0.5, 0.2, 0.3, N, 4)})
+    line = next(line for line in chart.figure.data if line.name == "Cohere production MoE")
+    assert f"<extra>{name}</extra>" in line.hovertemplate
+    assert name in chart.alt
+    assert name in chart.data
+    longest = max(len(line.name) for line in chart.figure.data)
+    assert chart.figure.layout.legend.entrywidth >= 5 * longest
+
+
+def test_axes_of_shares_and_counts_name_no_unit(trace):
+    assert charts_refit.overlap_chart(trace, {}).figure.layout.yaxis.title.text == "Share"
+    assert charts_refit.union_chart(trace.unions).figure.layout.yaxis.title.text == "Experts"
+
+
 def test_implied_overlaps_invert_the_fit(trace):
     fit = trace.fit
     implied = implied_overlaps(fit.load_cv, fit.affinity, fit.stickiness, N, 4)

@@ -69,7 +69,7 @@ def test_the_schedule_is_drawn_as_steps_to_its_last_batch_and_named_in_words() -
     assert "rises with batch, then falls" in chart.alt
     assert "At batch 16 it is K = 4" in chart.alt
     assert len(chart.data) == 5
-    assert set(chart.data["context"]) == {"context 2,048", "context 1 to 4,096"}
+    assert set(chart.data["context"]) == {"your context, 2,048", "context 1 to 4,096"}
     best = chart.figure.data[-1]
     assert best.mode == "markers"
     assert list(best.y) == [4] * 9 + [0]  # the hand-made curve drops below 1 at its last batch
@@ -150,3 +150,19 @@ def test_the_builders_do_not_import_streamlit() -> None:
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not any(name.split(".")[0] == "streamlit" for name in names)
+
+
+def test_the_legend_of_the_schedule_has_room_for_its_longest_name_and_says_which_context_is_the_users() -> None:
+    bucket = ContextSchedule(2897, 16384, ranges(2, 1))
+    chart = charts_runtime.schedule_chart(RANGES, 16, (bucket,), 2048)
+    names = [line.name for line in chart.figure.data]
+    assert names == ["your context, 2,048", "context 2,897 to 16,384"]
+    assert chart.figure.layout.legend.entrywidth >= 5 * len(names[1])
+
+
+def test_the_values_of_the_simulation_stand_right_of_all_bars() -> None:
+    bars, values = charts_runtime.simulation_chart(REPORT).figure.data
+    assert list(values.text) == ["1.00x", "1.50x", "1.55x", "1.60x", "1.40x", "2.00x"]
+    assert list(values.y) == list(bars.y)
+    assert min(values.x) > max(bars.x)
+    assert values.textfont.size >= 12

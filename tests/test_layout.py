@@ -12,7 +12,7 @@ PACKAGE = ROOT / "advisor"
 
 # Lower layers first; a module imports from its own layer or a lower one. One topic, one line.
 LAYERS = [
-    {"prediction", "units", "words"},
+    {"prediction", "units", "words", "typography"},
     {"profiles", "csv_export", "json_values"},
     {"scenario", "hardware", "architecture", "hf_config", "model_profiles", "drafter", "examples"},
     {"routing_presets", "routing", "store", "ingest"},

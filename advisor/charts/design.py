@@ -52,13 +52,16 @@ def heat_map_chart(
     baseline_tpot_s : the baseline's time per output token at the map's batches, [nB]: draws times over it. [s]
     describe : index of a design into words.
     """
-    values = found.speedup if baseline_tpot_s is None else found.tpot_s / baseline_tpot_s
+    drawn = _columns_drawn(found)
+    left_out = _left_out("batch ", [f"{b:g}" for b in found.batches[~drawn]], "nothing fits in memory")
+    shown = _at(found, drawn)
+    values = shown.speedup if baseline_tpot_s is None else shown.tpot_s / baseline_tpot_s[drawn]
     rows, columns = values.shape
     own = _nearest(found.ratio, baseline_ratio)
     what = SPEEDUP_TITLE if baseline_tpot_s is None else TIME_TITLE
     title = f"{what}<br>of the best design, by k/N and batch"
     figure = new_figure(title, "Batch size (sequences)", "k/N", 150 + 34 * rows)
-    names = [[describe(int(i)) if i >= 0 else "" for i in row] for row in found.design]
+    names = [[describe(int(i)) if i >= 0 else "" for i in row] for row in shown.design]
     figure.add_heatmap(
         z=values,
         x=np.arange(columns),
@@ -72,21 +75,47 @@ def heat_map_chart(
         textfont={"size": 10, "color": _CELL_TEXT},
         hoverinfo="skip",
     )
-    _add_cell_points(figure, found.design, values, names)
-    ticks = [f"{'▸ ' if row == own else ''}{ratio:.1%}" for row, ratio in enumerate(found.ratio)]
+    _add_cell_points(figure, shown.design, values, names)
+    ticks = [
+        f"<b>baseline<br>{ratio:.1%}</b>" if row == own else f"{ratio:.1%}" for row, ratio in enumerate(found.ratio)
+    ]
     figure.update_yaxes(tickvals=np.arange(rows), ticktext=ticks, showgrid=False)
     figure.update_xaxes(
-        tickvals=np.arange(columns), ticktext=[_short(b) for b in found.batches], showgrid=False, tickangle=0
+        tickvals=np.arange(columns), ticktext=[_short(b) for b in shown.batches], showgrid=False, tickangle=0
     )
     figure.update_layout(hovermode="closest", clickmode="event+select")
     if recommended_ratio is not None:
         row = _nearest(found.ratio, recommended_ratio)
-        for column in np.flatnonzero(np.isin(found.batches, np.asarray(batches, float))):
+        for column in np.flatnonzero(np.isin(shown.batches, np.asarray(batches, float))):
             figure.add_shape(
                 type="rect", x0=column - 0.5, x1=column + 0.5, y0=row - 0.5, y1=row + 0.5,
                 line={"color": VERMILLION, "width": 3},
             )  # fmt: skip
-    return Chart(figure, _heat_alt(found, values, what, own), _heat_table(found))
+    alt = _heat_alt(shown, values, what, own)
+    return Chart(figure, f"{alt} {left_out}".rstrip(), _heat_table(found), left_out)
+
+
+def _columns_drawn(found: HeatMap) -> NDArray[np.bool_]:
+    """Batches at which any design fits, [nB]; all of them where none does, for an axis needs a place."""
+    fits: NDArray[np.bool_] = np.any(found.design >= 0, axis=0)
+    return fits if fits.any() else np.ones_like(fits)
+
+
+def _at(found: HeatMap, columns: NDArray[np.bool_]) -> HeatMap:
+    """The map at some of its batches."""
+    return HeatMap(
+        found.ratio,
+        found.batches[columns],
+        found.speedup[:, columns],
+        found.tpot_s[:, columns],
+        found.design[:, columns],
+    )
+
+
+def _left_out(what: str, names: Sequence[str], because: str) -> str:
+    """`Left out: batch 512 and 1024, where nothing fits in memory.`; empty where nothing is."""
+    *first, last = names or [""]
+    return f"Left out: {what}{', '.join(first)}{' and ' if first else ''}{last}, where {because}." if last else ""
 
 
 def _add_cell_points(figure: go.Figure, design: NDArray[np.int64], values: Array, names: list[list[str]]) -> None:
@@ -181,7 +210,7 @@ def pareto_chart(
         x=front["quality_ratio"] * 100, y=front["objective"], name="best trade-offs", mode="lines+markers",
         line={"color": BLUE, "width": 2}, marker={"size": 9, "color": BLUE},
         customdata=np.stack([front["index"].astype(str), front["design"]], axis=1),
-        hovertemplate="%{customdata[1]}<br>%{x:.1f} % quality, %{y:.4g}<extra></extra>",
+        hovertemplate="%{customdata[1]}<br>%{x:.1f}% quality, %{y:.4g}<extra></extra>",
     )  # fmt: skip
     for mark in marks:
         symbol, color, size = _STYLES[mark.kind]
@@ -189,13 +218,13 @@ def pareto_chart(
             x=[mark.quality_ratio * 100], y=[mark.objective], name=mark.name, mode="markers",
             marker={"symbol": symbol, "size": size, "color": color, "line": {"width": 1.5, "color": "white"}},
             customdata=[[str(mark.index), mark.name]],
-            hovertemplate="%{customdata[1]}<br>%{x:.1f} % quality, %{y:.4g}<extra></extra>",
+            hovertemplate="%{customdata[1]}<br>%{x:.1f}% quality, %{y:.4g}<extra></extra>",
         )  # fmt: skip
     floor = (1.0 - quality_eps) * 100
     figure.add_vline(x=floor, line={"color": NEUTRAL, "dash": "dot"})
     figure.add_annotation(
         x=floor, y=1, yref="paper", yanchor="bottom", xanchor="left", text="equal quality and above", showarrow=False,
-        font={"color": NEUTRAL, "size": 11},
+        font={"size": 11},
     )  # fmt: skip
     figure.update_layout(hovermode="closest", clickmode="event+select", legend={"entrywidth": 130})
     first, last = front.iloc[0], front.iloc[-1]
@@ -223,9 +252,14 @@ def _sweep_chart(
     what = SPEEDUP_TITLE if baseline_tpot_s is None else TIME_TITLE
     values = found.speedup if baseline_tpot_s is None else found.tpot_s / baseline_tpot_s[:, None]
     values = np.where(found.batches[:, None] <= found.largest_batch, values, np.nan)
+    chosen = np.flatnonzero(np.isin(found.batches, np.asarray(batches, float)))
+    drawn = _designs_drawn(values[chosen], own)
+    left_out = _left_out("", [labels[i] for i in np.flatnonzero(~drawn)], "nothing fits in memory")
+    values, labels = values[:, drawn], [labels[i] for i in np.flatnonzero(drawn)]
+    own = None if own is None else int(drawn[:own].sum())
     figure = new_figure(f"{what}<br>{by}, at each batch", x_title, what, 380)
     x, findings = np.arange(len(labels), dtype=float), list[str]()
-    for order, row in enumerate(np.flatnonzero(np.isin(found.batches, np.asarray(batches, float)))):
+    for order, row in enumerate(chosen):
         batch = found.batches[row]
         if np.isnan(values[row]).all():
             findings.append(f"batch {batch:g} does not fit in memory")
@@ -235,12 +269,26 @@ def _sweep_chart(
         here = "" if own is None else f", baseline ({labels[own]}) {values[row, own]:.2f}"
         findings.append(f"at batch {batch:g} best with {labels[best]} {alt_unit}: {values[row, best]:.2f}{here}")
     if own is not None:
-        figure.add_vline(x=own, line={"color": NEUTRAL, "dash": "dot"})
-        figure.add_annotation(
-            x=own, y=1, yref="paper", yanchor="bottom", text="baseline", showarrow=False, font={"color": NEUTRAL}
-        )
-    figure.update_xaxes(tickvals=x, ticktext=labels)
-    return Chart(figure, f"{what} {by}: {'; '.join(findings)}.", sweep_table(found))
+        _mark_baseline(figure, own)
+    # On two lines, 512/32 stands upright on a telephone too.
+    figure.update_xaxes(tickvals=x, ticktext=[label.replace("/", "/<br>") for label in labels], tickangle=0)
+    alt = f"{what} {by}: {'; '.join(findings)}. {left_out}".rstrip()
+    return Chart(figure, alt, sweep_table(found), left_out)
+
+
+def _designs_drawn(values: Array, own: int | None) -> NDArray[np.bool_]:
+    """Designs of [batches, n] with a point to draw; the baseline's place stays for its line, all where none has one."""
+    drawn: NDArray[np.bool_] = np.any(~np.isnan(values), axis=0)
+    if not drawn.any():
+        return np.ones_like(drawn)
+    if own is not None:
+        drawn[own] = True
+    return drawn
+
+
+def _mark_baseline(figure: go.Figure, place: float) -> None:
+    figure.add_vline(x=place, line={"color": NEUTRAL, "dash": "dot"})
+    figure.add_annotation(x=place, y=1, yref="paper", yanchor="bottom", text="baseline", showarrow=False)
 
 
 def _add_series(figure: go.Figure, x: Array, y: Array, name: str, order: int) -> None:

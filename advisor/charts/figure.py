@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7"
 SERIES = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE)
 NEUTRAL = "#7F7F7F"
-"""Reference lines and labels; readable on a white and on a black page."""
+"""Reference lines and marks, seen on a white and on a black page; too pale for text, which takes the page's ink."""
+_LEGEND_LETTER_PX = 5.5
+"""Mean width of a letter at the legend's 11 px, rounded up."""
 DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
@@ -26,6 +28,8 @@ class Chart:
     figure: go.Figure
     alt: str
     data: pd.DataFrame
+    left_out: str = ""
+    """What the axes leave out and why, as a sentence for the caption; the data have it."""
 
 
 def new_figure(title: str, x_title: str, y_title: str, height: int = 400) -> go.Figure:
@@ -60,6 +64,12 @@ def new_figure(title: str, x_title: str, y_title: str, height: int = 400) -> go.
         yaxis={"title": y_title, "automargin": True, "zeroline": False},
     )
     return figure
+
+
+def fit_legend(figure: go.Figure) -> None:
+    """Give every legend entry the width of the longest name: plotly draws longer ones over their neighbours."""
+    longest = max(len(trace.name or "") for trace in figure.data)
+    figure.update_layout(legend={"entrywidth": _LEGEND_LETTER_PX * longest})
 
 
 def log_axis(figure: go.Figure, values: ArrayLike) -> None:
@@ -98,9 +108,7 @@ def add_band(
 def add_vertical(figure: go.Figure, x: float, text: str) -> None:
     """A dotted line at `x` with its name above the plot."""
     figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", line={"color": NEUTRAL, "dash": "dot"})
-    figure.add_annotation(
-        x=np.log10(x), y=1, yref="paper", yanchor="bottom", text=text, showarrow=False, font={"color": NEUTRAL}
-    )
+    figure.add_annotation(x=np.log10(x), y=1, yref="paper", yanchor="bottom", text=text, showarrow=False)
 
 
 def tint(color: str, opacity: float) -> str:

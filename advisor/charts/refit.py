@@ -7,7 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from advisor.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, add_band, add_line, log_axis, new_figure
+from advisor.charts.figure import (
+    BLUE,
+    GREEN,
+    NEUTRAL,
+    VERMILLION,
+    Chart,
+    add_band,
+    add_line,
+    fit_legend,
+    log_axis,
+    new_figure,
+)
 from advisor.refit import RefitResult
 from advisor.refit_curves import BeforeAfter
 from advisor.routing_counts import CountCell
@@ -37,6 +48,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
                 marker={"symbol": symbol, "size": 10, "color": VERMILLION},
                 customdata=some["line"], hovertemplate="%{y:.3g} measured, line %{customdata}<extra></extra>",
             )  # fmt: skip
+    fit_legend(figure)
     log_axis(figure, curves.batches)
     change = float(np.median(curves.after / curves.before - 1.0))
     inside = curves.points[curves.points["used"]]
@@ -73,9 +85,10 @@ def residual_chart(result: RefitResult) -> Chart:
             x=used["batch_size"], y=(used[column] / used["measured"] - 1.0) * 100, mode="markers", name=name,
             marker={"symbol": symbol, "size": 9, "color": color},
             customdata=np.stack([used["line"].astype(str), used["quantity"]], axis=1),
-            hovertemplate="%{y:+.1f} %, line %{customdata[0]}, %{customdata[1]}<extra></extra>",
+            hovertemplate="%{y:+.1f}%, line %{customdata[0]}, %{customdata[1]}<extra></extra>",
         )  # fmt: skip
     figure.add_hline(y=0, line={"color": NEUTRAL, "dash": "dot"})
+    fit_legend(figure)
     log_axis(figure, rows["batch_size"])
     errors = result.own_errors
     alt = (
@@ -93,6 +106,7 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     add_line(figure, k, length, "last probability held", BLUE, dash="dash")
     known = lengths[lengths["measured"]]
     add_line(figure, known["n_draft"], known["accepted_length"], "measured", BLUE)
+    fit_legend(figure)
     last, end = known.iloc[-1], lengths.iloc[-1]
     alt = f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the longest measured"
     if end["n_draft"] > last["n_draft"]:
@@ -107,28 +121,40 @@ def overlap_chart(trace: TraceFit, others: dict[str, list[float]]) -> Chart:
     """Share of experts kept from one token to a later one, by lag: the trace with its layers' range, and presets."""
     lags = np.arange(1, trace.overlap_by_layer.shape[1] + 1)
     mean = trace.overlap_by_layer.mean(axis=0)
-    figure = new_figure("Experts kept (share of k)<br>by distance between tokens", "Distance (tokens)", "Share (1)")
+    figure = new_figure("Experts kept (share of k)<br>by distance between tokens", "Distance (tokens)", "Share")
     low, high = trace.overlap_by_layer.min(axis=0), trace.overlap_by_layer.max(axis=0)
     add_band(figure, lags, low, high, "range over layers", BLUE)
     add_line(figure, lags, mean, "your trace", BLUE)
     for (name, values), color in zip(others.items(), (VERMILLION, GREEN), strict=False):
-        add_line(figure, lags, values, name, color, dash="dash", width=1.8)
+        add_line(figure, lags, values, _short_name(name), color, dash="dash", width=1.8)
+        figure.data[-1].update(hovertemplate=f"%{{y:.3g}}<extra>{name}</extra>", hoverlabel={"namelength": -1})
     add_line(figure, lags, np.full(len(lags), trace.fit.unrelated_overlap), "unrelated tokens", NEUTRAL, dash="dot")
+    fit_legend(figure)
     figure.update_yaxes(rangemode="tozero")
     alt = (
         f"A token keeps {mean[0]:.1%} of its predecessor's experts and {mean[-1]:.1%} of those {lags[-1]} tokens back; "
-        f"unrelated tokens share {trace.fit.unrelated_overlap:.1%}."
+        f"unrelated tokens share {trace.fit.unrelated_overlap:.1%}.{_presets_in_words(others)}"
     )
     table = pd.DataFrame({"lag": lags, "trace": mean, "layer_low": low, "layer_high": high, **others})
     return Chart(figure, alt, table)
 
 
+def _short_name(name: str) -> str:
+    """`Cohere production MoE` of `Cohere production MoE, 128 routed experts ...`, so that a legend can hold it."""
+    return name.split(",")[0]
+
+
+def _presets_in_words(others: dict[str, list[float]]) -> str:
+    return "".join(f" {name} keeps {values[0]:.1%} and {values[-1]:.1%}." for name, values in others.items())
+
+
 def layer_chart(trace: TraceFit) -> Chart:
     """Overlap at lag 1 and of unrelated tokens, by layer."""
     layers = np.array(trace.layers)
-    figure = new_figure("Experts in common (share of k)<br>by layer", "Layer of the trace", "Share (1)", height=320)
+    figure = new_figure("Experts in common (share of k)<br>by layer", "Layer of the trace", "Share", height=320)
     add_line(figure, layers, trace.overlap_by_layer[:, 0], "next token", BLUE)
     add_line(figure, layers, trace.unrelated_by_layer, "unrelated tokens", NEUTRAL, dash="dot")
+    fit_legend(figure)
     figure.update_yaxes(rangemode="tozero")
     lag1 = trace.overlap_by_layer[:, 0]
     alt = f"Overlap with the next token ranges from {lag1.min():.1%} to {lag1.max():.1%} over {len(layers)} layers."
@@ -140,7 +166,7 @@ def union_chart(rows: Sequence[UnionRow] | Sequence[CountCell]) -> Chart:
     """Distinct experts touched: counted in the trace or log, predicted by the fit, and by uniform routing."""
     frame = pd.DataFrame([vars(row) for row in rows])
     figure = new_figure(
-        "Distinct experts of one layer<br>counted and predicted", "Tokens in the step (B x t)", "Experts (1)"
+        "Distinct experts of one layer<br>counted and predicted", "Tokens in the step (B x t)", "Experts"
     )
     total = frame["batch_size"] * frame["tokens"]
     frame = frame.assign(step_tokens=total).sort_values(["step_tokens", "batch_size"])
@@ -155,6 +181,7 @@ def union_chart(rows: Sequence[UnionRow] | Sequence[CountCell]) -> Chart:
             customdata=frame[["batch_size", "tokens"]],
             hovertemplate="%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>",
         )  # fmt: skip
+    fit_legend(figure)
     log_axis(figure, frame["step_tokens"])
     largest = (frame["predicted"] / frame["counted"] - 1.0).abs().max()
     alt = f"Predicted distinct experts differ from those counted by at most {largest:.1%}."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from advisor.charts.figure import (
@@ -18,6 +19,7 @@ from advisor.charts.figure import (
     VERMILLION,
     Chart,
     add_vertical,
+    fit_legend,
     log_axis,
     new_figure,
 )
@@ -46,8 +48,8 @@ POLICY_COLUMNS = {
 }
 """Headings of `simulation_table` on a page."""
 POLICY_FORMATS = {
-    "speedup": "%.2fx", "gain_over_best_static": "%+.1f %%", "tpot_ms": "%.2f", "p95_request_tpot_ms": "%.2f",
-    "mean_draft": "%.1f", "mean_batch": "%.1f", "test_share": "%.1f %%",
+    "speedup": "%.2fx", "gain_over_best_static": "%+.1f%%", "tpot_ms": "%.2f", "p95_request_tpot_ms": "%.2f",
+    "mean_draft": "%.1f", "mean_batch": "%.1f", "test_share": "%.1f%%",
 }  # fmt: skip
 """How its columns read."""
 SHARES = ("gain_over_best_static", "test_share")
@@ -74,10 +76,10 @@ def schedule_chart(
     curve : where given, the K of the highest speedup at each of its batches is marked, margin and limit aside.
     """
     figure = new_figure(
-        "Draft length K (tokens)<br>by batch size", "Batch size (sequences)", "Draft length K (tokens)", height=340
+        "Draft length K (tokens)<br>by batch size", "Batch size (sequences)", "Draft length K (tokens)", height=400
     )
     last = ranges[-1].batch_end
-    lines = [(f"context {context_tokens:,}", tuple(ranges))]
+    lines = [(f"your context, {context_tokens:,}", tuple(ranges))]
     lines += [(_context_name(bucket), bucket.ranges) for bucket in by_context]
     for order, (name, steps) in enumerate(lines):
         # A hair apart, so that equal schedules stay visible; the table carries the exact K.
@@ -98,6 +100,7 @@ def schedule_chart(
             marker={"symbol": "circle-open", "size": 8, "color": NEUTRAL, "line": {"width": 1.5}},
         )  # fmt: skip
     figure.update_yaxes(range=[-0.3, highest + 0.7], dtick=1)
+    fit_legend(figure)
     add_vertical(figure, batch_size, f"batch {batch_size:,}")
     log_axis(figure, [1, last])
     return Chart(figure, _schedule_alt(ranges, batch_size), _schedule_table(lines))
@@ -226,12 +229,12 @@ def simulation_chart(report: SimulationReport) -> Chart:
         for outcome, color in zip(outcomes, colors, strict=True)
     ]
     figure.add_bar(
-        x=values, y=names, orientation="h", marker_color=colors, text=[f"{value:.2f}" for value in values],
-        textfont={"size": 12}, textangle=0,
+        x=values, y=names, orientation="h", marker_color=colors,
         hovertemplate="%{y}: %{x:.3f}x<extra></extra>", showlegend=False,
     )  # fmt: skip
     figure.add_vline(x=1, line={"color": VERMILLION, "width": 1.5})
     figure.add_vline(x=best.speedup, line={"color": ORANGE, "dash": "dash"})
+    _add_value_column(figure, names, values)
     figure.update_layout(hovermode="closest", bargap=0.3)
     figure.update_yaxes(autorange="reversed")
     cascade, schedule = report.of("Cascade"), report.of("batch schedule")
@@ -241,6 +244,16 @@ def simulation_chart(report: SimulationReport) -> Chart:
         f"({cascade.gain_over_best_static:+.1%}), the oracle with hindsight {oracle.speedup:.2f}x."
     )
     return Chart(figure, alt, simulation_table(report))
+
+
+def _add_value_column(figure: go.Figure, names: Sequence[str], values: Sequence[float]) -> None:
+    """The values right of the longest bar, one under the other: beside its own bar a value would lie on the lines."""
+    end = max(values)
+    figure.add_scatter(
+        x=[1.03 * end] * len(values), y=names, mode="text", text=[f"{value:.2f}x" for value in values],
+        textposition="middle right", textfont={"size": 12}, hoverinfo="skip", showlegend=False,
+    )  # fmt: skip
+    figure.update_xaxes(range=[0, 1.2 * end])
 
 
 def simulation_table(report: SimulationReport) -> pd.DataFrame:

@@ -191,7 +191,6 @@ def round_cost_chart(
     figure.add_vline(x=accepted_length, line={"color": VERMILLION, "dash": "dash"})
     figure.add_annotation(
         x=accepted_length, y=1, yref="paper", yanchor="bottom", xanchor="right", showarrow=False,
-        font={"color": VERMILLION},
         text=f"emits {accepted_length:.2f} tokens",
     )  # fmt: skip
     figure.update_layout(hovermode="closest", margin={"t": 96})

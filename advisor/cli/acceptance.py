@@ -41,7 +41,7 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
         return
     click.echo(f"{found.source}\n")
     print_table(
-        ("K", "accepted length", "low (80 %)", "high (80 %)", ""),
+        ("K", "accepted length", "low (80%)", "high (80%)", ""),
         [
             (row.n_draft, f"{row.accepted_length:.3f}", f"{row.low:.3f}", f"{row.high:.3f}",
              "measured" if row.measured else "last probability held")

@@ -39,7 +39,7 @@ _OPTIONS = [
     ),
     click.option("--batches", help="1,64,512, a range 1-512, or with weights 1:0.2,64:0.8 [default: --batch]."),
     click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10."),
-    click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90 % of it]."),
+    click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90% of it]."),
     click.option("--price", type=float, help="USD per GPU-hour [default: the accelerator's]."),
     click.option("--experts", help="Numbers of experts to try, comma-separated."),
     click.option("--active", help="Experts per token to try."),

@@ -59,7 +59,7 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, as_json
     )
     for what in ("load_cv", "affinity", "stickiness"):
         low, high = getattr(found.fit, f"{what}_interval")
-        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (80 %: {low:.3f} to {high:.3f})")
+        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (80%: {low:.3f} to {high:.3f})")
     click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
     click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
     _union_table([(u.batch_size, u.tokens, u.counted, u.predicted, u.uniform) for u in found.unions])
@@ -82,7 +82,7 @@ def _counts(log: ActivationLog, n_experts: int, n_active: int | None, model_id: 
     click.echo(f"{found.n_passes:,} passes, {n_active} of {n_experts} experts (log of activated experts)")
     for item in found.parameters:
         origin = "" if item.identified else f"  not told by the log: {preset.name}"
-        click.echo(f"{item.name:11s} {item.value:.3f}  (80 %: {item.low:.3f} to {item.high:.3f}){origin}")
+        click.echo(f"{item.name:11s} {item.value:.3f}  (80%: {item.low:.3f} to {item.high:.3f}){origin}")
     click.echo("")
     _union_table([(c.batch_size, c.tokens, c.counted, c.predicted, c.uniform) for c in found.cells])
     for reason, count in log.left_out:

@@ -68,7 +68,7 @@ def validate(file: Path | None, assume: str, as_json: bool) -> None:
         )
         return
     groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
-    header = ("rows", "n", "median error", "mean error", "p90", "sign right", "in 80 % band", "band width")
+    header = ("rows", "n", "median error", "mean error", "p90", "sign right", "in 80% band", "band width")
     print_table(header, [_line(name, errors) for name, errors in groups])
     click.echo("\nBy source")
     print_table(("source", *header[1:]), [_line(name, errors) for name, errors in result.by_source.items()])

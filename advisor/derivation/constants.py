@@ -109,11 +109,11 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         index = list(record.parameters).index(field)
         factor = math.exp(1.2816 * math.sqrt(record.log_covariance[index][index]))
         source = (
-            f"fitted on {record.n_rows} published speedups of {record.n_sources} sources ({record.engine_class}), 80 % "
+            f"fitted on {record.n_rows} published speedups of {record.n_sources} sources ({record.engine_class}), 80% "
             f"range a factor of {factor:.1f} either way: docs/decisions/0003-engine-overheads.md"
         )
         return ConstantUse(symbol, name, value, "s", "fitted", source)
-    source = "weak prior of docs/model.md, 80 % range a factor of 3 either way"
+    source = "weak prior of docs/model.md, 80% range a factor of 3 either way"
     return ConstantUse(symbol, name, value, "s", "assumed", source)
 
 

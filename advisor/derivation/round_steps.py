@@ -104,7 +104,7 @@ def _answer(
     )
     given = setup.acceptance
     length = Quantity(float(given.accepted_length[k]))
-    band = f"80 % band {given.low[k]:.2f} to {given.high[k]:.2f}; " if k else ""
+    band = f"80% band {given.low[k]:.2f} to {given.high[k]:.2f}; " if k else ""
     use = ConstantUse(
         "AL", "accepted length", length.value, "1", "extrapolated" if given.extrapolated[k] else "given", given.source
     )

@@ -82,7 +82,7 @@ def make_question(
     if objective == "sd_speedup" and setup.drafter.kind == "none":
         raise AdvisorError("without a drafter every design's speedup is 1; give a drafter, or the objective tpot")
     if not 0.0 <= quality_eps < 1.0:
-        raise AdvisorError(f"quality_eps={quality_eps} must lie in [0, 1), e.g. 0.02 for 2 %")
+        raise AdvisorError(f"quality_eps={quality_eps} must lie in [0, 1), e.g. 0.02 for 2%")
     limits = {
         "training_tokens": training_tokens,
         "max_total_params": max_total_params,

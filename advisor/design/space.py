@@ -54,7 +54,7 @@ CONSTRAINT_TEXT = {
     "quality": "equal quality",
     "activation": "the smallest activation ratio of the law",
     "granularity": "the granularity range of the law",
-    "attention_share": "the attention share of active parameters (20-50 %)",
+    "attention_share": "the attention share of active parameters (20-50%)",
     "shared_share": "the largest shared share (1/3)",
     "n_active": "at least two experts per token",
     "total_params": "the limit on total parameters",

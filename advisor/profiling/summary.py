@@ -48,7 +48,7 @@ def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
         found.append(f"{len(bad)} configurations failed, see the rows whose status is not ok")
     drifts = [abs(value - 1) for value in _numbers(good, "control_ratio")]
     if drifts and max(drifts) > DRIFT_LIMIT:
-        found.append(f"the control kernel drifted by up to {100 * max(drifts):.0f} %: the device was not steady")
+        found.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
     found += _bandwidth_findings(good, backend)
     eager = {row["op"] for row in good if row["mode"] == "eager" and row["op"] not in ("launch",)}
     eager -= {"copy_bandwidth", "read_bandwidth"}
@@ -67,10 +67,10 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
             continue
         top = max(mine, key=lambda row: float(row["bandwidth_fraction"]))
         share = float(top["bandwidth_fraction"])
-        text = f"{block}: MoE layer reaches {100 * share:.0f} % of the copy bandwidth with {top['kernel']}"
+        text = f"{block}: MoE layer reaches {100 * share:.0f}% of the copy bandwidth with {top['kernel']}"
         text += f" at {top['n_tokens']} tokens, {float(top['touched_experts']):.1f} touched experts"
         if backend != "cpu":
-            text += f" (goal {100 * BANDWIDTH_GOAL:.0f} %: {'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
+            text += f" (goal {100 * BANDWIDTH_GOAL:.0f}%: {'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
         found.append(text)
     return found
 

@@ -19,7 +19,7 @@ def try_next(report: Report) -> tuple[Block, ...]:
         "each at its own best K."
     )
     notes = tuple(dict.fromkeys(note for item in report.next_steps for note in item.notes))
-    table = Table(columns, rows, "lllrrrl")
+    table = Table(columns, rows, "llrrrrl")
     return (Paragraph(text), table, Listing(notes)) if notes else (Paragraph(text), table)
 
 

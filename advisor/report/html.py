@@ -15,6 +15,7 @@ from advisor.report.blocks import FigureBlock
 from advisor.report.document import Report
 from advisor.report.figures import report_figure
 from advisor.report.layout import key_figures, sections
+from advisor.typography import unbroken_ranges
 
 _DRAW = """
 for (const data of document.querySelectorAll('script[type="application/json"]')) {
@@ -81,5 +82,6 @@ def _template() -> jinja2.Template:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["kind"] = lambda block: type(block).__name__
+    environment.filters["unbroken"] = unbroken_ranges
     text = files("advisor.report").joinpath("templates/report.html").read_text(encoding="utf-8")
     return environment.from_string(text)

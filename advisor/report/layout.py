@@ -11,6 +11,7 @@ from advisor.recommend import equals_text
 from advisor.report import further_layout as further
 from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Table
 from advisor.report.document import CurvePoint, EngineSetup, ErrorLine, Report
+from advisor.typography import typeset
 from advisor.units import with_prefix
 
 ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
@@ -58,7 +59,20 @@ def sections(report: Report) -> tuple[Section, ...]:
         Section("Sources", (Listing(references(report), numbered=True),), reference=True),
         Section("This report", _identity(report), reference=True),
     ]
-    return tuple(found)
+    return tuple(Section(section.title, tuple(map(_typeset, section.blocks)), section.reference) for section in found)
+
+
+def _typeset(block: Block) -> Block:
+    """A block with its prose and cells as a reader sees them; code and drawings stay as they are."""
+    match block:
+        case Paragraph(text):
+            return Paragraph(typeset(text))
+        case Listing(items, numbered):
+            return Listing(tuple(map(typeset, items)), numbered)
+        case Table(columns, rows, align, caption):
+            cells = tuple(tuple(map(typeset, row)) for row in rows)
+            return Table(tuple(map(typeset, columns)), cells, align, typeset(caption))
+    return block
 
 
 def shown_curve(report: Report) -> tuple[CurvePoint, ...]:

@@ -19,6 +19,7 @@ from advisor.report.blocks import Block, Code, FigureBlock
 from advisor.report.document import Report
 from advisor.report.layout import key_figures, sections
 from advisor.report.print_figures import report_svg
+from advisor.typography import unbroken_ranges
 
 _BREAK = "\ue000"
 """Private-use mark, drawn as nothing; text from users has no private-use characters left."""
@@ -61,7 +62,7 @@ def _breakable(text: str, after: str = "/&=,@_") -> str:
 
 def _data(report: Report) -> Any:
     document = {
-        "title": re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", showable(report.verdict)),
+        "title": unbroken_ranges(showable(report.verdict)),
         "date": report.date.isoformat(),
         "year": report.date.year,
         "month": report.date.month,

@@ -28,7 +28,7 @@ _LIMITS = {
     "design_tokens": ("Training tokens (trillions)", "The same for every design."),
     "design_total_params": ("Largest total size (B)", "Billions of parameters."),
     "design_tpot": ("Time per output token (ms)", "At most this, at every batch. Empty: the sidebar's."),
-    "design_memory": ("Memory per GPU (GB)", "Empty: 90 % of the accelerator's."),
+    "design_memory": ("Memory per GPU (GB)", "Empty: 90% of the accelerator's."),
     "design_price": ("Price of a GPU (USD/hour)", "For the cost objective. Empty: the accelerator profile's."),
 }
 

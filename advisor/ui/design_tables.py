@@ -12,6 +12,7 @@ from advisor.charts.design import Mark
 from advisor.design import Candidate, DesignAnswer, DesignSpace, Objective, sweeps
 from advisor.design.answer import loss_text, ruled_out
 from advisor.design.space import CONSTRAINT_TEXT
+from advisor.typography import typeset
 
 UNITS: dict[Objective, str] = {
     "sd_speedup": "x",
@@ -144,7 +145,7 @@ def _k_text(drafts: tuple[int, ...] | NDArray[np.int16]) -> str:
 def try_next(answer: DesignAnswer) -> pd.DataFrame:
     """Single changes to the baseline that help, ranked, with their effects in percent."""
     rows = [
-        (item.what, *((gain - 1.0) * 100 for gain in (item.objective_gain, item.speedup_gain, item.tpot_gain)))
+        (typeset(item.what), *((gain - 1.0) * 100 for gain in (item.objective_gain, item.speedup_gain, item.tpot_gain)))
         for item in answer.try_next
     ]
     return pd.DataFrame(rows, columns=["Change", "Objective", "Speedup", "Speed per token"])
@@ -166,7 +167,7 @@ def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
         (
             "Default (arXiv:2507.17702)",
             f"{item.quality_ratio:.1%} of the baseline's dense-equivalent size; at least {1 - eps:.1%} is kept",
-            "Its log bases are inferred. Trained designs differed by about 10 %. It does not see shared experts.",
+            "Its log bases are inferred. Trained designs differed by about 10%. It does not see shared experts.",
         ),
         (
             "Cautious: the lower of that and N_act x A^-0.30 (arXiv:2507.20534)",

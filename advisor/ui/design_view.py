@@ -15,15 +15,15 @@ from advisor.ui.design_question import OBJECTIVE_NAMES
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
 COLUMNS: dict[str, Any] = {
     "Gain": _number(format="%.2fx", help="Of the objective over the baseline's; above 1 is better."),
-    "Band": _text(help="80 % band of the gain."),
+    "Band": _text(help="80% band of the gain."),
     "Speedup": _number(format="%.2fx", help="Over the design's own plain decoding."),
     "ms per token": _number(format="%.2f"),
     "Tokens/s per GPU": _number(format="%.0f"),
     "K": _text(help="Best draft length."),
     "Total B": _number(format="%.1f", help="Billions of parameters."),
     "Active B": _number(format="%.2f", help="Billions of parameters, without embeddings."),
-    "Quality": _number(format="%.1f %%", help="Dense-equivalent size over the baseline's, by the default law."),
-    "By both laws": _number(format="%.1f %%", help="The lower of the default law and the cautious one."),
+    "Quality": _number(format="%.1f%%", help="Dense-equivalent size over the baseline's, by the default law."),
+    "By both laws": _number(format="%.1f%%", help="The lower of the default law and the cautious one."),
     "Largest batch": _number(format="%.0f", help="That fits in memory."),
 }
 
@@ -81,14 +81,14 @@ def next_steps(answer: DesignAnswer) -> None:
     """Single changes ranked by what they bring, and the assumptions that would change the answer."""
     st.subheader("Try next: single changes that help", anchor=False)
     if answer.try_next:
-        effects = dict.fromkeys(("Objective", "Speedup", "Speed per token"), _number(format="%+.1f %%"))
+        effects = dict.fromkeys(("Objective", "Speedup", "Speed per token"), _number(format="%+.1f%%"))
         st.dataframe(design_tables.try_next(answer), hide_index=True, column_config=effects)
         st.caption("The expert width is solved again so that the quality stays.")
     else:
         st.info("No single change of experts, active experts or shared experts helps at equal quality.")
     st.subheader("What would change the answer", anchor=False)
     st.markdown(widgets.plain(sensitivity_text(answer.sensitivity)))
-    cost = _number(format="%.1f %%", help="Objective lost by keeping the design; empty: it is then not allowed.")
+    cost = _number(format="%.1f%%", help="Objective lost by keeping the design; empty: it is then not allowed.")
     st.dataframe(
         design_tables.sensitivity(answer), hide_index=True, height=250,
         column_config={"Cost of keeping the recommended design": cost},
@@ -109,5 +109,5 @@ def limits(answer: DesignAnswer, item: Candidate | None) -> None:
     )
     st.dataframe(
         design_tables.infeasible(answer), hide_index=True,
-        column_config={"Designs ruled out": _number(format="localized"), "Share": _number(format="%.0f %%")},
+        column_config={"Designs ruled out": _number(format="localized"), "Share": _number(format="%.0f%%")},
     )  # fmt: skip

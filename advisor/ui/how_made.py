@@ -151,7 +151,7 @@ def _band(setup: Setup, made: Derivation) -> None:
         hide_index=True,
         column_config={
             "Low": number(format="%.2fx"), "High": number(format="%.2fx"),
-            "Share of the variance": number(format="%.0f %%"),
+            "Share of the variance": number(format="%.0f%%"),
         },
     )  # fmt: skip
     st.caption("256 draws, the same for the plain step and the round: what both share cancels in the ratio.")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -21,17 +24,21 @@ from advisor.next_steps import (
     outcome_text,
 )
 from advisor.scenario import Scenario
+from advisor.typography import typeset, unbroken_ranges
 from advisor.ui import fields, state, widgets
 
 SHOWN = 3
+_SHORT_NAMES: Mapping[Goal, str] = {**GOAL_NAMES, "tpot": "Time per token"}
+"""Of the control, whose three labels then stand on one line of a telephone, and of the table."""
+_COLUMNS: Any = {"Outcome": st.column_config.TextColumn(width=100, help="Whether it helps beyond noise.")}
 
 
 def draw_goal() -> Goal:
     """The control that says what changes are ranked by; drawn before they are evaluated."""
     st.subheader("Try next", anchor=False)
-    names = {name: goal for goal, name in GOAL_NAMES.items()}
+    names = {name: goal for goal, name in _SHORT_NAMES.items()}
     chosen = st.segmented_control(
-        "Rank single changes by", list(names), default=GOAL_NAMES[GOALS[0]], required=True, key="next_goal"
+        "Rank single changes by", list(names), default=_SHORT_NAMES[GOALS[0]], required=True, key="next_goal"
     )
     return names[str(chosen)]
 
@@ -52,12 +59,12 @@ def draw(place: DeltaGenerator, advice: Advice, steps: NextSteps, goal: Goal) ->
 
 def _card(advice: Advice, effect: Effect, goal: Goal, number: int) -> None:
     change = effect.change
-    st.markdown(f"**{widgets.plain(change.what[0].upper() + change.what[1:])}**")
-    st.markdown(f"{GOAL_NAMES[goal]} {_arrow(change_text(effect, goal))}")
+    st.markdown(f"**{widgets.plain(_sentence_case(change.what))}**")
+    st.markdown(f"{GOAL_NAMES[goal]} {widgets.plain(change_text(effect, goal))}")
     if gain := gain_text(effect, goal):
-        st.caption(f"{_no_break(gain)}, {effect.tier}{', outside the data' if effect.extrapolated else ''}")
-    others = [f"{GOAL_WORDS[other]} {_arrow(change_text(effect, other))}" for other in GOALS if other != goal]
-    st.caption("; ".join(others).capitalize() + ".")
+        st.caption(f"{unbroken_ranges(gain)}, {effect.tier}{', outside the data' if effect.extrapolated else ''}")
+    others = [f"{GOAL_WORDS[other]} {widgets.plain(change_text(effect, other))}" for other in GOALS if other != goal]
+    st.caption(_sentence_case("; ".join(others)) + ".")
     for note in change.notes:
         st.caption(widgets.plain(note))
     st.button(
@@ -70,16 +77,16 @@ def _all(steps: NextSteps, goal: Goal) -> None:
     ordered = sorted(steps.effects, key=lambda effect: -effect.gain[goal].value)
     rows = [
         {
-            "Change": effect.change.what,
+            "Change": typeset(effect.change.what),
             "Gain": gain_text(effect, goal),
-            "": outcome_text(effect, goal),
-            **{GOAL_NAMES[shown]: _arrow(change_text(effect, shown)) for shown in GOALS},
+            "Outcome": outcome_text(effect, goal),
+            **{_SHORT_NAMES[shown]: typeset(change_text(effect, shown)) for shown in GOALS},
             "Tier": str(effect.tier),
         }
         for effect in ordered
     ]
     if rows:
-        st.dataframe(pd.DataFrame(rows), hide_index=True)
+        st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=_COLUMNS)
     for what, why in steps.refused:
         st.caption(widgets.plain(f"{what}: {why.rstrip('.')}."))
     st.caption(
@@ -97,9 +104,6 @@ def _apply(today: Scenario, wanted: Scenario) -> None:
         st.session_state["model_id"] = state.add_own_model(wanted.model_config_json, f"{wanted.model_id}.json")
 
 
-def _arrow(text: str) -> str:
-    return widgets.plain(text.replace("->", "\N{RIGHTWARDS ARROW}"))
-
-
-def _no_break(text: str) -> str:
-    return text.replace("-", "\N{NON-BREAKING HYPHEN}")
+def _sentence_case(text: str) -> str:
+    """The first letter large, the others as they are: GPU stays GPU."""
+    return text[0].upper() + text[1:]

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
+from streamlit.elements.lib.streamlit_plotly_theme import GRAY_90  # a placeholder that the browser resolves
 
 from advisor.advice import Advice
 from advisor.charts.figure import Chart
@@ -16,6 +18,7 @@ from advisor.csv_export import frame_csv
 from advisor.ingest.limits import MIB
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
+from advisor.typography import typeset, unbroken_ranges
 from advisor.ui import answers, own_config, refit_use, state
 
 if TYPE_CHECKING:
@@ -65,9 +68,11 @@ def show_chart(
     if on_select is not None:
         select = functools.partial(on_select, select_key)
     st.plotly_chart(
-        chart.figure, key=select_key or key, alt=chart.alt, config={"displaylogo": False, "displayModeBar": False},
-        on_select=select, selection_mode="points",
+        readable(chart.figure), key=select_key or key, alt=chart.alt,
+        config={"displaylogo": False, "displayModeBar": False}, on_select=select, selection_mode="points",
     )  # fmt: skip
+    if chart.left_out:
+        st.caption(chart.left_out)
     st.download_button(
         "Data as CSV",
         csv_bytes(chart.data, scenario.hash),
@@ -78,6 +83,13 @@ def show_chart(
         icon=":material/download:",
         on_click="ignore",
     )
+
+
+def readable(figure: go.Figure) -> go.Figure:
+    """`figure` with its text in the page's strong grey, light or dark: the theme's own for axes is 3.7:1 on white."""
+    ink = {"font": {"color": GRAY_90}, "hoverlabel": {"font": {"color": GRAY_90}}}
+    axis = {"title": {"font": {"color": GRAY_90}}, "tickfont": {"color": GRAY_90}}
+    return go.Figure(figure).update_layout(ink).update_xaxes(axis).update_yaxes(axis)
 
 
 def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:
@@ -101,7 +113,7 @@ def show_warnings(advice: Advice) -> None:
 
 def verdict(advice: Advice) -> str:
     """The answer in one line; the two ends of a band stay on one line of text."""
-    return re.sub(r"(?<=\d)-(?=\d)", "\N{NON-BREAKING HYPHEN}", plain(advice.recommendation.verdict))
+    return unbroken_ranges(plain(advice.recommendation.verdict))
 
 
 def acceptance_note(answer: Advice | DesignSpace) -> str:
@@ -118,5 +130,5 @@ def upload_limit(most_bytes: int) -> int:
 
 def plain(text: str) -> str:
     """Text for a Markdown element with nothing in it read as markup: messages may quote what a user typed."""
-    escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", text)
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", typeset(text))
     return re.sub(r":(?=\S)", r"\\:", escaped)  # `:word:` would be an icon

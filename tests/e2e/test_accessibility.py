@@ -42,6 +42,30 @@ def test_no_grave_violation_light_or_dark(page: Any, app_url: str, view: str) ->
     assert found == {"light": [], "dark": []}
 
 
+_CHART_INK = """() => {
+  const channels = color => color.match(/[\\d.]+/g).slice(0, 3).map(value => {
+    const share = value / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  const luminance = color => [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => sum + part * channels(color)[i], 0);
+  const paper = luminance(getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor);
+  const texts = document.querySelectorAll('.xtick text, .ytick text, .xtitle, .ytitle, .legendtext');
+  return Array.from(texts, text => luminance(getComputedStyle(text).fill))
+    .map(ink => (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05));
+}"""
+"""Contrast of each text of a chart's axes and legend with the page; axe does not look into drawings."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_of_charts_has_contrast(page: Any, app_url: str, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    open_view(page, app_url, "why")
+    page.wait_for_timeout(700)
+    found = page.evaluate(_CHART_INK)
+    assert len(found) > 20
+    assert min(found) >= 4.5
+
+
 @pytest.mark.parametrize("view", [*PAGES, *STATES])
 def test_nothing_is_wider_than_a_telephone(page: Any, app_url: str, view: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})

@@ -77,7 +77,7 @@ def by_batch(advice: Advice) -> None:
         hide_index=True,
         column_config={
             "Mean speedup": st.column_config.NumberColumn(format="%.2fx"),
-            "Largest loss": st.column_config.NumberColumn(format="%.1f %%", help="Against the best K at each batch."),
+            "Largest loss": st.column_config.NumberColumn(format="%.1f%%", help="Against the best K at each batch."),
         },
         key="k_by_batch", selection_mode="single-row",
         on_select=functools.partial(how_made.asked_by_table, "k_by_batch", advice.k_by_batch),

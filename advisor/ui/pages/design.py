@@ -56,8 +56,8 @@ def maps(answer: DesignAnswer, tag: str) -> None:
         )
         widgets.show_chart(chart, "design_map", scenario, select_key=design_pick.selection_keys(tag)[2])
         st.caption(
-            "▸ marks the baseline's k/N; the frame is the recommended design. Each cell is its own search; an empty "
-            "one does not fit in memory. Click a cell to pick its design: it stands under Pick a design above."
+            "The frame is the recommended design. Each cell is its own search; an empty one does not fit in memory. "
+            "Click a cell to pick its design: it stands under Pick a design above."
         )
     left, right = st.columns(2)
     with left:
