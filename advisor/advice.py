@@ -153,8 +153,7 @@ def _recommendation(setup: Setup, curve: Curve, row: int, best: BestDraft, meets
 
 def _verdict(setup: Setup, curve: Curve, row: int, best: BestDraft, prediction: Prediction) -> str:
     scenario = setup.scenario
-    gpus = f"{setup.placement.gpus} x " if setup.placement.gpus > 1 else ""
-    place = f"At batch {scenario.batch_size} on {gpus}{setup.hardware.name}"
+    place = f"At batch {scenario.batch_size} on {setup.place}"
     largest = setup.memory.largest_batch
     if largest < scenario.batch_size:
         limit = f"batch {largest} is the largest that does" if largest else "not even batch 1 does"

@@ -130,7 +130,7 @@ def _print(answer: DesignAnswer) -> None:
         return
     click.echo(f"\n{answer.disagreement}\n{answer.binding_text}\n")
     click.echo(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
-    weight = space.question.batch_weights
+    question = space.question
     shared = "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
     header = ("N", "k", "s", "width", "total B", "active B", "quality", "pessimistic", "speedup", "ms/token", "K",
               "gain", "band")  # fmt: skip
@@ -146,8 +146,8 @@ def _print(answer: DesignAnswer) -> None:
                 f"{item.active_params / 1e9:.2f}",
                 f"{item.quality_ratio:.1%}",
                 f"{item.quality_ratio_pessimistic:.1%}",
-                f"{float((weight * item.speedup).sum()):.2f}",
-                f"{float((weight * item.tpot_s).sum()) * 1e3:.2f}",
+                f"{question.mean_speedup(item.speedup, item.tpot_s):.2f}",
+                f"{question.mean_tpot_s(item.tpot_s) * 1e3:.2f}",
                 "/".join(map(str, item.k_draft)),
                 f"{item.objective_gain.value:.3f}",
                 f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}",

@@ -51,11 +51,14 @@ def write(values: Mapping[str, Any]) -> None:
         return
     if "acceptance" not in written:  # whoever copies the address bar copies an answer that says what is accepted
         changed["acceptance"] = str(values["acceptance"])
-    st.session_state[_WRITTEN] = {
-        name: text for name, text in (written | changed).items() if text or not _means(None, name, wanted[name])
-    }
-    others = {name: text for name, text in st.query_params.to_dict().items() if name not in Scenario.model_fields}
-    st.query_params.from_dict(others | st.session_state[_WRITTEN])
+    name, text = next(iter(changed.items()))
+    if len(changed) == 1 and not text and name in written and _means(None, name, wanted[name]):
+        # Its absence says the same. Of several, none is taken out: each call is an entry of the history of its own.
+        st.session_state[_WRITTEN] = {known: text for known, text in written.items() if known != name}
+        del st.query_params[name]
+        return
+    st.session_state[_WRITTEN] = written | changed
+    st.query_params.update(changed)
 
 
 def link_to(scenario: Scenario, base: str | None) -> str | None:
