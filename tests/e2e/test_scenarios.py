@@ -62,6 +62,7 @@ def test_a_change_that_sets_several_fields_is_one_step_back(page: Any, app_url: 
     enter(page, "GPUs", 4)
     page.wait_for_url("**n_gpus=4**tensor_parallel=4**")
     page.get_by_role("button", name="Start from an example").click()
+    wait_until_drawn(page)
     page.get_by_role("button", name=load_example("deepseek").title).click()
     wait_for_verdict(page, load_example("deepseek").scenario)
     page.wait_for_url("**model_id=deepseek-v3**")
