@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.calibration.overhead_records import class_costs
 from advisor.curve import Curve, curve_for, prefill_per_token_s
-from advisor.drafter import Acceptance, parse_acceptance
+from advisor.drafter import parse_acceptance
 from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup
@@ -208,7 +209,7 @@ def _predict_group(group: list[_Asked]) -> list[RefitPoint]:
     for i, item in enumerate(group):
         scenario = item.question.scenario
         borrowed = item.n_draft > 0 and item.question.acceptance_source != "same_run"
-        length, spread = _accepted(setup, scenario, item.n_draft, borrowed)
+        length, spread = _accepted(scenario.acceptance, item.n_draft, borrowed, setup.architecture.id, setup.drafter.id)
         out.append(
             RefitPoint(
                 line=item.line,
@@ -233,17 +234,12 @@ def _of_class(setup: Setup, engine_class: str) -> Setup:
     return replace(setup, costs=replace(setup.costs, **class_costs(engine_class)))
 
 
-def _accepted(setup: Setup, scenario: Scenario, n_draft: int, borrowed: bool) -> tuple[float, float]:
-    """Accepted length, and its log standard deviation where it is borrowed."""
+@lru_cache(maxsize=1024)
+def _accepted(acceptance: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str) -> tuple[float, float]:
+    """Accepted length, and its log standard deviation where it is borrowed. A sweep repeats few of them."""
     if n_draft == 0:
         return 1.0, 0.0
-    got: Acceptance = parse_acceptance(
-        scenario.acceptance,
-        n_draft,
-        borrowed=borrowed,
-        model_id=setup.architecture.id,
-        drafter_id=setup.drafter.id,
-    )
+    got = parse_acceptance(acceptance, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id)
     spread = math.log(got.high[n_draft] / got.low[n_draft]) / 2.563 if borrowed else 0.0
     return float(got.accepted_length[n_draft]), spread
 
