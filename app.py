@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from advisor.ui import address, sidebar
+from advisor.ui import address, sidebar, style
 
 st.set_page_config(page_title="MoE speculative decoding advisor", page_icon="⚡", layout="wide")
 
@@ -20,5 +20,6 @@ PAGES = [
 
 address.follow()  # before the browser notes the page's address
 page = st.navigation(PAGES)
+style.use()
 sidebar.draw()
 page.run()

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
-from streamlit.elements.lib.streamlit_plotly_theme import GRAY_90  # a placeholder that the browser resolves
 
 from advisor.advice import Advice
 from advisor.charts.figure import Chart
@@ -68,7 +66,7 @@ def show_chart(
     if on_select is not None:
         select = functools.partial(on_select, select_key)
     st.plotly_chart(
-        readable(chart.figure), key=select_key or key, alt=chart.alt,
+        chart.figure, key=select_key or key, alt=chart.alt,
         config={"displaylogo": False, "displayModeBar": False}, on_select=select, selection_mode="points",
     )  # fmt: skip
     if chart.left_out:
@@ -83,13 +81,6 @@ def show_chart(
         icon=":material/download:",
         on_click="ignore",
     )
-
-
-def readable(figure: go.Figure) -> go.Figure:
-    """`figure` with its text in the page's strong grey, light or dark: the theme's own for axes is 3.7:1 on white."""
-    ink = {"font": {"color": GRAY_90}, "hoverlabel": {"font": {"color": GRAY_90}}}
-    axis = {"title": {"font": {"color": GRAY_90}}, "tickfont": {"color": GRAY_90}}
-    return go.Figure(figure).update_layout(ink).update_xaxes(axis).update_yaxes(axis)
 
 
 def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:

@@ -97,8 +97,7 @@ def summary(run: profile_run.Run, sweep: Sweep) -> None:
         st.info(widgets.plain(problem))
     for order, fit in enumerate(fit for fit in fits or () if len(fit.ratios)):
         chart = charts_profile.ratio_chart(fit)
-        figure = widgets.readable(chart.figure)
-        st.plotly_chart(figure, key=f"ratio_{order}", alt=chart.alt, config={"displayModeBar": False})
+        st.plotly_chart(chart.figure, key=f"ratio_{order}", alt=chart.alt, config={"displayModeBar": False})
         st.caption(chart.alt)
     st.download_button("Download (zip)", profile_run.archive(run), file_name=f"{run.name}.zip", on_click="ignore")
     if st.button("Keep with my measurements", key="profile_keep") and try_or_say(profile_run.keep, run):
