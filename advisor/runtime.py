@@ -107,7 +107,10 @@ def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
     """Raises AdvisorError when the histogram has a batch that memory cannot hold, though it could hold another."""
     largest, asked = setup.memory.largest_batch, max(histogram.batches)
     if 0 < largest < asked:
-        raise AdvisorError(f"Batch {asked:,} does not fit in memory; the largest that does is {largest:,}.")
+        raise AdvisorError(
+            f"Batch {asked:,} does not fit in memory; the largest that does is {largest:,}. Leave it out of the "
+            "histogram, or make it fit: shorter context, more GPUs, smaller formats."
+        )
 
 
 def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -> ScheduleGain:

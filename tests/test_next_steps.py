@@ -207,5 +207,5 @@ def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
     space = design_space(scenario)
     best = advice.curve.speedup[advice.batch_index, space.baseline.served.k_draft[0, 0]]
     assert f"give {best:.2f}x" in space.measured_note
-    assert f"gives it {space.baseline.served.speedup[0, 0]:.2f}x" in space.measured_note
+    assert f"has {space.baseline.served.speedup[0, 0]:.2f}x" in space.measured_note
     assert all(space.measured_note in change.notes for change, _ in design_changes(scenario, space))

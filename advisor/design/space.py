@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture import Architecture, parameter_counts
-from advisor.curve import curve_for
 from advisor.design.evaluate import Body, Served, Sizes, arms, make_body, over_widths, served, sizes, touched_by
 from advisor.design.grid import (
     MAX_DESIGNS,
@@ -21,6 +20,7 @@ from advisor.design.grid import (
     shared_experts,
     widths,
 )
+from advisor.design.measured import measured_gap
 from advisor.design.question import Objective, Question, make_question
 from advisor.design.routing_shift import shifted_routing
 from advisor.prediction import AdvisorError
@@ -245,33 +245,11 @@ def design_space(
     joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
     if training_tokens is None:
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
-    gap, note = _measured_gap(given, setup, question, baseline)
+    gap, note = measured_gap(given, setup, question, baseline.served)
     return DesignSpace(
         setup, question, grid, stacks, baseline, rails, (*notes, note) if note else notes, drafts, **joined,
         measured_gap=gap, measured_note=note,
     )  # fmt: skip
-
-
-def _measured_gap(given: Setup, by_fit: Setup, question: Question, baseline: Baseline) -> tuple[float, str]:
-    """See `DesignSpace.measured_gap` and `.measured_note`."""
-    if given.costs.routed.measured is None:
-        return 0.0, ""
-    served = baseline.served
-    drafts = np.unique([0, *served.k_draft[:, 0]])
-    own = curve_for(given, question.batches, drafts)
-    gaps = own.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
-    rows, columns = np.arange(len(question.batches)), np.searchsorted(drafts, served.k_draft[:, 0])
-    measured = own.speedup[rows, columns], own.tpot_s[rows, columns]
-    fitted = served.speedup[:, 0], served.tpot_s[:, 0]
-    (speedup, tpot_ms), (fit_speedup, fit_tpot_ms) = (
-        (question.mean_speedup(*each), question.mean_tpot_s(each[1]) * 1e3) for each in (measured, fitted)
-    )
-    note = (
-        "Designs are compared by the fitted kernels, today's too, which gives it "
-        f"{fit_speedup:.2f}x and {fit_tpot_ms:.2f} ms; its own measured rows, used elsewhere, give {speedup:.2f}x and "
-        f"{tpot_ms:.2f} ms."
-    )
-    return float(gaps[np.argmax(np.abs(gaps))]), note
 
 
 def _evaluate(
