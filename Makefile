@@ -40,8 +40,8 @@ store: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build
 
 calibrate: $(VENV)/.app-ready
-	$(BIN)/python -m advisor.calibration
-	$(BIN)/python -m advisor.overheads_build
+	$(BIN)/python -m advisor.studies.calibration
+	$(BIN)/python -m advisor.studies.overheads
 
 clean:
 	rm -rf $(VENV) .data
@@ -58,8 +58,8 @@ $(VENV)/.dev-ready: $(VENV)/.app-ready requirements-dev.txt
 
 validation: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/python -m advisor.validation_report
-	$(BIN)/python -m advisor.runtime_validation
+	$(BIN)/python -m advisor.studies.validation.report
+	$(BIN)/python -m advisor.studies.runtime.report
 
 predict-diff: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.predict_grid

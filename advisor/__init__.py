@@ -12,12 +12,12 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "AdvisorError": "prediction",
-    "Scenario": "scenario",
+    "Scenario": "scenario.scenario",
     "advise": "advice",
     "design_answer": "design",
     "design_space": "design",
     "load_hardware": "hardware",
-    "load_model": "model_profiles",
+    "load_model": "catalog.models",
     "load_setup": "setup",
     "speedup_curve": "curve",
 }

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.bands import BAND_LEVEL
-from advisor.batch_schedule import ranges_of, scheduled_draft
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
-from advisor.dynamic import KRange
-from advisor.dynamic.schedule import MIN_GAIN
 from advisor.prediction import Prediction, Tier
-from advisor.recommend import BestDraft, break_even_batch, equals_text, judge_draft, sweet_spot
-from advisor.scenario import Scenario
+from advisor.runtime import KRange
+from advisor.runtime.by_batch import ranges_of, scheduled_draft
+from advisor.runtime.judge import BestDraft, break_even_batch, equals_text, judge_draft, sweet_spot
+from advisor.runtime.schedule import MIN_GAIN
+from advisor.scenario.scenario import Scenario
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]

@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.adjustment import parse_adjustment
 from advisor.advice import Advice
+from advisor.calibration.adjustment import parse_adjustment
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
+from advisor.scenario.scenario import Scenario
 
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""

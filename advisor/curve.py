@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,23 +13,20 @@ from advisor import bands
 from advisor.architecture import parameter_counts
 from advisor.draft_cost import draft_time
 from advisor.hardware import peak_flops
-from advisor.kernel_costs import stream_cost
-from advisor.prediction import AdvisorError, Tier, lowest
-from advisor.routing import distinct_experts
-from advisor.scenario import MAX_BATCH, Scenario
+from advisor.prediction import AdvisorError
+from advisor.routing.law import distinct_experts
+from advisor.scenario.scenario import MAX_BATCH, Scenario
 from advisor.setup import Setup, load_setup
 from advisor.speedup import speedup, verification_ratio
 from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
+from advisor.tiers import CALIBRATED_TOKENS, _by_tier, _tiers, beyond_log_sd
 
 Array = NDArray[np.float64]
 
+
 DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-CALIBRATED_TOKENS = 2048
-"""Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [1]"""
-_WIDENING_PER_DOUBLING = 0.1
-"""Extra log standard deviation for each doubling beyond the calibrated range (assumed). [1]"""
-_MATTERS = 0.1
-"""A component counts for the tier when it takes at least this share of a step. [1]"""
+
+
 PREFILL_EFFICIENCY = 0.4
 """Share of peak arithmetic that prefill reaches (docs/model.md, assumed). [1]"""
 
@@ -249,67 +246,38 @@ def _samples(
     return np.where(k == 0, 1.0, bands.narrowed(samples, central, share) * wobble)
 
 
-def beyond_log_sd(step_tokens: ArrayLike) -> Array:
-    """Log standard deviation that a step longer than the measured ones adds to a speedup. [1]"""
-    doublings = np.log2(np.asarray(step_tokens, float) / CALIBRATED_TOKENS)
-    return np.asarray(np.maximum(doublings, 0.0) * _WIDENING_PER_DOUBLING)
-
-
-def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
-    """`values` at each point's tier; tiers above fitted share the fitted one's, being too few to calibrate alone."""
-    known = {name: values.get("roofline" if name == "roofline" else "fitted", default) for name in map(str, Tier)}
-    return np.array([known[str(name)] for name in tier.ravel()]).reshape(tier.shape)
-
-
-def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
-    """`Tier.rank` of each kernel component of a step over `step_tokens` M = B q tokens, broadcast over them."""
-    costs = setup.costs
-    latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)
-    attention = costs.mla if latent and costs.mla is not None else costs.attention
-    placement = setup.placement
-    links = (
-        stream_cost(costs.all_reduce, placement.tensor_parallel),
-        stream_cost(costs.all_to_all, placement.expert_parallel) if placement.attention_groups > 1 else None,
-    )
-    used = [cost.tier for cost in links if cost is not None]
-    tiers = {
-        "attention_projection": costs.attention_projection.tier,
-        "attention": attention.tier,
-        "router": costs.attention_projection.tier,
-        "shared": costs.shared.tier,
-        "dense": costs.dense.tier,
-        "lm_head": costs.lm_head.tier,
-        "communication": lowest(used) if used else Tier.ROOFLINE,
-        "draft": setup.draft_costs.dense.tier,
-    }
-    shape = np.shape(step_tokens)
-    ranks = {name: np.full(shape, tier.rank) for name, tier in tiers.items()}
-    return ranks | {"routed": costs.routed.tier_rank(step_tokens)}
-
-
-def _tiers(
-    setup: Setup,
-    plain: Mapping[str, Array],
-    round_components: Mapping[str, Array],
-    batch: Array,
-    step_tokens: Array,
-) -> NDArray[np.object_]:
-    """Tier at each point [nB, nK]: the lowest among kernels that take at least a tenth of either arm's time.
-
-    At best interpolated: a step put together from parts was not itself measured, even where all its kernels were.
-    """
-    rank = np.full(step_tokens.shape, Tier.INTERPOLATED.rank)
-    for components, tokens in ((plain, batch), (round_components, step_tokens)):
-        total = sum(components.values())
-        for name, ranks in component_tier_ranks(setup, tokens).items():
-            heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
-            found = np.where(heavy, ranks, 0)
-            rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)
-    return np.array(list(Tier), dtype=object)[rank]
-
-
 def _check_axes(batch: Array, k: NDArray[np.int64], k_max: int) -> None:
     if batch.size == 0 or not np.all(np.isfinite(batch)) or np.any(batch < 1) or np.any(batch > MAX_BATCH):
         raise AdvisorError(f"batches must be numbers from 1 to {MAX_BATCH}, e.g. 1,2,4,8")
     if k.size == 0 or np.any(k < 0) or np.any(k > k_max):
         raise AdvisorError(f"K must lie between 0 and {k_max}; got {', '.join(map(str, k[(k < 0) | (k > k_max)]))}")
+
+
+def curve_rows(grid: Curve) -> list[dict[str, Any]]:
+    """One row for each batch and K, components of the whole round in milliseconds; six significant digits."""
+    names = list(grid.round_components)
+    rows = []
+    for i, batch in enumerate(grid.batches):
+        for j, k in enumerate(grid.drafts):
+            row: dict[str, Any] = {
+                "batch_size": int(batch),
+                "k_draft": int(k),
+                "speedup": digits(grid.speedup[i, j]),
+                "speedup_low": digits(grid.low[i, j]),
+                "speedup_high": digits(grid.high[i, j]),
+                "tier": str(grid.tier[i, j]),
+                "extrapolated": bool(grid.extrapolated[i, j]),
+                "accepted_length": digits(grid.accepted_length[j]),
+                "verify_ratio": digits(grid.verify_ratio[i, j]),
+                "distinct_experts_plain": digits(grid.distinct_plain[i]),
+                "distinct_experts_verify": digits(grid.distinct_verify[i, j]),
+                "tpot_ms": digits(grid.tpot_s[i, j] * 1e3),
+            }
+            row |= {f"{name}_ms": digits(grid.round_components[name][i, j] * 1e3) for name in names}
+            rows.append(row)
+    return rows
+
+
+def digits(value: float) -> float:
+    """Six significant digits: more than any band tells, and stable between machines."""
+    return float(f"{float(value):.6g}")

@@ -8,19 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.adjustment import Adjustment, adjusted, check_adjustment, parse_adjustment
+from advisor.acceptance import Acceptance, parse_acceptance
 from advisor.architecture import Architecture, with_dtype
 from advisor.calibration import kernel_costs, with_measured_shape, without_measured_shape
+from advisor.calibration.adjustment import Adjustment, adjusted, check_adjustment, parse_adjustment
+from advisor.catalog.models import load_model, model_ids, unknown_model
+from advisor.catalog.own_hardware import hardware_from_given
 from advisor.draft_cost import draft_architecture
-from advisor.drafter import Acceptance, Drafter, load_drafter, parse_acceptance
+from advisor.drafter import Drafter, load_drafter
 from advisor.hardware import Hardware, load_hardware
-from advisor.hardware_given import hardware_from_given
-from advisor.hf_config import architecture_from_config
+from advisor.hf.config import architecture_from_config
 from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit, memory_fit
-from advisor.model_profiles import load_model, model_ids, unknown_model
 from advisor.prediction import AdvisorError
-from advisor.routing_presets import (
+from advisor.routing.presets import (
     RoutingPreset,
     load_routing_preset,
     not_learnt,
@@ -28,7 +29,7 @@ from advisor.routing_presets import (
     preset_for,
     routing_preset_ids,
 )
-from advisor.scenario import Scenario
+from advisor.scenario.scenario import Scenario
 from advisor.step_cost import Placement
 
 KV_BYTES = {"bf16": 2.0, "fp8": 1.0}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.drafter import accepted_length, solve_alpha
+from advisor.acceptance import accepted_length, solve_alpha
 
 __all__ = [
     "accepted_length",

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest import COLUMNS
-from advisor.refit_points import NAMES, refit_points
-from advisor.refit_solve import log_predicted, problem_of
+from advisor.points.points import NAMES, refit_points
+from advisor.points.solve import log_predicted, problem_of
 
 ROW = {
     "hardware_id": "h200-sxm",

@@ -9,8 +9,8 @@ from advisor.advice import advise
 from advisor.next_steps import next_steps
 from advisor.report.build import build_report
 from advisor.report.document import Report
-from advisor.scenario import Scenario
-from advisor.validation import Errors
+from advisor.scenario.scenario import Scenario
+from advisor.validation.predict import Errors
 from tests.own_model import CONFIG_JSON
 
 DATE = dt.date(2026, 11, 21)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from advisor.advice import advise
-from advisor.dynamic import k_at
 from advisor.prediction import AdvisorError, Tier
-from advisor.recommend import break_even_batch, equals_text, judge_draft, sweet_spot
-from advisor.scenario import Scenario
+from advisor.runtime import k_at
+from advisor.runtime.judge import break_even_batch, equals_text, judge_draft, sweet_spot
+from advisor.scenario.scenario import Scenario
 
 QWEN = Scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16

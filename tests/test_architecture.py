@@ -24,7 +24,7 @@ from advisor.architecture import (
     weight_bytes_by_component,
     with_dtype,
 )
-from advisor.model_profiles import load_model, model_ids
+from advisor.catalog.models import load_model, model_ids
 from advisor.prediction import AdvisorError
 
 BF16 = 2

@@ -10,8 +10,8 @@ from advisor.advice import advise
 from advisor.charts.compare import compared_chart
 from advisor.comparison import LABELS, comparison_rows, differing, finding, short_names
 from advisor.prediction import AdvisorError
-from advisor.scenario import PACKED, Scenario
-from tests.test_hardware_given import POD
+from advisor.scenario.scenario import PACKED, Scenario
+from tests.catalog.test_own_hardware import POD
 
 BASE = Scenario(acceptance="2.4@3")
 LARGE = BASE.model_copy(update={"batch_size": 256})

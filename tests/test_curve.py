@@ -7,8 +7,8 @@ import pytest
 
 from advisor.curve import curve_for, prefill_per_token_s, speedup_curve, touched_experts
 from advisor.prediction import AdvisorError, Tier
-from advisor.routing import expected_experts
-from advisor.scenario import Scenario
+from advisor.routing.law import expected_experts
+from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 
 QWEN = Scenario(

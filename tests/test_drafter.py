@@ -5,17 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.drafter import (
+from advisor.acceptance import (
     AcceptanceCurve,
     acceptance_curves,
     accepted_length,
-    drafter_ids,
     extrapolation_spread,
     load_acceptance_curve,
-    load_drafter,
     parse_acceptance,
     solve_alpha,
 )
+from advisor.drafter import drafter_ids, load_drafter
 from advisor.prediction import AdvisorError
 
 MTP = "deepseek-v4-pro-mtp-coding"  # saturates at 2.58

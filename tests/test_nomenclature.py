@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-MODEL_MODULES = ["routing", "kernel_costs", "step_cost", "draft_cost", "speedup", "bands", "quality", "recommend"]
+MODEL_MODULES = [
+    "routing.law",
+    "routing.fit",
+    "kernel_costs",
+    "step_cost",
+    "draft_cost",
+    "speedup",
+    "acceptance",
+    "tiers",
+    "bands",
+    "quality",
+    "runtime.judge",
+]
 
 
 def listed_names() -> set[str]:

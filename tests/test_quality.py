@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.architecture import attention_share_of_active, parameter_counts
-from advisor.model_profiles import load_model
+from advisor.catalog.models import load_model
 from advisor.prediction import AdvisorError
 from advisor.quality import (
     GuardRails,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.model_profiles import model_profile
-from advisor.scenario import Scenario
+from advisor.catalog.models import model_profile
+from advisor.scenario.scenario import Scenario
 from advisor.setup import _remembered, load_setup
 from advisor.ui.runtime_answers import TRACE
-from tests.test_hardware_given import POD
+from tests.catalog.test_own_hardware import POD
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -18,7 +18,7 @@ from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_ha
 from advisor.calibration.nnls import LinearFit, fit_relative
 from advisor.calibration.power_law import touched_experts
 from advisor.calibration.records import Dropped, FitParameter, FitRecord
-from advisor.routing import local_experts
+from advisor.routing.law import local_experts
 from advisor.step_cost import MoeTerms, moe_terms
 
 if TYPE_CHECKING:

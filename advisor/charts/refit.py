@@ -19,10 +19,10 @@ from advisor.charts.figure import (
     log_axis,
     new_figure,
 )
-from advisor.refit import RefitResult
-from advisor.refit_curves import BeforeAfter
-from advisor.routing_counts import CountCell
-from advisor.routing_trace import TraceFit, UnionRow
+from advisor.points.before_after import BeforeAfter
+from advisor.points.refit import RefitResult
+from advisor.routing.counts import CountCell
+from advisor.routing.trace import TraceFit, UnionRow
 
 _TITLES = {
     "speedup": ("Speedup over plain decoding (x)", 1.0),

@@ -24,7 +24,7 @@ from advisor.charts.figure import (
     new_figure,
 )
 from advisor.curve import Curve
-from advisor.dynamic import (
+from advisor.runtime import (
     ContextSchedule,
     KRange,
     ScheduleGain,
@@ -33,7 +33,7 @@ from advisor.dynamic import (
     k_at,
     paying_intervals,
 )
-from advisor.runtime_simulation import SimulationReport
+from advisor.runtime.simulation import SimulationReport
 
 POLICY_COLUMNS = {
     "policy": "K chosen by",

@@ -12,9 +12,7 @@ from advisor.advice import Advice
 from advisor.advice import advise as advise_scenario
 from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
-from advisor.csv_export import csv_text
-from advisor.curve import DEFAULT_BATCHES, speedup_curve
-from advisor.dynamic.schedule import DEFAULT_MARGIN
+from advisor.curve import DEFAULT_BATCHES, curve_rows, speedup_curve
 from advisor.next_steps import (
     GOAL_NAMES,
     GOAL_WORDS,
@@ -29,8 +27,9 @@ from advisor.next_steps import (
     steps_document,
 )
 from advisor.prediction import AdvisorError
-from advisor.report.curve_rows import curve_rows
-from advisor.scenario import Scenario
+from advisor.runtime.schedule import DEFAULT_MARGIN
+from advisor.scenario.scenario import Scenario
+from advisor.text.csv_export import csv_text
 
 
 @click.command(cls=ScenarioCommand)

@@ -10,10 +10,10 @@ from advisor.advice import advise
 from advisor.cli.advise import advice_document
 from advisor.cli.output import print_json, print_table
 from advisor.comparison import MAX_COMPARED, comparison_rows, finding, short_names
-from advisor.examples import example_ids, load_example
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
-from advisor.scenario_file import load_scenario_file
+from advisor.scenario.examples import example_ids, load_example
+from advisor.scenario.file import load_scenario_file
+from advisor.scenario.scenario import Scenario
 
 
 @click.command()

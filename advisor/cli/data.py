@@ -9,9 +9,9 @@ import click
 
 from advisor import store as measured
 from advisor.architecture import attention_share_of_active, parameter_counts, weight_bytes
+from advisor.catalog.models import load_model, model_ids
 from advisor.cli.output import print_json, print_table
 from advisor.hardware import hardware_ids, load_hardware
-from advisor.model_profiles import load_model, model_ids
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,8 +17,8 @@ from advisor.prediction import AdvisorError
 from advisor.report.build import build_report
 from advisor.report.evidence import applicable_errors, published_ids
 from advisor.report.formats import FORMATS, Format, render
-from advisor.scenario import Scenario
-from advisor.validation import Errors
+from advisor.scenario.scenario import Scenario
+from advisor.validation.predict import Errors
 
 
 @click.command(cls=ScenarioCommand)

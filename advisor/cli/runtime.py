@@ -10,18 +10,10 @@ import click
 
 from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
-from advisor.dynamic import AcceptanceProcess, CascadeSettings, ContextSchedule, KRange, RecordedSteps
+from advisor.engines.export import export_scenario, write_export
 from advisor.prediction import AdvisorError
-from advisor.report.scenario_export import export_scenario, write_export
-from advisor.runtime import (
-    BatchHistogram,
-    RuntimeSchedule,
-    contexts_from_text,
-    costs_of,
-    schedule_for,
-    static_ranges,
-)
-from advisor.runtime_process import (
+from advisor.runtime import AcceptanceProcess, CascadeSettings, ContextSchedule, KRange, RecordedSteps
+from advisor.runtime.acceptance_of import (
     DEFAULT_PASSAGE_TOKENS,
     DEFAULT_SPREAD,
     MAX_TRACE_BYTES,
@@ -29,8 +21,16 @@ from advisor.runtime_process import (
     recorded,
     switching_around,
 )
-from advisor.runtime_simulation import SimulationPlan, SimulationReport, simulate_policies
-from advisor.scenario import Scenario
+from advisor.runtime.of_scenario import (
+    BatchHistogram,
+    RuntimeSchedule,
+    contexts_from_text,
+    costs_of,
+    schedule_for,
+    static_ranges,
+)
+from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
+from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from advisor.adjustment import parse_adjustment
-from advisor.drafter import load_acceptance_curve
-from advisor.examples import load_example
-from advisor.hardware_given import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
-from advisor.hf_config import architecture_from_config
+from advisor.acceptance import load_acceptance_curve
+from advisor.calibration.adjustment import parse_adjustment
+from advisor.catalog.own_hardware import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
+from advisor.hf.config import architecture_from_config
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario, build_scenario
-from advisor.scenario_file import load_scenario_file
+from advisor.scenario.examples import load_example
+from advisor.scenario.file import load_scenario_file
+from advisor.scenario.scenario import Scenario, build_scenario
 
 MAX_CONFIG_BYTES = 5_000_000
 MAX_REFIT_BYTES = 4096

@@ -15,7 +15,7 @@ from advisor.design.sensitivity import FLIP_REGRET, Sensitivity, cautious_best, 
 from advisor.design.space import CONSTRAINT_TEXT, CONSTRAINTS, DesignSpace
 from advisor.design.sweeps import Change, HeatMap, Sweep, granularity_sweep, heat_map, pareto, shared_sweep, try_next
 from advisor.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
-from advisor.words import counted
+from advisor.text.units import counted
 
 NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs anything."
 _SAME_LOSS = 5e-5

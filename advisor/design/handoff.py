@@ -7,14 +7,14 @@ import json
 from typing import Any
 
 from advisor.architecture import Architecture
+from advisor.catalog.models import model_profile
 from advisor.design.candidates import Candidate
 from advisor.design.space import DesignSpace
-from advisor.hf_config import DESIGN_SUFFIX, architecture_from_config
-from advisor.hf_dialects import NESTED_KEYS
-from advisor.hf_ffn import EXPERT_COUNT_KEYS, EXPERT_WIDTH_KEYS, SHARED_COUNT_KEYS, SHARED_TOTAL_KEYS, TOP_K_KEYS
-from advisor.model_profiles import model_profile
+from advisor.hf.config import DESIGN_SUFFIX, architecture_from_config
+from advisor.hf.dialects import NESTED_KEYS
+from advisor.hf.ffn import EXPERT_COUNT_KEYS, EXPERT_WIDTH_KEYS, SHARED_COUNT_KEYS, SHARED_TOTAL_KEYS, TOP_K_KEYS
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
+from advisor.scenario.scenario import Scenario
 
 MAX_NAME = 36
 """Longest name of a design: what the sidebar shows whole. [characters]"""

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.drafter import SAME_RUN_LOG_SD, parse_acceptance
+from advisor.acceptance import SAME_RUN_LOG_SD, parse_acceptance
 from advisor.ingest.limits import MIB
 from advisor.ingest.result import shorten
 from advisor.ingest.upload import open_upload

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from advisor.csv_export import frame_csv
 from advisor.ingest.canonical import COLUMNS
 from advisor.ingest.result import IngestResult
 from advisor.prediction import AdvisorError
+from advisor.text.csv_export import frame_csv
 
 
 def kept_table(result: IngestResult) -> pd.DataFrame:

@@ -13,13 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from advisor.ingest.limits import (
-    MAX_BYTES,
-    MAX_JSON_BYTES,
-    MAX_JSON_RECORDS,
-    MAX_LINE_BYTES,
-    MIB,
-)
+from advisor.ingest.limits import MAX_BYTES, MAX_JSON_BYTES, MAX_JSON_RECORDS, MAX_LINE_BYTES, MIB
 from advisor.ingest.result import Reject, shorten
 from advisor.prediction import AdvisorError
 

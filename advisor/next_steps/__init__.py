@@ -5,16 +5,7 @@ from __future__ import annotations
 from advisor.next_steps.changes import KINDS, Change, changes
 from advisor.next_steps.designs import DesignStanding, design_is_searched, design_standing
 from advisor.next_steps.document import steps_document
-from advisor.next_steps.effects import (
-    GOALS,
-    Effect,
-    Goal,
-    NextSteps,
-    Speed,
-    best_effects,
-    evaluate,
-    next_steps,
-)
+from advisor.next_steps.effects import GOALS, Effect, Goal, NextSteps, Speed, best_effects, evaluate, next_steps
 from advisor.next_steps.words import (
     GOAL_NAMES,
     GOAL_WORDS,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from advisor.design import Band, Candidate, DesignSpace, design_config, design_space
 from advisor.design.answer import best_by_objective
 from advisor.design.handoff import design_name
-from advisor.dynamic.schedule import MIN_GAIN
 from advisor.next_steps.changes import Change
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario, build_scenario
+from advisor.runtime.schedule import MIN_GAIN
+from advisor.scenario.scenario import Scenario, build_scenario
 from advisor.setup import Setup
 
 _NOTES = (

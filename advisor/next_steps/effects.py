@@ -13,10 +13,10 @@ from advisor import bands
 from advisor.advice import Advice, allowed_drafts, draft_for
 from advisor.curve import Curve, batches_with, curve_for, prefill_per_token_s
 from advisor.design import Band, DesignSpace
-from advisor.dynamic.schedule import MIN_GAIN
 from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_changes, design_standing
 from advisor.prediction import AdvisorError, Tier, lowest
+from advisor.runtime.schedule import MIN_GAIN
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]

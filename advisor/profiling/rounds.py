@@ -13,15 +13,7 @@ from advisor.profiling.errors import DeviceLostError
 from advisor.profiling.kernels_attention import Attention, attention_kernels
 from advisor.profiling.kernels_moe import Kernel, available_kernels, relative_error
 from advisor.profiling.plan import Block
-from advisor.profiling.synthetic import (
-    Dimensions,
-    Drafter,
-    Session,
-    SyntheticModel,
-    accept,
-    redraw,
-    reference_hidden,
-)
+from advisor.profiling.synthetic import Dimensions, Drafter, Session, SyntheticModel, accept, redraw, reference_hidden
 from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measure, row_of
 
 STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}

@@ -11,9 +11,9 @@ import numpy as np
 
 from advisor import __version__
 from advisor.advice import Advice
+from advisor.curve import curve_rows, digits
 from advisor.next_steps import NextSteps
 from advisor.prediction import Constant
-from advisor.report.curve_rows import curve_rows, digits
 from advisor.report.document import (
     AcceptedLength,
     Answer,
@@ -27,9 +27,10 @@ from advisor.report.document import (
 )
 from advisor.report.engines import check_steps, engine_setups
 from advisor.report.further import cited_works, derivation_steps, design_section, tried_changes
-from advisor.report.words import LIMITS, MAX_NAME, component_name, printable
+from advisor.report.words import LIMITS
 from advisor.setup import Setup
-from advisor.validation import Errors
+from advisor.text.labels import MAX_NAME, component_name, printable
+from advisor.validation.predict import Errors
 
 MAX_QUERY_CHARACTERS = 8_000
 """Longest share query printed: servers and mail programs cut longer addresses. The JSON report has the scenario."""

@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from advisor.prediction import Confidence, Frozen, OriginKind, Tier
-from advisor.scenario import Scenario
-from advisor.scenario_file import SCHEMA_VERSION
+from advisor.scenario.file import SCHEMA_VERSION
+from advisor.scenario.scenario import Scenario
 
 
 class Setting(Frozen):

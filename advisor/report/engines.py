@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import get_args
 
 from advisor.advice import Advice
+from advisor.engines.check_commands import check_commands
+from advisor.engines.config import ExportEngine
+from advisor.engines.export import default_served_model, export_scenario, needs_draft_model
 from advisor.prediction import AdvisorError
-from advisor.report.check_commands import check_commands
 from advisor.report.document import CheckStep, EngineSetup
-from advisor.report.engine_config import ExportEngine
-from advisor.report.scenario_export import default_served_model, export_scenario, needs_draft_model
-from advisor.report.words import printable
+from advisor.text.labels import printable
 
 DRAFT_MODEL_PLACEHOLDER = "YOUR-DRAFT-MODEL"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from advisor.scenario import Scenario
-from advisor.validation import Errors, errors_of
-from advisor.validation_judged import read_judged
+from advisor.scenario.scenario import Scenario
+from advisor.validation.judged import read_judged
+from advisor.validation.predict import Errors, errors_of
 
 
 def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from advisor.csv_export import csv_text
 from advisor.prediction import AdvisorError
 from advisor.report.document import Report
+from advisor.text.csv_export import csv_text
 
 Format = Literal["md", "html", "pdf", "json", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -22,11 +22,11 @@ MEDIA_TYPES: dict[Format, str] = {
 def render(report: Report, form: Format) -> bytes:
     """The report in one format, UTF-8 where it is text. Raises AdvisorError for an unknown format."""
     if form == "pdf":
-        from advisor.report.pdf import to_pdf  # matplotlib and typst load only for this
+        from advisor.report.pdf import to_pdf
 
         return to_pdf(report)
     if form == "html":
-        from advisor.report.html import to_html  # so does plotly
+        from advisor.report.html import to_html
 
         return to_html(report).encode()
     if form == "md":

@@ -6,13 +6,13 @@ import json
 import shlex
 from dataclasses import dataclass
 
-from advisor.dynamic.schedule import DEFAULT_MARGIN
-from advisor.recommend import equals_text
 from advisor.report import further_layout as further
 from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Table
 from advisor.report.document import CurvePoint, EngineSetup, ErrorLine, Report
-from advisor.typography import typeset
-from advisor.units import with_prefix
+from advisor.runtime.judge import equals_text
+from advisor.runtime.schedule import DEFAULT_MARGIN
+from advisor.text.typography import typeset
+from advisor.text.units import with_prefix
 
 ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
 

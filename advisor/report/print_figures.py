@@ -8,11 +8,13 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from advisor.charts.figure import BLUE, ORANGE, VERMILLION
 from advisor.report.blocks import FigureKey
 from advisor.report.document import Report
 from advisor.report.layout import shown_curve
-from advisor.report.palette import BLUE, NEUTRAL, ORANGE, VERMILLION
 
+NEUTRAL = "#6B6B6B"
+"""Reference lines; darker than on screen, since paper is white."""
 _WIDTH_INCHES = 6.9
 _SMALL_SHARE = 0.005
 """Components below this share of both steps are left to the table. [1]"""

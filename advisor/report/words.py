@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
-
-from advisor.curve import CALIBRATED_TOKENS
-from advisor.dynamic.schedule import MIN_GAIN
 from advisor.memory import USABLE_SHARE
+from advisor.runtime.schedule import MIN_GAIN
+from advisor.tiers import CALIBRATED_TOKENS
 
 LIMITS = (
     "The headline speedup is for decoding, per user. Prefill is charged only when prompt and output tokens are given.",
@@ -21,42 +19,3 @@ LIMITS = (
     "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier among the parts that "
     "take a tenth of the time or more.",
 )
-
-COMPONENT_NAMES = {
-    "routed": "Routed experts",
-    "shared": "Shared experts",
-    "attention": "Attention (KV cache)",
-    "attention_projection": "Attention weights",
-    "dense": "Dense FFN",
-    "lm_head": "LM head",
-    "communication": "GPU to GPU",
-    "router": "Router",
-    "launch": "Kernel launches",
-    "host": "Host",
-    "draft": "Drafting",
-    "draft_host": "Drafting, host",
-    "round_host": "Accept or reject, host",
-}
-
-MAX_TEXT = 600
-"""Longest piece of text printed from a scenario or a file; the JSON report keeps the whole scenario. [characters]"""
-
-
-MAX_NAME = 120
-"""Longest name printed. [characters]"""
-
-
-def component_name(name: str) -> str:
-    """A component's name for readers."""
-    return COMPONENT_NAMES.get(name, name.replace("_", " "))
-
-
-def printable(text: str, longest: int = MAX_TEXT) -> str:
-    """`text` on one line, without control, invisible and direction-changing characters, cut at `longest`.
-
-    What a user typed may hold terminal escapes or characters that reverse the reading order of what follows.
-    """
-    kept = "".join(" " if character.isspace() else character for character in text)
-    kept = "".join(character for character in kept if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co"))
-    kept = " ".join(kept.split())
-    return kept if len(kept) <= longest else f"{kept[: longest - 4]} ..."

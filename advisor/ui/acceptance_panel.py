@@ -7,7 +7,7 @@ import streamlit as st
 from advisor.charts import refit as charts_refit
 from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates
 from advisor.ingest.limits import MIB
-from advisor.scenario import Scenario
+from advisor.scenario.scenario import Scenario
 from advisor.ui import own_traces, widgets
 
 

@@ -11,8 +11,8 @@ import streamlit as st
 from advisor.design import Candidate, DesignAnswer, candidates, design_config, setup_of
 from advisor.design.document import answer_document, candidate_rows
 from advisor.design.handoff import added_keys, design_name
-from advisor.json_values import json_values
 from advisor.prediction import AdvisorError
+from advisor.text.json_values import json_values
 from advisor.ui import answers, how_made, state, widgets
 
 _PICK, _NOTE = "_design_pick", "_design_note"

@@ -13,7 +13,7 @@ from advisor.design import DesignAnswer, Objective, design_answer, design_space
 from advisor.design.document import parse_batches
 from advisor.prediction import AdvisorError, Frozen
 from advisor.quality import DEFAULT_EPS
-from advisor.scenario import Scenario
+from advisor.scenario.scenario import Scenario
 from advisor.ui import state, widgets
 
 OBJECTIVE_NAMES: dict[str, Objective] = {

@@ -12,7 +12,7 @@ from advisor.charts.design import Mark
 from advisor.design import Candidate, DesignAnswer, DesignSpace, Objective, sweeps
 from advisor.design.answer import loss_text, ruled_out
 from advisor.design.space import CONSTRAINT_TEXT
-from advisor.typography import typeset
+from advisor.text.typography import typeset
 
 UNITS: dict[Objective, str] = {
     "sd_speedup": "x",

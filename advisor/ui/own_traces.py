@@ -8,9 +8,9 @@ from advisor import ingest
 from advisor.ingest import ActivationLog
 from advisor.ingest.acceptance import AcceptanceRates
 from advisor.prediction import AdvisorError
-from advisor.routing_counts import CountFit, fit_counts
-from advisor.routing_presets import preset_for, write_own_routing
-from advisor.routing_trace import TraceFit, fit_sequences
+from advisor.routing.counts import CountFit, fit_counts
+from advisor.routing.presets import preset_for, write_own_routing
+from advisor.routing.trace import TraceFit, fit_sequences
 from advisor.setup import Setup
 
 _TRACE, _COUNTS, _TRACE_PROBLEM = "_trace", "_activation_log", "_trace_problem"

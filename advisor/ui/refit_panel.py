@@ -7,14 +7,14 @@ import streamlit as st
 
 from advisor.charts import refit as charts_refit
 from advisor.ingest.result import IngestResult
-from advisor.refit import RefitResult
-from advisor.refit_curves import before_after, curve_groups
-from advisor.refit_moesd import moesd_of
-from advisor.refit_points import RefitPoint
-from advisor.refit_words import PARAMETER_COLUMNS, notes, parameter_rows
-from advisor.scenario import Scenario
+from advisor.points.before_after import before_after, curve_groups
+from advisor.points.moesd import moesd_of
+from advisor.points.points import RefitPoint
+from advisor.points.refit import RefitResult
+from advisor.points.words import PARAMETER_COLUMNS, notes, parameter_rows
+from advisor.scenario.scenario import Scenario
+from advisor.text.units import counted
 from advisor.ui import refit_use, uploads, widgets
-from advisor.words import counted
 
 
 def ask(read: IngestResult, scenario: Scenario) -> None:

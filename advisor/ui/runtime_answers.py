@@ -13,12 +13,19 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from advisor.advice import Advice
-from advisor.batch_schedule import last_batch
-from advisor.dynamic import AcceptanceProcess, ContextSchedule, KRange
+from advisor.engines.config import EngineExport
+from advisor.engines.export import default_served_model, export_scenario, needs_draft_model
 from advisor.prediction import AdvisorError
-from advisor.report.engine_config import EngineExport
-from advisor.report.scenario_export import default_served_model, export_scenario, needs_draft_model
-from advisor.runtime import (
+from advisor.runtime import AcceptanceProcess, ContextSchedule, KRange
+from advisor.runtime.acceptance_of import (
+    DEFAULT_PASSAGE_TOKENS,
+    DEFAULT_SPREAD,
+    per_position,
+    recorded,
+    switching_around,
+)
+from advisor.runtime.by_batch import last_batch
+from advisor.runtime.of_scenario import (
     BatchHistogram,
     check_fits,
     contexts_from_text,
@@ -26,15 +33,8 @@ from advisor.runtime import (
     schedule_for,
     static_ranges,
 )
-from advisor.runtime_process import (
-    DEFAULT_PASSAGE_TOKENS,
-    DEFAULT_SPREAD,
-    per_position,
-    recorded,
-    switching_around,
-)
-from advisor.runtime_simulation import SimulationPlan, SimulationReport, simulate_policies
-from advisor.scenario import Scenario
+from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
+from advisor.scenario.scenario import Scenario
 from advisor.ui import answers, widgets
 
 T = TypeVar("T")

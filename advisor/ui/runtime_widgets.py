@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.charts import runtime as charts_runtime
-from advisor.runtime_process import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD, MAX_TRACE_BYTES
-from advisor.runtime_simulation import SimulationPlan, SimulationReport
+from advisor.runtime.acceptance_of import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD, MAX_TRACE_BYTES
+from advisor.runtime.simulation import SimulationPlan, SimulationReport
 from advisor.ui.runtime_answers import LIST, SWITCHING, TRACE, ProcessChoice
 
 MAX_ITERATIONS = 4000

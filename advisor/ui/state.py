@@ -14,13 +14,13 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.drafter import acceptance_curves
+from advisor.acceptance import acceptance_curves
+from advisor.catalog.models import model_ids
+from advisor.catalog.own_hardware import given_hardware, hardware_slug
 from advisor.hardware import hardware_ids
-from advisor.hardware_given import given_hardware, hardware_slug
-from advisor.hf_config import architecture_from_config
-from advisor.model_profiles import model_ids
+from advisor.hf.config import architecture_from_config
 from advisor.prediction import AdvisorError
-from advisor.scenario import PACKED, Scenario, build_scenario
+from advisor.scenario.scenario import PACKED, Scenario, build_scenario
 from advisor.ui import fields, refit_use
 
 CONFIG, HARDWARE = PACKED

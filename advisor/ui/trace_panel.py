@@ -9,11 +9,11 @@ from advisor.advice import Advice
 from advisor.charts import refit as charts_refit
 from advisor.ingest import ActivationLog
 from advisor.ingest.trace_file import MAX_TRACE_BYTES
-from advisor.routing_counts import CountFit
-from advisor.routing_presets import RoutingPreset, load_routing_preset
-from advisor.routing_trace import TraceFit, implied_overlaps
+from advisor.routing.counts import CountFit
+from advisor.routing.presets import RoutingPreset, load_routing_preset
+from advisor.routing.trace import TraceFit, implied_overlaps
+from advisor.text.units import counted
 from advisor.ui import own_traces, widgets
-from advisor.words import counted
 
 COHERE = "cohere-128-8"
 _STATISTICS = ("Load spread (CV)", "Affinity (phi)", "Stickiness (rho)")

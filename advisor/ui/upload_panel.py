@@ -7,14 +7,14 @@ from typing import Any
 import streamlit as st
 
 from advisor import ingest
+from advisor.catalog.models import model_ids
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
 from advisor.ingest.limits import MAX_BYTES
 from advisor.ingest.result import IngestResult
-from advisor.model_profiles import model_ids
-from advisor.scenario import Scenario
+from advisor.scenario.scenario import Scenario
+from advisor.text.units import counted
 from advisor.ui import kept_panel, mapping_panel, own_traces, refit_panel, state, uploads, widgets
-from advisor.words import counted
 
 _FROM_SCENARIO = {
     "hardware_id": "hardware_id", "model_id": "model_id", "engine": "engine", "batch_size": "batch_size",

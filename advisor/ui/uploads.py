@@ -11,14 +11,14 @@ import pandas as pd
 import streamlit as st
 
 from advisor import ingest
+from advisor.catalog.models import model_ids
 from advisor.hardware import hardware_ids
 from advisor.ingest import Header
 from advisor.ingest.kept import kept_points
 from advisor.ingest.result import IngestResult
-from advisor.model_profiles import model_ids
+from advisor.points.points import RefitPoint, Refused
+from advisor.points.refit import RefitResult, refit_chosen, select_points
 from advisor.prediction import AdvisorError
-from advisor.refit import RefitResult, refit_chosen, select_points
-from advisor.refit_points import RefitPoint, Refused
 from advisor.ui import refit_use, state
 
 _RESULT, _FILES, _PROBLEM, _REFIT = "_upload", "_upload_files", "_upload_problem", "_upload_refit"

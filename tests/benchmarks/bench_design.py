@@ -9,7 +9,7 @@ import resource
 import time
 
 from advisor.design import DesignGrid, design_answer, design_space
-from advisor.scenario import Scenario
+from advisor.scenario.scenario import Scenario
 
 GOAL_S, GOAL_BYTES = 3.0, 2 * 1024**3
 GRID = DesignGrid(

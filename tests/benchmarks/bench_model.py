@@ -10,8 +10,8 @@ import numpy as np
 
 from advisor.curve import curve_for
 from advisor.draft_cost import draft_time
-from advisor.routing import distinct_experts
-from advisor.scenario import Scenario
+from advisor.routing.law import distinct_experts
+from advisor.scenario.scenario import Scenario
 from advisor.setup import Setup, load_setup
 from advisor.speedup import speedup
 from advisor.step_cost import MoeShape, step_time

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from advisor.moesd_fit import fit_moesd, moesd_speedup
-from advisor.refit import refit
+from advisor.points.moesd import fit_moesd, moesd_speedup
+from advisor.points.refit import refit
+from tests.points.test_moesd import FLOORS, grid, pick, truth
 from tests.refit_synthetic import synthetic_points
-from tests.test_moesd_fit import FLOORS, grid, pick, truth
 
 ASKED_S = 0.5
 RUNS = 5

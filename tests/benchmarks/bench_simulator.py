@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from advisor.dynamic import (
+from advisor.runtime import (
     BatchSchedule,
     Cascade,
     EmaAdaptive,

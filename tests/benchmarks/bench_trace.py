@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from advisor.profiling.routing_draw import Routing, draw_routing
-from advisor.routing_trace import fit_sequences
+from advisor.routing.trace import fit_sequences
 
 
 def main() -> None:

@@ -13,15 +13,15 @@ import pytest
 from pypdf import PdfReader
 
 from advisor.advice import advise
-from advisor.report.scenario_export import export_scenario
-from advisor.runtime import static_ranges
-from advisor.scenario import Scenario
-from advisor.scenario_file import read_scenario
+from advisor.engines.export import export_scenario
+from advisor.runtime.of_scenario import static_ranges
+from advisor.scenario.file import read_scenario
+from advisor.scenario.scenario import Scenario
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.test_journeys import choose, expected, verdict, wait_for_verdict
 from tests.e2e.views import CHART, benchmark_csv, open_page, refitted, upload
 from tests.own_model import CONFIG_JSON
-from tests.test_routing_trace import npy, synthetic
+from tests.routing.test_trace import npy, synthetic
 
 pytestmark = pytest.mark.browser
 START = Scenario(acceptance="2.4@3")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from advisor.advice import advise
-from advisor.derivation import derive
 from advisor.design import design_answer, design_space
+from advisor.explain import derive
 from advisor.next_steps import GOALS, best_effects, next_steps
-from advisor.scenario import Scenario
+from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.ui.design_question import CANDIDATES
 from advisor.ui.fields import START_ACCEPTANCE

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from advisor.examples import load_example
-from advisor.scenario import Scenario
-from advisor.scenario_file import read_scenario
+from advisor.scenario.examples import load_example
+from advisor.scenario.file import read_scenario
+from advisor.scenario.scenario import Scenario
 from advisor.ui.fields import START_ACCEPTANCE
+from tests.catalog.test_own_hardware import POD
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.test_journeys import choose, enter, open_app, verdict, wait_for_verdict
 from tests.e2e.views import CHART, upload
-from tests.test_hardware_given import POD
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 K_MAX = "Longest draft to consider (K max)"

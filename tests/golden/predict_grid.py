@@ -10,10 +10,10 @@ import json
 import sys
 from pathlib import Path
 
+from advisor.catalog.models import load_model, model_ids
 from advisor.curve import speedup_curve
 from advisor.hardware import hardware_ids, load_hardware
-from advisor.model_profiles import load_model, model_ids
-from advisor.scenario import Scenario
+from advisor.scenario.scenario import Scenario
 
 FILE = Path(__file__).with_name("predictions.json")
 BATCHES = (1, 16, 128)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.charts import speedup as speedup_charts
-from advisor.dynamic.schedule import DEFAULT_MARGIN
+from advisor.runtime.schedule import DEFAULT_MARGIN
 from advisor.ui import answers, compare_panel, how_made, try_next, widgets
 
 

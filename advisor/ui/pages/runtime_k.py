@@ -3,11 +3,11 @@
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.batch_schedule import last_batch
 from advisor.charts import runtime as charts_runtime
-from advisor.dynamic.schedule import DEFAULT_MARGIN, k_at
-from advisor.report.check_commands import check_commands
-from advisor.runtime import gain_of
+from advisor.engines.check_commands import check_commands
+from advisor.runtime.by_batch import last_batch
+from advisor.runtime.of_scenario import gain_of
+from advisor.runtime.schedule import DEFAULT_MARGIN, k_at
 from advisor.ui import how_made, runtime_widgets, widgets
 from advisor.ui import runtime_answers as runtime
 

@@ -3,8 +3,8 @@
 import pandas as pd
 import streamlit as st
 
-from advisor.citations import cited
-from advisor.derivation import derive
+from advisor.explain import derive
+from advisor.explain.citations import cited
 from advisor.next_steps import design_is_searched
 from advisor.report.words import LIMITS
 from advisor.ui import how_made, provenance, widgets

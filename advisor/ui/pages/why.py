@@ -5,7 +5,7 @@ import streamlit as st
 from advisor.advice import Advice
 from advisor.charts import why as charts_why
 from advisor.charts.roofline import roofline_chart
-from advisor.roofline import positions, roof_of
+from advisor.explain.roofline import positions, roof_of
 from advisor.ui import answers, how_made, widgets
 from advisor.ui.formula import speedup_formula
 

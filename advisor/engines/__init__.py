@@ -1,0 +1,1 @@
+"""Engine configuration: what vLLM and SGLang load and how to check it."""

@@ -1,0 +1,152 @@
+"""A scenario's schedule as engine configuration: which method, which model names, what the engine will do otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from advisor.catalog.models import model_ids, model_profile
+from advisor.engines.config import EngineExport, ExportEngine, Method, ServedModel, export_engine_config
+from advisor.engines.rules import VLLM_METHODS, VLLM_NEEDS_MODEL
+from advisor.prediction import AdvisorError
+from advisor.runtime import KRange, k_at
+from advisor.setup import Setup
+
+PARALLEL_DRAFTERS = ("p-eagle",)
+"""Drafters that vLLM runs as a sequential method with `parallel_drafting` switched on."""
+
+
+def export_scenario(
+    setup: Setup,
+    ranges: Sequence[KRange],
+    engine: str,
+    *,
+    served_model: str | None = None,
+    draft_model: str | None = None,
+    max_running_requests: int | None = None,
+    file_name: str = "sglang_speculative_adaptive.json",
+) -> EngineExport:
+    """Checked configuration and launch line of a scenario's schedule.
+
+    Parameters
+    ----------
+    ranges : the schedule, or one range for a static K (`runtime.static_ranges`).
+    engine : vllm or sglang; may differ from the engine whose overheads the scenario assumes.
+    served_model, draft_model : names or paths; default the Hugging Face names of the profiles, where there are any.
+    max_running_requests : limit of concurrent requests on the launch line; None leaves the engine's own.
+    file_name : where the SGLang launch line looks for its JSON.
+
+    Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
+    """
+    if engine not in ("vllm", "sglang"):
+        raise AdvisorError(f"there is no export for engine {engine!r}; choose vllm or sglang")
+    method = method_for(setup, engine)
+    placement = setup.placement
+    served = ServedModel(
+        model=served_model or default_served_model(setup),
+        tensor_parallel=placement.tensor_parallel,
+        expert_parallel=placement.expert_parallel,
+        data_parallel=placement.attention_groups,
+        max_running_requests=max_running_requests,
+        fp8_kv_cache=setup.scenario.kv_dtype == "fp8",
+    )
+    if draft_model is None:
+        draft_model = default_draft_model(setup)
+    export = export_engine_config(
+        cast(ExportEngine, engine),
+        per_rank(ranges, placement.attention_groups),
+        method,
+        served,
+        draft_model,
+        file_name,
+        parallel_drafting=setup.drafter.id in PARALLEL_DRAFTERS,
+    )
+    return EngineExport(
+        export.engine,
+        export.config,
+        export.config_json,
+        export.file_name,
+        export.launch_line,
+        (*export.warnings, *_notes(setup, engine)),
+    )
+
+
+def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
+    """The schedule by the batch of one data-parallel rank: a rank with b sequences is an instance with b x groups."""
+    if groups == 1:
+        return tuple(ranges)
+    last = max(1, ranges[-1].batch_end // groups)
+    whole = k_at(ranges, np.arange(1, last + 1) * groups)
+    edges = np.flatnonzero(np.diff(whole)) + 1
+    starts, ends = [0, *edges.tolist()], [*edges.tolist(), last]
+    speedup = [next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups) for a in starts]
+    return tuple(KRange(a + 1, b, int(whole[a]), value) for a, b, value in zip(starts, ends, speedup, strict=True))
+
+
+def method_for(setup: Setup, engine: str) -> Method:
+    """The drafter's method in vLLM's words. Raises AdvisorError when the engine has no such drafter."""
+    drafter = setup.drafter
+    name = drafter.engine_method.get("vllm")
+    if engine not in drafter.engine_method or name not in VLLM_METHODS:
+        raise AdvisorError(
+            f"{drafter.name} has no {engine} export; choose another engine or drafter, e.g. eagle3, mtp or ngram"
+        )
+    return cast(Method, name)
+
+
+def needs_draft_model(setup: Setup, engine: str) -> bool:
+    """True where the export needs a draft model's name that the profiles do not know."""
+    return method_for(setup, engine) in VLLM_NEEDS_MODEL and default_draft_model(setup) is None
+
+
+def default_served_model(setup: Setup) -> str:
+    """Hugging Face name of the scenario's model. Raises AdvisorError for the user's own configuration."""
+    scenario = setup.scenario
+    if scenario.model_config_json is None and scenario.model_id in model_ids():
+        return model_profile(scenario.model_id).hf_repo
+    raise AdvisorError(f"{scenario.model_id} is your own configuration; give the name or path the engine serves")
+
+
+def default_draft_model(setup: Setup) -> str | None:
+    """Hugging Face name of the drafter's own model; None where the drafter has none or it is not a shipped profile."""
+    draft_id = setup.drafter.draft_model_id
+    if draft_id is not None and draft_id in model_ids():
+        return model_profile(draft_id).hf_repo
+    return None
+
+
+def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
+    """Write the JSON and the launch line into `folder`; returns the files. Raises AdvisorError when that fails."""
+    files: list[tuple[Path, str]] = []
+    if export.config is not None:
+        name = Path(export.file_name).name if export.file_name else f"{export.engine}_speculative_config.json"
+        files.append((folder / name, export.config_json + "\n"))
+    files.append((folder / f"{export.engine}_launch.sh", f"#!/bin/sh\nexec {export.launch_line}\n"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in files:
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise AdvisorError(f"cannot write to {folder}: {error.strerror or error}") from error
+    return tuple(path for path, _ in files)
+
+
+def _notes(setup: Setup, engine: str) -> list[str]:
+    scenario, notes = setup.scenario, []
+    if scenario.engine != engine:
+        notes.append(f"the schedule was computed with the kernels and overheads of {scenario.engine}, not {engine}")
+    if scenario.weight_dtype or scenario.expert_dtype:
+        notes.append("the scenario overrides the checkpoint's weight format; serve a checkpoint in that format")
+    if setup.placement.attention_groups > 1:
+        notes.append(
+            f"batch sizes are those of one of {setup.placement.attention_groups} data-parallel ranks, which is what "
+            "the engine looks up; the schedule counts the whole instance"
+        )
+    if scenario.max_tpot_ms is not None:
+        notes.append(
+            "beyond the limit on time per output token the schedule names the fastest K; cap the batch instead"
+        )
+    return notes

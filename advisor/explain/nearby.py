@@ -1,0 +1,231 @@
+"""Measured points near a prediction: the kernel measurements nearest to each component, and published speedups.
+
+Near means near in the logarithms of everything that decides the time; the model's own time at the very measured shape
+stands beside each measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from advisor import store as stores
+from advisor.architecture import effective_n_active
+from advisor.calibration.moe_fit import add_touched, frame_columns
+from advisor.calibration.records import FitRecord
+from advisor.explain.constants import record_behind
+from advisor.kernel_costs import GemmCost, MoeCost, StreamCost, stream_cost
+from advisor.points.question import WHOLE_BATCH_KINDS
+from advisor.setup import Setup
+from advisor.step_cost import PROJECTION_GEMMS, gemm_time
+
+if TYPE_CHECKING:
+    from advisor.store import Store
+
+Array = NDArray[np.float64]
+
+NEAR_COLUMNS = ("part", "step", "measured_at", "wanted", "measured_s", "model_s", "ratio", "record")
+"""ratio is model over measured. [1]"""
+SPEEDUP_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
+_CLOSE = 24
+"""Rows that are looked at again with their touched experts, which take a simulation each."""
+_KV = {2.0: "bf16", 1.0: "fp8"}
+
+
+def near_kernels(store: Store, setup: Setup, batch_size: float, k_draft: int, count: int = 3) -> pd.DataFrame:
+    """The `count` nearest kernel measurements of each component, for the plain and for the verification step.
+
+    Returns NEAR_COLUMNS, nearest first within each part; without rows where the costs are a roofline. Raises
+    AdvisorError when the store cannot be read.
+    """
+    steps = {"plain": 1.0} | ({"verify": k_draft + 1.0} if k_draft else {})
+    rows: list[dict[str, object]] = []
+    for look in (_experts, _projections, _attention, _all_reduce):
+        for step, q in steps.items():
+            rows += [{"step": step, **row} for row in look(store, setup, batch_size, q, count)]
+    return pd.DataFrame(rows, columns=list(NEAR_COLUMNS)).sort_values("part", kind="stable", ignore_index=True)
+
+
+def published_speedups(store: Store, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
+    """Published speedups of an accelerator, model and number of GPUs, SPEEDUP_COLUMNS; draft trees left out."""
+    points = stores.published_points(store)
+    here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
+    # Points of another number of GPUs, or whose batch is counted per rank, belong to another curve.
+    here = here[here["tensor_parallel"].fillna(here["gpu_count"]) == gpus]
+    here = here[here["batch_kind"].isin(WHOLE_BATCH_KINDS)]
+    here = here.dropna(subset=["batch_size", "speedup"])
+    here = here[~here["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
+    named = here.rename(columns={"draft_tokens_k": "k_draft", "source_title": "source"})
+    return named[list(SPEEDUP_COLUMNS)].sort_values(["batch_size", "k_draft"]).reset_index(drop=True)
+
+
+def nearest_speedups(points: pd.DataFrame, batch_size: float, k_draft: int, count: int = 6) -> pd.DataFrame:
+    """The published speedups nearest in log batch and in K."""
+    apart = np.hypot(
+        np.log2(points["batch_size"].astype(float) / batch_size), points["k_draft"].fillna(k_draft) - k_draft
+    )
+    return points.loc[apart.sort_values(kind="stable").index[:count]].reset_index(drop=True)
+
+
+def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    moe, cost, placement = setup.architecture.moe, setup.costs.routed, setup.placement
+    record = record_behind(setup, "experts", cost.t0_s) if moe is not None else None
+    if moe is None or record is None:
+        return []
+    table = _rows(stores.moe_table, store, record, ep=1)
+    wanted = {
+        "num_tokens": batch * q,
+        "hidden_size": moe.expert_input_width,
+        "inter_size": moe.expert_width / placement.expert_tensor_parallel,
+        "topk": effective_n_active(moe),
+        "num_experts": moe.n_experts / placement.expert_parallel,
+    }
+    local = table.assign(inter_size=table["inter_size"] / table["moe_tp_size"])
+    table = table.loc[_apart(local, wanted).index[:_CLOSE]]
+    if table.empty:
+        return []
+    found = add_touched(table)
+    model = _expert_times(found, cost, record)
+    labels = [
+        f"{row.num_tokens:,} tokens, {row.num_experts} experts top-{row.topk}, h {row.hidden_size}, "
+        f"I {row.inter_size // row.moe_tp_size}, {row.distribution} load, U {row.touched:.0f}"
+        for row in found.itertuples()
+    ]
+    goal = (
+        f"{batch * q:,.0f} tokens, {wanted['num_experts']:g} experts top-{moe.n_active}, h {moe.expert_input_width}, "
+        f"I {wanted['inter_size']:g}"
+    )
+    return _shown("Routed experts, one layer", goal, labels, found["latency_s"].to_numpy(), model, record, count)
+
+
+def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Array:
+    """The model's time of measured rows that carry their touched experts. [s]"""
+    columns = frame_columns(found, record.dtype, two_matrices=record.ungated_matrices == 2)
+    slopes = np.array(
+        [
+            cost.t0_s,
+            1.0 / cost.bandwidth_bytes_per_s,
+            cost.per_expert_s,
+            1.0 / cost.flops_per_s,
+            1.0 / cost.activation_bandwidth_bytes_per_s,
+            cost.per_resident_expert_s,
+        ]
+    )
+    factor = cost.correction(found["routed_rows"].to_numpy() / found["touched"].to_numpy())
+    if cost.measured is not None:
+        shard = found["inter_size"] / found["moe_tp_size"]
+        shapes = np.column_stack([found["hidden_size"], shard, found["topk"], found["num_experts"]])
+        own = (shapes == np.array(cost.measured.shape[:4])).all(axis=1)
+        factor = np.where(own, cost.measured.factor(found["num_tokens"]), factor)
+    return np.asarray((columns @ slopes) * factor)
+
+
+def _projections(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    """One GEMM of the largest group of attention layers."""
+    mixer = max(setup.architecture.mixers, key=lambda mixer: mixer.count)
+    cost: GemmCost = setup.costs.attention_projection
+    record = record_behind(setup, "projections", cost.t0_s)
+    if record is None or not PROJECTION_GEMMS[mixer.kind]:
+        return []
+    weights = mixer.projection_params / setup.placement.tensor_parallel / PROJECTION_GEMMS[mixer.kind]
+    rows = batch / setup.placement.attention_groups * q
+    table = _rows(stores.gemm_table, store, record)
+    table = table.assign(weights=table["n"].astype(float) * table["k"])
+    found = table.loc[_apart(table, {"m": rows, "weights": weights}).index[:count]]
+    dtype = setup.architecture.dtypes.attention
+    model = gemm_time(cost, found["m"].to_numpy(float), found["weights"].to_numpy(), dtype, 1)
+    labels = [f"{row.m:,} rows, {row.k} x {row.n} weights" for row in found.itertuples()]
+    goal = f"{rows:,.0f} rows, {weights / 1e6:.3g} million weights"
+    return _shown("Attention weights, one GEMM", goal, labels, found["latency_s"].to_numpy(), model, record, count)
+
+
+def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    """The core of the largest group of softmax layers; windows are not in the fits."""
+    if q != 1.0:  # tables time one query per sequence, and the cache is read once whatever q is
+        return []
+    mixers = [mixer for mixer in setup.architecture.mixers if mixer.kind in ("full", "mla")]
+    if not mixers:
+        return []
+    mixer = max(mixers, key=lambda mixer: mixer.count)
+    latent = mixer.kind == "mla" and setup.costs.mla is not None
+    cost = setup.costs.mla if latent and setup.costs.mla is not None else setup.costs.attention
+    record = record_behind(setup, "latent attention" if latent else "attention", cost.t0_s)
+    if record is None:
+        return []
+    kv_dtype = record.kernel_source.rpartition("+kv-")[2]
+    table = _rows(stores.mla_table if latent else stores.attention_table, store, record, kv_dtype=kv_dtype)
+    if latent:
+        table = table[table["op"].isin(["mla_generation", "generation_mla"])].assign(
+            elements=mixer.kv_elements_per_token
+        )
+    else:
+        table = table[table["window_size"].fillna(0) <= 0]
+        table = table.assign(elements=2.0 * table["num_kv_heads"] * table["head_dim"])
+    group, shards = batch / setup.placement.attention_groups, min(setup.placement.tensor_parallel, mixer.kv_shards)
+    wanted = {
+        "batch_size": group, "context_tokens": setup.scenario.context_tokens,
+        "elements": mixer.kv_elements_per_token / shards,
+    }  # fmt: skip
+    found = table.loc[_apart(table, wanted).index[:count]]
+    size = {text: width for width, text in _KV.items()}[kv_dtype]
+    moved = found["batch_size"] * found["context_tokens"] * found["elements"] * size
+    labels = [
+        f"{row.batch_size:,} sequences, {row.context_tokens:,} cached tokens, {row.num_heads} heads"
+        for row in found.itertuples()
+    ]
+    goal = f"{group:,.0f} sequences, {setup.scenario.context_tokens:,} cached tokens"
+    measured = found["latency_s"].to_numpy()
+    return _shown("Attention core, one layer", goal, labels, measured, _stream(cost, moved), record, count)
+
+
+def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    ranks = setup.placement.tensor_parallel
+    cost = stream_cost(setup.costs.all_reduce, ranks)
+    record = record_behind(setup, "all-reduce", cost.t0_s) if cost is not None else None
+    if cost is None or record is None:
+        return []
+    message = batch / setup.placement.attention_groups * q * setup.architecture.hidden_size * 2.0
+    table = _rows(stores.all_reduce_table, store, record, n_ranks=record.n_ranks).dropna(subset=["message_bytes"])
+    found = table.loc[_apart(table, {"message_bytes": message}).index[:count]]
+    labels = [f"{row.message_bytes / 1e3:,.4g} kB among {row.n_ranks}" for row in found.itertuples()]
+    measured = found["latency_s"].to_numpy()
+    goal = f"{message / 1e3:,.4g} kB among {ranks}"
+    return _shown("All-reduce", goal, labels, measured, _stream(cost, found["message_bytes"]), record, count)
+
+
+def _stream(cost: StreamCost, moved: pd.Series) -> Array:
+    return cost.time_s(moved.to_numpy(float))
+
+
+def _rows(ask: Callable[..., pd.DataFrame], store: Store, record: FitRecord, **more: object) -> pd.DataFrame:
+    """The rows of the table that a record was fitted on."""
+    table = ask(store, record.hardware_id, engine=record.engine, version=record.version, **more)
+    kernel = record.kernel_source.rpartition("+kv-")[0] or record.kernel_source
+    return table[(table["dtype"] == record.dtype) & (table["kernel_source"].fillna("unknown") == kernel)]
+
+
+def _apart(table: pd.DataFrame, wanted: Mapping[str, float]) -> pd.Series:
+    """Distance of each row in octaves, nearest first."""
+    squares = sum(np.log2(table[name].astype(float) / value) ** 2 for name, value in wanted.items())
+    return pd.Series(np.sqrt(squares), index=table.index).sort_values(kind="stable")
+
+
+def _shown(
+    part: str, goal: str, labels: list[str], measured: Array, model: Array, record: FitRecord, count: int
+) -> list[dict[str, object]]:
+    return [
+        {
+            "part": part,
+            "measured_at": label,
+            "wanted": goal,
+            "measured_s": float(seen),
+            "model_s": float(told),
+            "ratio": float(told / seen),
+            "record": record.id,
+        }
+        for label, seen, told in zip(labels[:count], measured, model, strict=False)
+    ]

@@ -1,0 +1,289 @@
+"""Attention and linear-attention layers of a config.json: which kind each layer is, and what one layer costs.
+
+Equations and shapes follow the reference implementations named in each function; sizes are elements.
+"""
+
+from __future__ import annotations
+
+from advisor.architecture import Mixer
+from advisor.hf.dialects import Dialect
+from advisor.hf.fields import MAX_CONTEXT, MAX_HEADS, Fields
+from advisor.hf.layers import LayerKind, is_compressed
+from advisor.hf.linear import linear_mixer
+
+_DEFAULT_COMPRESSION = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+
+
+def build_mixers(fields: Fields, dialect: Dialect, hidden: int, kinds: list[LayerKind]) -> tuple[Mixer, ...]:
+    """Mixers grouped over equal layers, in order of first appearance. Raises AdvisorError."""
+    shared_index = _shared_index_layers(fields, len(kinds))
+    sparse_layers = _block_sparse_layers(fields, len(kinds))
+    ratios = _ratios(fields, len(kinds))
+    groups: dict[Mixer, int] = {}
+    built: dict[tuple[object, ...], Mixer] = {}
+    for i, kind in enumerate(kinds):
+        ratio = ratios[i] if ratios else None
+        heads = _heads_of_layer(fields, i, len(kinds))
+        key = (kind, i in shared_index, i in sparse_layers, ratio, heads)
+        if key not in built:
+            built[key] = _one_mixer(fields, dialect, hidden, kind, i in shared_index, i in sparse_layers, ratio, heads)
+        groups[built[key]] = groups.get(built[key], 0) + 1
+    return tuple(mixer.model_copy(update={"count": count}) for mixer, count in groups.items())
+
+
+def _ratios(fields: Fields, n_layers: int) -> list[int]:
+    """Tokens per cache entry of each layer (DeepSeek-V4; an MTP layer may follow), or an empty list."""
+    if fields.find("compress_ratios") is None:
+        return []
+    ratios = fields.integers("compress_ratios", maximum=1_000_000)
+    if len(ratios) < n_layers:
+        fields.fail("compress_ratios", f"a list of at least {n_layers} entries, one per layer")
+    return ratios
+
+
+def _one_mixer(
+    fields: Fields,
+    dialect: Dialect,
+    hidden: int,
+    kind: LayerKind,
+    index_shared: bool,
+    block_sparse: bool,
+    ratio: int | None,
+    heads: int | None,
+) -> Mixer:
+    if kind == "none":
+        return Mixer(kind="none", count=1, projection_params=0)
+    if kind == "linear":
+        return linear_mixer(fields, hidden)
+    if is_compressed(fields):
+        return _compressed(fields, hidden, kind, ratio)
+    if kind == "full" and fields.find("kv_lora_rank") and fields.flag("use_mla", default=True):
+        return _latent(fields, hidden, index_shared)
+    return _grouped_query(fields, dialect, hidden, kind, block_sparse, heads)
+
+
+def _shared_index_layers(fields: Fields, n_layers: int) -> set[int]:
+    """Layers that reuse the top-k choice of an earlier layer and hold no index keys (GLM-5.3)."""
+    if fields.get("indexer_types") is None:
+        return set()
+    return {i for i, name in enumerate(fields.sequence("indexer_types", n_layers)) if name == "shared"}
+
+
+def _block_sparse_layers(fields: Fields, n_layers: int) -> set[int]:
+    """Layers with block-sparse grouped-query attention (MiniMax-M3)."""
+    block = fields.block("sparse_attention_config")
+    if block is None or not block.flag("use_sparse_attention", default=False):
+        return set()
+    if block.get("sparse_attention_freq") is None:
+        return set(range(n_layers))
+    flags = block.integers("sparse_attention_freq", maximum=1, length=n_layers)
+    return {i for i, flag in enumerate(flags) if flag}
+
+
+def _heads_of_layer(fields: Fields, layer: int, n_layers: int) -> int | None:
+    """Query heads where they differ by layer (Laguna), else None."""
+    if fields.get("num_attention_heads_per_layer") is None:
+        return None
+    return fields.integers("num_attention_heads_per_layer", minimum=1, maximum=MAX_HEADS, length=n_layers)[layer]
+
+
+def window_of(fields: Fields) -> int:
+    """Positions a window layer sees. Raises AdvisorError when no key gives it."""
+    return fields.count("sliding_window", "sliding_window_size", "attention_chunk_size", minimum=1, maximum=MAX_CONTEXT)
+
+
+def query_heads(fields: Fields) -> int:
+    """Number of query heads, H."""
+    return fields.count("num_attention_heads", "n_heads", "n_head", "num_heads", maximum=MAX_HEADS)
+
+
+def _key_value_heads(fields: Fields, heads: int, *first: str) -> int:
+    block = fields.block("attn_config")
+    nested = block.optional_count("kv_n_heads", minimum=1, maximum=MAX_HEADS) if block else None
+    found = fields.optional_count(
+        *first,
+        "num_key_value_heads",
+        "num_attention_groups",
+        "num_kv_heads",
+        "n_kv_heads",
+        minimum=1,
+        maximum=MAX_HEADS,
+    )
+    return found or nested or heads
+
+
+def _head_dim(fields: Fields, hidden: int, heads: int, *first: str) -> int:
+    explicit = fields.optional_count(*first, "head_dim", "attention_head_dim", "kv_channels", minimum=1)
+    if explicit is not None:
+        return explicit
+    if hidden % heads:
+        fields.refuse(
+            f"hidden_size {hidden} is not divisible by num_attention_heads {heads} and head_dim is missing; "
+            "expected one of the two; add head_dim or correct the head count"
+        )
+    return hidden // heads
+
+
+def _grouped_query(
+    fields: Fields, dialect: Dialect, hidden: int, kind: LayerKind, block_sparse: bool, heads_of_layer: int | None
+) -> Mixer:
+    """Multi-head, grouped-query or multi-query attention: q d H e, k d G e, v d G e_v, output H e_v d."""
+    sliding, has_global = kind == "sliding", fields.find("global_head_dim") is not None
+    heads = heads_of_layer or query_heads(fields)
+    own: tuple[str, ...] = ("swa_",) if sliding else (("global_",) if has_global else ())
+    other = fields.block("attention_other_setting") if sliding else None
+    if other is not None:
+        heads = other.optional_count("num_attention_heads", minimum=1, maximum=MAX_HEADS) or heads
+        groups = _key_value_heads(other, heads) if other.find("num_attention_groups") else None
+    else:
+        groups = None
+    if sliding:
+        heads = fields.optional_count("swa_num_attention_heads", minimum=1, maximum=MAX_HEADS) or heads
+    head_dim = _head_dim(fields, hidden, heads, *(f"{prefix}head_dim" for prefix in own))
+    own_groups = ("swa_num_key_value_heads",) if sliding else (("num_global_key_value_heads",) if has_global else ())
+    groups = groups or _key_value_heads(fields, heads, *own_groups)
+    if heads % groups:
+        fields.refuse(
+            f"num_attention_heads {heads} is not a multiple of num_key_value_heads {groups}; "
+            "expected equal groups of query heads; correct one of them"
+        )
+    value_dim = fields.optional_count(*(("swa_v_head_dim",) if sliding else ()), "v_head_dim", minimum=1) or head_dim
+    tied_values = not sliding and has_global and fields.flag("attention_k_eq_v")
+    gate = fields.flag("attn_output_gate", "attention_output_gate", default=dialect.output_gate)
+    query, key, value = heads * head_dim, groups * head_dim, groups * value_dim
+    params = hidden * (query * (2 if gate else 1) + key + (0 if tied_values else value)) + heads * value_dim * hidden
+    params += hidden
+    if fields.flag("attention_bias", "use_bias", "qkv_bias", default=dialect.qkv_bias):
+        params += query + key + value
+    mixer = Mixer(
+        kind="sliding" if sliding else "full",
+        count=1,
+        projection_params=params,
+        kv_elements_per_token=key + value,
+        kv_shards=groups,
+        attend_flops_per_query_key=2 * heads * (head_dim + value_dim),
+        window_tokens=window_of(fields) if sliding else None,
+    )
+    return _with_block_index(fields, hidden, mixer) if block_sparse and not sliding else mixer
+
+
+def _with_block_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
+    """MiniMax-M3: an index key per token picks blocks of tokens to attend to."""
+    block = fields.block("sparse_attention_config")
+    assert block is not None
+    index_dim, index_heads = block.count("sparse_index_dim"), block.count("sparse_num_index_heads", maximum=MAX_HEADS)
+    chosen = block.count("sparse_topk_blocks") + (block.optional_count("sparse_local_block") or 0)
+    index = hidden * index_dim * (index_heads + 1)
+    return mixer.model_copy(
+        update={
+            "kind": "sparse",
+            "projection_params": mixer.projection_params + index,
+            "replicated_params": index,
+            "window_tokens": chosen * block.count("sparse_block_size"),
+            "index_elements_per_token": index_dim,
+        }
+    )
+
+
+def _index_params(fields: Fields, hidden: int, query_input: int) -> int:
+    """Lightning indexer: queries from the query latent, one key per token, one weight per head (DeepSeek-V3.2)."""
+    index_heads = fields.count("index_n_heads", maximum=MAX_HEADS)
+    index_dim = fields.count("index_head_dim")
+    return query_input * index_heads * index_dim + hidden * (index_dim + index_heads) + 2 * index_dim
+
+
+def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
+    """Multi-head latent attention; decode runs absorbed, so each head meets the latent itself.
+
+    Cache: kv_lora_rank + rope elements per token, the same on every rank. Operations for one query and position:
+    2 H ((kv_lora + rope) for the scores + kv_lora for the values). With index_topk, DeepSeek's sparse attention.
+    """
+    heads = query_heads(fields)
+    latent = fields.count("kv_lora_rank")
+    nope, rope = fields.count("qk_nope_head_dim"), fields.optional_count("qk_rope_head_dim") or 0
+    value_dim = fields.count("v_head_dim")
+    query_rank = fields.optional_count("q_lora_rank") or 0
+    if query_rank:
+        query_down, query_up = hidden * query_rank + query_rank, query_rank * heads * (nope + rope)
+    else:
+        query_down, query_up = 0, hidden * heads * (nope + rope)
+    key_value_down = hidden * (latent + rope) + latent
+    params = query_down + query_up + key_value_down + latent * heads * (nope + value_dim) + heads * value_dim * hidden
+    if fields.flag("mla_use_output_gate"):
+        params += hidden * heads * value_dim
+    sparse = fields.find("index_topk") is not None
+    index = _index_params(fields, hidden, query_rank or hidden) if sparse and not index_shared else 0
+    return Mixer(
+        kind="sparse" if sparse else "mla",
+        count=1,
+        projection_params=params + index + hidden,
+        replicated_params=query_down + key_value_down + index,
+        kv_elements_per_token=latent + rope,
+        kv_shards=1,
+        attend_flops_per_query_key=2 * heads * (2 * latent + rope),
+        window_tokens=fields.count("index_topk") if sparse else None,
+        index_elements_per_token=fields.count("index_head_dim") if index else 0,
+    )
+
+
+def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None) -> Mixer:
+    """DeepSeek-V4 attention: one key-value head whose entry serves as key and value, grouped low-rank output.
+
+    Every layer keeps a window of raw entries. CSA layers add one entry per few tokens and read a top-k of them by
+    index keys; HCA layers add one entry per many tokens and read all of them. The shapes are inferred from the config
+    keys; they reproduce the published totals (284B and 1.6T), of which attention is 2 %.
+    """
+    heads, entry = query_heads(fields), fields.count("head_dim")
+    query_rank = fields.count("q_lora_rank")
+    groups, output_rank = fields.count("o_groups", maximum=MAX_HEADS), fields.count("o_lora_rank")
+    query_down, key_value = hidden * query_rank + query_rank, hidden * entry + entry
+    split = query_rank * heads * entry + heads * entry * output_rank + groups * output_rank * hidden
+    streams = fields.optional_count("hc_mult", maximum=64) or 0
+    hyper = 2 * (2 + streams) * streams * streams * hidden
+    params, replicated, index_dim = query_down + key_value + split + hyper + hidden, query_down + key_value + hyper, 0
+    window = window_of(fields)
+    flops = 2 * heads * 2 * entry
+    if kind == "sliding":
+        return Mixer(
+            kind="sliding",
+            count=1,
+            projection_params=params,
+            replicated_params=replicated,
+            kv_elements_per_token=entry,
+            attend_flops_per_query_key=flops,
+            window_tokens=window,
+        )
+    if not ratio:
+        ratio = _compression_rate(fields, kind)
+    overlap = 2 if kind == "csa" else 1
+    extra = 2 * hidden * overlap * entry + ratio * overlap * entry + entry
+    if kind == "csa":
+        index_dim = fields.count("index_head_dim")
+        index_heads = fields.count("index_n_heads", maximum=MAX_HEADS)
+        extra += query_rank * index_heads * index_dim + hidden * index_heads
+        extra += 2 * hidden * overlap * index_dim + ratio * overlap * index_dim + index_dim
+    return Mixer(
+        kind="sparse" if kind == "csa" else "full",
+        count=1,
+        projection_params=params + extra,
+        replicated_params=replicated + extra,
+        kv_elements_per_token=entry,
+        attend_flops_per_query_key=flops,
+        window_tokens=fields.count("index_topk") if kind == "csa" else None,
+        local_window_tokens=window,
+        index_elements_per_token=index_dim,
+        compression=float(ratio),
+    )
+
+
+def _compression_rate(fields: Fields, kind: LayerKind) -> int:
+    """Tokens per entry in the transformers v5 spelling, a rate per kind of layer."""
+    name = {"csa": "compressed_sparse_attention", "hca": "heavily_compressed_attention"}.get(kind)
+    if name is None:
+        fields.refuse(
+            "a layer of full attention stands among compressed ones; expected compressed_sparse_attention, "
+            "heavily_compressed_attention or sliding_attention in layer_types; correct the list"
+        )
+    rates = fields.block("compress_rates")
+    found = rates.optional_count(name, minimum=1, maximum=1_000_000) if rates else None
+    return found or _DEFAULT_COMPRESSION[name]

@@ -1,0 +1,241 @@
+"""One row of a measured table (the columns of measurements/published_speedups) as a scenario to predict."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from advisor.acceptance import acceptance_curves, parse_acceptance
+from advisor.catalog.models import load_model, model_ids
+from advisor.prediction import AdvisorError
+from advisor.scenario.scenario import Scenario, build_scenario
+
+ASSUMED_CONTEXT_TOKENS = 1024
+"""Context of rows that state no lengths (assumed; speedups of short-context benchmarks hardly depend on it)."""
+
+OVERLAPPED_SINCE = {"sglang": "2026-05", "vllm": "2026-01"}
+"""Month from which an engine overlaps the host's work on one speculative round with the device's on the last."""
+OVERLAPPED_SINCE_VERSION = {"sglang": (0, 5, 13), "vllm": (0, 14)}
+"""First release that does so by default; a row that names its version is judged by it, not by its date."""
+
+_ENGINES = {"vllm": "vllm", "vllm-ascend": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm", "trtllm": "trtllm"}
+_WEIGHTS: dict[str, dict[str, str]] = {
+    "": {},
+    "checkpoint_default": {},
+    "mxfp4": {},  # published checkpoints keep just their experts in mxfp4, as their profiles say
+    "bf16": {"weight_dtype": "bf16"},
+    "fp8": {"weight_dtype": "fp8"},
+    "mxfp8": {"weight_dtype": "fp8"},
+    "int4": {"weight_dtype": "int4"},
+    "nvfp4": {"weight_dtype": "nvfp4"},
+    "fp4": {"expert_dtype": "nvfp4"},
+    "nvfp4_experts": {"expert_dtype": "nvfp4"},
+    "fp4_experts": {"expert_dtype": "nvfp4"},
+}
+_NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}
+WHOLE_BATCH_KINDS = {"batch", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
+_THROUGHPUT = {"output_tok_per_s", "output_tok_per_s_per_rank"}
+_EMPTY = {"", "nan", "none", "not-stated", "not stated"}
+
+
+@dataclass(frozen=True)
+class RowQuestion:
+    """What a row asks the model."""
+
+    scenario: Scenario
+    n_draft: int
+    verify_tokens: int | None
+    acceptance_source: str
+    """same_run, borrowed (measured elsewhere for this model and drafter) or other_model."""
+    assumed: tuple[str, ...]
+    engine_class: str
+    """Engine and vintage whose overheads the row shares, see `engine_class`; `other` where it is none of the known."""
+
+
+def question_of(
+    row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False
+) -> RowQuestion:
+    """Scenario, K and verified tokens of one row.
+
+    `assume` fills cells that are empty or say "not-stated", nothing else. `other_models` lets a row without an
+    accepted length borrow the median of what the same drafter reaches on other models. Raises AdvisorError with the
+    reason when the row cannot be predicted.
+    """
+    cells = {name: _text(value) for name, value in row.items()}
+    filled = []
+    for name, value in (assume or {}).items():
+        if not cells.get(name):
+            cells[name] = value
+            filled.append(f"{name}={value}")
+    if "adaptive" in cells.get("draft_structure", ""):
+        raise AdvisorError("the draft length was adaptive; no single K stands for the row")
+    n_draft = _whole(cells, "draft_tokens_k")
+    gpus, tensor_parallel, expert_parallel, batch = _placement(cells)
+    drafter = _drafter(cells)
+    acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
+    lengths = _lengths(cells)
+    if not cells.get("input_tokens") and not cells.get("output_tokens"):
+        filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
+    scenario = build_scenario(
+        hardware_id=_needed(cells, "hardware_id"),
+        n_gpus=gpus,
+        tensor_parallel=tensor_parallel,
+        expert_parallel=expert_parallel,
+        model_id=_needed(cells, "model_id"),
+        batch_size=batch,
+        drafter_id=drafter,
+        acceptance=acceptance,
+        engine=_ENGINES.get(cells.get("engine", "").lower(), "other"),
+        k_max=max(n_draft, 1),
+        **_weights(cells),
+        **lengths,
+    )
+    return RowQuestion(
+        scenario, n_draft, _verify_tokens(cells, n_draft), origin, tuple(filled), engine_class(cells, scenario.engine)
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    text = str(value).strip()
+    return "" if text.lower() in _EMPTY else text
+
+
+def _needed(cells: Mapping[str, str], name: str) -> str:
+    if not cells.get(name):
+        raise AdvisorError(f"{name} is not stated; fill it with --assume {name}=...")
+    return cells[name]
+
+
+def _whole(cells: Mapping[str, str], name: str) -> int:
+    text = _needed(cells, name)
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise AdvisorError(f"{name}={text!r} is not a number") from error
+    if not math.isfinite(value) or value != math.floor(value) or value < 1:
+        raise AdvisorError(f"{name}={text!r} is not a whole number >= 1")
+    return int(value)
+
+
+def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, int]:
+    """(gpus, tp, ep, batch of the instance) from counts and the kind of batch."""
+    kind = cells.get("batch_kind") or "batch"
+    batch = _whole(cells, "batch_size")
+    stated_gpus = _whole(cells, "gpu_count") if cells.get("gpu_count") else None
+    if kind == "requests_per_rank":
+        if stated_gpus is None:
+            raise AdvisorError(
+                "gpu_count is not stated, so requests per rank give no batch; use --assume gpu_count=..."
+            )
+        return stated_gpus, 1, stated_gpus, batch * stated_gpus
+    if kind not in WHOLE_BATCH_KINDS:
+        raise AdvisorError(f"batch_kind={kind!r} does not say how many sequences decode together")
+    if cells.get("tensor_parallel"):
+        tensor_parallel = _whole(cells, "tensor_parallel")
+    elif stated_gpus is not None:
+        tensor_parallel = stated_gpus
+    else:
+        raise AdvisorError("tensor_parallel and gpu_count are not stated; fill one with --assume tensor_parallel=...")
+    expert_parallel = _whole(cells, "expert_parallel") if cells.get("expert_parallel") else 1
+    instance = max(tensor_parallel, expert_parallel)
+    gpus = stated_gpus if stated_gpus is not None and stated_gpus % instance == 0 else instance
+    return gpus, tensor_parallel, expert_parallel, batch
+
+
+def _drafter(cells: Mapping[str, str]) -> str:
+    name = _needed(cells, "drafter").lower().replace("_", "-")
+    notes = f"{cells.get('notes', '')} {cells.get('dataset', '')}".lower()
+    if name in ("other", "ngram"):
+        for keyword, drafter in _NAMED_IN_NOTES.items():
+            if keyword in notes:
+                return drafter
+    if name == "other":
+        raise AdvisorError("the drafter is not one that is modelled (drafter=other, none named in the notes)")
+    return {"draft-model": "draft_model"}.get(name, name)
+
+
+def engine_class(cells: Mapping[str, str], engine: str) -> str:
+    """The engine, with its vintage where scheduling changed: rows of one class share launch and host overheads.
+
+    vLLM and SGLang once scheduled the next speculative round only after the last had returned. SGLang overlaps them
+    since its second implementation, which serves chains only (sgl-project/sglang issues 11762 and 23005, pull request
+    20210); vLLM since its asynchronous scheduler. Classes follow from version, else date, and draft structure, never
+    from a result.
+    """
+    since = OVERLAPPED_SINCE.get(engine)
+    if since is None:
+        return engine
+    tree = engine == "sglang" and cells.get("draft_structure", "").startswith("tree")
+    date, release = cells.get("date", ""), _release(cells.get("engine_version", ""))
+    old = release < OVERLAPPED_SINCE_VERSION[engine] if release else bool(date) and date < since
+    return f"{engine}-synchronous" if tree or old else engine
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """(0, 14, 1) of `v0.14.1.dev3`; () where the text does not start with a release number."""
+    found = re.match(r"v?(\d+(?:\.\d+)+)", version)
+    return tuple(int(part) for part in found.group(1).split(".")) if found else ()
+
+
+def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:
+    stated = cells.get("accepted_length")
+    if stated:
+        same_run = cells.get("accepted_length_same_run", "") in ("1", "1.0", "True", "true")
+        return f"{stated}@{n_draft}", "same_run" if same_run else "borrowed"
+    curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
+    if not curves and other_models:
+        lengths = [
+            parse_acceptance(curve.id, n_draft).accepted_length[n_draft]
+            for curve in acceptance_curves(drafter_id=drafter)
+        ]
+        if lengths:
+            return f"{float(np.median(lengths)):.3f}@{n_draft}", "other_model"
+    if not curves:
+        raise AdvisorError(
+            f"no accepted length in the row, and none measured for {cells.get('model_id') or 'it'} with {drafter}"
+        )
+    dataset = cells.get("dataset", "").lower()
+    matching = [curve for curve in curves if dataset and curve.dataset.lower() in dataset]
+    return (matching or curves)[0].id, "borrowed"
+
+
+def _lengths(cells: Mapping[str, str]) -> dict[str, int]:
+    """Context while decoding, and prompt and output lengths where prefill shares the measured throughput."""
+    given = {name: _whole(cells, name) for name in ("input_tokens", "output_tokens") if cells.get(name)}
+    if not given:
+        return {"context_tokens": ASSUMED_CONTEXT_TOKENS}
+    context = given.get("input_tokens", ASSUMED_CONTEXT_TOKENS // 2) + given.get("output_tokens", 0) // 2
+    lengths = {"context_tokens": max(context, 1)}
+    # On separate decode nodes, prefill costs the decode rate nothing.
+    shared = "decode nodes" not in cells.get("notes", "")
+    if len(given) == 2 and shared and cells.get("metric") in _THROUGHPUT:
+        lengths |= given
+    return lengths
+
+
+def _weights(cells: Mapping[str, str]) -> dict[str, str]:
+    stated = cells.get("weight_dtype", "").lower()
+    model_id = cells.get("model_id", "")
+    if stated == "fp8" and model_id in model_ids() and load_model(model_id).dtypes.attention == "fp8_block":
+        return {}  # "fp8" then names the published checkpoint: 128 x 128 blocks, its experts as they are stored
+    if stated not in _WEIGHTS:
+        raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
+    return _WEIGHTS[stated]
+
+
+def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:
+    """Nodes a tree or chain verifies, where the row states them; a bare tree without them is refused."""
+    structure = cells.get("draft_structure", "")
+    found = re.search(r"verify=(\d+)", structure)
+    if found:
+        return int(found.group(1)) if int(found.group(1)) != n_draft + 1 else None
+    if structure.startswith("tree"):
+        raise AdvisorError("a draft tree without its number of verified tokens (draft_structure verify=...)")
+    return None

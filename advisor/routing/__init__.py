@@ -1,0 +1,1 @@
+"""How many distinct experts a step touches; presets, traces and counts that say so."""

@@ -1,0 +1,316 @@
+"""How many distinct routed experts a step touches in one layer, and how to learn that from a routing trace.
+
+Symbols: N routed experts, k active per token, B sequences, t tokens per sequence, U distinct experts touched,
+q_i the probability that a token chooses expert i (sum over experts: k), CV its coefficient of variation,
+phi (affinity) how much a sequence prefers its own experts, rho (stickiness) how often a token repeats its predecessor.
+
+References
+----------
+[1] "MoESD", arXiv:2505.19645, eq. 8 (independent uniform routing).
+[2] Beta-binomial occupancy: Skellam, J. R. Stat. Soc. B 10 (1948) 257.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.prediction import AdvisorError
+
+Array = NDArray[np.float64]
+
+
+_N_NODES = 32
+
+
+_MAX_TOKENS = 512
+
+
+_MAX_SIGMA = 80.0
+
+
+_IMBALANCE_RANKS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+
+
+_IMBALANCE_FACTOR = np.array([0.0, 0.57, 1.03, 1.42, 1.77, 2.07])  # mean maximum of that many standard normals
+
+
+def expected_experts(n_tokens: ArrayLike, n_experts: ArrayLike, n_active: ArrayLike) -> Array:
+    """Distinct routed experts touched when every token chooses uniformly and independently. [1]
+
+    Parameters
+    ----------
+    n_tokens : tokens in the step, B (K+1). [1]
+    n_experts : routed experts per layer, N. [1]
+    n_active : routed experts per token, k. [1]
+
+    Returns
+    -------
+    U = N (1 - (1 - k/N)^n_tokens), broadcast over the arguments, in [k, N] for n_tokens >= 1. Eq. 8 of [1].
+    """
+    tokens, experts, active = (np.asarray(value, float) for value in (n_tokens, n_experts, n_active))
+    _check_counts(experts, active)
+    return np.asarray(experts * -np.expm1(tokens * _log1m(active / experts)))
+
+
+def distinct_experts(
+    batch_size: ArrayLike,
+    tokens_per_sequence: ArrayLike,
+    n_experts: ArrayLike,
+    n_active: ArrayLike,
+    load_cv: ArrayLike = 0.0,
+    affinity: ArrayLike = 0.0,
+    stickiness: ArrayLike = 0.0,
+) -> Array:
+    """Mean distinct routed experts touched by B sequences of t consecutive tokens each.
+
+    Parameters
+    ----------
+    batch_size : sequences, B >= 1. [1]
+    tokens_per_sequence : consecutive tokens of each, t >= 1, whole numbers. [1]
+    n_experts, n_active : N and k, 1 <= k <= N. [1]
+    load_cv : coefficient of variation of expert load, 0 <= CV <= sqrt(N/k - 1). [1]
+    affinity : phi in [0, 1], intra-class correlation of a sequence's choices. [1]
+    stickiness : rho in [0, 1], chance that a token repeats its predecessor's choice. [1]
+
+    Returns
+    -------
+    U, broadcast over all arguments, k <= U <= min(N, B t k).
+
+    Raises
+    ------
+    AdvisorError for arguments outside these ranges.
+
+    Notes
+    -----
+    U = sum_i 1 - P0_i(t)^B with P0_i(t) = sum_j Binom(j; t-1, 1-rho) m_{j+1}(q_i) and
+    m_n(q) = prod_{r<n} ((1-q) a + r) / (a + r), a = 1/phi - 1 [2]. Exact in the mean whatever the dependence between
+    experts. The sum over experts is a 32-node Gauss-Legendre integral over the load quantiles, so N broadcasts too;
+    a test holds it to the full sum. phi = rho = CV = 0 is `expected_experts`.
+    """
+    batch, tokens, experts, active, cv, phi, rho = (
+        np.asarray(value, float)
+        for value in (batch_size, tokens_per_sequence, n_experts, n_active, load_cv, affinity, stickiness)
+    )
+    _check_counts(experts, active)
+    _check_tokens(batch, tokens)
+    _check_unit("affinity", phi)
+    _check_unit("stickiness", rho)
+    load, weight = _load_nodes(active / experts, cv, experts, active)
+    total: Array = np.zeros(np.broadcast_shapes(batch.shape, tokens.shape, experts.shape, load.shape[:-1], phi.shape))
+    fresh = _fresh_chances(tokens, rho)
+    for node in range(load.shape[-1]):
+        untouched = _log_untouched(load[..., node], fresh, phi)
+        total = total - weight[node] * np.expm1(batch * untouched)
+    touched = np.clip(experts * total, active, np.minimum(experts, batch * tokens * active))
+    return np.asarray(touched)
+
+
+def distinct_experts_ragged(
+    tokens_per_sequence: ArrayLike,
+    n_experts: int,
+    n_active: int,
+    load_cv: float = 0.0,
+    affinity: float = 0.0,
+    stickiness: float = 0.0,
+) -> float:
+    """Distinct experts when sequence b brings its own t_b tokens: U = sum_i 1 - prod_b P0_i(t_b).
+
+    `tokens_per_sequence` [B] whole numbers >= 1 (drop sequences that bring none); the rest as `distinct_experts`.
+    """
+    tokens = np.atleast_1d(np.asarray(tokens_per_sequence, float))
+    _check_tokens(np.asarray(1.0), tokens)
+    experts, active = np.asarray(float(n_experts)), np.asarray(float(n_active))
+    _check_counts(experts, active)
+    load, weight = _load_nodes(active / experts, np.asarray(load_cv, float), experts, active)
+    lengths, counts = np.unique(tokens, return_counts=True)
+    fresh = _fresh_chances(lengths, np.asarray(stickiness, float))
+    untouched = _log_untouched(load[..., None], fresh, np.asarray(affinity, float))
+    return float(n_experts * -(weight @ np.expm1(untouched @ counts)))
+
+
+def distinct_experts_one_number(
+    batch_size: ArrayLike,
+    tokens_per_sequence: ArrayLike,
+    n_experts: ArrayLike,
+    n_active: ArrayLike,
+    load_cv: ArrayLike,
+    overlap_exponent: ArrayLike,
+) -> Array:
+    """Distinct experts when only the overlap of neighbouring tokens is known: U = sum_i 1 - (1-q_i)^(B t^gamma).
+
+    `overlap_exponent` is gamma from `solve_overlap_exponent`. Meant for chains, t <= 8; the rest as
+    `distinct_experts`. Exact at t = 1, and at t = 2 for one sequence.
+    """
+    batch, tokens, experts, active, cv, gamma = (
+        np.asarray(value, float)
+        for value in (batch_size, tokens_per_sequence, n_experts, n_active, load_cv, overlap_exponent)
+    )
+    _check_counts(experts, active)
+    _check_tokens(batch, tokens)
+    load, weight = _load_nodes(active / experts, cv, experts, active)
+    exponent = batch * tokens**gamma
+    touched = -(np.expm1(exponent[..., None] * _log1m(load)) @ weight)
+    return np.asarray(experts * touched)
+
+
+def solve_overlap_exponent(overlap_lag1: float, n_experts: int, n_active: int, load_cv: float) -> float:
+    """gamma for which two consecutive tokens touch k (2 - o_1) experts: sum_i 1 - (1-q_i)^(2^gamma) = k (2 - o_1).
+
+    `overlap_lag1` is o_1, the share of a token's experts that its successor chooses again, in [0, 1).
+    Cohere's 0.381 with N = 128, k = 8 gives about 0.756. Raises AdvisorError outside that range.
+    """
+    if not 0.0 <= overlap_lag1 < 1.0:
+        raise AdvisorError(f"overlap_lag1={overlap_lag1} is outside [0, 1); give the share of experts kept, e.g. 0.38")
+    from scipy.optimize import brentq
+
+    target = n_active * (2.0 - overlap_lag1)
+
+    def gap(gamma: float) -> float:
+        return float(distinct_experts_one_number(1, 2, n_experts, n_active, load_cv, gamma)) - target
+
+    if gap(1.5) < 0.0:
+        raise AdvisorError(
+            f"overlap_lag1={overlap_lag1} is below what {n_active} of {n_experts} experts allow; check k and N"
+        )
+    return float(brentq(gap, 0.0, 1.5, xtol=1e-10))
+
+
+def local_experts(touched: ArrayLike, n_experts: ArrayLike, expert_parallel: ArrayLike) -> Array:
+    """Distinct experts on the slowest of ep ranks: U/ep + e_ep sqrt(U/ep (1 - U/N)), at most N/ep.
+
+    e_ep is the mean maximum of ep standard normals. An assumption until measured; results that use it are flagged.
+    """
+    experts = np.asarray(n_experts, float)
+    ranks = np.asarray(expert_parallel, float)
+    mean = np.asarray(touched, float) / ranks
+    factor = np.interp(np.log2(ranks), np.log2(_IMBALANCE_RANKS), _IMBALANCE_FACTOR)
+    spread = np.sqrt(mean * np.clip(1.0 - np.asarray(touched, float) / experts, 0.0, 1.0))
+    return np.asarray(np.minimum(mean + factor * spread, experts / ranks))
+
+
+def unrelated_overlap(n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayLike) -> Array:
+    """J = k/N (1 + CV^2): share of experts that two unrelated tokens have in common. [1]"""
+    return np.asarray(np.asarray(n_active, float) / np.asarray(n_experts, float) * (1.0 + np.square(load_cv)))
+
+
+def _log1m(value: Array) -> Array:
+    """log(1 - value), -inf at 1 without a warning."""
+    with np.errstate(divide="ignore"):
+        return np.log1p(-np.asarray(value, float))
+
+
+def _log_untouched(load: Array, fresh_chances: Sequence[Array], affinity: Array) -> Array:
+    """log P0(t): log-chance that none of one sequence's t tokens chooses an expert of load q.
+
+    `fresh_chances` of `_fresh_chances`: the same for every load, so callers with many loads compute it once.
+    """
+    a = 1.0 / np.clip(affinity, 1e-9, 1.0 - 1e-9) - 1.0
+    no_choice = 1.0 - load  # m_1
+    total: Array = np.asarray(0.0)
+    for fresh, chance in enumerate(fresh_chances):
+        if fresh:
+            no_choice = no_choice * ((1.0 - load) * a + fresh) / (a + fresh)
+        total = total + chance * no_choice
+    with np.errstate(divide="ignore"):
+        return np.log(np.clip(total, 0.0, 1.0))
+
+
+def _fresh_chances(tokens: Array, stickiness: Array) -> list[Array]:
+    """Chance that j of a sequence's t - 1 later tokens choose anew, for j = 0 to the longest t - 1."""
+    return [_binomial(fresh, tokens - 1, 1.0 - stickiness) for fresh in range(int(tokens.max()))]
+
+
+def _binomial(successes: int, trials: Array, chance: Array) -> Array:
+    """Binomial probability mass at `successes`, broadcast; 0 where successes > trials."""
+    counts = np.vectorize(lambda n: math.comb(int(n), successes), otypes=[float])(trials)
+    return np.asarray(counts * chance**successes * (1.0 - chance) ** np.maximum(trials - successes, 0))
+
+
+@functools.cache
+def _nodes() -> tuple[Array, Array]:
+    """Normal quantiles at, and weights of, the Gauss-Legendre nodes on (0, 1)."""
+    points, weights = np.polynomial.legendre.leggauss(_N_NODES)
+    normal = NormalDist()
+    return np.array([normal.inv_cdf((point + 1.0) / 2.0) for point in points]), weights / 2.0
+
+
+def _load_nodes(share: Array, load_cv: Array, experts: Array, active: Array) -> tuple[Array, Array]:
+    """Expert load q at the quantile nodes [..., nodes] and the node weights [nodes]; mean k/N, CV as asked."""
+    if not np.all(np.isfinite(load_cv)) or np.any(load_cv < 0.0):
+        raise AdvisorError("load_cv must be a finite number >= 0")
+    limit = np.sqrt(np.maximum(experts / active - 1.0, 0.0))
+    if np.any(load_cv > limit + 1e-9):
+        raise AdvisorError(
+            f"load_cv={float(load_cv.max()):.3g} exceeds sqrt(N/k - 1)={float(limit.min()):.3g}, the most uneven load "
+            "k of N experts can have; choose a smaller load_cv"
+        )
+    share, cv, experts = np.broadcast_arrays(share, load_cv, experts)
+    rows = np.stack([share.ravel(), cv.ravel(), experts.ravel()], axis=1)
+    distinct, where = np.unique(rows, axis=0, return_inverse=True)
+    solved = _solved_loads(distinct.tobytes())
+    return solved[where.ravel()].reshape(*share.shape, _N_NODES), _nodes()[1]
+
+
+@functools.lru_cache(maxsize=64)
+def _solved_loads(packed: bytes) -> Array:
+    """Capped lognormal loads [rows, nodes] for rows of (k/N, CV, N), packed so that equal questions are cached.
+
+    The load of the busiest expert is the quantile of its mid-rank 1 - 1/(2N), so node quantiles stop there.
+    """
+    share, cv, experts = np.frombuffer(packed).reshape(-1, 3).T
+    normal = NormalDist()
+    edge = np.array([normal.inv_cdf(1.0 - 0.5 / max(count, 2.0)) for count in experts])
+    quantiles, weights = _nodes()
+    quantiles = np.clip(quantiles, -edge[:, None], edge[:, None])
+    target = share**2 * (1.0 + cv**2)
+    low, high = np.zeros_like(share), np.full_like(share, _MAX_SIGMA)
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        short = _capped_load(share, middle, quantiles, weights) ** 2 @ weights < target
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    sigma = np.where(cv > 0.0, (low + high) / 2.0, 0.0)
+    return _capped_load(share, sigma, quantiles, weights)
+
+
+def _capped_load(share: Array, sigma: Array, quantiles: Array, weights: Array) -> Array:
+    """min(1, c exp(sigma z)) [rows, nodes] with c such that the weighted mean is `share`; the cap is exact.
+
+    Entry m of `scale` is the c that holds if just the nodes above m are capped; the largest m that needs no further
+    cap is the solution.
+    """
+    shape = np.exp(sigma[:, None] * (quantiles - quantiles[:, -1:]))
+    below = np.cumsum(weights * shape, axis=1)
+    scale = (share[:, None] - (1.0 - np.cumsum(weights))) / below
+    fits = (scale >= 0.0) & (scale * shape <= 1.0 + 1e-12)
+    last = shape.shape[1] - 1 - np.argmax(fits[:, ::-1], axis=1)
+    chosen = np.where(fits.any(axis=1), last, 0)
+    load = np.minimum(np.take_along_axis(scale, chosen[:, None], axis=1) * shape, 1.0)
+    return np.where(np.arange(shape.shape[1]) > chosen[:, None], 1.0, load)
+
+
+def _check_counts(experts: Array, active: Array) -> None:
+    if not (np.all(np.isfinite(experts)) and np.all(np.isfinite(active))):
+        raise AdvisorError("n_experts and n_active must be finite")
+    if np.any(active < 1) or np.any(active > experts):
+        raise AdvisorError(
+            f"n_active must lie between 1 and n_experts; got n_active up to {active.max():g} with n_experts from "
+            f"{experts.min():g}"
+        )
+
+
+def _check_tokens(batch: Array, tokens: Array) -> None:
+    if np.any(batch < 1) or not np.all(np.isfinite(batch)):
+        raise AdvisorError("batch_size must be >= 1")
+    if np.any(tokens < 1) or np.any(tokens != np.floor(tokens)) or np.any(tokens > _MAX_TOKENS):
+        raise AdvisorError(f"tokens_per_sequence must be whole numbers from 1 to {_MAX_TOKENS}")
+
+
+def _check_unit(name: str, value: Array) -> None:
+    if np.any(value < 0.0) or np.any(value > 1.0) or not np.all(np.isfinite(value)):
+        raise AdvisorError(f"{name} must lie between 0 and 1")

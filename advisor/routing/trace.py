@@ -1,0 +1,212 @@
+"""A whole routing trace (many layers, ragged sequences): fitted parameters, and predicted against counted experts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.prediction import AdvisorError
+from advisor.routing.fit import RoutingFit, fit_overlaps
+from advisor.routing.law import distinct_experts, expected_experts, unrelated_overlap
+
+Array = NDArray[np.float64]
+
+LAGS = 7
+MIN_TOKENS = LAGS + 1
+FEW_SEQUENCES = 5
+BATCHES = (1, 2, 4, 8, 16)
+TOKENS = (1, 2, 4, 8)
+_DRAWS = 128
+_BOOTSTRAP = 200
+
+
+@dataclass(frozen=True)
+class UnionRow:
+    """Distinct experts of B sequences x t consecutive tokens: counted in the trace, predicted by the fit, uniform."""
+
+    batch_size: int
+    tokens: int
+    counted: float
+    counted_stderr: float
+    predicted: float
+    uniform: float
+
+
+@dataclass(frozen=True)
+class TraceFit:
+    """The fit over all layers, by layer, and held against the counts."""
+
+    fit: RoutingFit
+    n_experts: int
+    n_active: int
+    n_sequences: int
+    n_tokens: int
+    layers: tuple[int, ...]
+    """Layers of the trace that route; the others chose the same experts throughout, as dense layers do."""
+    overlap_by_layer: Array
+    """Share of experts kept, [layers, LAGS]. [1]"""
+    unrelated_by_layer: Array
+    """Overlap of unrelated tokens, [layers]. [1]"""
+    unions: tuple[UnionRow, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def largest_error(self) -> float:
+        """Largest |predicted / counted - 1| over the union table. [1]"""
+        return max(abs(row.predicted / row.counted - 1.0) for row in self.unions)
+
+
+def fit_sequences(
+    sequences: Sequence[NDArray[np.integer]], n_experts: int, rng: np.random.Generator | None = None
+) -> TraceFit:
+    """Fit load_cv, affinity and stickiness to traces of several requests.
+
+    Parameters
+    ----------
+    sequences : expert ids, one array [tokens, layers, k] per sequence, all with the same layers and k.
+    n_experts : N. [1]
+    rng : draws the half-samples behind the intervals and the batches that are counted; default: a fixed seed.
+
+    Raises
+    ------
+    AdvisorError : no two sequences of MIN_TOKENS tokens, ids outside [0, N), an expert chosen twice by one token, or
+    no layer that routes.
+
+    Notes
+    -----
+    Overlaps are averaged over sequences, then over layers, and solved in closed form (`routing.fit_overlaps`).
+    """
+    rng = rng or np.random.default_rng(0)
+    long, warnings = _long_enough(sequences)
+    layers, left_out = _routing_layers(long, n_experts)
+    if left_out:
+        warnings.append(f"{left_out} of {left_out + len(layers)} layers choose the same experts for every token: dense")
+    kept = [np.ascontiguousarray(ids[:, layers]) for ids in long]
+    n_active = kept[0].shape[2]
+    use = np.empty((len(kept), len(layers), n_experts), np.float32)
+    lags = np.empty((len(kept), len(layers), LAGS))
+    for row, ids in enumerate(kept):
+        use[row], lags[row] = _statistics(ids, n_experts)
+    unrelated = _unrelated(use, n_active)
+    point = _parameters(unrelated, lags, n_experts, n_active)
+    half = max(2, len(kept) // 2)
+    draws = []
+    for _ in range(_BOOTSTRAP):
+        rows = rng.permutation(len(kept))[:half]
+        draws.append(_parameters(_unrelated(use[rows], n_active), lags[rows], n_experts, n_active))
+    low, high = np.quantile(np.array(draws), [0.1, 0.9], axis=0)
+    intervals = [(min(float(a), p), max(float(b), p)) for a, b, p in zip(low, high, point, strict=True)]
+    fit = RoutingFit(
+        *point,
+        load_cv_interval=intervals[0],
+        affinity_interval=intervals[1],
+        stickiness_interval=intervals[2],
+        overlap_by_lag=tuple(float(x) for x in lags.mean(axis=(0, 1))),
+        unrelated_overlap=float(unrelated.mean()),
+    )
+    return TraceFit(
+        fit=fit,
+        n_experts=n_experts,
+        n_active=n_active,
+        n_sequences=len(kept),
+        n_tokens=sum(len(ids) for ids in kept),
+        layers=tuple(layers),
+        overlap_by_layer=lags.mean(axis=0),
+        unrelated_by_layer=unrelated,
+        unions=tuple(_unions(kept, n_experts, n_active, fit, rng)),
+        warnings=tuple(warnings),
+    )
+
+
+def _long_enough(sequences: Sequence[NDArray[np.integer]]) -> tuple[list[NDArray[np.integer]], list[str]]:
+    warnings = []
+    shapes = {ids.shape[1:] for ids in sequences}
+    if len(shapes) > 1 or any(ids.ndim != 3 for ids in sequences):
+        raise AdvisorError("the sequences differ in layers or experts per token; expected one [tokens, layers, k] each")
+    long = [ids for ids in sequences if len(ids) >= MIN_TOKENS]
+    if len(long) < 2:
+        raise AdvisorError(
+            f"{len(long)} sequences of at least {MIN_TOKENS} tokens; at least 2 are needed (several files can be "
+            "given together), 20 x 64 tokens are good"
+        )
+    if len(long) < len(sequences):
+        warnings.append(f"{len(sequences) - len(long)} sequences shorter than {MIN_TOKENS} tokens were left out")
+    if len(long) < FEW_SEQUENCES:
+        warnings.append(f"only {len(long)} sequences: the load variation in particular is poorly known")
+    return long, warnings
+
+
+def _routing_layers(sequences: list[NDArray[np.integer]], n_experts: int) -> tuple[list[int], int]:
+    """Layers that route, and how many do not. Raises AdvisorError for ids that cannot be."""
+    first = sequences[0][0]
+    constant = np.all([np.all(ids == first, axis=(0, 2)) for ids in sequences], axis=0)
+    layers = [int(layer) for layer in np.flatnonzero(~constant)]
+    if not layers:
+        raise AdvisorError("every layer chooses the same experts for every token; this is no routing trace")
+    for ids in sequences:
+        used = ids[:, layers]
+        if used.min() < 0 or used.max() >= n_experts:
+            raise AdvisorError(f"expert ids span {used.min()} to {used.max()}; expected 0 to {n_experts - 1}")
+        ordered = np.sort(used, axis=2)
+        if np.any(ordered[..., 1:] == ordered[..., :-1]):
+            raise AdvisorError("a token chooses one expert twice; each must choose k different experts")
+    return layers, int(constant.sum())
+
+
+def _statistics(ids: NDArray[np.integer], n_experts: int) -> tuple[Array, Array]:
+    """Mean use [layers, N] and overlap by lag [layers, LAGS] of one sequence."""
+    tokens, layers, _ = ids.shape
+    index = ids.astype(np.intp)
+    chosen = np.zeros((tokens, layers, n_experts), bool)
+    np.put_along_axis(chosen, index, True, axis=2)
+    overlap = [np.take_along_axis(chosen[:-lag], index[lag:], axis=2).mean(axis=(0, 2)) for lag in range(1, LAGS + 1)]
+    return chosen.mean(axis=0), np.stack(overlap, axis=1)
+
+
+def _unrelated(use: NDArray[np.float32], n_active: int) -> Array:
+    """Overlap of tokens of different sequences, [layers], from mean use [sequences, layers, N]."""
+    size = len(use)
+    total = use.sum(axis=0, dtype=float) ** 2 - (use.astype(float) ** 2).sum(axis=0)
+    return np.asarray(total.sum(axis=-1) / (size * (size - 1) * n_active))
+
+
+def _parameters(unrelated: Array, lags: Array, n_experts: int, n_active: int) -> tuple[float, float, float]:
+    curve = lags.mean(axis=(0, 1))
+    return fit_overlaps(float(unrelated.mean()), float(curve[0]), float(curve[3:].mean()), n_experts, n_active)
+
+
+def _unions(
+    sequences: list[NDArray[np.integer]], n_experts: int, n_active: int, fit: RoutingFit, rng: np.random.Generator
+) -> list[UnionRow]:
+    out = []
+    for batch in (size for size in BATCHES if size <= len(sequences)):
+        for tokens in TOKENS:
+            counts = [_count(sequences, batch, tokens, n_experts, rng) for _ in range(_DRAWS)]
+            predicted = distinct_experts(batch, tokens, n_experts, n_active, fit.load_cv, fit.affinity, fit.stickiness)
+            uniform = expected_experts(batch * tokens, n_experts, n_active)
+            stderr = float(np.std(counts) / np.sqrt(_DRAWS))
+            out.append(UnionRow(batch, tokens, float(np.mean(counts)), stderr, float(predicted), float(uniform)))
+    return out
+
+
+def _count(
+    sequences: list[NDArray[np.integer]], batch: int, tokens: int, n_experts: int, rng: np.random.Generator
+) -> float:
+    """Distinct experts of `batch` different sequences at random places, mean over layers."""
+    layers = sequences[0].shape[1]
+    touched = np.zeros((layers, n_experts), bool)
+    for row in rng.permutation(len(sequences))[:batch]:
+        start = int(rng.integers(0, len(sequences[row]) - tokens + 1))
+        window = sequences[row][start : start + tokens]
+        touched[np.arange(layers)[None, :, None], window] = True
+    return float(touched.sum(axis=1).mean())
+
+
+def implied_overlaps(load_cv: float, affinity: float, stickiness: float, n_experts: int, n_active: int) -> list[float]:
+    """Share of experts kept at lags 1 to LAGS that routing parameters imply: o_inf + (1 - o_inf) rho^lag. [1]"""
+    unrelated = float(unrelated_overlap(n_experts, n_active, load_cv))
+    far = unrelated + (1.0 - unrelated) * affinity
+    return [far + (1.0 - far) * stickiness**lag for lag in range(1, LAGS + 1)]

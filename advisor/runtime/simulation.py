@@ -1,0 +1,223 @@
+"""What each way to choose K is worth for one scenario: all policies on the same requests, acceptance and arrivals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.prediction import AdvisorError
+from advisor.runtime import (
+    AcceptanceProcess,
+    BatchSchedule,
+    Cascade,
+    CascadeSettings,
+    EmaAdaptive,
+    KRange,
+    Load,
+    Oracle,
+    Policy,
+    RoundCosts,
+    SimulationResult,
+    StaticK,
+    closed_loop,
+    draw_trace,
+    poisson_arrivals,
+    simulate,
+)
+from advisor.runtime.costs import IntArray
+
+MAX_REQUESTS = 100_000
+MAX_ITERATIONS = 100_000
+MAX_REQUEST_TOKENS = 16_384
+_STREAMS = 2_000
+"""Distinct acceptance streams drawn; more requests share them, which 2,000 average out."""
+_ROUNDS_OF_REQUESTS = 2
+"""Requests each slot serves in turn, where there are enough of them."""
+
+
+@dataclass(frozen=True)
+class SimulationPlan:
+    """requests : asked for in all; iterations : limit per server; request_tokens : output of each request. [1]
+
+    batch_size : slots of a server. load_share : None keeps every slot full while a request waits; else Poisson arrivals
+    at this share of what plain decoding could serve, so that the batch varies.
+    """
+
+    requests: int = 200
+    iterations: int = 1000
+    request_tokens: int = 250
+    batch_size: int = 1
+    load_share: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, most in (
+            ("requests", self.requests, MAX_REQUESTS),
+            ("iterations", self.iterations, MAX_ITERATIONS),
+            ("request_tokens", self.request_tokens, MAX_REQUEST_TOKENS),
+        ):
+            if not 1 <= value <= most:
+                raise AdvisorError(f"{name}={value} must lie in 1..{most:,}")
+        if self.load_share is not None and not 0 < self.load_share <= 2:
+            raise AdvisorError(f"load_share={self.load_share} must lie above 0 and up to 2, e.g. 0.7")
+        if self.seed < 0:
+            raise AdvisorError(f"seed={self.seed} must not be negative")
+
+    @property
+    def servers(self) -> int:
+        """Independent servers the requests are dealt to, as evenly as can be."""
+        return max(1, self.requests // (_ROUNDS_OF_REQUESTS * self.batch_size))
+
+    @property
+    def offered(self) -> int:
+        """Requests served: those asked for, and at least one full batch."""
+        return max(self.batch_size, self.requests)
+
+    @property
+    def requests_by_server(self) -> IntArray:
+        """Requests dealt to each server, [servers]."""
+        least, more = divmod(self.offered, self.servers)
+        return least + (np.arange(self.servers) < more).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class PolicyOutcome:
+    """One policy against plain decoding of the same requests."""
+
+    policy: str
+    static_k: int | None
+    """K of a static policy, else None."""
+    tpot_s: float
+    """Iteration time lived through by all sequences over their tokens. [s]"""
+    speedup: float
+    """Plain time per output token over this policy's. [1]"""
+    gain_over_best_static: float
+    """speedup / best static speedup - 1 (K = 0 is a static K). [1]"""
+    p95_request_tpot_s: float | None
+    """95th percentile over finished requests; None where none finished. [s]"""
+    mean_draft: float
+    """Mean K over iterations. [1]"""
+    iterations_by_draft: tuple[int, ...]
+    test_share: float | None
+    """Share of iterations spent on tests; None for policies that do not test. [1]"""
+    mean_batch: float
+    finished: int
+
+
+@dataclass(frozen=True)
+class SimulationReport:
+    """All policies; K = 0 first, then static K, then the adaptive ones, the oracle last."""
+
+    plan: SimulationPlan
+    outcomes: tuple[PolicyOutcome, ...]
+    best_static_k: int
+    requests: int
+    """Requests offered to each policy."""
+    complete: bool
+    """False where the iteration limit ended some requests early, at least for one policy."""
+
+    @property
+    def load_note(self) -> str:
+        """What was offered where it is not what was asked for, and how full the servers were."""
+        plan, batches = self.plan, [outcome.mean_batch for outcome in self.outcomes]
+        low, high = f"{min(batches):.1f}", f"{max(batches):.1f}"
+        mean = f"Mean batch {low if low == high else f'{low} to {high}, by policy,'} of {plan.batch_size:,}"
+        if plan.load_share is not None:
+            mean += f": requests arrive at {plan.load_share:.0%} of what plain decoding could serve"
+        elif float(low) < plan.batch_size:
+            mean += ": all slots are full until no request waits, then they run empty one by one, which is counted too"
+        if self.requests == plan.requests:
+            return f"{mean}."
+        return f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is full once. {mean}."
+
+    def of(self, policy: str) -> PolicyOutcome:
+        """The outcome of a policy by name."""
+        return next(outcome for outcome in self.outcomes if outcome.policy == policy)
+
+
+def policies_for(
+    ranges: Sequence[KRange], k_max: int, cascade: CascadeSettings | None = None
+) -> tuple[tuple[Policy, int | None], ...]:
+    """K = 0, each static K, batch schedule, Cascade, acceptance-only control, oracle; each with its static K."""
+    static: list[tuple[Policy, int | None]] = [(StaticK(k), k) for k in range(k_max + 1)]
+    controlled = (BatchSchedule(tuple(ranges)), Cascade(cascade or CascadeSettings()), EmaAdaptive(), Oracle())
+    return (*static, *((policy, None) for policy in controlled))
+
+
+def simulate_policies(
+    costs: RoundCosts,
+    ranges: Sequence[KRange],
+    process: AcceptanceProcess,
+    plan: SimulationPlan,
+    cascade: CascadeSettings | None = None,
+    *,
+    on_policy: Callable[[str, float], None] | None = None,
+) -> SimulationReport:
+    """Every policy on the same trace and load. Raises AdvisorError when the costs do not reach the plan's batch.
+
+    Before each policy, `on_policy` gets its name and the share of policies done; it may raise to end the simulation.
+    """
+    if costs.k_max < 1:
+        raise AdvisorError("nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1")
+    if plan.batch_size > costs.batches[-1]:
+        raise AdvisorError(f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}")
+    rng = np.random.default_rng([plan.seed, 0])
+    streams = min(plan.offered, _STREAMS)
+    trace = draw_trace(process, streams, plan.request_tokens, costs.k_max, rng)
+    load = _load(costs, plan)
+    policies = policies_for(ranges, costs.k_max, cascade)
+    runs = []
+    for number, (policy, k) in enumerate(policies):
+        if on_policy is not None:
+            on_policy(policy.name, number / len(policies))
+        runs.append((simulate(costs, policy, trace, load, plan.iterations), k))
+    tpot = [_tpot(run) for run, _ in runs]
+    plain = next(value for value, (_, k) in zip(tpot, runs, strict=True) if k == 0)
+    static = {k: plain / value for value, (_, k) in zip(tpot, runs, strict=True) if k is not None}
+    best = max(static, key=lambda k: static[k])
+    outcomes = tuple(
+        _outcome(run, k, value, plain / value, static[best]) for value, (run, k) in zip(tpot, runs, strict=True)
+    )
+    return SimulationReport(plan, outcomes, best, plan.offered, all(o.finished == plan.offered for o in outcomes))
+
+
+def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
+    if plan.load_share is None:
+        return closed_loop(plan.servers, plan.batch_size, plan.requests_by_server, plan.request_tokens)
+    capacity_per_s = plan.batch_size / float(costs.time_s(plan.batch_size, 0)) / plan.request_tokens
+    rng = np.random.default_rng([plan.seed, 1])
+    return poisson_arrivals(
+        plan.servers,
+        plan.batch_size,
+        plan.requests_by_server,
+        plan.request_tokens,
+        plan.load_share * capacity_per_s,
+        rng,
+    )
+
+
+def _tpot(run: SimulationResult) -> float:
+    return float(run.sequence_time_s.sum() / run.tokens.sum())
+
+
+def _outcome(
+    run: SimulationResult, static_k: int | None, tpot_s: float, speedup: float, best_static: float
+) -> PolicyOutcome:
+    by_draft = run.iterations_by_draft
+    total = max(int(by_draft.sum()), 1)
+    tests = run.test_iterations
+    return PolicyOutcome(
+        policy=run.policy,
+        static_k=static_k,
+        tpot_s=tpot_s,
+        speedup=speedup,
+        gain_over_best_static=speedup / best_static - 1,
+        p95_request_tpot_s=float(np.quantile(run.request_tpot_s, 0.95)) if run.request_tpot_s.size else None,
+        mean_draft=float(by_draft @ np.arange(by_draft.size) / total),
+        iterations_by_draft=tuple(int(n) for n in by_draft),
+        test_share=None if tests is None else float(tests.sum() / total),
+        mean_batch=float(run.sequence_time_s.sum() / run.busy_time_s.sum()),
+        finished=int(run.request_tpot_s.size),
+    )

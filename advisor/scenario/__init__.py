@@ -1,0 +1,1 @@
+"""What the user chose: the scenario, its file and its examples."""

@@ -1,0 +1,1 @@
+"""Fit records under profiles/calibration, from the measured kernel tables."""

@@ -1,0 +1,257 @@
+"""All fits of all measured tables, written under profiles/calibration. Run by `make calibrate`; never by the app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
+
+import numpy as np
+
+from advisor.architecture import WeightDtype
+from advisor.calibration import gemm_fit, moe_fit, stream_fit
+from advisor.calibration.choice import choose_experts, version_key
+from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, one_row_per_point
+from advisor.calibration.measured_moe import measured_table
+from advisor.calibration.measured_records import MEASURED, MeasuredTable, write_measured
+from advisor.calibration.records import RECORDS, FitRecord, write_records
+from advisor.hardware import Hardware, hardware_ids, load_hardware
+from advisor.prediction import AdvisorError
+from advisor.scenario.scenario import Engine
+from advisor.store import queries
+from advisor.store.kernel_tables import hardware_id as device_hardware_id
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from advisor.store.connection import Store
+
+IDENTITY = ["hardware_id", "engine", "version", "dtype", "kernel_source"]
+
+
+class KernelTables(Protocol):
+    """Where measured rows come from: the store, or any object with these six methods.
+
+    Each returns all rows of one accelerator in the store's column names, latency_s in seconds; empty when unmeasured.
+    """
+
+    def moe_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def gemm_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def attention_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def mla_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def all_reduce_table(self, hardware_id: str) -> pd.DataFrame: ...
+    def all_to_all_table(self, hardware_id: str) -> pd.DataFrame: ...
+
+
+class StoreTables:
+    """The store's kernel tables, one accelerator at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def moe_table(self, hardware_id: str) -> pd.DataFrame:
+        """Routed experts of one layer."""
+        return queries.moe_table(self._store, hardware_id)
+
+    def gemm_table(self, hardware_id: str) -> pd.DataFrame:
+        """Dense projections."""
+        return queries.gemm_table(self._store, hardware_id)
+
+    def attention_table(self, hardware_id: str) -> pd.DataFrame:
+        """Decode attention of one layer."""
+        return queries.attention_table(self._store, hardware_id)
+
+    def mla_table(self, hardware_id: str) -> pd.DataFrame:
+        """Latent attention: the kernel alone."""
+        return queries.mla_table(self._store, hardware_id, op="mla_generation")
+
+    def all_reduce_table(self, hardware_id: str) -> pd.DataFrame:
+        """Tensor-parallel sums."""
+        return queries.all_reduce_table(self._store, hardware_id)
+
+    def all_to_all_table(self, hardware_id: str) -> pd.DataFrame:
+        """Expert-parallel exchange."""
+        return queries.all_to_all_table(self._store, hardware_id)
+
+
+def measured_devices() -> list[Hardware]:
+    """Accelerators whose own kernels were measured, in the order of their ids."""
+    found = []
+    for one in hardware_ids():
+        hardware = load_hardware(one)
+        device = hardware.kernel_table_device
+        if device is not None and device_hardware_id(device) == one:
+            found.append(hardware)
+    return found
+
+
+def calibrate(
+    tables: KernelTables,
+    devices: list[Hardware],
+    folder: Path = RECORDS,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[FitRecord]:
+    """Fit every table of `devices` and write one file per device; returns all records.
+
+    `devices` are the accelerators that were measured themselves (not those that borrow another's tables).
+    """
+    every: list[FitRecord] = []
+    for hardware in devices:
+        if hardware.kernel_table_device is None:
+            continue
+        records = list(device_records(tables, hardware))
+        if records:
+            write_records(hardware.kernel_table_device, records, folder)
+            measured = measured_shapes(tables, hardware, tuple(records))
+            write_measured(hardware.kernel_table_device, measured, folder / MEASURED.name)
+            progress(f"{hardware.id}: {len(records)} fits, {sum(len(table.shapes) for table in measured)} shapes")
+        every += records
+    return every
+
+
+def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[FitRecord, ...]) -> list[MeasuredTable]:
+    """Measured shapes of the expert kernels that serve some scenario on this device; others would be dead weight."""
+    sharing = [
+        one for one in map(load_hardware, hardware_ids()) if one.kernel_table_device == hardware.kernel_table_device
+    ]
+    choices = [
+        choose_experts(records, engine, dtype, one, gated)
+        for one in sharing
+        for engine in get_args(Engine)
+        for dtype in get_args(WeightDtype)
+        for gated in (True, False)
+    ]
+    serving = {choice.record.id: choice.record for choice in choices if choice is not None}
+    found: list[MeasuredTable] = []
+    for identity, frame in _groups(_named(tables.moe_table(hardware.id)), IDENTITY, all_versions=True):
+        record = serving.get(moe_fit.record_id(identity))
+        if record is not None:
+            found += _some(measured_table(one_row_per_point(frame, moe_fit.KEYS), record))
+    return found
+
+
+def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitRecord]:
+    """All fits of one accelerator, in a fixed order.
+
+    MoE tables of every version; of the other operations the newest, whose constants hardly move between versions.
+    """
+    gemm = _named(tables.gemm_table(hardware.id))
+    cache = cache_resident_bytes(gemm, hardware)
+    for identity, frame in _groups(_named(tables.moe_table(hardware.id)), IDENTITY, all_versions=True):
+        if identity["dtype"] in BYTES_PER_WEIGHT:
+            yield from _some(moe_fit.moe_record(one_row_per_point(frame, moe_fit.KEYS), identity, cache))
+    for identity, frame in _groups(gemm, IDENTITY):
+        if identity["dtype"] in BYTES_PER_WEIGHT:
+            clean = one_row_per_point(frame, gemm_fit.KEYS)
+            peak = hardware.bandwidth_bytes_per_s.value
+            yield from _some(gemm_fit.gemm_record(clean, identity, cache, peak))
+    for op in ("attention", "mla"):
+        yield from _attention(op, _named(getattr(tables, f"{op}_table")(hardware.id)))
+    yield from _communication(tables, hardware.id)
+
+
+def _attention(op: str, table: pd.DataFrame) -> Iterator[FitRecord]:
+    keys, record = {
+        "attention": ([*stream_fit.ATTENTION_KEYS, "window_size"], stream_fit.attention_record),
+        "mla": (stream_fit.MLA_KEYS, stream_fit.mla_record),
+    }[op]
+    if op == "mla" and "op" in table.columns:
+        table = table[table["op"].isin(["mla_generation", "generation_mla"])]
+    for identity, frame in _groups(table, [*IDENTITY, "kv_dtype"]):
+        kv_dtype = identity.pop("kv_dtype")
+        if kv_dtype in stream_fit.KV_BYTES:
+            present = [key for key in keys if key in frame.columns]
+            # The cache's format decides the bytes, so it is part of the kernel's name.
+            named = {**identity, "kernel_source": f"{identity['kernel_source']}+kv-{kv_dtype}"}
+            yield from _some(record(one_row_per_point(frame, present), named, kv_dtype))
+
+
+def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord]:
+    table = _named(tables.all_reduce_table(hardware_id))
+    table = table[table["dtype"].isin(["bf16", "fp16"])] if len(table) else table
+    for identity, frame in _groups(table, [*IDENTITY, "n_ranks"]):
+        n_ranks = int(float(identity.pop("n_ranks")))
+        clean = one_row_per_point(frame, ["message_elements"])
+        yield from _some(stream_fit.all_reduce_record(clean, identity, n_ranks))
+    table = tables.all_to_all_table(hardware_id)
+    if len(table):
+        table = table.assign(
+            kernel_source=table["backend"], dtype=table["dtype"].fillna("bf16").replace("default", "bf16")
+        )
+        table["n_ranks"] = table["n_ranks"].fillna(8 * table["n_nodes"].fillna(1))
+        table = _named(table)
+        table = table[(table["dtype"] == "bf16") & (table["n_nodes"].fillna(1) == 1)]
+    for identity, frame in _groups(table, [*IDENTITY, "n_ranks"]):
+        n_ranks = int(float(identity.pop("n_ranks")))
+        yield from _some(stream_fit.all_to_all_record(frame, identity, n_ranks))
+
+
+def one_gpu_moe_table(
+    opened: Store, hardware_id: str, engine: str, dtype: str, load: str, max_tokens: int, min_shapes: int
+) -> tuple[str, pd.DataFrame]:
+    """(version, rows) on one GPU of the newest table of an engine and format with `min_shapes` shapes; of several
+    kernels in one version, that with most shapes. Rows: the columns of `moe_fit.KEYS` and latency_s [s].
+
+    Raises AdvisorError when there is none.
+    """
+    table = _named(queries.moe_table(opened, hardware_id, engine, distribution=load, ep=1))
+    table = table[(table["moe_tp_size"] == 1) & (table["num_tokens"] <= max_tokens)]
+    found = []
+    for identity, frame in _groups(table, IDENTITY, all_versions=True):
+        n_shapes = len(frame[moe_fit.SHAPE].drop_duplicates())
+        if identity["dtype"] == dtype and n_shapes >= min_shapes:
+            found.append((version_key(identity["version"]), n_shapes, identity["version"], frame))
+    if not found:
+        raise AdvisorError(f"the store has no {dtype} expert table of {engine} on {hardware_id}; run `make store`")
+    _, _, version, frame = max(found, key=lambda entry: entry[:2])
+    return version, one_row_per_point(frame, moe_fit.KEYS)
+
+
+def cache_resident_bytes(gemm: pd.DataFrame, hardware: Hardware) -> float:
+    """The last-level cache when small matrices are read faster than the memory's peak allows, else 0. [B]
+
+    The tables time one matrix again and again, so a large cache keeps it; a model's layers evict each other.
+    """
+    if hardware.last_level_cache_bytes is None or not len(gemm):
+        return 0.0
+    cache = hardware.last_level_cache_bytes.value
+    weights = gemm["n"] * gemm["k"] * gemm["dtype"].map(BYTES_PER_WEIGHT)
+    small = (gemm["m"] <= 16) & (weights > 0.1 * cache) & (weights < 0.8 * cache)
+    rate = (weights[small] / gemm.loc[small, "latency_s"]).to_numpy()
+    rate = rate[np.isfinite(rate)]
+    return cache if rate.size and np.mean(rate > hardware.bandwidth_bytes_per_s.value) > 0.05 else 0.0
+
+
+def _named(table: pd.DataFrame) -> pd.DataFrame:
+    """Names of formats unified, unknown kernel named `unknown`."""
+    if not len(table):
+        return table
+    out = table.copy()
+    for name in ("dtype", "kv_dtype"):
+        if name in out.columns:
+            out[name] = out[name].replace(DTYPE_NAMES)
+    if "kernel_source" in out.columns:
+        out["kernel_source"] = out["kernel_source"].fillna("unknown")
+    return out
+
+
+def _groups(
+    table: pd.DataFrame, keys: list[str], all_versions: bool = False
+) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
+    """Sub-tables by `keys`, sorted; the newest version of each (engine, format) unless all are wanted."""
+    if not len(table):
+        return
+    if not all_versions:
+        order = table["version"].map({v: version_key(str(v)) for v in table["version"].unique()})
+        rank = order.map({key: i for i, key in enumerate(sorted(set(order)))})
+        table = table[rank == rank.groupby([table["engine"], table["dtype"]]).transform("max")]
+    for values, frame in table.groupby(keys, sort=True, observed=True):
+        yield dict(zip(keys, map(str, values), strict=True)), frame
+
+
+_Made = TypeVar("_Made")
+
+
+def _some(made: _Made | None) -> Iterator[_Made]:
+    if made is not None:
+        yield made

@@ -1,0 +1,1 @@
+"""The study behind docs/runtime-k-validation.md."""

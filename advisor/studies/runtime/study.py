@@ -1,0 +1,200 @@
+"""Two published comparisons on this project's own step times: Cascade's study, and Cohere's K by batch.
+
+Nothing here is fitted to the published result; docs/runtime-k-validation.md holds what comes out against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from advisor.acceptance import parse_acceptance
+from advisor.curve import Curve, curve_for, speedup_curve
+from advisor.runtime import (
+    AcceptanceProcess,
+    Cascade,
+    CascadeSettings,
+    KRange,
+    Mixture,
+    RoundCosts,
+    closed_loop,
+    simulate,
+)
+from advisor.runtime.acceptance_of import per_position, switching_around
+from advisor.runtime.by_batch import ranges_of
+from advisor.runtime.of_scenario import costs_of
+from advisor.scenario.scenario import Scenario
+from advisor.setup import load_setup
+from advisor.studies.runtime.cascade_study import StudyRow, cascade_study
+from advisor.studies.runtime.workloads import ngram_workloads
+
+K_MAX = 7
+CONTEXT_TOKENS = 512
+"""Assumed: the order of the prompts and outputs of HumanEval, GSM8K and MT-Bench."""
+ALWAYS_BAD_ITERATIONS = 250
+
+
+@dataclass(frozen=True)
+class PaperModel:
+    """One target of arXiv:2506.20675 as it is run here."""
+
+    model_id: str
+    weight_dtype: str | None = None
+    """None: as the checkpoint stores it (bf16)."""
+    tensor_parallel: int = 1
+
+    @property
+    def label(self) -> str:
+        """`mixtral-8x7b int4`, `mixtral-8x7b bf16 TP4`."""
+        parallel = f" TP{self.tensor_parallel}" if self.tensor_parallel > 1 else ""
+        return f"{self.model_id} {self.weight_dtype or 'bf16'}{parallel}"
+
+
+PAPER_MODELS = (
+    PaperModel("mixtral-8x7b", "int4"),
+    PaperModel("phi-3.5-moe", "int4"),
+    PaperModel("olmoe-1b-7b"),
+    PaperModel("deepseek-moe-16b"),
+    PaperModel("qwen1.5-moe-a2.7b"),
+)
+"""On one 48 GB card; the two whose bf16 weights do not fit it run in 4-bit, which is an assumption."""
+MIXTRAL_IN_BF16 = PaperModel("mixtral-8x7b", None, 4)
+"""The other way to make Mixtral fit."""
+EAGLE_CURVES = {
+    "code": "gpt-oss-20b-eagle3-humaneval",
+    "chat": "gpt-oss-20b-eagle3-mt-bench",
+    "mixed prompts": "gpt-oss-20b-eagle3-speed-bench",
+}
+"""Measured accepted lengths of an EAGLE-3 head on an MoE, by task: borrowed, none is published for the five models."""
+PUBLISHED_WORST = {1: 0.26, 2: 0.38, 3: 0.54}
+"""Worst slowdown of static K=1..3 in arXiv:2506.20675. [1]"""
+PUBLISHED_COST_AT_7, PUBLISHED_ETR_AT_7 = 2.3, 3.2
+"""Mixtral, K = 7, code. [plain steps], [tokens per round]"""
+
+
+def paper_costs(model: PaperModel, drafter_id: str) -> RoundCosts:
+    """Round costs at batch 1 on the RTX 6000 Ada for K = 0..7, the drafter kept ready at K = 0."""
+    scenario = Scenario(
+        hardware_id="rtx-6000-ada",
+        n_gpus=model.tensor_parallel,
+        tensor_parallel=model.tensor_parallel,
+        model_id=model.model_id,
+        weight_dtype=model.weight_dtype,  # type: ignore[arg-type]
+        batch_size=1,
+        context_tokens=CONTEXT_TOKENS,
+        drafter_id=drafter_id,
+        acceptance="0.5",  # costs do not depend on it; the processes bring their own
+        k_max=K_MAX,
+    )
+    return costs_of(speedup_curve(scenario, [1.0]))
+
+
+def eagle_workloads(spread: float = 0.0) -> dict[str, AcceptanceProcess]:
+    """Tasks with published accepted lengths and their equal mix; `spread` > 0 adds good and bad passages (assumed)."""
+    tasks: dict[str, AcceptanceProcess] = {}
+    for task, curve_id in EAGLE_CURVES.items():
+        length = parse_acceptance(curve_id, K_MAX).accepted_length
+        tasks[task] = per_position(length) if spread == 0 else switching_around(length, 3, spread=spread)
+    return {**tasks, "all three": Mixture(tuple(tasks.values()), (1.0,) * len(tasks))}
+
+
+@dataclass(frozen=True)
+class AlwaysBad:
+    """One request of 250 iterations whose drafts are never accepted."""
+
+    model: str
+    test_iterations: int
+    slowdown: float
+    test_iterations_without_back_off: int
+    slowdown_without_back_off: float
+
+
+def always_bad(label: str, costs: RoundCosts) -> AlwaysBad:
+    """Cascade with and without back-off on a request that never accepts a draft."""
+    found = []
+    for factor in (2.0, 1.0):
+        policy = Cascade(CascadeSettings(back_off_factor=factor))
+        trace = np.zeros((1, 2 * ALWAYS_BAD_ITERATIONS), dtype=np.int8)
+        run = simulate(costs, policy, trace, closed_loop(1), ALWAYS_BAD_ITERATIONS)
+        assert run.test_iterations is not None
+        found.append((int(run.test_iterations[0]), float(run.tpot_s[0] / costs.round_time_s[0, 0] - 1)))
+    return AlwaysBad(label, *found[0], *found[1])
+
+
+@dataclass(frozen=True)
+class PaperStudy:
+    """Cascade's comparison on this project's costs; names of models carry the drafter: `olmoe-1b-7b bf16 / ngram`."""
+
+    costs: Mapping[str, RoundCosts]
+    rows: tuple[StudyRow, ...]
+    always_bad: tuple[AlwaysBad, ...]
+    always_bad_cold: Mapping[str, AlwaysBad]
+    """The same where an iteration at K = 0 does not run the drafter."""
+
+
+@lru_cache(maxsize=4)
+def paper_study(eagle_spread: float = 0.0, n_requests: int = 200) -> PaperStudy:
+    """All models, n-gram and EAGLE, 250 tokens a request; about 6 s on one core."""
+    costs: dict[str, RoundCosts] = {}
+    processes: dict[str, Mapping[str, AcceptanceProcess]] = {}
+    for drafter, workloads in (("ngram", ngram_workloads(K_MAX)), ("eagle", eagle_workloads(eagle_spread))):
+        for model in (*PAPER_MODELS, MIXTRAL_IN_BF16):
+            name = f"{model.label} / {drafter}"
+            costs[name], processes[name] = paper_costs(model, drafter), workloads
+    bad = tuple(always_bad(name, cost) for name, cost in costs.items())
+    cold = {name: always_bad(name, replace(cost, draft_warm_s=np.zeros(1))) for name, cost in costs.items()}
+    return PaperStudy(costs, cascade_study(costs, processes, n_requests=n_requests), bad, cold)
+
+
+def rows_of(rows: Sequence[StudyRow], drafter: str) -> tuple[StudyRow, ...]:
+    """The rows of one drafter, without the second way to run Mixtral."""
+    return tuple(
+        row for row in rows if row.model.endswith(f"/ {drafter}") and not row.model.startswith(MIXTRAL_IN_BF16.label)
+    )
+
+
+COHERE_ACCEPTED_LENGTH = (1.0, 1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25)
+"""Command A+'s AL(0..7), Cohere's posts on speculative decoding for MoE (second-hand; docs/runtime-k-validation.md)."""
+
+
+@dataclass(frozen=True)
+class CohereK:
+    """K by batch for one model on 4 x H200, TP4, fp8."""
+
+    model_id: str
+    drafter_id: str
+    curve: Curve
+    ranges: tuple[KRange, ...]
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        """K of the highest speedup at each batch of the curve."""
+        return tuple(int(k) for k in self.curve.drafts[self.curve.speedup.argmax(axis=1)])
+
+
+def conditional_acceptance(accepted_length: Sequence[float]) -> str:
+    """AL(0..n) as the scenario's list of conditional acceptance probabilities."""
+    survival = np.diff(accepted_length)
+    before = np.concatenate([[1.0], survival[:-1]])
+    return ",".join(f"{probability:.6f}" for probability in survival / before)
+
+
+@lru_cache(maxsize=8)
+def cohere_k(model_id: str, drafter_id: str = "eagle") -> CohereK:
+    """K by batch for `command-a-plus` or `command-a` with Command A+'s accepted lengths."""
+    scenario = Scenario(
+        hardware_id="h200-sxm",
+        n_gpus=4,
+        tensor_parallel=4,
+        model_id=model_id,
+        weight_dtype="fp8",
+        drafter_id=drafter_id,
+        acceptance=conditional_acceptance(COHERE_ACCEPTED_LENGTH),
+        k_max=len(COHERE_ACCEPTED_LENGTH) - 1,
+    )
+    setup = load_setup(scenario)
+    curve = curve_for(setup)
+    return CohereK(model_id, drafter_id, curve, ranges_of(setup, curve))

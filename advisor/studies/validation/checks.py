@@ -1,0 +1,276 @@
+"""Checks on measurements that nothing is fitted on: round cost, plain decode, MoESD's tables, best K."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from advisor.calibration.overhead_records import class_costs
+from advisor.curve import curve_for
+from advisor.points.overheads import Overheads
+from advisor.points.published import Point, point_of, with_costs
+from advisor.prediction import AdvisorError
+from advisor.scenario.scenario import Scenario, build_scenario
+from advisor.setup import Setup, load_setup
+
+Array = NDArray[np.float64]
+
+EXTERNAL_SOURCES = {"SpecForge SpecBundle dashboard": "SpecBundle", "MiMo-V2-Flash technical report, table 10": "MiMo"}
+ASSUMED_HARDWARE = "h200-sxm"
+"""SpecBundle and MiMo do not state their accelerator: assumed, never fitted."""
+ALSO_ASSUMED = ("h100-sxm", "b200-sxm")
+"""What else they may have run on: shows how much of their error the assumption is."""
+GPU_COUNTS = ("1", "2", "4", "8")
+MOESD_BATCHES = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 80, 100)
+PLAIN_MODELS = {
+    "MiniMaxAI/MiniMax-M2.5": "minimax-m2",
+    "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b",
+    "Qwen/Qwen3-32B": "qwen3-32b",
+    "Qwen/Qwen3.5-397B-A17B": "qwen3.5-397b-a17b",
+    "deepseek-ai/DeepSeek-R1": "deepseek-v3",
+    "deepseek-ai/DeepSeek-V3": "deepseek-v3",
+    "nvidia/DeepSeek-R1-NVFP4": "deepseek-v3",
+    "nvidia/DeepSeek-V3.1-NVFP4": "deepseek-v3",
+    "nvidia/Qwen3-32B-NVFP4": "qwen3-32b",
+    "nvidia/Llama-3.1-8B-Instruct-FP8": "llama-3.1-8b",
+    "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
+    "meta-llama/Llama-3.1-8B-Instruct": "llama-3.1-8b",
+    "moonshotai/Kimi-K2.5": "kimi-k2",
+    "openai/gpt-oss-120b": "gpt-oss-120b",
+    "zhipuai/GLM-5": "glm-5",
+}
+"""Models of the plain-decode points and the profile with their dimensions."""
+_FORMATS = {"fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
+
+
+def external_points(frame: pd.DataFrame, hardware_id: str = ASSUMED_HARDWARE) -> list[Point]:
+    """Rows of EXTERNAL_SOURCES on an assumed accelerator.
+
+    How many GPUs held a model is not stated either: of the counts that hold it, the one whose predicted plain step is
+    nearest to the plain throughput that its rows state. MiMo counts its batch per node, so it gets the eight GPUs of
+    one.
+    """
+    rows = frame[frame["source_title"].isin(list(EXTERNAL_SOURCES))]
+    rows = rows.assign(drafter=rows["drafter"].replace("mtp", "eagle"))  # MiMo's MTP layers are dense, as EAGLE heads
+    points = []
+    for _, group in rows.groupby(["model_id", "batch_size"], sort=False):
+        records = group.to_dict("records")
+        gpus = "8" if (group["batch_kind"] == "batch_per_node").all() else _nearest_gpu_count(records, hardware_id)
+        for row in records:
+            point = _point_if_it_fits(row, hardware_id, gpus) if gpus else None
+            if point is not None:
+                points.append(point)
+    return points
+
+
+def published_plain_s(row: Mapping[str, Any]) -> float:
+    """Seconds of a plain step, prefill included, from the whole batch's plain throughput; NaN where none is stated."""
+    if row["metric"] != "output_tok_per_s" or not row["baseline_value"]:
+        return float("nan")
+    return float(row["batch_size"]) / float(row["baseline_value"])
+
+
+def _nearest_gpu_count(records: Sequence[Mapping[str, Any]], hardware_id: str) -> str | None:
+    """The count of GPU_COUNTS whose predicted plain step is nearest to the median of the published ones."""
+    published_s = float(np.nanmedian([published_plain_s(row) for row in records]))
+    distance = {}
+    for gpus in GPU_COUNTS:
+        found = (_point_if_it_fits(row, hardware_id, gpus) for row in records)
+        point = next((point for point in found if point is not None), None)
+        if point is not None:
+            launch_s = class_costs(point.engine_class)["launch_per_layer_s"] * point.layers
+            distance[gpus] = abs(np.log((point.plain_s + launch_s) / published_s))
+    return min(distance, key=lambda gpus: distance[gpus], default=None)
+
+
+def _point_if_it_fits(row: Mapping[str, Any], hardware_id: str, gpus: str) -> Point | None:
+    try:
+        point = point_of(row, {"hardware_id": hardware_id, "tensor_parallel": gpus})
+    except AdvisorError:
+        return None
+    return point if point.setup.memory.largest_batch >= point.question.scenario.batch_size else None
+
+
+def external_round_costs(points: Sequence[Point], overheads: Overheads | None = None) -> pd.DataFrame:
+    """Measured and predicted round cost in plain steps; columns source, model_id, n_draft, verify_tokens, tree, gpus,
+    batch_size, accepted_length, measured_speedup, measured, predicted; and the plain steps themselves in seconds,
+    published (the batch over the plain throughput) and predicted."""
+    rows = []
+    for point in points:
+        costs = class_costs(point.engine_class) if overheads is None else overheads.costs()
+        curve = point.curve(with_costs(point.setup, **costs))
+        question = point.question
+        rows.append(
+            {
+                "source": EXTERNAL_SOURCES.get(point.source, point.source),
+                "model_id": question.scenario.model_id,
+                "checkpoint": str(point.row.get("notes", "")).split(";")[0],
+                "dataset": point.row.get("dataset", ""),
+                "n_draft": question.n_draft,
+                "verify_tokens": question.verify_tokens or question.n_draft + 1,
+                "tree": str(point.row["draft_structure"]).startswith("tree"),
+                "gpus": question.scenario.n_gpus,
+                "batch_size": question.scenario.batch_size,
+                "accepted_length": point.accepted_length,
+                "measured_speedup": point.measured,
+                "measured": point.accepted_length / point.measured,
+                "predicted": float(curve.round_s[0, 0] / curve.plain_step_s[0]),
+                "predicted_speedup": float(curve.speedup[0, 0]),
+                "published_plain_s": published_plain_s(point.row),
+                "predicted_plain_s": float(curve.plain_step_s[0]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def moesd_cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """Each cell of MoESD's tables: published and predicted peak speedup over MOESD_BATCHES with its batch.
+
+    Published acceptance, gamma tokens verified per request as in the paper, no fit. Overheads of an engine of 2025.
+    """
+    rows = []
+    for cell in frame.to_dict("records"):
+        gamma, gpus = int(cell["draft_tokens_gamma"]), int(cell["gpu_count"])
+        scenario = build_scenario(
+            hardware_id=cell["hardware_id"],
+            n_gpus=gpus,
+            tensor_parallel=gpus,
+            model_id=cell["model_id"],
+            drafter_id="qwen2-0.5b" if cell["drafter"] == "draft_model" else "eagle",
+            acceptance=f"{cell['tokens_per_round']}@{gamma}",
+            context_tokens=512,
+            k_max=gamma,
+        )
+        setup = with_costs(load_setup(scenario, borrowed_acceptance=False), **class_costs("vllm-synchronous"))
+        curve = curve_for(setup, MOESD_BATCHES, [gamma], verify_tokens=gamma)
+        peak = int(curve.speedup[:, 0].argmax())
+        rows.append(
+            {
+                "cell_id": cell["cell_id"],
+                "hardware_id": cell["hardware_id"],
+                "gpus": gpus,
+                "model_id": cell["model_id"],
+                "dataset": cell["dataset"],
+                "temperature": cell["temperature"],
+                "n_draft": gamma,
+                "tier": str(curve.tier[peak, 0]),
+                "measured": float(cell["speedup_peak"]),
+                "predicted": float(curve.speedup[peak, 0]),
+                "low": float(curve.low[peak, 0]),
+                "high": float(curve.high[peak, 0]),
+                "batch_size": MOESD_BATCHES[peak],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def plain_decode(frame: pd.DataFrame) -> pd.DataFrame:
+    """Measured and predicted time per output token without speculation, for the rows a scenario can express.
+
+    Aggregated serving, one worker, no pipeline parallelism; attention data parallelism only with expert parallelism
+    over the same ranks. The prediction is the plain step at the mean context plus the prefill that shares the GPU.
+    Points listed twice (a model and its alias) count once.
+    """
+    rows = []
+    for point in frame[frame["serving_mode"] == "agg"].to_dict("records"):
+        placement = _plain_placement(point)
+        if placement is None or point["model"] not in PLAIN_MODELS:
+            continue
+        tensor, expert, groups = placement
+        try:
+            setup = _plain_setup(
+                point["hardware_id"],
+                point["engine"],
+                PLAIN_MODELS[point["model"]],
+                _plain_formats(point),
+                tensor,
+                expert,
+            )
+        except AdvisorError:
+            continue
+        lengths = int(point["input_tokens"]), int(point["output_tokens"])
+        if tensor * expert and setup.memory.largest_batch == 0:
+            continue
+        scenario = setup.scenario.model_copy(
+            update={
+                "context_tokens": lengths[0] + lengths[1] // 2,
+                "input_tokens": lengths[0],
+                "output_tokens": lengths[1],
+            }
+        )
+        curve = curve_for(replace(setup, scenario=scenario), [int(point["batch_size"]) * groups], [0])
+        rows.append(
+            {
+                "model_id": PLAIN_MODELS[point["model"]],
+                "hardware_id": point["hardware_id"],
+                "engine": point["engine"],
+                "weight_dtype": str(point["weight_dtype"]),
+                "tensor_parallel": tensor,
+                "expert_parallel": expert,
+                "batch_size": int(point["batch_size"]) * groups,
+                "input_tokens": lengths[0],
+                "output_tokens": lengths[1],
+                "tier": str(curve.tier[0, 0]),
+                "measured_s": float(point["tpot_s"]),
+                "predicted_s": float(curve.tpot_s[0, 0]),
+                "step_s": float(curve.plain_step_s[0]),
+            }
+        )
+    return pd.DataFrame(rows).drop_duplicates().reset_index(drop=True)
+
+
+def _plain_placement(point: dict[str, object]) -> tuple[int, int, int] | None:
+    """(tp, ep, attention groups), or None where the row's parallelism does not nest as a scenario's does."""
+    tensor = _count(point["tensor_parallel"])
+    groups = _count(point["attention_data_parallel"])
+    expert, expert_tensor = _count(point["expert_parallel"]), _count(point["moe_tensor_parallel"])
+    if _count(point["pipeline_parallel"]) != 1 or tensor > 8 or pd.isna(point["batch_size"]):
+        return None
+    if groups > 1:
+        return (tensor, expert, groups) if expert_tensor == 1 and expert == tensor * groups else None
+    nests = expert * expert_tensor == tensor or (expert == 1 and expert_tensor == 1)
+    return (tensor, expert, 1) if nests else None
+
+
+def _count(value: object) -> int:
+    return 1 if pd.isna(value) else max(int(value), 1)  # type: ignore[call-overload]
+
+
+def _plain_formats(point: dict[str, object]) -> tuple[str, str]:
+    """(weight_dtype, expert_dtype) of the scenario; empty leaves the checkpoint's own."""
+    gemm, moe = str(point["gemm_dtype"]), str(point["moe_dtype"])
+    if "gpt-oss" in str(point["model"]):
+        return "", ""  # published in mxfp4 experts only, whatever the table calls it
+    if moe == "int4_wo":
+        return "bf16", "int4"
+    return _FORMATS.get(gemm, "bf16"), _FORMATS.get(moe, "")
+
+
+@functools.lru_cache(maxsize=512)
+def _plain_setup(
+    hardware_id: str, engine: str, model_id: str, formats: tuple[str, str], tensor: int, expert: int
+) -> Setup:
+    chosen = {name: text for name, text in zip(("weight_dtype", "expert_dtype"), formats, strict=True) if text}
+    if load_setup(Scenario(model_id=model_id, acceptance="1.5@1")).architecture.moe is None:
+        chosen.pop("expert_dtype", None)
+        expert = 1
+    return load_setup(
+        build_scenario(
+            hardware_id=hardware_id,
+            n_gpus=max(tensor, expert),
+            tensor_parallel=tensor,
+            expert_parallel=expert,
+            engine=engine,
+            model_id=model_id,
+            drafter_id="ngram",
+            acceptance="1.5@1",
+            k_max=1,
+            **chosen,
+        )
+    )

@@ -1,0 +1,113 @@
+"""Simpler models of the same quantity, judged on the same rows with the same sources left out.
+
+(i) independent uniform experts; (ii) AL / (1 + c K) without batch; (iii) AL / (a + c K + b log2 B); (iv) every
+operation, the KV cache included, charged as a batch of B (K + 1) sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.curve import curve_for
+from advisor.points.overheads import UNKNOWN_CLASS, fit_overheads, log_speedup, row_log_sd, soften
+from advisor.points.published import Point, with_costs
+from advisor.setup import Setup
+from advisor.validation.held_out import COMMON_SHARE, log_overheads, predictions_left_out
+
+Array = NDArray[np.float64]
+
+RIVALS = ("uniform experts", "AL/(1+cK)", "AL/(a+cK+b log2 B)", "batch x (K+1)")
+_LINEAR_START = {"AL/(1+cK)": (0.1,), "AL/(a+cK+b log2 B)": (1.0, 0.1, 0.05)}
+_LINEAR_SPREAD = 1.0  # weak prior around the start, so that a class of one row does not run away
+
+
+def rival_predictions(points: Sequence[Point], rival: str) -> Array:
+    """Speedup of each point by one of RIVALS, fitted without the point's source, per engine class. [1]"""
+    if rival == "uniform experts":
+        return predictions_left_out([with_uniform_experts(point) for point in points])
+    if rival == "batch x (K+1)":
+        return predictions_left_out([with_batch_times_tokens(point) for point in points])
+    return _left_out(points, rival)
+
+
+def with_uniform_experts(point: Point) -> Point:
+    """The point with experts drawn independently and uniformly."""
+    setup = replace(_bare(point), routing=None, routing_because="independent uniform routing")
+    curve = point.curve(setup)
+    return replace(point, setup=setup, plain_s=float(curve.plain_step_s[0]), round_s=float(curve.round_s[0, 0]))
+
+
+def with_batch_times_tokens(point: Point) -> Point:
+    """The point with verification costed as a plain step over B q sequences, the cache read q times."""
+    setup = _bare(point)
+    question = point.question
+    own = point.curve(setup)
+    tokens = question.verify_tokens or question.n_draft + 1
+    wide = curve_for(setup, [question.scenario.batch_size * tokens], [question.n_draft])
+    verify = float(wide.plain_step_s[0])
+    return replace(point, round_s=point.round_s - float(own.verify_step_s[0, 0]) + verify)
+
+
+def round_cost(point: Point, rival: str, coefficients: Array) -> float:
+    """Round in plain steps by a linear rival. [1]"""
+    batch, k = float(point.question.scenario.batch_size), float(point.question.n_draft)
+    if rival == "AL/(1+cK)":
+        return float(1.0 + coefficients[0] * k)
+    return float(coefficients[0] + coefficients[1] * k + coefficients[2] * np.log2(batch))
+
+
+def fit_linear(points: Sequence[Point], rival: str) -> Callable[[str], Array]:
+    """Coefficients by engine class (robust least squares in log speedup); unknown classes get those of all rows."""
+    everything = _fit_one(points, rival)
+    classes = {p.engine_class for p in points} - {UNKNOWN_CLASS}
+    own = {name: _fit_one([p for p in points if p.engine_class == name], rival) for name in classes}
+    return lambda name: own.get(name, everything)
+
+
+def _bare(point: Point) -> Setup:
+    return with_costs(point.setup, launch_per_layer_s=0.0, host_per_draft_pass_s=0.0, host_per_round_s=0.0)
+
+
+def _left_out(points: Sequence[Point], rival: str) -> Array:
+    out = np.zeros(len(points))
+    for source in sorted({point.source for point in points}):
+        coefficients = fit_linear([p for p in points if p.source != source], rival)
+        for i, point in enumerate(points):
+            if point.source == source:
+                out[i] = point.accepted_length / round_cost(point, rival, coefficients(point.engine_class))
+    return out
+
+
+def _fit_one(points: Sequence[Point], rival: str) -> Array:
+    from scipy.optimize import least_squares
+
+    start = np.array(_LINEAR_START[rival])
+    spread = row_log_sd(points)
+    target = np.log([p.accepted_length / p.measured for p in points])
+    design = np.array([[1.0, p.question.n_draft, np.log2(p.question.scenario.batch_size)] for p in points])
+
+    def costs(x: Array) -> Array:
+        full = np.array([1.0, x[0], 0.0]) if rival == "AL/(1+cK)" else x
+        return np.asarray(np.maximum(design @ full, 0.05))
+
+    def residuals(x: Array) -> Array:
+        error = (np.log(costs(x)) - target) / spread
+        return np.concatenate([soften(error), (x - start) / _LINEAR_SPREAD])
+
+    return np.asarray(least_squares(residuals, start).x)
+
+
+def rival_round_costs(fitted: Sequence[Point], judged: Sequence[Point], rival: str) -> Array:
+    """Round cost in plain steps of points from sources that took no part in the fit, by one of RIVALS. [1]"""
+    if rival in _LINEAR_START:
+        coefficients = fit_linear(fitted, rival)
+        return np.array([round_cost(point, rival, coefficients(point.engine_class)) for point in judged])
+    change = with_uniform_experts if rival == "uniform experts" else with_batch_times_tokens
+    model = fit_overheads([change(point) for point in fitted], COMMON_SHARE)
+    changed = [change(point) for point in judged]
+    predicted = np.exp(log_speedup(changed, log_overheads(changed, model)))
+    return np.array([p.accepted_length for p in judged]) / predicted

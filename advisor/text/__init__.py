@@ -1,0 +1,1 @@
+"""Values and words as readers, spreadsheets and JSON see them."""

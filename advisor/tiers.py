@@ -1,0 +1,85 @@
+"""Tier of a result, by component, and what lies beyond the calibrated range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.kernel_costs import stream_cost
+from advisor.prediction import Tier, lowest
+from advisor.setup import Setup
+
+Array = NDArray[np.float64]
+
+
+CALIBRATED_TOKENS = 2048
+"""Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [1]"""
+
+
+_WIDENING_PER_DOUBLING = 0.1
+"""Extra log standard deviation for each doubling beyond the calibrated range (assumed). [1]"""
+
+
+_MATTERS = 0.1
+"""A component counts for the tier when it takes at least this share of a step. [1]"""
+
+
+def beyond_log_sd(step_tokens: ArrayLike) -> Array:
+    """Log standard deviation that a step longer than the measured ones adds to a speedup. [1]"""
+    doublings = np.log2(np.asarray(step_tokens, float) / CALIBRATED_TOKENS)
+    return np.asarray(np.maximum(doublings, 0.0) * _WIDENING_PER_DOUBLING)
+
+
+def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
+    """`values` at each point's tier; tiers above fitted share the fitted one's, being too few to calibrate alone."""
+    known = {name: values.get("roofline" if name == "roofline" else "fitted", default) for name in map(str, Tier)}
+    return np.array([known[str(name)] for name in tier.ravel()]).reshape(tier.shape)
+
+
+def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
+    """`Tier.rank` of each kernel component of a step over `step_tokens` M = B q tokens, broadcast over them."""
+    costs = setup.costs
+    latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)
+    attention = costs.mla if latent and costs.mla is not None else costs.attention
+    placement = setup.placement
+    links = (
+        stream_cost(costs.all_reduce, placement.tensor_parallel),
+        stream_cost(costs.all_to_all, placement.expert_parallel) if placement.attention_groups > 1 else None,
+    )
+    used = [cost.tier for cost in links if cost is not None]
+    tiers = {
+        "attention_projection": costs.attention_projection.tier,
+        "attention": attention.tier,
+        "router": costs.attention_projection.tier,
+        "shared": costs.shared.tier,
+        "dense": costs.dense.tier,
+        "lm_head": costs.lm_head.tier,
+        "communication": lowest(used) if used else Tier.ROOFLINE,
+        "draft": setup.draft_costs.dense.tier,
+    }
+    shape = np.shape(step_tokens)
+    ranks = {name: np.full(shape, tier.rank) for name, tier in tiers.items()}
+    return ranks | {"routed": costs.routed.tier_rank(step_tokens)}
+
+
+def _tiers(
+    setup: Setup,
+    plain: Mapping[str, Array],
+    round_components: Mapping[str, Array],
+    batch: Array,
+    step_tokens: Array,
+) -> NDArray[np.object_]:
+    """Tier at each point [nB, nK]: the lowest among kernels that take at least a tenth of either arm's time.
+
+    At best interpolated: a step put together from parts was not itself measured, even where all its kernels were.
+    """
+    rank = np.full(step_tokens.shape, Tier.INTERPOLATED.rank)
+    for components, tokens in ((plain, batch), (round_components, step_tokens)):
+        total = sum(components.values())
+        for name, ranks in component_tier_ranks(setup, tokens).items():
+            heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
+            found = np.where(heavy, ranks, 0)
+            rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)
+    return np.array(list(Tier), dtype=object)[rank]

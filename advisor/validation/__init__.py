@@ -1,0 +1,1 @@
+"""Predictions held against measured rows that the fit has not seen."""

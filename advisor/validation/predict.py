@@ -1,0 +1,212 @@
+"""Predictions held against measured speedups: a prediction for each row, errors by source, coverage of the bands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.calibration.overhead_records import class_costs
+from advisor.curve import curve_for
+from advisor.points.overheads import ANY_CLASS
+from advisor.points.published import with_costs
+from advisor.points.question import RowQuestion, question_of
+from advisor.prediction import AdvisorError
+from advisor.setup import load_setup
+from advisor.validation.held_out import costs_left_out
+
+NEEDED_COLUMNS = ("hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size")
+PREDICTED_COLUMNS = (
+    "predicted_speedup",
+    "predicted_low",
+    "predicted_high",
+    "predicted_tier",
+    "predicted_reason",
+    "accepted_length_source",
+)
+_POINT = [
+    "source",
+    "hardware_id",
+    "model_id",
+    "drafter",
+    "batch_size",
+    "engine",
+    "tensor_parallel",
+    "weight_dtype",
+    "dataset",
+]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors over n rows; None where no row could be judged."""
+
+    n: int
+    median_ape: float | None
+    """Median absolute percentage error of the speedup, as a share. [1]"""
+    mape: float | None
+    p90_ape: float | None
+    sign_accuracy: float | None
+    """Share of rows placed on the right side of 1. [1]"""
+    sign_accuracy_below_one: float | None
+    coverage: float | None
+    """Share of measured values inside the 80 % band. [1]"""
+    mean_band_width: float | None
+    """Mean of (high - low) / predicted. [1]"""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Errors of all rows, by source, by tier; the regret of the predicted best K; the rows themselves."""
+
+    overall: Errors
+    by_source: Mapping[str, Errors]
+    by_tier: Mapping[str, Errors]
+    by_acceptance: Mapping[str, Errors]
+    best_k_regret: float | None
+    """Mean loss at the K predicted best against the K measured best, over points with several K. [1]"""
+    n_best_k: int
+    rows: pd.DataFrame
+    n_refused: int
+
+
+def read_points(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame` with every cell a string. Raises AdvisorError naming the columns that are missing."""
+    missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
+    if missing:
+        raise AdvisorError(
+            f"the file lacks the columns {', '.join(missing)}; expected the header of measurements/published_speedups"
+        )
+    return frame
+
+
+def predict_rows(
+    frame: pd.DataFrame,
+    assume: Mapping[str, str] | None = None,
+    left_out: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    *,
+    other_models: bool = False,
+) -> pd.DataFrame:
+    """`frame` with PREDICTED_COLUMNS added. Rows that cannot be predicted say why in predicted_reason.
+
+    With `other_models`, a row whose accepted length nobody measured gets its drafter's median over other models.
+
+    `left_out` gives, by source_title and engine class, the constants to use instead of the shipped ones: those of a
+    fit that did not see the source (`validation_held_out.costs_left_out`).
+    """
+    points = read_points(frame)
+    unknown = [name for name in assume or {} if name not in points.columns]
+    if unknown:
+        raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
+    answers = [_predict(row, assume, left_out or {}, other_models) for row in points.to_dict("records")]
+    return pd.concat([points.reset_index(drop=True), pd.DataFrame(answers, columns=list(PREDICTED_COLUMNS))], axis=1)
+
+
+def validate(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> Validation:
+    """Predict every row and compare with its `speedup` column.
+
+    Rows of a source that the shipped overheads were fitted on are predicted by a fit without that source; rows whose
+    accepted length nobody measured by that of other models. Both as in docs/validation.md.
+    """
+    if "speedup" not in frame.columns:
+        raise AdvisorError("the file has no speedup column to validate against; use `predict` instead")
+    rows = predict_rows(frame, assume, _fits_without(frame), other_models=True)
+    measured = pd.to_numeric(rows["speedup"], errors="coerce")
+    measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
+    rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
+    judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
+    regrets = _best_k_regrets(judged)
+    name = "source_title" if "source_title" in rows.columns else "hardware_id"
+    return Validation(
+        overall=errors_of(judged),
+        by_source={str(key): errors_of(group) for key, group in judged.groupby(name)},
+        by_tier={str(key): errors_of(group) for key, group in judged.groupby("predicted_tier")},
+        by_acceptance={str(key): errors_of(group) for key, group in judged.groupby("accepted_length_source")},
+        best_k_regret=float(np.mean(regrets)) if regrets else None,
+        n_best_k=len(regrets),
+        rows=rows,
+        n_refused=int(rows["predicted_speedup"].isna().sum()),
+    )
+
+
+def errors_of(judged: pd.DataFrame) -> Errors:
+    """Errors of rows that carry measured, predicted_* and absolute_percentage_error."""
+    if judged.empty:
+        return Errors(0, None, None, None, None, None, None, None)
+    error = judged["absolute_percentage_error"].to_numpy(float)
+    measured = judged["measured"].to_numpy(float)
+    predicted, low, high = (judged[f"predicted_{name}"].to_numpy(float) for name in ("speedup", "low", "high"))
+    right = (predicted > 1.0) == (measured > 1.0)
+    slower = measured < 1.0
+    return Errors(
+        n=len(judged),
+        median_ape=float(np.median(error)),
+        mape=float(error.mean()),
+        p90_ape=float(np.quantile(error, 0.9)),
+        sign_accuracy=float(right.mean()),
+        sign_accuracy_below_one=float(right[slower].mean()) if slower.any() else None,
+        coverage=float(((measured >= low) & (measured <= high)).mean()),
+        mean_band_width=float(((high - low) / predicted).mean()),
+    )
+
+
+def _fits_without(frame: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
+    if "source_title" not in frame.columns:
+        return {}
+    return costs_left_out(set(frame["source_title"].dropna().astype(str)))
+
+
+def _predict(
+    row: Mapping[str, Any],
+    assume: Mapping[str, str] | None,
+    left_out: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    other_models: bool,
+) -> tuple[Any, ...]:
+    try:
+        question = question_of(row, assume, other_models)
+        constants = left_out.get(str(row.get("source_title", "")))
+        costs = class_costs(question.engine_class) if constants is None else _of_class(constants, question.engine_class)
+        return _answer(question, costs)
+    except AdvisorError as error:
+        return None, None, None, None, f"not predicted: {error}", "none"
+
+
+def _of_class(constants: Mapping[str, Mapping[str, Any]], engine_class: str) -> Mapping[str, Any]:
+    return constants.get(engine_class, constants[ANY_CLASS])
+
+
+def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
+    setup = load_setup(question.scenario, borrowed_acceptance=question.acceptance_source != "same_run")
+    setup = with_costs(setup, **costs)
+    curve = curve_for(setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens)
+    notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
+    if question.assumed:
+        notes.append("assumed " + ", ".join(question.assumed))
+    if question.verify_tokens is not None:
+        notes.append(f"verifies {question.verify_tokens} tokens; overlap inside a draft tree is unmeasured")
+    if setup.memory.largest_batch < question.scenario.batch_size:
+        notes.append("exceeds the memory estimate")
+    return (
+        float(curve.speedup[0, 0]),
+        float(curve.low[0, 0]),
+        float(curve.high[0, 0]),
+        str(curve.tier[0, 0]),
+        "; ".join(note for note in notes if note),
+        question.acceptance_source,
+    )
+
+
+def _best_k_regrets(judged: pd.DataFrame) -> list[float]:
+    """Loss of the K predicted best against the K measured best, for each point measured with several K."""
+    frame = judged.rename(columns={"source_title": "source"})
+    keys = [name for name in _POINT if name in frame.columns]
+    regrets = []
+    for _, group in frame.groupby(keys, dropna=False):
+        if group["draft_tokens_k"].nunique() < 2:
+            continue
+        chosen = group.loc[group["predicted_speedup"].idxmax(), "measured"]
+        regrets.append(float(1.0 - chosen / group["measured"].max()))
+    return regrets

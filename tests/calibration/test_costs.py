@@ -1,0 +1,237 @@
+"""Shipped fit records load, and every accelerator gets kernel costs with an honest tier."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.architecture import BYTES_PER_WEIGHT, WeightDtypes
+from advisor.calibration import kernel_costs, load_records, recorded_devices
+from advisor.calibration.choice import MIN_SHAPES, choose, version_key
+from advisor.calibration.costs import ROOFLINE_LOG_SD
+from advisor.calibration.records import FORM_VERSION, FitParameter, FitRecord, write_records
+from advisor.hardware import hardware_ids, load_hardware
+from advisor.prediction import AdvisorError, Tier
+from advisor.studies.calibration.gates import GATES, gate_results, gated_tables
+
+ALL = [record for device in recorded_devices() for record in load_records(device)]
+
+
+def uniform(dtype):
+    return WeightDtypes(routed=dtype, shared=dtype, attention=dtype, dense=dtype)
+
+
+def test_records_exist_for_the_ten_measured_accelerators():
+    devices = {load_hardware(one).kernel_table_device for one in hardware_ids()} - {None}
+    assert set(recorded_devices()) == devices
+    assert len(ALL) > 400
+
+
+def test_record_ids_are_unique_and_of_the_current_form():
+    assert len({record.id for record in ALL}) == len(ALL)
+    assert {record.form_version for record in ALL} == {FORM_VERSION}
+
+
+def test_every_record_has_finite_parameters_inside_their_bounds():
+    for record in ALL:
+        assert record.log_sd > 0
+        for name, parameter in record.parameters.items():
+            high = np.inf if parameter.high is None else parameter.high
+            assert parameter.low <= parameter.value <= high * (1 + 1e-5), (record.id, name)
+
+
+def test_records_of_every_operation_are_there():
+    assert {record.op for record in ALL} == {"moe", "gemm", "attention", "mla", "all_reduce", "all_to_all"}
+
+
+def test_moe_curves_rise_in_rows_and_stay_positive():
+    for record in (r for r in ALL if r.op == "moe"):
+        rows = [m for m, _ in record.curve]
+        assert rows == sorted(rows)
+        assert all(factor > 0 for _, factor in record.curve)
+
+
+@pytest.mark.parametrize("hardware_id", hardware_ids())
+def test_every_accelerator_gets_costs_for_every_engine_and_format(hardware_id):
+    hardware = load_hardware(hardware_id)
+    for engine in ("vllm", "sglang", "trtllm", "other"):
+        for dtype in BYTES_PER_WEIGHT:
+            costs = kernel_costs(hardware, engine, uniform(dtype))
+            assert 0 < costs.routed.t0_s < 1e-3
+            assert costs.routed.bandwidth_bytes_per_s < 2.0 * hardware.bandwidth_bytes_per_s.value or (
+                costs.routed.per_expert_s > 0
+            )
+            for gemm in (costs.attention_projection, costs.shared, costs.dense, costs.lm_head):
+                assert 0 < gemm.t0_s < 1e-4
+                assert gemm.bandwidth_bytes_per_s <= hardware.bandwidth_bytes_per_s.value * 1.0001 or (
+                    hardware.kernel_table_device is not None
+                )
+                assert gemm.flops_per_s > 0
+            assert costs.routed.because
+            assert costs.sources or costs.warnings
+
+
+def test_h200_vllm_experts_are_fitted_and_say_with_what():
+    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", uniform("bf16"))
+    assert costs.routed.tier is Tier.FITTED
+    assert "vllm 0.24.0" in costs.routed.because
+    assert "median error" in costs.routed.because
+    assert costs.routed.t0_s == pytest.approx(26e-6, rel=0.3)
+    assert 23e-6 < costs.routed.t0_s < 59e-6
+
+
+def test_an_h800_uses_the_h100s_kernels_but_its_own_links():
+    h100 = kernel_costs(load_hardware("h100-sxm"), "vllm", uniform("bf16"))
+    h800 = kernel_costs(load_hardware("h800-sxm"), "vllm", uniform("bf16"))
+    assert h800.routed == h100.routed
+    ratio = load_hardware("h100-sxm").link_bytes_per_s.value / load_hardware("h800-sxm").link_bytes_per_s.value
+    assert h100.all_reduce[8].bandwidth_bytes_per_s / h800.all_reduce[8].bandwidth_bytes_per_s == pytest.approx(ratio)
+    assert any("same chip" in warning for warning in h800.warnings["accelerator"])
+
+
+def test_an_h20_stays_on_the_roofline_with_a_wider_band():
+    costs = kernel_costs(load_hardware("h20"), "vllm", uniform("bf16"))
+    assert costs.routed.tier is Tier.ROOFLINE
+    assert costs.routed.log_sd == ROOFLINE_LOG_SD
+    assert costs.routed.log_sd > kernel_costs(load_hardware("h200-sxm"), "vllm", uniform("bf16")).routed.log_sd
+    assert any("roofline" in warning for warning in costs.warnings["experts"])
+
+
+def test_weights_without_a_native_format_compute_at_the_bf16_rate():
+    a100 = load_hardware("a100-80gb-sxm")
+    fp8 = kernel_costs(a100, "vllm", uniform("fp8"))
+    assert fp8.dense.flops_per_s <= a100.peak_flops_per_s["bf16"].value
+    h200 = load_hardware("h200-sxm")
+    int4 = kernel_costs(h200, "vllm", uniform("int4"))
+    assert int4.dense.flops_per_s <= h200.peak_flops_per_s["bf16"].value
+
+
+def test_mxfp4_experts_beside_bf16_attention_take_one_record_each():
+    mixed = WeightDtypes(routed="mxfp4")
+    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", mixed)
+    assert "mxfp4" in costs.routed.because
+    plain = kernel_costs(load_hardware("h200-sxm"), "vllm", WeightDtypes())
+    assert costs.attention_projection == plain.attention_projection
+
+
+def test_another_engines_table_is_used_with_a_warning_and_a_wider_band():
+    hardware = load_hardware("h200-sxm")
+    sglang = kernel_costs(hardware, "sglang", uniform("fp8"))
+    assert sglang.routed.tier is Tier.FITTED
+    assert any("stands in" in warning for warning in sglang.warnings["experts"])
+    other = kernel_costs(hardware, "other", uniform("bf16"))
+    assert any("stands in" in warning for warning in other.warnings["experts"])
+
+
+def test_a_fit_that_failed_is_never_chosen():
+    failed = [r for r in ALL if not r.success and r.op == "gemm"]
+    assert failed, "the host-timed fp8 block GEMM tables should be on record"
+    chosen = choose(load_records("h200_sxm"), "gemm", "vllm", "fp8_block")
+    assert chosen is not None
+    assert chosen.record.success
+
+
+def test_the_newest_version_with_enough_shapes_is_chosen():
+    records = load_records("b200_sxm")
+    chosen = choose(records, "moe", "vllm", "fp8")
+    assert chosen.record.version == "0.24.0"
+    assert chosen.record.n_shapes >= MIN_SHAPES
+
+
+def test_version_order_knows_candidates_and_posts():
+    versions = ["0.5.6.post2", "1.3.0rc20", "0.5.10", "1.3.0", "0.5.6", "1.3.0rc9"]
+    assert sorted(versions, key=version_key) == [
+        "0.5.6",
+        "0.5.6.post2",
+        "0.5.10",
+        "1.3.0rc9",
+        "1.3.0rc20",
+        "1.3.0",
+    ]
+
+
+def test_the_curve_is_interpolated_in_the_logarithm_and_flat_outside():
+    cost = kernel_costs(load_hardware("h200-sxm"), "sglang", uniform("bf16")).routed
+    rows, factors = np.array(cost.curve).T
+    assert cost.correction(rows) == pytest.approx(factors)
+    assert cost.correction(rows[0] / 10) == pytest.approx(factors[0])
+    assert cost.correction(rows[-1] * 10) == pytest.approx(factors[-1])
+
+
+def test_kernel_gates_hold_on_the_shipped_records():
+    results = gate_results(ALL)
+    assert len(gated_tables(ALL)) >= 50
+    failed = [f"{r.gate.name}: {r.n_passed} of {r.n_tables}" for r in results if not r.passed]
+    assert not failed
+    assert len(results) == len(GATES)
+
+
+def test_a_table_without_a_held_out_error_does_not_pass_a_gate():
+    record = next(r for r in ALL if r in gated_tables(ALL))
+    blank = record.model_copy(update={"loso_median": None})
+    assert gate_results([record])[0].n_passed >= gate_results([blank])[0].n_passed
+    assert gate_results([blank])[0].n_passed == 0
+
+
+def test_records_survive_a_round_trip_with_six_digits(tmp_path):
+    records = list(load_records("a100_sxm"))
+    write_records("copy", records, tmp_path)
+    first = (tmp_path / "copy.json").read_text()
+    assert list(load_records("copy", tmp_path)) == records
+    write_records("copy", list(reversed(records)), tmp_path)
+    assert (tmp_path / "copy.json").read_text() == first
+
+
+def test_a_damaged_file_is_refused_with_its_name(tmp_path):
+    (tmp_path / "bad.json").write_text('[{"id": 1}]')
+    with pytest.raises(AdvisorError, match=r"bad\.json.*make calibrate"):
+        load_records("bad", tmp_path)
+
+
+def test_asking_for_an_unknown_parameter_lists_the_known_ones():
+    record = FitRecord(
+        id="x",
+        op="moe",
+        hardware_id="h",
+        engine="e",
+        version="1",
+        dtype="bf16",
+        kernel_source="k",
+        form="f",
+        parameters={"t0_s": FitParameter(value=1.0, unit="s")},
+        n_rows=1,
+        n_shapes=1,
+        data_sha256="0",
+        log_sd=0.1,
+        success=True,
+        message="",
+    )
+    with pytest.raises(AdvisorError, match="it has t0_s"):
+        record.value("t1_s")
+
+
+def test_the_cache_s_format_picks_the_attention_kernel() -> None:
+    hardware = load_hardware("h200-sxm")
+    wide, narrow = (kernel_costs(hardware, "vllm", WeightDtypes(), kv_dtype=kv).attention for kv in ("bf16", "fp8"))
+    assert wide != narrow
+    assert narrow.tier is Tier.FITTED
+
+
+def test_ungated_experts_get_the_kernels_made_for_them() -> None:
+    hardware = load_hardware("h200-sxm")
+    gated, ungated = (
+        kernel_costs(hardware, "trtllm", WeightDtypes(), gated_experts=gated).routed for gated in (True, False)
+    )
+    assert "nongated" in ungated.fit_id
+    assert "nongated" not in gated.fit_id
+
+
+def test_an_all_reduce_passes_through_every_measured_size() -> None:
+    cost = kernel_costs(load_hardware("h200-sxm"), "vllm", WeightDtypes()).all_reduce[8]
+    assert cost.tier is Tier.INTERPOLATED
+    sizes, factors = np.array(cost.curve).T
+    bare = cost.t0_s + sizes / cost.bandwidth_bytes_per_s
+    assert cost.time_s(sizes) == pytest.approx(bare * factors)
+    assert cost.time_s(sizes[-1] * 2) == pytest.approx(
+        (cost.t0_s + 2 * sizes[-1] / cost.bandwidth_bytes_per_s) * factors[-1]
+    )

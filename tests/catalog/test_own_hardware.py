@@ -1,0 +1,154 @@
+"""An accelerator of the user's own: what is taken, what is refused, and what an answer on it is worth."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from advisor.advice import advise
+from advisor.calibration.costs import _kernel_costs
+from advisor.catalog import own_hardware as hardware_given
+from advisor.catalog.own_hardware import GivenHardware, figure_range, given_hardware, hardware_from_given, hardware_slug
+from advisor.hardware import load_hardware
+from advisor.prediction import AdvisorError, Tier
+from advisor.scenario.scenario import Scenario
+from advisor.setup import _remembered, load_setup
+
+ROOT = Path(__file__).resolve().parents[2]
+POD = {
+    "name": "Pod of 2027",
+    "memory_bytes": 2.0e11,
+    "bandwidth_bytes_per_s": 9.0e12,
+    "peak_flops_per_s": {"bf16": 2.0e15, "fp8": 4.0e15},
+    "link_bytes_per_s": 9.0e11,
+    "date": "2026-11-20",
+}
+H200 = load_hardware("h200-sxm")
+SAME_CHIP = POD | {
+    "bandwidth_bytes_per_s": 4.8e12,
+    "peak_flops_per_s": {"bf16": 9.89e14, "fp8": 1.979e15},
+    "same_chip_as": "h200-sxm",
+}
+
+
+def on(document: dict[str, object], **more: object) -> Scenario:
+    return Scenario(acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(document), **more)
+
+
+def test_every_constant_says_that_the_user_gave_it() -> None:
+    hardware = hardware_from_given(json.dumps(POD | {"source": "vendor's brief"}), "own-pod")
+    constants = [hardware.memory_bytes, hardware.bandwidth_bytes_per_s, *hardware.peak_flops_per_s.values()]
+    assert hardware.link_bytes_per_s is not None
+    for constant in [*constants, hardware.link_bytes_per_s]:
+        assert (constant.kind, constant.source, constant.confidence) == ("user", "vendor's brief", "low")
+    assert (hardware.id, hardware.is_given, load_hardware("h200-sxm").is_given) == ("own-pod", True, False)
+
+
+def test_an_answer_on_it_is_a_roofline_with_a_wider_band() -> None:
+    ours, measured = advise(on(POD)).recommendation, advise(Scenario(acceptance="2.4@3")).recommendation
+    assert (ours.speedup.tier, measured.speedup.tier) == (Tier.ROOFLINE, Tier.FITTED)
+    assert ours.speedup.high / ours.speedup.low > 1.2 * measured.speedup.high / measured.speedup.low
+    assert "Pod of 2027" in ours.verdict
+
+
+def test_the_same_chip_has_its_measured_kernels_and_the_user_s_memory_and_links() -> None:
+    advice, h200 = advise(on(SAME_CHIP)), advise(Scenario(acceptance="2.4@3"))
+    assert advice.recommendation.speedup.value == h200.recommendation.speedup.value
+    assert advice.recommendation.speedup.tier is Tier.FITTED
+    assert advice.setup.memory.largest_batch > h200.setup.memory.largest_batch
+    assert any("the same chip" in warning for warning in advice.warnings)
+    slow = SAME_CHIP | {"link_bytes_per_s": 4.5e10}
+    two = {"n_gpus": 2, "tensor_parallel": 2}
+    slower, usual = advise(on(slow, **two)), advise(on(SAME_CHIP, **two))
+    assert slower.recommendation.tpot_s > usual.recommendation.tpot_s
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": ""}, "a name has 1 to 60"),
+        ({"name": "<b>x</b>"}, "a name has 1 to 60"),
+        ({"name": "=1+1"}, "a name has 1 to 60"),
+        ({"name": "x" * 61}, "a name has 1 to 60"),
+        ({"memory_bytes": 80}, "memory_bytes=80"),
+        ({"bandwidth_bytes_per_s": 4.8}, "B/s"),
+        ({"bandwidth_bytes_per_s": float("nan")}, "bandwidth_bytes_per_s"),
+        ({"bandwidth_bytes_per_s": float("inf")}, "bandwidth_bytes_per_s"),
+        ({"bandwidth_bytes_per_s": -4.8e12}, "bandwidth_bytes_per_s"),
+        ({"peak_flops_per_s": {"fp8": 1e15}}, "no bf16"),
+        ({"peak_flops_per_s": {"bf16": 1e15, "fp3": 1e15}}, "fp3"),
+        ({"peak_flops_per_s": {}}, "no bf16"),
+        ({"link_bytes_per_s": 0}, "link_bytes_per_s"),
+        ({"vendor": "ACME"}, "vendor"),
+        ({"date": "yesterday"}, "date"),
+        ({"source": "a\nb c"}, "one line"),
+        ({"colour": "red"}, "'colour' is not a field of an accelerator"),
+        ({"same_chip_as": "a10g"}, "no measured kernels"),
+        ({"same_chip_as": "../etc"}, "no measured kernels"),
+        ({"same_chip_as": "h200-sxm"}, "memory bandwidth is 9 TB/s, that of h200-sxm 4.8 TB/s"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_wrong_figure_is_named_in_one_sentence(change: dict[str, object], said: str) -> None:
+    with pytest.raises(AdvisorError) as caught:
+        given_hardware(json.dumps(POD | change))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not JSON"),
+        ("[1]", "one JSON object"),
+        ("[" * 15_000, "not JSON"),
+        ('{"model_type": "mixtral"}', "model's config.json"),
+        ('{"scenario": {}}', "whole scenario"),
+        (" " * 20_001, "at most"),
+        ("{}", "name is missing"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_another_file_is_told_apart(text: str, said: str) -> None:
+    with pytest.raises(AdvisorError, match=said):
+        given_hardware(text)
+
+
+def test_nothing_of_it_stays_in_a_shared_cache() -> None:
+    scenario = on(POD)
+    before = _remembered.cache_info().currsize, _kernel_costs.cache_info().currsize
+    assert load_setup(scenario) is not load_setup(scenario)
+    assert (_remembered.cache_info().currsize, _kernel_costs.cache_info().currsize) == before
+    assert scenario.is_private
+
+
+def test_it_travels_in_a_link_and_belongs_to_the_hash() -> None:
+    scenario, plain = on(POD), Scenario(acceptance="2.4@3", hardware_id="own-pod")
+    assert Scenario.from_query(scenario.to_query()) == scenario
+    assert len({scenario.hash, plain.hash, on(POD | {"memory_bytes": 1e11}).hash}) == 3
+
+
+def test_a_scenario_without_one_keeps_the_hash_it_had() -> None:
+    assert Scenario(acceptance="2.4@3").hash == "143e33ba133d"
+
+
+def test_names_become_ids_that_no_profile_has() -> None:
+    assert [hardware_slug(name) for name in ("H200, 2 MW pod", "h200-sxm", "日本", "own-x")] == [
+        "own-h200-2-mw-pod", "own-h200-sxm", "own-accelerator", "own-x",
+    ]  # fmt: skip
+
+
+def test_the_documented_example_is_valid_and_every_field_is_listed_with_its_range() -> None:
+    text = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
+    example = re.search(r"\n(    \{\n.*?\n    \})\n", text, flags=re.S)
+    assert example is not None
+    assert given_hardware(example.group(1)).same_chip_as == "h200-sxm"
+    listed = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", text, flags=re.M)}
+    assert listed.keys() >= GivenHardware.model_fields.keys()
+    for field in ("memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "link_bytes_per_s"):
+        low, high = (float(end) for end in listed[field].split(" to "))
+        assert (low, high) == figure_range(field)
+    assert f"{hardware_given.SAME_CHIP_TOLERANCE:.0%}".replace("%", " %") in text

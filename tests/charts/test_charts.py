@@ -1,0 +1,241 @@
+"""Chart builders: figures from values alone, units in the title, the finding in words, and the data behind it."""
+
+import ast
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.charts import figure
+from advisor.charts import speedup as charts
+from advisor.charts import why as charts_why
+from advisor.explain.nearby import SPEEDUP_COLUMNS
+from tests.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
+
+
+def speedup(**overrides: object) -> figure.Chart:
+    settings = {"band_level": 0.8, "sweet_spot_batch": 16.0} | overrides
+    return charts.speedup_chart(hand_curve(), 2, 64, **settings)
+
+
+def trace(chart: figure.Chart, name: str) -> object:
+    found = [item for item in chart.figure.data if item.name == name]
+    assert len(found) == 1, f"{name!r} is not among {[item.name for item in chart.figure.data]}"
+    return found[0]
+
+
+def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values() -> None:
+    chart, curve = speedup(), hand_curve()
+    line = trace(chart, "K = 2")
+    assert chart.figure.layout.xaxis.type == "log"
+    np.testing.assert_array_equal(line.x, curve.batches)
+    np.testing.assert_array_equal(line.y, curve.speedup[:, 2])
+
+
+def test_the_band_runs_along_its_upper_edge_and_back_along_the_lower() -> None:
+    curve = hand_curve()
+    band = trace(speedup(), "80% band")
+    np.testing.assert_array_equal(band.y, np.concatenate([curve.high[:, 2], curve.low[::-1, 2]]))
+
+
+def test_the_sweet_spot_lies_on_the_line() -> None:
+    curve = hand_curve()
+    star = next(item for item in speedup().figure.data if item.name.startswith("sweet spot"))
+    row = int(np.flatnonzero(curve.batches == 16)[0])
+    assert (star.x[0], star.y[0]) == (16, pytest.approx(curve.speedup[row, 2]))
+
+
+def test_the_target_batch_is_a_line_across_the_plot() -> None:
+    lines = [shape for shape in speedup().figure.layout.shapes if shape.type == "line" and shape.x0 == shape.x1]
+    assert [shape.x0 for shape in lines] == [64]
+    assert "batch 64" in [note.text for note in speedup().figure.layout.annotations]
+
+
+def test_the_area_below_one_is_named_a_slowdown_and_lies_in_view() -> None:
+    drawn = speedup().figure
+    area = next(shape for shape in drawn.layout.shapes if shape.type == "rect")
+    low, high = drawn.layout.yaxis.range
+    assert area.y1 == 1.0
+    assert low < 1.0 < high
+    assert any("slowdown" in note.text for note in drawn.layout.annotations)
+
+
+def test_batches_outside_the_data_are_hatched_from_the_first_flagged_one() -> None:
+    curve = hand_curve()
+    hatched = trace(speedup(), "outside the data")
+    assert hatched.fillpattern.shape == "/"
+    assert min(hatched.x) == curve.batches[curve.extrapolated[:, 2]].min()
+
+
+def test_nothing_is_hatched_inside_the_data() -> None:
+    chart = charts.speedup_chart(hand_curve(extrapolated_from=10**9), 2, 64, band_level=0.8)
+    assert "outside the data" not in [item.name for item in chart.figure.data]
+
+
+def test_further_k_are_drawn_only_when_asked_for_and_differ_by_more_than_colour() -> None:
+    assert "K = 4" not in [item.name for item in speedup().figure.data]
+    chart = speedup(compare=(1, 4))
+    assert trace(chart, "K = 1").line.dash != trace(chart, "K = 4").line.dash
+    assert set(chart.data["k_draft"]) == {1, 2, 4}
+
+
+def test_every_point_of_a_curve_carries_its_batch_and_k_for_a_click() -> None:
+    chart = speedup(compare=(1,))
+    for k, name in ((2, "K = 2"), (1, "K = 1")):
+        line = trace(chart, name)
+        assert [tuple(point) for point in line.customdata] == [(f"{x:g}", str(k)) for x in line.x]
+        assert "markers" in line.mode
+    assert chart.figure.layout.clickmode == "event+select"
+
+
+def test_a_k_outside_the_curve_is_refused() -> None:
+    with pytest.raises(ValueError, match="K = 99 is not in the curve"):
+        speedup(compare=(99,))
+
+
+def test_published_points_are_drawn_at_their_batch_and_widen_the_view() -> None:
+    rows = [[8, 2, 3.5, "eagle3", 1, "a paper"], [4, None, 1.2, "ngram", None, "a post"]]
+    points = pd.DataFrame(rows, columns=list(SPEEDUP_COLUMNS))
+    chart = speedup(measured=points, drafter_id="eagle3")
+    drawn, other = trace(chart, "published, eagle3"), trace(chart, "published, other")
+    assert (drawn.x[0], drawn.y[0]) == (8, 3.5)
+    assert list(other.customdata[0]) == ["not stated", "not stated", "ngram", "a post"]
+    assert drawn.marker.color != other.marker.color
+    assert chart.figure.layout.yaxis.range[1] > 3.5
+    assert not any("published" in item.name for item in speedup(measured=points.iloc[:0]).figure.data)
+
+
+def test_the_alt_text_states_the_value_its_band_the_peak_and_where_it_stops_paying() -> None:
+    curve = hand_curve()
+    row = int(np.flatnonzero(curve.batches == 64)[0])
+    alt = speedup().alt
+    assert f"at batch 64 {curve.speedup[row, 2]:.2f}x" in alt
+    assert f"{curve.low[row, 2]:.2f} to {curve.high[row, 2]:.2f}" in alt
+    assert f"highest {curve.speedup[:, 2].max():.2f}x at batch 16" in alt
+    assert "slowdown within batch" in alt
+
+
+@pytest.mark.parametrize(("scale", "ending"), [(10.0, "stays above 1x"), (0.1, "slowdown at every batch")])
+def test_the_alt_text_names_the_extremes(scale: float, ending: str) -> None:
+    assert ending in charts.speedup_chart(hand_curve(scale=scale), 2, 64, band_level=0.8).alt
+
+
+def test_the_data_behind_the_speedup_chart_has_its_numbers() -> None:
+    curve, data = hand_curve(), speedup().data
+    assert len(data) == len(curve.batches)
+    np.testing.assert_array_equal(data["speedup"], curve.speedup[:, 2])
+    np.testing.assert_allclose(data["tpot_ms"], curve.tpot_s[:, 2] * 1e3)
+
+
+def distinct() -> figure.Chart:
+    tokens = np.array([3.0, 12.0, 48.0, 192.0])
+    routed = np.array([18.0, 50.0, 90.0, 118.0])
+    return charts_why.distinct_experts_chart(
+        tokens, routed, routed * 0.9, np.minimum(routed * 1.1, 128), routed * 1.2,
+        n_experts=128, n_active=8, tokens_per_sequence=3, batch_size=16, band_level=0.8,
+    )  # fmt: skip
+
+
+def test_distinct_experts_mark_the_target_batch_in_tokens_and_the_number_of_experts() -> None:
+    chart = distinct()
+    assert [s.x0 for s in chart.figure.layout.shapes if s.x0 == s.x1 and s.type == "line"] == [48]
+    assert any(shape.y0 == 128 for shape in chart.figure.layout.shapes)
+    assert "90 of 128 experts" in chart.alt
+    assert "108 under uniform" in chart.alt
+
+
+def test_components_are_shown_in_milliseconds_and_keep_the_whole_time() -> None:
+    chart = charts_why.components_chart(PLAIN_S, ROUND_S, k_draft=3, batch_size=16)
+    assert chart.data["plain_step_ms"].sum() == pytest.approx(sum(PLAIN_S.values()) * 1e3)
+    assert chart.data["round_ms"].sum() == pytest.approx(sum(ROUND_S.values()) * 1e3)
+    assert chart.data["component"].iloc[0] == "Routed experts"
+    assert "Routed experts" in chart.alt
+
+
+def test_components_too_small_to_see_are_summed() -> None:
+    chart = charts_why.components_chart(PLAIN_S, ROUND_S, k_draft=3, batch_size=16)
+    assert "Router" not in set(chart.data["component"])
+    assert chart.data.set_index("component").loc["Rest", "plain_step_ms"] == pytest.approx(PLAIN_S["router"] * 1e3)
+
+
+def test_the_cost_of_a_round_starts_at_one_plain_step_and_adds_up() -> None:
+    chart = charts_why.round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, k_draft=3, batch_size=16)
+    steps = chart.data["plain_steps"].to_numpy()
+    assert steps[0] == 1.0
+    assert steps[:-1].sum() == pytest.approx(steps[-1])
+    assert steps[-1] == pytest.approx(sum(ROUND_S.values()) / sum(PLAIN_S.values()))
+    assert "emits 2.50 tokens" in chart.alt
+
+
+def everyone() -> dict[str, figure.Chart]:
+    return {
+        "speedup": speedup(compare=(1, 4)),
+        "distinct": distinct(),
+        "components": charts_why.components_chart(PLAIN_S, ROUND_S, k_draft=3, batch_size=16),
+        "round cost": charts_why.round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, k_draft=3, batch_size=16),
+    }
+
+
+@pytest.mark.parametrize("name", list(everyone()))
+def test_each_chart_has_units_in_its_title_a_finding_with_numbers_and_data(name: str) -> None:
+    chart = everyone()[name]
+    assert re.search(r"\(x\)|\(ms\)|\(of \d+\)|in plain steps", chart.figure.layout.title.text)
+    assert len(re.findall(r"\d", chart.alt)) >= 3
+    assert len(chart.data) > 1
+    assert chart.data.select_dtypes("number").shape[1] >= 1
+
+
+@pytest.mark.parametrize("name", list(everyone()))
+def test_series_use_only_the_colour_blind_safe_palette(name: str) -> None:
+    allowed = {color.lower() for color in (*figure.SERIES, figure.NEUTRAL)} | {"white"}
+    allowed |= {figure.tint(color, opacity).lower() for color in figure.SERIES for opacity in (0.1, 0.36)}
+    allowed |= {"rgba(0,0,0,0)"}
+    text = str(everyone()[name].figure.to_dict()["data"])
+    used = set(re.findall(r"#[0-9a-f]{6}|rgba\([^)]*\)", text.lower()))
+    assert used <= allowed
+
+
+def test_chart_builders_do_not_import_streamlit() -> None:
+    folder = Path(charts.__file__).parent
+    for path in folder.glob("*.py"):
+        names = {
+            alias.name.split(".")[0]
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        } | {
+            node.module.split(".")[0]
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom) and node.module
+        }
+        assert "streamlit" not in names
+
+
+def luminance(channels: np.ndarray) -> float:
+    """Relative luminance of 8-bit sRGB, WCAG 2.2."""
+    part = channels / 255.0
+    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("page", [(255, 255, 255), (23, 22, 20)])
+def test_the_band_and_the_slowdown_stand_out_from_a_light_and_a_dark_page(page: tuple[int, int, int]) -> None:
+    drawn = speedup().figure
+    fills = [item.fillcolor for item in drawn.data if item.name == "80% band"]
+    fills += [shape.fillcolor for shape in drawn.layout.shapes if shape.fillcolor]
+    assert len(fills) == 2
+    for fill in fills:
+        *color, opacity = (float(number) for number in re.findall(r"[\d.]+", fill))
+        mixed = opacity * np.array(color) + (1 - opacity) * np.array(page)
+        light, dark = sorted((luminance(mixed), luminance(np.array(page))), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) > 1.2
+
+
+def test_labels_in_the_chart_lie_on_a_patch_of_their_own_colour() -> None:
+    labels = {note.text: note for note in speedup().figure.layout.annotations}
+    for words in ("below 1x", " at 16"):
+        note = next(note for text, note in labels.items() if words in text)
+        assert note.bgcolor in figure.SERIES
+        assert note.font.color == "white"

@@ -1,0 +1,285 @@
+"""The command line: answers, JSON contract, refusals, and places where heavy packages are missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from advisor.advice import advise
+from advisor.cli.output import print_table
+from advisor.next_steps import best_effects, next_steps
+from advisor.scenario.scenario import Scenario
+from tests.command_line import QWEN as SCENARIO
+from tests.command_line import run
+
+ROOT = Path(__file__).resolve().parents[2]
+QWEN = [*SCENARIO, "--batch", "16"]
+
+
+def test_advise_prints_the_verdict_first(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "advise", *QWEN)
+    assert (code, err) == (0, "")
+    assert out.startswith("At batch 16 on NVIDIA H200")
+
+
+def test_advise_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "advise", *QWEN, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert {
+        "scenario",
+        "scenario_hash",
+        "engine",
+        "band_level",
+        "recommendation",
+        "k_by_batch",
+        "curve",
+        "components_ms",
+        "sources",
+        "warnings",
+    } <= set(document)
+    assert {
+        "k_draft",
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "tier",
+        "bound",
+        "tpot_ms",
+        "tokens_per_s_per_gpu",
+        "p_best",
+        "regret",
+        "verdict",
+    } <= set(document["recommendation"])
+    assert {"batch_start", "batch_end", "k_draft", "speedup"} <= set(document["k_by_batch"][0])
+    assert document["band_level"] == 0.8
+    chosen = [
+        r for r in document["curve"] if r["batch_size"] == 16 and r["k_draft"] == document["recommendation"]["k_draft"]
+    ]
+    assert chosen[0]["speedup"] == pytest.approx(document["recommendation"]["speedup"], rel=1e-3)
+
+
+def test_curve_is_csv_with_one_row_for_each_batch_and_k(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "curve", *QWEN, "--batches", "1,8", "--k", "0,3")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert [(row["batch_size"], row["k_draft"]) for row in rows] == [("1", "0"), ("1", "3"), ("8", "0"), ("8", "3")]
+    for column in (
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "tier",
+        "verify_ratio",
+        "distinct_experts_plain",
+        "distinct_experts_verify",
+        "routed_ms",
+        "attention_ms",
+        "draft_ms",
+    ):
+        assert column in rows[0]
+
+
+def test_a_config_from_disk_is_a_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    profile = json.loads((ROOT / "profiles/models/mixtral-8x7b.json").read_text(encoding="utf-8"))
+    folder = tmp_path / "My-MoE"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(profile["config"]), encoding="utf-8")
+    arguments = [*QWEN[:3], str(folder / "config.json"), *QWEN[4:], "--json"]
+    code, out, _ = run(capsys, "advise", *arguments)
+    assert code == 0
+    assert json.loads(out)["scenario"]["model_id"] == "My-MoE"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (["advise"], "--hardware"),
+        (["advise", "--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3"], "--accepted-length"),
+        (["advise", *QWEN, "--acceptance", "0.5"], "one of"),
+        (["advise", *QWEN, "--batch", "zero"], "zero"),
+        (["advise", *QWEN, "--tp", "3", "--gpus", "8"], "does not divide"),
+        (["advise", *QWEN, "--engine", "tgi"], "tgi"),
+        (["advise", *QWEN[:3], "no-such-model", *QWEN[4:]], "no-such-model"),
+        (["advise", *QWEN[:3], "missing/config.json", *QWEN[4:]], "missing/config.json"),
+        (["curve", *QWEN, "--batches", "1,x"], "--batches"),
+        (["curve", *QWEN, "--k", "99"], "K must lie"),
+        (["predict", "missing.csv"], "missing.csv"),
+        (["validate", "missing.csv"], "missing.csv"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_bad_input_exits_2_with_one_sentence_and_no_traceback(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], fragment: str
+) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert fragment in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\x01\x02", b"a,b\n1,2\n", b"PK\x03\x04", b'"unclosed\n1,2', "ü;ö\n".encode("latin-1")]
+)
+def test_a_broken_file_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "points.csv"
+    path.write_bytes(content)
+    for command in ("predict", "validate"):
+        code, _, err = run(capsys, command, str(path))
+        assert code == 2
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["--help"],
+        ["advise", "--help"],
+        ["curve", "--help"],
+        ["predict", "--help"],
+        ["validate", "--help"],
+        ["report", "--help"],
+        ["store", "--help"],
+        ["models", "--help"],
+        ["hardware", "--help"],
+    ],
+)
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    code, out, _ = run(capsys, *command)
+    assert code == 0
+    assert "Usage:" in out
+
+
+def test_models_and_hardware_list_every_profile(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, folder in (("models", "models"), ("hardware", "hardware")):
+        _, out, _ = run(capsys, command, "--json")
+        listed = {row["id"] for row in json.loads(out)}
+        assert listed == {path.stem for path in (ROOT / "profiles" / folder).iterdir()}
+
+
+BLOCKER = """
+import sys, importlib.abc
+class Block(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Block())
+from advisor.cli import main
+from tests.command_line import QWEN as SCENARIO
+from tests.command_line import run
+main({arguments!r})
+"""
+
+
+@pytest.mark.parametrize(
+    "blocked", [("torch", "aiconfigurator_core"), ("streamlit", "plotly"), ("torch", "streamlit", "duckdb", "pandas")]
+)
+def test_advise_runs_where_heavy_packages_are_missing(blocked: tuple[str, ...]) -> None:
+    script = BLOCKER.format(blocked=blocked, arguments=["advise", *QWEN])
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("At batch 16")
+
+
+def test_the_store_is_built_without_the_kernel_package_and_says_so(tmp_path: Path) -> None:
+    script = BLOCKER.format(blocked=("aiconfigurator_core",), arguments=["store", "build"])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "MOE_ADVISOR_STORE": str(tmp_path / "store.duckdb")},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "shipped fits" in done.stdout
+
+
+@pytest.fixture
+def kernel_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A store with a few made-up kernel tables."""
+    from advisor.store import build
+    from tests.store_package import add_table, fake_package, moe_rows
+
+    path, package = tmp_path / "store.duckdb", fake_package(tmp_path)
+    add_table(tmp_path, "gb300/moe/sglang/2.0", "moe_perf", moe_rows([0.01, 0.02, 0.05]), device="NVIDIA GB300")
+    build(path, kernels=package)
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(path))
+
+
+def table_lines(out: str, hardware_id: str) -> list[str]:
+    return [line for line in out.splitlines() if line.startswith(hardware_id)]
+
+
+@pytest.mark.usefixtures("kernel_store")
+def test_store_status_is_one_line_per_accelerator_and_every_table_on_demand(capsys: pytest.CaptureFixture[str]) -> None:
+    _, short, _ = run(capsys, "store", "status")
+    (line,) = table_lines(short, "h200-sxm")
+    assert "all_to_all" in line
+    assert "sglang, vllm" in line
+    assert len(table_lines(short, "gb300")) == 1
+    _, whole, _ = run(capsys, "store", "status", "--all")
+    assert len(table_lines(whole, "h200-sxm")) > 1
+    assert table_lines(whole, "gb300")
+    _, one, _ = run(capsys, "store", "status", "--hardware", "h200-sxm")
+    assert table_lines(one, "h200-sxm") == table_lines(whole, "h200-sxm")
+    assert not table_lines(one, "gb300")
+    code, _, err = run(capsys, "store", "status", "--hardware", "h2")
+    assert code != 0
+    assert "did you mean h20" in err
+
+
+@pytest.mark.usefixtures("kernel_store")
+def test_a_table_without_a_format_leaves_its_cell_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "store", "status", "--all")
+    exchange = next(line for line in out.splitlines() if "all_to_all" in line)
+    assert "nan" not in out.lower()
+    assert "None" not in out
+    assert len(exchange.split()) == 6  # every column but the format
+
+
+def test_the_loss_has_one_name(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "advise", *QWEN)
+    assert "expected loss" in out
+    assert "regret" not in out
+    assert "Expected loss" in run(capsys, "advise", "--help")[1]
+    assert "regret" in json.loads(run(capsys, "advise", *QWEN, "--json")[1])["recommendation"]
+
+
+def test_a_broken_config_is_named_as_the_user_names_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, content in (("broken.json", '{"a":\n'), ("foo.json", '{"model_type": "mixtral"}')):
+        (tmp_path / name).write_text(content)
+        options = [*QWEN[:2], "--model", str(tmp_path / name), "--drafter", "ngram", "--accepted-length", "2@3"]
+        code, _, err = run(capsys, "advise", *options)
+        assert code == 2
+        assert err.startswith(f"error: {name}: ")
+
+
+def test_what_to_try_next_is_printed_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = Scenario(model_id="qwen3-235b-a22b", acceptance="2.6@3", batch_size=32)
+    best = best_effects(next_steps(advise(scenario)), "tokens_per_s_per_gpu")
+    code, out, _ = run(capsys, "advise", "--hardware", "h200-sxm", "--model", "qwen3-235b-a22b", "--drafter", "eagle3",
+                       "--accepted-length", "2.6@3", "--batch", "32")  # fmt: skip
+    assert code == 0
+    assert "It does not fit in memory" in out
+    listed = out.split("Try next")[1]
+    assert best
+    assert all(effect.change.what in listed for effect in best)
+    assert "does not fit -> " in listed
+
+
+def test_a_column_of_a_table_keeps_its_decimals(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("what", "speedup", "loss"), [("a", "1.68", "2.0%"), ("b", "12.00", "-")])
+    assert capsys.readouterr().out.splitlines() == ["what  speedup  loss", "a        1.68  2.0%", "b       12.00     -"]

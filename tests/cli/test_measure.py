@@ -1,0 +1,145 @@
+"""`ingest`, `fit`, `trace`: what they print, the JSON contract, and refusals in one sentence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.store import list_uploads, read_upload
+from tests.command_line import run
+from tests.refit_synthetic import synthetic_points
+from tests.routing.test_trace import npy, synthetic
+
+FIXTURES = Path(__file__).parents[1] / "fixtures/ingest"
+
+
+@pytest.fixture(autouse=True)
+def own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Path:
+    frame = synthetic_points((1, 2, 4, 8, 16, 32), (1, 3), truth={"round_host": 4.0}, noise=0.02)
+    file = tmp_path / "mine.csv"
+    frame.dropna(axis=1, how="all").to_csv(file, index=False)
+    return file
+
+
+def test_ingest_reads_a_directory_and_says_what_it_could_not_read(capsys):
+    code, out, _ = run(capsys, "ingest", FIXTURES, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    formats = {item["format"] for item in answer["files"]}
+    assert {"vllm_serve", "sglang_serving", "guidellm_csv", "aiperf_json", "kernel_table"} <= formats
+    reasons = {item["file"]: item["reason"] for item in answer["not_read"]}
+    assert "tuned kernel configuration" in reasons["tuned_config_constructed.json"]
+
+
+def test_ingest_fills_in_saves_and_writes_the_rejects(capsys, points, tmp_path):
+    lines = points.read_text().splitlines()
+    column = lines[0].split(",").index("batch_size")
+    cells = lines[2].split(",")
+    cells[column] = "=1+1"
+    points.write_text("\n".join([*lines[:2], ",".join(cells), *lines[3:]]))
+    rejects = tmp_path / "rejects.csv"
+    code, out, _ = run(capsys, "ingest", points, "--set", "weight_dtype=bf16", "--save", "run 7", "--rejects", rejects)
+    assert code == 0
+    assert "11 rows usable, 1 refused" in out
+    kept = list_uploads()
+    assert kept["name"].tolist() == ["run 7"]
+    table = read_upload(kept["dataset_id"][0])
+    assert set(table["weight_dtype"]) == {"bf16"}
+    assert set(table["reader"]) == {"canonical_csv"}
+    assert rejects.read_text().splitlines()[1].startswith("3,batch_size,'=1+1,")
+
+
+def test_ingest_names_what_is_missing(capsys, points):
+    lines = [",".join(line.split(",")[1:]) for line in points.read_text().splitlines()]
+    points.write_text("\n".join(lines))
+    code, out, _ = run(capsys, "ingest", points)
+    assert code == 0
+    assert "needed: --set hardware_id=..." in out
+
+
+def test_fit_says_what_moved_and_what_the_data_do_not_tell(capsys, points):
+    code, out, _ = run(capsys, "fit", points)
+    assert code == 0
+    assert out.startswith("Your data moved host time per speculative round by +")
+    assert "Cannot be determined from these data" in out
+    assert re.search(r"Host time per speculative round +[\d.,]+ µs +[\d.,]+ µs +\+\d+% +\d+% +yes", out)
+    assert "MoESD's ten-parameter form fits the 12 speedups" in out
+
+
+def test_fit_json_holds_parameters_errors_and_rows(capsys, points):
+    code, out, _ = run(capsys, "fit", points, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    named = {item["name"]: item for item in answer["parameters"]}
+    assert named["round_host"]["after"] > named["round_host"]["before"]
+    assert answer["own_errors"]["mean_after"] < answer["own_errors"]["mean_before"]
+    assert len(answer["rows"]) == 12
+
+
+def test_trace_counts_what_it_predicts_and_gives_the_routing_to_use(capsys, tmp_path):
+    file = tmp_path / "trace.npy"
+    file.write_bytes(npy(synthetic(12, 32, 2, n=128, k=8).astype(np.uint8)))
+    code, out, _ = run(capsys, "trace", file, "--model", "qwen3-30b-a3b")
+    assert code == 0
+    assert "12 sequences, 384 tokens" in out
+    routing = out.rsplit("--routing ", 1)[1].strip()
+    code, out, _ = run(
+        capsys, "advise", "--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3",
+        "--accepted-length", "2.4@3", "--routing", routing, "--json",
+    )  # fmt: skip
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "options", "reason"),
+    [
+        ("ingest", b"hello", [], "not recognised"),
+        ("ingest", b"", [], "empty"),
+        ("fit", b"\x80\x04\x95", [], "pickle"),
+        ("fit", gzip.compress(b"hello", mtime=0), [], "not recognised"),
+        ("fit", b"speedup,batch_size,k\n1.5,4,3\n", [], "0 usable rows"),
+        ("fit", b"speedup,batch_size,k\n1.5,4,3\n", ["--set", "speedup=2"], "cannot be filled in"),
+        ("fit", b"speedup,batch_size,k\n1.5,4,3\n", ["--set", "hardware_id"], "not column=value"),
+        ("trace", b"a,b\n1,2\n", ["--experts", "8"], "sequence and token"),
+        ("trace", b"\x93NUMPY", ["--experts", "8"], "damaged"),
+        ("trace", b"x", [], "give --model ID or --experts N"),
+        ("trace", b"x", ["--model", "command-a"], "dense"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(capsys, tmp_path, command, content, options, reason):
+    file = tmp_path / "upload"
+    file.write_bytes(content)
+    code, _, err = run(capsys, command, file, *options)
+    assert code == 2
+    assert reason in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["ingest", "fit", "trace"])
+def test_a_file_that_is_not_there_is_named(capsys, tmp_path, command):
+    extra = ["--experts", "8"] if command == "trace" else []
+    code, _, err = run(capsys, command, tmp_path / "absent.csv", *extra)
+    assert code == 2
+    assert "absent.csv" in err
+
+
+def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_refit(capsys, points, tmp_path):
+    file = tmp_path / "my.refit"
+    code, out, _ = run(capsys, "fit", points, "--accepted-length", "2.4@3", "--output", file)
+    assert code == 0
+    assert f"To use it: --refit {file}" in out
+    assert file.read_text().startswith("on=")
+    code, _, err = run(capsys, "fit", points, "--accepted-length", "2.4@3", "--acceptance", "0.7,0.5")
+    assert (code, "not several" in err) == (2, True)
+    code, _, err = run(capsys, "fit", points, "--acceptance", "2.4@3")
+    assert (code, "not a list of probabilities" in err) == (2, True)

@@ -1,0 +1,188 @@
+"""`report` on the command line, and the Report page."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from advisor.prediction import AdvisorError
+from advisor.report import evidence
+from advisor.report.formats import FORMATS
+from tests.command_line import QWEN as SCENARIO
+from tests.command_line import run as run_any
+
+ROOT = Path(__file__).resolve().parents[2]
+QWEN = [*SCENARIO, "--batch", "16"]
+
+
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    return run_any(capsys, "report", *arguments)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_each_format_is_written_and_named(capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str) -> None:
+    file = tmp_path / f"r.{form}"
+    code, out, err = run(capsys, *QWEN, "--format", form, "--output", str(file), "--date", "2026-11-21", "--json")
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert said["bytes"] == file.stat().st_size > 1000
+    assert said["date"] == "2026-11-21"
+
+
+def test_the_ending_names_the_format(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, *QWEN, "--output", str(tmp_path / "r.MD"), "--brief")
+    assert code == 0
+    assert "r.MD: md, " in out
+    assert (tmp_path / "r.MD").read_text(encoding="utf-8").startswith("#")
+
+
+def test_a_json_report_makes_the_same_files_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first, again = tmp_path / "a", tmp_path / "b"
+    for form in ("json", "pdf"):
+        run(capsys, *QWEN, "--format", form, "-o", f"{first}.{form}", "--date", "2026-01-02")
+        code, _, err = run(capsys, "--scenario", f"{first}.json", "--format", form, "-o", f"{again}.{form}")
+        assert (code, err) == (0, "")
+        assert Path(f"{again}.{form}").read_bytes() == Path(f"{first}.{form}").read_bytes()
+
+
+def test_an_edited_scenario_is_used_and_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    run(capsys, *QWEN, "--format", "json", "-o", str(file))
+    value = json.loads(file.read_text(encoding="utf-8"))
+    assert value["date"] == dt.date.today().isoformat()
+    value["scenario"]["batch_size"] = 3
+    file.write_text(json.dumps(value), encoding="utf-8")
+    code, out, err = run(capsys, "--scenario", str(file), "--format", "md", "-o", str(tmp_path / "r.md"))
+    assert code == 0
+    assert out.startswith("At batch 3 ")
+    assert "edited" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (["--format", "pdf", "-o", "x.pdf"], "--hardware"),
+        ([*QWEN, "-o", "x.docx"], ".docx, which is no report format"),
+        ([*QWEN, "-o", "x"], "no ending"),
+        ([*QWEN, "--format", "pdf"], "--output"),
+        ([*QWEN, "--format", "docx", "-o", "x"], "docx"),
+        ([*QWEN, "--format", "md", "-o", "no/such/folder/x.md"], "no/such/folder"),
+        ([*QWEN, "--format", "md", "-o", "x.md", "--date", "yesterday"], "yesterday"),
+        (["--scenario", "missing.json", "--format", "md", "-o", "x.md"], "missing.json"),
+        (["--scenario", "missing.json", "--example", "qwen", "--format", "md", "-o", "x.md"], "not both"),
+    ],
+)
+def test_bad_input_exits_2_with_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], fragment: str
+) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert fragment in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"{", b"{}"])
+def test_a_file_that_is_no_report_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes
+) -> None:
+    file = tmp_path / "r.json"
+    file.write_bytes(content)
+    code, _, err = run(capsys, "--scenario", str(file), "--format", "md", "-o", str(tmp_path / "r.md"))
+    assert code == 2
+    assert err.startswith("error: ")
+
+
+def test_judged_rows_that_cannot_be_read_leave_a_report_without_known_errors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged() -> None:
+        raise AdvisorError("profiles/validation/judged_speedups.json cannot be read; run `make validation`")
+
+    monkeypatch.setattr(evidence, "read_judged", damaged)
+    file = tmp_path / "r.md"
+    code, _, err = run(capsys, *QWEN, "--format", "md", "-o", str(file))
+    assert code == 0
+    assert err.startswith("note: ")
+    assert "Not looked up" in file.read_text(encoding="utf-8")
+
+
+def test_a_brief_report_says_what_it_leaves_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "r.md"
+    code, _, _ = run(capsys, *QWEN, "--format", "md", "-o", str(file), "--brief")
+    text = file.read_text(encoding="utf-8")
+    assert code == 0
+    assert "made without trying single changes" in text
+    assert "## Which design to train" not in text
+
+
+def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = pd.DataFrame(
+        {
+            "hardware_id": ["h200-sxm", "h200-sxm", "a100-80gb-sxm", "a100-80gb-sxm"],
+            "model_id": ["qwen3-30b-a3b", "mixtral-8x7b", "qwen3-30b-a3b", "mixtral-8x7b"],
+            "measured": [1.5, 1.2, 1.3, 1.1],
+            "predicted_speedup": 1.4,
+            "predicted_low": 1.2,
+            "predicted_high": 1.6,
+            "absolute_percentage_error": 0.1,
+        }
+    )
+    monkeypatch.setattr(evidence, "read_judged", lambda: ("hash", judged))
+    found = evidence.applicable_errors("h200-sxm", "qwen3-30b-a3b")
+    assert {name: errors.n for name, errors in found.items()} == {
+        "this accelerator and model": 1,
+        "this accelerator, other models": 1,
+        "this model, other accelerators": 1,
+        "all published points": 4,
+    }
+    own = evidence.applicable_errors("h200-sxm", None)
+    assert {name: errors.n for name, errors in own.items()} == {
+        "this accelerator, other models": 2,
+        "all published points": 4,
+    }
+    monkeypatch.setattr(evidence, "read_judged", lambda: ("hash", judged.iloc[:0]))
+    assert evidence.applicable_errors("h200-sxm", "qwen3-30b-a3b") == {}
+
+
+def page(**query: str) -> AppTest:
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    for name, value in query.items():
+        test.query_params[name] = value
+    test.run()
+    test.switch_page("advisor/ui/pages/report.py").run()
+    assert not test.exception, [item.value for item in test.exception]
+    return test
+
+
+def test_the_page_previews_the_report_and_offers_every_format() -> None:
+    test = page(acceptance="2.4@3")
+    assert [button.label for button in test.main.get("download_button")] == ["PDF", "HTML", "Markdown", "JSON", "CSV"]
+    preview = [item.value for item in test.main.markdown]
+    assert preview[0].startswith("# At batch 16 on NVIDIA H200")
+    assert "## Sources" in preview[-1]
+    commands = [item.value for item in test.main.code]
+    assert any(text.startswith("vllm serve") for text in commands)
+    assert not any("```" in text for text in preview)
+
+
+def test_the_page_puts_the_chosen_date_on_the_report() -> None:
+    test = page(acceptance="2.4@3")
+    test.date_input(key="report_date").set_value(dt.date(2025, 3, 4)).run()
+    assert "2025-03-04, scenario" in test.main.markdown[0].value
+
+
+def test_the_page_says_why_there_is_no_report() -> None:
+    test = page(acceptance="nonsense")
+    assert len(test.error) == 1
+    assert not test.main.get("download_button")

@@ -1,0 +1,132 @@
+"""`schedule`, `export`, `simulate` on the command line: tables, JSON, files, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.engines.rules import check_sglang_adaptive_config, check_vllm_speculative_config
+from advisor.scenario.scenario import Scenario
+from advisor.setup import load_setup
+from tests.command_line import run
+
+NGRAM = [
+    *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "ngram"),
+    *("--accepted-length", "1.5@3", "--batch", "16"),
+]
+EAGLE = [*NGRAM[:5], "eagle3", "--acceptance", "0.75,0.75,0.75,0.6,0.56,0.57,0.6", "--k-max", "7", "--batch", "16"]
+FEW = ["--requests", "20", "--request-tokens", "60"]
+
+
+def test_schedule_prints_ranges_buckets_and_the_gain(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "schedule", *NGRAM, "--contexts", "512,65536", "--histogram", "1:1,64:2,256:1")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].split()[:2] == ["batch", "K"]
+    assert "Context 1 " in out
+    assert "the best single K" in out
+    assert "Accepted length: " in out
+
+
+def test_schedule_json_is_one_document_that_covers_every_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "schedule", *NGRAM, "--contexts", "512,65536", "--histogram", "1:1,64:2", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["k_by_batch"][0]["batch_start"] == 1
+    fits = load_setup(Scenario.model_validate(document["scenario"])).memory.largest_batch
+    assert document["k_by_batch"][-1]["batch_end"] == fits
+    assert document["k_by_batch_and_context"][0]["context_start"] == 1
+    assert {"gain", "schedule_speedup", "best_static_k", "static_speedup"} <= set(document["gain"])
+    assert document["scenario"]["batch_size"] == 16
+
+
+def test_a_limit_on_time_per_token_is_shown_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "schedule", *NGRAM, "--max-tpot-ms", "6")
+    assert "meets the limit" in out
+    assert " no" in out
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_export_writes_files_that_the_engines_rules_accept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str
+) -> None:
+    arguments = ["export", *EAGLE, "--engine", engine, "--output", str(tmp_path), "--draft-model", "a/b", "--json"]
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    config, launch = (Path(file) for file in document["files"])
+    assert json.loads(config.read_text()) == document["config"]
+    (check_vllm_speculative_config if engine == "vllm" else check_sglang_adaptive_config)(document["config"])
+    assert document["launch_line"] in launch.read_text()
+
+
+def test_a_static_k_is_exported_without_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ["export", *NGRAM, "--output", str(tmp_path), "--static-k", "2", "--json"]
+    config = json.loads(run(capsys, *arguments)[1])["config"]
+    assert config["num_speculative_tokens"] == 2
+    assert "num_speculative_tokens_per_batch_size" not in config
+
+
+@pytest.mark.parametrize("process", [[], ["--process", "switching"], ["--load", "0.7"], ["--no-back-off"]])
+def test_simulate_prints_every_policy(capsys: pytest.CaptureFixture[str], process: list[str]) -> None:
+    code, out, err = run(capsys, "simulate", *NGRAM, *FEW, *process)
+    assert (code, err) == (0, "")
+    for name in ("static K=0", "static K=8", "batch schedule", "Cascade", "acceptance only (EMA)", "oracle"):
+        assert name in out
+    assert "Best single K" in out
+
+
+def test_the_same_seed_prints_the_same_json(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["simulate", *NGRAM, *FEW, "--process", "switching", "--json"]
+    one, two, other = (run(capsys, *arguments, "--seed", seed)[1] for seed in ("3", "3", "4"))
+    assert one == two
+    assert one != other
+    policies = json.loads(one)["policies"]
+    assert policies[0]["speedup"] == 1
+    assert {"policy", "tpot_s", "gain_over_best_static", "mean_draft", "iterations_by_draft"} <= set(policies[0])
+
+
+def test_a_recorded_trace_of_perfect_drafts_makes_the_longest_draft_best(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    trace = tmp_path / "steps.csv"
+    trace.write_text("accepted\n" + "8\n" * 50)
+    _, out, _ = run(capsys, "simulate", *NGRAM, *FEW, "--batch", "1", "--trace", str(trace), "--json")
+    document = json.loads(out)
+    assert document["process"] == "trace"
+    assert document["best_static_k"] >= 6  # 8 are right at a step's start, fewer from inside it
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (["schedule", *NGRAM, "--histogram", "16"], "batch:weight"),
+        (["schedule", *NGRAM, "--contexts", "x"], "contexts"),
+        (["export", *NGRAM], "--output"),
+        (["export", *NGRAM, "--engine", "trtllm", "--output", "out"], "trtllm"),
+        (["export", *EAGLE, "--output", "out"], "draft model"),
+        (["export", *NGRAM, "--output", "out", "--static-k", "9"], "static K=9"),
+        (["export", *NGRAM, "--output", "out", "--max-running-requests", "0"], "--max-running-requests"),
+        (["simulate", *NGRAM, "--trace", "missing.csv"], "missing.csv"),
+        (["simulate", *NGRAM, "--process", "trace"], "--trace"),
+        (["simulate", *NGRAM, "--process", "list", "--trace", "x.csv"], "--trace"),
+        (["simulate", *NGRAM, "--requests", "0"], "requests"),
+        (["simulate", *NGRAM, "--seed", "-1"], "seed"),
+        (["simulate", *NGRAM, "--process", "switching", "--good-share", "2"], "good_share"),
+    ],
+)
+def test_bad_input_exits_2_with_one_sentence(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    fragment: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert fragment in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())

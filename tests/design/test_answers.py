@@ -1,0 +1,398 @@
+"""Answers drawn from a design space: gains with bands, cuts, sensitivity, hand-off, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.architecture import parameter_counts
+from advisor.catalog.models import model_profile
+from advisor.cli import main
+from advisor.design import DesignAnswer, DesignGrid, DesignSpace, candidates, design_answer, design_config, design_space
+from advisor.design.answer import loss_text, sensitivity_text
+from advisor.design.candidates import distinct_candidates
+from advisor.design.document import parse_batches
+from advisor.design.handoff import added_keys
+from advisor.design.sensitivity import Sensitivity
+from advisor.design.sweeps import granularity_sweep, heat_map, pareto, serve_many, shared_sweep, try_next
+from advisor.hf.config import architecture_from_config
+from advisor.prediction import AdvisorError
+from advisor.scenario.scenario import build_scenario
+
+GRID = DesignGrid(
+    n_experts=(16, 32, 64, 96, 128, 192, 256, 384),
+    n_active=(2, 3, 4, 6, 8, 12, 16, 20),
+    n_shared=(0, 1, 2),
+)
+PLACES: dict[str, dict[str, Any]] = {
+    "deepseek-v3": {"n_gpus": 8, "tensor_parallel": 8, "drafter_id": "mtp"},
+    "mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2},
+    "command-a-plus": {"n_gpus": 4, "tensor_parallel": 4, "weight_dtype": "fp8", "acceptance": "2.73@3"},
+    "dbrx": {"n_gpus": 4, "tensor_parallel": 4},
+    "llama4-scout": {"n_gpus": 4, "tensor_parallel": 4},
+    "glm-4.5-air": {"n_gpus": 4, "tensor_parallel": 4},
+}
+
+
+@lru_cache(maxsize=32)
+def space(
+    model_id: str = "qwen3-30b-a3b",
+    batch: int = 16,
+    hardware_id: str = "h200-sxm",
+    grid: DesignGrid = GRID,
+    **options: Any,
+) -> DesignSpace:
+    given = {"acceptance": "2.4@3"} | PLACES.get(model_id, {})
+    scenario = build_scenario(model_id=model_id, hardware_id=hardware_id, batch_size=batch, **given)
+    return design_space(scenario, grid=grid, **options)
+
+
+@lru_cache(maxsize=8)
+def answer(**options: Any) -> DesignAnswer:
+    return design_answer(space(**options), 5)
+
+
+def test_a_gain_has_a_band_around_it_and_the_baseline_gains_exactly_nothing() -> None:
+    found = space(objective="tpot")
+    own = found.baseline
+    itself = np.flatnonzero(
+        (found.n_experts == own.n_experts) & (found.n_active == own.n_active) & (found.n_shared == 0)
+        & (found.expert_width == own.expert_width)
+    )  # fmt: skip
+    best, same = candidates(found, [int(found.best or 0), int(itself[0])])
+    assert same.objective_gain.value == pytest.approx(1.0)
+    assert (same.objective_gain.low, same.objective_gain.high) == pytest.approx((1.0, 1.0))
+    assert best.objective_gain.low < best.objective_gain.value < best.objective_gain.high
+    assert best.objective_gain.value == pytest.approx(found.score[found.best] / own.score)
+    assert best.objective_gain.value == pytest.approx(best.tpot_gain.value)
+
+
+def test_shared_draws_make_a_gain_narrower_than_the_speeds_it_compares() -> None:
+    found = space(objective="tpot")
+    best = candidates(found, [int(found.best or 0)])[0]
+    spread = np.log(best.tpot_gain.high / best.tpot_gain.low)
+    from advisor.curve import curve_for
+    from advisor.design import setup_of
+
+    curve = curve_for(setup_of(found, best.index), [16])
+    alone = np.log(curve.high[0, 3] / curve.low[0, 3])
+    assert spread < alone
+
+
+def test_speedup_and_absolute_speed_disagree_and_the_answer_says_so() -> None:
+    found = answer(batch=16, objective="sd_speedup")
+    ratio, fast = found.by_objective["sd_speedup"], found.by_objective["tpot"]
+    assert ratio.speedup[0] > fast.speedup[0]
+    assert ratio.tpot_s[0] > fast.tpot_s[0]
+    assert f"{ratio.speedup[0]:.2f}x" in found.disagreement
+    assert f"{fast.tpot_s[0] * 1e3:.2f} ms" in found.disagreement
+
+
+def test_the_best_of_each_objective_is_what_a_search_by_that_objective_finds() -> None:
+    found = answer(batch=16, objective="sd_speedup").by_objective
+    for objective in ("sd_speedup", "tpot", "tokens_per_s_per_gpu"):
+        assert found[objective].index == space(objective=objective).best
+
+
+def test_distinct_candidates_start_with_the_best_and_differ_in_kind() -> None:
+    found = space()
+    chosen = distinct_candidates(found, 6)
+    assert chosen[0] == found.best
+    assert np.all(np.diff(found.score[chosen]) <= 0)
+    kinds = {(int(found.n_experts[i]), int(found.n_active[i]), float(found.n_shared[i])) for i in chosen}
+    assert len(kinds) == 6
+
+
+@pytest.mark.parametrize("model_id", ["command-a-plus", "qwen3-30b-a3b"])
+def test_more_shared_experts_pay_at_low_batch_and_more_routed_ones_at_high_batch(model_id: str) -> None:
+    # Cohere's advice (blog of 2026-04-21), on the speedup objective; high: where a step comes to touch all experts.
+    # Far beyond, from batch 256, the curves flatten and nothing is claimed: docs/decisions/design-search.md
+    found = shared_sweep(space(model_id, objective="sd_speedup"), (1, 16, 32, 64))
+    share = found.mix.shared_share[found.speedup.argmax(axis=1)]
+    assert share[0] > 0.8
+    assert np.all(share[1:] <= 0.25)
+    assert found.speedup[0, -1] > 1.05 * found.speedup[0, 0]
+    assert np.all(found.speedup[1:, 0] > 1.1 * found.speedup[1:, -1])
+
+
+def test_the_shared_sweep_holds_active_and_total_experts_and_the_default_law_cannot_tell() -> None:
+    found = shared_sweep(space())
+    assert np.all(found.mix.n_active + found.mix.n_shared == 8)
+    assert np.all(found.mix.n_experts + found.mix.n_shared == 128)
+    assert found.quality_ratio == pytest.approx(np.ones(8), rel=2e-3)
+    assert found.loss_difference[3] < found.loss_difference[0] < found.loss_difference[7]
+
+
+def test_a_higher_batch_asks_for_fewer_active_experts_per_routed_one_on_the_speedup_objective() -> None:
+    found = heat_map(space(objective="sd_speedup"), (8, 32, 128))
+    best = found.ratio[np.nanargmax(found.speedup, axis=0)]
+    assert best[0] > best[1] > best[2]
+
+
+def test_a_cell_of_the_heat_map_is_the_best_candidate_of_its_ratio() -> None:
+    found = space(objective="tpot")
+    cells = heat_map(found, (16, 512))
+    assert np.all(cells.design[:, 1] == -1), "one H200 holds no batch of 512 at this context"
+    for row, ratio in enumerate(cells.ratio):
+        near = [i for i in found.candidates
+                if abs(np.log2(found.n_active[i] / found.n_experts[i] / ratio)) <= 0.25 + 1e-9]  # fmt: skip
+        assert cells.tpot_s[row, 0] == pytest.approx(found.tpot_s[0, near].min(), rel=1e-5)
+
+
+def test_finer_experts_of_the_same_ratio_keep_the_quality_by_their_width() -> None:
+    found = granularity_sweep(space())
+    assert np.all(found.quality_ratio >= 0.98)
+    assert found.mix.n_active / found.mix.n_experts == pytest.approx(np.full(len(found.mix), 1 / 16))
+    assert np.all(np.diff(found.expert_width) <= 0)
+    own = np.flatnonzero(found.mix.n_experts == 128)[0]
+    assert found.expert_width[own] in (736, 768)
+
+
+def test_single_changes_change_one_thing_and_are_ranked() -> None:
+    found = space(objective="tpot")
+    changes = try_next(found)
+    assert len(changes) >= 3
+    gains = [change.objective_gain for change in changes]
+    assert gains == sorted(gains, reverse=True)
+    assert gains[-1] > 1.0
+    for change in changes:
+        i = change.index
+        same = [found.n_experts[i] == 128, found.n_active[i] == 8, found.n_shared[i] == 0]
+        assert sum(map(int, same)) == 2
+        assert change.objective_gain == pytest.approx(change.tpot_gain)
+
+
+def test_nothing_beats_a_design_of_the_pareto_front_in_both() -> None:
+    found = space(objective="tpot")
+    front = pareto(found)
+    within = np.flatnonzero((found.failed & ~np.uint16(1)) == 0)
+    for i in front:
+        better = (found.dense_equivalent[within] >= found.dense_equivalent[i]) & (found.score[within] > found.score[i])
+        assert not better.any()
+    assert len(front) > 5
+    assert np.all(np.diff(found.score[front]) > 0)
+    assert np.all(np.diff(found.dense_equivalent[front]) < 0)
+
+
+def test_designs_served_at_another_batch_equal_a_search_at_that_batch() -> None:
+    one, other = space(batch=16), space(batch=128)
+    shared = np.intersect1d(one.candidates, other.candidates)[:20]
+    _, tpot = serve_many(one, shared, np.array([128.0]))
+    assert tpot[0] == pytest.approx(other.tpot_s[0, shared], rel=1e-5)
+
+
+def test_sensitivity_covers_every_assumption_and_names_what_the_search_would_take_instead() -> None:
+    found = answer(batch=16, objective="tpot")
+    kinds = {item.assumption for item in found.sensitivity}
+    assert kinds == {"acceptance", "correlation", "skew", "bandwidth", "overheads", "law"}
+    for item in found.sensitivity:
+        assert item.flips == (np.isnan(item.regret) or item.regret > 0.01)
+        if item.best == found.space.best:
+            assert item.regret == pytest.approx(0.0, abs=1e-12)
+    law = [item for item in found.sensitivity if item.assumption == "law"]
+    assert any(item.flips for item in law), "a much sparser design must not survive the pessimistic law"
+    assert any("pessimistic law" in warning for warning in found.warnings)
+
+
+def test_a_recommendation_made_under_the_pessimistic_law_is_denser() -> None:
+    found = answer(batch=16, objective="tpot")
+    law = next(item for item in found.sensitivity if "0.30" in item.change)
+    assert law.best is not None
+    ratio = found.space.n_active / found.space.n_experts
+    assert ratio[law.best] > ratio[found.space.best]
+
+
+def test_the_cautious_design_keeps_the_quality_by_both_laws_and_gains_less() -> None:
+    found = answer(batch=16, objective="tpot")
+    assert found.recommended is not None
+    assert found.cautious is not None
+    assert found.recommended.quality_ratio_pessimistic < 0.9
+    assert found.cautious.quality_ratio_pessimistic >= 0.98
+    assert found.cautious.objective_gain.value < found.recommended.objective_gain.value
+    assert any(found.space.describe(found.cautious.index) in warning for warning in found.warnings)
+
+
+def test_an_empty_space_answers_with_the_reason_and_no_candidates() -> None:
+    found = design_answer(space(max_memory_bytes=5e9))
+    assert found.recommended is None
+    assert found.top == ()
+    assert found.infeasible is not None
+    assert found.verdict == found.infeasible.message
+    assert found.sensitivity == ()
+    assert len(found.pareto) == 0
+
+
+@pytest.mark.parametrize(
+    "model_id",
+    ["qwen3-30b-a3b", "deepseek-v3", "mixtral-8x7b", "command-a-plus", "dbrx", "glm-4.5-air", "nemotron-3-nano"],
+)
+def test_a_design_reads_back_from_its_config_json(model_id: str) -> None:
+    found = space(model_id)
+    indices = [int(i) for i in found.candidates[:3]]
+    indices.append(int(np.flatnonzero(found.n_shared == 2)[0]))
+    for index in indices:
+        config = json.loads(json.dumps(design_config(found, index)))
+        wanted = parameter_counts(found.architecture(int(index)))
+        read = parameter_counts(architecture_from_config(config, "candidate"))
+        assert read.total == pytest.approx(wanted.total, rel=1e-5)
+        assert (read.routed, read.shared, read.router) == (wanted.routed, wanted.shared, wanted.router)
+
+
+def test_a_dialect_with_one_implicit_shared_expert_refuses_another_number() -> None:
+    found = space("llama4-scout")
+    with pytest.raises(AdvisorError, match="cannot express"):
+        design_config(found, int(np.flatnonzero(found.n_shared == 0)[0]))
+
+
+def test_router_groups_that_no_longer_divide_the_experts_are_dropped() -> None:
+    grid = DesignGrid(n_experts=(100, 256), n_active=(8,), n_shared=(1,), width_step=128)
+    found = space("deepseek-v3", grid=grid)
+    uneven, even = (int(np.flatnonzero(found.n_experts == n)[0]) for n in (100, 256))
+    assert "n_group" not in design_config(found, uneven)
+    assert design_config(found, even)["n_group"] == 8
+
+
+def test_keys_that_the_baseline_does_not_have_are_named() -> None:
+    found = space()
+    index = int(np.flatnonzero(found.n_shared == 1)[0])
+    assert added_keys(found, design_config(found, index)) == ["n_shared_experts"]
+    assert added_keys(found, design_config(found, int(np.flatnonzero(found.n_shared == 0)[0]))) == []
+
+
+def test_another_depth_is_not_written_as_a_config() -> None:
+    grid = DesignGrid(n_experts=(128,), n_active=(8,), n_shared=(0,), depth_factors=(0.5,))
+    found = space(grid=grid)
+    with pytest.raises(AdvisorError, match="another depth"):
+        design_config(found, int(np.flatnonzero(found.body == 1)[0]))
+
+
+@pytest.mark.parametrize("hardware_id", ["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"])
+@pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "deepseek-v3", "mixtral-8x7b"])
+def test_three_baselines_are_answered_on_four_accelerators_at_three_batches(model_id: str, hardware_id: str) -> None:
+    for batch in (1, 64, 512):
+        found = space(model_id, batch, hardware_id, objective="tpot")
+        if found.best is None:
+            assert "memory" in design_answer(found, 1).infeasible.breaks  # type: ignore[union-attr]
+            continue
+        best = candidates(found, [found.best])[0]
+        assert best.quality_ratio >= 0.98
+        assert best.objective_gain.value >= 1.0
+        assert best.largest_batch >= batch
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["design", "--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", *arguments])
+    written = capsys.readouterr()
+    return int(stop.value.code or 0), written.out, written.err
+
+
+_SMALL = ("--accepted-length", "2.4@3", "--experts", "128,256", "--active", "4,8", "--shared", "0,1")
+
+
+def test_the_command_prints_an_answer_and_writes_files_that_read_back(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table, config = tmp_path / "designs.csv", tmp_path / "config.json"
+    code, out, _ = run(capsys, *_SMALL, "--objective", "tpot", "--csv", str(table), "--config", str(config))
+    assert code == 0
+    assert "train 256 experts top-8" in out
+    assert "limit: The log bases" in out
+    rows = list(csv.DictReader(table.open()))
+    assert rows[0]["n_experts"] == "256"
+    assert float(rows[0]["objective_gain"]) > 1.05
+    moe = architecture_from_config(config.read_text()).moe
+    assert moe is not None
+    assert (moe.n_experts, moe.n_active, moe.expert_width) == (256, 8, int(rows[0]["expert_width"]))
+
+
+def test_the_command_gives_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, *_SMALL, "--json", "--batches", "1:0.25,64:0.75", "--tokens", "1e12")
+    assert code == 0
+    document = json.loads(out)
+    assert document["batch_weights"] == [0.25, 0.75]
+    assert document["top"][0]["quality_ratio"] >= 0.98
+    assert set(document) >= {"verdict", "heat_map", "shared_sweep", "sensitivity", "try_next", "pareto", "limits"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--batches", "1,x"), "1:0.2,64:0.8"),
+        (("--experts", "many"), "comma-separated"),
+        (("--width-step", "0"), "width_step"),
+        (("--quality-eps", "2"), "quality_eps"),
+        (("--heads", "0.3"), "KV heads"),
+        (("--depths", "-1"), "positive"),
+    ],
+)
+def test_the_command_refuses_a_wrong_option_in_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    code, out, err = run(capsys, *_SMALL, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_batches_are_read_with_and_without_weights() -> None:
+    assert parse_batches("1,64") == {1: 1.0, 64: 1.0}
+    assert parse_batches("1:0.2,64:0.8") == {1: 0.2, 64: 0.8}
+
+
+def test_a_range_of_batches_is_its_powers_of_two_and_its_ends() -> None:
+    assert list(parse_batches("3-20")) == [3, 4, 8, 16, 20]
+    assert list(parse_batches("1-8, 100")) == [1, 2, 4, 8, 100]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("1:2:3", "histogram like"), ("", "list like"), ("8-2", "smaller to the larger"), ("1,1-4", "1 twice"),
+     ("1-8:2", "range like"), ("-4", "list like"), (",".join(map(str, range(1, 40))), "at most 32")],
+)  # fmt: skip
+def test_wrong_batches_are_refused_with_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(AdvisorError, match=message):
+        parse_batches(text)
+
+
+def test_a_design_s_config_does_not_claim_to_be_its_baseline_s_checkpoint() -> None:
+    config = {**dict(model_profile("qwen3-30b-a3b").config), "_name_or_path": "Qwen/Qwen3-30B-A3B"}
+    scenario = build_scenario(model_id="own", model_config_json=json.dumps(config), acceptance="2.4@3")
+    found = design_space(scenario, grid=GRID)
+    assert found.best is not None
+    assert "_name_or_path" not in design_config(found, found.best)
+
+
+def test_the_loss_of_a_design_is_said_to_be_better_or_worse() -> None:
+    chosen = answer().top[0]
+    lower = loss_text(replace(chosen, loss_difference=-0.0066, loss_as_active_params=-0.3))
+    assert lower == (
+        "better: its loss is 0.0066 nats per token lower than the baseline's, and with 30% fewer active parameters it "
+        "would be the same"
+    )
+    higher = loss_text(replace(chosen, loss_difference=0.01, loss_as_active_params=0.25))
+    assert higher.startswith("worse: its loss is 0.0100 nats per token higher")
+    assert "25% more active parameters would make up for it" in higher
+    assert loss_text(replace(chosen, loss_difference=1e-6)) == "the baseline's own loss"
+
+
+def test_the_sentence_on_assumptions_counts_by_what_keeping_the_design_costs() -> None:
+    near = Sensitivity("law", "a", 1, "another design", 0.008, 1.1, False)
+    far = replace(near, regret=0.03, flips=True)
+    assert sensitivity_text([near, near]) == (
+        "Under each of 2 changed assumptions, the recommended design stays within 1% of the best."
+    )
+    assert sensitivity_text([near, far]) == (
+        "Under 1 of 2 changed assumptions, the recommended design is over 1% behind the best, or no longer allowed."
+    )
+
+
+def test_the_verdict_counts_the_accelerators() -> None:
+    assert "on 2 x NVIDIA H200 SXM 141GB: train" in design_answer(space("mixtral-8x7b"), 1).verdict

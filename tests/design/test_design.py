@@ -1,0 +1,381 @@
+"""The design space: agreement with the single-scenario path, equal quality, constraints, monotonicity."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.architecture import parameter_counts
+from advisor.catalog.models import load_model
+from advisor.curve import curve_for
+from advisor.design import DesignGrid, DesignSpace, design_space, setup_of
+from advisor.design.answer import binding_constraints, infeasible
+from advisor.design.evaluate import arms, make_body, over_widths, served, sizes, touched_by
+from advisor.design.grid import Mixes, bodies, design_architecture, moe_shape, weights
+from advisor.design.routing_shift import class_routing, shifted_preset, shifted_routing
+from advisor.design.sensitivity import with_bandwidth
+from advisor.design.space import CONSTRAINTS
+from advisor.memory import memory_fit
+from advisor.prediction import AdvisorError
+from advisor.quality import activation_ratio, dense_equivalent, granularity, training_flops
+from advisor.routing.presets import load_routing_preset
+from advisor.scenario.scenario import Scenario, build_scenario
+from advisor.setup import Setup, by_form, load_setup
+
+SMALL = DesignGrid(n_experts=(32, 64, 128, 256), n_active=(1, 2, 4, 8, 16), n_shared=(0, 1, 2), width_step=64)
+PLACES: dict[str, dict[str, Any]] = {
+    "qwen3-30b-a3b": {},
+    "mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2},
+    "deepseek-v3": {"n_gpus": 8, "tensor_parallel": 8, "drafter_id": "mtp"},
+    "gpt-oss-20b": {},
+    "command-a-plus": {"n_gpus": 4, "tensor_parallel": 4, "weight_dtype": "fp8"},
+    "longcat-flash": {"n_gpus": 8, "tensor_parallel": 8},
+    "nemotron-3-nano": {},
+    "qwen1.5-moe-a2.7b": {},
+}
+
+
+def scenario(model_id: str = "qwen3-30b-a3b", **changes: Any) -> Scenario:
+    given = {"hardware_id": "h200-sxm", "acceptance": "2.4@3", "batch_size": 16} | PLACES[model_id] | changes
+    return build_scenario(model_id=model_id, **given)
+
+
+@lru_cache(maxsize=32)
+def space(model_id: str = "qwen3-30b-a3b", batches: tuple[int, ...] = (16,), **options: Any) -> DesignSpace:
+    return design_space(scenario(model_id), grid=SMALL, batches=batches, **options)
+
+
+@pytest.mark.parametrize("model_id", PLACES)
+def test_arrays_of_designs_weigh_what_the_single_architecture_weighs(model_id: str) -> None:
+    setup = load_setup(scenario(model_id))
+    body = make_body(setup, setup.architecture)
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        n = int(rng.choice([16, 64, 256]))
+        k, s, width = int(rng.integers(1, 9)), float(rng.integers(0, 3)), 64 * int(rng.integers(4, 20))
+        mix = Mixes(np.array([float(n)]), np.array([float(k)]), np.array([s]))
+        single = design_architecture(setup.architecture, n, k, s, width)
+        counts = parameter_counts(single)
+        found = weights(setup.architecture, moe_shape(setup.architecture, mix, width))
+        # zero experts come in whole numbers in a file and in proportion here: at most half an expert's router column
+        assert float(found.total[0]) == pytest.approx(counts.total, rel=1e-6)
+        assert float(found.active[0]) == pytest.approx(
+            counts.active_nonembedding, rel=1e-3 if single.moe.zero_experts else 1e-9
+        )  # type: ignore[union-attr]
+        assert found.attention == counts.attention
+        candidate = dataclasses.replace(setup, architecture=single)
+        per_pass = _own_pass(candidate)
+        fit = memory_fit(single, setup.placement, setup.hardware.memory_bytes.value, 2048, 2.0, per_pass)
+        size = sizes(body, mix, np.array([float(width)]))
+        assert float(size.bytes_each_gpu[0]) == pytest.approx(fit.weights_bytes + fit.drafter_bytes, rel=1e-6)
+        assert abs(float(size.largest_batch[0]) - fit.largest_batch) <= 1
+
+
+def _own_pass(setup: Setup):  # type: ignore[no-untyped-def]
+    per_pass = setup.draft_architecture
+    if per_pass is not None and per_pass.moe is not None and setup.drafter.kind == "mtp":
+        assert setup.architecture.moe is not None
+        return per_pass.model_copy(update={"moe": setup.architecture.moe.model_copy(update={"count": 1})})
+    return per_pass
+
+
+@pytest.mark.parametrize(
+    "model_id", ["qwen3-30b-a3b", "deepseek-v3", "command-a-plus", "mixtral-8x7b", "nemotron-3-nano", "longcat-flash"]
+)
+def test_a_design_of_the_space_equals_the_same_design_as_a_scenario_of_its_own(model_id: str) -> None:
+    found = space(model_id, (4, 64))
+    rng = np.random.default_rng(5)
+    for index in rng.choice(len(found), 6, replace=False):
+        curve = curve_for(setup_of(found, int(index)), found.question.batches)
+        best = curve.speedup.argmax(axis=1)
+        rows = np.arange(2)
+        assert found.speedup[:, index] == pytest.approx(curve.speedup[rows, best], rel=1e-5)
+        assert found.tpot_s[:, index] == pytest.approx(curve.tpot_s[rows, best], rel=1e-5)
+        assert found.k_draft[:, index].tolist() == curve.drafts[best].tolist()
+
+
+def test_expert_parallel_designs_and_prefill_follow_the_single_path_too() -> None:
+    asked = scenario(n_gpus=4, tensor_parallel=2, expert_parallel=4, batch_size=64, input_tokens=500, output_tokens=250)
+    found = design_space(asked, grid=SMALL)
+    assert np.all(found.n_experts % 4 == 0)
+    for index in (7, len(found) // 2):
+        curve = curve_for(setup_of(found, index), [64])
+        assert float(found.tpot_s[0, index]) == pytest.approx(float(curve.tpot_s.min()), rel=1e-5)
+
+
+def test_the_baseline_of_the_space_is_the_scenario_itself() -> None:
+    found = space(batches=(1, 16, 256))
+    curve = curve_for(by_form(load_setup(scenario())), [1, 16, 256])
+    assert found.baseline.served.speedup[:, 0] == pytest.approx(curve.speedup.max(axis=1), rel=1e-12)
+    assert found.baseline.dense_equivalent == pytest.approx(13.5e9, rel=0.005)
+
+
+def test_all_widths_from_two_evaluations_equal_one_evaluation_each() -> None:
+    setup = load_setup(scenario())
+    body = make_body(setup, setup.architecture)
+    mix = Mixes(np.array([64.0, 128.0]), np.array([4.0, 8.0]), np.array([0.0, 2.0]))
+    width, batches, drafts = np.array([256.0, 800.0, 2048.0]), np.array([1.0, 300.0]), np.arange(1, 9)
+    touched = touched_by(setup, mix, shifted_routing(None, (128, 8, 0), *vars(mix).values()), batches, drafts)
+    active = np.ones((2, 3))
+    blocks = list(over_widths(body, mix, width, touched, batches, drafts, active))
+    assert len(blocks) == 1
+    for column, one in enumerate(width):
+        direct = served(
+            setup, arms(body, mix, np.full(2, one), touched, batches, drafts), active[:, 0], batches, drafts
+        )
+        assert blocks[0][1].tpot_s[:, :, column] == pytest.approx(direct.tpot_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3"])
+def test_every_candidate_keeps_the_quality_and_the_next_narrower_width_would_not(model_id: str) -> None:
+    found = space(model_id)
+    floor = 0.98 * found.baseline.dense_equivalent
+    assert len(found.candidates) > 10
+    for index in found.candidates:
+        n, k, s, width = (
+            float(x[index]) for x in (found.n_experts, found.n_active, found.n_shared, found.expert_width)
+        )
+        single = found.architecture(int(index))
+        active = parameter_counts(single).active_nonembedding
+        quality = dense_equivalent(
+            active, activation_ratio(n, k, s), granularity(single.hidden_size, width), training_flops(active, None)
+        )
+        assert float(quality) >= floor
+        same = (found.n_experts == n) & (found.n_active == k) & (found.n_shared == np.float32(s))
+        narrower = np.flatnonzero(same & (found.expert_width < width))
+        assert np.all(found.dense_equivalent[narrower] < floor)
+
+
+def test_candidates_stay_within_every_rail_and_the_rails_bind() -> None:
+    found = space()
+    index = found.candidates
+    activation = activation_ratio(found.n_experts[index], found.n_active[index], found.n_shared[index])
+    assert activation.min() >= 0.008
+    assert np.all(found.n_active[index] >= 2)
+    assert np.all(found.n_shared[index] / (found.n_active[index] + found.n_shared[index]) <= 1 / 3 + 1e-6)
+    attention = parameter_counts(load_model("qwen3-30b-a3b")).attention / found.active_params[index]
+    assert attention.min() >= 0.2
+    assert attention.max() <= 0.5
+    best_of_all = found.score[found.narrowest].max()
+    assert best_of_all > found.score[found.best], "without the rails the search would take another design"
+
+
+def test_a_rail_that_costs_the_most_is_named_with_the_design_it_keeps_out() -> None:
+    found = space(objective="tpot")
+    first = binding_constraints(found)[0]
+    assert first.constraint == "attention_share"
+    assert found.failed_names(first.index) == ["attention_share"]
+    assert first.gain > 1.05
+
+
+def test_the_baseline_itself_is_always_feasible_where_its_memory_is() -> None:
+    for model_id in ("qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3", "command-a-plus"):
+        found = space(model_id)
+        own = found.baseline
+        index = np.flatnonzero(
+            (found.n_experts == own.n_experts) & (found.n_active == own.n_active) & (found.body == 0)
+            & (found.n_shared == np.float32(own.n_shared)) & (found.expert_width == own.expert_width)
+        )  # fmt: skip
+        assert [found.failed_names(int(i)) for i in index] == [[]], model_id
+
+
+def test_all_experts_active_touches_all_of_them_whatever_the_batch() -> None:
+    mix = Mixes(np.array([16.0]), np.array([16.0]), np.array([0.0]))
+    routing = shifted_routing(load_routing_preset("class-fine-no-shared"), (128, 8, 0), *vars(mix).values())
+    touched = touched_by(load_setup(scenario()), mix, routing, np.array([1.0, 7.0, 500.0]), np.arange(1, 5))
+    assert touched == pytest.approx(np.full((5, 3, 1), 16.0))
+
+
+def test_all_experts_active_is_a_dense_model_in_parameters_and_quality() -> None:
+    found = design_space(scenario(), grid=DesignGrid(n_experts=(8, 16), n_active=(8, 16), n_shared=(0,), width_step=64))
+    both = [
+        np.flatnonzero((found.n_experts == n) & (found.n_active == n) & (found.expert_width == width))[0]
+        for n, width in ((8, 1024), (16, 512))
+    ]
+    routed = [found.active_params[i] - 48 * 2048 * found.n_experts[i] for i in both]
+    assert routed[0] == pytest.approx(routed[1])
+    assert activation_ratio(8, 8) == 1.0
+    assert found.dense_equivalent[both[0]] == pytest.approx(found.active_params[both[0]], rel=0.012)
+
+
+def test_more_bandwidth_never_makes_a_design_slower() -> None:
+    setup = load_setup(scenario())
+    faster = dataclasses.replace(
+        setup, costs=with_bandwidth(setup.costs, 1.5), draft_costs=with_bandwidth(setup.draft_costs, 1.5)
+    )
+    slow, fast = (design_space(one, grid=SMALL, batches=[1, 64]) for one in (setup, faster))
+    assert np.all(fast.tpot_s <= slow.tpot_s)
+    assert fast.tpot_s.mean() < 0.95 * slow.tpot_s.mean()
+
+
+def test_more_acceptance_never_makes_a_design_slower() -> None:
+    low, high = (design_space(scenario(acceptance=f"{x}@3"), grid=SMALL) for x in (1.8, 2.8))
+    assert np.all(high.tpot_s <= low.tpot_s)
+    assert np.all(high.speedup >= low.speedup)
+
+
+def test_a_larger_quality_loss_never_makes_the_best_worse() -> None:
+    scores = [space(quality_eps=eps, objective="tpot") for eps in (0.0, 0.02, 0.1)]
+    best = [found.score[found.best] for found in scores]
+    assert best[0] <= best[1] <= best[2]
+    assert best[2] > best[0]
+
+
+def test_a_smaller_total_size_never_makes_the_best_better() -> None:
+    free, capped = space(objective="tpot"), space(objective="tpot", max_total_params=2.6e10)
+    assert capped.score[capped.best] <= free.score[free.best]
+    assert capped.total_params[capped.candidates].max() <= 2.6e10
+
+
+def test_a_time_limit_leaves_only_designs_that_keep_it_at_every_batch() -> None:
+    free = space(batches=(1, 64))
+    limit = float(np.median(free.tpot_s[:, free.candidates].max(axis=0))) * 1e3
+    found = space(batches=(1, 64), max_tpot_ms=limit)
+    assert 0 < len(found.candidates) < len(free.candidates)
+    assert found.tpot_s[:, found.candidates].max() * 1e3 <= limit
+
+
+def test_memory_counts_weights_and_the_cache_of_the_largest_batch() -> None:
+    crowded = space(batches=(512,))
+    roomy = space(batches=(16,))
+    bit = 1 << CONSTRAINTS.index("memory")
+    assert np.count_nonzero(crowded.failed & bit) > np.count_nonzero(roomy.failed & bit)
+    assert np.all(crowded.largest_batch[crowded.candidates] >= 512)
+
+
+def test_when_nothing_fits_the_binding_constraint_and_the_nearest_design_are_named() -> None:
+    found = design_space(scenario(), grid=SMALL, max_memory_bytes=8e9)
+    assert found.best is None
+    answer = infeasible(found)
+    assert answer.breaks == ("memory",)
+    only_memory = found.failed == 1 << CONSTRAINTS.index("memory")
+    assert found.violation[answer.nearest] == found.violation[only_memory].min()
+    assert "memory per GPU" in answer.message
+    assert "smaller weight format" in answer.message
+    assert answer.ruled_out["memory"] == len(found)
+
+
+def test_designs_that_fit_but_are_too_weak_ask_for_more_memory() -> None:
+    found = design_space(scenario("deepseek-v3", n_gpus=1, tensor_parallel=1), grid=SMALL)
+    answer = infeasible(found)
+    assert answer.breaks == ("quality",)
+    assert "too weak: use more GPUs" in answer.message
+
+
+def test_one_batch_with_any_weight_is_the_same_question() -> None:
+    one = design_space(scenario(), grid=SMALL, batches={16: 0.3})
+    assert one.score == pytest.approx(space().score)
+
+
+def test_a_histogram_lies_between_its_batches_and_follows_its_weights() -> None:
+    times = [1.0 / design_space(scenario(), grid=SMALL, objective="tpot", batches=b).score
+             for b in ({1: 1.0}, {1: 0.75, 128: 0.25}, {128: 1.0})]  # fmt: skip
+    assert times[1] == pytest.approx(0.75 * times[0] + 0.25 * times[2])
+
+
+def test_throughput_and_cost_rank_designs_alike() -> None:
+    throughput = space(objective="tokens_per_s_per_gpu")
+    cost = space(objective="cost_per_million_tokens", price_usd_per_hour=3.6)
+    assert throughput.candidates.tolist() == cost.candidates.tolist()
+    tokens = throughput.score[throughput.best]
+    assert cost.question.value(cost.score[cost.best]) == pytest.approx(3.6 / 3600 / tokens * 1e6)
+
+
+def test_depth_and_heads_can_be_searched_and_the_quality_still_holds() -> None:
+    grid = SMALL.model_copy(update={"depth_factors": (0.75, 1.25), "head_factors": (0.5, 1.0)})
+    found = design_space(scenario(), grid=grid)
+    assert len(found.bodies) == 5
+    layers = {sum(m.count for m in body.architecture.mixers) for body in found.bodies}
+    assert layers == {48, 36, 60}
+    assert {body.architecture.mixers[0].kv_shards for body in found.bodies} == {2, 4}
+    assert np.all(found.dense_equivalent[found.candidates] >= 0.98 * found.baseline.dense_equivalent)
+    index = int(np.flatnonzero(found.body == 1)[100])
+    curve = curve_for(setup_of(found, index), [16])
+    assert float(found.tpot_s[0, index]) == pytest.approx(float(curve.tpot_s.min()), rel=1e-5)
+
+
+def test_heads_of_a_latent_cache_are_not_searched() -> None:
+    with pytest.raises(AdvisorError, match="plain attention"):
+        bodies(DesignGrid(head_factors=(0.5,)), load_model("deepseek-v3"))
+
+
+def test_the_baseline_keeps_its_own_routing_band_included() -> None:
+    preset = load_routing_preset("qwen3-30b-a3b")
+    assert shifted_preset(preset, (128, 8, 0), 128, 8, 0) is preset
+    for end, field in (("value", "value"), ("low", "high"), ("high", "low")):
+        found = shifted_routing(preset, (128, 8, 0), 128, 8, 0, end).ends()
+        stated = [getattr(getattr(preset, name), field) for name in ("load_cv", "affinity", "stickiness")]
+        assert [float(x) for x in found] == pytest.approx(stated)
+
+
+def test_the_class_presets_are_met_at_their_own_shapes() -> None:
+    shapes = {"class-fine-no-shared": (128, 8, 0), "class-quarter-shared": (64, 6, 2), "class-half-shared": (64, 8, 8),
+              "class-coarse-top2": (8, 2, 0)}  # fmt: skip
+    for name, shape in shapes.items():
+        preset = load_routing_preset(name)
+        stated = [preset.load_cv.value, preset.affinity.value, preset.stickiness.value]
+        assert [float(x) for x in class_routing(*shape)] == pytest.approx(stated), name
+
+
+def test_shared_experts_absorb_correlation() -> None:
+    shared = np.arange(0, 9)
+    _, affinity, stickiness = class_routing(64, 8, shared)
+    assert np.all(np.diff(affinity) < 0)
+    assert np.all(np.diff(stickiness) < 0)
+
+
+def test_the_routing_band_widens_with_distance_from_the_baseline() -> None:
+    preset = load_routing_preset("qwen3-30b-a3b")
+    experts = np.array([128, 192, 256, 512])
+    low, high = (shifted_routing(preset, (128, 8, 0), experts, 8, 0, end).affinity for end in ("low", "high"))
+    ratio = low / high
+    assert np.all(np.diff(ratio) > 0)
+
+
+def test_uniform_routing_stays_uniform() -> None:
+    found = shifted_routing(None, (128, 8, 0), np.array([64, 256]), 4, 1, "high")
+    assert all(np.all(x == 0) for x in found.ends())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "fastest"}, "choose one of sd_speedup"),
+        ({"quality_eps": 1.5}, "0.02"),
+        ({"training_tokens": -1.0}, "training_tokens"),
+        ({"max_memory_bytes": 0.0}, "max_memory_bytes"),
+        ({"batches": [0]}, "whole numbers"),
+        ({"batches": {1: 0.0}}, "positive sum"),
+        ({"grid": DesignGrid(n_experts=(0,))}, "n_experts"),
+        ({"grid": DesignGrid(expert_width=(7,)), "batches": [1]}, None),
+        ({"grid": DesignGrid(n_experts=tuple(range(1, 1000)), n_active=tuple(range(1, 200)))}, "too many"),
+    ],
+)
+def test_a_wrong_question_is_refused_with_what_to_do(options: dict[str, Any], message: str | None) -> None:
+    if message is None:  # a width no rank can hold leaves the baseline's own
+        assert set(design_space(scenario(), **options).expert_width.tolist()) == {768}
+        return
+    with pytest.raises(AdvisorError, match=message):
+        design_space(scenario(), **options)
+
+
+def test_without_a_drafter_designs_are_compared_by_their_plain_step_only() -> None:
+    plain = scenario(drafter_id="none", acceptance="0")
+    with pytest.raises(AdvisorError, match="objective tpot"):
+        design_space(plain, grid=SMALL)
+    found = design_space(plain, grid=SMALL, objective="tpot")
+    assert np.all(found.k_draft == 0)
+    assert found.score[found.best] > found.baseline.score
+
+
+def test_a_dense_baseline_and_an_unknown_price_are_refused() -> None:
+    with pytest.raises(AdvisorError, match="mixture-of-experts"):
+        design_space(build_scenario(model_id="qwen3-8b", acceptance="2.4@3"))
+    setup = load_setup(scenario())
+    unpriced = dataclasses.replace(setup, hardware=setup.hardware.model_copy(update={"price_usd_per_hour": None}))
+    with pytest.raises(AdvisorError, match="tokens_per_s_per_gpu"):
+        design_space(unpriced, objective="cost_per_million_tokens")

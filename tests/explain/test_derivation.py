@@ -1,0 +1,174 @@
+"""How a number was made: every step is its formula's value, and together they are what curve_for gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.curve import curve_for
+from advisor.explain import band_parts, derive, step_latex, step_text, value_text
+from advisor.explain.expression import evaluate, written
+from advisor.explain.step import Quantity
+from advisor.prediction import AdvisorError
+from advisor.scenario.scenario import Scenario
+from advisor.setup import Setup, load_setup
+
+REFIT = (
+    "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;launch=1.1/0.3;host=0.9/0.3;draft_host=1.2/0.3;round_host=0.8/0.3;"
+    "routed=1.05/0.03;attention=0.9/0.1;dense=1.02/0.05;drafter=1.1/0.1;corr=0.1/0.1/-0.1;scatter=0.05"
+)
+SCENARIOS = {
+    "moe": Scenario(acceptance="2.4@3"),
+    "uniform routing": Scenario(acceptance="2.4@3", routing="uniform"),
+    "dense over four GPUs": Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4),
+    "latent attention, MTP": Scenario(
+        acceptance="deepseek-r1-mtp-internal", model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, tensor_parallel=8
+    ),
+    "expert parallel": Scenario(
+        acceptance="2.4@3", model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, expert_parallel=8, batch_size=64
+    ),
+    "both parallel": Scenario(
+        acceptance="2.4@3", model_id="deepseek-v3", n_gpus=8, tensor_parallel=2, expert_parallel=8, batch_size=64
+    ),
+    "windows": Scenario(acceptance="2.4@3", model_id="gpt-oss-20b", context_tokens=9000),
+    "sparse attention": Scenario(acceptance="2.4@3", model_id="deepseek-v4-pro", n_gpus=8, tensor_parallel=8),
+    "linear attention": Scenario(acceptance="2.4@3", model_id="qwen3.5-397b-a17b", n_gpus=8, tensor_parallel=8),
+    "parallel drafter": Scenario(acceptance="2.4@3", model_id="gpt-oss-20b", drafter_id="p-eagle"),
+    "n-gram": Scenario(acceptance="2.4@3", drafter_id="ngram"),
+    "draft model": Scenario(acceptance="2.4@3", drafter_id="qwen2-0.5b"),
+    "prefill": Scenario(acceptance="2.4@3", input_tokens=1000, output_tokens=200),
+    "refitted": Scenario(acceptance="2.4@3", refit=REFIT),
+    "roofline": Scenario(acceptance="2.4@3", hardware_id="mi300x"),
+    "fp8 shared experts": Scenario(
+        acceptance="2.4@3", model_id="command-a-plus", weight_dtype="fp8", n_gpus=4, tensor_parallel=4
+    ),
+}
+PARTS = {
+    "host": "host", "launch": "launch", "attention_projection": "attention_projection", "attention": "attention",
+    "dense": "dense", "communication": "communication", "lm_head": "lm_head", "router": "router", "routed": "routed",
+    "shared": "shared",
+}  # fmt: skip
+
+
+@pytest.fixture(params=SCENARIOS, ids=str)
+def setup(request: pytest.FixtureRequest) -> Setup:
+    return load_setup(SCENARIOS[request.param])
+
+
+@pytest.mark.parametrize(("batch", "k"), [(1, 1), (16, 3), (200, 8), (16, 0)])
+def test_every_step_is_what_the_curve_has(setup: Setup, batch: int, k: int) -> None:
+    batch = max(batch, setup.placement.attention_groups)
+    curve = curve_for(setup, [batch], [k])
+    made = derive(setup, batch, k)
+    steps = {step.id: step.result.value for step in made.steps}
+    for part in PARTS:
+        for arm, found in (
+            ("plain", curve.plain_components[part][0] if part in curve.plain_components else 0.0),
+            ("verify", curve.round_components[part][0, 0] if part in curve.round_components else 0.0),
+        ):
+            assert steps.get(f"{arm}.{part}", 0.0) == pytest.approx(found, rel=1e-9, abs=1e-15), f"{arm}.{part}"
+    assert steps["plain.total"] == pytest.approx(curve.plain_step_s[0])
+    assert steps["verify.total"] == pytest.approx(curve.verify_step_s[0, 0])
+    assert steps.get("draft.kernels", 0.0) == pytest.approx(curve.round_components["draft"][0, 0])
+    assert steps.get("draft.host", 0.0) == pytest.approx(curve.round_components["draft_host"][0, 0])
+    assert steps.get("draft.round_host", 0.0) == pytest.approx(curve.round_components["round_host"][0, 0])
+    assert steps["round"] == pytest.approx(curve.round_s[0, 0])
+    assert steps["accepted_length"] == pytest.approx(curve.accepted_length[0])
+    assert steps["verify_ratio"] == pytest.approx(curve.verify_ratio[0, 0])
+    assert steps["speedup"] == pytest.approx(curve.speedup[0, 0])
+    assert steps["tpot"] == pytest.approx(curve.tpot_s[0, 0])
+    assert steps["tokens_per_s_per_gpu"] == pytest.approx(curve.tokens_per_s_per_gpu[0, 0])
+    if setup.architecture.moe is not None:
+        assert steps["plain.experts"] == pytest.approx(curve.distinct_plain[0])
+        assert steps["verify.experts"] == pytest.approx(curve.distinct_verify[0, 0])
+
+
+def shown_number(quantity: Quantity) -> float:
+    """The number that a reader sees, back in SI units."""
+    number, _, unit = value_text(quantity).partition(" ")
+    scale = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+    prefix = unit[: len(unit) - len(quantity.unit)] if quantity.unit not in ("1", "1/s") else ""
+    return float(number.removesuffix("/s").replace(",", "")) * scale.get(prefix, 1.0)
+
+
+def test_a_reader_who_computes_with_the_numbers_shown_gets_the_result_shown(setup: Setup) -> None:
+    for step in derive(setup, max(16, setup.placement.attention_groups), 3).steps:
+        if step.expression:
+            again = evaluate(step.expression, {name: shown_number(value) for name, value in step.values.items()})
+            assert again == pytest.approx(step.result.value, rel=3e-3), step_text(step)
+
+
+def test_each_step_reads_in_text_and_in_balanced_latex(setup: Setup) -> None:
+    for step in derive(setup, max(16, setup.placement.attention_groups), 3).steps:
+        assert step_text(step).startswith(f"{step.symbol} = ")
+        latex = step_latex(step)
+        assert latex.count("{") == latex.count("}")
+        assert latex.count(r"\left") == latex.count(r"\right")
+
+
+def test_each_constant_has_a_source_and_fitted_ones_their_standard_error(setup: Setup) -> None:
+    constants = derive(setup, max(16, setup.placement.attention_groups), 3).constants
+    assert all(use.source and use.tier for use in constants)
+    kernels = [use for use in constants if use.source.startswith("fit ")]
+    if setup.scenario.hardware_id == "h200-sxm":
+        assert kernels
+        assert any(use.stderr is not None and 0 < use.stderr < abs(use.value) for use in kernels)
+    else:
+        assert not kernels
+
+
+def test_a_formula_is_written_with_the_brackets_it_needs() -> None:
+    assert written("a * (b + c) / (d * e)", "plain") == "a × (b + c) / (d × e)"
+    assert written("a - (b - c)", "plain") == "a - (b - c)"
+    assert written("(1 - k / N) ** (B * q)", "plain") == "(1 - k / N)^(B × q)"
+    assert written("T_plain / T_round", "latex") == r"\frac{T_{\text{plain}}}{T_{\text{round}}}"
+    assert written("a * b", "plain", {"a": "2 ms"}) == "2 ms × b"
+
+
+@pytest.mark.parametrize("text", ["__import__('os')", "a.b", "a[0]", "x", "open('f')", "a if b else c"])
+def test_a_formula_is_nothing_but_arithmetic(text: str) -> None:
+    with pytest.raises(AdvisorError):
+        evaluate(text, {"a": 1.0, "b": 1.0})
+
+
+def test_the_parts_of_a_band_lie_within_it_and_add_up() -> None:
+    setup = load_setup(SCENARIOS["moe"])
+    curve = curve_for(setup, [16], [3])
+    parts = band_parts(setup, 16, 3)
+    assert sum(part.share for part in parts) == pytest.approx(1.0)
+    width = np.log(curve.high[0, 0] / curve.low[0, 0])
+    alone = [np.log(part.high / part.low) for part in parts]
+    assert max(alone) < width < sum(alone)
+
+
+def test_given_numbers_narrow_the_part_they_stand_for() -> None:
+    exact, borrowed = (
+        next(
+            part for part in band_parts(load_setup(Scenario(acceptance=text)), 16, 3) if part.what == "Accepted length"
+        )
+        for text in ("2.4@3", "gpt-oss-20b-eagle3-mt-bench")
+    )
+    assert exact.high / exact.low < borrowed.high / borrowed.low
+
+
+@pytest.mark.parametrize(("batch", "k"), [(16, 9), (16, -1), (0, 3)])
+def test_a_point_that_is_not_there_is_refused(batch: int, k: int) -> None:
+    with pytest.raises(AdvisorError, match=r"K = |batch"):
+        derive(load_setup(SCENARIOS["moe"]), batch, k)
+
+
+def test_constants_of_a_refit_name_the_refit_and_the_fit_they_came_from() -> None:
+    made = derive(load_setup(SCENARIOS["refitted"]), 16, 3)
+    by_symbol = {(use.symbol, use.name): use for use in made.constants}
+    weights = by_symbol["BW", "experts: rate of reading weights"]
+    assert weights.source.startswith("fit moe/h200-sxm/vllm/")
+    assert "refitted on 13 uploaded points" in weights.source
+    assert weights.stderr == pytest.approx(0.03 * weights.value)
+    host = next(use for use in made.constants if use.symbol == "c_d")
+    assert host.source.startswith("refitted on 13 uploaded points")
+
+
+def test_an_engine_without_rows_of_its_own_says_that_its_overheads_are_the_prior() -> None:
+    made = derive(load_setup(Scenario(acceptance="2.4@3", engine="sglang")), 16, 3)
+    host = next(use for use in made.constants if use.symbol == "c_d")
+    assert (host.tier, host.source.startswith("weak prior")) == ("assumed", True)

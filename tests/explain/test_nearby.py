@@ -1,0 +1,84 @@
+"""Measured points near a prediction, on a small store whose latencies are made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.calibration.power_law import touched_experts
+from advisor.explain.nearby import NEAR_COLUMNS, SPEEDUP_COLUMNS, near_kernels, nearest_speedups, published_speedups
+from advisor.scenario.scenario import Scenario
+from advisor.setup import load_setup
+from advisor.step_cost import MoeShape, Placement, routed_time
+from advisor.store import Store, build, open_store
+from tests.store_package import add_table, fake_package, moe_rows
+
+EXPERTS = "vllm_unquantizedfusedmoe_triton_tritonexperts"
+SETUP = load_setup(Scenario(acceptance="2.4@3"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    root = tmp_path / "package"
+    package = fake_package(root)
+    own = moe_rows([0.1 * 2**i for i in range(8)], kernel_source=EXPERTS)
+    wider = moe_rows([9.0] * 8, kernel_source=EXPERTS, inter_size=4096)
+    other_kernel = moe_rows([7.0] * 8, kernel_source="another")
+    add_table(root, "h200_sxm/moe/vllm/0.24.0", "moe_perf", own + wider + other_kernel)
+    base = {"op_name": "gemm", "kernel_source": "torch.nn.functional.linear", "gemm_dtype": "bfloat16"}
+    shapes = ((16, 3072, 3072), (16, 64, 64), (64, 3072, 3072))
+    gemm = [{**base, "m": m, "n": n, "k": k, "latency": 0.01} for m, n, k in shapes]
+    add_table(root, "h200_sxm/gemm/vllm/0.24.0", "gemm_perf", gemm)
+    path = tmp_path / "store.duckdb"
+    build(path, kernels=package)
+    return open_store(path)
+
+
+def part(found: pd.DataFrame, name: str, step: str) -> pd.DataFrame:
+    return found[found["part"].str.startswith(name) & (found["step"] == step)]
+
+
+def test_the_nearest_shape_and_load_of_the_same_kernel_comes_first(store: Store) -> None:
+    found = near_kernels(store, SETUP, 16, 3)
+    assert list(found.columns) == list(NEAR_COLUMNS)
+    plain, verify = part(found, "Routed", "plain").iloc[0], part(found, "Routed", "verify").iloc[0]
+    assert "16 tokens, 128 experts top-8, h 2048, I 768" in plain["measured_at"]
+    assert plain["measured_s"] == pytest.approx(1.6e-3)
+    assert "64 tokens" in verify["measured_at"]
+    assert 7.0e-3 not in set(found["measured_s"])
+
+
+def test_the_model_stands_beside_at_the_measured_shape_and_its_own_touched_experts(store: Store) -> None:
+    row = part(near_kernels(store, SETUP, 16, 3), "Routed", "plain").iloc[0]
+    touched = touched_experts(16, 128, 8, "balanced").touched
+    shape = MoeShape(1, 128, 8, 768, 2048, 3, 0)
+    expected = float(routed_time(SETUP.costs.routed, Placement(), shape, 16, touched, "bf16"))
+    assert row["model_s"] == pytest.approx(expected, rel=0.02)
+    assert row["ratio"] == pytest.approx(row["model_s"] / row["measured_s"])
+
+
+def test_a_projection_is_compared_with_the_gemm_nearest_in_rows_and_weights(store: Store) -> None:
+    found = part(near_kernels(store, SETUP, 16, 3), "Attention weights", "verify")
+    assert found.iloc[0]["measured_at"] == "64 rows, 3072 x 3072 weights"
+
+
+def test_a_roofline_has_no_measured_kernels_near_it(store: Store) -> None:
+    assert near_kernels(store, load_setup(Scenario(acceptance="2.4@3", hardware_id="mi300x")), 16, 3).empty
+
+
+def test_published_speedups_are_those_of_the_accelerator_model_and_gpus(store: Store) -> None:
+    points = published_speedups(store, "b200-sxm", "gpt-oss-20b", 1)
+    assert len(points) > 0
+    assert list(points.columns) == list(SPEEDUP_COLUMNS)
+    assert published_speedups(store, "b200-sxm", "gpt-oss-20b", 64).empty
+
+
+def test_the_nearest_published_speedup_is_near_in_log_batch_and_k() -> None:
+    rows = [[1, 3, 1.5, "eagle3", 1, "a"], [64, 3, 1.2, "eagle3", 1, "b"], [16, 7, 1.1, "eagle3", 1, "c"]]
+    points = pd.DataFrame(rows, columns=list(SPEEDUP_COLUMNS))
+    assert nearest_speedups(points, 16, 3, 1)["source"].tolist() == ["b"]
+    assert len(nearest_speedups(points, 16, 3)) == 3
+    assert np.isfinite(nearest_speedups(points, 16, 3)["speedup"]).all()

@@ -1,0 +1,55 @@
+"""docs/formats.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from advisor.ingest import COLUMNS, FORMATS, column_table, derived, limits
+from advisor.ingest.canonical import MEASURED_COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, match_header
+
+DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["points", "kernels"])
+def test_the_documented_column_list_is_the_code_s(kind):
+    assert column_table(kind) in DOCS
+
+
+def test_every_format_is_documented_and_no_other():
+    listed = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \|$", DOCS, flags=re.MULTILINE)
+    assert listed == [(item.id, item.name, item.recognised_by) for item in FORMATS]
+
+
+def test_documented_limits_are_the_code_s():
+    for value in (limits.MAX_BYTES, limits.MAX_JSON_BYTES, limits.MAX_TEXT_LOG_BYTES, limits.MAX_LINE_BYTES):
+        assert f"| {value // limits.MIB} MiB |" in DOCS
+    for value in (limits.MAX_ROWS, limits.MAX_COLUMNS, limits.MAX_JSON_RECORDS, limits.MAX_REJECTS):
+        assert f"| {value:,} |" in DOCS
+
+
+def test_every_documented_derivation_exists():
+    names = set(re.findall(r"\(`([a-z]\w+)`\)", DOCS))
+    assert len(names) >= 7
+    assert all(callable(getattr(derived, name)) for name in names)
+
+
+def test_required_context_is_documented():
+    sentence = re.search(r"Required before a row[^:]*: ([^.]*)\.", DOCS)
+    assert sentence is not None
+    assert tuple(name.strip() for name in sentence[1].split(",")) == REQUIRED_CONTEXT["points"]
+
+
+@pytest.mark.parametrize("kind", ["points", "kernels"])
+def test_column_lists_are_consistent(kind):
+    for name in (*REQUIRED_CONTEXT[kind], *USEFUL_CONTEXT[kind]):
+        assert COLUMNS[kind][name].context
+    assert set(MEASURED_COLUMNS[kind]) <= set(COLUMNS[kind])
+    for column in COLUMNS[kind].values():
+        assert match_header(column.name, kind) == (column.name, 1.0)
+        assert column.meaning
+        for alias in column.aliases:
+            found = match_header(f"{alias}_ms" if column.unit == "s" else alias, kind)
+            assert found == (column.name, 1e-3 if column.unit == "s" else 1.0), alias

@@ -1,0 +1,370 @@
+"""Each reader against a file of its format: guidellm and AIPerf files as written (reduced), the others constructed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from advisor.ingest import FORMATS, complete, match_baselines, read_upload, resolve_names
+from advisor.ingest.names import match_hardware, match_model
+from advisor.prediction import AdvisorError
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
+EXPECTED = {
+    "vllm_serve_constructed.jsonl": "vllm_serve",
+    "vllm_latency_constructed.json": "vllm_latency",
+    "vllm_throughput_constructed.json": "vllm_throughput",
+    "vllm_sweep_constructed.csv": "vllm_sweep",
+    "vllm_forward_constructed.json": "vllm_forward",
+    "sglang_serving_constructed.jsonl": "sglang_serving",
+    "sglang_one_batch_constructed.jsonl": "sglang_one_batch",
+    "sglang_speculative_constructed.jsonl": "sglang_speculative",
+    "guidellm_0.8.1_reduced.json": "guidellm_json",
+    "guidellm_0.8.1_reduced.csv": "guidellm_csv",
+    "aiperf_0.13.0_reduced.json": "aiperf_json",
+    "aiperf_0.13.0_reduced.csv": "aiperf_csv",
+    "aiperf_0.13.0_reduced.jsonl": "aiperf_records",
+    "kernel_table_constructed.csv": "kernel_table",
+    "benchmark_moe_constructed.log": "benchmark_moe",
+    "inferencex_constructed.json": "inferencex",
+    "profiler_sweep_constructed.csv": "profiler_sweep",
+}
+
+
+def load(name: str):
+    return read_upload("upload", (FOLDER / name).read_bytes())
+
+
+def missing(result) -> dict[str, object]:
+    return {item.name: item.prefill for item in result.missing if item.required}
+
+
+@pytest.mark.parametrize(("name", "format_id"), EXPECTED.items())
+def test_each_format_is_recognised_by_its_content(name, format_id):
+    result = load(name)
+    assert result.format_id == format_id
+    assert result.rows_kept > 0
+    assert result.frame.index.name == "line"
+
+
+def test_every_format_has_a_fixture():
+    assert {item.id for item in FORMATS} == set(EXPECTED.values()) | {"canonical_csv"}
+
+
+def test_vllm_serve_gives_k_acceptance_and_speedup_over_its_own_baseline():
+    plain, drafting = load("vllm_serve_constructed.jsonl").frame.to_dict("records")
+    assert (plain["draft_tokens_k"], drafting["draft_tokens_k"]) == (0, 3)
+    assert drafting["accepted_length"] == pytest.approx(2.4)
+    assert drafting["acceptance_by_position"] == "0.7;0.45;0.25"
+    assert drafting["step_time_s"] == pytest.approx(0.0096)
+    assert drafting["speedup"] == pytest.approx(8.0 / 4.0)
+    assert drafting["metric"] == "tpot_ms"
+    assert drafting["input_tokens"] == 1024
+    assert drafting["batch_kind"] == "max_concurrency"
+    assert drafting["n_experts"] == 128
+
+
+def test_vllm_serve_counts_give_accepted_length_and_k_when_the_file_states_neither():
+    records = [json.loads(line) for line in (FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()]
+    for key in ("spec_decode_acceptance_length", "spec_decode_per_position_acceptance_rates"):
+        del records[1][key]
+    frame = read_upload("x", json.dumps(records).encode()).frame
+    assert frame["accepted_length"].iloc[1] == pytest.approx(1 + 9520 / 6800)
+    assert frame["draft_tokens_k"].iloc[1] == 3
+    records[1]["spec_decode_draft_tokens"] = 17000  # 2.5 drafts a round: K varied, so it is not guessed
+    result = read_upload("x", json.dumps(records).encode())
+    assert pd.isna(result.frame["draft_tokens_k"].iloc[1])
+    assert any("varied" in note for note in result.derived)
+
+
+def test_an_old_vllm_file_without_draft_counters_asks_for_k_and_does_not_assume_zero():
+    record = json.loads((FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()[0])
+    for key in ("spec_k", "gpu", "max_concurrency", "backend"):
+        del record[key]
+    result = read_upload("x", json.dumps(record).encode())
+    assert missing(result) == {"hardware_id": None, "engine": "vllm", "batch_size": 18, "draft_tokens_k": None}
+    done = complete(result, {"hardware_id": "h200-sxm", "engine": "vllm", "batch_size": 16, "draft_tokens_k": "0"})
+    assert done.ready
+    assert not result.ready
+
+
+def test_vllm_sweep_reads_override_columns_and_matches_only_the_same_batch():
+    result = load("vllm_sweep_constructed.csv")
+    assert result.frame["draft_tokens_k"].tolist() == [0, 3, 3]
+    assert result.frame["tensor_parallel"].tolist() == [2, 2, 2]
+    assert result.frame["speedup"].iloc[1] == pytest.approx(9.0 / 5.0)
+    assert pd.isna(result.frame["speedup"].iloc[2])
+    assert any("no baseline found for 1 row " in note for note in result.derived)
+
+
+def test_vllm_forward_gives_verify_time_by_batch_and_k_and_refuses_prefill_and_mixed_cases():
+    result = load("vllm_forward_constructed.json")
+    assert result.frame["verify_time_s"].tolist() == pytest.approx([0.006, 0.0074])
+    assert result.frame["batch_size"].tolist() == [16, 16]
+    assert result.frame["draft_tokens_k"].tolist() == [0, 3]
+    assert result.frame["context_tokens"].tolist() == [4096, 4096]
+    assert result.frame["step_time_s"].isna().all()
+    reasons = dict(zip(result.rejects["line"], result.rejects["reason"], strict=True))
+    assert "prefill" in reasons[3]
+    assert "differ in draft length" in reasons[4]
+
+
+def test_vllm_latency_and_throughput_give_a_rate_once_the_lengths_are_known():
+    latency = complete(
+        load("vllm_latency_constructed.json"),
+        {"hardware_id": "h200-sxm", "batch_size": 8, "draft_tokens_k": 0, "output_tokens": 100},
+    )
+    assert latency.frame["output_tok_per_s"].tolist() == pytest.approx([8 * 100 / 2.5])
+    assert latency.frame["step_time_s"].isna().all()
+    throughput = complete(load("vllm_throughput_constructed.json"), {"input_tokens": 1000, "output_tokens": 200})
+    assert throughput.frame["output_tok_per_s"].tolist() == pytest.approx([12000 * 200 / 1200])
+
+
+def test_sglang_serving_takes_k_and_drafter_from_the_server_arguments():
+    frame = load("sglang_serving_constructed.jsonl").frame
+    assert frame["draft_tokens_k"].tolist() == [0, 3]
+    assert frame["drafter"].tolist()[1] == "eagle3"
+    assert frame["speedup"].iloc[1] == pytest.approx(2.0)
+    assert frame["accepted_length"].iloc[1] == pytest.approx(2.5)
+
+
+def test_sglang_one_batch_rows_are_baselines_and_server_rows_ask_for_k():
+    frame = load("sglang_one_batch_constructed.jsonl").frame
+    assert frame["draft_tokens_k"].iloc[0] == 0
+    assert frame["draft_tokens_k"].isna().tolist() == [False, True, True]
+    assert frame["tpot_s"].iloc[1] == pytest.approx((0.615 - 0.3) / 63)
+    assert frame["step_time_s"].iloc[1] == pytest.approx((0.615 - 0.3) / 63 * 2.4)
+    assert pd.isna(frame["accepted_length"].iloc[2])  # -1 is SGLang's word for unknown
+
+
+def test_sglang_speculative_speedup_is_speed_over_its_own_baseline_line():
+    result = load("sglang_speculative_constructed.jsonl")
+    frame = result.frame
+    assert frame["speedup"].iloc[1] == pytest.approx((2.4 / 0.012) / (1 / 0.008))
+    assert frame["draft_structure"].iloc[2] == "tree;topk=4;verify=8"
+    assert frame["accepted_length"].isna().iloc[0]
+    assert any("no baseline found for 1 row " in note for note in result.derived)
+
+
+def test_guidellm_csv_and_json_of_one_run_agree():
+    one, two = load("guidellm_0.8.1_reduced.json").frame, load("guidellm_0.8.1_reduced.csv").frame
+    columns = ["batch_size", "tpot_s", "itl_s", "ttft_s", "request_latency_s", "output_tok_per_s", "input_tokens"]
+    pd.testing.assert_frame_equal(one[columns].reset_index(drop=True), two[columns].reset_index(drop=True), rtol=1e-9)
+    assert one["tpot_s"].iloc[0] == pytest.approx(5.454285811352474e-3)
+    assert two["batch_size"].tolist() == [1, 4]
+    assert two.index.tolist() == [4, 5]
+
+
+def test_guidellm_tokens_per_iteration_become_the_accepted_length():
+    document = json.loads((FOLDER / "guidellm_0.8.1_reduced.json").read_text())
+    document["benchmarks"][1]["metrics"]["iter_tokens_per_iteration"]["successful"]["mean"] = 2.5
+    frame = read_upload("x", json.dumps(document).encode(), {"draft_tokens_k": 3}).frame
+    assert frame["accepted_length"].iloc[1] == pytest.approx(2.5)
+    assert frame["step_time_s"].iloc[1] == pytest.approx(2.5 * 5.342036806127076e-3)
+
+
+def test_aiperf_accepted_length_is_chunk_over_token_latency_and_a_count_mismatch_is_told():
+    for name, tolerance in (("json", 1e-4), ("csv", 5e-3), ("jsonl", 5e-2)):
+        result = load(f"aiperf_0.13.0_reduced.{name}")
+        assert result.frame["accepted_length"].iloc[0] == pytest.approx(
+            5.431137604838709 / 1.6034787214285713, rel=tolerance
+        )
+        assert any("106" in warning and "32" in warning for warning in result.warnings)
+        assert "draft_tokens_k" in missing(result)
+    assert load("aiperf_0.13.0_reduced.json").frame["batch_size"].tolist() == [4]
+    assert missing(load("aiperf_0.13.0_reduced.csv"))["batch_size"] == 4.0
+
+
+def test_an_accepted_length_beyond_k_plus_1_from_chunk_latency_is_left_out_and_said():
+    result = complete(load("aiperf_0.13.0_reduced.json"), {"draft_tokens_k": 2})
+    assert result.frame["accepted_length"].isna().all()
+    assert any("exceeds K + 1" in note for note in result.derived)
+    assert complete(result, {"draft_tokens_k": 4}, override=True).frame["accepted_length"].notna().all()
+
+
+def test_aiperf_spec_decode_fields_win_over_chunk_latency():
+    document = json.loads((FOLDER / "aiperf_0.13.0_reduced.json").read_text())
+    document["spec_decode_acceptance_length"] = {"unit": "tokens", "avg": 2.2}
+    document["total_spec_decode_steps"] = {"unit": "count", "avg": 100}
+    document["total_draft_tokens"] = {"unit": "count", "avg": 300}
+    frame = read_upload("x", json.dumps(document).encode()).frame
+    assert frame["accepted_length"].tolist() == [2.2]
+    assert frame["draft_tokens_k"].tolist() == [3]
+    assert frame["step_time_s"].iloc[0] == pytest.approx(2.2 * 1.6034787214285713e-3)  # chunks are not steps here
+
+
+def test_genai_perf_csv_with_its_own_column_order_is_read():
+    text = (
+        "Metric,avg,min,max,p99,p95,p90,p75,p50,p25,p10,p5,p1\n"
+        "Time To First Token (ms),50,1,2,3,3,3,3,3,3,3,3,3\nInter Token Latency (ms),7.5,1,2,3,3,3,3,3,3,3,3,3\n"
+        '\nMetric,Value\nOutput Token Throughput (per sec),"1,234.50"\n'
+    )
+    frame = read_upload("x", text.encode()).frame
+    assert frame["tpot_s"].tolist() == pytest.approx([0.0075])
+    assert frame["output_tok_per_s"].tolist() == pytest.approx([1234.5])
+
+
+def test_a_cancelled_aiperf_run_is_refused():
+    document = json.loads((FOLDER / "aiperf_0.13.0_reduced.json").read_text()) | {"was_cancelled": True}
+    with pytest.raises(AdvisorError, match="cancelled"):
+        read_upload("x", json.dumps(document).encode())
+
+
+def test_kernel_table_reads_the_same_from_csv_and_parquet():
+    text = (FOLDER / "kernel_table_constructed.csv").read_bytes()
+    out = io.BytesIO()
+    pd.read_csv(io.BytesIO(text)).to_parquet(out)
+    one, two = read_upload("x", text), read_upload("x", out.getvalue())
+    pd.testing.assert_frame_equal(one.frame.reset_index(drop=True), two.frame.reset_index(drop=True))
+    assert one.kind == "kernels"
+    assert one.frame["latency_s"].tolist() == pytest.approx([0.0412e-3])
+    assert [reason.split()[0] for reason in one.rejects["reason"]] == ["topk", "outside"]
+    assert one.rejects["line"].tolist() == [3, 4]
+
+
+def test_a_damaged_parquet_file_is_refused():
+    out = io.BytesIO()
+    pd.read_csv(FOLDER / "kernel_table_constructed.csv").to_parquet(out)
+    data = bytearray(out.getvalue())
+    data[4:60] = b"\xff" * 56
+    with pytest.raises(AdvisorError, match="damaged parquet"):
+        read_upload("x", bytes(data))
+
+
+def test_benchmark_moe_log_gives_kernel_times_and_asks_for_the_shape():
+    result = load("benchmark_moe_constructed.log")
+    assert result.frame["num_tokens"].tolist() == [1, 64]
+    assert result.frame["latency_s"].tolist() == pytest.approx([41.2e-6, 120.5e-6])
+    assert result.rejects["line"].tolist() == [5, 6]
+    assert missing(result)["dtype"] == "fp8_w8a8"
+    shape = {"hidden_size": 2048, "inter_size": 768, "topk": 8, "num_experts": 128}
+    done = complete(result, {"hardware": "H200", "engine": "vllm", "dtype": "fp8", **shape})
+    assert done.ready
+    assert done.frame["topk"].tolist() == [8, 8]
+
+
+def test_a_tuned_kernel_configuration_is_refused_because_it_holds_no_latency():
+    with pytest.raises(AdvisorError, match="no latency"):
+        load("tuned_config_constructed.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[{"benchmark": {}, "model": {}, "metric": {}}]', "PyTorch benchmark"),
+        ('{"sample_batch_tokens": [], "sample_steps_per_sec": []}', "step-rate table"),
+        ('{"batch_size": 1, "forward_mode": "decode", "expert_activation": 3}', "routing trace"),
+        ("model,isl,osl,tokens/s/gpu,num_total_gpus\na,1,1,1,1\n", "predict"),
+        ("framework,op_name,kernel_source,m,n,k,latency\nvllm,gemm,x,1,2,3,0.1\n", "another operation"),
+    ],
+)
+def test_known_files_without_usable_measurements_are_refused_with_the_reason(text, words):
+    with pytest.raises(AdvisorError, match=words):
+        read_upload("x", text.encode())
+
+
+def test_inferencex_rates_are_scaled_to_all_gpus_and_k_is_asked_for_only_with_speculation():
+    result = load("inferencex_constructed.json")
+    assert result.frame["output_tok_per_s"].tolist() == pytest.approx([800.0, 1440.0])
+    assert result.frame["tpot_s"].tolist() == pytest.approx([0.018, 0.009])
+    assert result.frame["draft_tokens_k"].isna().tolist() == [False, True]
+    done = complete(result, {"draft_tokens_k": 3})
+    assert done.frame["draft_tokens_k"].tolist() == [0, 3]  # a filled cell never replaces what the file says
+    assert done.frame["speedup"].iloc[1] == pytest.approx(2.0)
+    split = json.loads((FOLDER / "inferencex_constructed.json").read_text())
+    split[0]["disagg"] = True
+    assert pd.isna(read_upload("x", json.dumps(split).encode()).frame["output_tok_per_s"].iloc[0])
+
+
+def test_a_baseline_in_another_file_is_found_when_it_is_given():
+    records = (FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()
+    plain, drafting = (read_upload("x", record.encode()).frame for record in records)
+    _, alone = match_baselines(drafting)
+    assert (alone.matched, alone.unmatched) == (0, 1)
+    matched, outcome = match_baselines(drafting, pool=plain)
+    assert (outcome.matched, outcome.unmatched) == (1, 0)
+    assert matched["speedup"].tolist() == pytest.approx([2.0])
+
+
+def test_one_broken_line_of_many_is_refused_and_the_rest_are_read():
+    data = (FOLDER / "sglang_speculative_constructed.jsonl").read_bytes() + b'{"batch_size": 1, \n[1]\n'
+    result = read_upload("x", gzip.compress(data))
+    assert result.rows_kept == 6
+    assert result.rejects["line"].tolist() == [7, 8]
+    assert result.rows_read == 8
+
+
+def test_plain_names_are_resolved_to_ids_only_when_one_fits():
+    ids = (
+        "h100-sxm",
+        "h100-pcie",
+        "h200-sxm",
+        "a100-40gb-sxm",
+        "a100-80gb-sxm",
+        "a100-80gb-pcie",
+        "mi300x",
+        "l40",
+        "l40s",
+    )
+    assert match_hardware("NVIDIA H200", ids) == "h200-sxm"
+    assert match_hardware("NVIDIA H100 80GB HBM3", ids) == "h100-sxm"
+    assert match_hardware("NVIDIA A100-SXM4-80GB", ids) == "a100-80gb-sxm"
+    assert match_hardware("NVIDIA A100 80GB PCIe", ids) == "a100-80gb-pcie"
+    assert match_hardware("H100", ids) == "h100-sxm"
+    assert match_hardware("NVIDIA A100", ids) is None
+    assert match_hardware("NVIDIA L40S", ids) == "l40s"
+    assert match_hardware("AMD Instinct MI300X", ids) == "mi300x"
+    models = ("qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-r1")
+    assert match_model("Qwen/Qwen3-30B-A3B-FP8", models) == "qwen3-30b-a3b"
+    assert match_model("gpt-oss-120b", models) is None
+    result = resolve_names(load("vllm_serve_constructed.jsonl"), ids, models)
+    assert set(result.frame["hardware_id"]) == {"h200-sxm"}
+    assert set(result.frame["model_id"]) == {"qwen3-30b-a3b"}
+
+
+def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable_rows():
+    rows = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length",
+            "h999,m,vllm,4,3,2.5,2.0", "h200-sxm,m,vllm,4,3,2.5,2.0", "h200-sxm,m,vllm,4,3,2.5,9.0",
+            "h200-sxm,m,vllm,x,3,2.5,2.0"]  # fmt: skip
+    result = resolve_names(read_upload("a.csv", "\n".join(rows).encode()), ("h200-sxm", "h100-sxm"))
+    assert (result.rows_kept, result.rows_refused) == (2, 2)
+    assert any(note.startswith("step_time_s computed in 2 rows") for note in result.derived)
+    assert result.warnings == (
+        "hardware_id 'h999' fits no single known id: 1 row (line 2) kept, but not predicted until you choose one",
+    )
+
+
+def test_a_profiler_sweep_gives_kernel_rows_of_its_routed_layers_and_refuses_the_others():
+    result = load("profiler_sweep_constructed.csv")
+    assert result.kind == "kernels"
+    assert result.frame.index.tolist() == [3, 4, 5]
+    first = result.frame.iloc[0]
+    assert first[["op", "dtype", "engine", "distribution"]].tolist() == [
+        "moe",
+        "bf16",
+        "advisor.profiling",
+        "independent",
+    ]
+    assert first[["num_tokens", "hidden_size", "inter_size", "topk", "num_experts"]].tolist() == [1, 1024, 512, 1, 32]
+    assert first["latency_s"] == pytest.approx(1.1 * 202.92e-6, rel=1e-4)  # the median, not the low quantile
+    assert result.rejects.to_dict("list") == {
+        "line": [6, 7],
+        "column": ["shared_width", "status"],
+        "value": ["1024", "unavailable"],
+        "reason": ["timed with a shared expert", "not measured: needs an accelerator"],
+    }
+    assert any("1 rows of other operations" in note for note in result.derived)
+    assert missing(result) == {"hardware": None}
+
+
+def test_a_profiler_sweep_without_layers_or_with_a_lost_column_is_refused():
+    text = (FOLDER / "profiler_sweep_constructed.csv").read_text()
+    with pytest.raises(AdvisorError, match="holds no MoE layer"):
+        read_upload("x", "\n".join(text.splitlines()[:2]).encode())
+    with pytest.raises(AdvisorError, match="lacks the columns notes"):
+        read_upload("x", text.replace(",notes", ",remarks", 1).encode())

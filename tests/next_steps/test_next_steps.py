@@ -1,0 +1,211 @@
+"""Try next: which single changes are tried, what each brings, and that comparisons are honest."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from advisor.advice import Advice, advise
+from advisor.design import Band, design_space
+from advisor.next_steps import (
+    GOALS,
+    Change,
+    Effect,
+    NextSteps,
+    Speed,
+    best_effects,
+    changes,
+    design_standing,
+    evaluate,
+    next_steps,
+    outcome_text,
+    steps_document,
+)
+from advisor.next_steps.designs import design_changes
+from advisor.prediction import Tier
+from advisor.scenario.scenario import Scenario
+from advisor.setup import load_setup
+
+
+@pytest.fixture(scope="module")
+def advice() -> Advice:
+    return advise(Scenario(acceptance="2.4@3"))
+
+
+@pytest.fixture(scope="module")
+def steps(advice: Advice) -> NextSteps:
+    return next_steps(advice)
+
+
+def test_each_change_moves_the_scenario_in_its_own_fields_only(advice: Advice) -> None:
+    fields = {
+        "batch": {"batch_size"},
+        "weights": {"weight_dtype", "expert_dtype"},
+        "expert weights": {"expert_dtype"},
+        "KV cache": {"kv_dtype"},
+        "placement": {"n_gpus", "tensor_parallel", "expert_parallel"},
+        "accelerator": {"hardware_id"},
+        "engine": {"engine"},
+        "draft length": {"k_max"},
+        "drafter": {"drafter_id", "acceptance"},
+    }
+    found = changes(advice)
+    assert {change.kind for change in found} >= {"batch", "weights", "KV cache", "placement", "accelerator", "engine"}
+    for change in found:
+        moved = {name for name, value in dict(change.scenario).items() if value != getattr(advice.scenario, name)}
+        assert moved, change.what
+        assert moved <= fields[change.kind], change.what
+
+
+def test_an_effect_is_what_advise_says_of_the_changed_scenario(advice: Advice, steps: NextSteps) -> None:
+    for effect in steps.effects:
+        if effect.change.kind == "design":
+            continue
+        there = advise(effect.change.scenario).recommendation
+        assert effect.after.k_draft == there.k_draft
+        assert effect.after.speedup == pytest.approx(there.speedup.value)
+        assert effect.after.tokens_per_s_per_gpu == pytest.approx(there.tokens_per_s_per_gpu)
+    assert steps.effects[0].before is not None
+    assert steps.effects[0].before.speedup == pytest.approx(advice.recommendation.speedup.value)
+
+
+def test_a_change_to_the_same_scenario_gains_nothing_in_any_draw(advice: Advice) -> None:
+    same = evaluate(advice, Change("engine", "nothing", advice.scenario))
+    assert isinstance(same, Effect)
+    for goal in GOALS:
+        assert same.gain[goal].low == pytest.approx(1.0) == same.gain[goal].high
+        assert not same.helps(goal)
+
+
+def test_kernels_measured_apart_give_a_wider_band_than_shared_ones(advice: Advice) -> None:
+    shared, apart = (
+        evaluate(advice, Change("accelerator", "nothing", advice.scenario, kernels_apart=apart))
+        for apart in (False, True)
+    )
+    assert isinstance(shared, Effect)
+    assert isinstance(apart, Effect)
+    gain = apart.gain["tpot"]
+    assert gain.low < 0.97 < 1.03 < gain.high
+    assert gain.value == shared.gain["tpot"].value == 1.0
+    assert outcome_text(apart, "tpot") == "within noise"
+
+
+def test_changes_that_do_not_fit_or_miss_the_limit_are_refused_with_the_reason() -> None:
+    tight = advise(Scenario(acceptance="2.4@3", max_tpot_ms=9.0))
+    found = next_steps(tight)
+    reasons = dict(found.refused)
+    assert any("does not fit" in why for why in reasons.values())
+    assert any("9 ms per output token" in why for what, why in reasons.items() if what.startswith("batch"))
+    assert all(effect.after.tpot_s <= 9.0e-3 for effect in found.effects if effect.change.kind != "design")
+
+
+def test_a_model_that_does_not_fit_is_shown_what_makes_it_fit() -> None:
+    found = next_steps(advise(Scenario(acceptance="2.4@3", model_id="deepseek-v3")))
+    best = best_effects(found, "tokens_per_s_per_gpu")
+    assert best
+    assert best[0].before is None
+    assert load_setup(best[0].change.scenario).memory.largest_batch >= 16
+
+
+def hand_effect(kind: str, value: float, low: float, tpot: float = 1.1) -> Effect:
+    speed = Speed(3, 1.5, 8e-3, 1000.0)
+    gain = {goal: Band(value, low, value * 1.1, 0.9) for goal in GOALS} | {"tpot": Band(tpot, tpot, tpot, 1.0)}
+    change = Change(kind, f"{kind} {value}", Scenario(acceptance="2.4@3"))  # type: ignore[arg-type]
+    return Effect(change, speed, speed, gain, Tier.FITTED)
+
+
+def test_the_ranking_takes_the_best_of_each_kind_beyond_noise() -> None:
+    effects = (
+        hand_effect("batch", 1.3, 1.1),
+        hand_effect("batch", 1.5, 1.2),
+        hand_effect("engine", 1.6, 0.9),
+        hand_effect("KV cache", 1.01, 1.005),
+        hand_effect("placement", 1.4, 1.1),
+    )
+    best = best_effects(NextSteps(effects, (), None), "tokens_per_s_per_gpu")
+    assert [effect.change.what for effect in best] == ["batch 1.5", "placement 1.4"]
+
+
+def test_a_higher_ratio_that_is_slower_in_both_absolute_measures_does_not_help() -> None:
+    slower = hand_effect("accelerator", 1.3, 1.2, tpot=0.7)
+    gain = dict(slower.gain) | {"tokens_per_s_per_gpu": Band(0.7, 0.6, 0.8, 0.0)}
+    assert not dataclasses.replace(slower, gain=gain).helps("speedup")
+
+
+def test_another_drafter_says_that_its_accepted_length_is_from_another_source() -> None:
+    gpt = advise(Scenario(acceptance="gpt-oss-20b-eagle3-mt-bench", model_id="gpt-oss-20b"))
+    drafters = [change for change in changes(gpt) if change.kind == "drafter"]
+    assert drafters
+    for change in drafters:
+        assert change.other_acceptance
+        assert change.scenario.acceptance in change.notes[0]
+        assert "another source" in change.notes[0]
+
+
+def test_the_design_sentence_names_the_loss_in_speedup_and_in_time(steps: NextSteps) -> None:
+    standing = steps.standing
+    assert standing is not None
+    gain = standing.best.speedup_gain
+    assert f"k/N = {standing.best.n_active}/{standing.best.n_experts}" in standing.text
+    assert f"{1 - 1 / gain.value:.0%} ({1 - 1 / gain.low:.0%}-{1 - 1 / gain.high:.0%}) in speedup" in standing.text
+    assert "time per token" in standing.text
+
+
+def test_a_dense_model_has_no_design_to_compare() -> None:
+    assert (
+        design_standing(load_setup(Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4)))
+        is None
+    )
+
+
+def test_a_design_change_can_be_made_the_scenario(steps: NextSteps) -> None:
+    designs = [effect for effect in steps.effects if effect.change.kind == "design"]
+    assert designs
+    for effect in designs:
+        moe = load_setup(effect.change.scenario).architecture.moe
+        assert moe is not None
+        assert f"train {moe.n_experts} experts top-{moe.n_active}" in effect.change.what
+
+
+def test_the_caller_can_stop_between_evaluations(advice: Advice) -> None:
+    class Stop(Exception):
+        pass
+
+    calls = []
+
+    def pause() -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        next_steps(advice, pause)
+    assert len(calls) == 3
+
+
+def test_the_document_points_to_the_best_and_links_each_change(steps: NextSteps) -> None:
+    document = steps_document(steps)
+    place = document["best"]["tpot"][0]
+    assert document["tried"][place]["what"] == best_effects(steps, "tpot")[0].change.what
+    for entry in document["tried"]:
+        if entry["kind"] != "design":
+            assert Scenario.from_query(entry["share_query"]) in {effect.change.scenario for effect in steps.effects}
+
+
+def test_a_baseline_that_does_not_fit_is_said_to_before_any_design_is_praised() -> None:
+    scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=400, acceptance="2.6@3")
+    standing = design_standing(load_setup(scenario))
+    assert standing is not None
+    assert standing.text.startswith("The baseline does not fit in memory at batch 400: at most batch ")
+    assert "within noise" not in standing.text
+
+
+def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
+    scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=32, acceptance="2.6@3")
+    advice = advise(scenario)
+    space = design_space(scenario)
+    best = advice.curve.speedup[advice.batch_index, space.baseline.served.k_draft[0, 0]]
+    assert f"give {best:.2f}x" in space.measured_note
+    assert f"has {space.baseline.served.speedup[0, 0]:.2f}x" in space.measured_note
+    assert all(space.measured_note in change.notes for change, _ in design_changes(scenario, space))

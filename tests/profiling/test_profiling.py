@@ -1,0 +1,317 @@
+"""The profiler end to end on the CPU: a smoke sweep, its files, resuming, bad input, and bare machines."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
+
+import torch
+
+from advisor.profiling import detect_devices, main, make_plan, run
+from advisor.profiling.errors import ProfilingError
+from advisor.profiling.plan import Plan
+from advisor.profiling.results import COLUMNS, ResultFolder, rows_text, to_yaml
+from advisor.profiling.runner import Progress
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def smoke_plan() -> Plan:
+    return make_plan("smoke", next(device for device in detect_devices() if device.backend == "cpu"))
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory, smoke_plan: Plan) -> Path:
+    """One finished smoke sweep, shared by the tests that only read it."""
+    out = tmp_path_factory.mktemp("profile") / "smoke"
+    outcome = run(smoke_plan, out)
+    assert outcome.status == "complete", outcome.reasons
+    return out
+
+
+def rows_of(out: Path) -> list[dict[str, str]]:
+    with (out / "data.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_a_smoke_sweep_measures_every_operation(smoke: Path) -> None:
+    rows = rows_of(smoke)
+    assert {row["op"] for row in rows if row["status"] == "ok"} == {
+        *("copy_bandwidth", "read_bandwidth", "launch", "gemm", "moe_layer", "attention_decode", "mla_decode"),
+        *("lm_head", "decode_step", "verify_step", "decode_round", "draft_round", "sd_speedup"),
+    }
+
+
+def test_every_measured_row_has_ordered_times_and_names_its_kernel(smoke: Path) -> None:
+    for row in rows_of(smoke):
+        if row["status"] != "ok":
+            assert row["time_s"] == ""
+            assert row["notes"], "a row without times says why"
+            continue
+        assert row["kernel"]
+        assert 0 < float(row["time_p20_s"]) <= float(row["time_s"]) <= float(row["time_p80_s"])
+        assert int(row["n_rounds"]) == 3
+        assert float(row["control_ratio"]) > 0
+
+
+def test_every_checked_row_passed_its_float64_check(smoke: Path) -> None:
+    checked = [row for row in rows_of(smoke) if row["op"] in ("moe_layer", "attention_decode", "verify_step", "gemm")]
+    for row in (row for row in checked if row["status"] == "ok"):
+        assert 0 < float(row["checked_error"]) < 1e-3, row["op"]  # the smoke sweep is float32
+
+
+def test_touched_experts_lie_between_k_and_all(smoke: Path) -> None:
+    rows = [row for row in rows_of(smoke) if row["op"] == "moe_layer" and row["status"] == "ok"]
+    assert len({row["touched_experts"] for row in rows}) >= 3
+    for row in rows:
+        k, tokens, n = int(row["n_active"]), int(row["n_tokens"]), int(row["n_experts"])
+        assert k <= float(row["touched_experts"]) <= min(n, k * tokens)
+
+
+def test_a_speedup_row_follows_from_its_own_columns(smoke: Path) -> None:
+    rows = [row for row in rows_of(smoke) if row["op"] == "sd_speedup"]
+    assert {row["drafter"] for row in rows} == {"eagle", "mtp"}
+    for row in rows:
+        expected = sum(float(row["acceptance"]) ** i for i in range(int(row["n_draft"]) + 1))
+        assert float(row["accepted_length"]) == pytest.approx(expected)
+        speedup = float(row["accepted_length"]) * float(row["baseline_time_s"]) / float(row["time_s"])
+        assert float(row["speedup"]) == pytest.approx(speedup, rel=1e-6)
+
+
+def test_meta_yaml_parses_and_its_status_is_computed(smoke: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    meta = yaml.safe_load((smoke / "meta.yaml").read_text())
+    assert meta["status"] == "complete"
+    assert meta["kind"] == "measured"
+    assert meta["rows"] == len(rows_of(smoke))
+    assert meta["measured_rows"] == sum(row["status"] == "ok" for row in rows_of(smoke))
+    assert isinstance(meta["elapsed_s"], float)
+    assert meta["device"]["backend"] == "cpu"
+    assert meta["software"]["torch"] == str(torch.__version__)
+    assert meta["software"]["torch_threads"] == 1
+    assert {block["status"] for block in meta["blocks"]} == {"ok"}
+    assert not (smoke / "progress.json").exists()
+
+
+def test_a_block_that_fails_is_reported_and_the_others_are_kept(
+    tmp_path: Path, smoke_plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yaml = pytest.importorskip("yaml")
+    from advisor.profiling import kernels_moe
+
+    def broken(x: torch.Tensor, *_: object) -> torch.Tensor:
+        return x * 1.5
+
+    monkeypatch.setattr(kernels_moe, "expert_loop", broken)
+    monkeypatch.setattr(kernels_moe, "grouped_mm", broken)
+    device = smoke_plan.device
+    outcome = run(make_plan("smoke", device, only=["moe_layer", "launch"]), tmp_path / "out")
+    assert outcome.status == "partial"
+    assert "wrong output" in outcome.reasons[0]
+    rows = rows_of(tmp_path / "out")
+    assert {row["op"] for row in rows if row["status"] == "ok"} == {"launch"}
+    assert yaml.safe_load((tmp_path / "out" / "meta.yaml").read_text())["status"] == "partial"
+
+
+def test_an_interrupted_sweep_keeps_its_rows_and_resumes(tmp_path: Path, smoke_plan: Plan) -> None:
+    out = tmp_path / "out"
+    seen: list[Progress] = []
+    outcome = run(smoke_plan, out, seen.append, lambda: bool(seen) and seen[-1].done_blocks >= 3)
+    assert outcome.status == "partial"
+    first = rows_of(out)
+    assert 0 < len({row["block"] for row in first}) < len(smoke_plan.blocks)
+    with (out / "data.csv").open("a") as stream:  # a block that was being written when the process died
+        stream.write("rounds," + "," * (len(COLUMNS) - 2) + "\n")
+    resumed = run(smoke_plan, out, resume=True)
+    assert resumed.status == "complete"
+    rows = rows_of(out)
+    assert rows[: len(first)] == first
+    assert {row["block"] for row in rows} == {block.name for block in smoke_plan.blocks}
+    assert all(row["status"] for row in rows)
+
+
+def test_resume_refuses_another_plan_and_a_full_folder(tmp_path: Path, smoke_plan: Plan, smoke: Path) -> None:
+    out = tmp_path / "out"
+    run(smoke_plan, out, None, lambda: True)
+    other = make_plan("smoke", smoke_plan.device, seed=1)
+    with pytest.raises(ProfilingError, match="this is plan"):
+        run(other, out, resume=True)
+    with pytest.raises(ProfilingError, match="already holds results"):
+        run(smoke_plan, out)
+    with pytest.raises(ProfilingError, match="nothing to resume"):
+        run(smoke_plan, smoke, resume=True)
+
+
+def test_time_limit_leaves_a_partial_sweep_that_resumes(tmp_path: Path, smoke_plan: Plan) -> None:
+    outcome = run(smoke_plan, tmp_path / "out", time_budget_s=0.01)
+    assert outcome.status == "failed"  # nothing fits
+    assert any("time limit" in reason for reason in outcome.reasons)
+    assert run(smoke_plan, tmp_path / "out", resume=True).status == "complete"
+
+
+def test_a_kernel_that_took_the_process_down_is_avoided_after_a_restart(tmp_path: Path, smoke_plan: Plan) -> None:
+    from advisor.profiling.runner import run as run_plan
+
+    plan = make_plan("smoke", smoke_plan.device, only=["moe_layer"])
+    out = tmp_path / "out"
+    run(plan, out, None, lambda: True)
+    state = json.loads((out / "progress.json").read_text())
+    state["running"] = {"block": "moe-smoke", "kernel": "grouped_mm"}
+    (out / "progress.json").write_text(json.dumps(state))
+    assert run_plan(plan, out, resume=True, after_crash=True).status == "complete"
+    by_kernel = {row["kernel"]: row["status"] for row in rows_of(out)}
+    assert by_kernel["grouped_mm"] == "unavailable"
+    assert by_kernel["expert_loop"] == "ok"
+
+
+def test_the_price_is_printed_before_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["--preset", "smoke", "--device", "cpu", "--output", str(out), "--only", "launch"]) == 0
+    text = capsys.readouterr().out
+    assert "estimate" in text
+    assert text.index("estimate") < text.index("launch: preparing")
+    assert main(["--preset", "standard", "--device", "cpu", "--plan", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert 0 < facts["estimate_s"] == pytest.approx(sum(block["estimate_s"] for block in facts["blocks"]))
+
+
+@pytest.mark.parametrize("preset", ["quick", "standard"])
+def test_estimates_keep_the_promise_on_the_cpu(preset: str, smoke_plan: Plan) -> None:
+    plan = make_plan(preset, smoke_plan.device)
+    assert plan.estimate_s <= plan.promise_s
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "nightly", "--device", "cpu", "--plan"], "unknown preset"),
+        (["--device", "tpu:3", "--plan"], "no device 'tpu:3'"),
+        (["--device", "cpu"], "give --output"),
+        (["--device", "cpu", "--plan", "--only", "nothing"], "no block matches"),
+        (["--device", "cpu", "--output", "x", "--time-budget-s", "-1"], "must be above 0"),
+    ],
+)
+def test_bad_input_exits_2_with_one_sentence(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+
+
+BARE = """
+import sys
+class Blocked:
+    names = ("pydantic", "duckdb", "pandas", "scipy", "streamlit", "yaml", "plotly", "pyarrow", "typer")
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            raise ImportError(name + " is blocked")
+sys.meta_path.insert(0, Blocked())
+from advisor.profiling import main
+code = main(sys.argv[1:])
+used = [name for name in Blocked.names if name in sys.modules]
+others = [n for n in sys.modules if n.startswith("advisor.") and not n.startswith("advisor.profiling")]
+assert not used and not others, (used, others)
+sys.exit(code)
+"""
+
+
+def test_torch_and_numpy_suffice(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BARE, "--preset", "smoke", "--device", "cpu", "--output", str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "complete" in done.stdout
+
+
+def test_the_package_runs_from_a_copied_folder_under_its_supervisor(tmp_path: Path) -> None:
+    target = tmp_path / "node" / "advisor" / "profiling"
+    target.mkdir(parents=True)
+    for path in (ROOT / "advisor" / "profiling").glob("*.py"):
+        (target / path.name).write_bytes(path.read_bytes())
+    command = [sys.executable, "-m", "advisor.profiling", "--preset", "smoke", "--only", "launch", "--output", "here"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path / "node",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "node" / "here" / "meta.yaml").exists()
+
+
+def test_sigterm_to_the_command_leaves_a_resumable_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "advisor.profiling", "--preset", "quick", "--device", "cpu", "--output", str(out)]
+    child = subprocess.Popen([*command, "--progress", "json"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    for line in child.stdout:
+        if json.loads(line).get("progress", {}).get("done_blocks") == 1:
+            break
+    start = time.monotonic()
+    child.terminate()
+    child.stdout.read()
+    assert child.wait(timeout=60) == 3
+    assert time.monotonic() - start < 30
+    assert json.loads((out / "progress.json").read_text())["blocks"]["bandwidth"]["status"] == "ok"
+    assert {row["block"] for row in rows_of(out)} >= {"bandwidth"}
+
+
+def test_yaml_writer_agrees_with_the_yaml_library() -> None:
+    yaml = pytest.importorskip("yaml")
+    content = {
+        "text": 'a "quoted": #text\nwith a line',
+        "number": 1e-05,
+        "large": 2.5e20,
+        "whole": 3,
+        "none": None,
+        "no": False,
+        "empty": [],
+        "nothing": {},
+        "not_finite": float("nan"),
+        "list": ["yes", {"deep": [1.5, "2024-01-01"]}],
+    }
+    read = yaml.safe_load(to_yaml(content))
+    assert read == content | {"not_finite": None}
+
+
+def test_large_results_are_compressed_and_still_read(tmp_path: Path) -> None:
+    from advisor.profiling.results import read_rows
+
+    folder = ResultFolder(tmp_path)
+    folder.start()
+    folder.append([{"block": "a", "op": "gemm", "status": "ok", "time_s": 1.0}] * 50)
+    assert folder.compress_if_large() == "data.csv"
+    assert folder.compress_if_large(above_bytes=100) == "data.csv.gz"
+    assert not folder.data.exists()
+    assert len(read_rows(tmp_path)) == 50
+
+
+def test_results_refuse_a_column_that_is_not_documented() -> None:
+    with pytest.raises(ProfilingError, match="undocumented"):
+        rows_text([{"block": "a", "speed": 1}], header=False)
+
+
+def test_every_result_column_and_option_is_documented() -> None:
+    from advisor.profiling.command import parser
+
+    text = (ROOT / "docs" / "profiling.md").read_text(encoding="utf-8")
+    for column in COLUMNS:
+        assert f"`{column}`" in text, f"docs/profiling.md does not document the column {column}"
+    for action in parser()._actions:
+        for option in action.option_strings:
+            if action.help != "==SUPPRESS==" and option.startswith("--"):
+                assert f"`{option}" in text, f"docs/profiling.md does not document {option}"

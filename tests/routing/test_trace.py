@@ -1,0 +1,192 @@
+"""Routing traces: files of every layout, hostile files, and SYNTHETIC routers whose parameters must come back."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from advisor.ingest import LayerCounts, read_trace, read_traces
+from advisor.prediction import AdvisorError
+from advisor.profiling.routing_draw import Routing, draw_routing
+from advisor.routing.trace import fit_sequences
+
+N, K = 64, 4
+
+
+def synthetic(sequences=30, tokens=128, layers=4, n=N, k=K, cv=0.5, phi=0.15, rho=0.25, seed=1):
+    """[sequences, tokens, layers, k] of a SYNTHETIC router with k distinct experts per token."""
+    rng = np.random.default_rng(seed)
+    routing = Routing("synthetic", cv, phi, rho)
+    return np.stack([draw_routing(rng, sequences, tokens, n, k, routing) for _ in range(layers)], axis=2)
+
+
+def npy(array):
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=True)
+    return out.getvalue()
+
+
+IDS = synthetic(sequences=6, tokens=16, layers=3)
+
+
+def as_npz():
+    out = io.BytesIO()
+    np.savez(out, **{f"r{i}": ids.astype(np.uint8) for i, ids in enumerate(IDS)})
+    return out.getvalue()
+
+
+def as_csv(joined):
+    lines = ["sequence,token,layer," + ("experts" if joined else ",".join(f"e{i}" for i in range(K)))]
+    for (s, t, layer), _ in np.ndenumerate(IDS[..., 0]):
+        ids = map(str, IDS[s, t, layer])
+        lines.append(f"{s},{t},{layer}," + (";" if joined else ",").join(ids))
+    return "\n".join(lines).encode()
+
+
+def as_token_lines():
+    return "\n".join(
+        json.dumps({"sequence": s, "token": t, "layer": layer, "experts": IDS[s, t, layer].tolist()})
+        for (s, t, layer), _ in np.ndenumerate(IDS[..., 0])
+    ).encode()
+
+
+def reply(field):
+    """One line per request, nested as an engine's reply is (constructed)."""
+    return "\n".join(json.dumps({"choices": [{"text": "x", "routed_experts": field(ids)}]}) for ids in IDS).encode()
+
+
+FILES = {
+    "npy": npy(IDS.astype(np.uint16)),
+    "fortran": npy(np.asfortranarray(IDS)),
+    "npz": as_npz(),
+    "csv": as_csv(False),
+    "csv_joined": as_csv(True),
+    "token_lines": as_token_lines(),
+    "lists": reply(lambda ids: ids.tolist()),
+    "base64_npy": reply(lambda ids: base64.b64encode(npy(ids.astype(np.uint8))).decode()),
+    "base64_flat": reply(lambda ids: base64.b64encode(ids.astype("<i4").tobytes()).decode()),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_layout_gives_the_same_ids(name):
+    trace = read_trace(name, FILES[name], LayerCounts(3, 4, K))
+    assert len(trace.sequences) == 6
+    for got, expected in zip(trace.sequences, IDS, strict=True):
+        assert np.array_equal(got, expected)
+
+
+def test_three_axes_are_sequences_tokens_and_experts_of_one_layer():
+    trace = read_trace("one.npy", npy(IDS[:, :, 0]))
+    assert [ids.shape for ids in trace.sequences] == [(16, 1, K)] * 6
+
+
+@pytest.mark.parametrize("counts", [LayerCounts(routed=3), LayerCounts(routed=2, every=3)])
+def test_three_axes_with_the_models_layers_in_the_middle_are_one_request(counts):
+    """vLLM's array of one request must not pass for one layer of many short sequences."""
+    files = [(f"{number}.npy", npy(ids.astype(np.uint8))) for number, ids in enumerate(IDS)]
+    trace = read_traces(files, counts)
+    assert trace.layout == "one sequence [tokens, layers, k]"
+    for got, expected in zip(trace.sequences, IDS, strict=True):
+        assert np.array_equal(got, expected)
+    with pytest.raises(AdvisorError, match="several files can be given together"):
+        fit_sequences(read_trace(*files[0], counts).sequences, 16)
+
+
+def crafted_npy(shape):
+    header = str({"descr": "<u2", "fortran_order": False, "shape": shape}).encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\x00" * 64
+
+
+def zip_of(name, data):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, data)
+    return out.getvalue()
+
+
+HOSTILE = {
+    "empty": (b"", "empty"),
+    "objects": (npy(np.array([{"a": 1}], dtype=object)), "whole numbers"),
+    "floats": (npy(IDS.astype(float)), "whole numbers"),
+    "huge shape": (crafted_npy((10**6, 10**6, 10**6)), "says"),
+    "negative shape": (crafted_npy((-1, 4, 4)), "damaged"),
+    "code in the header": (
+        b"\x93NUMPY\x01\x00" + (30).to_bytes(2, "little") + b"__import__('os').getcwd()     ", "damaged"
+    ),
+    "cut": (FILES["npy"][:60], "damaged"),
+    "pickle": (b"\x80\x04\x95abc", "pickle"),
+    "zip of text": (zip_of("a.txt", b"x"), "no .npz"),
+    "zip bomb": (zip_of("a.npy", b"\x00" * (257 << 20)), "unpacks to more"),
+    "text": (b"hello there", "sequence and token"),
+    "csv without token": (b"sequence,e0\n1,2\n", "sequence and token"),
+    "csv with words": (b"sequence,token,e0\n1,1,abc\n", "whole number"),
+    "csv with a hole": (b"sequence,token,layer,e0\n1,1,0,3\n1,1,1,3\n1,2,0,3\n", "lacks a layer"),
+    "csv with nan": (b"sequence,token,e0,e1\n1,1,3,\n", "empty or fractional"),
+    "deep json": (b"[" * 100_000, "JSON"),
+    "bad base64": (b'{"routed_experts": "***"}', "neither a list nor base64"),
+    "ragged": (b'{"routed_experts": [[1, 2], [3]]}', "differ in length"),
+    "no ids": (b'{"a": 1}', "no field"),
+    "flat": (FILES["base64_flat"], "no shape"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_file_that_is_no_trace_is_refused_in_one_sentence(name):
+    data, reason = HOSTILE[name]
+    with pytest.raises(AdvisorError, match=reason):
+        read_trace("upload", data)
+
+
+@pytest.mark.parametrize(("cv", "phi", "rho"), [(0.5, 0.2, 0.15), (0.9, 0.1, 0.3), (0.3, 0.05, 0.0)])
+def test_parameters_and_touched_experts_of_a_known_router_come_back(cv, phi, rho):
+    ids = synthetic(60, 256, 6, n=128, k=8, cv=cv, phi=phi, rho=rho)
+    trace = fit_sequences(list(ids), 128)
+    assert trace.fit.load_cv == pytest.approx(cv, abs=0.05)
+    assert trace.fit.affinity == pytest.approx(phi, abs=0.02)
+    assert trace.fit.stickiness == pytest.approx(rho, abs=0.02)
+    assert {row.batch_size for row in trace.unions} == {1, 2, 4, 8, 16}
+    assert trace.largest_error < 0.02
+
+
+def test_a_dense_layer_is_masked_and_named():
+    ids = synthetic(layers=3)
+    ids[:, :, 1] = np.arange(K)
+    trace = fit_sequences(list(ids), N)
+    assert trace.layers == (0, 2)
+    assert any("dense" in text for text in trace.warnings)
+    alone = fit_sequences(list(ids[:, :, [0, 2]]), N)
+    assert trace.fit.affinity == alone.fit.affinity
+
+
+def test_few_sequences_warn_and_ragged_ones_are_welcome():
+    ids = synthetic(4)
+    trace = fit_sequences([ids[0], ids[1][:50], ids[2][:20], ids[3][:5]], N)
+    assert trace.n_sequences == 3
+    assert any("only 3" in text for text in trace.warnings)
+    assert any("shorter" in text for text in trace.warnings)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "reason"),
+    [
+        ([np.zeros((20, 1, 2), int)] * 3, "no routing trace"),
+        (list(synthetic(1)), "at least 2"),
+        (list(synthetic(3) + 1000), "expected 0 to 63"),
+        ([np.tile(np.arange(20)[:, None, None] % N, (1, 1, 2))] * 3, "twice"),
+        ([synthetic(1)[0], synthetic(1, layers=2)[0]], "differ"),
+    ],
+)
+def test_ids_that_cannot_be_are_refused(sequences, reason):
+    with pytest.raises(AdvisorError, match=reason):
+        fit_sequences(sequences, N)
+
+
+def test_more_sequences_narrow_the_intervals():
+    few, many = (fit_sequences(list(synthetic(n)), N).fit.affinity_interval for n in (6, 60))
+    assert many[1] - many[0] < few[1] - few[0]

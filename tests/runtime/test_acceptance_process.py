@@ -1,0 +1,92 @@
+"""Acceptance processes and the traces drawn from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.prediction import AdvisorError
+from advisor.runtime import Mixture, PerPosition, RecordedSteps, Switching, accepted_length_of, draw_trace
+
+
+def rng(seed: int = 5) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_a_per_position_list_yields_its_accepted_length() -> None:
+    process = PerPosition((0.8, 0.5, 0.25))
+    expected = [1.0, 1.8, 2.2, 2.3]
+    assert np.allclose(process.accepted_length(3), expected)
+    trace = draw_trace(process, 200, 1000, 3, rng())
+    assert np.allclose(accepted_length_of(trace, 3), expected, atol=0.006)
+
+
+def test_one_alpha_is_the_geometric_series() -> None:
+    # AL = (1 - alpha^(K+1)) / (1 - alpha); 2.73 at K = 3 needs alpha = 0.749 (R5).
+    length = PerPosition.geometric(0.749, 7).accepted_length(7)
+    assert length[3] == pytest.approx(2.73, abs=0.002)
+    assert length[7] == pytest.approx((1 - 0.749**8) / (1 - 0.749))
+
+
+def test_an_accepted_length_table_round_trips() -> None:
+    table = [1.0, 1.75, 2.31, 2.73, 2.98]
+    assert np.allclose(PerPosition.from_accepted_length(table).accepted_length(4), table)
+    with pytest.raises(AdvisorError, match="smaller"):
+        PerPosition.from_accepted_length([1.0, 1.2, 1.9])
+
+
+def test_switching_has_the_passage_lengths_and_shares_asked_for() -> None:
+    process = Switching((0.9,), (0.1,), good_tokens=40, bad_tokens=120)
+    path = process.is_good(300, 4000, rng())
+    assert path.mean() == pytest.approx(0.25, abs=0.01)
+    starts = (path[:, 1:] & ~path[:, :-1]).sum()
+    assert path.sum() / (starts + path[:, 0].sum()) == pytest.approx(40, rel=0.05)
+    trace = draw_trace(process, 300, 4000, 1, rng())
+    assert trace[path].mean() == pytest.approx(0.9, abs=0.01)
+    assert trace[~path].mean() == pytest.approx(0.1, abs=0.01)
+
+
+def test_recorded_steps_replay_at_the_recorded_draft_length() -> None:
+    steps = [3, 0, 2, 1, 0, 3]
+    trace = draw_trace(RecordedSteps.from_array(steps), 5, 60, 3, rng())
+    for row in trace:
+        place, seen = 0, []
+        while place < 24:
+            seen.append(int(row[place]))
+            place += int(row[place]) + 1
+        doubled = steps + steps
+        assert any(doubled[i : i + len(steps)] == seen[: len(steps)] for i in range(len(steps)))
+    # One token into a step that accepted three drafts, two were still right.
+    assert [3, 2, 1, 0] in [list(trace[0][i : i + 4]) for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [([], "empty"), ([[1, 2], []], "request 1"), ([1, -1], "whole numbers"), ([1.5], "whole"), ([np.nan], "whole")],
+)
+def test_bad_traces_are_refused_with_the_request_named(bad: list[object], message: str) -> None:
+    with pytest.raises(AdvisorError, match=message):
+        RecordedSteps.from_array(bad)  # type: ignore[arg-type]
+
+
+def test_a_mixture_draws_each_kind_with_its_weight() -> None:
+    process = Mixture((PerPosition((1.0,)), PerPosition((0.0,))), (3.0, 1.0))
+    trace = draw_trace(process, 4000, 3, 1, rng())
+    assert set(map(tuple, trace)) == {(1, 1, 1), (0, 0, 0)}
+    assert trace[:, 0].mean() == pytest.approx(0.75, abs=0.02)
+
+
+def test_same_seed_same_trace_and_another_seed_another() -> None:
+    process = Switching((0.9, 0.8), (0.1, 0.1), 30, 30)
+    one, again, other = (draw_trace(process, 20, 50, 2, rng(s)) for s in (1, 1, 2))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_probabilities_outside_0_to_1_are_refused() -> None:
+    with pytest.raises(AdvisorError, match=r"0\.\.1"):
+        PerPosition((1.2,))
+    with pytest.raises(AdvisorError, match=r"0\.\.1"):
+        Switching((0.5,), (-0.1,), 10, 10)
+    with pytest.raises(AdvisorError, match="at least 1"):
+        Switching((0.5,), (0.1,), 0.5, 10)

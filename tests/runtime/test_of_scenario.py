@@ -1,0 +1,132 @@
+"""A scenario's schedule, its gain on a batch histogram, context buckets, and the simulator's costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.curve import curve_for, speedup_curve
+from advisor.prediction import AdvisorError
+from advisor.runtime import k_at
+from advisor.runtime.by_batch import last_batch, ranges_of
+from advisor.runtime.of_scenario import BatchHistogram, contexts_from_text, costs_of, schedule_for, static_ranges
+from advisor.scenario.scenario import Scenario
+from advisor.setup import load_setup
+
+EAGLE = Scenario(acceptance="2.4@3")
+NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")
+
+
+def test_the_schedule_covers_every_batch_and_stays_within_its_margin_of_the_best() -> None:
+    found = schedule_for(NGRAM)
+    assert [r.batch_start for r in found.ranges] == [1, *(r.batch_end + 1 for r in found.ranges[:-1])]
+    assert found.ranges[-1].batch_end == last_batch(load_setup(NGRAM), found.curve)
+    fits = found.curve.batches <= found.ranges[-1].batch_end
+    assert fits.sum() > 10
+    chosen = k_at(found.ranges, found.curve.batches[fits])
+    own = found.curve.speedup[np.arange(chosen.size), chosen]
+    assert np.all(own * 1.03 >= found.curve.speedup[fits].max(axis=1) - 1e-9)
+
+
+def test_the_gain_is_never_below_the_margin_and_names_the_best_single_k() -> None:
+    found = schedule_for(NGRAM, histogram=BatchHistogram.from_text("1:1,64:1,256:1"))
+    assert found.gain is not None
+    assert found.gain.gain > -0.03
+    assert found.gain.best_static_speedup == max(found.gain.static_speedup)
+    assert found.gain.static_speedup[0] == 1.0
+
+
+def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
+    short = EAGLE.model_copy(update={"context_tokens": 128})
+    found = schedule_for(short, histogram=BatchHistogram.from_text("1500:1"))
+    assert found.curve.batches[-1] == 1500
+    assert found.ranges[-1].batch_end == 1500
+
+
+def test_context_buckets_cover_all_contexts_and_match_a_schedule_made_for_that_context() -> None:
+    found = schedule_for(NGRAM, contexts=(512, 131072))
+    assert found.by_context[0].context_start == 1
+    assert found.by_context[-1].context_end >= 1_000_000
+    long = schedule_for(NGRAM.model_copy(update={"context_tokens": 131072}))
+    assert [(r.batch_start, r.k_draft) for r in found.by_context[-1].ranges] == [
+        (r.batch_start, r.k_draft) for r in long.ranges
+    ]
+
+
+def test_a_limit_on_time_per_token_marks_batches_that_no_k_can_serve() -> None:
+    limit_ms = float(speedup_curve(EAGLE).tpot_s.min(axis=1)[-6]) * 1e3
+    setup = load_setup(EAGLE.model_copy(update={"max_tpot_ms": limit_ms}))
+    ranges = ranges_of(setup, curve_for(setup))
+    assert ranges[0].meets_limit
+    assert not ranges[-1].meets_limit
+
+
+def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it_is_refused() -> None:
+    tight = EAGLE.model_copy(update={"context_tokens": 65536})
+    fits = load_setup(tight).memory.largest_batch
+    assert 0 < fits < 1024
+    found = schedule_for(tight, contexts=(1024, 65536))
+    assert found.ranges[-1].batch_end == fits
+    assert found.by_context[-1].ranges[-1].batch_end == fits
+    assert found.by_context[0].ranges[-1].batch_end > fits
+    with pytest.raises(AdvisorError, match=f"Batch {fits + 1:,} does not fit in memory; the largest that does is"):
+        schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
+
+
+def test_costs_charge_one_drafter_pass_for_staying_ready_at_k_0() -> None:
+    curve = speedup_curve(EAGLE)
+    costs = costs_of(curve)
+    one_pass = curve.round_components["draft"][:, 1] + curve.round_components["draft_host"][:, 1]
+    np.testing.assert_allclose(costs.draft_warm_s, one_pass)
+    assert np.all(costs.draft_warm_s > 0)
+    assert np.all(costs_of(curve, keep_drafter_warm=False).draft_warm_s == 0)
+
+
+def test_an_ngram_drafter_costs_no_device_time_to_keep_ready() -> None:
+    curve = speedup_curve(NGRAM)
+    np.testing.assert_allclose(costs_of(curve).draft_warm_s, curve.round_components["draft_host"][:, 1])
+    assert np.all(curve.round_components["draft"] == 0)
+
+
+def test_costs_reproduce_the_curves_speedup() -> None:
+    curve = speedup_curve(EAGLE)
+    np.testing.assert_allclose(costs_of(curve).speedup, curve.speedup, rtol=1e-9)
+
+
+def test_a_curve_with_missing_k_is_refused() -> None:
+    with pytest.raises(AdvisorError, match="every K"):
+        costs_of(speedup_curve(EAGLE, [1, 8], [0, 3]))
+
+
+def test_a_static_range_covers_all_batches_and_knows_its_largest_loss() -> None:
+    curve = speedup_curve(EAGLE)
+    (only,) = static_ranges(curve, 1)
+    assert (only.batch_start, only.batch_end, only.k_draft) == (1, int(curve.batches[-1]), 1)
+    assert only.regret == pytest.approx(float((1 - curve.speedup[:, 1] / curve.speedup.max(axis=1)).max()))
+    with pytest.raises(AdvisorError, match=r"0\.\.8"):
+        static_ranges(curve, 9)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("", "not batch:weight"),
+        ("16", "not batch:weight"),
+        ("16:x", "16:x"),
+        ("0:1", "batch 0"),
+        ("16:-1", "0 or more"),
+        ("16:nan", "0 or more"),
+        ("16:0", "above 0"),
+        ("1.5:1", "1.5:1"),
+    ],
+)
+def test_a_bad_histogram_is_refused_with_what_to_give(text: str, fragment: str) -> None:
+    with pytest.raises(AdvisorError, match=fragment):
+        BatchHistogram.from_text(text)
+
+
+def test_contexts_are_sorted_and_checked() -> None:
+    assert contexts_from_text("8192, 1024,1024") == (1024, 8192)
+    for text in ("", "0", "a", "1.5", ",".join(str(n) for n in range(1, 20))):
+        with pytest.raises(AdvisorError, match="contexts"):
+            contexts_from_text(text)

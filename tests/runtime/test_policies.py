@@ -1,0 +1,210 @@
+"""Cascade's state machine and the policies it is compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.prediction import AdvisorError
+from advisor.runtime import (
+    BatchSchedule,
+    Cascade,
+    CascadeSettings,
+    EmaAdaptive,
+    KRange,
+    Oracle,
+    PerPosition,
+    RoundCosts,
+    StaticK,
+    Switching,
+    closed_loop,
+    draw_trace,
+    round_costs,
+    simulate,
+)
+
+PLAIN_S = 0.015
+
+
+def costs_of(relative: list[float], warm_s: float = 0.0) -> RoundCosts:
+    return round_costs([1], [[PLAIN_S * c for c in relative]], [1.0] * len(relative), warm_s)
+
+
+def constant_trace(run: int, tokens: int = 5000) -> np.ndarray:
+    """The drafter is right for exactly `run` tokens at every round."""
+    return np.full((1, tokens), run, dtype=np.int8)
+
+
+def k_sequence(policy: object, costs: RoundCosts, run: int, iterations: int) -> list[int]:
+    result = simulate(costs, policy, constant_trace(run), closed_loop(1), iterations, record=True)  # type: ignore[arg-type]
+    assert result.k_by_iteration is not None
+    return result.k_by_iteration[:, 0].tolist()
+
+
+def test_cascade_measures_the_baseline_then_tests_then_sets() -> None:
+    # Every draft accepted and nearly free: the climb goes 1, 2, 3, 4 (four trials), then 16 iterations at 4.
+    cheap = costs_of([1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07])
+    ks = k_sequence(Cascade(), cheap, run=7, iterations=4 + 16 + 16)
+    assert ks == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4 + [4] * 16
+
+
+def test_the_next_test_starts_from_the_best_k_so_far() -> None:
+    cheap = costs_of([1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07])
+    ks = k_sequence(Cascade(), cheap, run=7, iterations=36 + 8)
+    assert ks[36:] == [4] * 4 + [5] * 4
+
+
+def test_a_passed_maximum_ends_the_test_at_the_best_k() -> None:
+    # One draft right per round: utility 2/1.2 = 1.67 at K = 1, 1.43 at K = 2; K = 0 lies on the other side.
+    ks = k_sequence(Cascade(), costs_of([1, 1.2, 1.4, 1.6]), run=1, iterations=4 + 8 + 16)
+    assert ks == [0] * 4 + [1] * 4 + [2] * 4 + [1] * 16
+
+
+def test_a_first_step_that_makes_it_worse_is_reversed() -> None:
+    costs = costs_of([1, 1.2, 1.6, 2.6, 3.2])
+    settings = CascadeSettings(initial_draft=3)
+    # run 2: utility 1.67, 1.88, 1.15, .94 at K = 1..4. From 3 up to 4 (worse), back to 2 (better), then 1 (worse).
+    ks = k_sequence(Cascade(settings), costs, run=2, iterations=4 + 16 + 16)
+    assert ks == [0] * 4 + [3] * 4 + [4] * 4 + [2] * 4 + [1] * 4 + [2] * 16
+
+
+def test_both_neighbours_worse_than_the_start_end_the_test_there() -> None:
+    # run 3, start 3: utility 1.82, then 1.33 at K = 4, then 1.58 at K = 2: the maximum is passed on both sides.
+    costs = costs_of([1, 1.2, 1.9, 2.2, 3.0])
+    ks = k_sequence(Cascade(CascadeSettings(initial_draft=3)), costs, run=3, iterations=4 + 12 + 16)
+    assert ks == [0] * 4 + [3] * 4 + [4] * 4 + [2] * 4 + [3] * 16
+
+
+def test_k_1_with_a_utility_below_1_ends_the_test_at_k_0() -> None:
+    # Start 2: utility 0.9; one step down it is 0.7. K = 3 on the other side is not tried.
+    costs = costs_of([1, 1 / 0.7, 1 / 0.9, 1.2])
+    ks = k_sequence(Cascade(CascadeSettings(initial_draft=2)), costs, run=0, iterations=4 + 8 + 16)
+    assert ks == [0] * 4 + [2] * 4 + [1] * 4 + [0] * 16
+
+
+def test_a_utility_that_moves_by_ten_percent_or_less_ends_the_test() -> None:
+    # Utility 2/1.3 = 1.54 at K = 1 and 3/1.8 = 1.67 at K = 2: 8 % apart.
+    ks = k_sequence(Cascade(), costs_of([1, 1.3, 1.8, 2.0]), run=3, iterations=4 + 8 + 2)
+    assert ks == [0] * 4 + [1] * 4 + [2] * 4 + [2] * 2
+
+
+def test_each_return_to_k_0_doubles_the_set_phase() -> None:
+    ks = k_sequence(Cascade(), costs_of([1, 1.5]), run=0, iterations=250)
+    starts = [i for i in range(1, 250) if ks[i] == 1 and ks[i - 1] == 0]
+    assert np.diff(starts).tolist() == [4 + 16, 4 + 32, 4 + 64]
+
+
+def test_set_phases_return_to_their_first_length_once_speculation_pays() -> None:
+    trace = np.zeros((1, 400), dtype=np.int8)
+    trace[0, 100:] = 1  # turns good after 100 tokens
+    ks = simulate(costs_of([1, 1.2]), Cascade(), trace, closed_loop(1), 180, record=True).k_by_iteration
+    assert ks is not None
+    sequence = ks[:, 0].tolist()
+    assert sequence[128:148] == [1] * 20  # the fourth test finds it
+    trace[0, 160:] = 0  # and bad again: with the grown set phase kept, the next tests come later
+    tests = [
+        simulate(costs_of([1, 1.2]), Cascade(settings), trace, closed_loop(1), 300).test_iterations
+        for settings in (CascadeSettings(), CascadeSettings(recover_set_iterations=False))
+    ]
+    assert tests[0] is not None
+    assert tests[1] is not None
+    assert tests[0][0] > tests[1][0]
+
+
+def test_the_baseline_is_refreshed_after_a_hundred_iterations() -> None:
+    cheap = costs_of([1, 1.01])
+    ks = k_sequence(Cascade(), cheap, run=1, iterations=260)
+    zero_runs = [i for i in range(1, 260) if ks[i] == 0 and ks[i - 1] != 0]
+    assert len(zero_runs) == 2
+    assert 100 <= zero_runs[0] - 4 < 100 + 20
+    assert ks[zero_runs[0] : zero_runs[0] + 5] == [0, 0, 0, 0, 1]
+
+
+def test_cascade_starts_afresh_with_every_request() -> None:
+    load = closed_loop(1, requests_per_group=2, output_tokens=30)
+    ks = simulate(costs_of([1, 1.5]), Cascade(), constant_trace(0), load, 100, record=True).k_by_iteration
+    assert ks is not None
+    sequence = ks[:, 0].tolist()
+    assert sequence[:9] == [0] * 4 + [1] * 4 + [0]
+    assert sequence[30:39] == sequence[:9]
+
+
+def test_a_warm_drafter_makes_k_0_dearer_for_policies_that_keep_it() -> None:
+    costs = costs_of([1, 1.5], warm_s=0.03 * PLAIN_S)
+    plain = simulate(costs, StaticK(0), constant_trace(0), closed_loop(1), 50)
+    kept = simulate(costs, BatchSchedule((KRange(1, 1, 0, 1.0),)), constant_trace(0), closed_loop(1), 50)
+    assert plain.tpot_s[0] == pytest.approx(PLAIN_S)
+    assert kept.tpot_s[0] == pytest.approx(1.03 * PLAIN_S)
+
+
+def test_ema_climbs_when_drafts_are_accepted_and_falls_when_they_are_not() -> None:
+    costs = costs_of([1, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.4])
+    up = k_sequence(EmaAdaptive(), costs, run=7, iterations=80)
+    # Middle candidate of (1, 3, 5, 7) first; no move in 10 warm-up batches; decisions every fifth after that.
+    assert up[:15] == [5] * 15
+    assert up[-1] == 7
+    down = k_sequence(EmaAdaptive(), costs, run=0, iterations=80)
+    assert down[:15] == [5] * 15
+    assert down[-1] == 1
+
+
+def test_ema_follows_the_published_example_numbers() -> None:
+    # alpha 1: the average is the last round. It falls from 3 to 1 at or below 1 - 0.5 - 0.25 accepted drafts.
+    policy = EmaAdaptive(slots={1: ((1, 3), -0.25)}, ema_alpha=1.0, warmup_batches=0, update_interval=1)
+    costs = costs_of([1, 1.1, 1.2, 1.3])
+    assert k_sequence(policy, costs, run=0, iterations=3) == [3, 1, 1]
+    assert k_sequence(policy, costs, run=1, iterations=4) == [3, 3, 3, 3]  # 1 > 1 - 0.5 - 0.25
+
+
+def test_ema_probes_again_after_an_interval_without_drafts() -> None:
+    policy = EmaAdaptive(slots={1: ((0, 3), 0.0)}, ema_alpha=1.0, warmup_batches=0, update_interval=1)
+    costs = costs_of([1, 1.1, 1.2, 1.3])
+    # Drafts fail, K = 0, then a probe of 3 whatever the average was; the engine's own tests show the same alternation.
+    assert k_sequence(policy, costs, run=0, iterations=5) == [3, 0, 3, 0, 3]
+
+
+def test_shipped_ema_defaults_turn_speculation_off_at_batch_64() -> None:
+    batches = [1, 8, 32, 64]
+    costs = round_costs(batches, np.ones((4, 8)) * PLAIN_S, [1.0] * 8)
+    trace = np.full((64, 50), 7, dtype=np.int8)
+    for batch, expected in ((64, {0}), (32, {0, 1}), (8, {0, 1, 3}), (1, {1, 3, 5, 7})):
+        run = simulate(costs, EmaAdaptive(), trace, closed_loop(1, concurrency=batch), 60, record=True)
+        assert run.k_by_iteration is not None
+        assert set(run.k_by_iteration[:, 0].tolist()) <= expected
+
+
+def test_no_policy_beats_the_oracle() -> None:
+    costs = costs_of([1, 1.57, 1.96, 2.3, 2.52, 2.7, 2.87, 3.03])
+    schedule = BatchSchedule((KRange(1, 1, 2, 1.0),))
+    policies = [StaticK(0), *(StaticK(k) for k in range(1, 8)), schedule, Cascade(), EmaAdaptive()]
+    for seed, process in enumerate([PerPosition((0.7, 0.7, 0.6, 0.5)), Switching((0.9,) * 7, (0.1,) * 7, 40, 40)]):
+        trace = draw_trace(process, 50, 400, 7, np.random.default_rng(seed))
+        load = closed_loop(50, requests_per_group=1, output_tokens=400)
+        best = simulate(costs, Oracle(), trace, load, 400).busy_time_s.sum()
+        for policy in policies:
+            assert simulate(costs, policy, trace, load, 400).busy_time_s.sum() >= best
+
+
+def test_the_oracle_leaves_accepted_drafts_alone_that_cost_more_than_they_bring() -> None:
+    costs = costs_of([1, 2.5, 2.6, 2.7])
+    assert set(k_sequence(Oracle(), costs, run=1, iterations=50)) == {0}
+    assert set(k_sequence(Oracle(), costs, run=3, iterations=50)) == {3}
+
+
+def test_cascade_beats_acceptance_only_control_where_drafts_cost_more_than_they_bring() -> None:
+    costs = costs_of([1, 1.57, 1.96, 2.3])
+    trace = draw_trace(PerPosition((0.3, 0.3, 0.3)), 100, 500, 3, np.random.default_rng(2))
+    load = closed_loop(100, requests_per_group=1, output_tokens=500)
+    cascade, ema = (simulate(costs, p, trace, load, 500).tokens_per_s for p in (Cascade(), EmaAdaptive()))
+    assert cascade > 1.15 * ema
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(AdvisorError, match="at least 1"):
+        CascadeSettings(trial_iterations=0)
+    with pytest.raises(AdvisorError, match="back-off"):
+        CascadeSettings(back_off_factor=0.5)
+    with pytest.raises(AdvisorError, match="static K=9"):
+        simulate(costs_of([1, 1.2]), StaticK(9), constant_trace(0), closed_loop(1), 5)
+    with pytest.raises(AdvisorError, match="the schedule uses K=4"):
+        simulate(costs_of([1, 1.2]), BatchSchedule((KRange(1, 1, 4, 1.0),)), constant_trace(0), closed_loop(1), 5)

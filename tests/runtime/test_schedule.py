@@ -1,0 +1,188 @@
+"""K by batch size, its gain, and break-even answers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.prediction import AdvisorError
+from advisor.runtime import (
+    break_even_accepted_length,
+    can_pay,
+    k_at,
+    k_by_batch,
+    k_by_batch_and_context,
+    last_paying_batch,
+    paying_intervals,
+    round_costs,
+    schedule_gain,
+)
+from advisor.runtime.schedule import MIN_GAIN
+
+BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
+# Low-high-low, the shape of an MoE: K = 1, then 3 in the middle, then none.
+MOE = np.array(
+    [
+        [1.0, 1.50, 1.40, 1.30],
+        [1.0, 1.45, 1.44, 1.35],
+        [1.0, 1.40, 1.50, 1.55],
+        [1.0, 1.50, 1.70, 1.90],
+        [1.0, 1.50, 1.75, 1.95],
+        [1.0, 1.40, 1.25, 1.20],
+        [1.0, 1.05, 0.95, 0.80],
+        [1.0, 0.80, 0.70, 0.60],
+    ]
+)
+
+
+def test_ranges_cover_every_batch_size_once_and_follow_the_best_k() -> None:
+    ranges = k_by_batch(BATCHES, range(4), MOE)
+    assert ranges[0].batch_start == 1
+    assert ranges[-1].batch_end == 128
+    assert all(b.batch_start == a.batch_end + 1 for a, b in pairwise(ranges))
+    assert [r.k_draft for r in ranges] == [1, 3, 1, 0]
+    assert k_at(ranges, [1, 8, 16, 128, 500]).tolist() == [1, 3, 3, 0, 0]
+
+
+def test_noise_below_the_margin_does_not_flip_k() -> None:
+    rng = np.random.default_rng(3)
+    flat = np.tile([1.0, 1.5, 1.5, 1.4], (8, 1))
+    noisy = flat * (1 + rng.uniform(-0.01, 0.01, flat.shape))
+    noisy[:, 0] = 1.0
+    assert len(set(noisy.argmax(axis=1))) > 1
+    assert len(k_by_batch(BATCHES, range(4), noisy, margin=0.03)) == 1
+    assert len(k_by_batch(BATCHES, range(4), noisy, margin=0.0)) > 1
+
+
+def test_where_no_k_gains_more_than_noise_the_schedule_drafts_nothing() -> None:
+    table = np.array([[1.0, 1.5], [1.0, 1.015], [1.0, 1.03]])
+    assert [r.k_draft for r in k_by_batch([1, 2, 3], [0, 1], table, margin=0.02)] == [1, 0, 1]
+
+
+def test_a_draft_that_loses_is_never_scheduled_even_within_the_margin() -> None:
+    table = np.array([[1.0, 1.2], [1.0, 0.99]])
+    ranges = k_by_batch([1, 64], [0, 1], table, margin=0.1)
+    assert ranges[-1].k_draft == 0
+    crossing = 64 ** (np.log(1.2 / 1.02) / np.log(1.2 / 0.99))
+    assert ranges[0].batch_end == int(crossing)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(0.3, 3.0), min_size=3, max_size=3), min_size=3, max_size=3),
+    st.floats(0.0, 0.2),
+)
+def test_regret_stays_within_the_margin_at_every_batch(rows: list[list[float]], margin: float) -> None:
+    table = np.column_stack([np.ones(3), np.array(rows)])
+    batches = [1, 6, 40]
+    ranges = k_by_batch(batches, range(4), table, margin=margin)
+    costs = round_costs(batches, 1 / table, [1.0, 1.0, 1.0, 1.0])
+    whole = np.arange(1, 41)
+    speedup = costs.time_s(whole, 0)[:, None] / costs.time_s(whole[:, None], np.arange(4))
+    chosen = speedup[np.arange(40), k_at(ranges, whole)]
+    assert np.all(chosen * (1 + max(margin, MIN_GAIN)) >= speedup.max(axis=1) * (1 - 1e-9))
+    assert np.all(chosen >= 1 - 1e-9)
+
+
+def test_limit_on_time_per_output_token_marks_batches_that_no_k_can_serve() -> None:
+    plain = np.linspace(0.010, 0.080, 8)
+    tpot = plain[:, None] / MOE
+    ranges = k_by_batch(BATCHES, range(4), MOE, tpot_s=tpot, max_tpot_s=0.030)
+    assert ranges[0].meets_limit
+    assert not ranges[-1].meets_limit
+    costs = round_costs(BATCHES, tpot, [1.0] * 4)
+    last = max(r.batch_end for r in ranges if r.meets_limit)
+    assert costs.time_s(last, np.arange(4)).min() <= 0.030 < costs.time_s(last + 1, np.arange(4)).min()
+
+
+def test_limit_narrows_what_the_margin_may_choose() -> None:
+    table = np.array([[1.0, 1.50, 1.52], [1.0, 1.54, 1.50]])
+    tpot = 0.03 / table
+    free = k_by_batch([1, 2], range(3), table, margin=0.05)
+    tight = k_by_batch([1, 2], range(3), table, margin=0.05, tpot_s=tpot, max_tpot_s=0.03 / 1.515)
+    assert [r.k_draft for r in free] == [1]
+    assert [r.k_draft for r in tight] == [2, 1]
+
+
+def test_context_buckets_with_the_same_ranges_are_joined() -> None:
+    flat = np.tile([1.0, 1.5, 1.2, 1.1], (8, 1))
+    found = k_by_batch_and_context(BATCHES, range(4), [1024, 4096, 32768], np.stack([MOE, MOE, flat]))
+    assert [(c.context_start, c.context_end) for c in found] == [(1, 11585), (11586, 10_000_000)]
+    assert [r.k_draft for r in found[1].ranges] == [1]
+
+
+def test_gain_over_the_best_static_k_is_the_harmonic_mean_of_the_histogram() -> None:
+    ranges = k_by_batch(BATCHES, range(4), MOE)
+    gain = schedule_gain(ranges, BATCHES, range(4), MOE, [1, 16, 128], [1.0, 2.0, 1.0])
+    scheduled = 4 / (1 / 1.5 + 2 / 1.95 + 1 / 1.0)
+    static = [4 / (1 / MOE[0, k] + 2 / MOE[4, k] + 1 / MOE[7, k]) for k in range(4)]
+    assert gain.schedule_speedup == pytest.approx(scheduled)
+    assert gain.best_static_k == int(np.argmax(static))
+    assert gain.gain == pytest.approx(scheduled / max(static) - 1)
+    assert gain.gain > 0.1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0.05, 1.0), min_size=8, max_size=8))
+def test_a_schedule_without_margin_never_loses_to_a_static_k(weights: list[float]) -> None:
+    ranges = k_by_batch(BATCHES, range(4), MOE, margin=0.0)
+    gain = schedule_gain(ranges, BATCHES, range(4), MOE, BATCHES, weights)
+    assert gain.gain >= -1e-12
+    assert max(gain.static_speedup) == pytest.approx(gain.best_static_speedup)
+
+
+@pytest.mark.parametrize(
+    ("batches", "drafts", "table", "message"),
+    [
+        ([2, 4], [0, 1], np.ones((2, 2)), "start at 1"),
+        ([1, 2], [1, 2], np.ones((2, 2)), "contain K = 0"),
+        ([1, 2], [0, 1], np.ones((3, 2)), "shape"),
+        ([1, 2], [0, 1], np.array([[1, np.nan], [1, 1]]), "finite"),
+    ],
+)
+def test_bad_tables_are_refused_in_words(
+    batches: list[int], drafts: list[int], table: np.ndarray, message: str
+) -> None:
+    with pytest.raises(AdvisorError, match=message):
+        k_by_batch(batches, drafts, table)
+
+
+def test_break_even_is_the_cost_of_a_round_in_plain_steps() -> None:
+    time = np.array([[10.0, 15.0, 18.0], [20.0, 44.0, 70.0]])
+    assert np.allclose(break_even_accepted_length(time), [[1, 1.5, 1.8], [1, 2.2, 3.5]])
+    # At the second batch K = 1 would need 2.2 of at most 2 tokens: no drafter can make it pay.
+    assert can_pay(time).tolist() == [[True, True, True], [True, False, False]]
+
+
+def test_speedup_is_one_exactly_at_break_even() -> None:
+    time = np.array([[10.0, 15.0, 18.0]])
+    costs = round_costs([1], time, [1.0, 1.5, 1.8])
+    assert np.allclose(costs.speedup, 1.0)
+
+
+def test_last_paying_batch_is_interpolated_and_marks_never_and_always() -> None:
+    table = np.column_stack([np.ones(3), [1.2, 1.0 / 1.2, 0.5], [0.9, 0.8, 0.7], [1.5, 1.4, 1.3]])
+    last = last_paying_batch([1, 4, 16], table)
+    assert np.isinf(last[0])
+    assert last[1] == pytest.approx(2.0)  # halfway in log speedup between batch 1 and 4
+    assert np.isnan(last[2])
+    assert np.isinf(last[3])
+
+
+def test_a_dip_at_middle_batches_gives_two_paying_intervals() -> None:
+    intervals = paying_intervals([1, 4, 16, 64], [1.1, 1 / 1.1, 1.1, 1 / 1.1])
+    assert [tuple(np.round(i, 6)) for i in intervals] == [(1.0, 2.0), (8.0, 32.0)]
+
+
+def test_costs_refuse_to_extrapolate_over_batch_and_draft() -> None:
+    costs = round_costs([1, 8], np.ones((2, 3)), [1.0, 1.5, 1.8])
+    with pytest.raises(AdvisorError, match="outside the costs' batches"):
+        costs.time_s(9, 0)
+    with pytest.raises(AdvisorError, match="n_draft"):
+        costs.time_s(1, 3)
+    with pytest.raises(AdvisorError, match="accepted_length"):
+        round_costs([1], [[1.0, 1.0]], [1.0, 2.5])

@@ -1,0 +1,67 @@
+"""The named examples: each has an answer on measured kernels, fits its GPUs, and says where its numbers come from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from advisor.acceptance import acceptance_curves
+from advisor.advice import advise
+from advisor.catalog.models import model_ids
+from advisor.prediction import AdvisorError, Tier
+from advisor.scenario.examples import example_ids, load_example
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", example_ids())
+def test_an_example_runs_fits_and_names_its_accepted_length(name: str) -> None:
+    example = load_example(name)
+    advice = advise(example.scenario)
+    assert advice.recommendation.speedup.tier.rank <= Tier.FITTED.rank
+    assert advice.recommendation.k_draft > 0
+    assert advice.setup.memory.largest_batch >= example.scenario.batch_size
+    assert not advice.setup.acceptance.borrowed
+    curves = {curve.id: curve for curve in acceptance_curves()}
+    is_curve = example.scenario.acceptance in curves
+    assert example.acceptance_origin == ("measured curve" if is_curve else "published value")
+    if is_curve:
+        curve = curves[example.scenario.acceptance]
+        assert (curve.model_id, curve.drafter_id) == (example.scenario.model_id, example.scenario.drafter_id)
+
+
+def test_there_is_one_for_each_kind_of_model() -> None:
+    families = {load_example(name).scenario.model_id.split("-")[0].rstrip("0123456789.") for name in example_ids()}
+    assert families == {"mixtral", "deepseek", "qwen", "command"}
+    assert all(load_example(name).scenario.model_id in model_ids() for name in example_ids())
+
+
+def test_the_mixtral_value_is_the_share_that_the_paper_gives() -> None:
+    import csv
+
+    with (ROOT / "measurements/moesd_cells/data.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["model_id"] == "mixtral-8x7b"]
+    sigma = next(
+        float(row["sigma"]) for row in rows
+        if (row["dataset"], row["temperature"], row["draft_tokens_gamma"]) == ("HumanEval", "0.0", "3")
+    )  # fmt: skip
+    scenario = load_example("mixtral").scenario
+    assert scenario.acceptance == f"{4 * sigma:.2f}@3"
+    assert {(row["hardware_id"], int(row["gpu_count"])) for row in rows} == {(scenario.hardware_id, scenario.n_gpus)}
+
+
+def test_command_a_plus_has_the_published_lengths() -> None:
+    lengths = advise(load_example("command-a-plus").scenario).setup.acceptance.accepted_length
+    assert lengths == pytest.approx([1, 1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25], abs=2e-3)
+
+
+def test_an_unknown_example_is_refused_with_the_closest() -> None:
+    with pytest.raises(AdvisorError, match="did you mean mixtral"):
+        load_example("mixtrall")
+
+
+def test_every_example_is_documented() -> None:
+    text = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([\w-]+)` \| [^|]+ \| (?:published|measured)", text, flags=re.M)) == set(example_ids())

@@ -1,0 +1,199 @@
+"""docs/validation.md: its arithmetic, its rivals, and that it is not stale."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.points.published import Point, points_of, published_rows
+from advisor.studies.validation.checks import external_points, moesd_cells, plain_decode
+from advisor.studies.validation.report import MOESD, REPORT, data_hash
+from advisor.studies.validation.rivals import (
+    RIVALS,
+    fit_linear,
+    rival_predictions,
+    round_cost,
+    with_batch_times_tokens,
+    with_uniform_experts,
+)
+from advisor.studies.validation.tables import GateLine, best_k_regret, shape_error, sign_right, speedup_gates, summary
+from advisor.validation.held_out import predictions_left_out
+from advisor.validation.judged import judge, read_judged
+
+
+@pytest.fixture(scope="module")
+def points() -> list[Point]:
+    found, _ = points_of(published_rows(), other_models=True)
+    return found
+
+
+def test_the_document_rests_on_the_data_and_fits_that_are_here() -> None:
+    assert f"Data and fits {data_hash()}" in REPORT.read_text(encoding="utf-8"), "stale; run `make validation`"
+
+
+def test_the_judged_rows_that_reports_read_rest_on_the_data_and_fits_that_are_here() -> None:
+    behind, rows = read_judged()
+    assert behind == data_hash(), "stale; run `make validation`"
+    assert len(rows) > 20
+    assert (rows["predicted_low"] <= rows["predicted_speedup"]).all()
+    assert (rows["predicted_speedup"] <= rows["predicted_high"]).all()
+
+
+def test_judged_rows_are_what_the_code_predicts_today() -> None:
+    _, rows = read_judged()
+    own = rows[rows["source_title"] == rows["source_title"].value_counts().index[-1]]
+    frame = published_rows()
+    again = judge(frame[frame["source_title"] == own["source_title"].iloc[0]])
+    assert len(again) == len(own)
+    np.testing.assert_allclose(again["predicted_speedup"], own["predicted_speedup"], rtol=2e-3)
+    np.testing.assert_allclose(again["measured"], own["measured"])
+
+
+def test_the_document_and_the_rows_behind_validate_and_report_are_the_same_predictions() -> None:
+    _, rows = read_judged()
+    inside = rows["measured"].between(rows["predicted_low"], rows["predicted_high"])
+    width = (rows["predicted_high"] - rows["predicted_low"]) / rows["predicted_speedup"]
+    errors = (rows["predicted_speedup"] / rows["measured"] - 1).abs()
+    line = next(line for line in REPORT.read_text(encoding="utf-8").splitlines() if line.startswith("All rows: "))
+    assert f"n {len(rows)}, sources {rows['source_title'].nunique()}, mean error {100 * errors.mean():.1f} %" in line
+    assert f"in band {100 * inside.mean():.1f} %, width {100 * width.mean():.1f} %" in line
+
+
+def test_the_documents_errors_by_source_are_what_the_code_predicts(points: list[Point]) -> None:
+    text = REPORT.read_text(encoding="utf-8")
+    predicted = predictions_left_out(points)
+    frame = pd.DataFrame(
+        {"source": [p.source for p in points], "measured": [p.measured for p in points], "predicted": predicted}
+    )
+    for row in summary(frame, "source").to_dict("records"):
+        printed = re.search(rf"^\| {re.escape(row['source'])} \| (\d+) \| 1 \| ([\d.]+) %", text, re.MULTILINE)
+        assert printed is not None, f"{row['source']} is missing; run `make validation`"
+        assert int(printed[1]) == row["n"], "stale; run `make validation`"
+        assert float(printed[2]) == pytest.approx(100 * row["mean error"], abs=0.15), "stale; run `make validation`"
+
+
+def test_the_document_discloses_the_shared_publication() -> None:
+    text = REPORT.read_text(encoding="utf-8")
+    assert "figure 2" in text
+    assert "2026-08-14" in text
+
+
+def test_a_gate_on_few_rows_or_sources_is_not_testable() -> None:
+    assert GateLine("x", 0.05, 0.1, 19, 5).status == "not testable here"
+    assert GateLine("x", 0.05, 0.1, 40, 2).status == "not testable here"
+    assert GateLine("x", 0.05, 0.1, 40, 3).status == "met"
+    assert GateLine("x", 0.15, 0.1, 40, 3).status == "missed"
+    assert GateLine("x", 0.96, 0.95, 40, 3, at_most=False).status == "met"
+    assert GateLine("x", None, 0.95, 40, 3).status == "not testable here"
+
+
+def rows(**changes: object) -> pd.DataFrame:
+    base = {
+        "source": ["a"] * 3 + ["b"] * 3,
+        "tier": "fitted",
+        "known_class": True,
+        "acceptance": "same_run",
+        "measured": [1.0, 2.0, 3.0, 0.5, 2.0, 4.0],
+        "predicted": [2.0, 4.0, 6.0, 1.1, 2.0, 4.0],
+        "low": 0.9,
+        "high": 3.5,
+    }
+    return pd.DataFrame(base | changes)
+
+
+def test_the_shape_error_ignores_one_scale_per_source() -> None:
+    error, n, sources = shape_error(rows())
+    assert (n, sources) == (6, 2)
+    assert error == pytest.approx(1.2 / 6)  # only b's first row is off, by 1.1 / 0.5 - 1
+    assert shape_error(rows().head(2)) == (None, 0, 0)
+
+
+def test_signs_and_coverage_are_counted_on_their_rows() -> None:
+    assert sign_right(rows()) == pytest.approx(4 / 6)  # 1.0 is not above 1, 0.5 is below
+    lines = {line.what: line for line in speedup_gates(rows())}
+    assert lines["80 % band, all rows"].figure == pytest.approx(4 / 6)
+    assert lines["sign, rows below 1"].figure == 0.0
+
+
+def test_regret_is_the_loss_at_the_k_predicted_best() -> None:
+    frame = pd.DataFrame(
+        {"g": ["x", "x", "y"], "n_draft": [3, 5, 3], "measured": [1.8, 2.0, 1.0], "predicted": [2.1, 2.0, 1.0]}
+    )
+    assert best_k_regret(frame, ("g",)) == (pytest.approx(0.1), 1)
+
+
+def test_uniform_experts_touch_more_at_small_batch(points: list[Point]) -> None:
+    """Correlation lowers the count of distinct experts, so the uniform rival pays more to verify."""
+    small = next(p for p in points if p.setup.architecture.moe and p.question.scenario.batch_size == 1)
+    uniform = with_uniform_experts(small)
+    assert uniform.round_s / uniform.plain_s > small.round_s / small.plain_s
+
+
+def test_charging_every_token_as_a_sequence_costs_at_least_as_much(points: list[Point]) -> None:
+    for point in points[::7]:
+        assert with_batch_times_tokens(point).round_s >= point.round_s * 0.999
+
+
+def test_rivals_are_fitted_without_the_source_they_are_judged_on(points: list[Point]) -> None:
+    source = points[0].source
+    rest = [p for p in points if p.source != source]
+    for rival in ("AL/(1+cK)", "AL/(a+cK+b log2 B)"):
+        coefficients = fit_linear(rest, rival)(points[0].engine_class)
+        expected = points[0].accepted_length / round_cost(points[0], rival, coefficients)
+        assert rival_predictions(points, rival)[0] == pytest.approx(expected)
+    assert len(RIVALS) == 4
+
+
+def test_every_moesd_cell_is_predicted_and_table_alone_decides_the_measured_value() -> None:
+    published = pd.read_csv(MOESD)
+    cells = moesd_cells(published.head(4))
+    assert cells["measured"].tolist() == published["speedup_peak"].head(4).tolist()
+    assert (cells["low"] <= cells["predicted"]).all()
+    assert (cells["predicted"] <= cells["high"]).all()
+
+
+def test_external_rows_take_the_gpus_whose_plain_step_is_nearest_to_the_published_one() -> None:
+    frame = published_rows()
+    bundle = frame[frame["source_title"].str.contains("SpecBundle") & (frame["model_id"] == "llama-3.1-70b")].head(1)
+    assert float(bundle["baseline_value"].iloc[0]) == pytest.approx(453.22)
+
+    def gpus_at(throughput: float) -> int:
+        (point,) = external_points(bundle.assign(baseline_value=str(throughput)))
+        return point.question.scenario.n_gpus
+
+    # 70 billion 16-bit weights: at least 29 ms a step on one H200, and far more than fits its memory.
+    assert gpus_at(8 / 0.025) == 2
+    assert gpus_at(8 / 0.0127) == 4
+    assert gpus_at(8 / 0.006) == 8
+
+
+def test_plain_decode_rows_are_judged_where_a_scenario_can_express_them() -> None:
+    base = {
+        "serving_mode": "agg",
+        "model": "MiniMaxAI/MiniMax-M2.5",
+        "engine": "vllm",
+        "hardware_id": "h200-sxm",
+        "weight_dtype": "fp8",
+        "gemm_dtype": "fp8",
+        "moe_dtype": "fp8",
+        "batch_size": 16,
+        "tensor_parallel": 4,
+        "pipeline_parallel": 1,
+        "attention_data_parallel": 1,
+        "moe_tensor_parallel": 4,
+        "expert_parallel": 1,
+        "input_tokens": 1024,
+        "output_tokens": 1024,
+        "tpot_s": 0.012,
+    }
+    grouped = {"tensor_parallel": 1, "attention_data_parallel": 8, "moe_tensor_parallel": 1, "expert_parallel": 8}
+    frame = pd.DataFrame(
+        [base, base, base | {"serving_mode": "disagg"}, base | {"pipeline_parallel": 2}, base | grouped]
+    )
+    judged = plain_decode(frame)
+    assert judged["batch_size"].tolist() == [16, 128]  # per attention rank, so eight ranks decode 128
+    assert judged["expert_parallel"].tolist() == [1, 8]
+    assert np.all(judged["predicted_s"] > judged["step_s"])

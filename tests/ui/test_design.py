@@ -1,0 +1,276 @@
+"""The Design space page through AppTest: what it answers, what it refuses, and a design that becomes the scenario."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from advisor.advice import advise
+from advisor.design import design_answer, design_space
+from advisor.design.handoff import MAX_NAME, design_name
+from advisor.hf.config import architecture_from_config
+from advisor.prediction import AdvisorError
+from advisor.scenario.scenario import Scenario
+from advisor.ui import design_pick, design_question, design_tables
+from advisor.ui.design_question import OBJECTIVE_NAMES, DesignQuestion, answer_for
+from tests.ui.test_app import ROOT, charts, link, no_store, texts  # noqa: F401
+
+SCENARIO = Scenario(acceptance="2.4@3", batch_size=16)
+ANSWER = design_answer(design_space(SCENARIO), 12)
+QUESTION = DesignQuestion()
+
+
+def page(**query: str) -> AppTest:
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for name, value in (link(SCENARIO) | query).items():
+        test.query_params[name] = value
+    test.run()
+    test.switch_page("advisor/ui/pages/design.py").run()
+    assert not test.exception, [item.value for item in test.exception]
+    return test
+
+
+def button(test: AppTest, key: str) -> object:
+    return next(item for item in test.button if item.key == key)
+
+
+def frame_with(test: AppTest, column: str) -> object:
+    return next(item.value for item in test.dataframe if column in item.value.columns)
+
+
+def pick_row(test: AppTest, row: int) -> AppTest:
+    key, _, _ = design_pick.selection_keys(QUESTION.tag(SCENARIO))
+    test.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
+    return test.run()
+
+
+def click_point(test: AppTest, index: int) -> AppTest:
+    _, key, _ = design_pick.selection_keys(QUESTION.tag(SCENARIO))
+    point = {"customdata": [str(index), "a design"], "x": 100.0, "y": 2.0}
+    test.session_state[key] = {"selection": {"points": [point], "point_indices": [0], "box": [], "lasso": []}}
+    return test.run()
+
+
+def test_a_click_on_a_cell_of_the_map_picks_its_design_and_explains_it() -> None:
+    test = page()
+    found = ANSWER.heat_map.design
+    index = int(next(i for i in found.reshape(-1) if i >= 0 and i != ANSWER.space.best))
+    _, _, key = design_pick.selection_keys(QUESTION.tag(SCENARIO))
+    point = {"customdata": [str(index), "a design", "1.5"], "x": 1, "y": 1}
+    test.session_state[key] = {"selection": {"points": [point], "point_indices": [0], "box": [], "lasso": []}}
+    test.run()
+    assert f"**{ANSWER.space.describe(index)}**" in texts(test)
+    next(item for item in test.button if item.key == "how_design").click()
+    test.run()
+    tpot_ms = float(ANSWER.space.tpot_s[0, index]) * 1e3
+    assert f"{tpot_ms:.4g} ms per output token" in texts(test)
+
+
+def test_the_verdict_comes_first_with_its_band_and_both_kinds_of_speed() -> None:
+    test, best = page(), ANSWER.recommended
+    assert best is not None
+    title = test.title[0].value
+    assert ANSWER.space.describe(best.index) in title
+    assert f"{best.objective_gain.value:.2f}x" in title
+    assert f"{best.objective_gain.low:.2f}\N{NON-BREAKING HYPHEN}{best.objective_gain.high:.2f}" in title
+    table = test.dataframe[0].value
+    assert table.iloc[0, 0] == "Baseline"
+    recommended = table[table.iloc[:, 0].str.startswith("Recommended")].iloc[0]
+    assert recommended["Speedup"] == pytest.approx(best.speedup[0])
+    assert recommended["ms per token"] == pytest.approx(best.tpot_s[0] * 1e3)
+    assert test.metric[0].value == f"{best.speedup[0]:.2f}x"
+    assert test.metric[1].value == f"{best.tpot_s[0] * 1e3:.2f} ms"
+    assert "Speedup is a ratio to the design's own plain decode" in texts(test)
+
+
+def test_all_four_charts_are_there_with_a_finding() -> None:
+    drawn = charts(page())
+    assert len(drawn) == 4
+    assert all(any(letter.isdigit() for letter in chart.proto.alt) for chart in drawn)
+
+
+def test_the_charts_show_time_per_token_on_request() -> None:
+    test = page()
+    shown = next(item for item in test.get("button_group") if item.key == "design_shown")
+    shown.set_value("Time per output token").run()
+    assert not test.exception
+    assert sum("Time per output token" in chart.proto.alt for chart in charts(test)) == 3
+
+
+def test_the_table_lists_the_candidates_of_the_core_in_order() -> None:
+    table = page().dataframe[1].value
+    assert list(table["Design"]) == [ANSWER.space.describe(item.index) for item in ANSWER.top]
+
+
+def test_limits_of_each_law_stand_beside_its_result_and_rails_are_counted() -> None:
+    test = page()
+    laws = test.table[0].value
+    assert f"{ANSWER.recommended.quality_ratio:.1%}" in laws.iloc[0, 0]
+    assert "inferred" in laws.iloc[0, 1]
+    ruled_out = frame_with(test, "Designs ruled out")
+    assert ruled_out["Designs ruled out"].sum() > 0
+    assert "The attention share of active parameters (20-50%)" in set(ruled_out["Limit"])
+
+
+def test_a_row_and_a_point_pick_a_design_and_the_last_one_counts() -> None:
+    test = pick_row(page(), 2)
+    third = ANSWER.space.describe(ANSWER.top[2].index)
+    assert f"**{third}**" in texts(test)
+    other = int(ANSWER.pareto[0])
+    click_point(test, other)
+    assert f"**{ANSWER.space.describe(other)}**" in texts(test)
+    pick_row(test, 3)
+    assert f"**{ANSWER.space.describe(ANSWER.top[3].index)}**" in texts(test)
+
+
+def test_a_click_on_the_baseline_s_mark_picks_the_recommended_design() -> None:
+    assert f"**{ANSWER.space.describe(ANSWER.recommended.index)}**" in texts(click_point(page(), -1))
+
+
+def test_a_picked_candidate_becomes_the_scenario_and_advise_then_shows_it() -> None:
+    test = pick_row(page(), 1)
+    chosen = ANSWER.top[1]
+    button(test, "design_adopt").click().run()
+    assert not test.exception
+    scenario = test.session_state["_scenario"]
+    assert scenario.model_id == f"own-qwen3-30b-a3b-n{chosen.n_experts}k{chosen.n_active}s1w{chosen.expert_width}"
+    assert test.selectbox(key="model_id").value == scenario.model_id
+    moe = architecture_from_config(scenario.model_config_json, "design").moe
+    assert (moe.n_experts, moe.n_active, moe.expert_width) == (
+        chosen.n_experts, chosen.n_active, chosen.expert_width,
+    )  # fmt: skip
+    assert scenario.acceptance == SCENARIO.acceptance
+    assert "contradicts the name" not in texts(test)
+    assert any("is now the model" in item.value for item in test.success)
+    assert f"instead of {chosen.n_experts} experts top-{chosen.n_active}" in texts(test) or "Keep" in texts(test)
+    test.switch_page("advisor/ui/pages/advise.py").run()
+    verdict = advise(scenario).recommendation
+    assert f"{verdict.speedup.value:.2f}x" in test.title[0].value
+    assert test.metric[1].value == f"{verdict.tpot_s * 1e3:.2f} ms"
+
+
+def test_names_of_designs_derived_from_a_design_do_not_grow() -> None:
+    own = SCENARIO.model_copy(update={"model_id": "own-qwen3-30b-a3b-n96k14s1w800"})
+    space = ANSWER.space
+    setup = type(space.setup)(**{**vars(space.setup), "scenario": own})
+    name = design_name(type(space)(**{**vars(space), "setup": setup}), ANSWER.top[0])
+    assert name.count("-n") == 1
+    assert len(name) <= MAX_NAME
+
+
+def test_controls_change_the_question() -> None:
+    test = page()
+    before = test.title[0].value
+    test.selectbox(key="design_objective").set_value("Time per output token").run()
+    fastest = ANSWER.by_objective["tpot"]
+    assert ANSWER.space.describe(fastest.index) in test.title[0].value
+    assert test.title[0].value != before
+    test.text_input(key="design_batches").set_value("1-4").run()
+    assert "at batch 1, 2, 4" in texts(test)
+
+
+def test_a_limit_is_kept_by_every_candidate() -> None:
+    test = page(design_total_params="24")
+    table = test.dataframe[1].value
+    assert len(table) > 0
+    assert table["Total B"].max() <= 24
+    assert frame_with(test, "Designs ruled out").set_index("Limit").loc[
+        "The limit on total parameters", "Designs ruled out"
+    ] > 0  # fmt: skip
+
+
+def test_a_link_restores_the_question_and_the_scenario() -> None:
+    test = page(
+        design_objective="Tokens per second per GPU", design_batches="1:0.25,64:0.75", design_quality="5",
+        design_tokens="15", hardware_id="b200-sxm",
+    )  # fmt: skip
+    expected = answer_for(
+        test.session_state["_scenario"],
+        DesignQuestion(
+            objective="tokens_per_s_per_gpu", batches="1:0.25,64:0.75", quality_eps=0.05, training_tokens=15e12
+        ),
+    )
+    assert test.session_state["_scenario"].hardware_id == "b200-sxm"
+    assert test.title[0].value == design_tables.headline(expected)
+    assert not [item.value for item in test.warning if "link" in item.value]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("design_objective", "nonsense"), ("design_quality", "x"), ("design_other", "1")]
+)
+def test_a_link_with_a_nonsense_question_still_answers_and_says_what_it_ignored(name: str, value: str) -> None:
+    test = page(**{name: value})
+    assert len(charts(test)) == 4
+    assert any(name in item.value.replace("\\", "") for item in test.warning)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"model_id": "command-a"}, "is dense; give a mixture-of-experts model"),
+        ({"design_batches": "1,x"}, "histogram like"),
+        ({"design_batches": "1:0,2:0"}, "positive sum"),
+        ({"drafter_id": "none"}, "give a drafter"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_one_message_and_the_controls_stay(
+    query: dict[str, str], message: str
+) -> None:
+    test = page(**query)
+    assert len(test.error) == 1
+    assert message in test.error[0].value.replace("\\", "")
+    assert test.selectbox(key="design_objective")
+    assert not charts(test)
+
+
+@pytest.mark.parametrize(
+    ("limit", "name"),
+    [("design_tpot", "the limit on time per output token"), ("design_memory", "memory per GPU"),
+     ("design_total_params", "the limit on total parameters")],
+)  # fmt: skip
+def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(limit: str, name: str) -> None:
+    test = page(**{limit: "0.1"})
+    assert "No design keeps every limit" in test.title[0].value
+    message = test.error[0].value.replace("\\", "")
+    assert name in message
+    assert "Nearest:" in message
+    counts = frame_with(test, "Designs ruled out")
+    assert counts["Share"].max() == pytest.approx(100.0)
+    assert not [item for item in test.button if item.key == "design_adopt"]
+
+
+def test_an_own_model_is_searched_in_its_own_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.own_model import CONFIG_JSON
+
+    own = Scenario(acceptance="2.4@3", batch_size=4, model_id="own-tiny", model_config_json=CONFIG_JSON)
+    shared = []
+    monkeypatch.setattr(design_question, "_shared_answer", lambda *asked: shared.append(asked))
+    test = page(**link(own))
+    assert not shared, "an own model's answer is kept in its own session"
+    assert test.session_state["_scenario"] == own
+    assert "Train" in test.title[0].value or "Keep" in test.title[0].value
+
+
+def test_every_objective_has_a_name_a_unit_and_a_phrase() -> None:
+    from advisor.design import OBJECTIVES
+
+    assert set(OBJECTIVE_NAMES.values()) == set(OBJECTIVES) == set(design_tables.UNITS)
+    assert set(design_tables._GAIN_TEXT) == set(OBJECTIVES)
+
+
+def test_a_config_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AdvisorError("this model's config.json cannot express the design")
+
+    monkeypatch.setattr(design_pick, "design_config", refuse)
+    assert design_pick.config_of(ANSWER, ANSWER.recommended.index) == (
+        None, "this model's config.json cannot express the design",
+    )  # fmt: skip
+
+
+def test_the_better_of_two_speeds_is_named_in_the_table_of_trade_offs() -> None:
+    front = design_tables.pareto(ANSWER, "tpot")
+    assert (front["objective"].diff().dropna() < 0).all()
+    assert (front["quality_ratio"].diff().dropna() < 0).all()
+    front = design_tables.pareto(ANSWER, "sd_speedup")
+    assert (front["objective"].diff().dropna() > 0).all()

@@ -1,0 +1,162 @@
+"""How was this made, and try next, as a user meets them on the pages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from advisor.advice import advise
+from advisor.explain import derive, value_text
+from advisor.next_steps import best_effects, next_steps
+from advisor.scenario.scenario import Scenario
+from advisor.ui import fields, how_made
+from tests.ui.test_app import app, no_store, texts  # noqa: F401
+
+SCENARIO = Scenario(acceptance="2.4@3")
+
+
+def opened(page: str = "advise", key: str = "how_figure_0") -> AppTest:
+    test = app(page, acceptance="2.4@3")
+    next(button for button in test.button if button.key == key).click()
+    test.run()
+    assert not test.exception
+    return test
+
+
+def asked(question: how_made.Question) -> AppTest:
+    """The first page with the dialog open on a question: AppTest cannot rerun a dialog alone, as its widgets do."""
+    test = app(acceptance="2.4@3")
+    test.session_state["_how_made"] = question
+    test.run()
+    assert not test.exception
+    return test
+
+
+def rank_by(test: AppTest, name: str) -> None:
+    control = next(group for group in test.get("button_group") if group.key == "next_goal")
+    control.set_value(name).run()
+
+
+def formulas(test: AppTest) -> str:
+    return "\n".join(item.value for item in test.latex)
+
+
+def test_changes_ranked_by_speedup_keep_the_capitals_of_gpu_and_draw_arrows() -> None:
+    test = app(acceptance="2.4@3")
+    rank_by(test, "Speedup")
+    shown = texts(test)
+    assert "Tokens/s per GPU " in shown
+    assert "per gpu" not in shown
+    assert "->" not in shown.replace("\\", "")
+    tried = next(frame.value for frame in test.dataframe if "Change" in frame.value and "Outcome" in frame.value)
+    assert tried["Outcome"].isin(["helps", "within noise", "slower"]).all()
+    assert tried["Change"].str.contains("\N{RIGHTWARDS ARROW}").any()
+
+
+def test_the_design_sentence_stands_under_the_verdict() -> None:
+    standing = next_steps(advise(SCENARIO)).standing
+    assert standing is not None
+    assert re.sub(r"\W", "", standing.text) in re.sub(r"\W", "", texts(app(acceptance="2.4@3")))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_each_headline_number_opens_how_it_was_made(number: int) -> None:
+    test = opened(key=f"how_figure_{number}")
+    answer = advise(SCENARIO).recommendation
+    assert f"Speedup {answer.speedup.value:.2f}x" in texts(test)
+
+
+def test_the_dialog_shows_the_formula_with_this_scenario_s_numbers() -> None:
+    test = opened()
+    advice = advise(SCENARIO)
+    made = derive(advice.setup, 16, advice.recommendation.k_draft)
+    plain_ms = value_text(made.step("plain.total").result).removesuffix(" ms")
+    assert plain_ms in formulas(test)
+    assert r"T_{\text{round}}" in formulas(test)
+
+
+SHOWN = {
+    how_made.ANSWER: "Time per output token",
+    how_made.PLAIN: "Distinct experts touched",
+    how_made.VERIFY: "Verification of 4 tokens per sequence",
+    how_made.DRAFT: "Kernels of one drafting pass",
+    how_made.BAND: "each kind of uncertainty would give alone",
+    how_made.NEAR: "No usable store",
+    how_made.INPUTS: "Accepted length: 2.4 at K=3",
+}
+
+
+@pytest.mark.parametrize("section", SHOWN)
+def test_a_section_of_the_dialog_says_what_its_name_promises(section: str) -> None:
+    assert SHOWN[section] in texts(asked(how_made.Question(16, 3, section)))
+
+
+def test_the_constants_have_value_tier_and_source() -> None:
+    test = asked(how_made.Question(16, 3, how_made.CONSTANTS))
+    table = next(table.value for table in test.dataframe if "Standard error" in table.value)
+    assert (table["Source"] != "").all()
+    assert set(table["Tier"]) >= {"fitted", "assumed"}
+
+
+def test_another_batch_and_k_are_another_derivation() -> None:
+    made = derive(advise(SCENARIO).setup, 64, 2)
+    assert f"Speedup {made.step('speedup').result.value:.2f}x" in texts(asked(how_made.Question(64, 2)))
+
+
+@pytest.mark.parametrize(("page", "key"), [("why", "how_formula"), ("runtime_k", "how_schedule")])
+def test_other_pages_open_it_too(page: str, key: str) -> None:
+    assert "How was this made" in [button.label for button in app(page, acceptance="2.4@3").button]
+    assert r"\text{speedup}" in formulas(opened(page, key))
+
+
+def test_a_click_on_a_chart_asks_for_that_point_and_an_empty_one_for_none() -> None:
+    st.session_state["points"] = {"selection": {"points": [{"customdata": ["48", "3"]}]}}
+    how_made.asked_by_chart("points")
+    assert how_made.pop_question() == how_made.Question(48.0, 3)
+    st.session_state["points"] = {"selection": {"points": []}}
+    how_made.asked_by_chart("points")
+    assert how_made.pop_question() is None
+
+
+def test_making_a_change_the_scenario_gives_the_speeds_it_promised() -> None:
+    test = app(acceptance="2.4@3")
+    promised = best_effects(next_steps(advise(SCENARIO)), "tokens_per_s_per_gpu")[0]
+    next(button for button in test.button if button.key == "next_apply_0").click()
+    test.run()
+    assert test.session_state["_scenario"] == promised.change.scenario
+    assert test.metric[2].value == f"{promised.after.tokens_per_s_per_gpu:,.0f}"
+
+
+def test_a_design_can_be_made_the_scenario() -> None:
+    test = app(acceptance="2.4@3")
+    rank_by(test, "Speedup")
+    best = best_effects(next_steps(advise(SCENARIO)), "speedup")
+    place = next(number for number, effect in enumerate(best) if effect.change.kind == "design")
+    next(button for button in test.button if button.key == f"next_apply_{place}").click()
+    test.run()
+    adopted = test.session_state["_scenario"]
+    assert adopted.model_config_json == best[place].change.scenario.model_config_json
+    assert adopted.acceptance == SCENARIO.acceptance
+
+
+def test_all_changes_tried_are_listed_with_their_outcome() -> None:
+    test = app(acceptance="2.4@3")
+    table = next(table.value for table in test.dataframe if "Change" in table.value)
+    steps = next_steps(advise(Scenario(acceptance="2.4@3")))
+    assert len(table) == len(steps.effects)
+    assert set(table["Outcome"]) <= {"helps", "within noise", "slower"}
+
+
+def test_a_dense_model_s_first_screen_has_no_design_sentence() -> None:
+    test = app(model_id="command-a", n_gpus="4", tensor_parallel="4", acceptance="2.4@3")
+    assert "Your design" not in texts(test)
+
+
+def test_the_starting_scenario_compares_nothing_across_sources_without_saying_so() -> None:
+    test = app(model_id="gpt-oss-20b", acceptance="gpt-oss-20b-eagle3-mt-bench")
+    rank_by(test, "Speedup")
+    assert "another source than today's" in texts(test)
+    assert fields.START_ACCEPTANCE == "gpt-oss-20b-eagle3-mt-bench"

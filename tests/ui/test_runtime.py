@@ -1,0 +1,111 @@
+"""The page Run-time K through AppTest: what it shows, copies, refuses, and simulates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from advisor.engines.rules import check_vllm_speculative_config
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+
+
+def page(**query: str) -> AppTest:
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for name, value in {"drafter_id": "ngram", "acceptance": "1.6@3", **query}.items():
+        test.query_params[name] = value
+    test.run()
+    test.switch_page("advisor/ui/pages/runtime_k.py").run()
+    assert not test.exception, [item.value for item in test.exception]
+    return test
+
+
+def charts(test: AppTest) -> int:
+    return len(test.get("plotly_chart"))
+
+
+def test_the_page_states_the_shape_of_the_schedule_and_draws_four_charts() -> None:
+    test = page()
+    assert test.title[0].value.startswith("K ")
+    assert charts(test) == 4
+    assert not test.error
+
+
+def test_the_copied_vllm_configuration_passes_the_engines_rules_and_stands_in_the_launch_line() -> None:
+    test = page()
+    configurations = [block.value for block in test.code if block.value.startswith("{")]
+    assert configurations
+    check_vllm_speculative_config(json.loads(configurations[0]))
+    launch = next(block.value for block in test.code if block.value.startswith("vllm serve"))
+    assert configurations[0] in launch
+
+
+def test_a_drafter_with_its_own_checkpoint_asks_for_the_name_and_uses_it() -> None:
+    test = page(drafter_id="eagle3", acceptance="2.4@3")
+    assert any("draft model's name" in item.value for item in test.info)
+    test.text_input(key="draft_model").set_value("some/head").run()
+    assert not any("draft model's name" in item.value for item in test.info)
+    assert any('"model":"some/head"' in block.value for block in test.code)
+
+
+def test_a_static_k_can_be_exported() -> None:
+    test = page()
+    test.selectbox(key="export_choice").set_value("K = 2 throughout").run()
+    config = json.loads(next(block.value for block in test.code if block.value.startswith("{")))
+    assert config["num_speculative_tokens"] == 2
+
+
+def test_an_engine_without_the_drafter_says_so_beside_the_other_export() -> None:
+    test = page(drafter_id="suffix")
+    assert any("no sglang export" in item.value for item in test.info)
+    assert any(block.value.startswith("vllm serve") for block in test.code)
+
+
+@pytest.mark.parametrize("kind", ["Good and bad passages", "Independent rounds"])
+def test_both_sampled_processes_are_simulated(kind: str) -> None:
+    test = page()
+    test.radio[0].set_value(kind).run()
+    assert not test.exception
+    assert charts(test) == 4
+    assert list(test.dataframe[-1].value["policy"])[-1] == "oracle (hindsight)"
+
+
+def test_an_uploaded_trace_is_simulated_and_a_bad_one_refused_with_its_line() -> None:
+    test = page()
+    test.radio[0].set_value("Your own trace").run()
+    assert charts(test) == 3
+    assert any("Give a trace" in item.value for item in test.info)
+    test.file_uploader(key="trace").upload("steps.csv", b"accepted\n3\n0\n2\n").run()
+    assert not test.exception
+    assert charts(test) == 4
+    test.file_uploader(key="trace").upload("steps.csv", b"accepted\n3\nmany\n").run()
+    assert charts(test) == 3
+    assert any("line 3" in item.value for item in test.error)
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "1.5", "-4, 8"])
+def test_wrong_context_buckets_are_named_and_the_rest_of_the_page_stays(text: str) -> None:
+    test = page()
+    test.text_input(key="context_buckets").set_value(text).run()
+    assert not test.exception
+    assert len(test.error) == 1
+    assert charts(test) == 4
+
+
+def test_the_page_says_how_to_measure_the_prediction() -> None:
+    test = page()
+    assert sum("vllm bench" in block.value for block in test.code) >= 4
+
+
+def test_without_a_drafter_there_is_one_message_and_no_chart() -> None:
+    test = page(drafter_id="none")
+    assert charts(test) == 0
+    assert len(test.error) == 1

@@ -1,0 +1,382 @@
+"""The Measurements page with a user's own files: read, refit, undo, keep, forget; files that must not break it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from advisor.store import list_uploads
+from tests.ingest.test_acceptance import scrape
+from tests.own_model import CONFIG_JSON
+from tests.refit_synthetic import synthetic_points
+from tests.routing.test_trace import npy, synthetic
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests/fixtures/ingest"
+
+
+@pytest.fixture(autouse=True)
+def own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+
+
+@pytest.fixture(scope="module")
+def points() -> bytes:
+    """SYNTHETIC rows under a slower round, with one line that is far off."""
+    frame = synthetic_points((1, 2, 4, 8, 16, 32, 64), (1, 3), truth={"round_host": 4.0}, noise=0.02)
+    frame.loc[8, "speedup"] *= 2.5
+    return frame.dropna(axis=1, how="all").to_csv(index=False).encode()
+
+
+def page(**query: str) -> AppTest:
+    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for name, value in query.items():
+        test.query_params[name] = value
+    test.run()
+    test.switch_page("advisor/ui/pages/measurements.py").run()
+    assert not test.exception
+    return test
+
+
+def upload(test: AppTest, name: str, data: bytes, key: str = "bench_file") -> AppTest:
+    """Choose one file in an uploader, in place of those that are in it."""
+    test.file_uploader(key=key).clear()
+    test.file_uploader(key=key).upload(name, data, "application/octet-stream").run()
+    assert not test.exception, [item.value for item in test.exception]
+    return test
+
+
+def texts(test: AppTest) -> str:
+    kinds = (test.title, test.markdown, test.caption, test.warning, test.error, test.info, test.text, test.subheader)
+    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
+
+
+def alts(test: AppTest) -> list[str]:
+    return [chart.proto.alt for chart in test.get("plotly_chart")]
+
+
+def test_an_upload_is_read_refitted_and_the_refit_undone(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    assert [item.value for item in test.metric][:2] == ["14", "0"]
+    assert "Format: **our own CSV template**" in texts(test)
+    test.button(key="refit_upload").click().run()
+    assert not test.exception
+    assert not test.error
+    said = texts(test)
+    assert re.search(r"Your data moved host time per speculative round by \+\d+%", said)
+    assert "13 points of h200-sxm with vllm, 1 set aside as outlier because in line 8" in said
+    assert "before and" in alts(test)[0]
+    assert any("Errors on your own 13 points" in alt for alt in alts(test))
+    test.button(key="undo_refit").click().run()
+    assert not alts(test)
+    assert "What your data changed" not in texts(test)
+
+
+def test_missing_fields_are_asked_for_prefilled_and_filled_in() -> None:
+    lines = ["model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup"]
+    lines += [f"qwen3-30b-a3b,vllm,{b},3,2.4,eagle3,{s}" for b, s in ((1, 1.6), (4, 1.7), (16, 1.6), (64, 1.4))]
+    test = upload(page(hardware_id="b200-sxm", acceptance="2.4@3"), "mine.csv", "\n".join(lines).encode())
+    assert test.selectbox(key="missing_hardware_id").value == "b200-sxm"
+    test.button(key="refit_upload").click().run()
+    assert "not stated" in test.error[0].value.replace("\\", "")
+    form = next(item for item in test.button if item.label == "Fill in")
+    form.click().run()
+    assert not test.exception
+    assert test.session_state["_upload"].frame["hardware_id"].unique().tolist() == ["b200-sxm"]
+    test.button(key="refit_upload").click().run()
+    assert not test.error
+    assert "4 points of b200-sxm" in texts(test)
+
+
+def test_an_unknown_accelerator_name_is_asked_for(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points.replace(b"h200-sxm", b"our box"))
+    test.selectbox(key="known_hardware_id").set_value("h200-sxm")
+    next(item for item in test.button if item.label == "Fill in").click().run()
+    assert test.session_state["_upload"].frame["hardware_id"].unique().tolist() == ["h200-sxm"]
+
+
+def test_refused_rows_are_listed_and_the_good_ones_stay(points: bytes) -> None:
+    lines = points.decode().splitlines()
+    column = lines[0].split(",").index("batch_size")
+    cells = lines[3].split(",")
+    cells[column] = "-4"
+    test = upload(page(), "mine.csv", "\n".join([*lines[:3], ",".join(cells), *lines[4:]]).encode())
+    assert [item.value for item in test.metric][:2] == ["13", "1"]
+    rejected = next(item.value for item in test.dataframe if "reason" in item.value)
+    assert rejected["line"].tolist() == [4]
+    assert rejected["column"].tolist() == ["batch_size"]
+
+
+def test_saving_keeps_it_in_the_store_and_the_page_can_use_and_delete_it(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    assert list_uploads().empty
+    test.text_input(key="keep_name").set_value("my run").run()
+    test.text_input(key="keep_given_by").set_value("Ada").run()
+    test.button(key="keep").click().run()
+    assert list_uploads()["name"].tolist() == ["my run"]
+    told = list_uploads().loc[0, ["given_by", "file_name", "reader", "rows_refused", "n_rows"]].tolist()
+    assert told == ["Ada", "mine.csv", "canonical_csv", 0, 14]
+    assert "keep" not in {button.key for button in test.button}
+    assert "kept already as my run (upload-" in texts(test)
+    test.toggle(key="inspect_kept").set_value(True).run()
+    assert any("accepted_length" in item.value and len(item.value) == 14 for item in test.dataframe)
+    test.button(key="forget").click().run()
+    assert "_upload" not in test.session_state
+    test.button(key="use_kept").click().run()
+    assert "13 points of h200-sxm" in texts(test)
+    test.button(key="forget_kept").click().run()
+    assert list_uploads().empty
+
+
+def test_another_session_does_not_see_an_upload_that_was_not_saved(points: bytes) -> None:
+    first = upload(page(), "mine.csv", points)
+    first.button(key="refit_upload").click().run()
+    second = page()
+    assert "_upload" not in second.session_state
+    assert "What was read" not in texts(second)
+
+
+@pytest.mark.parametrize("file", sorted(FIXTURES.glob("*.*")), ids=lambda file: file.name)
+def test_every_sample_file_is_read_or_refused_in_one_message(file: Path) -> None:
+    if file.suffix == ".md":
+        pytest.skip("a note about the fixtures")
+    test = upload(page(), file.name, file.read_bytes())
+    assert ("What was read" in texts(test)) == (len(test.error) == 0)
+    assert len(test.error) <= 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x00\x01\x02", b"{", b"a,b\n1,2\n", b"\x80\x04\x95", b"speedup,batch_size,k\n1e400,x,y\n", b"[" * 10_000],
+)
+def test_a_hostile_file_is_one_message_and_the_page_stays(data: bytes) -> None:
+    test = upload(page(), "x*y:red[z].csv", data)
+    assert len(test.error) == 1 or "Rows refused" in {item.label for item in test.metric}
+    assert "In the store" in {item.label for item in test.tabs}
+
+
+def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:
+    ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
+    test = upload(page(), "trace.npy", npy(ids), key="trace_file")
+    assert "12 sequences, 384 tokens, 2 layers, 8 of 128 experts; read as" in texts(test)
+    assert "sequences, tokens, layers, k" in texts(test)
+    assert any("differ from those counted by at most" in alt for alt in alts(test))
+    test.button(key="use_trace").click().run()
+    assert not test.exception
+    routing = test.session_state["_scenario"].routing
+    found = test.session_state["_trace"][0].fit
+    assert routing.startswith(f"{found.load_cv:.3g}/")
+    test.button(key="forget_trace").click().run()
+    assert test.session_state["_scenario"].routing == "auto"
+
+
+def test_a_trace_of_another_kind_is_one_message() -> None:
+    test = upload(page(), "trace.npy", json.dumps({"a": 1}).encode(), key="trace_file")
+    assert "no field" in test.error[0].value
+
+
+def test_a_dense_model_has_no_trace_to_upload() -> None:
+    test = page(model_id="command-a", acceptance="2.4@3")
+    assert "no experts to trace" in texts(test)
+
+
+def test_acceptance_from_metrics_is_shown_and_used_in_the_scenario() -> None:
+    test = upload(page(), "metrics.txt", scrape(15_000, [8_100, 4_050]).encode(), key="metrics_file")
+    test = upload(test, "before.txt", scrape(5_000, [100, 50]).encode(), key="metrics_before")
+    assert "10,000 rounds, 2 draft positions" in texts(test)
+    assert any("Accepted length 2.20 at K = 2, the longest measured" in alt for alt in alts(test))
+    test.button(key="use_acceptance").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].acceptance == "0.8,0.5"
+
+
+def test_acceptance_from_a_list_asks_what_the_rates_are() -> None:
+    test = page()
+    test.text_input(key="rates_text").set_value("0.5, 0.6").run()
+    assert "conditional" in test.error[0].value
+    test.selectbox(key="rates_kind").select_index(1).run()
+    assert not test.error
+    assert "`0.5,0.6`" in texts(test)
+
+
+def test_metrics_without_drafts_are_one_message() -> None:
+    test = upload(page(), "metrics.txt", b"up 1", key="metrics_file")
+    assert "no counter" in test.error[0].value.replace("\\", "")
+    assert "use_acceptance" not in {button.key for button in test.button}
+
+
+OWN = b"users;drafted tokens;gain;gap (ms);box\n1;3;1,9;5;H200\n8;3;1,7;9;H200\n32;3;1,4;14;H200\n"
+
+
+def by_label(test: AppTest, label: str):
+    return next(item for item in test.button if item.label == label)
+
+
+def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses() -> None:
+    test = upload(page(), "own.csv", OWN)
+    assert "not recognised" in test.error[0].value
+    guesses = {item.key: item.value for item in test.selectbox if str(item.key).startswith("map_")}
+    assert guesses == {
+        "map_users": "batch_size",
+        "map_drafted tokens": "draft_tokens_k",
+        "map_gain": "speedup",
+        "map_gap (ms)": "itl_ms",
+        "map_box": "ignore",
+    }
+    test.selectbox(key="map_box").set_value("hardware_id")
+    by_label(test, "Read with these columns").click().run()
+    assert not test.exception
+    assert not test.error
+    frame = test.session_state["_upload"].frame
+    assert frame["batch_size"].tolist() == [1, 8, 32]
+    assert frame["itl_s"].tolist() == pytest.approx([0.005, 0.009, 0.014])
+    assert set(frame["hardware_id"]) == {"h200-sxm"}
+
+
+def test_swapped_columns_are_offered_the_other_way_round() -> None:
+    lines = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup"]
+    lines += [f"{b},qwen3-30b-a3b,vllm,h200-sxm,3,2.4,eagle3,1.6" for b in (1, 4, 16)]
+    test = upload(page(), "mine.csv", "\n".join(lines).encode())
+    assert "look swapped" in texts(test)
+    assert test.selectbox(key="map_hardware_id").value == "batch_size"
+    by_label(test, "Read with these columns").click().run()
+    assert "look swapped" not in texts(test)
+    assert test.session_state["_upload"].frame["batch_size"].tolist() == [1, 4, 16]
+
+
+def test_two_columns_for_one_of_ours_are_refused_and_the_form_stays() -> None:
+    test = upload(page(), "own.csv", OWN)
+    test.selectbox(key="map_gap (ms)").set_value("speedup")
+    by_label(test, "Read with these columns").click().run()
+    assert "both give" in test.error[0].value
+    test.selectbox(key="map_gap (ms)").set_value("ignore")
+    by_label(test, "Read with these columns").click().run()
+    assert not test.error
+
+
+def test_the_same_bytes_again_are_recognised_and_nothing_is_lost(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    test.button(key="refit_upload").click().run()
+    upload(test, "copy of mine.csv", points)
+    assert "already read in this session" in texts(test)
+    assert "What your data changed" in texts(test)
+
+
+def test_an_upload_that_is_kept_already_is_recognised_in_another_session(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    test.button(key="keep").click().run()
+    other = upload(page(), "renamed.csv", points)
+    assert "kept already as mine.csv (upload-" in texts(other)
+    assert "keep" not in {button.key for button in other.button}
+
+
+def test_the_baseline_may_lie_in_another_file() -> None:
+    head = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length"
+    runs = [
+        (f"k{k}-{b}.csv", f"{head}\nh200-sxm,qwen3-30b-a3b,vllm,{b},{k},{ms},1,{drafter},{length}\n".encode(), "")
+        for b, k, ms, drafter, length in (
+            (1, 0, 5, "", ""), (1, 3, 3, "eagle3", 2.4), (16, 0, 10, "", ""), (16, 3, 8, "eagle3", 2.4)
+        )
+    ]  # fmt: skip
+    test = page()
+    test.file_uploader(key="bench_file").set_value(runs).run()
+    assert not test.error
+    frame = test.session_state["_upload"].frame
+    assert frame["speedup"].dropna().round(3).tolist() == [round(5 / 3, 3), 1.25]
+    assert "k3-1.csv from line 3" in texts(test)
+
+
+def test_a_file_that_cannot_be_read_does_not_keep_the_others_out(points: bytes) -> None:
+    test = page()
+    test.file_uploader(key="bench_file").set_value(
+        [("a.csv", points, ""), ("b.csv", b"{", ""), ("c.csv", points, "")]
+    ).run()
+    assert len(test.error) == 1
+    assert "b.csv" in test.error[0].value
+    assert "c.csv is the same file as a.csv" in texts(test)
+    assert len(test.session_state["_upload"].frame) == 14
+
+
+def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one_click(points: bytes) -> None:
+    test = upload(page(acceptance="2.4@3"), "mine.csv", points)
+    test.button(key="refit_upload").click().run()
+    test.button(key="use_refit").click().run()
+    assert not test.exception
+    assert test.button(key="use_refit").disabled
+    refit = test.session_state["_scenario"].refit
+    assert test.query_params["refit"] == refit
+    for name in ("advise", "why", "design", "runtime_k", "report", "sources"):
+        test.switch_page(f"advisor/ui/pages/{name}.py").run(timeout=120)
+        assert not test.exception
+        assert "Refitted on 13 uploaded points" in texts(test)
+    test.switch_page("advisor/ui/pages/advise.py").run()
+    used = test.title[0].value
+    assert "fitted, refitted on 13 uploaded points" in used
+    other = page(acceptance="2.4@3", refit=refit)
+    other.switch_page("advisor/ui/pages/advise.py").run()
+    assert other.title[0].value == used
+    test.selectbox(key="engine").set_value("sglang").run()
+    assert "here the shipped constants are used" in texts(test)
+    assert test.session_state["_scenario"].refit is None
+    test.selectbox(key="engine").set_value("vllm").run()
+    assert test.title[0].value == used
+    test.button(key="undo_refit_in_use").click().run()
+    assert "refitted" not in test.title[0].value
+    assert test.title[0].value != used
+    assert "refit" not in test.query_params
+
+
+def test_forgetting_the_upload_or_undoing_its_refit_ends_its_use(points: bytes) -> None:
+    for key in ("undo_refit", "forget"):
+        test = upload(page(), "mine.csv", points)
+        test.button(key="refit_upload").click().run()
+        test.button(key="use_refit").click().run()
+        assert test.session_state["_scenario"].refit is not None
+        test.button(key=key).click().run()
+        assert test.session_state["_scenario"].refit is None
+
+
+def test_a_link_with_a_damaged_refit_says_so_and_answers_with_the_shipped_constants() -> None:
+    test = page(acceptance="2.4@3", refit="on=<b>/x;n=1")
+    assert "The link carries a refit that cannot be read" in texts(test)
+    assert test.session_state["_scenario"].refit is None
+
+
+def test_acceptance_by_position_of_an_uploaded_run_is_used_in_the_scenario() -> None:
+    test = upload(page(), "serve.jsonl", (FIXTURES / "vllm_serve_constructed.jsonl").read_bytes())
+    assert "3 positions: 0.7, 0.45, 0.25" in test.selectbox(key="own_acceptance").value
+    test.button(key="use_own_acceptance").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].acceptance == "0.7,0.6429,0.5556"
+
+
+def test_a_kept_run_of_a_model_of_ones_own_is_refitted() -> None:
+    lines = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup,tensor_parallel"]
+    lines += [f"h200-sxm,own-mixtral,vllm,{b},3,2.4,eagle3,1.2,1" for b in (1, 4, 16)]
+    test = page()
+    test.session_state["_own_models"] = {"own-mixtral": CONFIG_JSON}
+    upload(test, "mine.csv", "\n".join(lines).encode())
+    test.button(key="keep").click().run()
+    test.button(key="forget").click().run()
+    test.button(key="use_kept").click().run()
+    assert not test.error
+    assert "3 points of h200-sxm" in texts(test)
+
+
+def test_a_log_of_activated_experts_is_fitted_and_used_in_the_scenario() -> None:
+    from tests.routing.test_counts import synthetic_log
+
+    log = "\n".join(map(json.dumps, synthetic_log((0.5, 0.15, 0.25)))).encode()
+    test = upload(page(), "expert_distribution_record.jsonl", log, key="trace_file")
+    said = texts(test)
+    assert "300 passes, 8 of 128 experts" in said
+    assert "say nothing about affinity and stickiness" in said
+    test.button(key="use_trace").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].routing.endswith(",-,-")
+    test.switch_page("advisor/ui/pages/why.py").run()
+    assert "leaves affinity and stickiness open" in texts(test)

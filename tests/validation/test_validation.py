@@ -1,0 +1,180 @@
+"""Rows of measured tables as questions, and the errors of the answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.points.question import question_of
+from advisor.prediction import AdvisorError
+from advisor.validation.predict import errors_of, predict_rows, validate
+
+SHIPPED = Path(__file__).resolve().parents[2] / "measurements/published_speedups/data.csv"
+ROW = {
+    "hardware_id": "h200-sxm",
+    "gpu_count": "8",
+    "tensor_parallel": "8",
+    "expert_parallel": "",
+    "engine": "SGLang",
+    "model_id": "deepseek-v3",
+    "weight_dtype": "",
+    "drafter": "mtp",
+    "draft_tokens_k": "3",
+    "draft_structure": "chain",
+    "batch_size": "8",
+    "batch_kind": "batch",
+    "input_tokens": "",
+    "output_tokens": "",
+    "dataset": "",
+    "metric": "ratio_only",
+    "accepted_length": "2.44",
+    "accepted_length_same_run": "1",
+    "speedup": "1.6",
+    "source_title": "a test",
+    "notes": "",
+}
+
+
+def published() -> pd.DataFrame:
+    return pd.read_csv(SHIPPED, dtype=str, keep_default_na=False)
+
+
+def test_a_complete_row_becomes_its_scenario() -> None:
+    question = question_of(ROW)
+    scenario = question.scenario
+    assert (scenario.hardware_id, scenario.tensor_parallel, scenario.batch_size) == ("h200-sxm", 8, 8)
+    assert (scenario.engine, scenario.drafter_id, scenario.acceptance) == ("sglang", "mtp", "2.44@3")
+    assert (question.n_draft, question.verify_tokens, question.acceptance_source) == (3, None, "same_run")
+
+
+def test_a_tree_verifies_its_stated_nodes_and_one_without_them_is_refused() -> None:
+    assert question_of(ROW | {"draft_structure": "tree;topk=4;verify=16"}).verify_tokens == 16
+    assert question_of(ROW | {"draft_structure": "chain;verify=4"}).verify_tokens is None
+    with pytest.raises(AdvisorError, match="verified tokens"):
+        question_of(ROW | {"draft_structure": "tree"})
+
+
+def test_requests_per_rank_are_data_parallel_attention_over_expert_parallel_ranks() -> None:
+    scenario = question_of(ROW | {"batch_kind": "requests_per_rank", "gpu_count": "16", "batch_size": "2"}).scenario
+    assert (scenario.batch_size, scenario.tensor_parallel, scenario.expert_parallel) == (32, 1, 16)
+
+
+def test_fp8_of_a_checkpoint_stored_in_fp8_blocks_is_that_checkpoint() -> None:
+    assert question_of(ROW | {"weight_dtype": "fp8"}).scenario.weight_dtype is None
+    assert (
+        question_of(
+            ROW | {"weight_dtype": "fp8", "model_id": "qwen2-57b-a14b", "drafter": "eagle3"}
+        ).scenario.weight_dtype
+        == "fp8"
+    )
+
+
+def test_prefill_counts_for_throughput_of_rows_with_lengths_only() -> None:
+    lengths = {"input_tokens": "1024", "output_tokens": "512"}
+    throughput = question_of(ROW | lengths | {"metric": "output_tok_per_s"}).scenario
+    latency = question_of(ROW | lengths | {"metric": "tpot_ms"}).scenario
+    assert (throughput.input_tokens, throughput.output_tokens) == (1024, 512)
+    assert latency.input_tokens is None
+    assert throughput.context_tokens == latency.context_tokens == 1280
+
+
+def test_assumptions_fill_empty_cells_and_nothing_else() -> None:
+    assumed = question_of(ROW | {"hardware_id": "not-stated"}, {"hardware_id": "h100-sxm", "batch_size": "999"})
+    assert assumed.scenario.hardware_id == "h100-sxm"
+    assert assumed.scenario.batch_size == 8
+    assert assumed.assumed == ("hardware_id=h100-sxm", "context_tokens=1024")
+
+
+def test_an_empty_accepted_length_is_borrowed_from_the_models_measured_set_or_the_row_is_refused() -> None:
+    borrowed = question_of(ROW | {"accepted_length": ""})
+    assert borrowed.acceptance_source == "borrowed"
+    assert "@" not in borrowed.scenario.acceptance
+    with pytest.raises(AdvisorError, match="no accepted length"):
+        question_of(ROW | {"accepted_length": "", "drafter": "ngram"})
+
+
+@pytest.mark.parametrize(
+    ("change", "fragment"),
+    [
+        ({"hardware_id": ""}, "hardware_id is not stated"),
+        ({"batch_size": "many"}, "batch_size='many' is not a number"),
+        ({"batch_size": "2.5"}, "whole number"),
+        ({"batch_size": "nan"}, "batch_size is not stated"),
+        ({"batch_kind": "request_rate"}, "request_rate"),
+        ({"gpu_count": "", "tensor_parallel": ""}, "not stated"),
+        ({"weight_dtype": "iq2"}, "iq2"),
+        ({"drafter": "other"}, "drafter"),
+        ({"accepted_length": "9"}, "9"),
+        ({"model_id": "Inkling"}, "Inkling"),
+    ],
+)
+def test_a_row_that_cannot_be_predicted_stays_with_its_reason(change: dict[str, str], fragment: str) -> None:
+    rows = predict_rows(pd.DataFrame([ROW, ROW | change]))
+    assert len(rows) == 2
+    assert rows["predicted_speedup"].notna().tolist() == [True, False]
+    assert rows.loc[1, "predicted_reason"].startswith("not predicted: ")
+    assert fragment in rows.loc[1, "predicted_reason"]
+    assert rows.loc[1, "accepted_length_source"] == "none"
+
+
+def test_no_shipped_row_is_lost_and_every_one_has_a_prediction_or_a_reason() -> None:
+    frame = published()
+    rows = predict_rows(frame)
+    assert len(rows) == len(frame)
+    assert rows["predicted_reason"].str.len().gt(0).all()
+    predicted = rows[rows["predicted_speedup"].notna()]
+    assert (predicted["predicted_low"] <= predicted["predicted_speedup"]).all()
+    assert (predicted["predicted_speedup"] <= predicted["predicted_high"]).all()
+
+
+def test_assuming_the_hardware_opens_the_specbundle_rows() -> None:
+    frame = published()
+    bundle = frame[frame["source_title"].str.contains("SpecBundle") & (frame["model_id"] == "llama-3.1-8b")].head(12)
+    assert predict_rows(bundle)["predicted_speedup"].isna().all()
+    rows = predict_rows(bundle, {"hardware_id": "h200-sxm", "tensor_parallel": "1"})
+    opened = rows["predicted_speedup"].notna()
+    assert opened.any()
+    assert rows.loc[opened, "predicted_reason"].str.contains("assumed hardware_id=h200-sxm").all()
+
+
+def test_errors_are_computed_from_their_definition() -> None:
+    judged = pd.DataFrame(
+        {
+            "measured": [1.0, 2.0, 0.8, 0.9],
+            "predicted_speedup": [1.1, 1.0, 0.88, 1.08],
+            "predicted_low": [0.9, 0.9, 0.85, 1.0],
+            "predicted_high": [1.2, 1.2, 0.9, 1.2],
+        }
+    )
+    judged["absolute_percentage_error"] = (judged.predicted_speedup / judged.measured - 1).abs()
+    errors = errors_of(judged)
+    assert errors.n == 4
+    assert errors.mape == pytest.approx(np.mean([0.1, 0.5, 0.1, 0.2]))
+    assert errors.median_ape == pytest.approx(0.15)
+    assert errors.coverage == 0.25
+    assert errors.sign_accuracy == 0.25
+    assert errors.sign_accuracy_below_one == 0.5
+
+
+def test_the_regret_of_the_best_k_is_measured_at_the_k_predicted_best() -> None:
+    rows = [
+        ROW | {"draft_tokens_k": str(k), "accepted_length": str(a), "speedup": str(s)}
+        for k, a, s in [(1, 1.8, 1.5), (3, 2.4, 1.8), (5, 2.5, 2.0)]
+    ]
+    result = validate(pd.DataFrame(rows))
+    predicted = result.rows["predicted_speedup"].to_numpy(float)
+    measured = np.array([1.5, 1.8, 2.0])
+    assert result.n_best_k == 1
+    assert result.best_k_regret == pytest.approx(1 - measured[predicted.argmax()] / 2.0)
+
+
+def test_missing_columns_are_named() -> None:
+    with pytest.raises(AdvisorError, match="drafter"):
+        predict_rows(pd.DataFrame([{"hardware_id": "x"}]))
+    with pytest.raises(AdvisorError, match="speedup"):
+        validate(pd.DataFrame([{k: v for k, v in ROW.items() if k != "speedup"}]))
+    with pytest.raises(AdvisorError, match="nonsense"):
+        predict_rows(pd.DataFrame([ROW]), {"nonsense": "1"})
