@@ -10,11 +10,18 @@ from numpy.typing import NDArray
 from advisor.bands import BAND_LEVEL
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
 from advisor.prediction import Prediction, Tier
-from advisor.runtime import KRange
-from advisor.runtime.by_batch import ranges_of, scheduled_draft
-from advisor.runtime.judge import BestDraft, break_even_batch, equals_text, judge_draft, sweet_spot
-from advisor.runtime.schedule import MIN_GAIN
-from advisor.scenario.scenario import Scenario
+from advisor.runtime import (
+    MIN_GAIN,
+    BestDraft,
+    KRange,
+    break_even_batch,
+    equals_text,
+    judge_draft,
+    ranges_of,
+    scheduled_draft,
+    sweet_spot,
+)
+from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]

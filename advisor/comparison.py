@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.advice import Advice
-from advisor.calibration.adjustment import parse_adjustment
+from advisor.calibration import parse_adjustment
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""

@@ -14,8 +14,8 @@ from advisor.architecture import parameter_counts
 from advisor.draft_cost import draft_time
 from advisor.hardware import peak_flops
 from advisor.prediction import AdvisorError
-from advisor.routing.law import distinct_experts
-from advisor.scenario.scenario import MAX_BATCH, Scenario
+from advisor.routing import distinct_experts
+from advisor.scenario import MAX_BATCH, Scenario
 from advisor.setup import Setup, load_setup
 from advisor.speedup import speedup, verification_ratio
 from advisor.step_cost import MoeShape, StepTime, routed_time, step_time

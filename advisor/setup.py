@@ -10,26 +10,25 @@ from typing import Literal
 
 from advisor.acceptance import Acceptance, parse_acceptance
 from advisor.architecture import Architecture, with_dtype
-from advisor.calibration import kernel_costs, with_measured_shape, without_measured_shape
-from advisor.calibration.adjustment import Adjustment, adjusted, check_adjustment, parse_adjustment
-from advisor.catalog.models import load_model, model_ids, unknown_model
-from advisor.catalog.own_hardware import hardware_from_given
+from advisor.calibration import (
+    Adjustment,
+    adjusted,
+    check_adjustment,
+    kernel_costs,
+    parse_adjustment,
+    with_measured_shape,
+    without_measured_shape,
+)
+from advisor.catalog import hardware_from_given, load_model, model_ids, unknown_model
 from advisor.draft_cost import draft_architecture
 from advisor.drafter import Drafter, load_drafter
 from advisor.hardware import Hardware, load_hardware
-from advisor.hf.config import architecture_from_config
+from advisor.hf import architecture_from_config
 from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit, memory_fit
 from advisor.prediction import AdvisorError
-from advisor.routing.presets import (
-    RoutingPreset,
-    load_routing_preset,
-    not_learnt,
-    own_routing,
-    preset_for,
-    routing_preset_ids,
-)
-from advisor.scenario.scenario import Scenario
+from advisor.routing import RoutingPreset, load_routing_preset, not_learnt, own_routing, preset_for, routing_preset_ids
+from advisor.scenario import Scenario
 from advisor.step_cost import Placement
 
 KV_BYTES = {"bf16": 2.0, "fp8": 1.0}

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype, effective_n_active
 from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, stream_cost
 from advisor.prediction import AdvisorError
-from advisor.routing.law import local_experts
+from advisor.routing import local_experts
 
 Array = NDArray[np.float64]
 

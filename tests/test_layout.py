@@ -83,9 +83,11 @@ SOURCES = sources()
 FOLDERS = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
 
-def imports_of(by: str, source: str, known: Iterable[str]) -> Iterator[Import]:
-    """The imports of advisor's modules in `source`; a module taken as a name counts as an import of that module."""
-    modules = set(known)
+def imports_of(by: str, source: str, known: Mapping[str, str]) -> Iterator[Import]:
+    """The imports of advisor's modules in `source`; a module taken as a name counts as an import of that module.
+
+    Where a face offers a function named like one of its modules, the name is the function's.
+    """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -95,7 +97,7 @@ def imports_of(by: str, source: str, known: Iterable[str]) -> Iterator[Import]:
             module = node.module.removeprefix("advisor").removeprefix(".")
             for alias in node.names:
                 inner = f"{module}.{alias.name}".removeprefix(".")
-                if inner in modules:
+                if inner in known and alias.name not in offered(known.get(module, "")):
                     yield Import(by, inner, "*")
                 elif module:
                     yield Import(by, module, alias.name)
@@ -137,7 +139,7 @@ def offered(source: str) -> set[str]:
     """The names in `__all__` of a module's source."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            return set(ast.literal_eval(node.value))
+            return {item.value for item in ast.walk(node.value) if isinstance(item, ast.Constant)}
     return set()
 
 

@@ -17,8 +17,6 @@ MODEL_MODULES = [
     "step_cost",
     "draft_cost",
     "speedup",
-    "acceptance",
-    "tiers",
     "bands",
     "quality",
     "runtime.judge",

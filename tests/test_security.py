@@ -88,14 +88,18 @@ def test_ids_that_a_user_gave_are_escaped_where_they_meet_markdown() -> None:
 
 def test_every_test_file_that_the_threat_list_names_exists() -> None:
     text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
-    files = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    tests_folder = ROOT / "tests"
+    files = {
+        path.relative_to(tests_folder).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+        for path in tests_folder.rglob("test_*.py")
+    }
     rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| threat")]
     assert len(rows) >= 15
     for row in rows:
         tests = row.rstrip("| ").rsplit("|", 1)[1]
         named = re.findall(r"\btest_[a-z0-9_]+", tests)
         assert named, row
-        for name, cases in re.findall(r"(test_[a-z0-9_]+)(?:: ([a-z_, ]*))?", tests):
+        for name, cases in re.findall(r"((?:[a-z0-9_]+/)?test_[a-z0-9_]+)(?:: ([a-z_, ]*))?", tests):
             assert name in files, f"{name} is no test file"
             for case in re.findall(r"\b[a-z]+_[a-z_]+\b", cases or ""):
                 if not case.startswith("test_"):

@@ -1,15 +1,121 @@
 """Fits of measured kernel tables: named bounded parameters in, storable FitRecords out; `kernel_costs` serves them."""
 
+from __future__ import annotations
+
+from advisor.calibration.adjustment import (
+    CORRELATED,
+    FACTORS,
+    OVERHEADS,
+    Adjustment,
+    adjusted,
+    check_adjustment,
+    parse_adjustment,
+    write_adjustment,
+)
+from advisor.calibration.choice import choose_experts, version_key
 from advisor.calibration.costs import kernel_costs
+from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, error_quantiles, one_row_per_point
+from advisor.calibration.gemm_fit import GEMM_KEYS, gemm_record
 from advisor.calibration.measured_costs import with_measured_shape, without_measured_shape
-from advisor.calibration.records import FitParameter, FitRecord, load_records, recorded_devices
+from advisor.calibration.measured_moe import measured_table
+from advisor.calibration.measured_records import MEASURED, MeasuredTable, load_measured, write_measured
+from advisor.calibration.moe_fit import (
+    MOE_KEYS,
+    SHAPE,
+    add_touched,
+    frame_columns,
+    leave_one_shape_out,
+    moe_record,
+    record_id,
+)
+from advisor.calibration.nnls import leave_one_group_out
+from advisor.calibration.overhead_records import (
+    ANY_CLASS,
+    OVERHEAD_NAMES,
+    OVERHEADS_FILE,
+    OverheadFit,
+    OverheadRecord,
+    ResidualRecord,
+    class_costs,
+    load_overheads,
+    write_overheads,
+)
+from advisor.calibration.records import (
+    RECORDS,
+    FitParameter,
+    FitRecord,
+    load_records,
+    recorded_devices,
+    rounded,
+    write_records,
+)
+from advisor.calibration.stream_fit import (
+    ATTENTION_KEYS,
+    KV_BYTES,
+    MLA_KEYS,
+    all_reduce_record,
+    all_to_all_record,
+    attention_record,
+    mla_record,
+)
+from advisor.calibration.sweep_fit import SweepFit, fit_sweep
 
 __all__ = [
+    "ANY_CLASS",
+    "ATTENTION_KEYS",
+    "BYTES_PER_WEIGHT",
+    "CORRELATED",
+    "DTYPE_NAMES",
+    "FACTORS",
+    "GEMM_KEYS",
+    "KV_BYTES",
+    "MEASURED",
+    "MLA_KEYS",
+    "MOE_KEYS",
+    "OVERHEADS",
+    "OVERHEADS_FILE",
+    "OVERHEAD_NAMES",
+    "RECORDS",
+    "SHAPE",
+    "Adjustment",
     "FitParameter",
     "FitRecord",
+    "MeasuredTable",
+    "OverheadFit",
+    "OverheadRecord",
+    "ResidualRecord",
+    "SweepFit",
+    "add_touched",
+    "adjusted",
+    "all_reduce_record",
+    "all_to_all_record",
+    "attention_record",
+    "check_adjustment",
+    "choose_experts",
+    "class_costs",
+    "error_quantiles",
+    "fit_sweep",
+    "frame_columns",
+    "gemm_record",
     "kernel_costs",
+    "leave_one_group_out",
+    "leave_one_shape_out",
+    "load_measured",
+    "load_overheads",
     "load_records",
+    "measured_table",
+    "mla_record",
+    "moe_record",
+    "one_row_per_point",
+    "parse_adjustment",
+    "record_id",
     "recorded_devices",
+    "rounded",
+    "version_key",
     "with_measured_shape",
     "without_measured_shape",
+    "write_adjustment",
+    "write_measured",
+    "write_overheads",
+    "write_records",
 ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORM = "gemm-t0-pnorm"
-KEYS = ["m", "n", "k"]
+GEMM_KEYS = ["m", "n", "k"]
 MAX_ROWS_M = 1024
 MIN_WEIGHTS = 1 << 22
 """Smaller matrices (routers, norms) are launch-bound and would only blur t0."""
@@ -98,12 +98,12 @@ def gemm_record(
     The fitted bandwidth may not exceed `peak_bandwidth` [B/s]. Held-out errors leave out a fifth of the (n, k)
     shapes at a time. A fit whose intercept is host time is recorded with success = False.
     """
-    require_columns(frame, (*KEYS, "latency_s"), "GEMM")
-    digest = content_hash(frame, KEYS) if len(frame) < 200_000 else "not hashed: too many rows"
+    require_columns(frame, (*GEMM_KEYS, "latency_s"), "GEMM")
+    digest = content_hash(frame, GEMM_KEYS) if len(frame) < 200_000 else "not hashed: too many rows"
     used, dropped = _used(frame.reset_index(drop=True), identity["dtype"], cache_bytes)
     if len(used) < 50:
         return None
-    m, n, k = (used[name].to_numpy(dtype=float) for name in KEYS)
+    m, n, k = (used[name].to_numpy(dtype=float) for name in GEMM_KEYS)
     measured = used["latency_s"].to_numpy()
     n_bytes = n * k * BYTES_PER_WEIGHT[identity["dtype"]]
     flops = 2.0 * m * n * k

@@ -33,7 +33,7 @@ SHAPE = ["hidden_size", "shard_width", "topk", "num_experts", "matrices", "moe_e
 def measured_table(frame: pd.DataFrame, record: FitRecord) -> MeasuredTable | None:
     """Factors of every shape of one table on its own fit.
 
-    `frame` has the columns of `moe_fit.KEYS` and latency_s [s], all ranks and loads. None when no row qualifies.
+    `frame` has the columns of `moe_fit.MOE_KEYS` and latency_s [s], all ranks and loads. None when no row qualifies.
     """
     rows = _with_factor(frame, record)
     if not len(rows):

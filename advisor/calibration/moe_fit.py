@@ -18,7 +18,7 @@ from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_ha
 from advisor.calibration.nnls import LinearFit, fit_relative
 from advisor.calibration.power_law import touched_experts
 from advisor.calibration.records import Dropped, FitParameter, FitRecord
-from advisor.routing.law import local_experts
+from advisor.routing import local_experts
 from advisor.step_cost import MoeTerms, moe_terms
 
 if TYPE_CHECKING:
@@ -33,7 +33,16 @@ PARAMETERS = (
     ("activation_s_per_byte", "s/B"),
     ("per_resident_expert_s", "s"),
 )
-KEYS = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution"]
+MOE_KEYS = [
+    "num_tokens",
+    "hidden_size",
+    "inter_size",
+    "topk",
+    "num_experts",
+    "moe_tp_size",
+    "moe_ep_size",
+    "distribution",
+]
 SHAPE = ["hidden_size", "inter_size", "topk", "num_experts"]
 MAX_TOKENS = 2048
 MAX_EP = 8
@@ -129,7 +138,7 @@ def frame_columns(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> np.nda
     """`moe_columns` of a table with touched and routed_rows added."""
     shapes = list(frame[SHAPE].itertuples(index=False, name=None))
     matrices = np.array([2.0 if two_matrices and s in TWO_MATRIX_SHAPES else 3.0 for s in shapes])
-    get = {name: frame[name].to_numpy(dtype=float) for name in KEYS if name != "distribution"}
+    get = {name: frame[name].to_numpy(dtype=float) for name in MOE_KEYS if name != "distribution"}
     touched, rows = frame["touched"].to_numpy(), frame["routed_rows"].to_numpy()
     terms = moe_terms(
         tokens=get["num_tokens"],
@@ -194,7 +203,7 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
 
     Parameters
     ----------
-    frame : columns KEYS and latency_s, one row per point. latency_s is one layer, seconds.
+    frame : columns MOE_KEYS and latency_s, one row per point. latency_s is one layer, seconds.
     identity : hardware_id, engine, version, dtype, kernel_source.
     cache_bytes : last-level cache when small weights are served from it, else 0. [B]
 
@@ -202,8 +211,8 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
     -------
     FitRecord, or None when fewer than 30 rows remain.
     """
-    require_columns(frame, (*KEYS, "latency_s"), "MoE")
-    digest = content_hash(frame, KEYS)
+    require_columns(frame, (*MOE_KEYS, "latency_s"), "MoE")
+    digest = content_hash(frame, MOE_KEYS)
     used, dropped = _select(frame, cache_bytes, identity["dtype"])
     if len(used) < 30:
         return None

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from advisor.calibration.records import FitParameter, rounded
+from advisor.calibration.records import RECORDS, FitParameter, rounded
 from advisor.prediction import AdvisorError, Frozen
 
-OVERHEADS = Path(__file__).resolve().parent.parent.parent / "profiles" / "calibration" / "end_to_end" / "overheads.json"
+OVERHEADS_FILE = RECORDS / "end_to_end" / "overheads.json"
 ANY_CLASS = "any"
 """Class of engines without rows of their own."""
 OVERHEAD_NAMES = ("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s")
@@ -75,14 +75,14 @@ class OverheadFit(Frozen):
         return next((residual.log_sd for residual in self.residuals if residual.tier == tier), None)
 
 
-def write_overheads(fit: OverheadFit, path: Path = OVERHEADS) -> None:
+def write_overheads(fit: OverheadFit, path: Path = OVERHEADS_FILE) -> None:
     """Write the file, one number a line, so that a new run gives a small diff."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rounded(fit.model_dump(mode="json")), indent=1) + "\n", encoding="utf-8")
 
 
 @lru_cache(maxsize=4)
-def load_overheads(path: Path = OVERHEADS) -> OverheadFit | None:
+def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit | None:
     """The shipped fit, read once; None where there is none. Raises AdvisorError when the file is damaged."""
     if not path.is_file():
         return None

@@ -16,8 +16,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from advisor.architecture import Architecture, WeightDtypes
-from advisor.hf.config import architecture_from_config
-from advisor.hf.fields import MAX_FILE_BYTES, parse_json
+from advisor.hf import MAX_FILE_BYTES, architecture_from_config, parse_json
 from advisor.prediction import AdvisorError, Confidence, Frozen
 
 PROFILE_FOLDER = Path(__file__).resolve().parents[2] / "profiles" / "models"

@@ -1,1 +1,67 @@
 """Charts as pure builders: values in, figure with its finding and its numbers out. Pages and reports draw the same."""
+
+from __future__ import annotations
+
+from advisor.charts.compare import compared_chart
+from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
+from advisor.charts.figure import BLUE, ORANGE, VERMILLION, Chart
+from advisor.charts.profile import ratio_chart
+from advisor.charts.refit import (
+    acceptance_chart,
+    before_after_chart,
+    layer_chart,
+    overlap_chart,
+    residual_chart,
+    union_chart,
+)
+from advisor.charts.roofline import roofline_chart
+from advisor.charts.runtime import (
+    POLICY_COLUMNS,
+    POLICY_FORMATS,
+    SHARES,
+    break_even_chart,
+    gain_chart,
+    paying_batches,
+    schedule_chart,
+    shape_of,
+    simulation_chart,
+    simulation_table,
+)
+from advisor.charts.speedup import speedup_chart, table_rule
+from advisor.charts.why import components_chart, distinct_experts_chart, round_cost_chart
+
+__all__ = [
+    "BLUE",
+    "ORANGE",
+    "POLICY_COLUMNS",
+    "POLICY_FORMATS",
+    "SHARES",
+    "VERMILLION",
+    "Chart",
+    "Mark",
+    "acceptance_chart",
+    "before_after_chart",
+    "break_even_chart",
+    "compared_chart",
+    "components_chart",
+    "distinct_experts_chart",
+    "gain_chart",
+    "granularity_chart",
+    "heat_map_chart",
+    "layer_chart",
+    "overlap_chart",
+    "pareto_chart",
+    "paying_batches",
+    "ratio_chart",
+    "residual_chart",
+    "roofline_chart",
+    "round_cost_chart",
+    "schedule_chart",
+    "shape_of",
+    "shared_sweep_chart",
+    "simulation_chart",
+    "simulation_table",
+    "speedup_chart",
+    "table_rule",
+    "union_chart",
+]

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from advisor.charts.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, SKY, VERMILLION, Chart, new_figure
-from advisor.design.sweeps import HeatMap, Sweep
+from advisor.design import HeatMap, Sweep
 
 Array = NDArray[np.float64]
 

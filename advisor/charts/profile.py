@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.calibration.sweep_fit import SweepFit
+from advisor.calibration import SweepFit
 from advisor.charts.figure import NEUTRAL, SERIES, Chart, new_figure
 
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross")

@@ -19,10 +19,8 @@ from advisor.charts.figure import (
     log_axis,
     new_figure,
 )
-from advisor.points.before_after import BeforeAfter
-from advisor.points.refit import RefitResult
-from advisor.routing.counts import CountCell
-from advisor.routing.trace import TraceFit, UnionRow
+from advisor.points import BeforeAfter, RefitResult
+from advisor.routing import CountCell, TraceFit, UnionRow
 
 _TITLES = {
     "speedup": ("Speedup over plain decoding (x)", 1.0),

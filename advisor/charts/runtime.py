@@ -28,12 +28,12 @@ from advisor.runtime import (
     ContextSchedule,
     KRange,
     ScheduleGain,
+    SimulationReport,
     break_even_accepted_length,
     can_pay,
     k_at,
     paying_intervals,
 )
-from advisor.runtime.simulation import SimulationReport
 
 POLICY_COLUMNS = {
     "policy": "K chosen by",

@@ -10,6 +10,8 @@ import click
 from advisor import __version__
 from advisor.prediction import AdvisorError
 
+__all__ = ["main", "root"]
+
 _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
     "curve": ("advise", "Speedup over batch and K as CSV."),

@@ -9,7 +9,7 @@ import click
 from advisor import ingest as reading
 from advisor.cli.measure import read_bytes
 from advisor.cli.output import print_json, print_table
-from advisor.ingest.acceptance import AcceptanceRates
+from advisor.ingest import AcceptanceRates
 from advisor.prediction import AdvisorError
 
 

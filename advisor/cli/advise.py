@@ -27,9 +27,9 @@ from advisor.next_steps import (
     steps_document,
 )
 from advisor.prediction import AdvisorError
-from advisor.runtime.schedule import DEFAULT_MARGIN
-from advisor.scenario.scenario import Scenario
-from advisor.text.csv_export import csv_text
+from advisor.runtime import DEFAULT_MARGIN
+from advisor.scenario import Scenario
+from advisor.text import csv_text
 
 
 @click.command(cls=ScenarioCommand)

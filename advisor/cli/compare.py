@@ -11,9 +11,7 @@ from advisor.cli.advise import advice_document
 from advisor.cli.output import print_json, print_table
 from advisor.comparison import MAX_COMPARED, comparison_rows, finding, short_names
 from advisor.prediction import AdvisorError
-from advisor.scenario.examples import example_ids, load_example
-from advisor.scenario.file import load_scenario_file
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario, example_ids, load_example, load_scenario_file
 
 
 @click.command()

@@ -9,7 +9,7 @@ import click
 
 from advisor import store as measured
 from advisor.architecture import attention_share_of_active, parameter_counts, weight_bytes
-from advisor.catalog.models import load_model, model_ids
+from advisor.catalog import load_model, model_ids
 from advisor.cli.output import print_json, print_table
 from advisor.hardware import hardware_ids, load_hardware
 

@@ -12,13 +12,22 @@ from pydantic import ValidationError
 
 from advisor.cli.output import print_json, print_table, write_file
 from advisor.cli.scenario_options import ScenarioCommand
-from advisor.design import OBJECTIVES, DesignAnswer, DesignGrid, design_answer, design_config, design_space
-from advisor.design.answer import sensitivity_text
-from advisor.design.document import answer_document, candidate_rows, parse_batches
-from advisor.design.handoff import added_keys
+from advisor.design import (
+    OBJECTIVES,
+    DesignAnswer,
+    DesignGrid,
+    added_keys,
+    answer_document,
+    candidate_rows,
+    design_answer,
+    design_config,
+    design_space,
+    parse_batches,
+    sensitivity_text,
+)
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario, explain
-from advisor.text.csv_export import csv_text
+from advisor.scenario import Scenario, explain
+from advisor.text import csv_text
 
 _OPTIONS = [
     click.option(

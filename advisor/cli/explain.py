@@ -9,10 +9,9 @@ import click
 from advisor.advice import advise
 from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
-from advisor.explain import GROUPS, Derivation, band_parts, derive, step_text, value_text
-from advisor.explain.step import Quantity
+from advisor.explain import GROUPS, Derivation, Quantity, band_parts, derive, step_text, value_text
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 from advisor.setup import Setup
 
 
@@ -84,7 +83,7 @@ def _document(setup: Setup, made: Derivation) -> dict[str, Any]:
 
 def _nearby(setup: Setup, made: Derivation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Measured points as records; without a usable store a note, and none."""
-    from advisor.explain.nearby import near_kernels, nearest_speedups, published_speedups
+    from advisor.explain import near_kernels, nearest_speedups, published_speedups
     from advisor.store import open_store
 
     scenario = setup.scenario

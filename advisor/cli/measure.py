@@ -10,15 +10,13 @@ import click
 
 from advisor import ingest as reading
 from advisor import store
-from advisor.catalog.models import model_ids
+from advisor.catalog import model_ids
 from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import given_acceptance
 from advisor.hardware import hardware_ids
-from advisor.ingest.kept import kept_table
-from advisor.ingest.limits import MAX_BYTES
-from advisor.ingest.result import IngestResult
+from advisor.ingest import MAX_BYTES, IngestResult, kept_table
 from advisor.prediction import AdvisorError
-from advisor.text.units import counted
+from advisor.text import counted
 
 MAX_FILES = 1000
 _SET = click.option(
@@ -131,10 +129,16 @@ def fit(
 
     `advise`, `curve`, `design` and the other commands that take a scenario predict with it by --refit.
     """
-    from advisor.calibration.adjustment import write_adjustment
-    from advisor.points.moesd import moesd_of
-    from advisor.points.refit import adjustment_of, refit_chosen, select_points
-    from advisor.points.words import PARAMETER_COLUMNS, notes, parameter_rows
+    from advisor.calibration import write_adjustment
+    from advisor.points import (
+        PARAMETER_COLUMNS,
+        adjustment_of,
+        moesd_of,
+        notes,
+        parameter_rows,
+        refit_chosen,
+        select_points,
+    )
 
     given = given_acceptance(accepted_length, acceptance, acceptance_preset)
     results, failed = _read_all(_files(paths), values, columns)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from advisor.prediction import AdvisorError
-from advisor.text.json_values import json_text
+from advisor.text import json_text
 
 _NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?( ?([x%s]|ms|\N{MICRO SIGN}s))?|nan")
 """A cell that is a number, with its unit or without, empty or a dash for none."""

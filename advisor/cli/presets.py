@@ -7,7 +7,7 @@ import click
 from advisor.acceptance import acceptance_curves
 from advisor.cli.output import print_json, print_table
 from advisor.drafter import drafter_ids, load_drafter
-from advisor.routing.presets import load_routing_preset, routing_preset_ids
+from advisor.routing import load_routing_preset, routing_preset_ids
 
 
 @click.command()

@@ -14,11 +14,9 @@ from advisor.cli.output import print_json
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
 from advisor.next_steps import next_steps
 from advisor.prediction import AdvisorError
-from advisor.report.build import build_report
-from advisor.report.evidence import applicable_errors, published_ids
-from advisor.report.formats import FORMATS, Format, render
-from advisor.scenario.scenario import Scenario
-from advisor.validation.predict import Errors
+from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
+from advisor.scenario import Scenario
+from advisor.validation import Errors
 
 
 @click.command(cls=ScenarioCommand)

@@ -10,27 +10,31 @@ import click
 
 from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
-from advisor.engines.export import export_scenario, write_export
+from advisor.engines import export_scenario, write_export
 from advisor.prediction import AdvisorError
-from advisor.runtime import AcceptanceProcess, CascadeSettings, ContextSchedule, KRange, RecordedSteps
-from advisor.runtime.acceptance_of import (
+from advisor.runtime import (
     DEFAULT_PASSAGE_TOKENS,
     DEFAULT_SPREAD,
     MAX_TRACE_BYTES,
-    per_position,
-    recorded,
-    switching_around,
-)
-from advisor.runtime.of_scenario import (
+    AcceptanceProcess,
     BatchHistogram,
+    CascadeSettings,
+    ContextSchedule,
+    KRange,
+    RecordedSteps,
     RuntimeSchedule,
+    SimulationPlan,
+    SimulationReport,
     contexts_from_text,
     costs_of,
+    per_position,
+    recorded,
     schedule_for,
+    simulate_policies,
     static_ranges,
+    switching_around,
 )
-from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 from advisor.setup import load_setup
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")

@@ -8,13 +8,11 @@ from typing import Any
 import click
 
 from advisor.acceptance import load_acceptance_curve
-from advisor.calibration.adjustment import parse_adjustment
-from advisor.catalog.own_hardware import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
-from advisor.hf.config import architecture_from_config
+from advisor.calibration import parse_adjustment
+from advisor.catalog import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
+from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
-from advisor.scenario.examples import load_example
-from advisor.scenario.file import load_scenario_file
-from advisor.scenario.scenario import Scenario, build_scenario
+from advisor.scenario import Scenario, build_scenario, load_example, load_scenario_file
 
 MAX_CONFIG_BYTES = 5_000_000
 MAX_REFIT_BYTES = 4096

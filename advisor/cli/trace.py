@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from advisor.catalog.models import load_model
+from advisor.catalog import load_model
 from advisor.cli.measure import read_bytes
 from advisor.cli.output import print_json, print_table
 from advisor.ingest import ActivationLog, LayerCounts, layer_counts, open_activation_log, read_traces
 from advisor.prediction import AdvisorError
-from advisor.routing.presets import RoutingPreset, load_routing_preset, preset_for, write_own_routing
-from advisor.text.units import counted
+from advisor.routing import RoutingPreset, load_routing_preset, preset_for, write_own_routing
+from advisor.text import counted
 
 ANY_MOE = "class-fine-no-shared"
 """Preset behind a log whose model is not named."""
@@ -42,7 +42,7 @@ def trace(
 
 
 def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, as_json: bool) -> None:
-    from advisor.routing.trace import fit_sequences
+    from advisor.routing import fit_sequences
 
     read = read_traces(files, model)
     found = fit_sequences(read.sequences, count)
@@ -69,7 +69,7 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, as_json
 
 
 def _counts(log: ActivationLog, n_experts: int, n_active: int | None, model_id: str | None, as_json: bool) -> None:
-    from advisor.routing.counts import fit_counts
+    from advisor.routing import fit_counts
 
     if n_active is None:
         raise AdvisorError("a log of activated experts needs the experts per token too; give --model ID or --active K")

@@ -12,9 +12,9 @@ import pandas as pd
 from advisor import store
 from advisor.cli.output import print_json, print_table, write_file
 from advisor.prediction import AdvisorError
-from advisor.text.json_values import json_text
-from advisor.validation.predict import Errors, predict_rows
-from advisor.validation.predict import validate as validate_points
+from advisor.text import json_text
+from advisor.validation import Errors, predict_rows
+from advisor.validation import validate as validate_points
 
 MAX_BYTES = 64_000_000
 _ASSUME = click.option(

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from advisor.design.answer import DesignAnswer, design_answer
+from advisor.design.answer import (
+    NOTHING_BINDS,
+    DesignAnswer,
+    best_by_objective,
+    binding_constraints,
+    binding_start,
+    design_answer,
+    loss_text,
+    ruled_out,
+    sensitivity_text,
+)
 from advisor.design.candidates import Band, Candidate, candidates, setup_of
+from advisor.design.document import answer_document, candidate_rows, parse_batches
 from advisor.design.grid import DesignGrid
-from advisor.design.handoff import design_config
+from advisor.design.handoff import added_keys, design_config, design_name
 from advisor.design.question import OBJECTIVES, Objective
-from advisor.design.space import DesignSpace, design_space
+from advisor.design.space import CONSTRAINT_TEXT, DesignSpace, design_space
+from advisor.design.sweeps import HeatMap, Sweep, pareto_front
 
 __all__ = [
+    "CONSTRAINT_TEXT",
+    "NOTHING_BINDS",
     "OBJECTIVES",
     "Band",
     "Candidate",
     "DesignAnswer",
     "DesignGrid",
     "DesignSpace",
+    "HeatMap",
     "Objective",
+    "Sweep",
+    "added_keys",
+    "answer_document",
+    "best_by_objective",
+    "binding_constraints",
+    "binding_start",
+    "candidate_rows",
     "candidates",
     "design_answer",
     "design_config",
+    "design_name",
     "design_space",
+    "loss_text",
+    "pareto_front",
+    "parse_batches",
+    "ruled_out",
+    "sensitivity_text",
     "setup_of",
 ]

@@ -13,9 +13,18 @@ from advisor.design.question import Objective
 from advisor.design.routing_shift import NOTE as ROUTING_NOTE
 from advisor.design.sensitivity import FLIP_REGRET, Sensitivity, cautious_best, sensitivity
 from advisor.design.space import CONSTRAINT_TEXT, CONSTRAINTS, DesignSpace
-from advisor.design.sweeps import Change, HeatMap, Sweep, granularity_sweep, heat_map, pareto, shared_sweep, try_next
+from advisor.design.sweeps import (
+    Change,
+    HeatMap,
+    Sweep,
+    granularity_sweep,
+    heat_map,
+    pareto_front,
+    shared_sweep,
+    try_next,
+)
 from advisor.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
-from advisor.text.units import counted
+from advisor.text import counted
 
 NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs anything."
 _SAME_LOSS = 5e-5
@@ -104,7 +113,7 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
         heat_map=heat_map(space),
         shared_sweep=shared_sweep(space),
         granularity_sweep=granularity_sweep(space),
-        pareto=pareto(space),
+        pareto=pareto_front(space),
         limits=(*LIMITS, ROUTING_NOTE),
         warnings=_warnings(space, recommended, cautious),
     )

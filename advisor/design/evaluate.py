@@ -15,7 +15,7 @@ from advisor.design.grid import Mixes, Weights, computing_share, moe_shape, weig
 from advisor.design.routing_shift import RoutingShift
 from advisor.draft_cost import draft_architecture, draft_time
 from advisor.memory import USABLE_SHARE, cache_bytes_per_gpu, weight_bytes_per_gpu
-from advisor.routing.law import distinct_experts
+from advisor.routing import distinct_experts
 from advisor.setup import Setup
 from advisor.speedup import speedup
 from advisor.step_cost import step_time

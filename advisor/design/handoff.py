@@ -7,14 +7,21 @@ import json
 from typing import Any
 
 from advisor.architecture import Architecture
-from advisor.catalog.models import model_profile
+from advisor.catalog import model_profile
 from advisor.design.candidates import Candidate
 from advisor.design.space import DesignSpace
-from advisor.hf.config import DESIGN_SUFFIX, architecture_from_config
-from advisor.hf.dialects import NESTED_KEYS
-from advisor.hf.ffn import EXPERT_COUNT_KEYS, EXPERT_WIDTH_KEYS, SHARED_COUNT_KEYS, SHARED_TOTAL_KEYS, TOP_K_KEYS
+from advisor.hf import (
+    DESIGN_SUFFIX,
+    EXPERT_COUNT_KEYS,
+    EXPERT_WIDTH_KEYS,
+    NESTED_KEYS,
+    SHARED_COUNT_KEYS,
+    SHARED_TOTAL_KEYS,
+    TOP_K_KEYS,
+    architecture_from_config,
+)
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 
 MAX_NAME = 36
 """Longest name of a design: what the sidebar shows whole. [characters]"""

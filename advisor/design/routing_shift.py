@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.routing.presets import RoutingPreset, load_routing_preset
+from advisor.routing import RoutingPreset, load_routing_preset
 
 Array = NDArray[np.float64]
 

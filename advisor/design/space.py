@@ -33,7 +33,7 @@ from advisor.quality import (
     granularity,
     training_flops,
 )
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 from advisor.setup import Setup, by_form, load_setup
 
 Array = NDArray[np.float64]

@@ -215,7 +215,7 @@ def _what_changed(space: DesignSpace, index: int) -> str:
     return f"{space.bodies[space.body[index]].architecture.name}, width {own.expert_width} -> {width}"
 
 
-def pareto(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
+def pareto_front(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
     """Designs that no other beats in both dense-equivalent size and the objective, from best quality to best objective.
 
     All widths within every constraint but equal quality compete; at most `count`, evenly thinned.

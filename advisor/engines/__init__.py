@@ -1,1 +1,17 @@
 """Engine configuration: what vLLM and SGLang load and how to check it."""
+
+from __future__ import annotations
+
+from advisor.engines.check_commands import check_commands
+from advisor.engines.config import EngineExport, ExportEngine
+from advisor.engines.export import default_served_model, export_scenario, needs_draft_model, write_export
+
+__all__ = [
+    "EngineExport",
+    "ExportEngine",
+    "check_commands",
+    "default_served_model",
+    "export_scenario",
+    "needs_draft_model",
+    "write_export",
+]

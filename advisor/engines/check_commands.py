@@ -15,8 +15,7 @@ import numpy as np
 
 from advisor.engines.config import Method, vllm_speculative_config
 from advisor.engines.export import PARALLEL_DRAFTERS, default_draft_model, default_served_model, method_for
-from advisor.runtime import KRange
-from advisor.runtime.acceptance_of import concave
+from advisor.runtime import KRange, concave
 from advisor.setup import Setup
 
 TIMED_DRAFTERS = ("mtp", "eagle", "eagle3", "dflash")

@@ -15,7 +15,7 @@ from advisor.engines.rules import (
     check_vllm_speculative_config,
 )
 from advisor.prediction import AdvisorError
-from advisor.runtime.schedule import KRange
+from advisor.runtime import KRange
 
 Method = Literal["eagle3", "eagle", "mtp", "ngram", "suffix", "draft_model", "dflash"]
 ExportEngine = Literal["vllm", "sglang"]

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from advisor.catalog.models import model_ids, model_profile
+from advisor.catalog import model_ids, model_profile
 from advisor.engines.config import EngineExport, ExportEngine, Method, ServedModel, export_engine_config
 from advisor.engines.rules import VLLM_METHODS, VLLM_NEEDS_MODEL
 from advisor.prediction import AdvisorError

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.calibration.adjustment import OVERHEADS, Adjustment
-from advisor.calibration.overhead_records import ANY_CLASS, load_overheads
-from advisor.calibration.records import FitRecord, load_records
+from advisor.calibration import ANY_CLASS, OVERHEADS, Adjustment, FitRecord, load_overheads, load_records
 from advisor.kernel_costs import GemmCost, MoeCost, StreamCost
 from advisor.setup import Setup
 

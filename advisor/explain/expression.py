@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from advisor.prediction import AdvisorError
-from advisor.routing.law import distinct_experts, local_experts
+from advisor.routing import distinct_experts, local_experts
 
 Style = Literal["latex", "plain"]
 

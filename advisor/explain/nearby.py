@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from advisor import store as stores
 from advisor.architecture import effective_n_active
-from advisor.calibration.moe_fit import add_touched, frame_columns
-from advisor.calibration.records import FitRecord
+from advisor.calibration import FitRecord, add_touched, frame_columns
 from advisor.explain.constants import record_behind
 from advisor.kernel_costs import GemmCost, MoeCost, StreamCost, stream_cost
-from advisor.points.question import WHOLE_BATCH_KINDS
+from advisor.points import WHOLE_BATCH_KINDS
 from advisor.setup import Setup
 from advisor.step_cost import PROJECTION_GEMMS, gemm_time
 

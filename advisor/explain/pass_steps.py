@@ -21,7 +21,7 @@ from advisor.kernel_costs import GemmCost, KernelCosts, stream_cost
 from advisor.prediction import Tier
 from advisor.setup import Setup
 from advisor.step_cost import PROJECTION_GEMMS, MoeShape, expert_shape
-from advisor.text.units import counted
+from advisor.text import counted
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 
 from advisor.explain.expression import Style, symbol, written
 from advisor.explain.step import Quantity, Step
-from advisor.text.units import with_prefix
+from advisor.text import with_prefix
 
 END_ALIGNED = r"\end{aligned}\;"
 """Ends lines aligned in LaTeX. KaTeX gives them 2 px less width than they take, which scrolls; the space fills it."""

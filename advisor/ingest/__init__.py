@@ -6,36 +6,41 @@
 Nothing is stored here. Everything that can go wrong with a file is an AdvisorError with one sentence.
 """
 
-from advisor.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance
+from __future__ import annotations
+
+from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list, read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
-from advisor.ingest.canonical import COLUMNS, Column, TableKind, column_table, template_csv
+from advisor.ingest.canonical import COLUMNS, column_table, template_csv
 from advisor.ingest.combine import combine
-from advisor.ingest.derived import Matching, match_baselines
-from advisor.ingest.pipeline import READER_VERSION, complete, resolve_names
+from advisor.ingest.derived import match_baselines
+from advisor.ingest.kept import kept_csv, kept_points, kept_table
+from advisor.ingest.limits import MAX_BYTES, MIB
+from advisor.ingest.pipeline import complete, resolve_names
 from advisor.ingest.read import FORMATS, Format, read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
-from advisor.ingest.result import IngestResult, MissingField, rejects_csv
-from advisor.ingest.trace_file import LayerCounts, TraceFile, layer_counts, read_trace, read_traces
+from advisor.ingest.result import IngestResult, rejects_csv
+from advisor.ingest.trace_file import MAX_TRACE_BYTES, LayerCounts, layer_counts, read_trace, read_traces
 
 __all__ = [
     "COLUMNS",
     "FORMATS",
     "IGNORE",
-    "READER_VERSION",
+    "MAX_BYTES",
+    "MAX_METRICS_BYTES",
+    "MAX_TRACE_BYTES",
+    "MIB",
     "AcceptanceRates",
     "ActivationLog",
-    "Column",
     "Format",
     "Header",
     "IngestResult",
     "LayerCounts",
-    "Matching",
-    "MissingField",
-    "TableKind",
-    "TraceFile",
     "column_table",
     "combine",
     "complete",
+    "kept_csv",
+    "kept_points",
+    "kept_table",
     "layer_counts",
     "match_baselines",
     "open_activation_log",

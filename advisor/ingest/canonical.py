@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import MAX_BATCH, MAX_CONTEXT
+from advisor.scenario import MAX_BATCH, MAX_CONTEXT
 
 TableKind = Literal["points", "kernels"]
 ValueType = Literal["text", "integer", "number", "flag"]

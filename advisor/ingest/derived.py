@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.text.units import counted
+from advisor.text import counted
 
 CHUNK_TOLERANCE = 0.10
 """Two accounts of the accepted length may differ by this share before a streamed chunk stops counting as one step.

@@ -7,7 +7,7 @@ import pandas as pd
 from advisor.ingest.canonical import COLUMNS
 from advisor.ingest.result import IngestResult
 from advisor.prediction import AdvisorError
-from advisor.text.csv_export import frame_csv
+from advisor.text import frame_csv
 
 
 def kept_table(result: IngestResult) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from advisor.ingest.limits import MAX_REJECTS
 from advisor.ingest.names import match_hardware, match_model
 from advisor.ingest.result import IngestResult, MissingField, rejects_frame, shorten
 from advisor.prediction import AdvisorError
-from advisor.text.units import counted
+from advisor.text import counted
 
 _LINES_NAMED = 5
 READER_VERSION = "1"

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from advisor.ingest.canonical import TableKind
-from advisor.text.csv_export import frame_csv
+from advisor.text import frame_csv
 
 MAX_SHOWN = 200
 """Characters of a refused cell that are kept."""

@@ -12,7 +12,7 @@ from advisor.architecture import BYTES_PER_WEIGHT
 from advisor.drafter import load_drafter
 from advisor.hardware import ComputeDtype, compute_dtype, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import MAX_BATCH, Scenario, build_scenario
+from advisor.scenario import MAX_BATCH, Scenario, build_scenario
 
 Kind = Literal[
     "batch", "draft length", "weights", "expert weights", "KV cache", "placement", "accelerator", "drafter", "engine",

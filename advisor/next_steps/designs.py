@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from advisor.design import Band, Candidate, DesignSpace, design_config, design_space
-from advisor.design.answer import best_by_objective
-from advisor.design.handoff import design_name
+from advisor.design import Band, Candidate, DesignSpace, best_by_objective, design_config, design_name, design_space
 from advisor.next_steps.changes import Change
 from advisor.prediction import AdvisorError
-from advisor.runtime.schedule import MIN_GAIN
-from advisor.scenario.scenario import Scenario, build_scenario
+from advisor.runtime import MIN_GAIN
+from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup
 
 _NOTES = (

@@ -16,7 +16,7 @@ from advisor.design import Band, DesignSpace
 from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_changes, design_standing
 from advisor.prediction import AdvisorError, Tier, lowest
-from advisor.runtime.schedule import MIN_GAIN
+from advisor.runtime import MIN_GAIN
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]

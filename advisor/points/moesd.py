@@ -21,7 +21,7 @@ from advisor.architecture import BYTES_PER_WEIGHT, effective_n_active, weight_by
 from advisor.hardware import effective_bandwidth, effective_flops
 from advisor.points.points import RefitPoint
 from advisor.prediction import AdvisorError
-from advisor.routing.law import expected_experts
+from advisor.routing import expected_experts
 from advisor.setup import Setup
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.calibration.overhead_records import ANY_CLASS, OVERHEAD_NAMES
+from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES
 from advisor.points.published import Point
 from advisor.speedup import speedup
 

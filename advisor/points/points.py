@@ -13,11 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.acceptance import parse_acceptance
-from advisor.calibration.overhead_records import class_costs
+from advisor.calibration import class_costs
 from advisor.curve import Curve, curve_for, prefill_per_token_s
 from advisor.points.question import RowQuestion, question_of
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
+from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]

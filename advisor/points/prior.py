@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.calibration.adjustment import CORRELATED
+from advisor.calibration import CORRELATED
 from advisor.kernel_costs import KernelCosts, StreamCost
 from advisor.points.points import NAMES, RefitPoint
 from advisor.setup import Setup

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from advisor.acceptance import acceptance_curves, parse_acceptance
-from advisor.catalog.models import load_model, model_ids
+from advisor.catalog import load_model, model_ids
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario, build_scenario
+from advisor.scenario import Scenario, build_scenario
 
 ASSUMED_CONTEXT_TOKENS = 1024
 """Context of rows that state no lengths (assumed; speedups of short-context benchmarks hardly depend on it)."""

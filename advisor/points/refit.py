@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.calibration.adjustment import CORRELATED, FACTORS, OVERHEADS, Adjustment, adjusted, check_adjustment
+from advisor.calibration import CORRELATED, FACTORS, OVERHEADS, Adjustment, adjusted, check_adjustment
 from advisor.points.points import NAMES, TIME_NAMES, RefitPoint, Refused, refit_points
 from advisor.points.prior import MEANINGS, PriorSpread, prior_spread
 from advisor.points.solve import Posterior, Problem, log_predicted, problem_of, solve
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
-from advisor.text.units import counted
+from advisor.text import counted
 
 Array = NDArray[np.float64]
 

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from advisor.profiling.results import COLUMNS
+
 if TYPE_CHECKING:
     from advisor.profiling.device import Device
     from advisor.profiling.plan import Plan
     from advisor.profiling.runner import Outcome, Progress
 
-__all__ = ["detect_devices", "main", "make_plan", "run"]
+__all__ = ["COLUMNS", "detect_devices", "main", "make_plan", "run"]
 
 
 def detect_devices() -> list[Device]:
@@ -31,7 +33,7 @@ def make_plan(preset: str, device: Device, *, only: Sequence[str] = (), seed: in
 
     Raises ProfilingError for an unknown preset or block.
     """
-    from advisor.profiling.plan import make_plan as make
+    from advisor.profiling.presets import make_plan as make
 
     return make(preset, device, only=only, seed=seed)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from advisor.profiling.device import pick_device
 from advisor.profiling.errors import ProfilingError
 
 if TYPE_CHECKING:
-    from advisor.profiling.device import Device
     from advisor.profiling.plan import Plan
     from advisor.profiling.runner import Progress
 
@@ -53,21 +53,6 @@ def parser() -> argparse.ArgumentParser:
     return parse
 
 
-def pick_device(wanted: str) -> Device:
-    """The device named on the command line; raises ProfilingError that lists what there is."""
-    from advisor.profiling.device import detect_devices
-
-    devices = detect_devices()
-    if not devices:
-        raise ProfilingError("torch is not installed here; install torch 2.10 to 2.13 for your device")
-    if wanted == "auto":
-        return devices[0]
-    for device in devices:
-        if wanted in (device.label, device.torch_device) or (wanted == device.backend and device.index == 0):
-            return device
-    raise ProfilingError(f"no device {wanted!r} here; choose one of {', '.join(d.label for d in devices)}")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns 0 complete, 2 bad input, 3 not complete. Never a traceback for bad input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -93,7 +78,7 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         raise ProfilingError("give --output DIRECTORY for the results (or --plan to see the price only)")
     if measuring and not options.worker and options.device != "cpu":
         return _supervise(arguments)
-    from advisor.profiling.plan import make_plan
+    from advisor.profiling.presets import make_plan
 
     plan = make_plan(options.preset, pick_device(options.device), only=options.only, seed=options.seed)
     if options.plan:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from advisor.profiling.errors import ProfilingError
+
 ASSUMED_CACHE_BYTES = 64 * 2**20
 """Last-level cache taken where the system does not tell it: larger than most, so that buffers exceed the real one."""
 
@@ -215,3 +217,16 @@ def _physical_index(device: Device) -> str:
     """nvidia-smi counts physical devices (or takes UUIDs), torch counts those CUDA_VISIBLE_DEVICES leaves."""
     visible = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
     return visible[device.index] if device.index < len(visible) else str(device.index)
+
+
+def pick_device(wanted: str) -> Device:
+    """The device named on the command line; raises ProfilingError that lists what there is."""
+    devices = detect_devices()
+    if not devices:
+        raise ProfilingError("torch is not installed here; install torch 2.10 to 2.13 for your device")
+    if wanted == "auto":
+        return devices[0]
+    for device in devices:
+        if wanted in (device.label, device.torch_device) or (wanted == device.backend and device.index == 0):
+            return device
+    raise ProfilingError(f"no device {wanted!r} here; choose one of {', '.join(d.label for d in devices)}")

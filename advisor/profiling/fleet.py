@@ -23,10 +23,11 @@ import numpy as np
 
 from advisor.profiling.device import Device
 from advisor.profiling.errors import DeviceLostError, ProfilingError
-from advisor.profiling.plan import Block, Plan, make_plan
+from advisor.profiling.plan import Block, Plan
+from advisor.profiling.presets import make_plan
 from advisor.profiling.results import ResultFolder
-from advisor.profiling.runner import Outcome, State, make_context, run_block
-from advisor.profiling.summary import build_meta, status_of
+from advisor.profiling.runner import Outcome, make_context, run_block
+from advisor.profiling.summary import State, build_meta, status_of
 
 TRIES = 3
 """Times a block is handed out before it is given up. [1]"""
@@ -42,7 +43,7 @@ class Worker:
 
     def describe(self) -> Device:
         """The device this worker owns (Ray shows it only its own accelerator)."""
-        from advisor.profiling.command import pick_device
+        from advisor.profiling.device import pick_device
 
         if self.device is None:
             self.device = pick_device(self.wanted)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from advisor.profiling.device import Device
-from advisor.profiling.errors import ProfilingError
 
 PROMISE_S = {"smoke": 120.0, "quick": 120.0, "standard": 480.0, "full": 7200.0}
 """Longest time of each preset [s]; the run stops there and says so if the device is slower than the estimate."""
@@ -81,22 +79,3 @@ def code_version() -> str:
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def make_plan(preset: str, device: Device, *, only: Sequence[str] = (), seed: int = 0) -> Plan:
-    """The plan of a preset for `device`; `only` keeps the blocks whose name or op starts with one of its entries.
-
-    Raises ProfilingError for an unknown preset, or when `only` leaves nothing.
-    """
-    from advisor.profiling.presets import preset_blocks, preset_rounds
-
-    if preset not in PROMISE_S:
-        raise ProfilingError(f"unknown preset {preset!r}; choose one of {', '.join(PROMISE_S)}")
-    blocks = preset_blocks(preset, device)
-    if only:
-        kept = tuple(block for block in blocks if any(block.name.startswith(o) or block.op == o for o in only))
-        if not kept:
-            names = ", ".join(sorted({block.op for block in blocks} | {block.name for block in blocks}))
-            raise ProfilingError(f"no block matches {', '.join(only)}; choose from {names}")
-        blocks = kept
-    return Plan(preset, device, blocks, preset_rounds(preset, device), seed, tuple(only))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from advisor.profiling.device import Device
-from advisor.profiling.plan import Block
+from advisor.profiling.errors import ProfilingError
+from advisor.profiling.plan import PROMISE_S, Block, Plan
 
 INDEPENDENT: dict[str, Any] = {"name": "independent"}
 CORRELATED: dict[str, Any] = {"name": "correlated", "affinity": 0.2, "stickiness": 0.3}
@@ -100,6 +102,23 @@ def preset_rounds(preset: str, device: Device) -> int:
     if device.backend == "cpu":
         return {"quick": 24, "standard": 32, "full": 48}[preset]
     return 60 if preset == "full" else 30
+
+
+def make_plan(preset: str, device: Device, *, only: Sequence[str] = (), seed: int = 0) -> Plan:
+    """The plan of a preset for `device`; `only` keeps the blocks whose name or op starts with one of its entries.
+
+    Raises ProfilingError for an unknown preset, or when `only` leaves nothing.
+    """
+    if preset not in PROMISE_S:
+        raise ProfilingError(f"unknown preset {preset!r}; choose one of {', '.join(PROMISE_S)}")
+    blocks = preset_blocks(preset, device)
+    if only:
+        kept = tuple(block for block in blocks if any(block.name.startswith(o) or block.op == o for o in only))
+        if not kept:
+            names = ", ".join(sorted({block.op for block in blocks} | {block.name for block in blocks}))
+            raise ProfilingError(f"no block matches {', '.join(only)}; choose from {names}")
+        blocks = kept
+    return Plan(preset, device, blocks, preset_rounds(preset, device), seed, tuple(only))
 
 
 def preset_blocks(preset: str, device: Device) -> tuple[Block, ...]:

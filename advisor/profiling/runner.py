@@ -6,7 +6,7 @@ import gc
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from advisor.profiling.errors import DeviceLostError, ProfilingError
 from advisor.profiling.plan import Block, Plan
 from advisor.profiling.results import ResultFolder
-from advisor.profiling.summary import build_meta, status_of
+from advisor.profiling.summary import State, build_meta, status_of
 
 CRASHES_ALLOWED = 2
 """Times a block may take the process down before it is given up. [1]"""
@@ -45,27 +45,6 @@ class Outcome:
     rows: int
     elapsed_s: float
     device_lost: bool = False
-
-
-@dataclass
-class State:
-    """What progress.json holds between processes: blocks done, crashes seen, facts that later blocks need."""
-
-    plan_hash: str
-    blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    crashes: dict[str, int] = field(default_factory=dict)
-    avoid: list[str] = field(default_factory=list)
-    running: dict[str, str] = field(default_factory=dict)
-    elapsed_s: float = 0.0
-    control_reference_s: float | None = None
-    copy_bytes_per_s: float | None = None
-    started_at: str = ""
-    clocks_at_start: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def finished(self) -> list[str]:
-        """Names of blocks that need no other try."""
-        return [name for name, entry in self.blocks.items() if entry["status"] not in ("skipped", "interrupted")]
 
 
 def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:

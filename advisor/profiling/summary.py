@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from advisor.profiling.device import clocks, driver_facts
@@ -10,12 +11,32 @@ from advisor.profiling.results import ResultFolder, read_rows
 
 if TYPE_CHECKING:
     from advisor.profiling.plan import Plan
-    from advisor.profiling.runner import State
 
 DRIFT_LIMIT = 0.10
 """A control kernel this much slower or faster than at the start of the sweep is reported. [1]"""
 BANDWIDTH_GOAL = 0.70
 """Share of the measured copy bandwidth that a bandwidth-bound MoE layer should reach on a data-centre GPU. [1]"""
+
+
+@dataclass
+class State:
+    """What progress.json holds between processes: blocks done, crashes seen, facts that later blocks need."""
+
+    plan_hash: str
+    blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    crashes: dict[str, int] = field(default_factory=dict)
+    avoid: list[str] = field(default_factory=list)
+    running: dict[str, str] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+    control_reference_s: float | None = None
+    copy_bytes_per_s: float | None = None
+    started_at: str = ""
+    clocks_at_start: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> list[str]:
+        """Names of blocks that need no other try."""
+        return [name for name, entry in self.blocks.items() if entry["status"] not in ("skipped", "interrupted")]
 
 
 def _numbers(rows: list[dict[str, str]], column: str) -> list[float]:

@@ -29,8 +29,8 @@ from advisor.report.engines import check_steps, engine_setups
 from advisor.report.further import cited_works, derivation_steps, design_section, tried_changes
 from advisor.report.words import LIMITS
 from advisor.setup import Setup
-from advisor.text.labels import MAX_NAME, component_name, printable
-from advisor.validation.predict import Errors
+from advisor.text import MAX_NAME, component_name, printable
+from advisor.validation import Errors
 
 MAX_QUERY_CHARACTERS = 8_000
 """Longest share query printed: servers and mail programs cut longer addresses. The JSON report has the scenario."""

@@ -8,8 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from advisor.prediction import Confidence, Frozen, OriginKind, Tier
-from advisor.scenario.file import SCHEMA_VERSION
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import SCHEMA_VERSION, Scenario
 
 
 class Setting(Frozen):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import get_args
 
 from advisor.advice import Advice
-from advisor.engines.check_commands import check_commands
-from advisor.engines.config import ExportEngine
-from advisor.engines.export import default_served_model, export_scenario, needs_draft_model
+from advisor.engines import ExportEngine, check_commands, default_served_model, export_scenario, needs_draft_model
 from advisor.prediction import AdvisorError
 from advisor.report.document import CheckStep, EngineSetup
-from advisor.text.labels import printable
+from advisor.text import printable
 
 DRAFT_MODEL_PLACEHOLDER = "YOUR-DRAFT-MODEL"
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.scenario.scenario import Scenario
-from advisor.validation.judged import read_judged
-from advisor.validation.predict import Errors, errors_of
+from advisor.scenario import Scenario
+from advisor.validation import Errors, errors_of, read_judged
 
 
 def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:

@@ -9,8 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from advisor.charts.speedup import speedup_chart
-from advisor.charts.why import components_chart
+from advisor.charts import components_chart, speedup_chart
 from advisor.report.blocks import FigureKey
 from advisor.report.document import Report
 

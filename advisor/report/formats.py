@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from advisor.prediction import AdvisorError
 from advisor.report.document import Report
-from advisor.text.csv_export import csv_text
+from advisor.text import csv_text
 
 Format = Literal["md", "html", "pdf", "json", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)

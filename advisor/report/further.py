@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from advisor.advice import Advice
 from advisor.curve import digits
-from advisor.design.answer import NOTHING_BINDS, binding_constraints, binding_start
-from advisor.design.candidates import Candidate
-from advisor.explain import derive, step_text
-from advisor.explain.citations import cited
+from advisor.design import NOTHING_BINDS, Candidate, binding_constraints, binding_start
+from advisor.explain import cited, derive, step_text
 from advisor.next_steps import GOAL_NAMES, GOALS, DesignStanding, NextSteps, best_effects, change_text, gain_text
 from advisor.report.document import CitedWork, DerivationStep, DesignChoice, DesignSection, TriedChange
-from advisor.text.labels import printable
+from advisor.text import printable
 
 _SHOWN_STEPS = ("experts", "weights", "routed", "total", "kernels", "host", "round_host")
 """Endings of the steps that a report prints beside the answer's own; `explain` prints all."""

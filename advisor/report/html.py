@@ -15,7 +15,7 @@ from advisor.report.blocks import FigureBlock
 from advisor.report.document import Report
 from advisor.report.figures import report_figure
 from advisor.report.layout import key_figures, sections
-from advisor.text.typography import unbroken_ranges
+from advisor.text import unbroken_ranges
 
 _DRAW = """
 for (const data of document.querySelectorAll('script[type="application/json"]')) {

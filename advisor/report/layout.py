@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from advisor.report import further_layout as further
 from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Table
 from advisor.report.document import CurvePoint, EngineSetup, ErrorLine, Report
-from advisor.runtime.judge import equals_text
-from advisor.runtime.schedule import DEFAULT_MARGIN
-from advisor.text.typography import typeset
-from advisor.text.units import with_prefix
+from advisor.runtime import DEFAULT_MARGIN, equals_text
+from advisor.text import typeset, with_prefix
 
 ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
 

@@ -19,7 +19,7 @@ from advisor.report.blocks import Block, Code, FigureBlock
 from advisor.report.document import Report
 from advisor.report.layout import key_figures, sections
 from advisor.report.print_figures import report_svg
-from advisor.text.typography import unbroken_ranges
+from advisor.text import unbroken_ranges
 
 _BREAK = "\ue000"
 """Private-use mark, drawn as nothing; text from users has no private-use characters left."""

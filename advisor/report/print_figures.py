@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from advisor.charts.figure import BLUE, ORANGE, VERMILLION
+from advisor.charts import BLUE, ORANGE, VERMILLION
 from advisor.report.blocks import FigureKey
 from advisor.report.document import Report
 from advisor.report.layout import shown_curve

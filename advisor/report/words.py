@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.memory import USABLE_SHARE
-from advisor.runtime.schedule import MIN_GAIN
+from advisor.runtime import MIN_GAIN
 from advisor.tiers import CALIBRATED_TOKENS
 
 LIMITS = (

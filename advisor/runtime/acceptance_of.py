@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.prediction import AdvisorError
-from advisor.runtime import PerPosition, RecordedSteps, Switching
+from advisor.runtime.acceptance_process import PerPosition, RecordedSteps, Switching
 from advisor.runtime.costs import FloatArray
 
 MAX_TRACE_BYTES = 20_000_000

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.curve import Curve
-from advisor.runtime import KRange, k_at, k_by_batch
-from advisor.runtime.schedule import DEFAULT_MARGIN
+from advisor.runtime.schedule import DEFAULT_MARGIN, KRange, k_at, k_by_batch
 from advisor.setup import Setup
 
 

@@ -9,18 +9,17 @@ import numpy as np
 
 from advisor.curve import Curve, batches_with, curve_for
 from advisor.prediction import AdvisorError
-from advisor.runtime import (
+from advisor.runtime.by_batch import last_batch, ranges_of
+from advisor.runtime.costs import RoundCosts, round_costs
+from advisor.runtime.schedule import (
+    DEFAULT_MARGIN,
     ContextSchedule,
     KRange,
-    RoundCosts,
     ScheduleGain,
     k_by_batch_and_context,
-    round_costs,
     schedule_gain,
 )
-from advisor.runtime.by_batch import last_batch, ranges_of
-from advisor.runtime.schedule import DEFAULT_MARGIN
-from advisor.scenario.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
+from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup
 
 MAX_HISTOGRAM_ROWS = 10_000

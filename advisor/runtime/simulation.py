@@ -8,25 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.prediction import AdvisorError
-from advisor.runtime import (
-    AcceptanceProcess,
-    BatchSchedule,
-    Cascade,
-    CascadeSettings,
-    EmaAdaptive,
-    KRange,
-    Load,
-    Oracle,
-    Policy,
-    RoundCosts,
-    SimulationResult,
-    StaticK,
-    closed_loop,
-    draw_trace,
-    poisson_arrivals,
-    simulate,
-)
-from advisor.runtime.costs import IntArray
+from advisor.runtime.acceptance_process import AcceptanceProcess, draw_trace
+from advisor.runtime.cascade import Cascade, CascadeSettings
+from advisor.runtime.costs import IntArray, RoundCosts
+from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
+from advisor.runtime.schedule import KRange
+from advisor.runtime.simulator import Load, SimulationResult, closed_loop, poisson_arrivals, simulate
 
 MAX_REQUESTS = 100_000
 MAX_ITERATIONS = 100_000

@@ -3,20 +3,21 @@
 The only place with SQL. `build` makes the store, `open_store` opens it for reading, `advisor.store.queries` asks it.
 """
 
-from advisor.store.builder import BuildSummary, Progress, build
+from __future__ import annotations
+
+from advisor.store.builder import Progress, build
 from advisor.store.connection import Store, default_store_path, open_store
-from advisor.store.profiler_sweeps import Sweep, SweepMeta, read_sweep, stored_sweep, sweeps
+from advisor.store.kernel_tables import hardware_id
+from advisor.store.profiler_sweeps import Sweep, read_sweep, stored_sweep, sweeps
 from advisor.store.queries import (
     all_reduce_table,
     all_to_all_table,
     attention_table,
     coverage,
     dataset,
-    decode_without_speculation,
     dropped_rows,
     gemm_table,
     kernel_sources,
-    linear_attention_table,
     mla_table,
     moe_table,
     moe_tables,
@@ -27,30 +28,26 @@ from advisor.store.queries import (
     verify_cost_curve,
 )
 from advisor.store.state import StoreStatus, status
-from advisor.store.uploads import default_uploads_path, forget_upload, kept_as, list_uploads, read_upload, save_upload
+from advisor.store.uploads import forget_upload, kept_as, list_uploads, read_upload, save_upload
 
 __all__ = [
-    "BuildSummary",
     "Progress",
     "Store",
     "StoreStatus",
     "Sweep",
-    "SweepMeta",
     "all_reduce_table",
     "all_to_all_table",
     "attention_table",
     "build",
     "coverage",
     "dataset",
-    "decode_without_speculation",
     "default_store_path",
-    "default_uploads_path",
     "dropped_rows",
     "forget_upload",
     "gemm_table",
+    "hardware_id",
     "kept_as",
     "kernel_sources",
-    "linear_attention_table",
     "list_uploads",
     "mla_table",
     "moe_table",

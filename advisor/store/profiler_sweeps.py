@@ -22,13 +22,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from advisor.prediction import AdvisorError, explain
-from advisor.profiling.results import COLUMNS
+from advisor.profiling import COLUMNS
 from advisor.store.connection import Store
+from advisor.store.schema import SWEEP_TEXT_COLUMNS
 
-TEXT_COLUMNS = frozenset(
-    {"block", "op", "status", "dtype", "kernel", "mode", "like", "routing", "drafter", "worker", "notes"}
-)
-"""Columns of COLUMNS that hold words; all others are numbers, SI."""
 NEEDED_COLUMNS = ("block", "op", "status", "time_s")
 DATA_NAMES = ("data.csv", "data.csv.gz")
 
@@ -164,10 +161,10 @@ def parse_rows(raw: bytes, name: str) -> pd.DataFrame:
 
 def _typed(cells: pd.DataFrame, column: str, name: str) -> pd.Series:
     if column not in cells:
-        empty = pd.Series(pd.NA, index=cells.index, dtype="str") if column in TEXT_COLUMNS else np.nan
+        empty = pd.Series(pd.NA, index=cells.index, dtype="str") if column in SWEEP_TEXT_COLUMNS else np.nan
         return pd.Series(empty, index=cells.index)
     known = cells[column].where(cells[column] != "")
-    if column in TEXT_COLUMNS:
+    if column in SWEEP_TEXT_COLUMNS:
         return known
     numbers = pd.to_numeric(known, errors="coerce").astype("float64")
     bad = known.notna() & ~np.isfinite(numbers)
@@ -177,21 +174,8 @@ def _typed(cells: pd.DataFrame, column: str, name: str) -> pd.Series:
     return numbers
 
 
-def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
-    """The two tables of sweeps (a migration of the store)."""
-    connection.execute(
-        """CREATE TABLE sweeps (name VARCHAR PRIMARY KEY, device VARCHAR NOT NULL, backend VARCHAR NOT NULL,
-            status VARCHAR NOT NULL, preset VARCHAR NOT NULL, n_rows INTEGER NOT NULL, measured_rows INTEGER NOT NULL,
-            started_at VARCHAR NOT NULL, torch VARCHAR, findings VARCHAR NOT NULL, meta VARCHAR NOT NULL,
-            sha256 VARCHAR NOT NULL)"""
-    )
-    # `like` is a word of SQL, hence the quotes
-    columns = ", ".join(f'"{column}" {"VARCHAR" if column in TEXT_COLUMNS else "DOUBLE"}' for column in COLUMNS)
-    connection.execute(f"CREATE TABLE sweep_rows (sweep VARCHAR NOT NULL, {columns})")
-
-
 def load_sweep(connection: duckdb.DuckDBPyConnection, sweep: Sweep) -> None:
-    """Add one sweep to the tables of `create_tables`."""
+    """Add one sweep to the two tables of sweeps."""
     meta, device = sweep.meta, sweep.meta.device
     torch = meta.software.get("torch")
     connection.execute(
@@ -224,5 +208,5 @@ def stored_sweep(store: Store, name: str) -> Sweep:
         raise AdvisorError(f"the store holds no sweep {name!r}; it has {known}")
     columns = ", ".join(f'"{column}"' for column in COLUMNS)
     rows = store.frame(f"SELECT {columns} FROM sweep_rows WHERE sweep = ? ORDER BY rowid", [name])
-    rows = rows.astype(dict.fromkeys(TEXT_COLUMNS, "str"))  # a column without a word comes back untyped
+    rows = rows.astype(dict.fromkeys(SWEEP_TEXT_COLUMNS, "str"))  # a column without a word comes back untyped
     return Sweep(name, SweepMeta.model_validate_json(found[0][0]), rows, str(found[0][1]))

@@ -6,9 +6,14 @@ from collections.abc import Callable, Sequence
 
 import duckdb
 
-from advisor.store import profiler_sweeps
+from advisor.profiling import COLUMNS as SWEEP_COLUMNS
 
 Migration = Callable[[duckdb.DuckDBPyConnection], object]
+
+SWEEP_TEXT_COLUMNS = frozenset(
+    {"block", "op", "status", "dtype", "kernel", "mode", "like", "routing", "drafter", "worker", "notes"}
+)
+"""Columns of COLUMNS that hold words; all others are numbers, SI."""
 
 _TIMED = "latency_s DOUBLE NOT NULL CHECK (isfinite(latency_s) AND latency_s > 0)"
 # NaN and infinity pass a bare `> 0` in DuckDB, hence isfinite.
@@ -89,7 +94,21 @@ def _points(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points, profiler_sweeps.create_tables)
+def _sweeps(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute(
+        """CREATE TABLE sweeps (name VARCHAR PRIMARY KEY, device VARCHAR NOT NULL, backend VARCHAR NOT NULL,
+            status VARCHAR NOT NULL, preset VARCHAR NOT NULL, n_rows INTEGER NOT NULL, measured_rows INTEGER NOT NULL,
+            started_at VARCHAR NOT NULL, torch VARCHAR, findings VARCHAR NOT NULL, meta VARCHAR NOT NULL,
+            sha256 VARCHAR NOT NULL)"""
+    )
+    # `like` is a word of SQL, hence the quotes
+    columns = ", ".join(
+        f'"{column}" {"VARCHAR" if column in SWEEP_TEXT_COLUMNS else "DOUBLE"}' for column in SWEEP_COLUMNS
+    )
+    connection.execute(f"CREATE TABLE sweep_rows (sweep VARCHAR NOT NULL, {columns})")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points, _sweeps)
 SCHEMA_VERSION = len(MIGRATIONS)
 KERNEL_TABLES = ("moe", "gemm", "attention", "mla", "linear_attention", "all_reduce", "all_to_all")
 

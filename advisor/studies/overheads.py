@@ -9,18 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.calibration.overhead_records import (
+from advisor.calibration import (
     OVERHEAD_NAMES,
-    OVERHEADS,
+    OVERHEADS_FILE,
+    RECORDS,
+    FitParameter,
     OverheadFit,
     OverheadRecord,
     ResidualRecord,
     write_overheads,
 )
-from advisor.calibration.records import RECORDS, FitParameter
-from advisor.points.overheads import ANY_CLASS, PRIOR_LOG_SD, Overheads, fit_overheads
-from advisor.points.published import ROWS, Point, points_of, published_rows
-from advisor.validation.held_out import COMMON_SHARE, Width, predictions_left_out, widths_by_tier
+from advisor.points import ANY_CLASS, PRIOR_LOG_SD, ROWS, Overheads, Point, fit_overheads, points_of, published_rows
+from advisor.validation import COMMON_SHARE, Width, predictions_left_out, widths_by_tier
 
 SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)
 FORM = (
@@ -97,6 +97,6 @@ def _error_by_source(points: Sequence[Point], share: float) -> float:
 
 
 if __name__ == "__main__":
-    OVERHEADS.unlink(missing_ok=True)  # the fit starts from the prior, whatever an older file holds
+    OVERHEADS_FILE.unlink(missing_ok=True)  # the fit starts from the prior, whatever an older file holds
     write_overheads(build_fit())
-    sys.stdout.write(f"{OVERHEADS} written\n")
+    sys.stdout.write(f"{OVERHEADS_FILE} written\n")

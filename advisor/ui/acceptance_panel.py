@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.charts import refit as charts_refit
-from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates
-from advisor.ingest.limits import MIB
-from advisor.scenario.scenario import Scenario
+from advisor.charts import acceptance_chart
+from advisor.ingest import MAX_METRICS_BYTES, MIB, AcceptanceRates
+from advisor.scenario import Scenario
 from advisor.ui import own_traces, widgets
 
 
@@ -43,7 +42,7 @@ def _found(found: AcceptanceRates, scenario: Scenario) -> None:
     for warning in found.warnings:
         st.warning(widgets.plain(warning))
     lengths = found.accepted_lengths(max(scenario.k_max, len(found.conditional)))
-    widgets.show_chart(charts_refit.acceptance_chart(lengths), "accepted_lengths", scenario)
+    widgets.show_chart(acceptance_chart(lengths), "accepted_lengths", scenario)
     st.caption(
         "Measured up to the last position; beyond it the last probability is held, and the band widens by how far the "
         "shipped measured curves depart from such an extrapolation."

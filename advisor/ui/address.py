@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import MAX_CONFIG_BYTES, PACKED, Scenario, pack, unpack
+from advisor.scenario import MAX_CONFIG_BYTES, PACKED, Scenario, pack, unpack
 from advisor.ui import fields, state
 
 MAX_LINK_CHARACTERS = 30_000

@@ -16,8 +16,8 @@ from advisor.advice import Advice, advise
 from advisor.curve import prefill_per_token_s, touched_experts
 from advisor.next_steps import NextSteps, next_steps
 from advisor.prediction import AdvisorError
-from advisor.routing.law import expected_experts
-from advisor.scenario.scenario import Scenario
+from advisor.routing import expected_experts
+from advisor.scenario import Scenario
 from advisor.setup import Setup
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _store(path: str, modified_ns: int) -> Store:  # noqa: ARG001  (a rebuilt fi
 
 @st.cache_data(show_spinner=False, max_entries=64)
 def _published(path: str, modified_ns: int, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
-    from advisor.explain.nearby import published_speedups
+    from advisor.explain import published_speedups
 
     return published_speedups(_store(path, modified_ns), hardware_id, model_id, gpus)
 
@@ -158,7 +158,7 @@ def _own_near_kernels(path: str, modified_ns: int, scenario: Scenario, batch: fl
 
 
 def _look_near(path: str, modified_ns: int, scenario: Scenario, batch: float, k_draft: int) -> pd.DataFrame:
-    from advisor.explain.nearby import near_kernels
+    from advisor.explain import near_kernels
 
     return near_kernels(_store(path, modified_ns), advice_for(scenario).setup, batch, k_draft)
 
@@ -169,7 +169,7 @@ Nearby = tuple[pd.DataFrame | None, pd.DataFrame | None]
 
 def nearby_design(setup: Setup, batch: float, k_draft: int) -> Nearby:
     """Kernel measurements near a point of a design; nobody has published a speedup of it. Not remembered."""
-    from advisor.explain.nearby import near_kernels
+    from advisor.explain import near_kernels
     from advisor.store import default_store_path
 
     file = default_store_path()
@@ -181,7 +181,7 @@ def nearby_design(setup: Setup, batch: float, k_draft: int) -> Nearby:
 
 def nearby_for(advice: Advice, batch: float, k_draft: int) -> Nearby:
     """Measured points nearest to a point of a scenario."""
-    from advisor.explain.nearby import nearest_speedups
+    from advisor.explain import nearest_speedups
     from advisor.store import default_store_path
 
     file, scenario = default_store_path(), advice.scenario
@@ -201,7 +201,7 @@ def published_for(scenario: Scenario) -> pd.DataFrame | None:
 
     None where there is no store, or the model or the accelerator is the user's own.
     """
-    from advisor.report.evidence import published_ids
+    from advisor.report import published_ids
     from advisor.store import default_store_path
 
     file = default_store_path()

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.charts.compare import compared_chart
+from advisor.charts import compared_chart
 from advisor.comparison import comparison_rows, finding, short_names
 from advisor.prediction import AdvisorError
 from advisor.ui import answers, pins, state, widgets

@@ -8,11 +8,19 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.design import Candidate, DesignAnswer, candidates, design_config, setup_of
-from advisor.design.document import answer_document, candidate_rows
-from advisor.design.handoff import added_keys, design_name
+from advisor.design import (
+    Candidate,
+    DesignAnswer,
+    added_keys,
+    answer_document,
+    candidate_rows,
+    candidates,
+    design_config,
+    design_name,
+    setup_of,
+)
 from advisor.prediction import AdvisorError
-from advisor.text.json_values import json_values
+from advisor.text import json_values
 from advisor.ui import answers, how_made, state, widgets
 
 _PICK, _NOTE = "_design_pick", "_design_note"

@@ -9,11 +9,10 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from advisor.design import DesignAnswer, Objective, design_answer, design_space
-from advisor.design.document import parse_batches
+from advisor.design import DesignAnswer, Objective, design_answer, design_space, parse_batches
 from advisor.prediction import AdvisorError, Frozen
 from advisor.quality import DEFAULT_EPS
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 from advisor.ui import state, widgets
 
 OBJECTIVE_NAMES: dict[str, Objective] = {

@@ -8,11 +8,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.charts.design import Mark
-from advisor.design import Candidate, DesignAnswer, DesignSpace, Objective, sweeps
-from advisor.design.answer import loss_text, ruled_out
-from advisor.design.space import CONSTRAINT_TEXT
-from advisor.text.typography import typeset
+from advisor.charts import Mark
+from advisor.design import (
+    CONSTRAINT_TEXT,
+    Candidate,
+    DesignAnswer,
+    DesignSpace,
+    Objective,
+    loss_text,
+    pareto_front,
+    ruled_out,
+)
+from advisor.text import typeset
 
 UNITS: dict[Objective, str] = {
     "sd_speedup": "x",
@@ -208,7 +215,7 @@ def under(space: DesignSpace, objective: Objective) -> DesignSpace:
 def pareto(answer: DesignAnswer, objective: Objective) -> pd.DataFrame:
     """Designs that no other beats in quality and an objective, in its own unit; see `charts_design.pareto_chart`."""
     space = under(answer.space, objective)
-    index = answer.pareto if space is answer.space else sweeps.pareto(space)
+    index = answer.pareto if space is answer.space else pareto_front(space)
     mix = space.mix(index)
     return pd.DataFrame(
         {

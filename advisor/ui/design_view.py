@@ -6,9 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.charts import design as charts_design
-from advisor.design import Candidate, DesignAnswer
-from advisor.design.answer import sensitivity_text
+from advisor.charts import pareto_chart
+from advisor.design import Candidate, DesignAnswer, sensitivity_text
 from advisor.ui import design_tables, widgets
 from advisor.ui.design_question import OBJECTIVE_NAMES
 
@@ -62,7 +61,7 @@ def trade_offs(answer: DesignAnswer, item: Candidate | None, key: str) -> None:
     front = design_tables.pareto(answer, objective)
     if front.empty:
         return
-    chart = charts_design.pareto_chart(
+    chart = pareto_chart(
         front,
         design_tables.marks(answer, objective, item),
         objective=str(name),

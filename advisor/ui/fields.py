@@ -8,12 +8,12 @@ from typing import Any, get_args
 import streamlit as st
 
 from advisor.architecture import WeightDtype
-from advisor.calibration.adjustment import parse_adjustment
-from advisor.catalog.models import model_ids
+from advisor.calibration import parse_adjustment
+from advisor.catalog import model_ids
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
-from advisor.routing.presets import routing_preset_ids
-from advisor.scenario.scenario import MAX_BATCH, MAX_CONTEXT, PACKED, Engine, KvDtype, Scenario
+from advisor.routing import routing_preset_ids
+from advisor.scenario import MAX_BATCH, MAX_CONTEXT, PACKED, Engine, KvDtype, Scenario
 
 START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 """Acceptance has no default: the first screen takes this measured curve, and says so."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from advisor.explain.words import END_ALIGNED
+from advisor.explain import END_ALIGNED
 from advisor.ui.answers import RoundFigures
 
 _MOST_DIGITS = 7

@@ -14,9 +14,8 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.bands import BAND_LEVEL
-from advisor.explain import Derivation, Step, band_parts, derive, step_latex, value_text
-from advisor.explain.step import Quantity
-from advisor.report.build import scenario_settings
+from advisor.explain import Derivation, Quantity, Step, band_parts, derive, step_latex, value_text
+from advisor.report import scenario_settings
 from advisor.runtime import KRange
 from advisor.setup import Setup
 from advisor.ui import answers, widgets

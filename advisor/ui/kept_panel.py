@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.ingest.kept import kept_csv
-from advisor.ingest.result import IngestResult
+from advisor.ingest import IngestResult, kept_csv
 from advisor.ui import uploads, widgets
 
 _SHOWN_ROWS = 200

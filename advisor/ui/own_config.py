@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from advisor.catalog.models import model_ids
-from advisor.hf.fields import MAX_FILE_BYTES
+from advisor.catalog import model_ids
+from advisor.hf import MAX_FILE_BYTES
 from advisor.prediction import AdvisorError
 from advisor.ui import fields, state
 

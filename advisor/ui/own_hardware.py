@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.catalog.own_hardware import MAX_HARDWARE_BYTES, figure_range, hardware_from_given, measured_chips
+from advisor.catalog import MAX_HARDWARE_BYTES, figure_range, hardware_from_given, measured_chips
 from advisor.hardware import Hardware, load_hardware
 from advisor.prediction import AdvisorError
 from advisor.ui import state, widgets

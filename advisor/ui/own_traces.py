@@ -5,12 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor import ingest
-from advisor.ingest import ActivationLog
-from advisor.ingest.acceptance import AcceptanceRates
+from advisor.ingest import AcceptanceRates, ActivationLog
 from advisor.prediction import AdvisorError
-from advisor.routing.counts import CountFit, fit_counts
-from advisor.routing.presets import preset_for, write_own_routing
-from advisor.routing.trace import TraceFit, fit_sequences
+from advisor.routing import CountFit, TraceFit, fit_counts, fit_sequences, preset_for, write_own_routing
 from advisor.setup import Setup
 
 _TRACE, _COUNTS, _TRACE_PROBLEM = "_trace", "_activation_log", "_trace_problem"

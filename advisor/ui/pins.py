@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.comparison import MAX_COMPARED
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 from advisor.ui import state
 
 MAX_PINS = MAX_COMPARED - 1

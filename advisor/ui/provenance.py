@@ -9,9 +9,9 @@ from advisor.advice import Advice
 from advisor.architecture import parameter_counts
 from advisor.hardware import Hardware
 from advisor.prediction import Constant
-from advisor.routing.presets import RoutingPreset
+from advisor.routing import RoutingPreset
 from advisor.setup import Setup
-from advisor.text.units import with_prefix
+from advisor.text import with_prefix
 
 _NOMENCLATURE = (
     ("B", "batch_size", "sequences that decode together in one instance", "sequences"),

@@ -5,15 +5,20 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from advisor.charts import refit as charts_refit
-from advisor.ingest.result import IngestResult
-from advisor.points.before_after import before_after, curve_groups
-from advisor.points.moesd import moesd_of
-from advisor.points.points import RefitPoint
-from advisor.points.refit import RefitResult
-from advisor.points.words import PARAMETER_COLUMNS, notes, parameter_rows
-from advisor.scenario.scenario import Scenario
-from advisor.text.units import counted
+from advisor.charts import before_after_chart, residual_chart
+from advisor.ingest import IngestResult
+from advisor.points import (
+    PARAMETER_COLUMNS,
+    RefitPoint,
+    RefitResult,
+    before_after,
+    curve_groups,
+    moesd_of,
+    notes,
+    parameter_rows,
+)
+from advisor.scenario import Scenario
+from advisor.text import counted
 from advisor.ui import refit_use, uploads, widgets
 
 
@@ -49,9 +54,9 @@ def draw(points: list[RefitPoint], result: RefitResult, scenario: Scenario) -> N
             "Curve", range(len(groups)), key="refit_curve",
             format_func=lambda i: f"{groups[i][0]}, {groups[i][1]}, K = {groups[i][2]}, {groups[i][3]}",
         )  # fmt: skip
-        chart = charts_refit.before_after_chart(before_after(points, result, groups[chosen]))
+        chart = before_after_chart(before_after(points, result, groups[chosen]))
         widgets.show_chart(chart, "before_after", scenario)
-    widgets.show_chart(charts_refit.residual_chart(result), "residuals", scenario)
+    widgets.show_chart(residual_chart(result), "residuals", scenario)
     st.dataframe(pd.DataFrame(parameter_rows(result), columns=PARAMETER_COLUMNS), hide_index=True)
     for note in notes(result):
         st.caption(note)

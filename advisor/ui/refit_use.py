@@ -11,9 +11,9 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.calibration.adjustment import parse_adjustment, write_adjustment
-from advisor.points.refit import RefitResult, adjustment_of
-from advisor.scenario.scenario import Scenario
+from advisor.calibration import parse_adjustment, write_adjustment
+from advisor.points import RefitResult, adjustment_of
+from advisor.scenario import Scenario
 
 FIELD = "refit"
 

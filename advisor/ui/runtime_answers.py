@@ -13,28 +13,29 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from advisor.advice import Advice
-from advisor.engines.config import EngineExport
-from advisor.engines.export import default_served_model, export_scenario, needs_draft_model
+from advisor.engines import EngineExport, default_served_model, export_scenario, needs_draft_model
 from advisor.prediction import AdvisorError
-from advisor.runtime import AcceptanceProcess, ContextSchedule, KRange
-from advisor.runtime.acceptance_of import (
+from advisor.runtime import (
     DEFAULT_PASSAGE_TOKENS,
     DEFAULT_SPREAD,
-    per_position,
-    recorded,
-    switching_around,
-)
-from advisor.runtime.by_batch import last_batch
-from advisor.runtime.of_scenario import (
+    AcceptanceProcess,
     BatchHistogram,
+    ContextSchedule,
+    KRange,
+    SimulationPlan,
+    SimulationReport,
     check_fits,
     contexts_from_text,
     costs_of,
+    last_batch,
+    per_position,
+    recorded,
     schedule_for,
+    simulate_policies,
     static_ranges,
+    switching_around,
 )
-from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 from advisor.ui import answers, widgets
 
 T = TypeVar("T")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.charts import runtime as charts_runtime
-from advisor.runtime.acceptance_of import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD, MAX_TRACE_BYTES
-from advisor.runtime.simulation import SimulationPlan, SimulationReport
+from advisor.charts import POLICY_COLUMNS, POLICY_FORMATS, SHARES, simulation_table
+from advisor.runtime import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD, MAX_TRACE_BYTES, SimulationPlan, SimulationReport
 from advisor.ui.runtime_answers import LIST, SWITCHING, TRACE, ProcessChoice
 
 MAX_ITERATIONS = 4000
@@ -52,12 +51,12 @@ def plan(batch_size: int) -> tuple[SimulationPlan, bool]:
 
 def show_outcomes(report: SimulationReport) -> None:
     """The table under the simulation's chart: one row per way to choose K."""
-    table = charts_runtime.simulation_table(report)
-    table[list(charts_runtime.SHARES)] *= 100
+    table = simulation_table(report)
+    table[list(SHARES)] *= 100
     columns = {
         name: st.column_config.Column(label)
-        if name not in charts_runtime.POLICY_FORMATS
-        else st.column_config.NumberColumn(label, format=charts_runtime.POLICY_FORMATS[name])
-        for name, label in charts_runtime.POLICY_COLUMNS.items()
+        if name not in POLICY_FORMATS
+        else st.column_config.NumberColumn(label, format=POLICY_FORMATS[name])
+        for name, label in POLICY_COLUMNS.items()
     }
     st.dataframe(table, hide_index=True, placeholder="", column_config=columns)

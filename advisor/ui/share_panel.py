@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.prediction import AdvisorError
-from advisor.scenario.file import MAX_SCENARIO_BYTES, read_scenario, scenario_json
+from advisor.scenario import MAX_SCENARIO_BYTES, read_scenario, scenario_json
 from advisor.ui import address, state, widgets
 
 _PROBLEM, _OPENED, _OPEN = "_scenario_file_problem", "_scenario_files_opened", "share_open"

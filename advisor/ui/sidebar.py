@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from advisor.acceptance import acceptance_curves
-from advisor.scenario.scenario import MAX_BATCH, MAX_CONTEXT
+from advisor.scenario import MAX_BATCH, MAX_CONTEXT
 from advisor.ui import address, fields, own_config, own_hardware, pins, share_panel, start_panel, state, widgets
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.scenario.examples import Example, example_ids, load_example
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Example, Scenario, example_ids, load_example
 from advisor.ui import state, widgets
 
 _OPEN = "examples_open"

@@ -15,12 +15,11 @@ from typing import Any
 import streamlit as st
 
 from advisor.acceptance import acceptance_curves
-from advisor.catalog.models import model_ids
-from advisor.catalog.own_hardware import given_hardware, hardware_slug
+from advisor.catalog import given_hardware, hardware_slug, model_ids
 from advisor.hardware import hardware_ids
-from advisor.hf.config import architecture_from_config
+from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import PACKED, Scenario, build_scenario
+from advisor.scenario import PACKED, Scenario, build_scenario
 from advisor.ui import fields, refit_use
 
 CONFIG, HARDWARE = PACKED

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 from advisor.ui import answers, widgets
 
 if TYPE_CHECKING:

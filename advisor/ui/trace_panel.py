@@ -6,13 +6,10 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.charts import refit as charts_refit
-from advisor.ingest import ActivationLog
-from advisor.ingest.trace_file import MAX_TRACE_BYTES
-from advisor.routing.counts import CountFit
-from advisor.routing.presets import RoutingPreset, load_routing_preset
-from advisor.routing.trace import TraceFit, implied_overlaps
-from advisor.text.units import counted
+from advisor.charts import layer_chart, overlap_chart, union_chart
+from advisor.ingest import MAX_TRACE_BYTES, ActivationLog
+from advisor.routing import CountFit, RoutingPreset, TraceFit, implied_overlaps, load_routing_preset
+from advisor.text import counted
 from advisor.ui import own_traces, widgets
 
 COHERE = "cohere-128-8"
@@ -57,14 +54,14 @@ def _found(trace: TraceFit, layout: str, advice: Advice) -> None:
     intervals = (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval)
     values = (fit.load_cv, fit.affinity, fit.stickiness)
     _statistics([(name, value, *ends, "yes") for name, value, ends in zip(_STATISTICS, values, intervals, strict=True)])
-    widgets.show_chart(charts_refit.union_chart(trace.unions), "unions", scenario)
+    widgets.show_chart(union_chart(trace.unions), "unions", scenario)
     presets = [load_routing_preset(COHERE)]
     if advice.setup.routing is not None and advice.setup.routing.kind != "own_trace":
         presets.append(advice.setup.routing)
     others = {preset.name: _implied(preset, trace) for preset in presets}
-    widgets.show_chart(charts_refit.overlap_chart(trace, others), "overlaps", scenario)
+    widgets.show_chart(overlap_chart(trace, others), "overlaps", scenario)
     if len(trace.layers) > 1:
-        widgets.show_chart(charts_refit.layer_chart(trace), "layers", scenario)
+        widgets.show_chart(layer_chart(trace), "layers", scenario)
     _buttons()
 
 
@@ -82,7 +79,7 @@ def _counted(log: ActivationLog, found: CountFit, advice: Advice) -> None:
             for name, item in zip(_STATISTICS, found.parameters, strict=True)
         ]
     )
-    widgets.show_chart(charts_refit.union_chart(found.cells), "unions", advice.scenario)
+    widgets.show_chart(union_chart(found.cells), "unions", advice.scenario)
     if log.left_out:
         with st.expander(f"Passes not used ({sum(count for _, count in log.left_out):,})"):
             st.dataframe(pd.DataFrame(log.left_out, columns=["Reason", "Passes"]), hide_index=True)

@@ -23,8 +23,8 @@ from advisor.next_steps import (
     none_text,
     outcome_text,
 )
-from advisor.scenario.scenario import Scenario
-from advisor.text.typography import typeset, unbroken_ranges
+from advisor.scenario import Scenario
+from advisor.text import typeset, unbroken_ranges
 from advisor.ui import fields, state, widgets
 
 SHOWN = 3

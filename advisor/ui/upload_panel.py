@@ -7,13 +7,12 @@ from typing import Any
 import streamlit as st
 
 from advisor import ingest
-from advisor.catalog.models import model_ids
+from advisor.catalog import model_ids
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
-from advisor.ingest.limits import MAX_BYTES
-from advisor.ingest.result import IngestResult
-from advisor.scenario.scenario import Scenario
-from advisor.text.units import counted
+from advisor.ingest import MAX_BYTES, IngestResult
+from advisor.scenario import Scenario
+from advisor.text import counted
 from advisor.ui import kept_panel, mapping_panel, own_traces, refit_panel, state, uploads, widgets
 
 _FROM_SCENARIO = {

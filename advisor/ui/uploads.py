@@ -11,13 +11,10 @@ import pandas as pd
 import streamlit as st
 
 from advisor import ingest
-from advisor.catalog.models import model_ids
+from advisor.catalog import model_ids
 from advisor.hardware import hardware_ids
-from advisor.ingest import Header
-from advisor.ingest.kept import kept_points
-from advisor.ingest.result import IngestResult
-from advisor.points.points import RefitPoint, Refused
-from advisor.points.refit import RefitResult, refit_chosen, select_points
+from advisor.ingest import Header, IngestResult, kept_points
+from advisor.points import RefitPoint, RefitResult, Refused, refit_chosen, select_points
 from advisor.prediction import AdvisorError
 from advisor.ui import refit_use, state
 
@@ -223,7 +220,7 @@ def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
 
 def save(name: str, given_by: str) -> None:
     """Keep the upload in this advisor's store, for all who use it."""
-    from advisor.ingest.kept import kept_table
+    from advisor.ingest import kept_table
     from advisor.store import save_upload
 
     read = result()
@@ -275,7 +272,7 @@ def kept_rows(dataset_id: str) -> pd.DataFrame:
 
 def kept_data(dataset_id: str) -> bytes:
     """A kept data set as CSV."""
-    from advisor.ingest.kept import kept_csv
+    from advisor.ingest import kept_csv
     from advisor.store import read_upload
 
     return kept_csv(read_upload(dataset_id))

@@ -11,12 +11,11 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.charts.figure import Chart
-from advisor.ingest.limits import MIB
+from advisor.charts import Chart
+from advisor.ingest import MIB
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario
-from advisor.text.csv_export import frame_csv
-from advisor.text.typography import typeset, unbroken_ranges
+from advisor.scenario import Scenario
+from advisor.text import frame_csv, typeset, unbroken_ranges
 from advisor.ui import answers, own_config, refit_use, state
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor import bands
-from advisor.calibration.overhead_records import load_overheads
-from advisor.points.overheads import OverheadModel, fit_overheads, log_speedup
-from advisor.points.published import Point, points_of, published_rows, with_costs
+from advisor.calibration import load_overheads
+from advisor.points import OverheadModel, Point, fit_overheads, log_speedup, points_of, published_rows, with_costs
 from advisor.tiers import beyond_log_sd
 
 Array = NDArray[np.float64]

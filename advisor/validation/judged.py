@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from advisor.calibration.records import rounded
+from advisor.calibration import rounded
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 from advisor.validation.predict import validate

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.calibration.overhead_records import class_costs
+from advisor.calibration import class_costs
 from advisor.curve import curve_for
-from advisor.points.overheads import ANY_CLASS
-from advisor.points.published import with_costs
-from advisor.points.question import RowQuestion, question_of
+from advisor.points import ANY_CLASS, RowQuestion, question_of, with_costs
 from advisor.prediction import AdvisorError
 from advisor.setup import load_setup
 from advisor.validation.held_out import costs_left_out

@@ -8,7 +8,7 @@ import pytest
 
 from advisor.calibration import moe_fit
 from advisor.calibration.gemm_fit import MAX_KERNEL_T0_S, gemm_record, gemm_time
-from advisor.calibration.moe_fit import KEYS, add_touched, frame_columns, moe_record
+from advisor.calibration.moe_fit import MOE_KEYS, add_touched, frame_columns, moe_record
 from advisor.calibration.nnls import fit_relative, leave_one_group_out
 from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record, attention_record, mla_record
 from advisor.prediction import AdvisorError
@@ -27,7 +27,7 @@ def moe_table(noise=0.0, coefficients=TRUE, shapes=SHAPES, curve=None, ep=(1,)):
         for tokens in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
         for load in ("balanced", "power_law_1.2")
     ]
-    frame = pd.DataFrame(rows, columns=KEYS)
+    frame = pd.DataFrame(rows, columns=MOE_KEYS)
     full = add_touched(frame)
     time = frame_columns(full, "bf16", False) @ coefficients
     if curve is not None:

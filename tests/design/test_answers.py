@@ -21,7 +21,7 @@ from advisor.design.candidates import distinct_candidates
 from advisor.design.document import parse_batches
 from advisor.design.handoff import added_keys
 from advisor.design.sensitivity import Sensitivity
-from advisor.design.sweeps import granularity_sweep, heat_map, pareto, serve_many, shared_sweep, try_next
+from advisor.design.sweeps import granularity_sweep, heat_map, pareto_front, serve_many, shared_sweep, try_next
 from advisor.hf.config import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import build_scenario
@@ -171,7 +171,7 @@ def test_single_changes_change_one_thing_and_are_ranked() -> None:
 
 def test_nothing_beats_a_design_of_the_pareto_front_in_both() -> None:
     found = space(objective="tpot")
-    front = pareto(found)
+    front = pareto_front(found)
     within = np.flatnonzero((found.failed & ~np.uint16(1)) == 0)
     for i in front:
         better = (found.dense_equivalent[within] >= found.dense_equivalent[i]) & (found.score[within] > found.score[i])

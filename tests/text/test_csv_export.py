@@ -74,7 +74,7 @@ def test_csv_leaves_the_advisor_through_this_helper_only() -> None:
     `predict` hands a user's own rows back to the same user, unchanged; the template is a line of column names; a
     remapped upload is read again and never leaves.
     """
-    known = {"csv_export.py", "profiling/results.py", "cli/validate.py", "ingest/canonical.py", "ingest/remap.py"}
+    known = {"text/csv_export.py", "profiling/results.py", "cli/validate.py", "ingest/canonical.py", "ingest/remap.py"}
     found = set()
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -82,4 +82,4 @@ def test_csv_leaves_the_advisor_through_this_helper_only() -> None:
                 found.add(path.relative_to(PACKAGE).as_posix())
             if isinstance(node, ast.Attribute) and node.attr == "writer" and ast.unparse(node.value) == "csv":
                 found.add(path.relative_to(PACKAGE).as_posix())
-    assert found <= known, f"use advisor.csv_export in {sorted(found - known)}"
+    assert found <= known, f"use advisor.text.csv_text in {sorted(found - known)}"

@@ -13,7 +13,7 @@ from advisor.ingest.canonical import UNIT_FACTORS
 from advisor.ingest.cells import Cells
 from advisor.ingest.draft import Draft
 from advisor.prediction import AdvisorError
-from advisor.text.units import counted
+from advisor.text import counted
 
 COUNT_TOLERANCE = 0.10
 """Client and server token counts that differ by more make per-token times doubtful."""

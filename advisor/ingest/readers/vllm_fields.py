@@ -10,7 +10,7 @@ import pandas as pd
 
 from advisor.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
 from advisor.ingest.draft import FieldMap, floats
-from advisor.text.units import counted
+from advisor.text import counted
 
 _MS = 1e-3
 WHOLE_TOLERANCE = 1e-3

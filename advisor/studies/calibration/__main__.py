@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from advisor.prediction import AdvisorError
-from advisor.store.connection import open_store
+from advisor.store import open_store
 from advisor.studies.calibration.build import StoreTables, calibrate, measured_devices
 from advisor.studies.calibration.gates import gate_results
 

@@ -9,22 +9,43 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
 import numpy as np
 
 from advisor.architecture import WeightDtype
-from advisor.calibration import gemm_fit, moe_fit, stream_fit
-from advisor.calibration.choice import choose_experts, version_key
-from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, one_row_per_point
-from advisor.calibration.measured_moe import measured_table
-from advisor.calibration.measured_records import MEASURED, MeasuredTable, write_measured
-from advisor.calibration.records import RECORDS, FitRecord, write_records
+from advisor.calibration import (
+    ATTENTION_KEYS,
+    BYTES_PER_WEIGHT,
+    DTYPE_NAMES,
+    GEMM_KEYS,
+    KV_BYTES,
+    MEASURED,
+    MLA_KEYS,
+    MOE_KEYS,
+    RECORDS,
+    SHAPE,
+    FitRecord,
+    MeasuredTable,
+    all_reduce_record,
+    all_to_all_record,
+    attention_record,
+    choose_experts,
+    gemm_record,
+    measured_table,
+    mla_record,
+    moe_record,
+    one_row_per_point,
+    record_id,
+    version_key,
+    write_measured,
+    write_records,
+)
 from advisor.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Engine
-from advisor.store import queries
-from advisor.store.kernel_tables import hardware_id as device_hardware_id
+from advisor.scenario import Engine
+from advisor.store import all_reduce_table, all_to_all_table, attention_table, gemm_table, mla_table, moe_table
+from advisor.store import hardware_id as device_hardware_id
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from advisor.store.connection import Store
+    from advisor.store import Store
 
 IDENTITY = ["hardware_id", "engine", "version", "dtype", "kernel_source"]
 
@@ -51,27 +72,27 @@ class StoreTables:
 
     def moe_table(self, hardware_id: str) -> pd.DataFrame:
         """Routed experts of one layer."""
-        return queries.moe_table(self._store, hardware_id)
+        return moe_table(self._store, hardware_id)
 
     def gemm_table(self, hardware_id: str) -> pd.DataFrame:
         """Dense projections."""
-        return queries.gemm_table(self._store, hardware_id)
+        return gemm_table(self._store, hardware_id)
 
     def attention_table(self, hardware_id: str) -> pd.DataFrame:
         """Decode attention of one layer."""
-        return queries.attention_table(self._store, hardware_id)
+        return attention_table(self._store, hardware_id)
 
     def mla_table(self, hardware_id: str) -> pd.DataFrame:
         """Latent attention: the kernel alone."""
-        return queries.mla_table(self._store, hardware_id, op="mla_generation")
+        return mla_table(self._store, hardware_id, op="mla_generation")
 
     def all_reduce_table(self, hardware_id: str) -> pd.DataFrame:
         """Tensor-parallel sums."""
-        return queries.all_reduce_table(self._store, hardware_id)
+        return all_reduce_table(self._store, hardware_id)
 
     def all_to_all_table(self, hardware_id: str) -> pd.DataFrame:
         """Expert-parallel exchange."""
-        return queries.all_to_all_table(self._store, hardware_id)
+        return all_to_all_table(self._store, hardware_id)
 
 
 def measured_devices() -> list[Hardware]:
@@ -124,9 +145,9 @@ def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[Fit
     serving = {choice.record.id: choice.record for choice in choices if choice is not None}
     found: list[MeasuredTable] = []
     for identity, frame in _groups(_named(tables.moe_table(hardware.id)), IDENTITY, all_versions=True):
-        record = serving.get(moe_fit.record_id(identity))
+        record = serving.get(record_id(identity))
         if record is not None:
-            found += _some(measured_table(one_row_per_point(frame, moe_fit.KEYS), record))
+            found += _some(measured_table(one_row_per_point(frame, MOE_KEYS), record))
     return found
 
 
@@ -139,12 +160,12 @@ def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitReco
     cache = cache_resident_bytes(gemm, hardware)
     for identity, frame in _groups(_named(tables.moe_table(hardware.id)), IDENTITY, all_versions=True):
         if identity["dtype"] in BYTES_PER_WEIGHT:
-            yield from _some(moe_fit.moe_record(one_row_per_point(frame, moe_fit.KEYS), identity, cache))
+            yield from _some(moe_record(one_row_per_point(frame, MOE_KEYS), identity, cache))
     for identity, frame in _groups(gemm, IDENTITY):
         if identity["dtype"] in BYTES_PER_WEIGHT:
-            clean = one_row_per_point(frame, gemm_fit.KEYS)
+            clean = one_row_per_point(frame, GEMM_KEYS)
             peak = hardware.bandwidth_bytes_per_s.value
-            yield from _some(gemm_fit.gemm_record(clean, identity, cache, peak))
+            yield from _some(gemm_record(clean, identity, cache, peak))
     for op in ("attention", "mla"):
         yield from _attention(op, _named(getattr(tables, f"{op}_table")(hardware.id)))
     yield from _communication(tables, hardware.id)
@@ -152,14 +173,14 @@ def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitReco
 
 def _attention(op: str, table: pd.DataFrame) -> Iterator[FitRecord]:
     keys, record = {
-        "attention": ([*stream_fit.ATTENTION_KEYS, "window_size"], stream_fit.attention_record),
-        "mla": (stream_fit.MLA_KEYS, stream_fit.mla_record),
+        "attention": ([*ATTENTION_KEYS, "window_size"], attention_record),
+        "mla": (MLA_KEYS, mla_record),
     }[op]
     if op == "mla" and "op" in table.columns:
         table = table[table["op"].isin(["mla_generation", "generation_mla"])]
     for identity, frame in _groups(table, [*IDENTITY, "kv_dtype"]):
         kv_dtype = identity.pop("kv_dtype")
-        if kv_dtype in stream_fit.KV_BYTES:
+        if kv_dtype in KV_BYTES:
             present = [key for key in keys if key in frame.columns]
             # The cache's format decides the bytes, so it is part of the kernel's name.
             named = {**identity, "kernel_source": f"{identity['kernel_source']}+kv-{kv_dtype}"}
@@ -172,7 +193,7 @@ def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord
     for identity, frame in _groups(table, [*IDENTITY, "n_ranks"]):
         n_ranks = int(float(identity.pop("n_ranks")))
         clean = one_row_per_point(frame, ["message_elements"])
-        yield from _some(stream_fit.all_reduce_record(clean, identity, n_ranks))
+        yield from _some(all_reduce_record(clean, identity, n_ranks))
     table = tables.all_to_all_table(hardware_id)
     if len(table):
         table = table.assign(
@@ -183,28 +204,28 @@ def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord
         table = table[(table["dtype"] == "bf16") & (table["n_nodes"].fillna(1) == 1)]
     for identity, frame in _groups(table, [*IDENTITY, "n_ranks"]):
         n_ranks = int(float(identity.pop("n_ranks")))
-        yield from _some(stream_fit.all_to_all_record(frame, identity, n_ranks))
+        yield from _some(all_to_all_record(frame, identity, n_ranks))
 
 
 def one_gpu_moe_table(
     opened: Store, hardware_id: str, engine: str, dtype: str, load: str, max_tokens: int, min_shapes: int
 ) -> tuple[str, pd.DataFrame]:
     """(version, rows) on one GPU of the newest table of an engine and format with `min_shapes` shapes; of several
-    kernels in one version, that with most shapes. Rows: the columns of `moe_fit.KEYS` and latency_s [s].
+    kernels in one version, that with most shapes. Rows: the columns of `MOE_KEYS` and latency_s [s].
 
     Raises AdvisorError when there is none.
     """
-    table = _named(queries.moe_table(opened, hardware_id, engine, distribution=load, ep=1))
+    table = _named(moe_table(opened, hardware_id, engine, distribution=load, ep=1))
     table = table[(table["moe_tp_size"] == 1) & (table["num_tokens"] <= max_tokens)]
     found = []
     for identity, frame in _groups(table, IDENTITY, all_versions=True):
-        n_shapes = len(frame[moe_fit.SHAPE].drop_duplicates())
+        n_shapes = len(frame[SHAPE].drop_duplicates())
         if identity["dtype"] == dtype and n_shapes >= min_shapes:
             found.append((version_key(identity["version"]), n_shapes, identity["version"], frame))
     if not found:
         raise AdvisorError(f"the store has no {dtype} expert table of {engine} on {hardware_id}; run `make store`")
     _, _, version, frame = max(found, key=lambda entry: entry[:2])
-    return version, one_row_per_point(frame, moe_fit.KEYS)
+    return version, one_row_per_point(frame, MOE_KEYS)
 
 
 def cache_resident_bytes(gemm: pd.DataFrame, hardware: Hardware) -> float:

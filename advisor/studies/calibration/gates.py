@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from advisor.calibration.records import FitRecord
+from advisor.calibration import FitRecord
 
 GATED_HARDWARE = frozenset({"h100-sxm", "h200-sxm", "b200-sxm", "b300-sxm"})
 MIN_SHAPES = 8

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.prediction import AdvisorError
-from advisor.runtime.acceptance_process import AcceptanceProcess, draw_trace
-from advisor.runtime.cascade import Cascade
-from advisor.runtime.costs import RoundCosts
-from advisor.runtime.policies import EmaAdaptive, Oracle, Policy, StaticK
-from advisor.runtime.simulator import closed_loop, simulate
+from advisor.runtime import (
+    AcceptanceProcess,
+    Cascade,
+    EmaAdaptive,
+    Oracle,
+    Policy,
+    RoundCosts,
+    StaticK,
+    closed_loop,
+    draw_trace,
+    simulate,
+)
 
 PAPER_STATIC_K = (1, 2, 3)
 

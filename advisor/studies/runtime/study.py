@@ -21,12 +21,13 @@ from advisor.runtime import (
     Mixture,
     RoundCosts,
     closed_loop,
+    costs_of,
+    per_position,
+    ranges_of,
     simulate,
+    switching_around,
 )
-from advisor.runtime.acceptance_of import per_position, switching_around
-from advisor.runtime.by_batch import ranges_of
-from advisor.runtime.of_scenario import costs_of
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.studies.runtime.cascade_study import StudyRow, cascade_study
 from advisor.studies.runtime.workloads import ngram_workloads

@@ -13,7 +13,7 @@ losing rounds dearer than in the engine.
 
 from __future__ import annotations
 
-from advisor.runtime.acceptance_process import AcceptanceProcess, Mixture, Switching
+from advisor.runtime import AcceptanceProcess, Mixture, Switching
 
 COPYING_ACCEPTANCE = 0.9
 OTHER_ACCEPTANCE = 0.08

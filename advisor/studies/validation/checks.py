@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.calibration.overhead_records import class_costs
+from advisor.calibration import class_costs
 from advisor.curve import curve_for
-from advisor.points.overheads import Overheads
-from advisor.points.published import Point, point_of, with_costs
+from advisor.points import Overheads, Point, point_of, with_costs
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario, build_scenario
+from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]

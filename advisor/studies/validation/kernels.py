@@ -7,13 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from advisor.calibration import load_records, recorded_devices
-from advisor.calibration.frames import error_quantiles
-from advisor.calibration.measured_records import MeasuredTable, load_measured
-from advisor.calibration.moe_fit import SHAPE, add_touched, frame_columns, leave_one_shape_out
-from advisor.calibration.nnls import leave_one_group_out
-from advisor.calibration.records import FitRecord
-from advisor.store.connection import Store
+from advisor.calibration import (
+    SHAPE,
+    FitRecord,
+    MeasuredTable,
+    add_touched,
+    error_quantiles,
+    frame_columns,
+    leave_one_group_out,
+    leave_one_shape_out,
+    load_measured,
+    load_records,
+    recorded_devices,
+)
+from advisor.store import Store
 from advisor.studies.calibration.build import one_gpu_moe_table
 from advisor.studies.calibration.gates import GATED_HARDWARE, gate_results, gated_tables
 from advisor.studies.validation.tables import markdown_table, percent

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from advisor import store
-from advisor.calibration.overhead_records import OVERHEAD_NAMES, load_overheads
-from advisor.points.overheads import PRIOR_S, Overheads
-from advisor.points.published import ROWS, Point, points_of, published_rows
+from advisor.calibration import OVERHEAD_NAMES, load_overheads
+from advisor.points import PRIOR_S, ROWS, Overheads, Point, points_of, published_rows
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 from advisor.studies.validation.checks import (
@@ -46,8 +45,7 @@ from advisor.studies.validation.tables import (
     summary,
     worst,
 )
-from advisor.validation.held_out import held_out
-from advisor.validation.judged import JUDGED, judge, write_judged
+from advisor.validation import JUDGED, held_out, judge, write_judged
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = PROFILES.parent / "measurements" / "moesd_cells" / "data.csv"

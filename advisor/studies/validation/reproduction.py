@@ -8,7 +8,7 @@ import numpy as np
 
 from advisor.architecture import Architecture
 from advisor.curve import Curve, curve_for, speedup_curve
-from advisor.scenario.scenario import Scenario
+from advisor.scenario import Scenario
 from advisor.setup import by_form, load_setup
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)

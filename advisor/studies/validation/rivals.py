@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.curve import curve_for
-from advisor.points.overheads import UNKNOWN_CLASS, fit_overheads, log_speedup, row_log_sd, soften
-from advisor.points.published import Point, with_costs
+from advisor.points import UNKNOWN_CLASS, Point, fit_overheads, log_speedup, row_log_sd, soften, with_costs
 from advisor.setup import Setup
-from advisor.validation.held_out import COMMON_SHARE, log_overheads, predictions_left_out
+from advisor.validation import COMMON_SHARE, log_overheads, predictions_left_out
 
 Array = NDArray[np.float64]
 

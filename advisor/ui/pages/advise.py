@@ -6,8 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.charts import speedup as speedup_charts
-from advisor.runtime.schedule import DEFAULT_MARGIN
+from advisor.charts import speedup_chart, table_rule
+from advisor.runtime import DEFAULT_MARGIN
 from advisor.ui import answers, compare_panel, how_made, try_next, widgets
 
 
@@ -37,7 +37,7 @@ def speedup(advice: Advice) -> None:
     others = [int(k) for k in advice.curve.drafts if k not in (0, advice.curve_k)]
     place = st.container()
     compare = st.pills("Compare with K =", others, selection_mode="multi", key="compare_k")
-    chart = speedup_charts.speedup_chart(
+    chart = speedup_chart(
         advice.curve,
         advice.curve_k,
         advice.scenario.batch_size,
@@ -68,7 +68,7 @@ def by_batch(advice: Advice) -> None:
         )
         for r in advice.k_by_batch
     ]
-    st.caption(speedup_charts.table_rule(DEFAULT_MARGIN, limit_ms))
+    st.caption(table_rule(DEFAULT_MARGIN, limit_ms))
     table = pd.DataFrame(rows, columns=["Batch", "K", "Mean speedup", "Largest loss", "Meets the limit"])
     if limit_ms is None:
         table = table.drop(columns="Meets the limit")

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from advisor.charts import design as charts_design
+from advisor.charts import granularity_chart, heat_map_chart, shared_sweep_chart
 from advisor.design import Candidate, DesignAnswer
 from advisor.ui import design_pick, design_question, design_tables, design_view, widgets
 
@@ -46,7 +46,7 @@ def maps(answer: DesignAnswer, tag: str) -> None:
     batches = st.pills("Batches of the lines", options, selection_mode="multi", default=shown)
     scenario, best = space.setup.scenario, answer.recommended
     if len(answer.heat_map.ratio):
-        chart = charts_design.heat_map_chart(
+        chart = heat_map_chart(
             answer.heat_map,
             baseline_ratio=own.n_active / own.n_experts,
             recommended_ratio=None if best is None else best.n_active / best.n_experts,
@@ -61,12 +61,10 @@ def maps(answer: DesignAnswer, tag: str) -> None:
         )
     left, right = st.columns(2)
     with left:
-        chart = charts_design.shared_sweep_chart(
-            answer.shared_sweep, batches, baseline_shared=own.n_shared, baseline_tpot_s=base
-        )
+        chart = shared_sweep_chart(answer.shared_sweep, batches, baseline_shared=own.n_shared, baseline_tpot_s=base)
         widgets.show_chart(chart, "design_shared", scenario)
     with right:
-        chart = charts_design.granularity_chart(
+        chart = granularity_chart(
             answer.granularity_sweep, batches, baseline_experts=own.n_experts, baseline_tpot_s=base
         )
         widgets.show_chart(chart, "design_granularity", scenario)

@@ -5,8 +5,8 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.calibration.sweep_fit import SweepFit, fit_sweep
-from advisor.charts import profile as charts_profile
+from advisor.calibration import SweepFit, fit_sweep
+from advisor.charts import ratio_chart
 from advisor.store import Sweep, read_sweep
 from advisor.ui import profile_run, widgets
 
@@ -96,7 +96,7 @@ def summary(run: profile_run.Run, sweep: Sweep) -> None:
     if problem:
         st.info(widgets.plain(problem))
     for order, fit in enumerate(fit for fit in fits or () if len(fit.ratios)):
-        chart = charts_profile.ratio_chart(fit)
+        chart = ratio_chart(fit)
         st.plotly_chart(chart.figure, key=f"ratio_{order}", alt=chart.alt, config={"displayModeBar": False})
         st.caption(chart.alt)
     st.download_button("Download (zip)", profile_run.archive(run), file_name=f"{run.name}.zip", on_click="ignore")

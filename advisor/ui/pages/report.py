@@ -4,7 +4,7 @@ import functools
 
 import streamlit as st
 
-from advisor.report.formats import MEDIA_TYPES, Format
+from advisor.report import MEDIA_TYPES, Format
 from advisor.ui import report_files, widgets
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (

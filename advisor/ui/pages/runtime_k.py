@@ -3,11 +3,9 @@
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.charts import runtime as charts_runtime
-from advisor.engines.check_commands import check_commands
-from advisor.runtime.by_batch import last_batch
-from advisor.runtime.of_scenario import gain_of
-from advisor.runtime.schedule import DEFAULT_MARGIN, k_at
+from advisor.charts import break_even_chart, gain_chart, paying_batches, schedule_chart, shape_of, simulation_chart
+from advisor.engines import check_commands
+from advisor.runtime import DEFAULT_MARGIN, gain_of, k_at, last_batch
 from advisor.ui import how_made, runtime_widgets, widgets
 from advisor.ui import runtime_answers as runtime
 
@@ -16,9 +14,7 @@ def schedule(advice: Advice) -> None:
     scenario = advice.scenario
     contexts = st.text_input("Context buckets (tokens)", "1024, 8192, 32768", key="context_buckets")
     buckets = runtime.attempt(runtime.by_context, scenario, contexts) or ()
-    chart = charts_runtime.schedule_chart(
-        advice.k_by_batch, scenario.batch_size, buckets, scenario.context_tokens, advice.curve
-    )
+    chart = schedule_chart(advice.k_by_batch, scenario.batch_size, buckets, scenario.context_tokens, advice.curve)
     widgets.show_chart(chart, "schedule", scenario)
     how_made.button(scenario.batch_size, int(k_at(advice.k_by_batch, scenario.batch_size)), how_made.ANSWER, "schedule")
     st.caption(
@@ -43,7 +39,7 @@ def schedule(advice: Advice) -> None:
         histogram = runtime.attempt(runtime.histogram_from, edited, advice)
         if histogram is not None:
             gain = gain_of(advice.curve, advice.k_by_batch, histogram)
-            widgets.show_chart(charts_runtime.gain_chart(gain), "schedule_gain", scenario)
+            widgets.show_chart(gain_chart(gain), "schedule_gain", scenario)
 
 
 def configuration(advice: Advice) -> tuple[str, str]:
@@ -73,9 +69,9 @@ def configuration(advice: Advice) -> tuple[str, str]:
 
 def break_even(advice: Advice) -> None:
     st.subheader("Break-even", anchor=False)
-    chart = charts_runtime.break_even_chart(advice.curve, advice.scenario.batch_size, advice.curve_k)
+    chart = break_even_chart(advice.curve, advice.scenario.batch_size, advice.curve_k)
     widgets.show_chart(chart, "break_even", advice.scenario)
-    st.markdown(charts_runtime.paying_batches(advice.curve, advice.curve_k, last_batch(advice.setup, advice.curve)))
+    st.markdown(paying_batches(advice.curve, advice.curve_k, last_batch(advice.setup, advice.curve)))
     st.caption("x: no acceptance can pay (more than K + 1 tokens needed). o: your accepted length is not enough.")
 
 
@@ -89,7 +85,7 @@ def simulation(advice: Advice) -> None:
     report = runtime.attempt(runtime.simulation_for, advice.scenario, choice, plan, warm)
     if report is None:
         return
-    widgets.show_chart(charts_runtime.simulation_chart(report), "simulation", advice.scenario)
+    widgets.show_chart(simulation_chart(report), "simulation", advice.scenario)
     runtime_widgets.show_outcomes(report)
     st.caption(report.load_note)
     if not report.complete:
@@ -101,7 +97,7 @@ scenario = widgets.scenario_or_stop()
 advice = widgets.advice_or_stop(scenario)
 if advice.setup.drafter.kind == "none":
     widgets.stop_with("Nothing is drafted in this scenario; choose a drafter in the sidebar.")
-st.title(f"K {charts_runtime.shape_of(advice.k_by_batch)}", anchor=False)
+st.title(f"K {shape_of(advice.k_by_batch)}", anchor=False)
 here = int(k_at(advice.k_by_batch, advice.scenario.batch_size))
 st.caption(f"At batch {advice.scenario.batch_size:,}: K = {here}. {widgets.acceptance_note(advice)}")
 schedule(advice)

@@ -3,10 +3,9 @@
 import pandas as pd
 import streamlit as st
 
-from advisor.explain import derive
-from advisor.explain.citations import cited
+from advisor.explain import cited, derive
 from advisor.next_steps import design_is_searched
-from advisor.report.words import LIMITS
+from advisor.report import LIMITS
 from advisor.ui import how_made, provenance, widgets
 
 

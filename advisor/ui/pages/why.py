@@ -3,9 +3,8 @@
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.charts import why as charts_why
-from advisor.charts.roofline import roofline_chart
-from advisor.explain.roofline import positions, roof_of
+from advisor.charts import components_chart, distinct_experts_chart, roofline_chart, round_cost_chart
+from advisor.explain import positions, roof_of
 from advisor.ui import answers, how_made, widgets
 from advisor.ui.formula import speedup_formula
 
@@ -15,7 +14,7 @@ def experts(advice: Advice, k_draft: int) -> None:
     if series is None:
         st.info("A dense model has no routed experts: each step loads all weights once, whatever K is.")
         return
-    chart = charts_why.distinct_experts_chart(
+    chart = distinct_experts_chart(
         series.tokens,
         series.routed,
         series.low,
@@ -67,12 +66,12 @@ st.caption(widgets.acceptance_note(advice))
 parts = {"k_draft": k_draft, "batch_size": figures.batch_size}
 cost, time = st.columns(2)
 with cost:
-    chart = charts_why.round_cost_chart(
+    chart = round_cost_chart(
         figures.plain_components, figures.round_components, accepted_length=figures.accepted_length, **parts
     )
     widgets.show_chart(chart, "round_cost", scenario)
 with time:
-    chart = charts_why.components_chart(figures.plain_components, figures.round_components, **parts)
+    chart = components_chart(figures.plain_components, figures.round_components, **parts)
     widgets.show_chart(chart, "components", scenario)
 experts(advice, k_draft)
 roof(advice, k_draft)

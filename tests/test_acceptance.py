@@ -177,7 +177,7 @@ def test_between_measured_k_the_length_rises_without_being_called_extrapolated()
 
 
 def test_interpolating_every_second_point_of_the_measured_curves_stays_within_their_sampling_spread():
-    from advisor import drafter as module
+    from advisor import acceptance as module
 
     misses = []
     for curve in acceptance_curves():
@@ -219,7 +219,7 @@ def test_the_shipped_curves_say_that_one_alpha_promises_too_much_above_and_too_l
 
 
 def test_bands_from_one_point_hold_the_other_points_of_curves_left_out(monkeypatch: pytest.MonkeyPatch):
-    from advisor import drafter as module
+    from advisor import acceptance as module
 
     everything = {curve.id: curve for curve in acceptance_curves()}
     inside = []
