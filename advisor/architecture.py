@@ -263,28 +263,6 @@ def _kept_elements(mixer: Mixer, context: Floats) -> Floats:
     return (entry + mixer.index_elements_per_token) * context / mixer.compression + local
 
 
-def _read_elements(mixer: Mixer, context: Floats) -> Floats:
-    """Cache elements one layer reads for one sequence in one pass."""
-    if mixer.window_tokens is None or mixer.kind == "sliding":
-        return _kept_elements(mixer, context)
-    entries = context / mixer.compression
-    read = np.minimum(entries, mixer.window_tokens) + np.minimum(context, mixer.local_window_tokens)
-    return float(mixer.kv_elements_per_token) * read + float(mixer.index_elements_per_token) * entries
-
-
-def kv_bytes_per_token(architecture: Architecture, kv_dtype_bytes: Numbers = 2.0) -> Floats:
-    """Bytes one more token adds to one sequence's cache, from the layers that grow without bound. [byte]
-
-    Window layers stop growing at their window and linear layers keep a fixed state, so neither counts.
-    """
-    elements = sum(
-        m.count * (m.kv_elements_per_token + m.index_elements_per_token) / m.compression
-        for m in architecture.mixers
-        if m.kind in ("full", "mla", "sparse")
-    )
-    return elements * np.asarray(kv_dtype_bytes, dtype=np.float64)
-
-
 def state_bytes(architecture: Architecture, batch_size: Numbers = 1, state_dtype_bytes: Numbers = 4.0) -> Floats:
     """Recurrent and convolution state of the linear layers, whatever the context. [byte]
 
@@ -314,20 +292,5 @@ def kv_bytes(
     """
     context = _contexts(context_tokens)
     elements = sum((m.count * _kept_elements(m, context) for m in architecture.mixers), np.zeros_like(context))
-    cache = elements * np.asarray(batch_size, dtype=np.float64) * np.asarray(kv_dtype_bytes, dtype=np.float64)
-    return cache + state_bytes(architecture, batch_size, state_dtype_bytes)
-
-
-def kv_read_bytes(
-    architecture: Architecture,
-    context_tokens: Numbers,
-    batch_size: Numbers = 1,
-    kv_dtype_bytes: Numbers = 2.0,
-    state_dtype_bytes: Numbers = 4.0,
-) -> Floats:
-    """Cache bytes one decode pass reads, once per sequence. As `kv_bytes`, but sparse layers read their top-k
-    entries and all index keys only. [byte]"""
-    context = _contexts(context_tokens)
-    elements = sum((m.count * _read_elements(m, context) for m in architecture.mixers), np.zeros_like(context))
     cache = elements * np.asarray(batch_size, dtype=np.float64) * np.asarray(kv_dtype_bytes, dtype=np.float64)
     return cache + state_bytes(architecture, batch_size, state_dtype_bytes)

@@ -13,11 +13,8 @@ from advisor.prediction import AdvisorError
 from advisor.routing.fit import fit_overlaps, fit_trace, overlap_by_lag
 from advisor.routing.law import (
     distinct_experts,
-    distinct_experts_one_number,
-    distinct_experts_ragged,
     expected_experts,
     local_experts,
-    solve_overlap_exponent,
     unrelated_overlap,
 )
 
@@ -87,13 +84,6 @@ def test_coheres_union_over_batches_errs_from_uniform_in_both_directions() -> No
     assert np.all(touched < expected_experts(4 * batches, 128, 8))
 
 
-def test_the_one_number_form_solves_coheres_exponent_and_two_tokens_exactly() -> None:
-    cv = cohere_parameters()[0]
-    gamma = solve_overlap_exponent(COHERE_LAGS[0], 128, 8, cv)
-    assert gamma == pytest.approx(0.756, abs=2e-3)
-    assert float(distinct_experts_one_number(1, 2, 128, 8, cv, gamma)) == pytest.approx(8 * (2 - 0.381), rel=1e-6)
-
-
 @pytest.mark.parametrize(("n_experts", "n_active"), [(64, 6), (128, 8), (256, 8), (384, 8), (512, 10), (896, 16)])
 @pytest.mark.parametrize("cv", [0.1, 0.5, 1.0])
 def test_the_quadrature_agrees_with_the_full_sum_over_experts(n_experts: int, n_active: int, cv: float) -> None:
@@ -150,13 +140,6 @@ def test_full_affinity_makes_later_tokens_free() -> None:
     assert float(distinct_experts(3, 8, 64, 6, 0.0, 1.0, 0.0)) == pytest.approx(
         float(distinct_experts(3, 1, 64, 6)), rel=1e-5
     )
-
-
-def test_equal_ragged_lengths_are_the_rectangular_case() -> None:
-    parameters = cohere_parameters()
-    ragged = distinct_experts_ragged([3] * 5, 128, 8, *parameters)
-    assert ragged == pytest.approx(float(distinct_experts(5, 3, 128, 8, *parameters)), rel=1e-9)
-    assert distinct_experts_ragged([1, 5], 128, 8, *parameters) < distinct_experts_ragged([3, 5], 128, 8, *parameters)
 
 
 def test_it_broadcasts_over_every_argument() -> None:
