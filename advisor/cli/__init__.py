@@ -33,7 +33,7 @@ _COMMANDS = {
     "store": ("data", "Build or inspect the store of measured tables."),
     "models": ("data", "List the known models."),
     "hardware": ("data", "List the known accelerators."),
-    "presets": ("presets", "List drafters, acceptance curves and routing presets."),
+    "presets": ("data", "List drafters, acceptance curves and routing presets."),
 }
 
 

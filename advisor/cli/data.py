@@ -1,4 +1,4 @@
-"""`store`, `models`, `hardware`: what the advisor knows."""
+"""`store`, `models`, `hardware`, `presets`: what the advisor knows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor import store as measured
+from advisor.acceptance import acceptance_curves
 from advisor.architecture import attention_share_of_active, parameter_counts, weight_bytes
 from advisor.catalog import load_model, model_ids
 from advisor.cli.output import print_json, print_table
+from advisor.drafter import drafter_ids, load_drafter
 from advisor.hardware import hardware_ids, load_hardware
+from advisor.routing import load_routing_preset, routing_preset_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,3 +195,29 @@ def _show_progress(step: str, fraction: float) -> None:
     elif int(fraction * 10) != _show_progress.__dict__.get("last"):
         _show_progress.__dict__["last"] = int(fraction * 10)
         click.echo(f"[{fraction:4.0%}] {step}", err=True)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def presets(as_json: bool) -> None:
+    """List drafters, measured acceptance curves and routing presets, with the ids that the options take."""
+    drafters = [load_drafter(name) for name in drafter_ids()]
+    curves = acceptance_curves()
+    routing = [load_routing_preset(name) for name in routing_preset_ids()]
+    if as_json:
+        print_json({"drafters": drafters, "acceptance_curves": curves, "routing_presets": routing})
+        return
+    print_table(("--drafter", "kind", "name"), [(item.id, item.kind, item.name) for item in drafters])
+    click.echo("")
+    print_table(
+        ("--acceptance-preset", "model", "drafter", "K", "accepted length at the largest K"),
+        [(c.id, c.model_id, c.drafter_id, f"{c.n_draft[0]}-{c.n_draft[-1]}", c.accepted_length[-1]) for c in curves],
+    )
+    click.echo("")
+    print_table(
+        ("--routing", "kind", "N", "k", "load CV", "affinity", "stickiness"),
+        [
+            (p.id, p.kind, p.n_experts, p.n_active, p.load_cv.value, p.affinity.value, p.stickiness.value)
+            for p in routing
+        ],
+    )

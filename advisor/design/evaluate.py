@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture import Architecture, parameter_counts
-from advisor.curve import prefill_per_token_s
+from advisor.curve import curve_for, prefill_per_token_s
 from advisor.design.grid import Mixes, Weights, computing_share, moe_shape, weight_bytes_each_gpu, weights
+from advisor.design.question import Question
 from advisor.design.routing_shift import RoutingShift
 from advisor.draft_cost import draft_architecture, draft_time
 from advisor.memory import USABLE_SHARE, cache_bytes_per_gpu, weight_bytes_per_gpu
@@ -218,3 +219,26 @@ def sizes(body: Body, mix: Mixes, width: Array, memory_limit_bytes: float | None
     groups = setup.placement.attention_groups
     fit = np.floor(np.maximum(usable - resident, 0.0) / body.cache_bytes_per_sequence) * groups
     return Sizes(weights(body.architecture, shape), resident, fit, usable)
+
+
+def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, str]:
+    """Plain step by measured rows over the fit's, less 1, where they differ most [1]; and both speeds in one sentence.
+
+    `served` is the baseline by the fit, [nB, 1]. (0, "") where the baseline's shape was not measured.
+    """
+    if given.costs.routed.measured is None:
+        return 0.0, ""
+    drafts = np.unique([0, *served.k_draft[:, 0]])
+    own = curve_for(given, question.batches, drafts)
+    gaps = own.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
+    rows, columns = np.arange(len(question.batches)), np.searchsorted(drafts, served.k_draft[:, 0])
+    measured = own.speedup[rows, columns], own.tpot_s[rows, columns]
+    fitted = served.speedup[:, 0], served.tpot_s[:, 0]
+    (speedup, tpot_ms), (fit_speedup, fit_tpot_ms) = (
+        (question.mean_speedup(*each), question.mean_tpot_s(each[1]) * 1e3) for each in (measured, fitted)
+    )
+    note = (
+        f"Designs are compared by the fitted kernels; so costed, the baseline has {fit_speedup:.2f}x and "
+        f"{fit_tpot_ms:.2f} ms. Its own measured rows, used elsewhere, give {speedup:.2f}x and {tpot_ms:.2f} ms."
+    )
+    return float(gaps[np.argmax(np.abs(gaps))]), note

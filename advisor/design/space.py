@@ -9,7 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture import Architecture, parameter_counts
-from advisor.design.evaluate import Body, Served, Sizes, arms, make_body, over_widths, served, sizes, touched_by
+from advisor.design.evaluate import (
+    Body,
+    Served,
+    Sizes,
+    arms,
+    make_body,
+    measured_gap,
+    over_widths,
+    served,
+    sizes,
+    touched_by,
+)
 from advisor.design.grid import (
     MAX_DESIGNS,
     DesignGrid,
@@ -20,7 +31,6 @@ from advisor.design.grid import (
     shared_experts,
     widths,
 )
-from advisor.design.measured import measured_gap
 from advisor.design.question import Objective, Question, make_question
 from advisor.design.routing_shift import shifted_routing
 from advisor.prediction import AdvisorError

@@ -31,7 +31,7 @@ from advisor.report.layout import sections
 from advisor.report.print_figures import report_svg
 from advisor.scenario.file import ScenarioFile, read_scenario
 from advisor.scenario.scenario import Scenario
-from advisor.text.typography import unbroken_ranges
+from advisor.text.numbers import unbroken_ranges
 from tests.report_fixtures import DATE, QWEN, own_model, report_on
 
 ROOT = Path(__file__).resolve().parents[2]

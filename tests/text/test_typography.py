@@ -8,7 +8,7 @@ import pytest
 from advisor.report.blocks import Table
 from advisor.report.formats import render
 from advisor.report.layout import sections
-from advisor.text.typography import typeset, unbroken_ranges
+from advisor.text.numbers import typeset, unbroken_ranges
 from tests.report_fixtures import report_on
 
 

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.advice import advise
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import Scenario
-from advisor.text.units import with_prefix
+from advisor.text.numbers import with_prefix
 from advisor.ui import address, answers, fields, state, widgets
 from advisor.ui.formula import speedup_formula
 from tests.own_model import CONFIG, CONFIG_JSON

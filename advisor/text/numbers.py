@@ -1,8 +1,9 @@
-"""Values with their units as a reader sees them."""
+"""Values with their units, counts and ranges as a reader sees them."""
 
 from __future__ import annotations
 
 import math
+import re
 
 _PREFIXES = ("p", "n", "µ", "m", "", "k", "M", "G", "T", "P")
 _LARGEST_STEP = {"FLOP/s": 4, "OP/s": 4}
@@ -22,3 +23,16 @@ def with_prefix(value: float, unit: str) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """`1 row`, `1,200 rows`; `many` where it is not `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+_RANGE = re.compile(r"(?<![\w.])(\d+\.\d+)-(\d+\.\d+)(?![\w.])")
+
+
+def typeset(text: str) -> str:
+    """`a -> b` with an arrow, and `80 %`, as profiles and documents write it, without the space."""
+    return re.sub(r"(?<=\d) %", "%", text.replace("->", "\N{RIGHTWARDS ARROW}"))
+
+
+def unbroken_ranges(text: str) -> str:
+    """Ranges of decimals, `1.78-2.05`, with a hyphen at which no line breaks; names such as Qwen3-30B stay."""
+    return _RANGE.sub("\\1\N{NON-BREAKING HYPHEN}\\2", text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.text.units import counted
+from advisor.text.numbers import counted
 
 
 def test_one_is_singular_and_thousands_are_parted() -> None:

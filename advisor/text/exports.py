@@ -1,12 +1,18 @@
-"""CSV that a spreadsheet cannot mistake for formulas. Every CSV that leaves the advisor is written here."""
+"""What leaves for other programs: CSV that a spreadsheet cannot mistake for formulas, and JSON without NaN."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
+import enum
 import io
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,3 +62,29 @@ def frame_csv(frame: pd.DataFrame, scenario_hash: str | None = None, **to_csv: A
     if scenario_hash is not None:
         safe.insert(0, "scenario_hash", scenario_hash)
     return str(safe.to_csv(index=False, lineterminator="\n", **to_csv))
+
+
+def json_values(value: Any) -> Any:
+    """`value` as JSON types: arrays become lists, non-finite numbers null, floats keep six significant digits."""
+    if isinstance(value, BaseModel):
+        return json_values(value.model_dump(mode="json"))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: json_values(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): json_values(item) for key, item in value.items()}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, np.ndarray):
+        return json_values(value.tolist())
+    if isinstance(value, list | tuple):
+        return [json_values(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{float(value):.6g}") if np.isfinite(value) else None
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    return value
+
+
+def json_text(value: Any) -> str:
+    """One JSON document, indented."""
+    return json.dumps(json_values(value), indent=2, ensure_ascii=False, allow_nan=False)
