@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from advisor.store import Store, coverage
 from advisor.store.kernel_tables import KernelPackage
+
+
+def measured_moe(store: Store) -> pd.DataFrame:
+    """What the store covers of routed experts, a row per accelerator, engine, version and format."""
+    found = coverage(store)
+    return found[found["op"] == "moe"]
+
 
 LABELS = {"vllm": "VLLM", "sglang": "SGLang", "trtllm": "TRTLLM"}
 

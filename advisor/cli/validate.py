@@ -96,7 +96,7 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 def _shipped() -> pd.DataFrame:
     with store.open_store() as opened:
-        return store.published_points(opened)
+        return store.dataset(opened, "published_speedups")
 
 
 def _assumptions(text: str) -> dict[str, str]:

@@ -6,8 +6,8 @@ stands beside each measurement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -51,7 +51,7 @@ def near_kernels(store: Store, setup: Setup, batch_size: float, k_draft: int, co
 
 def published_speedups(store: Store, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
     """Published speedups of an accelerator, model and number of GPUs, SPEEDUP_COLUMNS; draft trees left out."""
-    points = stores.published_points(store)
+    points = stores.dataset(store, "published_speedups")
     here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
     # Points of another number of GPUs, or whose batch is counted per rank, belong to another curve.
     here = here[here["tensor_parallel"].fillna(here["gpu_count"]) == gpus]
@@ -75,7 +75,7 @@ def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> 
     record = record_behind(setup, "experts", cost.t0_s) if moe is not None else None
     if moe is None or record is None:
         return []
-    table = _rows(stores.moe_table, store, record, ep=1)
+    table = _rows("moe", store, record, ep=1)
     wanted = {
         "num_tokens": batch * q,
         "hidden_size": moe.expert_input_width,
@@ -132,7 +132,7 @@ def _projections(store: Store, setup: Setup, batch: float, q: float, count: int)
         return []
     weights = mixer.projection_params / setup.placement.tensor_parallel / PROJECTION_GEMMS[mixer.kind]
     rows = batch / setup.placement.attention_groups * q
-    table = _rows(stores.gemm_table, store, record)
+    table = _rows("gemm", store, record)
     table = table.assign(weights=table["n"].astype(float) * table["k"])
     found = table.loc[_apart(table, {"m": rows, "weights": weights}).index[:count]]
     dtype = setup.architecture.dtypes.attention
@@ -156,7 +156,7 @@ def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -
     if record is None:
         return []
     kv_dtype = record.kernel_source.rpartition("+kv-")[2]
-    table = _rows(stores.mla_table if latent else stores.attention_table, store, record, kv_dtype=kv_dtype)
+    table = _rows("mla" if latent else "attention", store, record, kv_dtype=kv_dtype)
     if latent:
         table = table[table["op"].isin(["mla_generation", "generation_mla"])].assign(
             elements=mixer.kv_elements_per_token
@@ -188,7 +188,7 @@ def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) 
     if cost is None or record is None:
         return []
     message = batch / setup.placement.attention_groups * q * setup.architecture.hidden_size * 2.0
-    table = _rows(stores.all_reduce_table, store, record, n_ranks=record.n_ranks).dropna(subset=["message_bytes"])
+    table = _rows("all_reduce", store, record, n_ranks=record.n_ranks).dropna(subset=["message_bytes"])
     found = table.loc[_apart(table, {"message_bytes": message}).index[:count]]
     labels = [f"{row.message_bytes / 1e3:,.4g} kB among {row.n_ranks}" for row in found.itertuples()]
     measured = found["latency_s"].to_numpy()
@@ -200,9 +200,9 @@ def _stream(cost: StreamCost, moved: pd.Series) -> Array:
     return cost.time_s(moved.to_numpy(float))
 
 
-def _rows(ask: Callable[..., pd.DataFrame], store: Store, record: FitRecord, **more: object) -> pd.DataFrame:
+def _rows(name: str, store: Store, record: FitRecord, **more: Any) -> pd.DataFrame:
     """The rows of the table that a record was fitted on."""
-    table = ask(store, record.hardware_id, engine=record.engine, version=record.version, **more)
+    table = stores.kernel_table(store, name, record.hardware_id, engine=record.engine, version=record.version, **more)
     kernel = record.kernel_source.rpartition("+kv-")[0] or record.kernel_source
     return table[(table["dtype"] == record.dtype) & (table["kernel_source"].fillna("unknown") == kernel)]
 

@@ -35,7 +35,7 @@ from advisor.store.measurements import (
     unfinished_sweeps,
 )
 from advisor.store.profiler_sweeps import load_sweep, read_sweep
-from advisor.store.table_specs import SPEC_BY_TABLE
+from advisor.store.table_specs import KERNEL_TABLES, SPEC_BY_TABLE
 
 Progress = Callable[[str, float], None]
 """Called with what is being done and the finished fraction in [0, 1]."""
@@ -136,7 +136,7 @@ def _fill(
     }
     connection.executemany("INSERT INTO store_info VALUES (?, ?)", list(info.items()))
     datasets = [f"dataset_{folder.name}" for folder in dataset_folders(measurements)]
-    counted = [*schema.KERNEL_TABLES, "plain_decode", "sweep_rows", *datasets]
+    counted = [*KERNEL_TABLES, "plain_decode", "sweep_rows", *datasets]
     rows = {name: int(connection.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]) for name in counted}
     return replace(summary, rows_by_table=rows)
 

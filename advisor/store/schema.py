@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import duckdb
 
 from advisor.profiling import COLUMNS as SWEEP_COLUMNS
+from advisor.store.table_specs import KERNEL_TABLES
 
 Migration = Callable[[duckdb.DuckDBPyConnection], object]
 
@@ -40,41 +41,9 @@ def _bookkeeping(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _kernels(connection: duckdb.DuckDBPyConnection) -> None:
-    tail = f"{_TIMED}, {_REPEATED}"
-    connection.execute(
-        f"""CREATE TABLE moe ({_FILE}, kernel_source VARCHAR, dtype VARCHAR NOT NULL, num_tokens INTEGER NOT NULL,
-            hidden_size INTEGER NOT NULL, inter_size INTEGER NOT NULL, topk INTEGER NOT NULL,
-            num_experts INTEGER NOT NULL, moe_tp_size INTEGER, moe_ep_size INTEGER,
-            distribution VARCHAR NOT NULL, {tail})"""
-    )
-    connection.execute(
-        f"""CREATE TABLE gemm ({_FILE}, kernel_source VARCHAR, dtype VARCHAR NOT NULL, m INTEGER NOT NULL,
-            n INTEGER NOT NULL, k INTEGER NOT NULL, {tail})"""
-    )
-    connection.execute(
-        f"""CREATE TABLE attention ({_FILE}, kernel_source VARCHAR, dtype VARCHAR NOT NULL, kv_dtype VARCHAR NOT NULL,
-            batch_size INTEGER NOT NULL, context_tokens INTEGER NOT NULL, num_heads INTEGER NOT NULL,
-            num_kv_heads INTEGER NOT NULL, head_dim INTEGER NOT NULL, window_size INTEGER, {tail})"""
-    )
-    connection.execute(
-        f"""CREATE TABLE mla ({_FILE}, op VARCHAR NOT NULL, kernel_source VARCHAR, model VARCHAR, dtype VARCHAR,
-            kv_dtype VARCHAR, gemm_dtype VARCHAR, num_heads INTEGER NOT NULL, batch_size INTEGER NOT NULL,
-            tp_size INTEGER, context_tokens INTEGER NOT NULL, compress_ratio INTEGER, {tail})"""
-    )
-    connection.execute(
-        f"""CREATE TABLE linear_attention ({_FILE}, op VARCHAR NOT NULL, kernel_source VARCHAR, phase VARCHAR NOT NULL,
-            model VARCHAR, batch_size INTEGER NOT NULL, seq_len INTEGER NOT NULL, d_model INTEGER, d_conv INTEGER,
-            head_k_dim INTEGER, head_v_dim INTEGER, num_k_heads INTEGER, num_v_heads INTEGER, {tail})"""
-    )
-    connection.execute(
-        f"""CREATE TABLE all_reduce ({_FILE}, kernel_source VARCHAR, dtype VARCHAR NOT NULL, n_ranks INTEGER NOT NULL,
-            message_elements BIGINT NOT NULL, {tail})"""
-    )
-    connection.execute(
-        f"""CREATE TABLE all_to_all ({_FILE}, backend VARCHAR NOT NULL, phase VARCHAR NOT NULL, dtype VARCHAR,
-            n_ranks INTEGER, n_nodes INTEGER, num_tokens INTEGER NOT NULL, hidden_size INTEGER NOT NULL,
-            topk INTEGER NOT NULL, num_experts INTEGER NOT NULL, {tail})"""
-    )
+    for name, table in KERNEL_TABLES.items():
+        keys = ", ".join(f"{column} {kind}" for column, kind in table.columns.items())
+        connection.execute(f"CREATE TABLE {name} ({_FILE}, {keys}, {_TIMED}, {_REPEATED})")
 
 
 def _points(connection: duckdb.DuckDBPyConnection) -> None:
@@ -110,7 +79,6 @@ def _sweeps(connection: duckdb.DuckDBPyConnection) -> None:
 
 MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points, _sweeps)
 SCHEMA_VERSION = len(MIGRATIONS)
-KERNEL_TABLES = ("moe", "gemm", "attention", "mla", "linear_attention", "all_reduce", "all_to_all")
 
 
 def apply(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration], applied: int = 0) -> int:

@@ -15,7 +15,7 @@ from advisor.store import profiler_sweeps, queries
 from advisor.store.connection import BUILD_COMMAND, default_store_path, open_store
 from advisor.store.kernel_tables import installed_package
 from advisor.store.measurements import MEASUREMENTS_ROOT, measurement_hashes
-from advisor.store.schema import KERNEL_TABLES
+from advisor.store.table_specs import KERNEL_TABLES
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Which package tables fill which table of the store, column by column, with the factor from their unit to seconds."""
+"""The store's kernel tables, and which package tables fill them, column by column, with the factor to seconds.
+
+A new kernel table is a row of KERNEL_TABLES and one of SPECS: schema, loading, queries and coverage read these.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,114 @@ from dataclasses import dataclass
 
 MILLISECOND = 1e-3
 MICROSECOND = 1e-6
+_WORD, _WORD_OR_NONE = "VARCHAR NOT NULL", "VARCHAR"
+_COUNT, _COUNT_OR_NONE = "INTEGER NOT NULL", "INTEGER"
+
+
+@dataclass(frozen=True)
+class KernelTable:
+    """One table of measured kernel times.
+
+    `columns` maps each key column to its SQL type, in the order in which answers are sorted. Coverage counts the
+    distinct values of `shape` by `label` and the range of `tokens`; all three are SQL expressions.
+    """
+
+    what: str
+    columns: dict[str, str]
+    shape: str
+    tokens: str
+    label: str = "dtype"
+
+
+KERNEL_TABLES = {
+    "moe": KernelTable(
+        "The routed experts of one layer: no shared expert, no router, no communication. num_tokens counts the step's "
+        "tokens over all expert-parallel ranks; inter_size is one expert's width before tensor-parallel splitting.",
+        {
+            "dtype": _WORD,
+            "kernel_source": _WORD_OR_NONE,
+            "distribution": _WORD,
+            **dict.fromkeys(("hidden_size", "inter_size", "topk", "num_experts"), _COUNT),
+            **dict.fromkeys(("moe_tp_size", "moe_ep_size"), _COUNT_OR_NONE),
+            "num_tokens": _COUNT,
+        },
+        shape="(hidden_size, inter_size, topk, num_experts)",
+        tokens="num_tokens",
+    ),
+    "gemm": KernelTable(
+        "An (m x k) by (k x n) matrix product; m counts tokens, n and k are weight dimensions.",
+        {"dtype": _WORD, "kernel_source": _WORD_OR_NONE, "n": _COUNT, "k": _COUNT, "m": _COUNT},
+        shape="(n, k)",
+        tokens="m",
+    ),
+    "attention": KernelTable(
+        "Decode attention of one layer, one query token per sequence: batch_size sequences each attend to "
+        "context_tokens cached tokens; window_size 0 is full attention, missing is not stated.",
+        {
+            "dtype": _WORD,
+            "kv_dtype": _WORD,
+            "kernel_source": _WORD_OR_NONE,
+            **dict.fromkeys(("num_heads", "num_kv_heads", "head_dim"), _COUNT),
+            "window_size": _COUNT_OR_NONE,
+            "batch_size": _COUNT,
+            "context_tokens": _COUNT,
+        },
+        shape="(num_heads, num_kv_heads, head_dim, window_size)",
+        tokens="batch_size",
+    ),
+    "mla": KernelTable(
+        "Decode of one latent or sparse attention layer; op says how much of the layer is timed. `mla_generation` is "
+        "the attention kernel alone; ops ending in `_module` contain the projections too. num_heads is per rank.",
+        {
+            "op": _WORD,
+            **dict.fromkeys(("model", "dtype", "kv_dtype", "gemm_dtype", "kernel_source"), _WORD_OR_NONE),
+            "num_heads": _COUNT,
+            "tp_size": _COUNT_OR_NONE,
+            "compress_ratio": _COUNT_OR_NONE,
+            "batch_size": _COUNT,
+            "context_tokens": _COUNT,
+        },
+        shape="(op, model, num_heads, compress_ratio)",
+        tokens="batch_size",
+    ),
+    "linear_attention": KernelTable(
+        "Decode kernels of linear attention: op gdn, kda, mamba2; phase generation, or verify (seq_len > 1).",
+        {
+            "op": _WORD,
+            "model": _WORD_OR_NONE,
+            "kernel_source": _WORD_OR_NONE,
+            "phase": _WORD,
+            **dict.fromkeys(("d_model", "d_conv", "num_k_heads", "head_k_dim"), _COUNT_OR_NONE),
+            **dict.fromkeys(("num_v_heads", "head_v_dim"), _COUNT_OR_NONE),
+            "seq_len": _COUNT,
+            "batch_size": _COUNT,
+        },
+        shape="(model, num_k_heads, num_v_heads)",
+        tokens="batch_size * seq_len",
+        label="op",
+    ),
+    "all_reduce": KernelTable(
+        "All-reduce of message_elements among n_ranks accelerators; the engine may be nccl or oneccl.",
+        {"kernel_source": _WORD_OR_NONE, "dtype": _WORD, "n_ranks": _COUNT, "message_elements": "BIGINT NOT NULL"},
+        shape="n_ranks",
+        tokens="NULL::INTEGER",
+    ),
+    "all_to_all": KernelTable(
+        "Expert-parallel exchange: phase dispatch, combine (or prepare), num_tokens per rank, within n_nodes.",
+        {
+            "backend": _WORD,
+            "dtype": _WORD_OR_NONE,
+            "n_ranks": _COUNT_OR_NONE,
+            "n_nodes": _COUNT_OR_NONE,
+            **dict.fromkeys(("hidden_size", "topk", "num_experts"), _COUNT),
+            "phase": _WORD,
+            "num_tokens": _COUNT,
+        },
+        shape="(hidden_size, topk, num_experts, n_ranks)",
+        tokens="num_tokens",
+    ),
+}
+"""By name. Each has, beside its columns, latency_s [s], repeats and repeat_spread, and the file it came from."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from advisor.scenario.scenario import Scenario
 from advisor.setup import Setup, by_form, load_setup
 from advisor.step_cost import MoeShape, Placement, expert_shape, routed_time
 from advisor.store import default_store_path, open_store
-from advisor.studies.calibration.build import StoreTables, measured_shapes
+from advisor.studies.calibration.build import measured_shapes, tables_of
 
 LAYER = MeasuredLayer((2048.0, 768.0, 8.0, 128.0, 3.0, 1.0), ((1.0, 1.2), (4.0, 0.9), (16.0, 1.1)), 0.02)
 
@@ -185,7 +185,7 @@ def test_shipped_shapes_are_what_the_shipped_tables_give():
         pytest.skip("no store; run `make store`")
     hardware = load_hardware("arc-pro-b60")  # the smallest of the measured devices
     with open_store(path) as opened:
-        made = measured_shapes(StoreTables(opened), hardware, load_records("b60"))
+        made = measured_shapes(tables_of(opened), hardware, load_records("b60"))
     shipped = {table.fit_id: table for table in load_measured("b60")}
     assert {table.fit_id for table in made} == shipped.keys()
     for table in made:

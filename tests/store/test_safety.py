@@ -13,9 +13,9 @@ import duckdb
 import pytest
 
 from advisor.prediction import AdvisorError
-from advisor.store import build, moe_tables, open_store, published_points
+from advisor.store import build, dataset, open_store
 from advisor.store.locking import only_writer
-from tests.store_package import add_table, fake_package, moe_rows
+from tests.store_package import add_table, fake_package, measured_moe, moe_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,7 +45,7 @@ def test_the_serving_connection_refuses(store_path: Path, query: str):
     with open_store(store_path) as store:
         with pytest.raises(duckdb.Error):
             store.rows(query)
-        assert len(published_points(store)) == 755
+        assert len(dataset(store, "published_speedups")) == 755
 
 
 def _child(code: str, *arguments: str) -> subprocess.Popen[str]:
@@ -88,12 +88,12 @@ def test_a_killed_build_leaves_the_old_store_usable_and_the_next_build_works(tmp
         child.communicate()
     assert store_path.read_bytes() == before
     with open_store(store_path) as store:
-        assert len(published_points(store)) == 755
-        assert moe_tables(store).empty
+        assert len(dataset(store, "published_speedups")) == 755
+        assert measured_moe(store).empty
     build(store_path, kernels=package)
     assert not store_path.with_name("advisor.duckdb.new").exists()
     with open_store(store_path) as store:
-        assert len(moe_tables(store)) == 2
+        assert len(measured_moe(store)) == 2
 
 
 def test_a_second_process_that_builds_is_told_so(tmp_path: Path, store_path: Path):
@@ -138,8 +138,8 @@ def test_a_rebuild_is_seen_by_the_next_open_while_an_old_reader_keeps_its_rows(t
         add_table(tmp_path / "package", "l40s/moe/vllm/1.0", "moe_perf", moe_rows([0.1]))
         build(store_path, kernels=package)
         with open_store(store_path) as new:
-            assert len(moe_tables(new)) == 3
-        assert moe_tables(old).empty
+            assert len(measured_moe(new)) == 3
+        assert measured_moe(old).empty
 
 
 def test_a_missing_store_names_the_command_that_builds_it(store_path: Path):

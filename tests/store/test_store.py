@@ -11,27 +11,20 @@ import pytest
 
 from advisor.prediction import AdvisorError
 from advisor.store import (
-    all_reduce_table,
-    all_to_all_table,
     build,
     coverage,
     dataset,
     dropped_rows,
-    gemm_table,
     kernel_sources,
-    mla_table,
-    moe_table,
-    moe_tables,
-    moesd_cells,
+    kernel_table,
     open_store,
     plain_decode_points,
-    published_points,
     reuse_declarations,
     status,
 )
 from advisor.store.kernel_tables import KernelPackage, installed_package
-from advisor.store.schema import KERNEL_TABLES
-from tests.store_package import add_table, fake_package, moe_rows
+from advisor.store.table_specs import KERNEL_TABLES
+from tests.store_package import add_table, fake_package, measured_moe, moe_rows
 
 
 @pytest.fixture
@@ -49,17 +42,17 @@ def test_without_the_package_the_store_holds_the_measurements_and_says_so(store_
     assert summary.kernel_package_version is None
     assert "not installed" in summary.notes[0]
     with open_store(store_path) as store:
-        assert len(published_points(store)) == 755
-        assert len(moesd_cells(store)) == 60
-        assert moe_tables(store).empty
-        assert moe_table(store, "h200-sxm").empty
-        assert "latency_s" in moe_table(store, "h200-sxm")
+        assert len(dataset(store, "published_speedups")) == 755
+        assert len(dataset(store, "moesd_cells")) == 60
+        assert measured_moe(store).empty
+        assert kernel_table(store, "moe", "h200-sxm").empty
+        assert "latency_s" in kernel_table(store, "moe", "h200-sxm")
 
 
 def test_empty_cells_come_back_as_missing_and_numbers_as_numbers(store_path: Path):
     build(store_path, kernels=None)
     with open_store(store_path) as store:
-        points = published_points(store)
+        points = dataset(store, "published_speedups")
     assert points["speedup"].dtype == np.float64
     assert points["gpu_count"].isna().sum() == 591
     assert not (points["engine"] == "").any()
@@ -68,12 +61,14 @@ def test_empty_cells_come_back_as_missing_and_numbers_as_numbers(store_path: Pat
 def test_moe_rows_come_back_in_seconds_with_our_names(store_path: Path, package: KernelPackage):
     build(store_path, kernels=package)
     with open_store(store_path) as store:
-        table = moe_table(store, "h200-sxm", engine="vllm", dtype="bf16", distribution="balanced", ep=1)
+        table = kernel_table(store, "moe", "h200-sxm", engine="vllm", dtype="bf16", distribution="balanced", ep=1)
         assert table["num_tokens"].tolist() == [1, 2, 4]
         assert table["latency_s"].tolist() == pytest.approx([40e-6, 60e-6, 90e-6])
-        assert moe_table(store, "h200-sxm", dtype="bfloat16").equals(moe_table(store, "h200-sxm", dtype="bf16"))
-        assert moe_table(store, "h200-sxm", ep=2).empty
-        assert set(moe_tables(store)["engine"]) == {"vllm", "sglang"}
+        assert kernel_table(store, "moe", "h200-sxm", dtype="bfloat16").equals(
+            kernel_table(store, "moe", "h200-sxm", dtype="bf16")
+        )
+        assert kernel_table(store, "moe", "h200-sxm", ep=2).empty
+        assert set(measured_moe(store)["engine"]) == {"vllm", "sglang"}
 
 
 def test_shape_columns_do_not_wrap_around_in_products(store_path: Path, package: KernelPackage):
@@ -85,7 +80,7 @@ def test_shape_columns_do_not_wrap_around_in_products(store_path: Path, package:
     )
     build(store_path, kernels=package)
     with open_store(store_path) as store:
-        row = moe_table(store, "b200-sxm")
+        row = kernel_table(store, "moe", "b200-sxm")
     weights = row["hidden_size"] * row["inter_size"] * row["num_experts"]
     assert weights.iloc[0] == 8192 * 8192 * 512
 
@@ -93,7 +88,7 @@ def test_shape_columns_do_not_wrap_around_in_products(store_path: Path, package:
 def test_message_sizes_are_elements_and_bytes_follow_from_the_dtype(store_path: Path, package: KernelPackage):
     build(store_path, kernels=package)
     with open_store(store_path) as store:
-        table = all_reduce_table(store, "h200-sxm", n_ranks=8)
+        table = kernel_table(store, "all_reduce", "h200-sxm", n_ranks=8)
     assert table["message_elements"].tolist() == [128, 1024]
     assert table["message_bytes"].tolist() == [256.0, 2048.0]
 
@@ -101,10 +96,10 @@ def test_message_sizes_are_elements_and_bytes_follow_from_the_dtype(store_path: 
 def test_exchange_times_in_microseconds_become_seconds_by_phase(store_path: Path, package: KernelPackage):
     build(store_path, kernels=package)
     with open_store(store_path) as store:
-        table = all_to_all_table(store, "h200-sxm").set_index("phase")["latency_s"]
+        table = kernel_table(store, "all_to_all", "h200-sxm").set_index("phase")["latency_s"]
         assert table["dispatch"] == pytest.approx(20e-6)
         assert table["combine"] == pytest.approx(30e-6)
-        assert mla_table(store, "h200-sxm")["context_tokens"].tolist() == [1024]
+        assert kernel_table(store, "mla", "h200-sxm")["context_tokens"].tolist() == [1024]
 
 
 def test_a_copied_table_is_counted_once_and_reported(store_path: Path, package: KernelPackage):
@@ -117,8 +112,8 @@ def test_a_copied_table_is_counted_once_and_reported(store_path: Path, package: 
     )
     assert summary.rows_in_copies == 3
     with open_store(store_path) as store:
-        assert len(moe_table(store, "b300-sxm")) == 3
-        assert moe_table(store, "gb300").empty
+        assert len(kernel_table(store, "moe", "b300-sxm")) == 3
+        assert kernel_table(store, "moe", "gb300").empty
         sources = kernel_sources(store).set_index("path")
     assert sources.loc["data/gb300/moe/sglang/2.0/moe_perf.parquet", "rows_kept"] == 0
 
@@ -148,7 +143,7 @@ def test_repeats_of_one_measurement_become_one_row_with_their_mean_and_spread(st
     summary = build(store_path, kernels=package)
     assert summary.repeats_merged == 1
     with open_store(store_path) as store:
-        (row,) = moe_table(store, "l40s").to_dict("records")
+        (row,) = kernel_table(store, "moe", "l40s").to_dict("records")
     assert row["repeats"] == 2
     assert row["latency_s"] == pytest.approx(110e-6)
     assert row["repeat_spread"] == pytest.approx(1.2)
@@ -160,7 +155,7 @@ def test_impossible_latencies_are_dropped_and_counted_by_reason(store_path: Path
     summary = build(store_path, kernels=package)
     assert summary.dropped_rows == 4
     with open_store(store_path) as store:
-        assert moe_table(store, "l40s")["num_tokens"].tolist() == [1]
+        assert kernel_table(store, "moe", "l40s")["num_tokens"].tolist() == [1]
         counted = dropped_rows(store)
     kernels = counted[counted["path"].str.startswith("data/")].set_index("reason")["n_rows"].to_dict()
     assert kernels == {"latency is not positive": 2, "latency is not a finite number": 2}
@@ -213,7 +208,7 @@ def test_declared_reuse_is_recorded_and_adds_no_rows(store_path: Path, package: 
     with open_store(store_path) as store:
         (entry,) = reuse_declarations(store).to_dict("records")
         assert (entry["version"], entry["from_version"]) == ("1.1", "1.0")
-        assert set(moe_tables(store)["version"]) == {"1.0", "2.0"}
+        assert set(measured_moe(store)["version"]) == {"1.0", "2.0"}
 
 
 def test_coverage_counts_shapes_and_rows(store_path: Path, package: KernelPackage):
@@ -247,7 +242,7 @@ def test_threads_with_their_own_cursors_get_their_own_rows(store_path: Path, pac
 
         def ask(engine: str, first: float) -> None:
             for _ in range(25):
-                table = moe_table(store, "h200-sxm", engine=engine)
+                table = kernel_table(store, "moe", "h200-sxm", engine=engine)
                 if len(table) != 3 or abs(table["latency_s"].iloc[0] - first) > 1e-12:
                     wrong.append((engine, table))
 
@@ -282,24 +277,23 @@ def test_the_installed_package_builds_into_a_store_with_its_known_tables(store_p
     for table in KERNEL_TABLES:
         assert summary.rows_by_table[table] > 1000, table
     with open_store(store_path) as store:
-        h200 = moe_table(store, "h200-sxm", "trtllm", dtype="bf16", distribution="balanced", ep=1)
+        h200 = kernel_table(store, "moe", "h200-sxm", "trtllm", dtype="bf16", distribution="balanced", ep=1)
         one = h200[(h200["hidden_size"] == 2048) & (h200["inter_size"] == 768) & (h200["moe_tp_size"] == 1)]
         assert 250e-6 < one[one["num_tokens"] == 64]["latency_s"].min() < 350e-6, "128 experts of 9.4 MB at 4.8 TB/s"
-        assert moe_tables(store)["hardware_id"].nunique() == 10
+        assert measured_moe(store)["hardware_id"].nunique() == 10
 
 
 def test_the_documentation_names_every_table_and_column():
-    from advisor.store.queries import _ORDERED_KEYS
     from advisor.store.table_specs import SPECS
 
     text = (Path(__file__).parents[2] / "docs" / "measured-tables.md").read_text(encoding="utf-8")
     missing = {f"`{spec.table}`" for spec in SPECS if f"`{spec.table}`" not in text}
     missing |= {f"`{table}`" for table in KERNEL_TABLES if f"`{table}`" not in text}
-    missing |= {name for keys in _ORDERED_KEYS.values() for name in keys if f"`{name}`" not in text}
+    missing |= {name for table in KERNEL_TABLES.values() for name in table.columns if f"`{name}`" not in text}
     assert missing == set()
 
 
 def test_a_column_that_a_kernel_table_lacks_is_refused_by_name(store_path: Path, package: KernelPackage):
     build(store_path, kernels=package)
     with open_store(store_path) as store, pytest.raises(AdvisorError, match="'gemm' has no column distribution"):
-        gemm_table(store, "h200-sxm", distribution="balanced")
+        kernel_table(store, "gemm", "h200-sxm", distribution="balanced")

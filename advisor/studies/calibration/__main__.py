@@ -6,7 +6,7 @@ import sys
 
 from advisor.prediction import AdvisorError
 from advisor.store import open_store
-from advisor.studies.calibration.build import StoreTables, calibrate, measured_devices
+from advisor.studies.calibration.build import calibrate, measured_devices, tables_of
 from advisor.studies.calibration.gates import gate_results
 
 
@@ -14,7 +14,7 @@ def main() -> int:
     """Refit from the default store, print one line per accelerator and the gates; 2 when the store cannot be read."""
     try:
         with open_store() as store:
-            records = calibrate(StoreTables(store), measured_devices(), progress=lambda text: print(text, flush=True))
+            records = calibrate(tables_of(store), measured_devices(), progress=lambda text: print(text, flush=True))
     except AdvisorError as error:
         print(error, file=sys.stderr)
         return 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 import numpy as np
 
@@ -39,8 +39,8 @@ from advisor.calibration import (
 from advisor.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
 from advisor.scenario import Engine
-from advisor.store import all_reduce_table, all_to_all_table, attention_table, gemm_table, mla_table, moe_table
 from advisor.store import hardware_id as device_hardware_id
+from advisor.store import kernel_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,49 +50,20 @@ if TYPE_CHECKING:
 IDENTITY = ["hardware_id", "engine", "version", "dtype", "kernel_source"]
 
 
-class KernelTables(Protocol):
-    """Where measured rows come from: the store, or any object with these six methods.
-
-    Each returns all rows of one accelerator in the store's column names, latency_s in seconds; empty when unmeasured.
-    """
-
-    def moe_table(self, hardware_id: str) -> pd.DataFrame: ...
-    def gemm_table(self, hardware_id: str) -> pd.DataFrame: ...
-    def attention_table(self, hardware_id: str) -> pd.DataFrame: ...
-    def mla_table(self, hardware_id: str) -> pd.DataFrame: ...
-    def all_reduce_table(self, hardware_id: str) -> pd.DataFrame: ...
-    def all_to_all_table(self, hardware_id: str) -> pd.DataFrame: ...
+KernelTables = Callable[[str, str], "pd.DataFrame"]
+"""Measured rows of (table, accelerator): the columns of the store's table of that name, latency_s in seconds; empty
+when unmeasured. Of latent attention the kernel alone."""
 
 
-class StoreTables:
+def tables_of(store: Store) -> KernelTables:
     """The store's kernel tables, one accelerator at a time."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def rows(table: str, hardware_id: str) -> pd.DataFrame:
+        if table == "mla":
+            return kernel_table(store, table, hardware_id, op="mla_generation")
+        return kernel_table(store, table, hardware_id)
 
-    def moe_table(self, hardware_id: str) -> pd.DataFrame:
-        """Routed experts of one layer."""
-        return moe_table(self._store, hardware_id)
-
-    def gemm_table(self, hardware_id: str) -> pd.DataFrame:
-        """Dense projections."""
-        return gemm_table(self._store, hardware_id)
-
-    def attention_table(self, hardware_id: str) -> pd.DataFrame:
-        """Decode attention of one layer."""
-        return attention_table(self._store, hardware_id)
-
-    def mla_table(self, hardware_id: str) -> pd.DataFrame:
-        """Latent attention: the kernel alone."""
-        return mla_table(self._store, hardware_id, op="mla_generation")
-
-    def all_reduce_table(self, hardware_id: str) -> pd.DataFrame:
-        """Tensor-parallel sums."""
-        return all_reduce_table(self._store, hardware_id)
-
-    def all_to_all_table(self, hardware_id: str) -> pd.DataFrame:
-        """Expert-parallel exchange."""
-        return all_to_all_table(self._store, hardware_id)
+    return rows
 
 
 def measured_devices() -> list[Hardware]:
@@ -144,7 +115,7 @@ def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[Fit
     ]
     serving = {choice.record.id: choice.record for choice in choices if choice is not None}
     found: list[MeasuredTable] = []
-    for identity, frame in _groups(_named(tables.moe_table(hardware.id)), IDENTITY, all_versions=True):
+    for identity, frame in _groups(_named(tables("moe", hardware.id)), IDENTITY, all_versions=True):
         record = serving.get(record_id(identity))
         if record is not None:
             found += _some(measured_table(one_row_per_point(frame, MOE_KEYS), record))
@@ -156,9 +127,9 @@ def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitReco
 
     MoE tables of every version; of the other operations the newest, whose constants hardly move between versions.
     """
-    gemm = _named(tables.gemm_table(hardware.id))
+    gemm = _named(tables("gemm", hardware.id))
     cache = cache_resident_bytes(gemm, hardware)
-    for identity, frame in _groups(_named(tables.moe_table(hardware.id)), IDENTITY, all_versions=True):
+    for identity, frame in _groups(_named(tables("moe", hardware.id)), IDENTITY, all_versions=True):
         if identity["dtype"] in BYTES_PER_WEIGHT:
             yield from _some(moe_record(one_row_per_point(frame, MOE_KEYS), identity, cache))
     for identity, frame in _groups(gemm, IDENTITY):
@@ -167,7 +138,7 @@ def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitReco
             peak = hardware.bandwidth_bytes_per_s.value
             yield from _some(gemm_record(clean, identity, cache, peak))
     for op in ("attention", "mla"):
-        yield from _attention(op, _named(getattr(tables, f"{op}_table")(hardware.id)))
+        yield from _attention(op, _named(tables(op, hardware.id)))
     yield from _communication(tables, hardware.id)
 
 
@@ -188,13 +159,13 @@ def _attention(op: str, table: pd.DataFrame) -> Iterator[FitRecord]:
 
 
 def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord]:
-    table = _named(tables.all_reduce_table(hardware_id))
+    table = _named(tables("all_reduce", hardware_id))
     table = table[table["dtype"].isin(["bf16", "fp16"])] if len(table) else table
     for identity, frame in _groups(table, [*IDENTITY, "n_ranks"]):
         n_ranks = int(float(identity.pop("n_ranks")))
         clean = one_row_per_point(frame, ["message_elements"])
         yield from _some(all_reduce_record(clean, identity, n_ranks))
-    table = tables.all_to_all_table(hardware_id)
+    table = tables("all_to_all", hardware_id)
     if len(table):
         table = table.assign(
             kernel_source=table["backend"], dtype=table["dtype"].fillna("bf16").replace("default", "bf16")
@@ -215,7 +186,7 @@ def one_gpu_moe_table(
 
     Raises AdvisorError when there is none.
     """
-    table = _named(moe_table(opened, hardware_id, engine, distribution=load, ep=1))
+    table = _named(kernel_table(opened, "moe", hardware_id, engine, distribution=load, ep=1))
     table = table[(table["moe_tp_size"] == 1) & (table["num_tokens"] <= max_tokens)]
     found = []
     for identity, frame in _groups(table, IDENTITY, all_versions=True):

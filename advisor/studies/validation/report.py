@@ -311,7 +311,7 @@ def _from_store() -> tuple[pd.DataFrame | None, pd.DataFrame | None, str]:
     try:
         with store.open_store(store.default_store_path()) as opened:
             points = store.plain_decode_points(opened)
-            table = store.moe_table(opened, "h200-sxm", "vllm", dtype="bf16", distribution="balanced", ep=1)
+            table = store.kernel_table(opened, "moe", "h200-sxm", "vllm", dtype="bf16", distribution="balanced", ep=1)
             bars = bars_section(opened)
     except AdvisorError:
         return None, None, bars_section(None)
