@@ -8,19 +8,15 @@ import pytest
 
 from advisor.advice import advise
 from advisor.charts.compare import compared_chart
-from advisor.comparison import LABELS, comparison_rows, differing, finding, short_names
+from advisor.comparison import comparison_rows, differing, finding, short_names
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import PACKED, Scenario
+from advisor.scenario.scenario import Scenario
 from tests.catalog.test_own_hardware import POD
 
 BASE = Scenario(acceptance="2.4@3")
 LARGE = BASE.model_copy(update={"batch_size": 256})
 WIDE = BASE.model_copy(update={"n_gpus": 4, "tensor_parallel": 4, "hardware_id": "h100-sxm"})
 ADVICES = [advise(scenario) for scenario in (BASE, LARGE, WIDE)]
-
-
-def test_every_setting_has_a_label() -> None:
-    assert set(LABELS) == set(Scenario.model_fields) - set(PACKED)
 
 
 def test_only_what_differs_is_listed_before_the_answers() -> None:
