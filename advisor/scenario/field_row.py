@@ -83,7 +83,7 @@ class FieldRow:
     """Whether the command line asks for it when a scenario starts from nothing."""
     catalogue: Catalogue | None = None
     free_text: bool = False
-    """Whether it may be a text that no list holds; what it means is checked where it is used, with a message."""
+    """Whether it may also be a text with commas that no list holds."""
     document_of: str = ""
     """The field whose name stands for the document of the user's own that this one holds."""
     is_private: bool = False
@@ -105,6 +105,11 @@ class FieldRow:
         if value is None:
             return self.unset
         return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+
+    @property
+    def limits(self) -> str:
+        """Its range in words; empty where it is no number."""
+        return " to ".join(f"{int(end) if end == int(end) else end:,}" for end in self.range or ())
 
     @property
     def line(self) -> str:

@@ -20,6 +20,7 @@ KvDtype = Literal["bf16", "fp8"]
 
 MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
+MAX_DRAFT = 32
 _MAX_GPUS = 1024
 
 
@@ -154,7 +155,6 @@ class ScenarioFields(Frozen):
                 Flag("--acceptance", "a1,a2,...: chance that draft token i is accepted, given the ones before it."),
                 Flag("--acceptance-preset", "Id of a measured acceptance curve."),
             ),
-            free_text=True,
         ),
     ]
     """Required: how much is accepted is the user's to say (`2.4@3`, `0.7,0.5,0.4`, or a measured curve's id)."""
@@ -169,7 +169,7 @@ class ScenarioFields(Frozen):
     ] = "vllm"
     k_max: Annotated[
         int,
-        Field(ge=1, le=32),
+        Field(ge=1, le=MAX_DRAFT),
         FieldRow(
             "Longest draft (K max)",
             Section.DRAFTER,
@@ -288,7 +288,6 @@ class ScenarioFields(Frozen):
             flags=(
                 Flag("--refit", "Predict with your own measurements: a file that `fit --output` wrote, or its text."),
             ),
-            free_text=True,
             is_private=True,
             is_younger=True,
         ),

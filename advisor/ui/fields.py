@@ -58,12 +58,13 @@ def read(field: str, text: str) -> Any:
         low, high = row.range
         value = row.kind(text)
         if not low <= value <= high:
-            raise ValueError(f"{field} is outside {low:g} to {high:g}")
+            raise ValueError(f"{field} is outside {row.limits}")
         return value
     if field == "refit":
         parse_adjustment(text)
         return text
-    if row.free_text and ("," in text or row.catalogue is None):  # checked where it is used, with a message
+    is_listed = row.catalogue is not None or row.choices
+    if not is_listed or (row.free_text and "," in text):  # checked where it is used, with a message
         if not text.strip():
             raise ValueError(f"{field} is empty")
         return text

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from advisor.acceptance import acceptance_curves
-from advisor.scenario import FIELDS, MAX_BATCH, MAX_CONTEXT, SETTINGS, FieldRow, Section
+from advisor.scenario import FIELDS, SETTINGS, FieldRow, Section
 from advisor.ui import address, fields, own_config, own_hardware, pins, share_panel, start_panel, state, widgets
 
 
@@ -64,7 +64,7 @@ def _widget(row: FieldRow) -> Any:
     if row.range is not None:
         low, high = map(row.kind, row.range)
         # Outside its range the browser turns a field red and says no more.
-        asked |= {"min_value": low, "max_value": high, "help": f"{help_text} From {low:,} to {high:,.0f}.".strip()}
+        asked |= {"min_value": low, "max_value": high, "help": f"{help_text} From {row.limits}.".strip()}
         asked |= {"value": None, "placeholder": row.unset} if row.is_optional else {"step": 1}
         return st.number_input(row.screen_label, **asked)
     asked["help"] = help_text or None
@@ -93,10 +93,10 @@ def _below(field: str, values: Mapping[str, Any]) -> None:
         case "model_id":
             _own_model(str(values["model_id"]))
         case "hardware_id":
-            with st.expander("Your own accelerator"):
+            with st.expander(FIELDS["hardware_json"].label):
                 own_hardware.draw()
         case "context_tokens":
-            st.caption(f"Batch 1 to {MAX_BATCH:,}, context 1 to {MAX_CONTEXT:,}.")
+            st.caption(f"Batch {FIELDS['batch_size'].limits}, context {FIELDS['context_tokens'].limits}.")
         case "output_tokens" if (values["input_tokens"] is None) != (values["output_tokens"] is None):
             lacking = FIELDS["output_tokens" if values["output_tokens"] is None else "input_tokens"]
             st.caption(f"Prefill is not charged yet: {lacking.label} is not set.")
@@ -104,7 +104,7 @@ def _below(field: str, values: Mapping[str, Any]) -> None:
 
 def _own_model(chosen: str) -> None:
     own_config.note_shipped(chosen)
-    with st.expander("Your own config.json"):
+    with st.expander(FIELDS["model_config_json"].label):
         own_config.draw(_follow_drafter)
         if problem := own_config.problem():
             st.error(widgets.plain(problem))
