@@ -150,5 +150,5 @@ def _identity(scenario: Scenario, field: str) -> tuple[object, ...]:
 
 
 def _piece(scenario: Scenario, field: str) -> str:
-    text = FIELDS[field].short.format(setting_text(scenario, field))
+    text = FIELDS[field].in_a_name(setting_text(scenario, field))
     return text if len(text) <= _PIECE_CHARACTERS else text[: _PIECE_CHARACTERS - 1] + "…"

@@ -106,6 +106,11 @@ class FieldRow:
             return self.unset
         return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
 
+    def in_a_name(self, text: str) -> str:
+        """Its piece of a scenario's short name, where its value reads `text`; nothing that is not set has a unit."""
+        pattern = self.short.removesuffix(f" {self.unit}") if text == self.unset else self.short
+        return pattern.format(text)
+
     @property
     def limits(self) -> str:
         """Its range in words; empty where it is no number."""
