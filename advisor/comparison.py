@@ -1,4 +1,4 @@
-"""Scenarios side by side: what differs in the question, what comes of it, and a short name for each."""
+"""A scenario's settings as readers see them; scenarios side by side: what differs, what comes of it, their names."""
 
 from __future__ import annotations
 
@@ -9,49 +9,12 @@ from dataclasses import dataclass
 from advisor.advice import Advice
 from advisor.calibration import parse_adjustment
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
+from advisor.scenario import DOCUMENTS, FIELDS, SETTINGS, Scenario
+from advisor.setup import Setup
+from advisor.text import MAX_NAME, printable
 
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""
-LABELS = {
-    "model_id": "Model",
-    "hardware_id": "Accelerator",
-    "n_gpus": "GPUs",
-    "tensor_parallel": "Tensor parallel",
-    "expert_parallel": "Expert parallel",
-    "batch_size": "Batch",
-    "context_tokens": "Context (tokens)",
-    "drafter_id": "Drafter",
-    "acceptance": "Accepted length",
-    "k_max": "Longest draft (K max)",
-    "engine": "Engine",
-    "weight_dtype": "Weights",
-    "expert_dtype": "Routed experts' weights",
-    "kv_dtype": "KV cache",
-    "routing": "Routing",
-    "input_tokens": "Prompt tokens",
-    "output_tokens": "Output tokens",
-    "max_tpot_ms": "Limit on time per output token (ms)",
-    "refit": "Refit",
-}
-"""Every setting of a scenario, the ones that say most first."""
-_SHORT = {
-    "n_gpus": "GPUs {}",
-    "tensor_parallel": "TP {}",
-    "expert_parallel": "EP {}",
-    "batch_size": "batch {}",
-    "context_tokens": "context {}",
-    "k_max": "K max {}",
-    "weight_dtype": "weights {}",
-    "expert_dtype": "experts {}",
-    "kv_dtype": "KV {}",
-    "routing": "routing {}",
-    "input_tokens": "prompt {}",
-    "output_tokens": "output {}",
-    "max_tpot_ms": "limit {} ms",
-}
-_UNSET = {"refit": "shipped constants", "weight_dtype": "as stored", "expert_dtype": "as the weights"}
-_DOCUMENT = {"model_id": "model_config_json", "hardware_id": "hardware_json"}
 _NAME_PIECES, _PIECE_CHARACTERS = 2, 28
 
 
@@ -64,9 +27,60 @@ class Row:
     is_answer: bool
 
 
+def setting_text(scenario: Scenario, field: str, setup: Setup | None = None) -> str:
+    """What a scenario says in one field, as a reader sees it; with its setup, by the names of what was loaded."""
+    loaded = None if setup is None else _loaded(setup, field)
+    value, *documents = _identity(scenario, field)
+    if loaded is not None:
+        return loaded
+    if field == "refit" and value is not None:
+        return parse_adjustment(str(value)).label
+    text = printable(FIELDS[field].written(value))
+    own = [hashlib.sha256(str(document).encode()).hexdigest()[:4] for document in documents if document is not None]
+    return f"{text} (own, {own[0]})" if own else text
+
+
+def setting_lines(setup: Setup) -> dict[str, str]:
+    """All settings of a scenario by label, as a report lists them; several of them share a line."""
+    lines: dict[str, str] = {}
+    for row in SETTINGS:
+        lines[row.line] = lines.get(row.line, "") + row.piece(setting_text(setup.scenario, row.name, setup))
+    return {label: text for label, text in lines.items() if text}
+
+
+def model_name(setup: Setup) -> str:
+    """The model by its own name, else by its id."""
+    return printable(setup.architecture.name or setup.scenario.model_id, MAX_NAME)
+
+
+def _loaded(setup: Setup, field: str) -> str | None:
+    """A field by what it stands for, where its value is only an id or says less than what was loaded."""
+    match field:
+        case "model_id":
+            return _model(setup)
+        case "hardware_id":
+            return f"{setup.scenario.n_gpus} x {printable(setup.hardware.name)}"
+        case "drafter_id":
+            return printable(setup.drafter.name)
+        case "weight_dtype":
+            dtypes = setup.architecture.dtypes
+            routed = f"routed {dtypes.routed}, " if setup.architecture.moe is not None else ""
+            return f"{routed}attention {dtypes.attention}, dense {dtypes.dense}"
+        case "refit" if setup.adjustment is not None:
+            made = setup.adjustment
+            return f"{made.label} of {made.hardware_id} with {made.engine_class} (data {made.data})"
+    return None
+
+
+def _model(setup: Setup) -> str:
+    moe, name, model_id = setup.architecture.moe, model_name(setup), printable(setup.scenario.model_id, MAX_NAME)
+    shape = "dense" if moe is None else f"{moe.n_active} of {moe.n_experts} routed experts, {moe.n_shared} shared"
+    return f"{name}; {shape}" if name == model_id else f"{name} ({model_id}); {shape}"
+
+
 def differing(scenarios: Sequence[Scenario]) -> list[str]:
-    """Settings in which the scenarios are not all alike, in the order of LABELS."""
-    return [field for field in LABELS if len({_identity(scenario, field) for scenario in scenarios}) > 1]
+    """Settings in which the scenarios are not all alike, the ones that say most first."""
+    return [row.name for row in SETTINGS if len({_identity(scenario, row.name) for scenario in scenarios}) > 1]
 
 
 def short_names(scenarios: Sequence[Scenario]) -> tuple[str, ...]:
@@ -89,7 +103,7 @@ def comparison_rows(advices: Sequence[Advice]) -> tuple[Row, ...]:
         raise AdvisorError(f"{len(advices)} scenarios cannot be compared; give two to {MAX_COMPARED}")
     scenarios = [advice.scenario for advice in advices]
     question = [
-        Row(LABELS[field], tuple(_shown(scenario, field) for scenario in scenarios), False)
+        Row(FIELDS[field].label, tuple(setting_text(scenario, field) for scenario in scenarios), False)
         for field in differing(scenarios)
     ]
     columns = [_answers(advice) for advice in advices]
@@ -131,20 +145,10 @@ def _answers(advice: Advice) -> dict[str, str]:
 
 
 def _identity(scenario: Scenario, field: str) -> tuple[object, ...]:
-    document = _DOCUMENT.get(field)
-    return getattr(scenario, field), getattr(scenario, document) if document else None
-
-
-def _shown(scenario: Scenario, field: str) -> str:
-    value, document = _identity(scenario, field)
-    if value is None:
-        return _UNSET.get(field, "not set")
-    if field == "refit":
-        return parse_adjustment(str(value)).label
-    text = f"{value:,}" if isinstance(value, int) else str(value)
-    return f"{text} (own, {hashlib.sha256(str(document).encode()).hexdigest()[:4]})" if document else text
+    own = [document for document, owner in DOCUMENTS.items() if owner == field]
+    return getattr(scenario, field), *(getattr(scenario, document) for document in own)
 
 
 def _piece(scenario: Scenario, field: str) -> str:
-    text = _SHORT.get(field, "{}").format(_shown(scenario, field))
+    text = FIELDS[field].in_a_name(setting_text(scenario, field))
     return text if len(text) <= _PIECE_CHARACTERS else text[: _PIECE_CHARACTERS - 1] + "…"

@@ -8,19 +8,16 @@ import pytest
 
 from advisor.advice import advise
 from advisor.charts.compare import compared_chart
-from advisor.comparison import LABELS, comparison_rows, differing, finding, short_names
+from advisor.comparison import comparison_rows, differing, finding, setting_lines, short_names
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import PACKED, Scenario
+from advisor.scenario.scenario import Scenario
+from advisor.setup import load_setup
 from tests.catalog.test_own_hardware import POD
 
 BASE = Scenario(acceptance="2.4@3")
 LARGE = BASE.model_copy(update={"batch_size": 256})
 WIDE = BASE.model_copy(update={"n_gpus": 4, "tensor_parallel": 4, "hardware_id": "h100-sxm"})
 ADVICES = [advise(scenario) for scenario in (BASE, LARGE, WIDE)]
-
-
-def test_every_setting_has_a_label() -> None:
-    assert set(LABELS) == set(Scenario.model_fields) - set(PACKED)
 
 
 def test_only_what_differs_is_listed_before_the_answers() -> None:
@@ -48,6 +45,12 @@ def test_names_come_from_what_differs_and_are_never_alike() -> None:
     names = short_names([*alike, alike[1].model_copy(update={"batch_size": 3})])
     assert len(set(names)) == 4
     assert len(set(short_names([BASE, BASE]))) == 1
+
+
+def test_a_limit_reads_as_in_reports_and_one_that_is_not_set_has_no_unit() -> None:
+    limited = BASE.model_copy(update={"max_tpot_ms": 9.0})
+    assert short_names([BASE, limited]) == ("limit not set", "limit 9 ms")
+    assert setting_lines(load_setup(limited))["Limit"] == "9 ms per output token"
 
 
 def test_two_accelerators_of_one_name_are_told_apart() -> None:

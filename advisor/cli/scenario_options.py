@@ -12,11 +12,32 @@ from advisor.calibration import parse_adjustment
 from advisor.catalog import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario, build_scenario, load_example, load_scenario_file
+from advisor.scenario import FIELDS, FieldRow, Flag, Scenario, build_scenario, load_example, load_scenario_file
 
 MAX_CONFIG_BYTES = 5_000_000
 MAX_REFIT_BYTES = 4096
 _ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
+
+
+def field_options(row: FieldRow) -> list[click.Option]:
+    """The options that give one field: typed, with its choices and its default, by the table of fields."""
+    default = None if row.needed or any(flag.default for flag in row.flags) else row.default
+    kind: Any = click.Choice(row.choices) if row.choices and not row.is_optional else row.kind
+    return [
+        click.Option(
+            [flag.name, row.name] if len(row.flags) == 1 else [flag.name],
+            type=kind,
+            default=default,
+            show_default=default is not None,
+            help=_help(flag),
+        )
+        for flag in row.flags
+    ]
+
+
+def _help(flag: Flag) -> str:
+    return f"{flag.help.removesuffix('.')} [default: {flag.default}]." if flag.default else flag.help
+
 
 SCENARIO_OPTIONS = [
     click.Option(
@@ -25,49 +46,8 @@ SCENARIO_OPTIONS = [
         help="Scenario file or JSON report to start from; the options below change it.",
     ),
     click.Option(["--example"], help="Id of a named example to start from; see `advisor examples`."),
-    click.Option(
-        ["--hardware", "hardware_id"],
-        help="Accelerator id (see `advisor hardware`) or a path to your own accelerator's JSON.",
-    ),
-    click.Option(["--gpus", "n_gpus"], type=int, help="GPUs in all [default: what tp and ep need]."),
-    click.Option(["--tp", "tensor_parallel"], type=int, default=1, show_default=True, help="Tensor-parallel ranks."),
-    click.Option(["--ep", "expert_parallel"], type=int, default=1, show_default=True, help="Expert-parallel ranks."),
-    click.Option(["--model"], help="Model id (see `advisor models`) or a path to a config.json."),
-    click.Option(
-        ["--batch", "batch_size"], type=int, default=16, show_default=True, help="Sequences decoding together."
-    ),
-    click.Option(
-        ["--context", "context_tokens"], type=int, default=2048, show_default=True, help="Cached tokens each."
-    ),
-    click.Option(["--drafter", "drafter_id"], help="Drafter id, e.g. eagle3, mtp, ngram."),
-    click.Option(["--accepted-length"], help="X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3."),
-    click.Option(["--acceptance"], help="a1,a2,...: chance that draft token i is accepted, given the ones before it."),
-    click.Option(["--acceptance-preset"], help="Id of a measured acceptance curve."),
-    click.Option(
-        ["--engine"],
-        type=click.Choice(["vllm", "sglang", "trtllm", "other"]),
-        default="vllm",
-        show_default=True,
-        help="Serving engine; sets kernels and overheads.",
-    ),
-    click.Option(["--k-max"], type=int, default=8, show_default=True, help="Longest draft to consider."),
-    click.Option(["--weight-dtype"], help="Format of all matrix weights [default: as the checkpoint stores them]."),
-    click.Option(["--expert-dtype"], help="Format of the routed experts alone, e.g. mxfp4."),
-    click.Option(
-        ["--kv-dtype"], type=click.Choice(["bf16", "fp8"]), default="bf16", show_default=True, help="KV cache."
-    ),
-    click.Option(["--routing"], default="auto", show_default=True, help="Routing preset id, `uniform`, or `auto`."),
-    click.Option(["--input-tokens"], type=int, help="Prompt length; with --output-tokens, prefill is charged."),
-    click.Option(["--output-tokens"], type=int, help="Output length."),
-    click.Option(["--max-tpot-ms"], type=float, help="Limit on time per output token, milliseconds."),
-    click.Option(
-        ["--refit"], help="Predict with your own measurements: a file that `fit --output` wrote, or its text."
-    ),
+    *(option for row in FIELDS.values() for option in field_options(row)),
 ]
-
-
-NEEDED = ("hardware_id", "model", "drafter_id")
-"""Options that a scenario needs when it starts from nothing."""
 FILE_DATE = "advisor.scenario_options.date"
 """Where a command finds the date of the report that gave the scenario, in the context's meta."""
 
@@ -87,7 +67,7 @@ class ScenarioCommand(click.Command):
             raise AdvisorError("give --scenario or --example, not both")
         if file is None and example is None:
             for option in SCENARIO_OPTIONS:
-                if option.name in NEEDED and values[option.name] is None:
+                if option.name in FIELDS and FIELDS[option.name].needed and values[option.name] is None:
                     raise click.MissingParameter("Or give --example or --scenario.", ctx=ctx, param=option)
             ctx.params["scenario"] = scenario_from(values)
             return super().invoke(ctx)
@@ -120,7 +100,7 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
     changed = {name: value for name, value in values.items() if value is not None}
     if given is not None or base is None:
         changed["acceptance"] = given or "0"
-    if (model := changed.pop("model", None)) is not None:
+    if (model := changed.pop("model_id", None)) is not None:
         changed |= _model(model)
     if (hardware := changed.pop("hardware_id", None)) is not None:
         changed |= _hardware(hardware)

@@ -12,7 +12,7 @@ from advisor.architecture import BYTES_PER_WEIGHT
 from advisor.drafter import load_drafter
 from advisor.hardware import ComputeDtype, compute_dtype, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
-from advisor.scenario import MAX_BATCH, Scenario, build_scenario
+from advisor.scenario import MAX_BATCH, MAX_DRAFT, Scenario, build_scenario
 
 Kind = Literal[
     "batch", "draft length", "weights", "expert weights", "KV cache", "placement", "accelerator", "drafter", "engine",
@@ -20,7 +20,6 @@ Kind = Literal[
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-_LONGEST_K = 32
 _NODE_GPUS = 8
 _BATCH_FACTORS = (0.5, 2.0, 4.0)
 """Another load altogether is no change of the same deployment."""
@@ -81,8 +80,8 @@ def _batches(advice: Advice) -> Iterator[Change]:
 
 def _draft_lengths(advice: Advice) -> Iterator[Change]:
     scenario = advice.scenario
-    if advice.recommendation.k_draft == scenario.k_max < _LONGEST_K:
-        longer = min(2 * scenario.k_max, _LONGEST_K)
+    if advice.recommendation.k_draft == scenario.k_max < MAX_DRAFT:
+        longer = min(2 * scenario.k_max, MAX_DRAFT)
         yield from _made("draft length", f"K up to {scenario.k_max} -> {longer}", scenario, {"k_max": longer})
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor import __version__
 from advisor.advice import Advice
+from advisor.comparison import model_name, setting_lines
 from advisor.curve import curve_rows, digits
 from advisor.next_steps import NextSteps
 from advisor.prediction import Constant
@@ -29,7 +30,7 @@ from advisor.report.engines import check_steps, engine_setups
 from advisor.report.further import cited_works, derivation_steps, design_section, tried_changes
 from advisor.report.words import LIMITS
 from advisor.setup import Setup
-from advisor.text import MAX_NAME, component_name, printable
+from advisor.text import component_name, printable
 from advisor.validation import Errors
 
 MAX_QUERY_CHARACTERS = 8_000
@@ -92,42 +93,14 @@ def build_report(
 def _question(advice: Advice) -> str:
     setup, scenario = advice.setup, advice.scenario
     return (
-        f"Should {_model_name(setup)} draft with {printable(setup.drafter.name)} on {printable(setup.place)} at "
+        f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on {printable(setup.place)} at "
         f"batch {scenario.batch_size:,}, and how many tokens K?"
     )
 
 
-def _model_name(setup: Setup) -> str:
-    return printable(setup.architecture.name or setup.scenario.model_id, MAX_NAME)
-
-
 def scenario_settings(advice: Advice) -> tuple[Setting, ...]:
     """What the scenario says, as a reader sees it."""
-    setup, scenario = advice.setup, advice.scenario
-    moe, dtypes = setup.architecture.moe, setup.architecture.dtypes
-    shape = "dense" if moe is None else f"{moe.n_active} of {moe.n_experts} routed experts, {moe.n_shared} shared"
-    formats = f"routed {dtypes.routed}, " if moe is not None else ""
-    prefill = "not charged"
-    if scenario.input_tokens is not None:
-        prefill = f"charged: {scenario.input_tokens:,} prompt and {scenario.output_tokens:,} output tokens"
-    limit = "none" if scenario.max_tpot_ms is None else f"{scenario.max_tpot_ms:g} ms per output token"
-    name, model_id = _model_name(setup), printable(scenario.model_id, MAX_NAME)
-    rows = {
-        "Model": f"{name}; {shape}" if name == model_id else f"{name} ({model_id}); {shape}",
-        "Accelerator": f"{scenario.n_gpus} x {printable(setup.hardware.name)}",
-        "Placement": f"tensor parallel {scenario.tensor_parallel}, expert parallel {scenario.expert_parallel}",
-        "Batch, context": f"{scenario.batch_size:,} sequences, {scenario.context_tokens:,} tokens each",
-        "Drafter": f"{printable(setup.drafter.name)}; K up to {scenario.k_max}",
-        "Accepted length": printable(scenario.acceptance),
-        "Engine": scenario.engine,
-        "Weights, KV cache": f"{formats}attention {dtypes.attention}, dense {dtypes.dense}; KV {scenario.kv_dtype}",
-        "Prefill": prefill,
-        "Limit": limit,
-    }
-    if setup.adjustment is not None:
-        made = setup.adjustment
-        rows["Constants"] = f"{made.label} of {made.hardware_id} with {made.engine_class} (data {made.data})"
-    return tuple(Setting(label=label, value=value) for label, value in rows.items())
+    return tuple(Setting(label=label, value=value) for label, value in setting_lines(advice.setup).items())
 
 
 def _answer(advice: Advice) -> Answer:

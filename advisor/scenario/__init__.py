@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from advisor.scenario.examples import Example, example_ids, load_example
+from advisor.scenario.field_row import Catalogue, FieldRow, Flag, Section
+from advisor.scenario.fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT, MAX_DRAFT, SETTINGS, Engine
 from advisor.scenario.file import MAX_SCENARIO_BYTES, SCHEMA_VERSION, load_scenario_file, read_scenario, scenario_json
-from advisor.scenario.scenario import (
-    MAX_BATCH,
-    MAX_CONFIG_BYTES,
-    MAX_CONTEXT,
-    PACKED,
-    Engine,
-    KvDtype,
-    Scenario,
-    build_scenario,
-    explain,
-    pack,
-    unpack,
-)
+from advisor.scenario.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario, explain, pack, unpack
 
 __all__ = [
+    "DOCUMENTS",
+    "FIELDS",
     "MAX_BATCH",
     "MAX_CONFIG_BYTES",
     "MAX_CONTEXT",
+    "MAX_DRAFT",
     "MAX_SCENARIO_BYTES",
-    "PACKED",
     "SCHEMA_VERSION",
+    "SETTINGS",
+    "Catalogue",
     "Engine",
     "Example",
-    "KvDtype",
+    "FieldRow",
+    "Flag",
     "Scenario",
+    "Section",
     "build_scenario",
     "example_ids",
     "explain",

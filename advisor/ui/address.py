@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from advisor.prediction import AdvisorError
-from advisor.scenario import MAX_CONFIG_BYTES, PACKED, Scenario, pack, unpack
+from advisor.scenario import DOCUMENTS, FIELDS, MAX_CONFIG_BYTES, Scenario, pack, unpack
 from advisor.ui import fields, state
 
 MAX_LINK_CHARACTERS = 30_000
@@ -29,7 +29,7 @@ def follow() -> None:
     A first run and Back or Forward take what the address says. Otherwise the session is ahead: Streamlit drops the
     parameters when the page changes, and they are put back before the browser notes the new page's address.
     """
-    asked = {name: text for name, text in st.query_params.to_dict().items() if name in Scenario.model_fields}
+    asked = {name: text for name, text in st.query_params.to_dict().items() if name in FIELDS}
     opened = _WRITTEN not in st.session_state
     if opened or _is_history_navigation():
         _take(st.query_params.to_dict(), opened)
@@ -41,7 +41,7 @@ def follow() -> None:
 def write(values: Mapping[str, Any]) -> None:
     """Put the widgets' values in the address, all in one step; leaves an address that already means them alone."""
     written: dict[str, str] = st.session_state[_WRITTEN]
-    wanted = dict(values) | {name: _packed(name, values[fields.OWNER[name]]) for name in PACKED}
+    wanted = dict(values) | {name: _packed(name, values[owner]) for name, owner in DOCUMENTS.items()}
     changed = {
         name: "" if value is None else str(value)
         for name, value in wanted.items()
@@ -64,7 +64,7 @@ def write(values: Mapping[str, Any]) -> None:
 def link_to(scenario: Scenario, base: str | None) -> str | None:
     """The address that restores this scenario, relative when the page's own is unknown; None when it is too long."""
     query = scenario.to_query()
-    documents = (getattr(scenario, name) or "" for name in PACKED)
+    documents = (getattr(scenario, name) or "" for name in DOCUMENTS)
     if len(query) > MAX_LINK_CHARACTERS or any(len(text) > MAX_CONFIG_BYTES for text in documents):
         return None
     return urlunsplit(urlsplit(base)._replace(query=query, fragment="")) if base else f"?{query}"
@@ -72,14 +72,14 @@ def link_to(scenario: Scenario, base: str | None) -> str | None:
 
 def _take(link: Mapping[str, str], opened: bool) -> None:
     documents, damaged = {}, []
-    for name in PACKED:
+    for name in DOCUMENTS:
         if packed := link.get(name):
             try:
                 documents[name] = unpack(name, packed)
                 _packings()[documents[name]] = packed
             except AdvisorError as error:
                 damaged.append(str(error))
-    texts = {name: text for name, text in link.items() if name not in PACKED and not name.startswith("embed")}
+    texts = {name: text for name, text in link.items() if name not in DOCUMENTS and not name.startswith("embed")}
     if opened:
         state.keep_page_link(texts)
     notes = damaged + state.take(texts, documents, "link")
@@ -91,7 +91,7 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
 def _means(text: str | None, name: str, value: Any) -> bool:
     """Whether a parameter of the address, or its absence, stands for a value."""
     if text is None:
-        return bool(value == ("" if name in PACKED else fields.default(name)))
+        return bool(value == ("" if name in DOCUMENTS else fields.default(name)))
     return fields.same(text, value)
 
 

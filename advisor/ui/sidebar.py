@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby
 from typing import Any
 
 import streamlit as st
 
 from advisor.acceptance import acceptance_curves
-from advisor.scenario import MAX_BATCH, MAX_CONTEXT
+from advisor.scenario import FIELDS, SETTINGS, FieldRow, Section
 from advisor.ui import address, fields, own_config, own_hardware, pins, share_panel, start_panel, state, widgets
 
 
@@ -17,7 +19,9 @@ def draw() -> None:
     with st.sidebar:
         start_panel.draw()
         place = st.container()
-        values = _model() | _hardware() | _load() | _drafter() | _engine() | _advanced()
+        values: dict[str, Any] = {}
+        for section in Section:
+            _section(section, values)
         values |= {name: st.session_state.get(name) for name in fields.WITHOUT_WIDGET}
         state.keep_scenario(values)
         address.write(values)
@@ -27,127 +31,96 @@ def draw() -> None:
         share_panel.draw()
 
 
-def _model() -> dict[str, Any]:
-    st.subheader("Model", anchor=False)
-    values = {"model_id": _choice("Model", "model_id", on_change=_follow_drafter)}
-    own_config.note_shipped(str(values["model_id"]))
-    with st.expander("Your own config.json"):
-        own_config.draw(_follow_drafter)
-        if problem := own_config.problem():
-            st.error(widgets.plain(problem))
-            st.caption(f"The answer is for {widgets.plain(str(values['model_id']))}.")
-    return values
+def _section(section: Section, values: dict[str, Any]) -> None:
+    """The widgets under one heading, line by line; puts what they say into `values`."""
+    rows = [row for row in SETTINGS if row.widget is not None and row.screen_section == section]
+    with _heading(section):
+        for _, line in groupby(sorted(rows, key=_line), key=_line):
+            beside = list(line)
+            alone: list[AbstractContextManager[Any]] = [nullcontext()]
+            places = alone if len(beside) == 1 else [*st.columns(len(beside))]
+            for row, place in zip(beside, places, strict=True):
+                with place:
+                    values[row.name] = _widget(row)
+            for row in beside:
+                _below(row.name, values)
 
 
-def _hardware() -> dict[str, Any]:
-    st.subheader("Hardware and placement", anchor=False)
-    values = {"hardware_id": _choice("Accelerator", "hardware_id")}
-    with st.expander("Your own accelerator"):
-        own_hardware.draw()
-    gpus, tensor, expert = st.columns(3)
-    with gpus:
-        values["n_gpus"] = _number("GPUs", "n_gpus", on_change=_follow_gpus)
-    with tensor:
-        values["tensor_parallel"] = _number(
-            "TP", "tensor_parallel", on_change=_follow_parallel, help="Tensor-parallel ranks of one instance."
-        )
-    with expert:
-        values["expert_parallel"] = _number(
-            "EP", "expert_parallel", on_change=_follow_parallel, help="Expert-parallel ranks of one instance."
-        )
-    return values
+def _heading(section: Section) -> AbstractContextManager[Any]:
+    if section == Section.ADVANCED:
+        return st.expander(section)
+    st.subheader(section, anchor=False)
+    return nullcontext()
 
 
-def _load() -> dict[str, Any]:
-    st.subheader("Batch and context", anchor=False)
-    batch, context = st.columns(2)
-    with batch:
-        size = _number("Batch", "batch_size", help="Sequences that decode together in one instance.")
-    with context:
-        tokens = _number("Context", "context_tokens", help="Cached tokens per sequence.")
-    st.caption(f"Batch 1 to {MAX_BATCH:,}, context 1 to {MAX_CONTEXT:,}.")
-    return {"batch_size": size, "context_tokens": tokens}
+def _line(row: FieldRow) -> int:
+    return 0 if row.widget is None else row.widget.line
 
 
-def _drafter() -> dict[str, Any]:
-    st.subheader("Drafter and acceptance", anchor=False)
-    values = {"drafter_id": _choice("Drafter", "drafter_id", on_change=_follow_drafter)}
+def _widget(row: FieldRow) -> Any:
+    """The widget that a field's type asks for; returns what is set in it."""
+    asked: dict[str, Any] = {"key": row.name, "on_change": _follow(row.name)}
+    help_text = row.widget.help if row.widget is not None else ""
+    if row.range is not None:
+        low, high = map(row.kind, row.range)
+        # Outside its range the browser turns a field red and says no more.
+        asked |= {"min_value": low, "max_value": high, "help": f"{help_text} From {row.limits}.".strip()}
+        asked |= {"value": None, "placeholder": row.unset} if row.is_optional else {"step": 1}
+        return st.number_input(row.screen_label, **asked)
+    asked["help"] = help_text or None
+    if row.name == "acceptance":
+        return _acceptance(row.screen_label, **asked)
+    options, chosen = fields.choices(row.name), st.session_state[row.name]
+    if not options:
+        return st.text_input(row.screen_label, **asked) or None
+    asked |= {"index": None, "placeholder": row.unset} if row.is_optional else {}
+    return st.selectbox(
+        row.screen_label, [*options, *([chosen] if row.free_text and chosen not in options else [])], **asked
+    )
+
+
+def _acceptance(label: str, **asked: Any) -> Any:
+    """A measured curve, or numbers of the user's own."""
     curves = [curve.id for curve in acceptance_curves()]
     given = st.session_state["acceptance"]
     own = [given] if given and given not in curves else []
-    values["acceptance"] = st.selectbox(
-        "Accepted length: measured curve, or type your own",
-        [*own, *curves],
-        key="acceptance",
-        accept_new_options=True,
-        help="Type `2.4@3` (2.4 tokens per round at K = 3, bonus token included) or `0.7,0.5,0.4` (chance that each "
-        "draft token is accepted, given those before it), or choose a measured curve by its model, drafter and data.",
-    )
-    values["k_max"] = _number("Longest draft to consider (K max)", "k_max")
-    return values
+    return st.selectbox(label, [*own, *curves], accept_new_options=True, **asked)
 
 
-def _engine() -> dict[str, Any]:
-    st.subheader("Engine and formats", anchor=False)
-    values = {"engine": _choice("Engine", "engine")}
-    weights, cache = st.columns(2)
-    with weights:
-        values["weight_dtype"] = _format("Weights", "weight_dtype")
-    with cache:
-        values["kv_dtype"] = _choice("KV cache", "kv_dtype")
-    return values
+def _below(field: str, values: Mapping[str, Any]) -> None:
+    """What stands below a field's line besides its widget."""
+    match field:
+        case "model_id":
+            _own_model(str(values["model_id"]))
+        case "hardware_id":
+            with st.expander(FIELDS["hardware_json"].label):
+                own_hardware.draw()
+        case "context_tokens":
+            st.caption(f"Batch {FIELDS['batch_size'].limits}, context {FIELDS['context_tokens'].limits}.")
+        case "output_tokens" if (values["input_tokens"] is None) != (values["output_tokens"] is None):
+            lacking = FIELDS["output_tokens" if values["output_tokens"] is None else "input_tokens"]
+            st.caption(f"Prefill is not charged yet: {lacking.label} is not set.")
 
 
-def _advanced() -> dict[str, Any]:
-    with st.expander("Advanced"):
-        chosen = str(st.session_state["routing"])
-        values = {
-            "routing": _choice(
-                "Routing", "routing", [chosen] if "," in chosen else [],
-                help="auto: the model's own measured routing, else the default of its class. "
-                "uniform: every token chooses its experts independently. Your own: upload a routing trace under "
-                "Measurements.",
-            )
-        }  # fmt: skip
-        values["expert_dtype"] = _format(
-            "Routed experts' weights", "expert_dtype", help="Overrides the format of the weights for the experts alone."
-        )
-        values["input_tokens"] = _optional(
-            "Prompt tokens", "input_tokens", help="With output tokens, prefill is charged."
-        )
-        values["output_tokens"] = _optional("Output tokens", "output_tokens")
-        if (values["input_tokens"] is None) != (values["output_tokens"] is None):
-            lacking = "Output tokens" if values["output_tokens"] is None else "Prompt tokens"
-            st.caption(f"Prefill is not charged yet: {lacking} is not set.")
-        values["max_tpot_ms"] = _optional(
-            "Limit on time per output token (ms)", "max_tpot_ms", help="K that miss it are not recommended."
-        )
-    return values
+def _own_model(chosen: str) -> None:
+    own_config.note_shipped(chosen)
+    with st.expander(FIELDS["model_config_json"].label):
+        own_config.draw(_follow_drafter)
+        if problem := own_config.problem():
+            st.error(widgets.plain(problem))
+            st.caption(f"The answer is for {widgets.plain(chosen)}.")
 
 
-def _choice(label: str, field: str, more: Sequence[str] = (), **extra: Any) -> Any:
-    return st.selectbox(label, [*fields.choices(field), *more], key=field, **extra)
-
-
-def _format(label: str, field: str, **extra: Any) -> Any:
-    return st.selectbox(label, fields.choices(field), index=None, key=field, placeholder="as stored", **extra)
-
-
-def _number(label: str, field: str, help: str = "", **extra: Any) -> Any:
-    low, high = (int(end) for end in fields.RANGES[field])
-    return st.number_input(label, low, high, key=field, step=1, help=_range(help, low, high), **extra)
-
-
-def _optional(label: str, field: str, help: str = "", **extra: Any) -> Any:
-    low, high = fields.RANGES[field]
-    return st.number_input(
-        label, low, high, value=None, key=field, placeholder="not set", help=_range(help, low, high), **extra
-    )
-
-
-def _range(text: str, low: float, high: float) -> str:
-    """A field's help: outside its range the browser turns a field red and says no more."""
-    return f"{text} From {low:,} to {high:,.0f}.".strip()
+def _follow(field: str) -> Callable[[], None] | None:
+    """What moves with a field when the user changes it."""
+    match field:
+        case "model_id" | "drafter_id":
+            return _follow_drafter
+        case "n_gpus":
+            return _follow_gpus
+        case "tensor_parallel" | "expert_parallel":
+            return _follow_parallel
+    return None
 
 
 def _follow_drafter() -> None:

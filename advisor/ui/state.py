@@ -19,14 +19,15 @@ from advisor.catalog import given_hardware, hardware_slug, model_ids
 from advisor.hardware import hardware_ids
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
-from advisor.scenario import PACKED, Scenario, build_scenario
+from advisor.scenario import DOCUMENTS, FIELDS, Scenario, build_scenario
 from advisor.ui import fields, refit_use
 
-CONFIG, HARDWARE = PACKED
+CONFIG, HARDWARE = "model_config_json", "hardware_json"
 PAGE_PREFIXES = ("design_",)
 """Settings of single pages begin with these in an address; the page itself compares them with what it shows."""
 
-_LABELS = {"tensor_parallel": "TP", "expert_parallel": "EP", "n_gpus": "GPUs", "batch_size": "Batch"}
+_LABELS = {name: row.screen_label for name, row in FIELDS.items() if "_" in name and row.widget is not None}
+"""Of names that are no words of a sentence."""
 _SCENARIO, _PROBLEM, _PAGE_LINK = "_scenario", "_problem", "_page_link"
 _NOTES, _NOTED, _VALUES = "_link_notes", "_noted_values", "_values"
 
@@ -85,10 +86,10 @@ def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) ->
     """
     texts, notes = dict(texts), []
     for document, text in documents.items():
-        owner = fields.OWNER[document]
+        owner = DOCUMENTS[document]
         texts[owner] = _document_name(document, texts.get(owner), text)
         fields.own(document)[texts[owner]] = text
-    for name in texts.keys() - Scenario.model_fields.keys():
+    for name in texts.keys() - FIELDS.keys():
         if not name.startswith(PAGE_PREFIXES):
             notes.append(f"The {origin} has {_short(name)}, which is no setting here; it was ignored.")
     for field in fields.NAMES:
@@ -111,7 +112,7 @@ def _refused(origin: str, field: str, text: str, shown: Any) -> str:
 def show(scenario: Scenario, origin: str = "file") -> None:
     """Make a scenario the one on screen; for callbacks. What cannot be shown becomes a note."""
     values = scenario.model_dump(mode="json")
-    documents = {name: text for name in PACKED if (text := values.pop(name)) is not None}
+    documents = {name: text for name in DOCUMENTS if (text := values.pop(name)) is not None}
     note(take({name: "" if value is None else str(value) for name, value in values.items()}, documents, origin))
 
 
@@ -130,7 +131,7 @@ def _document_name(document: str, asked: str | None, text: str) -> str:
 def keep_scenario(values: Mapping[str, Any]) -> None:
     """Build the scenario from the widgets' values and keep it, or the sentence that says why there is none."""
     chosen = {name: value for name, value in values.items() if value is not None}
-    for document, owner in fields.OWNER.items():
+    for document, owner in DOCUMENTS.items():
         if (text := fields.own(document).get(str(values[owner]))) is not None:
             chosen[document] = text
     if not refit_use.is_for(values):

@@ -52,6 +52,12 @@ def test_the_hash_changes_with_every_choice_and_with_nothing_else() -> None:
     assert len(one.hash) == 12
 
 
+def test_hashes_in_reports_that_were_written_hold() -> None:
+    """A field that is added later must be marked `is_younger`, or every hash changes."""
+    assert Scenario(acceptance="2.4@3").hash == "143e33ba133d"
+    assert Scenario(acceptance="2.4@3", hardware_json="{}", refit="on=x").hash == "00be8028c608"
+
+
 @pytest.mark.parametrize(
     ("values", "fragment"),
     [
@@ -63,6 +69,7 @@ def test_the_hash_changes_with_every_choice_and_with_nothing_else() -> None:
         ({"k_max": -1}, "k_max"),
         ({"max_tpot_ms": float("nan")}, "max_tpot_ms"),
         ({"max_tpot_ms": 0}, "max_tpot_ms"),
+        ({"max_tpot_ms": 1e7}, "max_tpot_ms"),
         ({"engine": "tgi"}, "engine"),
         ({"weight_dtype": "fp3"}, "weight_dtype"),
         ({"nonsense": 1}, "nonsense"),

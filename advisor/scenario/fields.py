@@ -1,0 +1,305 @@
+"""Every field of a scenario, once: its type, default and limits, and what screen, options and tables say of it.
+
+A field added here stands in the sidebar, in every command's options, in comparisons, reports, links and files, and in
+docs/scenarios.md and docs/cli.md (both are generated); what it does is the business of the module that uses it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.architecture import WeightDtype
+from advisor.prediction import Frozen
+from advisor.scenario.field_row import FieldRow, Flag, Section, Told, Widget, rows_of
+
+Engine = Literal["vllm", "sglang", "trtllm", "other"]
+"""Serving engines; their choices on screen and as options come from here."""
+KvDtype = Literal["bf16", "fp8"]
+
+MAX_BATCH = 65536
+MAX_CONTEXT = 10_000_000
+MAX_DRAFT = 32
+_MAX_GPUS = 1024
+
+
+class ScenarioFields(Frozen):
+    """The fields, in the order of files and options, each with its row of the table."""
+
+    hardware_id: Annotated[
+        str,
+        FieldRow(
+            "Accelerator",
+            Section.HARDWARE,
+            widget=Widget(1),
+            told=Told("Accelerator"),
+            flags=(
+                Flag("--hardware", "Accelerator id (see `advisor hardware`) or a path to your own accelerator's JSON."),
+            ),
+            needed=True,
+            catalogue="accelerators",
+        ),
+    ] = "h200-sxm"
+    hardware_json: Annotated[
+        str | None,
+        FieldRow("Your own accelerator", Section.HARDWARE, document_of="hardware_id", is_private=True, is_younger=True),
+    ] = None
+    """An accelerator given by the user (docs/scenarios.md); it then replaces the profile of `hardware_id`."""
+    n_gpus: Annotated[
+        int,
+        Field(ge=1, le=_MAX_GPUS),
+        FieldRow(
+            "GPUs",
+            Section.HARDWARE,
+            short="GPUs {}",
+            widget=Widget(2),
+            told=Told("Accelerator", ""),
+            flags=(Flag("--gpus", "GPUs in all.", default="what tp and ep need"),),
+        ),
+    ] = 1
+    tensor_parallel: Annotated[
+        int,
+        Field(ge=1, le=_MAX_GPUS),
+        FieldRow(
+            "Tensor parallel",
+            Section.HARDWARE,
+            unit="ranks",
+            short="TP {}",
+            widget=Widget(2, "TP", "Tensor-parallel ranks of one instance."),
+            told=Told("Placement", "tensor parallel {}"),
+            flags=(Flag("--tp", "Tensor-parallel ranks."),),
+        ),
+    ] = 1
+    expert_parallel: Annotated[
+        int,
+        Field(ge=1, le=_MAX_GPUS),
+        FieldRow(
+            "Expert parallel",
+            Section.HARDWARE,
+            unit="ranks",
+            short="EP {}",
+            widget=Widget(2, "EP", "Expert-parallel ranks of one instance."),
+            told=Told("Placement", ", expert parallel {}"),
+            flags=(Flag("--ep", "Expert-parallel ranks."),),
+        ),
+    ] = 1
+    model_id: Annotated[
+        str,
+        FieldRow(
+            "Model",
+            Section.MODEL,
+            widget=Widget(1),
+            flags=(Flag("--model", "Model id (see `advisor models`) or a path to a config.json."),),
+            needed=True,
+            catalogue="models",
+        ),
+    ] = "qwen3-30b-a3b"
+    model_config_json: Annotated[
+        str | None,
+        FieldRow("Your own config.json", Section.MODEL, document_of="model_id", is_private=True),
+    ] = None
+    """A Hugging Face config.json given by the user; it then replaces the profile of `model_id`."""
+    batch_size: Annotated[
+        int,
+        Field(ge=1, le=MAX_BATCH),
+        FieldRow(
+            "Batch",
+            Section.LOAD,
+            unit="sequences",
+            short="batch {}",
+            widget=Widget(1, help="Sequences that decode together in one instance."),
+            told=Told("Batch, context", "{} sequences"),
+            flags=(Flag("--batch", "Sequences decoding together."),),
+        ),
+    ] = 16
+    context_tokens: Annotated[
+        int,
+        Field(ge=1, le=MAX_CONTEXT),
+        FieldRow(
+            "Context (tokens)",
+            Section.LOAD,
+            unit="tokens",
+            short="context {}",
+            widget=Widget(1, "Context", "Cached tokens per sequence."),
+            told=Told("Batch, context", ", {} tokens each"),
+            flags=(Flag("--context", "Cached tokens each."),),
+        ),
+    ] = 2048
+    drafter_id: Annotated[
+        str,
+        FieldRow(
+            "Drafter",
+            Section.DRAFTER,
+            widget=Widget(1),
+            flags=(Flag("--drafter", "Drafter id, e.g. eagle3, mtp, ngram."),),
+            needed=True,
+            catalogue="drafters",
+        ),
+    ] = "eagle3"
+    acceptance: Annotated[
+        str,
+        Field(min_length=1),
+        FieldRow(
+            "Accepted length",
+            Section.DRAFTER,
+            widget=Widget(
+                2,
+                "Accepted length: measured curve, or type your own",
+                "Type `2.4@3` (2.4 tokens per round at K = 3, bonus token included) or `0.7,0.5,0.4` (chance that each "
+                "draft token is accepted, given those before it), or choose a measured curve by its model, drafter and "
+                "data.",
+            ),
+            flags=(
+                Flag("--accepted-length", "X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3."),
+                Flag("--acceptance", "a1,a2,...: chance that draft token i is accepted, given the ones before it."),
+                Flag("--acceptance-preset", "Id of a measured acceptance curve."),
+            ),
+        ),
+    ]
+    """Required: how much is accepted is the user's to say (`2.4@3`, `0.7,0.5,0.4`, or a measured curve's id)."""
+    engine: Annotated[
+        Engine,
+        FieldRow(
+            "Engine",
+            Section.ENGINE,
+            widget=Widget(1),
+            flags=(Flag("--engine", "Serving engine; sets kernels and overheads."),),
+        ),
+    ] = "vllm"
+    k_max: Annotated[
+        int,
+        Field(ge=1, le=MAX_DRAFT),
+        FieldRow(
+            "Longest draft (K max)",
+            Section.DRAFTER,
+            unit="tokens",
+            short="K max {}",
+            widget=Widget(3, "Longest draft to consider (K max)"),
+            told=Told("Drafter", "; K up to {}"),
+            flags=(Flag("--k-max", "Longest draft to consider."),),
+        ),
+    ] = 8
+    weight_dtype: Annotated[
+        WeightDtype | None,
+        FieldRow(
+            "Weights",
+            Section.ENGINE,
+            short="weights {}",
+            unset="as stored",
+            widget=Widget(2),
+            told=Told("Weights, KV cache"),
+            flags=(Flag("--weight-dtype", "Format of all matrix weights.", default="as the checkpoint stores them"),),
+        ),
+    ] = None
+    """Format of all matrix weights. None: as the checkpoint stores them, component by component."""
+    expert_dtype: Annotated[
+        WeightDtype | None,
+        FieldRow(
+            "Routed experts' weights",
+            Section.ENGINE,
+            short="experts {}",
+            unset="as the weights",
+            widget=Widget(
+                2, help="Overrides the format of the weights for the experts alone.", section=Section.ADVANCED
+            ),
+            told=Told("Weights, KV cache", "", ""),
+            flags=(Flag("--expert-dtype", "Format of the routed experts alone, e.g. mxfp4."),),
+        ),
+    ] = None
+    """Format of the routed experts alone, over weight_dtype."""
+    kv_dtype: Annotated[
+        KvDtype,
+        FieldRow(
+            "KV cache",
+            Section.ENGINE,
+            short="KV {}",
+            widget=Widget(2),
+            told=Told("Weights, KV cache", "; KV {}"),
+            flags=(Flag("--kv-dtype", "KV cache."),),
+        ),
+    ] = "bf16"
+    routing: Annotated[
+        str,
+        FieldRow(
+            "Routing",
+            Section.ADVANCED,
+            short="routing {}",
+            widget=Widget(
+                1,
+                help="auto: the model's own measured routing, else the default of its class. uniform: every token "
+                "chooses its experts independently. Your own: upload a routing trace under Measurements.",
+            ),
+            told=Told("Routing", ""),
+            flags=(Flag("--routing", "Routing preset id, `uniform`, or `auto`."),),
+            catalogue="routing presets",
+            free_text=True,
+        ),
+    ] = "auto"
+    """A routing preset's id, `uniform`, `auto` (the model's own measured preset, else its class default), or what a
+    routing trace gave: load_cv/low/high,affinity/low/high,stickiness/low/high."""
+    input_tokens: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_CONTEXT),
+        FieldRow(
+            "Prompt tokens",
+            Section.ADVANCED,
+            unit="tokens",
+            short="prompt {}",
+            widget=Widget(3, help="With output tokens, prefill is charged."),
+            told=Told("Prefill", "charged: {} prompt", "not charged"),
+            flags=(Flag("--input-tokens", "Prompt length; with --output-tokens, prefill is charged."),),
+        ),
+    ] = None
+    output_tokens: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_CONTEXT),
+        FieldRow(
+            "Output tokens",
+            Section.ADVANCED,
+            unit="tokens",
+            short="output {}",
+            widget=Widget(4),
+            told=Told("Prefill", " and {} output tokens", ""),
+            flags=(Flag("--output-tokens", "Output length."),),
+        ),
+    ] = None
+    max_tpot_ms: Annotated[
+        float | None,
+        Field(ge=0.01, le=1e6, allow_inf_nan=False),
+        FieldRow(
+            "Limit on time per output token (ms)",
+            Section.ADVANCED,
+            unit="ms",
+            short="limit {} ms",
+            widget=Widget(5, help="K that miss it are not recommended."),
+            told=Told("Limit", "{} ms per output token", "none"),
+            flags=(Flag("--max-tpot-ms", "Limit on time per output token, milliseconds."),),
+        ),
+    ] = None
+    refit: Annotated[
+        str | None,
+        Field(max_length=1000),
+        FieldRow(
+            "Refit",
+            Section.ADVANCED,
+            unset="shipped constants",
+            told=Told("Constants", unset=""),
+            flags=(
+                Flag("--refit", "Predict with your own measurements: a file that `fit --output` wrote, or its text."),
+            ),
+            is_private=True,
+            is_younger=True,
+        ),
+    ] = None
+    """Corrections that the user's own measurements gave to the shipped constants, as `fit` prints them."""
+
+
+FIELDS = rows_of(ScenarioFields)
+"""The table: the row of each field by its name, in the order of the fields."""
+DOCUMENTS = {name: row.document_of for name, row in FIELDS.items() if row.document_of}
+"""Fields that hold a document of the user's own, each with the field that names it; a link carries them compressed."""
+SETTINGS = tuple(
+    sorted((row for row in FIELDS.values() if not row.document_of), key=lambda row: list(Section).index(row.section))
+)
+"""The rows of all other fields by subject, as tables list them: what says most comes first."""
