@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "advisor"
 
 FLOORS = [
-    {"prediction", "text", "profiling"},
+    {"components", "prediction", "text", "profiling"},
     {"architecture", "kernel_costs", "profiles", "quality", "store"},
     {"acceptance", "bands", "drafter", "hardware", "hf", "routing", "scenario"},
     {"catalog", "ingest", "speedup", "step_cost"},

@@ -1,25 +1,8 @@
-"""Names of components, and text made fit to print."""
+"""Text made fit to print."""
 
 from __future__ import annotations
 
 import unicodedata
-
-COMPONENT_NAMES = {
-    "routed": "Routed experts",
-    "shared": "Shared experts",
-    "attention": "Attention (KV cache)",
-    "attention_projection": "Attention weights",
-    "dense": "Dense FFN",
-    "lm_head": "LM head",
-    "communication": "GPU to GPU",
-    "router": "Router",
-    "launch": "Kernel launches",
-    "host": "Host",
-    "draft": "Drafting",
-    "draft_host": "Drafting, host",
-    "round_host": "Accept or reject, host",
-}
-
 
 MAX_TEXT = 600
 """Longest piece of text printed from a scenario or a file; the JSON report keeps the whole scenario. [characters]"""
@@ -27,11 +10,6 @@ MAX_TEXT = 600
 
 MAX_NAME = 120
 """Longest name printed. [characters]"""
-
-
-def component_name(name: str) -> str:
-    """A component's name for readers."""
-    return COMPONENT_NAMES.get(name, name.replace("_", " "))
 
 
 def printable(text: str, longest: int = MAX_TEXT) -> str:
