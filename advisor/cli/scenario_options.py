@@ -9,7 +9,7 @@ import click
 
 from advisor.acceptance import load_acceptance_curve
 from advisor.calibration import parse_adjustment
-from advisor.catalog import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
+from advisor.catalog import MAX_HARDWARE_BYTES, engine_choices, given_hardware, hardware_slug
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario, load_example, load_scenario_file
@@ -45,7 +45,7 @@ SCENARIO_OPTIONS = [
     click.Option(["--acceptance-preset"], help="Id of a measured acceptance curve."),
     click.Option(
         ["--engine"],
-        type=click.Choice(["vllm", "sglang", "trtllm", "other"]),
+        type=click.Choice(engine_choices()),
         default="vllm",
         show_default=True,
         help="Serving engine; sets kernels and overheads.",

@@ -5,14 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-_ENGINES = {
-    "vllm": "vllm",
-    "sglang": "sglang",
-    "trtllm": "trtllm",
-    "tensorrt_llm": "trtllm",
-    "trt_llm": "trtllm",
-    "tensorrtllm": "trtllm",
-}
+from advisor.catalog import engine_called
+
 _DTYPES = {
     "bfloat16": "bf16",
     "float32": "fp32",
@@ -50,8 +44,9 @@ def _key(text: str) -> str:
 
 
 def engine_name(text: str) -> str:
-    """`vllm`, `sglang` or `trtllm` where the text is one of their spellings; else the text as it is."""
-    return _ENGINES.get(_key(text), text)
+    """The id of the engine where the text is one of its spellings; else the text as it is."""
+    engine = engine_called(text)
+    return engine.id if engine else text
 
 
 def weight_dtype(text: str) -> str:

@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, urlencode
 from pydantic import Field, ValidationError, model_validator
 
 from advisor.architecture import WeightDtype
+from advisor.catalog import EngineChoice
 from advisor.prediction import AdvisorError, Frozen, explain
 
-Engine = Literal["vllm", "sglang", "trtllm", "other"]
 KvDtype = Literal["bf16", "fp8"]
 
 MAX_BATCH = 65536
@@ -42,7 +42,7 @@ class Scenario(Frozen):
     drafter_id: str = "eagle3"
     acceptance: str = Field(min_length=1)
     """Required: how much is accepted is the user's to say (`2.4@3`, `0.7,0.5,0.4`, or a measured curve's id)."""
-    engine: Engine = "vllm"
+    engine: EngineChoice = "vllm"
     k_max: int = Field(default=8, ge=1, le=32)
     weight_dtype: WeightDtype | None = None
     """Format of all matrix weights. None: as the checkpoint stores them, component by component."""

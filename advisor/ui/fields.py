@@ -9,11 +9,11 @@ import streamlit as st
 
 from advisor.architecture import WeightDtype
 from advisor.calibration import parse_adjustment
-from advisor.catalog import model_ids
+from advisor.catalog import engine_choices, model_ids
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
 from advisor.routing import routing_preset_ids
-from advisor.scenario import MAX_BATCH, MAX_CONTEXT, PACKED, Engine, KvDtype, Scenario
+from advisor.scenario import MAX_BATCH, MAX_CONTEXT, PACKED, KvDtype, Scenario
 
 START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 """Acceptance has no default: the first screen takes this measured curve, and says so."""
@@ -55,7 +55,7 @@ def choices(field: str) -> list[str]:
         "model_id": lambda: _with_own("model_config_json", model_ids()),
         "hardware_id": lambda: _with_own("hardware_json", hardware_ids()),
         "drafter_id": drafter_ids,
-        "engine": lambda: list(get_args(Engine)),
+        "engine": engine_choices,
         "kv_dtype": lambda: list(get_args(KvDtype)),
         "weight_dtype": lambda: list(get_args(WeightDtype)),
         "expert_dtype": lambda: list(get_args(WeightDtype)),
