@@ -27,11 +27,11 @@ class Component:
     priced_by: tuple[str, ...]
     """Fields of KernelCosts: the kernel records that may price it, by model and placement, or its one constant in s.
     Its tier is that of the records in use (`tiers.component_tier_ranks`); a constant has none."""
-    bound: Bound
-    draw: Draw
     factor: str
     """The refit's multiplier that scales it, a key of FACTORS."""
     meaning: str
+    bound: Bound = "device"
+    draw: Draw = "kernel"
     parts: tuple[str, ...] = ()
     """What the sources and warnings of KernelCosts call its kernels, one for each record of `priced_by`."""
     drafter: bool = False
@@ -59,8 +59,6 @@ COMPONENTS = (
         loads="attention weights",
         priced_by=("attention_projection",),
         parts=("projections",),
-        bound="device",
-        draw="kernel",
         factor="dense",
         meaning="Products with the query, key, value and output matrices of all attention layers.",
     ),
@@ -70,8 +68,6 @@ COMPONENTS = (
         loads="the KV cache",
         priced_by=("attention", "mla"),
         parts=("attention", "latent attention"),
-        bound="device",
-        draw="kernel",
         factor="attention",
         meaning="Reading the cache of every sequence once per pass, and the products of queries with it.",
     ),
@@ -81,8 +77,6 @@ COMPONENTS = (
         loads="the router",
         priced_by=("attention_projection",),
         parts=("projections",),
-        bound="device",
-        draw="kernel",
         factor="dense",
         meaning="Scoring all experts for each token.",
     ),
@@ -92,8 +86,6 @@ COMPONENTS = (
         loads="expert weights",
         priced_by=("routed",),
         parts=("experts",),
-        bound="device",
-        draw="kernel",
         factor="routed",
         meaning="Loading every distinct expert that some token of the pass chose, and the tokens' products with it.",
     ),
@@ -103,8 +95,6 @@ COMPONENTS = (
         loads="shared-expert weights",
         priced_by=("shared",),
         parts=("projections",),
-        bound="device",
-        draw="kernel",
         factor="dense",
         meaning="Products with the experts that every token uses.",
     ),
@@ -114,8 +104,6 @@ COMPONENTS = (
         loads="dense weights",
         priced_by=("dense",),
         parts=("projections",),
-        bound="device",
-        draw="kernel",
         factor="dense",
         meaning="Products with the feed-forward layers that have no experts.",
     ),
@@ -125,8 +113,6 @@ COMPONENTS = (
         loads="the LM head",
         priced_by=("lm_head",),
         parts=("projections",),
-        bound="device",
-        draw="kernel",
         factor="dense",
         meaning="Scoring the whole vocabulary for each token of the pass.",
     ),
@@ -137,7 +123,6 @@ COMPONENTS = (
         priced_by=("all_reduce", "all_to_all"),
         parts=("all-reduce", "expert exchange"),
         bound="links",
-        draw="kernel",
         factor="communication",
         meaning="All-reduces of tensor parallelism, and the exchange of tokens between ranks with experts.",
     ),
@@ -167,8 +152,6 @@ COMPONENTS = (
         loads="the drafter",
         priced_by=("dense",),
         drafter=True,
-        bound="device",
-        draw="kernel",
         factor="drafter",
         meaning="The drafter's kernels over all its passes of a round, and their launches.",
     ),

@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from advisor.prediction import Frozen
 from advisor.profiles import load_profile, profile_ids, unknown_id
+from advisor.text import name_key
 
 OTHER_ENGINE = "other"
 """Any engine without a file: it borrows kernels, and overheads are the mean over the known ones."""
@@ -111,15 +112,11 @@ def export_engines() -> list[Engine]:
 
 def engine_called(text: str, forks: bool = False) -> Engine | None:
     """The engine that a file's spelling means, or None; with `forks` also the one that it is a fork of."""
-    wanted = _key(text)
+    wanted = name_key(text)
     for engine in engines():
-        if wanted in map(_key, (*engine.aliases, *(engine.forks if forks else ()))):
+        if wanted in map(name_key, (*engine.aliases, *(engine.forks if forks else ()))):
             return engine
     return None
-
-
-def _key(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", text.strip().lower()).strip("_")
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.text.csv_export import csv_text, frame_csv
 from advisor.text.json_values import json_text, json_values
-from advisor.text.labels import MAX_NAME, printable
+from advisor.text.labels import MAX_NAME, name_key, printable
 from advisor.text.typography import typeset, unbroken_ranges
 from advisor.text.units import counted, with_prefix
 
@@ -15,6 +15,7 @@ __all__ = [
     "frame_csv",
     "json_text",
     "json_values",
+    "name_key",
     "printable",
     "typeset",
     "unbroken_ranges",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 MAX_TEXT = 600
@@ -10,6 +11,11 @@ MAX_TEXT = 600
 
 MAX_NAME = 120
 """Longest name printed. [characters]"""
+
+
+def name_key(text: str) -> str:
+    """A name without regard to case and punctuation: `tensorrt_llm` of `TensorRT-LLM`."""
+    return re.sub(r"[^a-z0-9]+", "_", text.strip().lower()).strip("_")
 
 
 def printable(text: str, longest: int = MAX_TEXT) -> str:
