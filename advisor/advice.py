@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.bands import BAND_LEVEL
+from advisor.components import BY_KEY
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
 from advisor.prediction import Prediction, Tier
 from advisor.runtime import (
@@ -25,19 +26,6 @@ from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]
-
-_BOUND_OF = {
-    "routed": "expert weights",
-    "shared": "shared-expert weights",
-    "attention": "the KV cache",
-    "attention_projection": "attention weights",
-    "dense": "dense weights",
-    "lm_head": "the LM head",
-    "communication": "communication",
-    "router": "the router",
-    "launch": "kernel launches",
-    "host": "host time",
-}
 
 
 @dataclass(frozen=True)
@@ -204,7 +192,7 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     largest = max(parts, key=lambda name: parts[name])
     overhead = parts["host"] + parts["launch"]
     share = parts[largest] / total
-    what = _BOUND_OF[largest]
+    what = BY_KEY[largest].loads
     if overhead >= 0.5 * total:
         return "launch", f"Host and kernel launches take {overhead / total:.0%} of a plain step."
     if largest == "communication":

@@ -42,6 +42,10 @@ class WeightDtypes(Frozen):
     embedding: WeightDtype = "bf16"
 
 
+MATRICES = tuple(name for name in WeightDtypes.model_fields if name != "embedding")
+"""Weights that quantised releases store in a narrower format; embeddings keep theirs."""
+
+
 class Mixer(Frozen):
     """`count` sequence-mixing layers of one kind. Sizes are elements, per layer."""
 
@@ -243,7 +247,7 @@ def with_dtype(architecture: Architecture, weight_dtype: WeightDtype) -> Archite
 
     The embeddings keep the format they have, and router and norms stay bf16, as in published quantised releases.
     """
-    matrices: dict[str, WeightDtype] = dict.fromkeys(("routed", "shared", "attention", "dense"), weight_dtype)
+    matrices: dict[str, WeightDtype] = dict.fromkeys(MATRICES, weight_dtype)
     return architecture.model_copy(update={"dtypes": architecture.dtypes.model_copy(update=matrices)})
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.kernel_costs import KernelCosts
+from advisor.components import COMPONENTS, JOINT, Component
+from advisor.kernel_costs import KernelCosts, MoeCost
 
 Array = NDArray[np.float64]
 
@@ -44,27 +45,27 @@ def make_draws(
     measured apart (another accelerator, engine or format), whose errors have nothing in common.
     """
     rng = np.random.default_rng(seed)
-    kernels = {
-        "attention_projection": costs.attention_projection.log_sd,
-        "attention": costs.attention.log_sd,
-        "router": costs.attention_projection.log_sd,
-        "routed": costs.routed.band_log_sd,
-        "shared": costs.shared.log_sd,
-        "dense": costs.dense.log_sd,
-        "lm_head": costs.lm_head.log_sd,
-        "communication": max((cost.log_sd for cost in costs.all_reduce.values()), default=0.0),
-    }
-    spread = {**kernels, "host": costs.overhead_log_sd, "draft": costs.dense.log_sd}
-    errors = {name: rng.standard_normal(n_draws) for name in spread}
+    alone = [one for one in COMPONENTS if one.draw != "joint"]
+    errors = {one.key: rng.standard_normal(n_draws) for one in alone}
     if kernel_seed is not None:
         apart = np.random.default_rng(kernel_seed)
-        errors |= {name: apart.standard_normal(n_draws) for name in (*kernels, "draft")}
-    factor = {name: np.exp(sd * errors[name]) for name, sd in spread.items()}
+        errors |= {one.key: apart.standard_normal(n_draws) for one in alone if one.draw == "kernel"}
+    factor = {one.key: np.exp(_log_sd(costs, one) * errors[one.key]) for one in alone}
     fitted = np.array(costs.overhead_log_covariance or np.eye(3) * costs.overhead_log_sd**2)
     joint = np.linalg.cholesky(fitted + 1e-12 * np.eye(3)) @ rng.standard_normal((3, n_draws))
-    factor |= dict(zip(("launch", "draft_host", "round_host"), np.exp(joint), strict=True))
+    factor |= {one.key: values for one, values in zip(JOINT, np.exp(joint), strict=True)}
     z = rng.standard_normal((3, n_draws))
     return Draws(factor, z[0], z[1], z[2], rng.standard_normal((MAX_DRAFT + 1, n_draws)).T)
+
+
+def _log_sd(costs: KernelCosts, component: Component) -> float:
+    """Log standard deviation of a component's time, of several links the widest; the drafter's is the target's. [1]"""
+    if component.bound == "host":
+        return costs.overhead_log_sd
+    record = getattr(costs, component.priced_by[0])
+    if isinstance(record, MoeCost):
+        return record.band_log_sd
+    return max((cost.log_sd for cost in record.values()), default=0.0) if isinstance(record, Mapping) else record.log_sd
 
 
 def draw_total(

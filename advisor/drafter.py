@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from advisor.prediction import Constant, Frozen
 from advisor.profiles import load_profile, profile_ids
@@ -33,8 +32,10 @@ class Drafter(Frozen):
     n_layers: Constant | None = None
     head_vocab_size: Constant | None = None
     """LM-head rows of a reduced draft vocabulary; None: the target's own head."""
-    engine_method: dict[str, str] = Field(default_factory=dict)
-    """How each engine calls this drafter: {'vllm': 'eagle3', 'sglang': 'EAGLE3'}."""
+    method: str = ""
+    """The drafting method that engines run it by, in vLLM's words; profiles/engines say which engine has it."""
+    parallel_drafting: bool = False
+    """All K tokens come from one pass although the method drafts in turn: the engine must be told."""
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

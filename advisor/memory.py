@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.architecture import Architecture, kv_bytes, weight_bytes_by_component
+from advisor.architecture import Architecture, WeightDtypes, kv_bytes, weight_bytes_by_component
 from advisor.step_cost import Placement
 
 USABLE_SHARE = 0.9
@@ -57,13 +57,8 @@ def memory_fit(
 def weight_bytes_per_gpu(architecture: Architecture, placement: Placement) -> float:
     """Bytes of weights on one GPU: routed experts split over all expert ranks, router and norms replicated. [B]"""
     tp = placement.tensor_parallel
-    split = {
-        "routed": placement.expert_parallel * placement.expert_tensor_parallel,
-        "shared": tp,
-        "attention": tp,
-        "dense": tp,
-        "embedding": tp,
-    }
+    split = dict.fromkeys(WeightDtypes.model_fields, tp)
+    split["routed"] = placement.expert_parallel * placement.expert_tensor_parallel
     parts = weight_bytes_by_component(architecture)
     return sum(size / split.get(name, 1) for name, size in parts.items() if name != "mtp")
 

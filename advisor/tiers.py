@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.kernel_costs import stream_cost
-from advisor.prediction import Tier, lowest
+from advisor.components import KERNELS, Component
+from advisor.kernel_costs import GemmCost, MoeCost, StreamCost, stream_cost
+from advisor.prediction import Tier
 from advisor.setup import Setup
 
 Array = NDArray[np.float64]
@@ -40,28 +41,32 @@ def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: fl
 
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
     """`Tier.rank` of each kernel component of a step over `step_tokens` M = B q tokens, broadcast over them."""
-    costs = setup.costs
-    latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)
-    attention = costs.mla if latent and costs.mla is not None else costs.attention
-    placement = setup.placement
-    links = (
-        stream_cost(costs.all_reduce, placement.tensor_parallel),
-        stream_cost(costs.all_to_all, placement.expert_parallel) if placement.attention_groups > 1 else None,
-    )
-    used = [cost.tier for cost in links if cost is not None]
-    tiers = {
-        "attention_projection": costs.attention_projection.tier,
-        "attention": attention.tier,
-        "router": costs.attention_projection.tier,
-        "shared": costs.shared.tier,
-        "dense": costs.dense.tier,
-        "lm_head": costs.lm_head.tier,
-        "communication": lowest(used) if used else Tier.ROOFLINE,
-        "draft": setup.draft_costs.dense.tier,
-    }
-    shape = np.shape(step_tokens)
-    ranks = {name: np.full(shape, tier.rank) for name, tier in tiers.items()}
-    return ranks | {"routed": costs.routed.tier_rank(step_tokens)}
+    return {one.key: _tier_rank(records_in_use(setup, one), step_tokens) for one in KERNELS}
+
+
+def records_in_use(setup: Setup, component: Component) -> list[GemmCost | MoeCost | StreamCost]:
+    """The kernel records that price a component of this model and placement; none where no link is used."""
+    costs, placement = setup.draft_costs if component.drafter else setup.costs, setup.placement
+    if component.bound == "links":
+        links = (
+            stream_cost(costs.all_reduce, placement.tensor_parallel),
+            stream_cost(costs.all_to_all, placement.expert_parallel) if placement.attention_groups > 1 else None,
+        )
+        return [cost for cost in links if cost is not None]
+    if component.key == "attention":
+        latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)
+        return [costs.mla if latent and costs.mla is not None else costs.attention]
+    return [getattr(costs, name) for name in component.priced_by]
+
+
+def _tier_rank(records: list[GemmCost | MoeCost | StreamCost], step_tokens: ArrayLike) -> NDArray[np.int64]:
+    """The worst rank of the records, a roofline's where there are none."""
+    tokens = np.asarray(step_tokens, float)
+    ranks = [
+        cost.tier_rank(tokens) if isinstance(cost, MoeCost) else np.full(tokens.shape, cost.tier.rank)
+        for cost in records
+    ]
+    return np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
 
 
 def _tiers(

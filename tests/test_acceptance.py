@@ -14,6 +14,7 @@ from advisor.acceptance import (
     parse_acceptance,
     solve_alpha,
 )
+from advisor.catalog import load_engine
 from advisor.drafter import drafter_ids, load_drafter
 from advisor.prediction import AdvisorError
 
@@ -68,13 +69,15 @@ def test_every_drafter_loads_and_those_that_run_layers_know_how_many():
         assert (drafter.n_layers is not None) == (drafter.kind in ("eagle", "mtp", "parallel"))
         assert (drafter.draft_model_id is not None) == (drafter.kind == "draft_model")
         assert drafter.kind == "none" or drafter.sources
-        assert drafter.kind == "none" or "vllm" in drafter.engine_method
+        assert drafter.kind == "none" or drafter.method
 
 
 def test_engine_names_are_those_of_the_engines_documentation():
-    vllm = {name: load_drafter(name).engine_method.get("vllm") for name in drafter_ids()}
+    vllm, sglang = (
+        {name: load_engine(engine).methods.get(load_drafter(name).method) for name in drafter_ids()}
+        for engine in ("vllm", "sglang")
+    )
     assert (vllm["eagle3"], vllm["mtp"], vllm["ngram"], vllm["suffix"]) == ("eagle3", "mtp", "ngram", "suffix")
-    sglang = {name: load_drafter(name).engine_method.get("sglang") for name in drafter_ids()}
     assert (sglang["eagle3"], sglang["mtp"], sglang["draft_model"]) == ("EAGLE3", "EAGLE", "STANDALONE")
     assert sglang["suffix"] is None  # SGLang has none
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -19,12 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "advisor"
 
 FLOORS = [
-    {"prediction", "text", "profiling"},
+    {"components", "prediction", "text", "profiling"},
     {"architecture", "kernel_costs", "profiles", "quality", "store"},
-    {"acceptance", "bands", "drafter", "hardware", "hf", "routing", "scenario"},
-    {"catalog", "ingest", "speedup", "step_cost"},
-    {"calibration", "draft_cost", "memory"},
-    {"setup"},
+    {"acceptance", "bands", "drafter", "hardware", "hf", "routing"},
+    {"catalog", "speedup", "step_cost"},
+    {"calibration", "draft_cost", "memory", "scenario"},
+    {"ingest", "setup"},
     {"tiers"},
     {"curve"},
     {"design", "points", "runtime"},
@@ -103,8 +104,9 @@ def imports_of(by: str, source: str, known: Mapping[str, str]) -> Iterator[Impor
                     yield Import(by, module, alias.name)
 
 
-def all_imports(modules: Mapping[str, str] = SOURCES) -> list[Import]:
-    return [found for by, source in modules.items() if by for found in imports_of(by, source, modules)]
+@cache
+def all_imports() -> list[Import]:
+    return [found for by, source in SOURCES.items() if by for found in imports_of(by, source, SOURCES)]
 
 
 def upward(imports: Iterable[Import]) -> list[str]:
@@ -135,6 +137,7 @@ def circle_inside(imports: Iterable[Import]) -> list[str] | None:
     return None
 
 
+@cache
 def offered(source: str) -> set[str]:
     """The names in `__all__` of a module's source."""
     for node in ast.parse(source).body:

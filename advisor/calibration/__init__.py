@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from advisor.calibration.adjustment import (
-    CORRELATED,
-    FACTORS,
-    OVERHEADS,
     Adjustment,
     adjusted,
     check_adjustment,
@@ -64,15 +61,12 @@ __all__ = [
     "ANY_CLASS",
     "ATTENTION_KEYS",
     "BYTES_PER_WEIGHT",
-    "CORRELATED",
     "DTYPE_NAMES",
-    "FACTORS",
     "GEMM_KEYS",
     "KV_BYTES",
     "MEASURED",
     "MLA_KEYS",
     "MOE_KEYS",
-    "OVERHEADS",
     "OVERHEADS_FILE",
     "OVERHEAD_NAMES",
     "RECORDS",

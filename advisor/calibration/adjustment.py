@@ -9,35 +9,17 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from advisor.calibration.overhead_records import class_costs
+from advisor.components import DEVICE_RECORDS, FACTORS, JOINT, KERNELS, LINK_RECORDS, OVERHEADS
 from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import AdvisorError
 
-FACTORS = (
-    "launch", "host", "draft_host", "round_host", "routed", "attention", "dense", "communication", "drafter",
-)  # fmt: skip
-"""Time multipliers, in the order of `refit_points.COMPONENTS`."""
-OVERHEADS = {
-    "launch": "launch_per_layer_s",
-    "host": "host_per_step_s",
-    "draft_host": "host_per_draft_pass_s",
-    "round_host": "host_per_round_s",
-}
-"""Factors that scale one constant of KernelCosts each."""
-KERNELS = {
-    "routed": ("routed",),
-    "attention": ("attention", "mla"),
-    "dense": ("attention_projection", "shared", "dense", "lm_head"),
-}
-"""Factors that scale the time of kernels."""
-CORRELATED = ("launch", "draft_host", "round_host")
-"""Overheads whose errors are drawn jointly (`bands.make_draws`)."""
 GRAMMAR = (
     "on=ACCELERATOR/ENGINE/CLASS;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;corr=A/B/C;scatter=S, as `fit` prints it"
 )
@@ -136,38 +118,38 @@ def adjusted(
     """
     factors, log_sd = adjustment.factors, adjustment.log_sd
     base = replace(costs, **class_costs(adjustment.engine_class))
-    changes: dict[str, Any] = {name: getattr(base, name) * factors.get(key, 1.0) for key, name in OVERHEADS.items()}
+    changes: dict[str, Any] = {}
+    for one in OVERHEADS:
+        changes |= {name: getattr(base, name) * factors.get(one.factor, 1.0) for name in one.priced_by}
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)
     if adjustment.scatter_log_sd is not None:
         changes |= {"residual_log_sd": adjustment.scatter_log_sd, "residual_log_sd_by_tier": {}}
-    for name, parts in KERNELS.items():
-        for part in parts:
-            changes[part] = _scaled(getattr(base, part), factors.get(name, 1.0), log_sd.get(name))
+    for one in KERNELS:
+        if not one.drafter:
+            changes |= _scaled_records(base, one.priced_by, factors.get(one.factor, 1.0), log_sd.get(one.factor))
     changes["attention_flops_per_s"] = base.attention_flops_per_s / factors.get("attention", 1.0)
-    for table in ("all_reduce", "all_to_all"):
-        entries = getattr(base, table).items()
-        factor, spread = factors.get("communication", 1.0), log_sd.get("communication")
-        changes[table] = {ranks: _scaled(cost, factor, spread) for ranks, cost in entries}
     return replace(base, **changes), slower(draft_costs, factors.get("drafter", 1.0), log_sd.get("drafter"))
 
 
 def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> KernelCosts:
     """`costs` with every kernel's time multiplied by `factor`; overheads stay."""
-    changes: dict[str, Any] = {
-        name: _scaled(getattr(costs, name), factor, log_sd)
-        for name in ("routed", "attention_projection", "shared", "dense", "lm_head", "attention", "mla")
-    }
+    changes = _scaled_records(costs, (*DEVICE_RECORDS, *LINK_RECORDS), factor, log_sd)
     changes["attention_flops_per_s"] = costs.attention_flops_per_s / factor
-    for name in ("all_reduce", "all_to_all"):
-        changes[name] = {ranks: _scaled(cost, factor, log_sd) for ranks, cost in getattr(costs, name).items()}
     return replace(costs, **changes)
+
+
+def _scaled_records(costs: KernelCosts, names: Iterable[str], factor: float, log_sd: float | None) -> dict[str, Any]:
+    """Kernel records of `costs` by field, each with its time multiplied by `factor`."""
+    return {name: _scaled(getattr(costs, name), factor, log_sd) for name in names}
 
 
 def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
     """One kernel's constants with its time multiplied by `factor`: fixed times grow, rates fall."""
     if cost is None:
         return None
+    if isinstance(cost, Mapping):
+        return {ranks: _scaled(entry, factor, log_sd) for ranks, entry in cost.items()}
     assert isinstance(cost, GemmCost | MoeCost | StreamCost)
     changes: dict[str, Any] = {} if log_sd is None else {"log_sd": log_sd}
     for item in dataclasses.fields(cost):
@@ -182,10 +164,10 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
 
 
 def _covariance(base: KernelCosts, adjustment: Adjustment) -> tuple[tuple[float, ...], ...]:
-    """Of the logarithms of CORRELATED; the shipped one where the adjustment has no spread for them."""
-    if not set(CORRELATED) <= set(adjustment.log_sd):
+    """Of the logarithms of JOINT; the shipped one where the adjustment has no spread for them."""
+    if not {one.factor for one in JOINT} <= set(adjustment.log_sd):
         return base.overhead_log_covariance
-    spread = np.array([adjustment.log_sd[name] for name in CORRELATED])
+    spread = np.array([adjustment.log_sd[one.factor] for one in JOINT])
     covariance = _matrix(adjustment.correlation) * np.outer(spread, spread)
     return tuple(tuple(float(value) for value in row) for row in covariance)
 

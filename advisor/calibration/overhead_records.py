@@ -10,12 +10,13 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from advisor.calibration.records import RECORDS, FitParameter, rounded
+from advisor.components import JOINT
 from advisor.prediction import AdvisorError, Frozen
 
 OVERHEADS_FILE = RECORDS / "end_to_end" / "overheads.json"
 ANY_CLASS = "any"
 """Class of engines without rows of their own."""
-OVERHEAD_NAMES = ("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s")
+OVERHEAD_NAMES = tuple(name for one in JOINT for name in one.priced_by)
 FORM_VERSION = "3"
 """Raised whenever the form, the weights or the protocol of the fit changes."""
 

@@ -1,7 +1,19 @@
-"""What is known about models and accelerators, from profiles or as the user gave it."""
+"""What is known about models, accelerators and engines, from profiles or as the user gave it."""
 
 from __future__ import annotations
 
+from advisor.catalog.engines import (
+    OTHER_ENGINE,
+    EngineChoice,
+    ExportEngineId,
+    ExportRule,
+    engine_called,
+    engine_choices,
+    engine_ids,
+    engines,
+    export_engines,
+    load_engine,
+)
 from advisor.catalog.models import load_model, model_ids, model_profile, unknown_model
 from advisor.catalog.own_hardware import (
     MAX_HARDWARE_BYTES,
@@ -14,10 +26,20 @@ from advisor.catalog.own_hardware import (
 
 __all__ = [
     "MAX_HARDWARE_BYTES",
+    "OTHER_ENGINE",
+    "EngineChoice",
+    "ExportEngineId",
+    "ExportRule",
+    "engine_called",
+    "engine_choices",
+    "engine_ids",
+    "engines",
+    "export_engines",
     "figure_range",
     "given_hardware",
     "hardware_from_given",
     "hardware_slug",
+    "load_engine",
     "load_model",
     "measured_chips",
     "model_ids",

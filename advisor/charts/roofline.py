@@ -9,8 +9,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.figure import NEUTRAL, SERIES, Chart, new_figure
+from advisor.components import component_name
 from advisor.explain import Position, Roof
-from advisor.text import component_name
 
 _SMALL = 0.02
 """Components below this share of both passes' working time are left out. [1]"""

@@ -21,7 +21,7 @@ from advisor.charts.figure import (
     log_axis,
     new_figure,
 )
-from advisor.text import component_name
+from advisor.components import component_name
 
 _SMALL = 0.005
 """Components below this share of both steps are summed as `Rest`. [1]"""

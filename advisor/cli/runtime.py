@@ -91,7 +91,7 @@ def export(
         served_model=served_model,
         draft_model=draft_model,
         max_running_requests=max_running_requests,
-        file_name=str(output / "sglang_speculative_adaptive.json"),
+        folder=output,
     )
     files = write_export(made, output)
     if as_json:

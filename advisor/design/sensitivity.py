@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.components import DEVICE_RECORDS, OVERHEADS
 from advisor.design.evaluate import Body, arms, served, sizes, touched_by
 from advisor.design.routing_shift import RoutingShift, shifted_routing
 from advisor.design.space import CONSTRAINTS, DesignSpace
@@ -99,7 +100,7 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
 def with_bandwidth(costs: KernelCosts, factor: float) -> KernelCosts:
     """Kernel constants of the same accelerator with memory `factor` times as fast; links and arithmetic unchanged."""
     changed = {}
-    for name in ("routed", "attention_projection", "shared", "dense", "lm_head", "attention", "mla"):
+    for name in DEVICE_RECORDS:
         cost = getattr(costs, name)
         if cost is None:
             continue
@@ -111,7 +112,7 @@ def with_bandwidth(costs: KernelCosts, factor: float) -> KernelCosts:
 
 
 def _with_overheads(costs: KernelCosts, factor: float) -> KernelCosts:
-    names = ("launch_per_layer_s", "host_per_step_s", "host_per_draft_pass_s", "host_per_round_s")
+    names = [name for one in OVERHEADS for name in one.priced_by]
     return replace(costs, **{name: getattr(costs, name) * factor for name in names})
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.engines.config import Method, vllm_speculative_config
-from advisor.engines.export import PARALLEL_DRAFTERS, default_draft_model, default_served_model, method_for
+from advisor.engines.export import default_draft_model, default_served_model, method_for
+from advisor.engines.vllm import vllm_speculative_config
 from advisor.runtime import KRange, concave
 from advisor.setup import Setup
 
@@ -80,11 +80,9 @@ def _command(purpose: str, words: Sequence[str], output: str) -> CheckCommand:
     return CheckCommand(purpose, shlex.join([*words, "--output-json", output]))
 
 
-def _synthetic_config(setup: Setup, method: Method, k_draft: int, draft_model: str | None) -> str:
+def _synthetic_config(setup: Setup, method: str, k_draft: int, draft_model: str | None) -> str:
     whole = (KRange(1, setup.scenario.batch_size, k_draft, 1.0),)
-    config = vllm_speculative_config(
-        whole, method, draft_model, parallel_drafting=setup.drafter.id in PARALLEL_DRAFTERS
-    )
+    config = vllm_speculative_config(whole, method, draft_model, parallel_drafting=setup.drafter.parallel_drafting)
     assert config is not None  # k_draft >= 1
     rates = np.diff(concave(setup.acceptance.accepted_length))[:k_draft]
     config["rejection_sample_method"] = "synthetic"

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
-from advisor.catalog import model_ids, model_profile
-from advisor.engines.config import EngineExport, ExportEngine, Method, ServedModel, export_engine_config
-from advisor.engines.rules import VLLM_METHODS, VLLM_NEEDS_MODEL
+from advisor.catalog import ExportRule, export_engines, load_engine, model_ids, model_profile
+from advisor.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
 from advisor.prediction import AdvisorError
 from advisor.runtime import KRange, k_at
 from advisor.setup import Setup
-
-PARALLEL_DRAFTERS = ("p-eagle",)
-"""Drafters that vLLM runs as a sequential method with `parallel_drafting` switched on."""
 
 
 def export_scenario(
@@ -27,22 +24,21 @@ def export_scenario(
     served_model: str | None = None,
     draft_model: str | None = None,
     max_running_requests: int | None = None,
-    file_name: str = "sglang_speculative_adaptive.json",
+    folder: Path | None = None,
 ) -> EngineExport:
     """Checked configuration and launch line of a scenario's schedule.
 
     Parameters
     ----------
     ranges : the schedule, or one range for a static K (`runtime.static_ranges`).
-    engine : vllm or sglang; may differ from the engine whose overheads the scenario assumes.
+    engine : one that has an export; may differ from the engine whose overheads the scenario assumes.
     served_model, draft_model : names or paths; default the Hugging Face names of the profiles, where there are any.
     max_running_requests : limit of concurrent requests on the launch line; None leaves the engine's own.
-    file_name : where the SGLang launch line looks for its JSON.
+    folder : where the launch line looks for the engine's file, where it has one; None: where the server starts.
 
     Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
     """
-    if engine not in ("vllm", "sglang"):
-        raise AdvisorError(f"there is no export for engine {engine!r}; choose vllm or sglang")
+    file_name = _export_rule(engine).file_name or ""
     method = method_for(setup, engine)
     placement = setup.placement
     served = ServedModel(
@@ -56,22 +52,36 @@ def export_scenario(
     if draft_model is None:
         draft_model = default_draft_model(setup)
     export = export_engine_config(
-        cast(ExportEngine, engine),
-        per_rank(ranges, placement.attention_groups),
-        method,
-        served,
-        draft_model,
-        file_name,
-        parallel_drafting=setup.drafter.id in PARALLEL_DRAFTERS,
+        engine,
+        ExportRequest(
+            ranges=per_rank(ranges, placement.attention_groups),
+            method=method,
+            served=served,
+            draft_model=draft_model,
+            file_name=str(folder / file_name) if folder else file_name,
+            parallel_drafting=setup.drafter.parallel_drafting,
+        ),
     )
-    return EngineExport(
-        export.engine,
-        export.config,
-        export.config_json,
-        export.file_name,
-        export.launch_line,
-        (*export.warnings, *_notes(setup, engine)),
-    )
+    return replace(export, warnings=(*export.warnings, *_notes(setup, engine)))
+
+
+def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
+    """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot run the method."""
+    rule = _export_rule(engine)
+    known = dict.fromkeys(method for one in export_engines() for method in one.methods)
+    if request.method not in known:
+        raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(known)}")
+    check_draft_model(request.method, request.draft_model)
+    made: EngineExport = import_module(f"advisor.engines.{rule.writer}").export(request)
+    return made
+
+
+def _export_rule(engine: str) -> ExportRule:
+    found = {one.id: one.export for one in export_engines()}
+    rule = found.get(engine)
+    if rule is None:
+        raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(found)}")
+    return rule
 
 
 def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
@@ -86,20 +96,23 @@ def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
     return tuple(KRange(a + 1, b, int(whole[a]), value) for a, b, value in zip(starts, ends, speedup, strict=True))
 
 
-def method_for(setup: Setup, engine: str) -> Method:
-    """The drafter's method in vLLM's words. Raises AdvisorError when the engine has no such drafter."""
-    drafter = setup.drafter
-    name = drafter.engine_method.get("vllm")
-    if engine not in drafter.engine_method or name not in VLLM_METHODS:
+def method_for(setup: Setup, engine: str) -> str:
+    """The drafter's method, by its name in vLLM. Raises AdvisorError when the engine cannot run the drafter."""
+    if not _runs(setup, engine):
         raise AdvisorError(
-            f"{drafter.name} has no {engine} export; choose another engine or drafter, e.g. eagle3, mtp or ngram"
+            f"{setup.drafter.name} has no {engine} export; choose another engine or drafter, e.g. eagle3, mtp or ngram"
         )
-    return cast(Method, name)
+    return setup.drafter.method
+
+
+def _runs(setup: Setup, engine: str) -> bool:
+    drafter, known = setup.drafter, load_engine(engine)
+    return drafter.method in known.methods and (known.parallel_drafting or not drafter.parallel_drafting)
 
 
 def needs_draft_model(setup: Setup, engine: str) -> bool:
-    """True where the export needs a draft model's name that the profiles do not know."""
-    return method_for(setup, engine) in VLLM_NEEDS_MODEL and default_draft_model(setup) is None
+    """True where the engine runs the drafter and its export needs a draft model's name that no profile knows."""
+    return _runs(setup, engine) and setup.drafter.method in NEEDS_MODEL and default_draft_model(setup) is None
 
 
 def default_served_model(setup: Setup) -> str:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor import bands
+from advisor.components import KERNELS, OVERHEADS
 from advisor.curve import curve_for
 from advisor.setup import Setup
-
-_OVERHEADS = ("host", "launch", "draft_host", "round_host")
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ def _alone(draws: bands.Draws) -> Iterator[tuple[str, bands.Draws]]:
     """Draws in which one kind varies and all others stay at their centre."""
     one, zero = {name: np.ones_like(x) for name, x in draws.factor.items()}, np.zeros_like(draws.routing_z)
     still = bands.Draws(one, zero, zero, zero, np.zeros_like(draws.per_k_z))
-    kernels = {name: x for name, x in draws.factor.items() if name not in _OVERHEADS}
-    overheads = {name: draws.factor[name] for name in _OVERHEADS}
+    kernels = {part.key: draws.factor[part.key] for part in KERNELS}
+    overheads = {part.key: draws.factor[part.key] for part in OVERHEADS}
     yield "Kernel times", replace(still, factor=one | kernels)
     yield "Launch and host times", replace(still, factor=one | overheads)
     yield "Routing", replace(still, routing_z=draws.routing_z)

@@ -7,20 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.calibration import ANY_CLASS, OVERHEADS, Adjustment, FitRecord, load_overheads, load_records
+from advisor.calibration import ANY_CLASS, Adjustment, FitRecord, load_overheads, load_records
+from advisor.components import KERNELS, OVERHEADS
 from advisor.kernel_costs import GemmCost, MoeCost, StreamCost
 from advisor.setup import Setup
 
 Part = Literal["experts", "projections", "attention", "latent attention", "all-reduce", "expert exchange"]
 
-_REFIT_FACTOR: dict[Part, str] = {
-    "experts": "routed",
-    "projections": "dense",
-    "attention": "attention",
-    "latent attention": "attention",
-    "all-reduce": "communication",
-    "expert exchange": "communication",
-}
+_REFIT_FACTOR = {part: one.factor for one in KERNELS for part in one.parts}
 """The factor of a refit that scales each part's kernels."""
 
 
@@ -98,7 +92,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
     """A launch or host overhead with the factor of its 80 % range in its source."""
     value = float(getattr(setup.costs, field))
     if setup.adjustment is not None:
-        key = next(key for key, constant in OVERHEADS.items() if constant == field)
+        key = next(one.factor for one in OVERHEADS if field in one.priced_by)
         stderr = _refit_stderr(setup.adjustment, key, value)
         return ConstantUse(symbol, name, value, "s", "fitted", _refit_source(setup.adjustment), stderr)
     fit = load_overheads()

@@ -24,8 +24,6 @@ from advisor.setup import Setup
 from advisor.step_cost import step_time
 
 Arm = Literal["plain", "verify"]
-NO_WORK = ("host", "launch", "communication")
-"""Components that neither read weights or cache nor multiply."""
 _OFF = np.inf
 
 
@@ -96,7 +94,7 @@ def positions(setup: Setup, curve: Curve, row: int, column: int) -> tuple[Positi
         found += [
             Position(name, arm, computed[name], moved[name], seconds[name])
             for name in moved
-            if name not in NO_WORK and moved[name] > 0 and computed[name] > 0 and seconds[name] > 0
+            if moved[name] > 0 and computed[name] > 0 and seconds[name] > 0
         ]
     return tuple(found)
 

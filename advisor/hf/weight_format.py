@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from advisor.architecture import WeightDtype, WeightDtypes
+from advisor.architecture import MATRICES, WeightDtype, WeightDtypes
 from advisor.hf.dialects import Dialect
 from advisor.hf.fields import Fields
 
@@ -28,7 +28,6 @@ _FLOATS: dict[str, WeightDtype] = {
     "int8": "int8",
     "int4": "int4",
 }
-_LINEAR = ("routed", "shared", "attention", "dense")
 _LAYER_NUMBER = re.compile(r"layers?\.(\d{1,6})(?:\D|$)")
 _ATTENTION_WORDS = ("attn", "attention", "mixer", "mamba", "q_proj", "k_proj", "v_proj", "o_proj")
 _NOT_MATRICES = ("norm", "bias", "conv1d", "rotary", "sink", "a_log", "dt_", "vision", "visual", "mtp", "indexer")
@@ -37,7 +36,7 @@ _NOT_MATRICES = ("norm", "bias", "conv1d", "rotary", "sink", "a_log", "dt_", "vi
 def weight_dtypes(fields: Fields, dialect: Dialect, n_layers: int, warnings: list[str]) -> WeightDtypes:
     """Formats by component. Raises AdvisorError for values of the wrong type; an unknown method is a warning."""
     base = _base_dtype(fields, warnings)
-    formats: dict[str, WeightDtype] = dict.fromkeys((*_LINEAR, "embedding"), base)
+    formats: dict[str, WeightDtype] = dict.fromkeys(WeightDtypes.model_fields, base)
     block = fields.block("quantization_config")
     if block is not None and block.values:
         whole_block = ("shared",) if dialect.shared == "parallel_mlp" else ("routed", "shared", "dense")
@@ -74,12 +73,12 @@ def _quantised(
     layered = _by_layer_names(block)
     if layered:
         start = _named_format(block, method) if method == "fp8" else None
-        return {**(dict.fromkeys(_LINEAR, start) if start else {}), **layered}
+        return {**(dict.fromkeys(MATRICES, start) if start else {}), **layered}
     found = _named_format(block, method)
     if found is None:
         warnings.append(f"quantisation method {method[:40]!r} is not known; the weights are counted as {base}")
         return {}
-    formats = dict.fromkeys(("routed",) if method == "mxfp4" else _LINEAR, found)
+    formats = dict.fromkeys(("routed",) if method == "mxfp4" else MATRICES, found)
     kept = _kept_components(_ignored(block), n_layers, whole_block)
     return {name: dtype for name, dtype in formats.items() if name not in kept}
 
@@ -163,7 +162,7 @@ def _by_layer_names(block: Fields) -> dict[str, WeightDtype]:
     tally: dict[str, dict[WeightDtype, int]] = {}
     for name, found in _named_layers(block):
         component = component_of(name)
-        if component in _LINEAR and found is not None:
+        if component in MATRICES and found is not None:
             counts = tally.setdefault(component, {})
             counts[found] = counts.get(found, 0) + 1
     return {component: max(counts, key=lambda dtype: counts[dtype]) for component, counts in tally.items()}

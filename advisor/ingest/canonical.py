@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from advisor.catalog import engine_ids
 from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT
 
@@ -22,6 +23,7 @@ MAX_DRAFT_TOKENS = 128
 MAX_TIME_S = 86_400.0
 MAX_RATE_PER_S = 1e9
 MAX_DIMENSION = 10_000_000
+_ENGINE = f"Serving engine: {', '.join(engine_ids())}, or another name"
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _count("gpu_count", "1", "Accelerators that served the run", 1, MAX_GPUS, "gpus", "num_gpus", "n_gpus"),
     _count("tensor_parallel", "1", "Tensor-parallel size", 1, MAX_GPUS, "tp", "tp_size", "tensor_parallel_size"),
     _count("expert_parallel", "1", "Expert-parallel size", 1, MAX_GPUS, "ep", "ep_size", "expert_parallel_size"),
-    _text("engine", "Serving engine: vllm, sglang, trtllm, or another name", "framework", "backend", context=True),
+    _text("engine", _ENGINE, "framework", "backend", context=True),
     _text("engine_version", "Version of the engine", "version", context=True),
     _text("model_id", "Model: a model profile's id, or its plain name", "model", context=True),
     _text("weight_dtype", "Stored type of the routed experts' weights", "precision", "quantization", context=True),
@@ -140,7 +142,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
 KERNEL_COLUMNS: tuple[Column, ...] = (
     _text("op", "Operation; moe is one layer's routed experts", "op_name"),
     _text("hardware", "Accelerator as the table names it", "device", context=True),
-    _text("engine", "Serving engine: vllm, sglang, trtllm, or another name", "framework", context=True),
+    _text("engine", _ENGINE, "framework", context=True),
     _text("version", "Version of the engine", "engine_version", context=True),
     _text("dtype", "Type of the experts' weights and activations, in the table's own words", "moe_dtype", context=True),
     _text("kernel_source", "Kernel implementation", context=True),

@@ -5,14 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-_ENGINES = {
-    "vllm": "vllm",
-    "sglang": "sglang",
-    "trtllm": "trtllm",
-    "tensorrt_llm": "trtllm",
-    "trt_llm": "trtllm",
-    "tensorrtllm": "trtllm",
-}
+from advisor.catalog import engine_called
+from advisor.text import name_key
+
 _DTYPES = {
     "bfloat16": "bf16",
     "float32": "fp32",
@@ -45,23 +40,20 @@ _NOISE = frozenset(
 )
 
 
-def _key(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", text.strip().lower()).strip("_")
-
-
 def engine_name(text: str) -> str:
-    """`vllm`, `sglang` or `trtllm` where the text is one of their spellings; else the text as it is."""
-    return _ENGINES.get(_key(text), text)
+    """The id of the engine where the text is one of its spellings; else the text as it is."""
+    engine = engine_called(text)
+    return engine.id if engine else text
 
 
 def weight_dtype(text: str) -> str:
     """Our name of a weight type where the text is another spelling of it; else lower case."""
-    return _DTYPES.get(_key(text), text.strip().lower())
+    return _DTYPES.get(name_key(text), text.strip().lower())
 
 
 def drafter_name(text: str) -> str:
     """Our name of a drafter (`EAGLE3` is `eagle3`); else the text in lower case."""
-    return _METHODS.get(_key(text), text.strip().lower())
+    return _METHODS.get(name_key(text), text.strip().lower())
 
 
 def match_hardware(text: str, ids: Collection[str]) -> str | None:
@@ -70,14 +62,14 @@ def match_hardware(text: str, ids: Collection[str]) -> str | None:
     An id fits when the words of the text that are no vendor or filler all occur in it. Of several, the one whose
     only further word is `sxm` is taken: tools print data-centre parts without it.
     """
-    words = {re.sub(r"^sxm\d$", "sxm", word) for word in _key(text).split("_")} - _NOISE - {""}
+    words = {re.sub(r"^sxm\d$", "sxm", word) for word in name_key(text).split("_")} - _NOISE - {""}
     if not words:
         return None
     # Drivers add the memory size to names that need none ("H100 80GB HBM3"): it counts only where some id has it.
     without_size = {word for word in words if not re.fullmatch(r"\d+g(i?b)?", word)}
     for wanted in (words, without_size):
-        fits = [item for item in ids if wanted and wanted <= set(_key(item).split("_"))]
-        exact = [item for item in fits if set(_key(item).split("_")) - wanted <= {"sxm"}]
+        fits = [item for item in ids if wanted and wanted <= set(name_key(item).split("_"))]
+        exact = [item for item in fits if set(name_key(item).split("_")) - wanted <= {"sxm"}]
         chosen = exact if len(exact) == 1 else fits
         if chosen:
             return chosen[0] if len(chosen) == 1 else None
@@ -89,6 +81,6 @@ def match_model(text: str, ids: Iterable[str]) -> str | None:
 
     The longest id that the last part of the name begins with, word by word.
     """
-    words = _key(text.rstrip("/").rsplit("/", 1)[-1]).split("_")
-    fits = [item for item in ids if _key(item).split("_") == words[: len(_key(item).split("_"))]]
-    return max(fits, key=lambda item: len(_key(item)), default=None)
+    words = name_key(text.rstrip("/").rsplit("/", 1)[-1]).split("_")
+    fits = [item for item in ids if name_key(item).split("_") == words[: len(name_key(item).split("_"))]]
+    return max(fits, key=lambda item: len(name_key(item)), default=None)

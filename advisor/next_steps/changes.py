@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from advisor.acceptance import acceptance_curves
 from advisor.advice import Advice
 from advisor.architecture import BYTES_PER_WEIGHT
+from advisor.catalog import engine_ids
 from advisor.drafter import load_drafter
 from advisor.hardware import ComputeDtype, compute_dtype, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
@@ -30,7 +31,6 @@ _EXPERT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4", "mxfp4")
 _WEIGHT_ONLY: tuple[ComputeDtype, ...] = ("mxfp4",)
 """Formats tried wherever they are narrower, since engines widen them before they multiply."""
 _QUALITY = "What the format costs in answer quality is not modelled."
-_ENGINES = ("vllm", "sglang", "trtllm")
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _drafters(advice: Advice) -> Iterator[Change]:
 
 
 def _engines(advice: Advice) -> Iterator[Change]:
-    for engine in _ENGINES:
+    for engine in engine_ids():
         if engine != advice.scenario.engine:
             what = f"engine {advice.scenario.engine} -> {engine}"
             values = {"engine": engine, "refit": None}

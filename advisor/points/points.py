@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.acceptance import parse_acceptance
 from advisor.calibration import class_costs
+from advisor.components import COMPONENTS, FACTORS
 from advisor.curve import Curve, curve_for, prefill_per_token_s
 from advisor.points.question import RowQuestion, question_of
 from advisor.prediction import AdvisorError
@@ -22,19 +23,7 @@ from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]
 
-COMPONENTS: dict[str, tuple[str, ...]] = {
-    "launch": ("launch", "draft_launch"),
-    "host": ("host",),
-    "draft_host": ("draft_host",),
-    "round_host": ("round_host",),
-    "routed": ("routed",),
-    "attention": ("attention",),
-    "dense": ("attention_projection", "router", "shared", "dense", "lm_head"),
-    "communication": ("communication",),
-    "drafter": ("draft_kernels",),
-}
-"""Which components of a step each time multiplier scales."""
-TIME_NAMES = tuple(COMPONENTS)
+TIME_NAMES = tuple(FACTORS)
 NAMES = (*TIME_NAMES, "accepted_length")
 """All multipliers; the last one scales accepted lengths that were borrowed from another run."""
 
@@ -248,8 +237,8 @@ def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
     """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each, for a curve with one K."""
     k = int(curve.drafts[0])
     parts = {name: time[:, 0] for name, time in curve.round_components.items()}
-    draft_launch = np.full(len(curve.batches), setup.costs.launch_per_layer_s * draft_layers(setup, k))
-    parts |= {"draft_launch": draft_launch, "draft_kernels": np.maximum(parts.pop("draft") - draft_launch, 0.0)}
+    launch_s = setup.costs.launch_per_layer_s * draft_layers(setup, k)
+    parts |= {"launch": parts["launch"] + launch_s, "draft": np.maximum(parts["draft"] - launch_s, 0.0)}
     return _grouped(curve.plain_components, len(curve.batches)), _grouped(parts, len(curve.batches))
 
 
@@ -263,10 +252,9 @@ def draft_layers(setup: Setup, n_draft: int) -> int:
 
 def _grouped(parts: Mapping[str, Array], n: int) -> Array:
     out = np.zeros((n, len(NAMES) + 1))
-    for column, names in enumerate(COMPONENTS.values()):
-        for name in names:
-            if name in parts:
-                out[:, column] += parts[name]
+    for one in COMPONENTS:
+        if one.key in parts:
+            out[:, TIME_NAMES.index(one.factor)] += parts[one.key]
     return out
 
 

@@ -11,19 +11,13 @@ from typing import Any
 import numpy as np
 
 from advisor.acceptance import acceptance_curves, parse_acceptance
-from advisor.catalog import load_model, model_ids
+from advisor.catalog import OTHER_ENGINE, engine_called, engine_ids, load_engine, load_model, model_ids
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 
 ASSUMED_CONTEXT_TOKENS = 1024
 """Context of rows that state no lengths (assumed; speedups of short-context benchmarks hardly depend on it)."""
 
-OVERLAPPED_SINCE = {"sglang": "2026-05", "vllm": "2026-01"}
-"""Month from which an engine overlaps the host's work on one speculative round with the device's on the last."""
-OVERLAPPED_SINCE_VERSION = {"sglang": (0, 5, 13), "vllm": (0, 14)}
-"""First release that does so by default; a row that names its version is judged by it, not by its date."""
-
-_ENGINES = {"vllm": "vllm", "vllm-ascend": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm", "trtllm": "trtllm"}
 _WEIGHTS: dict[str, dict[str, str]] = {
     "": {},
     "checkpoint_default": {},
@@ -79,6 +73,7 @@ def question_of(
     drafter = _drafter(cells)
     acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
     lengths = _lengths(cells)
+    engine = engine_called(cells.get("engine", ""), forks=True)
     if not cells.get("input_tokens") and not cells.get("output_tokens"):
         filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
     scenario = build_scenario(
@@ -90,7 +85,7 @@ def question_of(
         batch_size=batch,
         drafter_id=drafter,
         acceptance=acceptance,
-        engine=_ENGINES.get(cells.get("engine", "").lower(), "other"),
+        engine=engine.id if engine else OTHER_ENGINE,
         k_max=max(n_draft, 1),
         **_weights(cells),
         **lengths,
@@ -162,26 +157,11 @@ def _drafter(cells: Mapping[str, str]) -> str:
 
 
 def engine_class(cells: Mapping[str, str], engine: str) -> str:
-    """The engine, with its vintage where scheduling changed: rows of one class share launch and host overheads.
-
-    vLLM and SGLang once scheduled the next speculative round only after the last had returned. SGLang overlaps them
-    since its second implementation, which serves chains only (sgl-project/sglang issues 11762 and 23005, pull request
-    20210); vLLM since its asynchronous scheduler. Classes follow from version, else date, and draft structure, never
-    from a result.
-    """
-    since = OVERLAPPED_SINCE.get(engine)
-    if since is None:
+    """The engine, with its vintage where scheduling changed: rows of one class share launch and host overheads."""
+    if engine not in engine_ids():
         return engine
-    tree = engine == "sglang" and cells.get("draft_structure", "").startswith("tree")
-    date, release = cells.get("date", ""), _release(cells.get("engine_version", ""))
-    old = release < OVERLAPPED_SINCE_VERSION[engine] if release else bool(date) and date < since
-    return f"{engine}-synchronous" if tree or old else engine
-
-
-def _release(version: str) -> tuple[int, ...]:
-    """(0, 14, 1) of `v0.14.1.dev3`; () where the text does not start with a release number."""
-    found = re.match(r"v?(\d+(?:\.\d+)+)", version)
-    return tuple(int(part) for part in found.group(1).split(".")) if found else ()
+    tree = cells.get("draft_structure", "").startswith("tree")
+    return load_engine(engine).class_of(cells.get("engine_version", ""), cells.get("date", ""), tree)
 
 
 def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:

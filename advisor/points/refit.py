@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.calibration import CORRELATED, FACTORS, OVERHEADS, Adjustment, adjusted, check_adjustment
+from advisor.calibration import Adjustment, adjusted, check_adjustment
+from advisor.components import FACTORS, JOINT, OVERHEADS
 from advisor.points.points import NAMES, TIME_NAMES, RefitPoint, Refused, refit_points
 from advisor.points.prior import MEANINGS, PriorSpread, prior_spread
 from advisor.points.solve import Posterior, Problem, log_predicted, problem_of, solve
@@ -213,7 +214,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
     """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the scenario's own."""
     parameters = [item for item in result.parameters if item.name in FACTORS]
     place = {item.name: number for number, item in enumerate(result.parameters)}
-    launch, draft_host, round_host = (place[name] for name in CORRELATED)
+    launch, draft_host, round_host = (place[one.factor] for one in JOINT)
     pairs = ((launch, draft_host), (launch, round_host), (draft_host, round_host))
     first, second, third = (result.correlation[a][b] for a, b in pairs)
     return Adjustment(
@@ -332,7 +333,7 @@ def _parameters(
 ) -> tuple[RefitParameter, ...]:
     present = problem.present
     sds = np.sqrt(np.diag(posterior.covariance))
-    overheads = {name: float(getattr(setup.costs, constant)) for name, constant in OVERHEADS.items()}
+    overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in OVERHEADS}
     out = []
     for i, name in enumerate(NAMES):
         if not present[i] and name not in overheads:

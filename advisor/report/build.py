@@ -12,6 +12,7 @@ import numpy as np
 from advisor import __version__
 from advisor.advice import Advice
 from advisor.comparison import model_name, setting_lines
+from advisor.components import component_name
 from advisor.curve import curve_rows, digits
 from advisor.next_steps import NextSteps
 from advisor.prediction import Constant
@@ -30,7 +31,7 @@ from advisor.report.engines import check_steps, engine_setups
 from advisor.report.further import cited_works, derivation_steps, design_section, tried_changes
 from advisor.report.words import LIMITS
 from advisor.setup import Setup
-from advisor.text import component_name, printable
+from advisor.text import printable
 from advisor.validation import Errors
 
 MAX_QUERY_CHARACTERS = 8_000

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from advisor.catalog import ExportEngineId
 from advisor.prediction import Confidence, Frozen, OriginKind, Tier
 from advisor.scenario import SCHEMA_VERSION, Scenario
 
@@ -72,7 +73,7 @@ class ScheduleRange(Frozen):
 class EngineSetup(Frozen):
     """How one engine runs the schedule; `problem` says why it cannot, and the other fields are then empty."""
 
-    engine: Literal["vllm", "sglang"]
+    engine: ExportEngineId
     launch_line: str = ""
     config_json: str = ""
     """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there is none."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from advisor.advice import Advice
-from advisor.engines import ExportEngine, check_commands, default_served_model, export_scenario, needs_draft_model
+from advisor.catalog import export_engines
+from advisor.engines import check_commands, default_served_model, export_scenario, needs_draft_model
 from advisor.prediction import AdvisorError
 from advisor.report.document import CheckStep, EngineSetup
 from advisor.text import printable
@@ -24,7 +23,7 @@ def engine_setups(
     """
     served = printable(served_model or _served_model(advice))
     draft = printable(draft_model) if draft_model else None
-    return tuple(_setup(advice, engine, served, draft) for engine in get_args(ExportEngine))
+    return tuple(_setup(advice, engine.id, served, draft) for engine in export_engines())
 
 
 def check_steps(
@@ -43,7 +42,7 @@ def check_steps(
     return tuple(CheckStep(purpose=step.purpose, command=step.command) for step in found)
 
 
-def _setup(advice: Advice, engine: ExportEngine, served_model: str, draft_model: str | None) -> EngineSetup:
+def _setup(advice: Advice, engine: str, served_model: str, draft_model: str | None) -> EngineSetup:
     setup = advice.setup
     try:
         draft = draft_model or (DRAFT_MODEL_PLACEHOLDER if needs_draft_model(setup, engine) else None)

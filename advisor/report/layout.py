@@ -6,13 +6,12 @@ import json
 import shlex
 from dataclasses import dataclass
 
+from advisor.catalog import load_engine
 from advisor.report import further_layout as further
 from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Table
 from advisor.report.document import CurvePoint, EngineSetup, ErrorLine, Report
 from advisor.runtime import DEFAULT_MARGIN, equals_text
 from advisor.text import typeset, with_prefix
-
-ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
 
 
 @dataclass(frozen=True)
@@ -197,7 +196,7 @@ def _schedule(report: Report) -> tuple[Block, ...]:
 
 
 def _engine(engine: EngineSetup) -> tuple[Block, ...]:
-    name = ENGINE_NAMES[engine.engine]
+    name = load_engine(engine.engine).name
     if engine.problem:
         return (Paragraph(f"{name}: {engine.problem}."),)
     blocks: list[Block] = [Code(_one_option_a_line(engine.launch_line), f"{name}, launch line")]

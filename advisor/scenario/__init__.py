@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.scenario.examples import Example, example_ids, load_example
 from advisor.scenario.field_row import Catalogue, FieldRow, Flag, Section
-from advisor.scenario.fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT, MAX_DRAFT, SETTINGS, Engine
+from advisor.scenario.fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT, MAX_DRAFT, SETTINGS
 from advisor.scenario.file import MAX_SCENARIO_BYTES, SCHEMA_VERSION, load_scenario_file, read_scenario, scenario_json
 from advisor.scenario.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario, explain, pack, unpack
 
@@ -19,7 +19,6 @@ __all__ = [
     "SCHEMA_VERSION",
     "SETTINGS",
     "Catalogue",
-    "Engine",
     "Example",
     "FieldRow",
     "Flag",

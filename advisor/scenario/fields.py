@@ -11,11 +11,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from advisor.architecture import WeightDtype
+from advisor.catalog import EngineChoice, engine_choices
 from advisor.prediction import Frozen
 from advisor.scenario.field_row import FieldRow, Flag, Section, Told, Widget, rows_of
 
-Engine = Literal["vllm", "sglang", "trtllm", "other"]
-"""Serving engines; their choices on screen and as options come from here."""
 KvDtype = Literal["bf16", "fp8"]
 
 MAX_BATCH = 65536
@@ -159,10 +158,11 @@ class ScenarioFields(Frozen):
     ]
     """Required: how much is accepted is the user's to say (`2.4@3`, `0.7,0.5,0.4`, or a measured curve's id)."""
     engine: Annotated[
-        Engine,
+        EngineChoice,
         FieldRow(
             "Engine",
             Section.ENGINE,
+            choices=tuple(engine_choices()),
             widget=Widget(1),
             flags=(Flag("--engine", "Serving engine; sets kernels and overheads."),),
         ),

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from advisor.text.exports import csv_text, frame_csv, json_text, json_values
-from advisor.text.labels import MAX_NAME, component_name, printable
+from advisor.text.labels import MAX_NAME, name_key, printable
 from advisor.text.numbers import counted, typeset, unbroken_ranges, with_prefix
 
 __all__ = [
     "MAX_NAME",
-    "component_name",
     "counted",
     "csv_text",
     "frame_csv",
     "json_text",
     "json_values",
+    "name_key",
     "printable",
     "typeset",
     "unbroken_ranges",

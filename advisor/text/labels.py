@@ -1,25 +1,9 @@
-"""Names of components, and text made fit to print."""
+"""Text made fit to print."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
-
-COMPONENT_NAMES = {
-    "routed": "Routed experts",
-    "shared": "Shared experts",
-    "attention": "Attention (KV cache)",
-    "attention_projection": "Attention weights",
-    "dense": "Dense FFN",
-    "lm_head": "LM head",
-    "communication": "GPU to GPU",
-    "router": "Router",
-    "launch": "Kernel launches",
-    "host": "Host",
-    "draft": "Drafting",
-    "draft_host": "Drafting, host",
-    "round_host": "Accept or reject, host",
-}
-
 
 MAX_TEXT = 600
 """Longest piece of text printed from a scenario or a file; the JSON report keeps the whole scenario. [characters]"""
@@ -29,9 +13,9 @@ MAX_NAME = 120
 """Longest name printed. [characters]"""
 
 
-def component_name(name: str) -> str:
-    """A component's name for readers."""
-    return COMPONENT_NAMES.get(name, name.replace("_", " "))
+def name_key(text: str) -> str:
+    """A name without regard to case and punctuation: `tensorrt_llm` of `TensorRT-LLM`."""
+    return re.sub(r"[^a-z0-9]+", "_", text.strip().lower()).strip("_")
 
 
 def printable(text: str, longest: int = MAX_TEXT) -> str:

@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from advisor.advice import Advice
+from advisor.catalog import export_engines
 from advisor.engines import EngineExport, default_served_model, export_scenario, needs_draft_model
 from advisor.prediction import AdvisorError
 from advisor.runtime import (
@@ -108,11 +109,7 @@ def served_model(advice: Advice) -> str:
 
 def needs_draft_name(advice: Advice) -> bool:
     """True where at least one engine needs a draft model's name that only the user knows."""
-    engines = [engine for engine in ("vllm", "sglang") if engine in advice.setup.drafter.engine_method]
-    try:
-        return any(needs_draft_model(advice.setup, engine) for engine in engines)
-    except AdvisorError:
-        return False
+    return any(needs_draft_model(advice.setup, engine.id) for engine in export_engines())
 
 
 def export_for(advice: Advice, engine: str, choice: str, served: str, draft: str) -> EngineExport | str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engines.rules import check_sglang_adaptive_config, check_vllm_speculative_config
+from advisor.engines.sglang import check_sglang_adaptive_config
+from advisor.engines.vllm import check_vllm_speculative_config
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 from tests.command_line import run

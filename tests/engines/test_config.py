@@ -9,15 +9,10 @@ from typing import Any
 
 import pytest
 
-from advisor.engines.config import (
-    Method,
-    ServedModel,
-    export_engine_config,
-    merged_rows,
-    sglang_adaptive_config,
-    vllm_speculative_config,
-)
-from advisor.engines.rules import check_sglang_adaptive_config, check_vllm_speculative_config
+from advisor.engines.config import EngineExport, ExportRequest, ServedModel, merged_rows
+from advisor.engines.export import export_engine_config
+from advisor.engines.sglang import check_sglang_adaptive_config, sglang_adaptive_config
+from advisor.engines.vllm import check_vllm_speculative_config, vllm_speculative_config
 from advisor.prediction import AdvisorError
 from advisor.runtime import KRange
 
@@ -31,6 +26,12 @@ def flags(line: str) -> dict[str, str]:
     return {w: words[i + 1] if i + 1 < len(words) else "" for i, w in enumerate(words) if w.startswith("--")}
 
 
+def exported(
+    engine: str, ranges: tuple[KRange, ...], method: str, served: ServedModel, draft: str | None = None
+) -> EngineExport:
+    return export_engine_config(engine, ExportRequest(ranges, method, served, draft, "my k.json"))
+
+
 @pytest.mark.parametrize(
     ("method", "draft", "extra"),
     [
@@ -41,8 +42,8 @@ def flags(line: str) -> dict[str, str]:
         ("ngram", None, {"prompt_lookup_min": 2, "prompt_lookup_max": 5}),
     ],
 )
-def test_vllm_config_has_the_fields_of_its_method(method: Method, draft: str | None, extra: dict[str, Any]) -> None:
-    export = export_engine_config("vllm", RANGES, method, MODEL, draft)
+def test_vllm_config_has_the_fields_of_its_method(method: str, draft: str | None, extra: dict[str, Any]) -> None:
+    export = exported("vllm", RANGES, method, MODEL, draft)
     expected = {
         "method": method,
         **extra,
@@ -60,8 +61,8 @@ def test_vllm_config_has_the_fields_of_its_method(method: Method, draft: str | N
     ("method", "draft", "algorithm"),
     [("eagle3", DRAFT, "EAGLE3"), ("eagle", DRAFT, "EAGLE"), ("mtp", None, "EAGLE")],
 )
-def test_sglang_adaptive_file_holds_one_candidate_per_range(method: Method, draft: str | None, algorithm: str) -> None:
-    export = export_engine_config("sglang", RANGES, method, MODEL, draft, file_name="my k.json")
+def test_sglang_adaptive_file_holds_one_candidate_per_range(method: str, draft: str | None, algorithm: str) -> None:
+    export = exported("sglang", RANGES, method, MODEL, draft)
     assert export.config == {
         "1": {"candidate_steps": [3]},
         "17": {"candidate_steps": [5]},
@@ -80,7 +81,7 @@ def test_sglang_adaptive_file_holds_one_candidate_per_range(method: Method, draf
 
 def test_sglang_runs_other_drafters_with_one_k_and_says_so() -> None:
     for method, draft, algorithm in (("ngram", None, "NGRAM"), ("draft_model", "Qwen/Qwen3-0.6B", "STANDALONE")):
-        export = export_engine_config("sglang", RANGES, method, MODEL, draft)  # type: ignore[arg-type]
+        export = exported("sglang", RANGES, method, MODEL, draft)
         found = flags(export.launch_line)
         assert export.config is None
         assert found["--speculative-algorithm"] == algorithm
@@ -88,11 +89,11 @@ def test_sglang_runs_other_drafters_with_one_k_and_says_so() -> None:
         assert found["--speculative-num-draft-tokens"] == "4"  # K = 3 covers 1-16, the widest range on a log scale
         assert any("widest range" in warning for warning in export.warnings)
     with pytest.raises(AdvisorError, match="SGLang has no suffix"):
-        export_engine_config("sglang", RANGES, "suffix", MODEL)
+        exported("sglang", RANGES, "suffix", MODEL)
 
 
 def test_suffix_decoding_gets_one_k_because_its_proposer_takes_no_other() -> None:
-    export = export_engine_config("vllm", RANGES, "suffix", MODEL)
+    export = exported("vllm", RANGES, "suffix", MODEL)
     assert export.config == {"method": "suffix", "num_speculative_tokens": 3}
     assert any("fixed K" in warning for warning in export.warnings)
     assert any("arctic-inference" in warning for warning in export.warnings)
@@ -101,7 +102,7 @@ def test_suffix_decoding_gets_one_k_because_its_proposer_takes_no_other() -> Non
 def test_a_schedule_of_one_k_needs_no_table_and_one_of_zero_no_speculation() -> None:
     assert vllm_speculative_config((KRange(1, 64, 2, 1.4),), "mtp") == {"method": "mtp", "num_speculative_tokens": 2}
     for engine in ("vllm", "sglang"):
-        export = export_engine_config(engine, (KRange(1, 64, 0, 1.0),), "mtp", MODEL)  # type: ignore[arg-type]
+        export = exported(engine, (KRange(1, 64, 0, 1.0),), "mtp", MODEL)
         assert export.config is None
         assert "speculative" not in export.launch_line
         assert any("never drafts" in warning for warning in export.warnings)
@@ -109,20 +110,20 @@ def test_a_schedule_of_one_k_needs_no_table_and_one_of_zero_no_speculation() -> 
 
 def test_launch_lines_carry_placement_and_warn_where_the_engine_deviates() -> None:
     served = ServedModel("m", tensor_parallel=2, expert_parallel=4, data_parallel=2, max_running_requests=512)
-    vllm = export_engine_config("vllm", RANGES, "eagle3", served, "d")
+    vllm = exported("vllm", RANGES, "eagle3", served, "d")
     assert flags(vllm.launch_line)["--data-parallel-size"] == "2"
     assert "--enable-expert-parallel" in flags(vllm.launch_line)
     assert flags(vllm.launch_line)["--max-num-seqs"] == "512"
     assert any("data parallelism" in warning for warning in vllm.warnings)
     assert any("ends at batch 256" in warning for warning in vllm.warnings)
-    sglang = export_engine_config("sglang", RANGES, "eagle3", served, "d")
+    sglang = exported("sglang", RANGES, "eagle3", served, "d")
     assert flags(sglang.launch_line)["--ep-size"] == "4"
     assert flags(sglang.launch_line)["--dp-size"] == "2"
 
 
 def test_a_hostile_model_name_stays_one_shell_word() -> None:
     served = ServedModel("m; rm -rf ~ $(x) `y` 'z'")
-    words = shlex.split(export_engine_config("vllm", RANGES, "eagle3", served, "a'b\"c").launch_line)
+    words = shlex.split(exported("vllm", RANGES, "eagle3", served, "a'b\"c").launch_line)
     assert words[2] == served.model
     assert json.loads(words[words.index("--speculative-config") + 1])["model"] == "a'b\"c"
 
@@ -136,11 +137,11 @@ def test_neighbouring_ranges_of_one_k_are_joined_and_gaps_refused() -> None:
 
 def test_a_method_without_its_draft_model_is_refused() -> None:
     with pytest.raises(AdvisorError, match="needs a draft model"):
-        export_engine_config("vllm", RANGES, "eagle3", MODEL)
+        exported("vllm", RANGES, "eagle3", MODEL)
     with pytest.raises(AdvisorError, match="has no draft model"):
-        export_engine_config("vllm", RANGES, "ngram", MODEL, "x")
+        exported("vllm", RANGES, "ngram", MODEL, "x")
     with pytest.raises(AdvisorError, match="unknown"):
-        export_engine_config("vllm", RANGES, "medusa", MODEL, "x")  # type: ignore[arg-type]
+        exported("vllm", RANGES, "medusa", MODEL, "x")
 
 
 GOOD_VLLM: dict[str, Any] = {

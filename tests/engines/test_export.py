@@ -10,7 +10,8 @@ import pytest
 
 from advisor.engines.check_commands import check_commands
 from advisor.engines.export import export_scenario, needs_draft_model, per_rank, write_export
-from advisor.engines.rules import check_sglang_adaptive_config, check_vllm_speculative_config
+from advisor.engines.sglang import check_sglang_adaptive_config
+from advisor.engines.vllm import check_vllm_speculative_config
 from advisor.prediction import AdvisorError
 from advisor.runtime import KRange, k_at
 from advisor.scenario.scenario import Scenario
@@ -93,7 +94,7 @@ def test_a_data_parallel_rank_runs_the_k_of_the_whole_instances_batch(groups: in
 
 def test_written_files_hold_the_checked_json_and_a_launch_line(tmp_path: Path) -> None:
     setup = load_setup(EAGLE)
-    made = export_scenario(setup, RANGES, "sglang", draft_model="a/b", file_name=str(tmp_path / "out" / "k.json"))
+    made = export_scenario(setup, RANGES, "sglang", draft_model="a/b", folder=tmp_path / "out")
     config, launch = write_export(made, tmp_path / "out")
     check_sglang_adaptive_config(json.loads(config.read_text()))
     assert Path(flags(made.launch_line)["--speculative-adaptive-config"]) == config

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from advisor.advice import advise
-from advisor.calibration.adjustment import FACTORS, parse_adjustment, slower, write_adjustment
+from advisor.calibration.adjustment import parse_adjustment, slower, write_adjustment
 from advisor.calibration.overhead_records import class_costs
 from advisor.curve import curve_for
 from advisor.ingest import COLUMNS
-from advisor.points.points import NAMES, TIME_NAMES, refit_points
+from advisor.points.points import NAMES, refit_points
 from advisor.points.prior import prior_spread
 from advisor.points.refit import MIN_POINTS, adjustment_of, refit, refitted
 from advisor.points.solve import log_predicted, problem_of, solve
@@ -250,10 +250,6 @@ def test_a_scenario_refuses_a_refit_of_another_accelerator_and_text_that_is_none
                   text.replace("corr=", "corr=9"), text.replace("launch=1", "launch=nan")):  # fmt: skip
         with pytest.raises(AdvisorError, match="is no refit; expected on="):
             advise(Scenario(acceptance="2.4@3", refit=wrong))
-
-
-def test_factors_are_those_that_the_refit_knows():
-    assert TIME_NAMES == FACTORS
 
 
 def test_an_old_engine_is_judged_against_its_own_vintage_and_refitted_by_itself():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.engines.rules import check_vllm_speculative_config
+from advisor.engines.vllm import check_vllm_speculative_config
 
 ROOT = Path(__file__).resolve().parents[2]
 

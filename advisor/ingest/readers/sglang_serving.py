@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from advisor.catalog import engines
 from advisor.ingest.cells import Cells
 from advisor.ingest.draft import Draft, FieldMap, from_records
 from advisor.ingest.readers.vllm_fields import finish_serve
@@ -92,5 +93,4 @@ def speculation_of(server_info: Any) -> dict[str, Any]:
 def _engine(backend: Any) -> str | None:
     if not isinstance(backend, str):
         return None
-    known = {"sglang": "sglang", "vllm": "vllm", "trt": "trtllm"}
-    return next((engine for start, engine in known.items() if backend.startswith(start)), backend)
+    return next((engine.id for engine in engines() if backend.startswith(engine.backend)), backend)

@@ -36,9 +36,9 @@ from advisor.calibration import (
     write_measured,
     write_records,
 )
+from advisor.catalog import engine_choices
 from advisor.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
-from advisor.scenario import Engine
 from advisor.store import hardware_id as device_hardware_id
 from advisor.store import kernel_table
 
@@ -109,7 +109,7 @@ def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[Fit
     choices = [
         choose_experts(records, engine, dtype, one, gated)
         for one in sharing
-        for engine in get_args(Engine)
+        for engine in engine_choices()
         for dtype in get_args(WeightDtype)
         for gated in (True, False)
     ]

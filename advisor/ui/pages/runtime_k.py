@@ -3,6 +3,7 @@
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.catalog import export_engines
 from advisor.charts import break_even_chart, gain_chart, paying_batches, schedule_chart, shape_of, simulation_chart
 from advisor.engines import check_commands
 from advisor.runtime import DEFAULT_MARGIN, gain_of, k_at, last_batch
@@ -52,10 +53,11 @@ def configuration(advice: Advice) -> tuple[str, str]:
         if not draft:
             st.info(f"Give the draft model's name: until then the configuration says {runtime.PLACEHOLDER}.")
             draft = runtime.PLACEHOLDER
-    for column, engine, name in zip(st.columns(2), ("vllm", "sglang"), ("vLLM", "SGLang"), strict=True):
+    engines = export_engines()
+    for column, engine in zip(st.columns(len(engines)), engines, strict=True):
         with column:
-            st.markdown(f"**{name}**")
-            made = runtime.export_for(advice, engine, choice, served, draft)
+            st.markdown(f"**{engine.name}**")
+            made = runtime.export_for(advice, engine.id, choice, served, draft)
             if isinstance(made, str):
                 st.info(widgets.plain(made))
                 continue

@@ -1,0 +1,150 @@
+"""Serving engines, one file each under profiles/engines: names, vintages, drafting methods, and what is exported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any
+
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+
+from advisor.prediction import Frozen
+from advisor.profiles import load_profile, profile_ids, unknown_id
+from advisor.text import name_key
+
+OTHER_ENGINE = "other"
+"""Any engine without a file: it borrows kernels, and overheads are the mean over the known ones."""
+
+
+class EngineClass(Frozen):
+    """Versions of an engine whose rows share launch and host overheads that today's version has not."""
+
+    ending: str = Field(pattern=r"[a-z]+")
+    """The class is called `ENGINE-ENDING` in profiles/calibration/end_to_end/overheads.json."""
+    before: str = Field(pattern=r"\d{4}-\d{2}")
+    """Month from which on rows are of today's version, where they name none."""
+    before_version: str = Field(pattern=r"\d+(\.\d+)+")
+    """First release of today's kind; a row that names its version is judged by it, not by its date."""
+    trees: bool = False
+    """Draft trees are scheduled like this in every version."""
+    source: str = Field(min_length=3)
+
+    def holds(self, version: str, date: str, tree: bool) -> bool:
+        """Whether a row belongs to it: by version, else by date, and by draft structure; never by its result."""
+        release = _release(version)
+        old = release < _release(self.before_version) if release else bool(date) and date < self.before
+        return old or (tree and self.trees)
+
+
+class ExportRule(Frozen):
+    """How a schedule becomes the engine's configuration."""
+
+    writer: str = Field(pattern=r"[a-z_]+")
+    """Module of advisor.engines whose `export` writes it."""
+    file_name: str | None = None
+    """The file that the launch line points to; None where the configuration stands on the line itself."""
+
+
+class Engine(Frozen):
+    """What the advisor knows of a serving engine beside its kernels and overheads."""
+
+    id: str
+    name: str = Field(min_length=1)
+    """For readers."""
+    order: int
+    """Its place wherever engines are listed."""
+    aliases: tuple[str, ...] = Field(min_length=1)
+    """Spellings in files, without regard to case and punctuation."""
+    forks: tuple[str, ...] = ()
+    """Engines of other names with this one's scheduler: published rows count as its own."""
+    backend: str = Field(min_length=1)
+    """How the backend names of SGLang's serving benchmark begin that mean it."""
+    classes: tuple[EngineClass, ...] = ()
+    """Its vintages; the first that a row belongs to counts, else the row is of today's version."""
+    methods: dict[str, str] = Field(default_factory=dict)
+    """Its own name of each drafting method that an export can ask for, by the method's name in vLLM."""
+    parallel_drafting: bool = False
+    """It can be told that a drafter of a method that drafts in turn proposes all K tokens in one pass."""
+    export: ExportRule | None = None
+    """None: nothing is exported for it."""
+    sources: tuple[str, ...] = Field(min_length=1)
+
+    def class_of(self, version: str, date: str, tree: bool) -> str:
+        """The engine, with its vintage where scheduling changed: rows of one class share launch and host overheads."""
+        found = next((one for one in self.classes if one.holds(version, date, tree)), None)
+        return f"{self.id}-{found.ending}" if found else self.id
+
+
+@lru_cache(maxsize=1)
+def engines() -> tuple[Engine, ...]:
+    """All engines in their order, read once. Raises AdvisorError for a damaged file."""
+    known = [
+        load_profile("engines", name, Engine, "engines", "see profiles/engines") for name in profile_ids("engines")
+    ]
+    return tuple(sorted(known, key=lambda engine: (engine.order, engine.id)))
+
+
+def load_engine(engine_id: str) -> Engine:
+    """The engine `engine_id`. Raises AdvisorError when none has that id."""
+    for engine in engines():
+        if engine.id == engine_id:
+            return engine
+    raise unknown_id(engine_id, "engines", engine_ids(), f"known are {', '.join(engine_ids())}")
+
+
+def engine_ids() -> list[str]:
+    """Ids of all engines with a file, in their order."""
+    return [engine.id for engine in engines()]
+
+
+def engine_choices() -> list[str]:
+    """What a scenario's engine may be."""
+    return [*engine_ids(), OTHER_ENGINE]
+
+
+def export_engines() -> list[Engine]:
+    """The engines that a schedule can be exported for, in their order."""
+    return [engine for engine in engines() if engine.export is not None]
+
+
+def engine_called(text: str, forks: bool = False) -> Engine | None:
+    """The engine that a file's spelling means, or None; with `forks` also the one that it is a fork of."""
+    wanted = name_key(text)
+    for engine in engines():
+        if wanted in map(name_key, (*engine.aliases, *(engine.forks if forks else ()))):
+            return engine
+    return None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """(0, 14, 1) of `v0.14.1.dev3`; () where the text does not start with a release number."""
+    found = re.match(r"v?(\d+(?:\.\d+)+)", version)
+    return tuple(int(part) for part in found.group(1).split(".")) if found else ()
+
+
+@dataclass(frozen=True)
+class _OneOf:
+    """A string among those that `listed` gives at the time of checking, refused and documented as a Literal is."""
+
+    listed: Callable[[], list[str]]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._known)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"enum": self.listed(), "type": "string"}
+
+    def _known(self, value: Any) -> str:
+        known = self.listed()
+        if not isinstance(value, str) or value not in known:
+            *first, last = map(repr, known)
+            raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})
+        return value
+
+
+EngineChoice = Annotated[str, _OneOf(engine_choices)]
+"""A scenario's engine."""
+ExportEngineId = Annotated[str, _OneOf(lambda: [engine.id for engine in export_engines()])]

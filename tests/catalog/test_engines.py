@@ -1,0 +1,237 @@
+"""One file per engine, no second list of them anywhere, and what a new engine or drafter costs in files."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import advisor.engines
+from advisor import profiles
+from advisor.advice import advise
+from advisor.calibration.overhead_records import ANY_CLASS, load_overheads
+from advisor.catalog import (
+    OTHER_ENGINE,
+    engine_called,
+    engine_choices,
+    engine_ids,
+    engines,
+    export_engines,
+    load_engine,
+)
+from advisor.catalog.engines import Engine
+from advisor.drafter import drafter_ids, load_drafter
+from advisor.engines import export_scenario, write_export
+from advisor.ingest.names import engine_name
+from advisor.ingest.readers.sglang_serving import _engine
+from advisor.points.question import engine_class
+from advisor.prediction import AdvisorError
+from advisor.report.engines import engine_setups
+from advisor.report.layout import _engine as engine_blocks
+from advisor.runtime import KRange
+from advisor.scenario import Scenario, build_scenario
+from advisor.setup import load_setup
+
+PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
+BARE = "profiling/"
+"""Imports nothing of the advisor."""
+
+MADE_UP = """\
+id: made-up
+name: "Made Up"
+order: 9
+sources: {docs: "invented for a test"}
+aliases: [made-up, madeup-server]
+backend: madeup
+classes:
+  - {ending: early, before: "2030-01", before_version: "2.0", source: docs}
+methods: {eagle3: EAGLE-THREE, ngram: lookup}
+export: {writer: made_up, file_name: made_up_k.json}
+"""
+WRITER = '''\
+"""A schedule as the made-up engine loads it."""
+
+from __future__ import annotations
+
+import json
+
+from advisor.catalog import load_engine
+from advisor.engines.config import EngineExport, ExportRequest, merged_rows
+
+
+def export(request: ExportRequest) -> EngineExport:
+    config = {"method": load_engine("made-up").methods[request.method], "k": list(merged_rows(request.ranges))}
+    line = f"made-up {request.served.model} --k {request.file_name}"
+    return EngineExport("made-up", config, json.dumps(config), request.file_name, line, ())
+'''
+DRAFTER = """\
+id: two-layer-head
+name: "A head of two layers"
+kind: eagle
+sources: {card: "invented for a test"}
+n_layers: {value: 2, unit: layers, kind: assumed, source: card, date: 2026-11-22, confidence: low}
+method: eagle3
+"""
+RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 1, 1.2))
+
+
+@pytest.fixture
+def own_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the profiles that a test may add to; what was read from it is forgotten afterwards."""
+    folder = tmp_path / "profiles"
+    for kind in ("drafters", "engines", "hardware", "routing"):
+        shutil.copytree(profiles.PROFILES / kind, folder / kind)
+    monkeypatch.setattr(profiles, "PROFILES", folder)
+    engines.cache_clear()
+    yield folder
+    engines.cache_clear()
+
+
+@pytest.mark.parametrize("engine", engines(), ids=engine_ids())
+def test_every_engine_loads_and_says_where_its_facts_come_from(engine: Engine) -> None:
+    assert all(len(source) > 15 for source in engine.sources)
+    assert all(one.source in engine.sources for one in engine.classes)
+    assert set(engine.methods) <= {load_drafter(name).method for name in drafter_ids()}, "methods some drafter has"
+    if engine.export is not None:
+        assert callable(importlib.import_module(f"advisor.engines.{engine.export.writer}").export)
+
+
+def test_engines_are_listed_in_their_order_and_every_other_one_last() -> None:
+    assert engine_choices() == ["vllm", "sglang", "trtllm", OTHER_ENGINE]
+    assert [engine.id for engine in export_engines()] == ["vllm", "sglang"]
+
+
+def test_no_two_engines_share_a_spelling() -> None:
+    spellings = [name for engine in engines() for name in (*engine.aliases, *engine.forks)]
+    assert len(set(spellings)) == len(spellings)
+    for engine in engines():
+        assert all(engine_called(name, forks=True) is engine for name in (engine.id, engine.name, *engine.forks))
+
+
+@pytest.mark.parametrize(
+    ("text", "engine"),
+    [("vLLM", "vllm"), ("SGLang ", "sglang"), ("TensorRT-LLM", "trtllm"), ("TRT_LLM", "trtllm"), ("ATOM", "ATOM")],
+)
+def test_a_spelling_in_a_file_is_brought_to_the_id(text: str, engine: str) -> None:
+    assert engine_name(text) == engine
+
+
+def test_a_fork_keeps_its_name_in_a_file_and_counts_as_its_engine_where_rows_are_predicted() -> None:
+    assert engine_name("vllm-ascend") == "vllm-ascend"
+    assert engine_called("vLLM-Ascend") is None
+    assert engine_called("vLLM-Ascend", forks=True) is load_engine("vllm")
+
+
+def test_backends_of_the_serving_benchmark_mean_their_engine() -> None:
+    assert [_engine(text) for text in ("sglang-oai", "vllm-chat", "trt", "lmdeploy", None)] == [
+        *("sglang", "vllm", "trtllm", "lmdeploy", None)
+    ]
+
+
+def test_an_unknown_engine_is_refused_with_the_choices() -> None:
+    with pytest.raises(AdvisorError, match="engine='tgi': input should be 'vllm', 'sglang', 'trtllm' or 'other'"):
+        build_scenario(acceptance="2.4@3", engine="tgi")
+    with pytest.raises(AdvisorError, match="did you mean vllm"):
+        load_engine("vlm")
+
+
+def test_the_schema_lists_what_an_engine_may_be() -> None:
+    schema = Scenario.model_json_schema()["properties"]["engine"]
+    assert schema["enum"] == engine_choices()
+    assert (
+        Scenario.model_validate_json(Scenario(acceptance="2.4@3", engine="other").model_dump_json()).engine == "other"
+    )
+
+
+def test_every_fitted_overhead_class_is_one_of_some_engine() -> None:
+    shipped = load_overheads()
+    assert shipped is not None
+    known = {name for engine in engines() for name in (engine.id, *(f"{engine.id}-{c.ending}" for c in engine.classes))}
+    assert {record.engine_class for record in shipped.records} <= known | {ANY_CLASS}
+
+
+def repeated_lists(name: str, source: str) -> list[str]:
+    """Dicts, tuples, lists and sets that name two engines or more, as ids or for readers."""
+    if name.startswith(BARE):
+        return []
+    words = {word for engine in engines() for word in (engine.id, engine.name)}
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            parts = [*node.keys, *node.values]
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+            parts = list(node.elts)
+        else:
+            continue
+        named = {p.value.lower() for p in parts if isinstance(p, ast.Constant) and p.value in words}
+        if len(named) > 1:
+            found.append(f"{name}:{node.lineno} lists {sorted(named)}")
+    return found
+
+
+def test_the_engines_stand_in_one_list() -> None:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found += repeated_lists(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
+    assert not found, "read advisor.catalog's engines instead"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        'Engine = Literal["vllm", "sglang"]',
+        'NAMES = {"vllm": "vLLM", "trtllm": "TensorRT-LLM"}',
+        'X = ["SGLang", "vLLM"]',
+    ],
+)
+def test_a_planted_list_is_seen(planted: str) -> None:
+    assert repeated_lists("report/layout.py", planted)
+    assert not repeated_lists("report/layout.py", 'NAME = {"vllm": "vLLM"}')
+
+
+def test_a_new_export_engine_takes_its_profile_and_its_writer(
+    own_profiles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers = tmp_path / "writers"
+    writers.mkdir()
+    (own_profiles / "engines" / "made-up.yaml").write_text(MADE_UP)
+    (writers / "made_up.py").write_text(WRITER)
+    monkeypatch.setattr(advisor.engines, "__path__", [*advisor.engines.__path__, str(writers)])
+
+    advice = advise(build_scenario(acceptance="2.4@3", engine="made-up", k_max=3))
+    made = export_scenario(advice.setup, RANGES, "made-up", draft_model="a/b", folder=tmp_path / "out")
+    assert made.config == {"method": "EAGLE-THREE", "k": [(1, 16, 3), (17, 64, 1)]}
+    config, launch = write_export(made, tmp_path / "out")
+    assert config.name == "made_up_k.json"
+    assert json.loads(config.read_text())["method"] == "EAGLE-THREE"
+    assert f"made-up Qwen/Qwen3-30B-A3B --k {config}" in launch.read_text()
+
+    setups = {one.engine: one for one in engine_setups(advice)}
+    assert list(setups) == ["vllm", "sglang", "made-up"]
+    assert "Made Up, launch line" in str(engine_blocks(setups["made-up"]))
+    assert engine_choices() == ["vllm", "sglang", "trtllm", "made-up", OTHER_ENGINE]
+    assert engine_name("MadeUp Server") == "made-up"
+    assert engine_class({"engine_version": "1.9"}, "made-up") == "made-up-early"
+    with pytest.raises(AdvisorError, match="choose vllm or sglang or made-up"):
+        export_scenario(advice.setup, RANGES, "trtllm")
+    own_head = {"model_id": "deepseek-v3", "drafter_id": "mtp", "n_gpus": 8, "tensor_parallel": 8}
+    refused = load_setup(build_scenario(acceptance="2.4@3", **own_head))
+    with pytest.raises(AdvisorError, match="no made-up export"):
+        export_scenario(refused, RANGES, "made-up")
+
+
+def test_a_new_drafter_of_a_known_kind_takes_its_profile_alone(own_profiles: Path) -> None:
+    (own_profiles / "drafters" / "two-layer-head.yaml").write_text(DRAFTER)
+    assert "two-layer-head" in drafter_ids()
+    advice = advise(build_scenario(acceptance="2.4@3", drafter_id="two-layer-head", k_max=4))
+    one_layer = advise(build_scenario(acceptance="2.4@3", drafter_id="eagle3", k_max=4))
+    row = advice.batch_index
+    assert advice.recommendation.k_draft > 0
+    assert advice.curve.round_components["draft"][row, 3] > one_layer.curve.round_components["draft"][row, 3]
+    for engine in ("vllm", "sglang"):
+        assert "a/b" in export_scenario(advice.setup, RANGES, engine, draft_model="a/b").launch_line

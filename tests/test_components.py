@@ -1,0 +1,131 @@
+"""One row per part of a step or round, and no second list of them anywhere."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor import bands
+from advisor.calibration import kernel_costs
+from advisor.calibration.overhead_records import OVERHEAD_NAMES
+from advisor.catalog import load_model
+from advisor.components import BY_KEY, COMPONENTS, FACTORS, JOINT, KERNELS, OVERHEADS, component_name
+from advisor.curve import curve_for
+from advisor.hardware import load_hardware
+from advisor.kernel_costs import KernelCosts
+from advisor.scenario import Scenario
+from advisor.setup import load_setup
+from advisor.step_cost import Placement, step_time
+from advisor.tiers import component_tier_ranks
+
+PACKAGE = Path(__file__).resolve().parent.parent / "advisor"
+CREATED_IN = {"components.py", "step_cost.py", "draft_cost.py"}
+"""The table itself, and the modules whose formulas make the times."""
+BARE = "profiling/"
+"""Imports nothing of the advisor, and names operations of its own."""
+FEW = 3
+"""So many keys in one literal are a formula's; more are a list."""
+
+
+def literals(source: str) -> Iterator[tuple[int, set[str]]]:
+    """Line and component keys of each dict, tuple, list or set that is written out."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            parts = [*node.keys, *node.values]
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+            parts = list(node.elts)
+        else:
+            continue
+        yield node.lineno, {p.value for p in parts if isinstance(p, ast.Constant) and p.value in BY_KEY}
+
+
+def repeated_lists(name: str, source: str) -> list[str]:
+    if name in CREATED_IN or name.startswith(BARE):
+        return []
+    return [f"{name}:{line} lists {sorted(keys)}" for line, keys in literals(source) if len(keys) > FEW]
+
+
+@pytest.fixture(scope="module")
+def a_round() -> set[str]:
+    """Keys of everything that a round of an MoE on several devices takes."""
+    scenario = Scenario(
+        model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3", n_gpus=8, tensor_parallel=2, expert_parallel=8
+    )
+    return set(curve_for(load_setup(scenario), [16], [3]).round_components)
+
+
+def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(a_round: set[str]) -> None:
+    assert a_round == {one.key for one in COMPONENTS}
+    dense = step_time(
+        load_model("llama-3.1-8b"),
+        kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("llama-3.1-8b").dtypes),
+        Placement(),
+        batch_size=16,
+        tokens_per_sequence=1,
+        context_tokens=1024,
+    )
+    assert set(dense.components) <= a_round
+
+
+def test_the_components_stand_in_one_list() -> None:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found += repeated_lists(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
+    assert not found, "read advisor/components.py instead"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        'NAMES = {"routed": "Experts", "dense": "FFN", "host": "Host", "launch": "Launches"}',
+        'for name in ("attention", "router", "shared", "lm_head"):\n    pass',
+        'ROWS = dict(a=["draft", "draft_host", "round_host", "routed"])',
+    ],
+)
+def test_a_planted_list_is_seen(planted: str) -> None:
+    assert repeated_lists("charts/why.py", planted)
+    assert not repeated_lists("charts/why.py", 'host = parts["host"] + parts["launch"] + parts["draft_host"]')
+
+
+def test_rows_name_what_there_is() -> None:
+    fields = {item.name for item in dataclasses.fields(KernelCosts)}
+    assert {name for one in COMPONENTS for name in one.priced_by} <= fields
+    assert {one.factor for one in COMPONENTS} == set(FACTORS), "each multiplier of a refit scales something"
+    for one in COMPONENTS:
+        assert component_name(one.key) == one.label
+        assert one.meaning.endswith(".")
+    for one in OVERHEADS:
+        assert len(one.priced_by) == 1, "an overhead is one constant"
+        assert one.factor == one.key, "and refitted by itself"
+    for one in KERNELS:
+        assert one.drafter or len(one.parts) == len(one.priced_by)
+
+
+def test_parts_are_those_that_kernel_costs_report_on() -> None:
+    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("deepseek-v3").dtypes)
+    assert {part for one in KERNELS for part in one.parts} <= {*costs.sources, *costs.warnings}
+
+
+def test_every_component_has_a_draw_and_every_kernel_a_tier(a_round: set[str]) -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3"))
+    assert set(bands.make_draws(setup.costs, n_draws=4).factor) == a_round
+    assert set(component_tier_ranks(setup, np.array([16.0]))) == a_round - {one.key for one in OVERHEADS}
+
+
+def test_the_overheads_that_are_drawn_together_are_those_of_the_covariance() -> None:
+    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
+    assert OVERHEAD_NAMES == ("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s")
+    assert np.shape(costs.overhead_log_covariance) == (len(JOINT), len(JOINT))
+
+
+def test_kernels_measured_apart_share_no_error_and_the_host_keeps_its_own() -> None:
+    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
+    together, apart = bands.make_draws(costs, n_draws=8), bands.make_draws(costs, n_draws=8, kernel_seed=1)
+    moved = {name for name in together.factor if not np.array_equal(together.factor[name], apart.factor[name])}
+    free = {one.key for one in KERNELS if not np.allclose(together.factor[one.key], 1.0)}
+    assert moved == free
