@@ -7,8 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: run test test-browser bench screenshots format store calibrate validation predict-diff clean
 
 run: $(VENV)/.app-ready
-	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/streamlit run app.py --server.address 127.0.0.1 --server.port $(PORT)
+	$(BIN)/python -m advisor app --port $(PORT)
 
 test: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh
