@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-browser bench screenshots format store calibrate validation predict-diff clean
+.PHONY: run test test-browser bench screenshots format store calibrate validation documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -59,6 +59,12 @@ validation: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m advisor.studies.validation.report
 	$(BIN)/python -m advisor.studies.runtime.report
+
+documents: $(VENV)/.dev-ready
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m tests.golden.cli_reference
+	$(BIN)/python -m tests.golden.readme_example
+	$(BIN)/python -m tests.golden.counts
 
 predict-diff: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.predict_grid

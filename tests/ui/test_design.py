@@ -11,7 +11,7 @@ from advisor.design.handoff import MAX_NAME, design_name
 from advisor.hf.config import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import Scenario
-from advisor.ui import design_pick, design_question, design_tables
+from advisor.ui import design_pick, design_tables
 from advisor.ui.design_question import OBJECTIVE_NAMES, DesignQuestion, answer_for
 from tests.ui.test_app import ROOT, charts, link, no_store, texts  # noqa: F401
 
@@ -239,14 +239,12 @@ def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(li
     assert not [item for item in test.button if item.key == "design_adopt"]
 
 
-def test_an_own_model_is_searched_in_its_own_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_own_model_is_searched() -> None:
+    """In its own session: tests/ui/test_remembered.py."""
     from tests.own_model import CONFIG_JSON
 
     own = Scenario(acceptance="2.4@3", batch_size=4, model_id="own-tiny", model_config_json=CONFIG_JSON)
-    shared = []
-    monkeypatch.setattr(design_question, "_shared_answer", lambda *asked: shared.append(asked))
     test = page(**link(own))
-    assert not shared, "an own model's answer is kept in its own session"
     assert test.session_state["_scenario"] == own
     assert "Train" in test.title[0].value or "Keep" in test.title[0].value
 
