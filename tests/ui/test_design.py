@@ -13,7 +13,8 @@ from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import Scenario
 from advisor.ui import design_pick, design_tables
 from advisor.ui.design_question import OBJECTIVE_NAMES, DesignQuestion, answer_for
-from tests.ui.test_app import ROOT, charts, link, no_store, texts  # noqa: F401
+from tests.app_page import opened
+from tests.ui.test_app import charts, link, texts
 
 SCENARIO = Scenario(acceptance="2.4@3", batch_size=16)
 ANSWER = design_answer(design_space(SCENARIO), 12)
@@ -21,13 +22,7 @@ QUESTION = DesignQuestion()
 
 
 def page(**query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    for name, value in (link(SCENARIO) | query).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("advisor/ui/pages/design.py").run()
-    assert not test.exception, [item.value for item in test.exception]
-    return test
+    return opened("design", **(link(SCENARIO) | query))
 
 
 def button(test: AppTest, key: str) -> object:
