@@ -8,6 +8,7 @@ reaches past it; inside a room no modules import each other in a circle.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -103,8 +104,9 @@ def imports_of(by: str, source: str, known: Mapping[str, str]) -> Iterator[Impor
                     yield Import(by, module, alias.name)
 
 
-def all_imports(modules: Mapping[str, str] = SOURCES) -> list[Import]:
-    return [found for by, source in modules.items() if by for found in imports_of(by, source, modules)]
+@functools.cache
+def all_imports() -> list[Import]:
+    return [found for by, source in SOURCES.items() if by for found in imports_of(by, source, SOURCES)]
 
 
 def upward(imports: Iterable[Import]) -> list[str]:
@@ -146,6 +148,7 @@ def offered(source: str) -> set[str]:
 FACES = {folder: offered(SOURCES[folder]) for folder in FOLDERS}
 
 
+@functools.cache
 def third_party(source: str, *, top_level_only: bool = False) -> set[str]:
     tree = ast.parse(source)
     nodes: Iterable[ast.AST] = tree.body if top_level_only else ast.walk(tree)
@@ -220,9 +223,8 @@ def test_a_face_offers_only_what_somebody_takes() -> None:
     """The rest stays inside its folder; tests and the public names of `advisor` count as takers."""
     outside = [*PACKAGE.glob("*.py"), ROOT / "app.py", *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
     elsewhere = "\n".join(path.read_text(encoding="utf-8") for path in outside)
-    taken = all_imports()
     for folder, names in FACES.items():
-        inside = {one.name for one in taken if one.rooms[1] == folder and one.rooms[0] != folder}
+        inside = {one.name for one in all_imports() if one.rooms[1] == folder and one.rooms[0] != folder}
         unused = {name for name in names - inside if name not in elsewhere}
         assert not unused, f"advisor/{folder} offers {sorted(unused)}, which nobody takes"
 
