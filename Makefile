@@ -4,11 +4,10 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-browser bench screenshots format store calibrate validation predict-diff clean
+.PHONY: run test test-browser bench screenshots format store calibrate validation documents predict-diff clean
 
 run: $(VENV)/.app-ready
-	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/streamlit run app.py --server.address 127.0.0.1 --server.port $(PORT)
+	$(BIN)/python -m advisor app --port $(PORT)
 
 test: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh
@@ -60,6 +59,12 @@ validation: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m advisor.studies.validation.report
 	$(BIN)/python -m advisor.studies.runtime.report
+
+documents: $(VENV)/.dev-ready
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m tests.golden.cli_reference
+	$(BIN)/python -m tests.golden.readme_example
+	$(BIN)/python -m tests.golden.counts
 
 predict-diff: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.predict_grid

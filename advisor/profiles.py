@@ -1,4 +1,4 @@
-"""Reading the YAML profiles that ship beside the package: one file per profile, every constant with its origin.
+"""Reading the YAML profiles that ship with the package: one file per profile, every constant with its origin.
 
 A file may name its sources once (`sources: {key: text}`); each `source:` in it is then a key of that table. An unknown
 key, a value without a source, and a field that the type does not know are refused with the file and the field named.
@@ -17,7 +17,18 @@ from pydantic import ValidationError
 
 from advisor.prediction import AdvisorError, Frozen, explain
 
-PROFILES = Path(__file__).resolve().parent.parent / "profiles"
+PACKAGE = Path(__file__).resolve().parent
+"""The folder `advisor`."""
+
+
+def data_root(package: Path = PACKAGE) -> Path:
+    """Where profiles/, measurements/ and app.py lie: `_data` of an installed package, else the checkout around it."""
+    installed = package / "_data"
+    return installed if installed.is_dir() else package.parent
+
+
+PROFILES = data_root() / "profiles"
+MEASUREMENTS = data_root() / "measurements"
 
 Profile = TypeVar("Profile", bound=Frozen)
 

@@ -21,8 +21,8 @@ PACKAGE = ROOT / "advisor"
 
 FLOORS = [
     {"components", "prediction", "text", "profiling"},
-    {"architecture", "kernel_costs", "profiles", "quality", "store"},
-    {"acceptance", "bands", "drafter", "hardware", "hf", "routing"},
+    {"architecture", "kernel_costs", "profiles", "quality"},
+    {"acceptance", "bands", "drafter", "hardware", "hf", "routing", "store"},
     {"catalog", "speedup", "step_cost"},
     {"calibration", "draft_cost", "memory", "scenario"},
     {"ingest", "setup"},
@@ -149,6 +149,7 @@ def offered(source: str) -> set[str]:
 FACES = {folder: offered(SOURCES[folder]) for folder in FOLDERS}
 
 
+@cache
 def third_party(source: str, *, top_level_only: bool = False) -> set[str]:
     tree = ast.parse(source)
     nodes: Iterable[ast.AST] = tree.body if top_level_only else ast.walk(tree)

@@ -46,16 +46,6 @@ def test_what_is_a_users_own_is_not_kept_in_the_shared_caches(private: dict[str,
     assert own.is_private
 
 
-def test_every_cache_of_the_app_chooses_by_the_same_word_what_is_shared() -> None:
-    chosen = [
-        (path.name, name)
-        for path in (ROOT / "advisor" / "ui").rglob("*.py")
-        for name in re.findall(r"_own_\w+(?:\(.*?\))? if scenario\.(\w+)", path.read_text(encoding="utf-8"))
-    ]
-    assert len(chosen) >= 4
-    assert {name for _, name in chosen} == {"is_private"}, chosen
-
-
 def test_the_app_is_served_to_this_machine_alone_and_hides_errors() -> None:
     config = (ROOT / ".streamlit/config.toml").read_text(encoding="utf-8")
     assert 'address = "127.0.0.1"' in config

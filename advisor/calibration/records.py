@@ -14,11 +14,12 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from advisor.prediction import AdvisorError, Frozen
+from advisor.profiles import PROFILES
 
 FORM_VERSION = "3"
 """Raised whenever a functional form, a drop rule or an error definition changes."""
 
-RECORDS = Path(__file__).resolve().parent.parent.parent / "profiles" / "calibration"
+RECORDS = PROFILES / "calibration"
 SIGNIFICANT_DIGITS = 6
 
 Operation = Literal["moe", "gemm", "attention", "mla", "all_reduce", "all_to_all"]

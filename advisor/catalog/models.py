@@ -18,8 +18,9 @@ from pydantic import Field, ValidationError
 from advisor.architecture import Architecture, WeightDtypes
 from advisor.hf import MAX_FILE_BYTES, architecture_from_config, parse_json
 from advisor.prediction import AdvisorError, Confidence, Frozen
+from advisor.profiles import PROFILES
 
-PROFILE_FOLDER = Path(__file__).resolve().parents[2] / "profiles" / "models"
+PROFILE_FOLDER = PROFILES / "models"
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
 Counting = Literal["all", "all minus input embedding", "non-embedding"]

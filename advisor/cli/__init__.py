@@ -30,6 +30,7 @@ _COMMANDS = {
     "trace": ("trace", "Fit routing skew and correlation to a routing trace."),
     "acceptance": ("acceptance", "Accepted length by K from vLLM's metrics, or from a list."),
     "profile": ("profile", "Measure this machine's device (needs torch)."),
+    "app": ("app", "Start the app on this machine, its store up to date."),
     "store": ("data", "Build or inspect the store of measured tables."),
     "models": ("data", "List the known models."),
     "hardware": ("data", "List the known accelerators."),

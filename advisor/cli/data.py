@@ -42,7 +42,7 @@ def build(if_stale: bool, as_json: bool) -> None:
         return
     total = sum(summary.rows_by_table.values())
     click.echo(
-        f"Built {summary.path.name}: {total:,} rows from {summary.n_files} tables in {summary.seconds:.0f} s, "
+        f"Built {summary.path}: {total:,} rows from {summary.n_files} tables in {summary.seconds:.0f} s, "
         f"{summary.size_bytes / 1e6:.0f} MB."
     )
     if summary.kernel_package_version is None:
@@ -71,7 +71,7 @@ def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
     if now.problem:
         click.echo(now.problem)
         return
-    click.echo(f"{now.path.name}: {now.size_bytes / 1e6:.0f} MB, built {now.built_utc:%Y-%m-%d %H:%M} UTC")
+    click.echo(f"{now.path}: {now.size_bytes / 1e6:.0f} MB, built {now.built_utc:%Y-%m-%d %H:%M} UTC")
     for reason in now.stale_because:
         click.echo(f"stale: {reason}; run `python -m advisor store build`")
     if coverage is not None and (whole or hardware_id is not None):

@@ -15,7 +15,7 @@ from advisor.curve import Curve, curve_for, prefill_per_token_s
 from advisor.kernel_costs import KernelCosts
 from advisor.points.question import RowQuestion, question_of
 from advisor.prediction import AdvisorError
-from advisor.profiles import PROFILES
+from advisor.profiles import MEASUREMENTS
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofli
 """Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of its records. [1]"""
 
 
-ROWS = PROFILES.parent / "measurements" / "published_speedups" / "data.csv"
+ROWS = MEASUREMENTS / "published_speedups" / "data.csv"
 
 
 def published_rows() -> pd.DataFrame:

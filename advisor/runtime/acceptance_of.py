@@ -30,16 +30,12 @@ _FORMATS = (
 def concave(accepted_length: ArrayLike) -> FloatArray:
     """Nearest AL(0..k_max) that any acceptance process can have: it grows by ever smaller steps between 0 and 1.
 
-    Measured curves may bend the other way by noise. Least squares on the growth per draft (pool adjacent violators).
+    Measured curves may bend the other way by noise. Least squares on the growth per draft (isotonic regression).
     """
-    length = np.asarray(accepted_length, dtype=float)
-    pools: list[tuple[float, int]] = []
-    for growth in np.diff(length):
-        pools.append((float(growth), 1))
-        while len(pools) > 1 and pools[-1][0] > pools[-2][0]:
-            (later, n), (earlier, m) = pools.pop(), pools.pop()
-            pools.append(((earlier * m + later * n) / (m + n), m + n))
-    survival = np.clip(np.repeat([value for value, _ in pools], [n for _, n in pools]), 0.0, 1.0)
+    from scipy.optimize import isotonic_regression
+
+    growth = np.diff(np.asarray(accepted_length, dtype=float))
+    survival = np.clip(isotonic_regression(growth, increasing=False).x, 0.0, 1.0)
     return np.concatenate([[1.0], 1.0 + np.cumsum(survival)])
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 import duckdb
 
 from advisor.prediction import AdvisorError
+from advisor.profiles import MEASUREMENTS
 from advisor.store import schema
 from advisor.store.connection import MEMORY_LIMIT, THREADS, default_store_path
 from advisor.store.kernel_tables import (
@@ -27,7 +28,6 @@ from advisor.store.kernel_tables import (
 from advisor.store.load import load_dataset, load_kernel_file, load_plain_decode, row_labels, to_json
 from advisor.store.locking import only_writer
 from advisor.store.measurements import (
-    MEASUREMENTS_ROOT,
     dataset_folders,
     measurement_hashes,
     read_dataset,
@@ -72,7 +72,7 @@ def build(
     progress: Progress = _silent,
     *,
     kernels: KernelPackage | Literal["installed"] | None = "installed",
-    measurements: Path = MEASUREMENTS_ROOT,
+    measurements: Path = MEASUREMENTS,
 ) -> BuildSummary:
     """Build the store at `path` (None: the default path), replacing an older one only when all of it is done.
 

@@ -11,8 +11,8 @@ import duckdb
 import pandas as pd
 
 from advisor.prediction import AdvisorError
+from advisor.profiles import PACKAGE, data_root
 
-PROJECT_ROOT = Path(__file__).resolve().parents[2]
 STORE_VARIABLE = "MOE_ADVISOR_STORE"
 BUILD_COMMAND = "python -m advisor store build"
 MEMORY_LIMIT = "1GB"
@@ -20,9 +20,19 @@ THREADS = 2
 
 
 def default_store_path() -> Path:
-    """Where the store lies: environment variable MOE_ADVISOR_STORE, else .data/advisor.duckdb of the project."""
+    """Where the store lies: environment variable MOE_ADVISOR_STORE, else advisor.duckdb in `data_folder()`."""
     given = os.environ.get(STORE_VARIABLE)
-    return Path(given).expanduser() if given else PROJECT_ROOT / ".data" / "advisor.duckdb"
+    return Path(given).expanduser() if given else data_folder() / "advisor.duckdb"
+
+
+def data_folder(package: Path = PACKAGE) -> Path:
+    """What the advisor writes lies here: .data of a checkout; installed, the user's data folder for this program."""
+    root = data_root(package)
+    if root == package.parent:
+        return root / ".data"
+    from platformdirs import user_data_path
+
+    return user_data_path("moe-sd-advisor", appauthor=False)
 
 
 def quoted(path: Path) -> str:

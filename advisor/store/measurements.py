@@ -16,10 +16,8 @@ import yaml
 from pydantic import Field, ValidationError
 
 from advisor.prediction import AdvisorError, Frozen
-from advisor.store.connection import PROJECT_ROOT
+from advisor.profiles import MEASUREMENTS
 from advisor.store.profiler_sweeps import data_file, is_sweep, is_unfinished
-
-MEASUREMENTS_ROOT = PROJECT_ROOT / "measurements"
 
 
 class Column(Frozen):
@@ -62,17 +60,17 @@ def _folders(root: Path) -> list[Path]:
     )
 
 
-def dataset_folders(root: Path = MEASUREMENTS_ROOT) -> list[Path]:
+def dataset_folders(root: Path = MEASUREMENTS) -> list[Path]:
     """Folders below `root` that hold a transcribed dataset, in name order."""
     return [child for child in _folders(root) if not is_sweep(child) and not is_unfinished(child)]
 
 
-def sweep_folders(root: Path = MEASUREMENTS_ROOT) -> list[Path]:
+def sweep_folders(root: Path = MEASUREMENTS) -> list[Path]:
     """Folders below `root` that the profiler wrote, in name order."""
     return [child for child in _folders(root) if is_sweep(child)]
 
 
-def unfinished_sweeps(root: Path = MEASUREMENTS_ROOT) -> list[Path]:
+def unfinished_sweeps(root: Path = MEASUREMENTS) -> list[Path]:
     """Folders below `root` in which a sweep runs, or was cut off before it wrote its meta.yaml."""
     return [child for child in _folders(root) if is_unfinished(child)]
 
@@ -124,7 +122,7 @@ def read_dataset(folder: Path) -> tuple[DatasetMeta, pd.DataFrame]:
     return meta, frame
 
 
-def measurement_hashes(root: Path = MEASUREMENTS_ROOT) -> dict[str, str]:
+def measurement_hashes(root: Path = MEASUREMENTS) -> dict[str, str]:
     """sha256 of each dataset's and sweep's data file as it lies on disk, by folder name."""
     files = {folder.name: data_file(folder) for folder in (*dataset_folders(root), *sweep_folders(root))}
     return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items() if file is not None}

@@ -11,10 +11,11 @@ from pathlib import Path
 import pandas as pd
 
 from advisor.prediction import AdvisorError
+from advisor.profiles import MEASUREMENTS
 from advisor.store import profiler_sweeps, queries
 from advisor.store.connection import BUILD_COMMAND, default_store_path, open_store
 from advisor.store.kernel_tables import installed_package
-from advisor.store.measurements import MEASUREMENTS_ROOT, measurement_hashes
+from advisor.store.measurements import measurement_hashes
 from advisor.store.table_specs import KERNEL_TABLES
 
 
@@ -45,7 +46,7 @@ class StoreStatus:
         return bool(self.stale_because)
 
 
-def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = MEASUREMENTS_ROOT) -> StoreStatus:
+def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = MEASUREMENTS) -> StoreStatus:
     """Look at the store without changing it; never raises for a missing or unusable one."""
     file = Path(path) if path is not None else default_store_path()
     if not file.is_file():

@@ -1,11 +1,10 @@
-"""The core's answers, cached: one call per question. Those on a user's own model or accelerator stay in the session."""
+"""The core's answers, cached: one call per question. `remembered` keeps those on a user's own data in the session."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,49 +18,33 @@ from advisor.prediction import AdvisorError
 from advisor.routing import expected_experts
 from advisor.scenario import Scenario
 from advisor.setup import Setup
+from advisor.ui.remembered import remembered
 
 if TYPE_CHECKING:
     from advisor.store import Store, StoreStatus
 
-_KEY: dict[str | type[Any], Callable[[Any], Any]] = {Scenario: Scenario.model_dump_json}
 _SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
 _PAUSES, _PAUSE_S = 10, 0.025
 
 
+@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
 def advice_for(scenario: Scenario) -> Advice:
     """`advise(scenario)`, remembered. Raises AdvisorError as it does."""
-    return _own_advice(scenario) if scenario.is_private else _shared_advice(scenario)
-
-
-@st.cache_resource(max_entries=_SHARED_ANSWERS, show_spinner=False, hash_funcs=_KEY)
-def _shared_advice(scenario: Scenario) -> Advice:
     return advise(scenario)
 
 
-@st.cache_resource(max_entries=_OWN_ANSWERS, show_spinner=False, hash_funcs=_KEY, scope="session")
-def _own_advice(scenario: Scenario) -> Advice:
-    return advise(scenario)
-
-
+@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
 def next_steps_for(scenario: Scenario) -> NextSteps:
     """`next_steps` of a scenario's answer, remembered; a newer change of the sidebar ends it between evaluations."""
-    return _own_steps(scenario) if scenario.is_private else _shared_steps(scenario)
-
-
-@st.cache_resource(max_entries=_SHARED_ANSWERS, show_spinner=False, hash_funcs=_KEY)
-def _shared_steps(scenario: Scenario) -> NextSteps:
-    _let_the_browser_draw()
-    return next_steps(advice_for(scenario), _let_a_newer_run_start)
-
-
-@st.cache_resource(max_entries=_OWN_ANSWERS, show_spinner=False, hash_funcs=_KEY, scope="session")
-def _own_steps(scenario: Scenario) -> NextSteps:
     _let_the_browser_draw()
     return next_steps(advice_for(scenario), _let_a_newer_run_start)
 
 
 def _let_the_browser_draw() -> None:
-    """Leave the processor to what is on its way to the screen, and to a newer change that may follow at once."""
+    """Leave the processor to what is on its way to the screen, and to a newer change that may follow at once.
+
+    Why no fragment does this: docs/decisions/fragments.md.
+    """
     for _ in range(_PAUSES):
         time.sleep(_PAUSE_S)
         _let_a_newer_run_start()
@@ -147,17 +130,8 @@ def _published(path: str, modified_ns: int, hardware_id: str, model_id: str, gpu
     return published_speedups(_store(path, modified_ns), hardware_id, model_id, gpus)
 
 
-@st.cache_data(show_spinner="Looking for measured points ...", max_entries=128, hash_funcs=_KEY)
-def _near_kernels(path: str, modified_ns: int, scenario: Scenario, batch: float, k_draft: int) -> pd.DataFrame:
-    return _look_near(path, modified_ns, scenario, batch, k_draft)
-
-
-@st.cache_data(show_spinner="Looking for measured points ...", max_entries=16, hash_funcs=_KEY, scope="session")
-def _own_near_kernels(path: str, modified_ns: int, scenario: Scenario, batch: float, k_draft: int) -> pd.DataFrame:
-    return _look_near(path, modified_ns, scenario, batch, k_draft)
-
-
-def _look_near(path: str, modified_ns: int, scenario: Scenario, batch: float, k_draft: int) -> pd.DataFrame:
+@remembered(st.cache_data, shared=128, own=16, spinner="Looking for measured points ...")
+def _near_kernels(scenario: Scenario, path: str, modified_ns: int, batch: float, k_draft: int) -> pd.DataFrame:
     from advisor.explain import near_kernels
 
     return near_kernels(_store(path, modified_ns), advice_for(scenario).setup, batch, k_draft)
@@ -187,9 +161,8 @@ def nearby_for(advice: Advice, batch: float, k_draft: int) -> Nearby:
     file, scenario = default_store_path(), advice.scenario
     if not file.is_file():
         return None, None
-    look = _own_near_kernels if scenario.is_private else _near_kernels
     try:
-        kernels = look(str(file), file.stat().st_mtime_ns, scenario, batch, k_draft)
+        kernels = _near_kernels(scenario, str(file), file.stat().st_mtime_ns, batch, k_draft)
     except AdvisorError:
         return None, None  # the Measurements page says what is wrong with the store
     points = published_for(scenario)

@@ -21,7 +21,7 @@ from advisor.design import (
 )
 from advisor.prediction import AdvisorError
 from advisor.text import json_values
-from advisor.ui import answers, how_made, state, widgets
+from advisor.ui import PAGES, answers, how_made, state, widgets
 
 _PICK, _NOTE = "_design_pick", "_design_note"
 
@@ -123,7 +123,7 @@ def show_adopted() -> None:
     """Says once that a design has become the scenario, with the way on."""
     if note := st.session_state.pop(_NOTE, None):
         st.success(widgets.plain(note), icon=":material/check:")
-        st.page_link("advisor/ui/pages/advise.py", label="Advise on it", icon=":material/speed:")
+        st.page_link(str(PAGES / "advise.py"), label="Advise on it", icon=":material/speed:")
 
 
 def downloads(answer: DesignAnswer) -> None:

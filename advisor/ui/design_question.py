@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -14,6 +12,7 @@ from advisor.prediction import AdvisorError, Frozen
 from advisor.quality import DEFAULT_EPS
 from advisor.scenario import Scenario
 from advisor.ui import state, widgets
+from advisor.ui.remembered import remembered
 
 OBJECTIVE_NAMES: dict[str, Objective] = {
     "Speedup": "sd_speedup",
@@ -98,29 +97,11 @@ def answer_or_stop(scenario: Scenario, question: DesignQuestion, head: DeltaGene
             widgets.stop_with(str(error))
 
 
+@remembered(
+    st.cache_resource, shared=12, own=4, spinner="Costing tens of thousands of designs ...", keys=(DesignQuestion,)
+)
 def answer_for(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
-    """The search, remembered; on a user's own model in their own session. Raises AdvisorError as the search does."""
-    return _own_answer(scenario, question) if scenario.is_private else _shared_answer(scenario, question)
-
-
-_KEY: dict[str | type[Any], Callable[[Any], Any]] = {
-    Scenario: Scenario.model_dump_json,
-    DesignQuestion: DesignQuestion.model_dump_json,
-}
-_SPINNER = "Costing tens of thousands of designs ..."
-
-
-@st.cache_resource(max_entries=12, show_spinner=_SPINNER, hash_funcs=_KEY)
-def _shared_answer(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
-    return _search(scenario, question)
-
-
-@st.cache_resource(max_entries=4, show_spinner=_SPINNER, hash_funcs=_KEY, scope="session")
-def _own_answer(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
-    return _search(scenario, question)
-
-
-def _search(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
+    """The search, remembered. Raises AdvisorError as the search does."""
     asked = question.model_dump() | {"batches": parse_batches(question.batches) if question.batches else None}
     return design_answer(design_space(scenario, **asked), CANDIDATES)
 

@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 
 from advisor.ingest import complete, read_upload
 from advisor.prediction import AdvisorError
+from advisor.profiles import PACKAGE
 from advisor.store import Sweep, default_store_path, read_sweep, save_upload
 
-ROOT = Path(__file__).resolve().parents[2]
 ALLOW_VARIABLE = "MOE_ADVISOR_PROFILE"
 PRESETS = ("quick", "standard", "full")
 ASK_TIMEOUT_S = 120.0
@@ -120,7 +120,7 @@ def _command(options: list[str]) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
-from typing import Any
 
 import streamlit as st
 
@@ -13,10 +11,8 @@ from advisor.prediction import AdvisorError
 from advisor.report import Format, Report, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
 from advisor.ui import answers
+from advisor.ui.remembered import remembered
 from advisor.validation import Errors
-
-_KEY: dict[str | type[Any], Callable[[Any], Any]] = {Scenario: Scenario.model_dump_json}
-_SHARED_FILES, _OWN_FILES = 24, 5  # the HTML file has about 5 MB
 
 
 def report_for(scenario: Scenario, date: dt.date) -> Report:
@@ -25,20 +21,9 @@ def report_for(scenario: Scenario, date: dt.date) -> Report:
     return build_report(answers.advice_for(scenario), date, steps=steps, validation=_known_errors(scenario))
 
 
+@remembered(st.cache_data, shared=24, own=5)  # the HTML file has about 5 MB
 def report_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
-    """The report in one format; on what is a user's own, kept in that user's session only."""
-    if scenario.is_private:
-        return _own_file(scenario, date, form)
-    return _shared_file(scenario, date, form)
-
-
-@st.cache_data(max_entries=_SHARED_FILES, show_spinner=False, hash_funcs=_KEY)
-def _shared_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
-    return render(report_for(scenario, date), form)
-
-
-@st.cache_data(max_entries=_OWN_FILES, show_spinner=False, hash_funcs=_KEY, scope="session")
-def _own_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
+    """The report in one format."""
     return render(report_for(scenario, date), form)
 
 

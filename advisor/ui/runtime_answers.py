@@ -38,9 +38,9 @@ from advisor.runtime import (
 )
 from advisor.scenario import Scenario
 from advisor.ui import answers, widgets
+from advisor.ui.remembered import keys_of
 
 T = TypeVar("T")
-_KEY: dict[str | type[Any], Callable[[Any], Any]] = {Scenario: Scenario.model_dump_json}
 
 _KEPT_SIMULATIONS = 16
 _GLANCE_S = 0.5
@@ -60,7 +60,7 @@ def attempt(call: Callable[..., T], *arguments: Any, **named: Any) -> T | None:
         return None
 
 
-@st.cache_resource(max_entries=16, show_spinner=False, hash_funcs=_KEY, scope="session")
+@st.cache_resource(max_entries=16, show_spinner=False, hash_funcs=keys_of(Scenario), scope="session")
 def by_context(scenario: Scenario, contexts: str) -> tuple[ContextSchedule, ...]:
     """Schedules for `1024,8192`; () for an empty text."""
     return schedule_for(scenario, contexts_from_text(contexts)).by_context if contexts.strip() else ()

@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.prediction import AdvisorError
 from advisor.report import evidence
 from advisor.report.formats import FORMATS
+from tests.app_page import opened
 from tests.command_line import QWEN as SCENARIO
 from tests.command_line import run as run_any
 
@@ -156,13 +157,7 @@ def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.M
 
 
 def page(**query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
-    for name, value in query.items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("advisor/ui/pages/report.py").run()
-    assert not test.exception, [item.value for item in test.exception]
-    return test
+    return opened("report", **query)
 
 
 def test_the_page_previews_the_report_and_offers_every_format() -> None:

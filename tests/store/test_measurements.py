@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from advisor.prediction import AdvisorError
-from advisor.store.measurements import MEASUREMENTS_ROOT, dataset_folders, read_dataset
+from advisor.profiles import MEASUREMENTS
+from advisor.store.measurements import dataset_folders, read_dataset
 
 FOLDERS = dataset_folders()
 ROWS = {"published_speedups": 755, "moesd_cells": 60, "verify_cost_curve": 129, "decode_no_sd": 250}
@@ -50,7 +51,7 @@ def test_a_dataset_is_plain_utf8_with_unix_line_ends(folder: Path):
 
 
 def test_printed_speedups_follow_from_their_two_values():
-    _, frame = read_dataset(MEASUREMENTS_ROOT / "published_speedups")
+    _, frame = read_dataset(MEASUREMENTS / "published_speedups")
     both = frame[(frame["baseline_value"] != "") & (frame["sd_value"] != "")]
     baseline, sd = both["baseline_value"].astype(float), both["sd_value"].astype(float)
     lower_is_better = both["metric"].isin(["tpot_ms", "request_latency_s"])
@@ -61,7 +62,7 @@ def test_printed_speedups_follow_from_their_two_values():
 
 
 def test_moesd_derived_columns_follow_from_the_printed_ones():
-    _, frame = read_dataset(MEASUREMENTS_ROOT / "moesd_cells")
+    _, frame = read_dataset(MEASUREMENTS / "moesd_cells")
     cells = frame[["sigma", "draft_tokens_gamma", "tokens_per_round", "speedup_peak", "round_cost_in_ar_steps"]]
     cells = cells.astype(float)
     tokens = cells["sigma"] * (cells["draft_tokens_gamma"] + 1)
@@ -76,12 +77,12 @@ def test_publications_reserved_for_validation_are_absent():
         for url in frame.get("source_url", []):
             assert not any(part in url for part in reserved), url
             assert "2026-08-14-dspark" not in url or folder.name == "verify_cost_curve"
-    meta, _ = read_dataset(MEASUREMENTS_ROOT / "verify_cost_curve")
+    meta, _ = read_dataset(MEASUREMENTS / "verify_cost_curve")
     assert any("kept out of this project for validation" in caveat for caveat in meta.caveats)
 
 
 def _copy(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(MEASUREMENTS_ROOT / "moesd_cells", tmp_path / "moesd_cells"))
+    return Path(shutil.copytree(MEASUREMENTS / "moesd_cells", tmp_path / "moesd_cells"))
 
 
 def _rehash(folder: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 from advisor import store
 from advisor.calibration.sweep_fit import fit_sweep
 from advisor.prediction import AdvisorError
+from advisor.profiles import MEASUREMENTS
 from advisor.store import Sweep, read_sweep
-from advisor.store.measurements import MEASUREMENTS_ROOT, sweep_folders
+from advisor.store.measurements import sweep_folders
 from tests.sweep_fixture import (
     ACTIVATION_BANDWIDTH,
     BANDWIDTH,
@@ -32,7 +33,7 @@ SHIPPED = sweep_folders()
 def measurements(tmp_path: Path) -> Path:
     """The shipped datasets and one made-up sweep beside them."""
     root = tmp_path / "measurements"
-    shutil.copytree(MEASUREMENTS_ROOT, root)
+    shutil.copytree(MEASUREMENTS, root)
     for folder in sweep_folders(root):
         shutil.rmtree(folder)
     write_sweep(root / "cpu-made-up-quick")

@@ -17,27 +17,11 @@ from advisor.scenario.scenario import Scenario
 from advisor.text.numbers import with_prefix
 from advisor.ui import address, answers, fields, state, widgets
 from advisor.ui.formula import speedup_formula
+from tests.app_page import opened as app
 from tests.own_model import CONFIG, CONFIG_JSON
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("advise", "design", "why", "measurements", "sources")
-
-
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Pages must work without a store; tests that want one set the variable themselves."""
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
-
-
-def app(page: str = "advise", **query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
-    for name, value in query.items():
-        test.query_params[name] = value
-    test.run()
-    if page != "advise":
-        test.switch_page(f"advisor/ui/pages/{page}.py").run()
-    assert not test.exception, [item.value for item in test.exception]
-    return test
 
 
 def link(scenario: Scenario) -> dict[str, str]:

@@ -11,9 +11,10 @@ from advisor.design.handoff import MAX_NAME, design_name
 from advisor.hf.config import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import Scenario
-from advisor.ui import design_pick, design_question, design_tables
+from advisor.ui import design_pick, design_tables
 from advisor.ui.design_question import OBJECTIVE_NAMES, DesignQuestion, answer_for
-from tests.ui.test_app import ROOT, charts, link, no_store, texts  # noqa: F401
+from tests.app_page import opened
+from tests.ui.test_app import charts, link, texts
 
 SCENARIO = Scenario(acceptance="2.4@3", batch_size=16)
 ANSWER = design_answer(design_space(SCENARIO), 12)
@@ -21,13 +22,7 @@ QUESTION = DesignQuestion()
 
 
 def page(**query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    for name, value in (link(SCENARIO) | query).items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("advisor/ui/pages/design.py").run()
-    assert not test.exception, [item.value for item in test.exception]
-    return test
+    return opened("design", **(link(SCENARIO) | query))
 
 
 def button(test: AppTest, key: str) -> object:
@@ -239,14 +234,12 @@ def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(li
     assert not [item for item in test.button if item.key == "design_adopt"]
 
 
-def test_an_own_model_is_searched_in_its_own_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_own_model_is_searched() -> None:
+    """In its own session: tests/ui/test_remembered.py."""
     from tests.own_model import CONFIG_JSON
 
     own = Scenario(acceptance="2.4@3", batch_size=4, model_id="own-tiny", model_config_json=CONFIG_JSON)
-    shared = []
-    monkeypatch.setattr(design_question, "_shared_answer", lambda *asked: shared.append(asked))
     test = page(**link(own))
-    assert not shared, "an own model's answer is kept in its own session"
     assert test.session_state["_scenario"] == own
     assert "Train" in test.title[0].value or "Keep" in test.title[0].value
 

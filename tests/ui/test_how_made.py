@@ -13,7 +13,7 @@ from advisor.explain import derive, value_text
 from advisor.next_steps import best_effects, next_steps
 from advisor.scenario.scenario import Scenario
 from advisor.ui import fields, how_made
-from tests.ui.test_app import app, no_store, texts  # noqa: F401
+from tests.ui.test_app import app, texts
 
 SCENARIO = Scenario(acceptance="2.4@3")
 

@@ -24,9 +24,9 @@ from advisor.charts import profile as charts_profile
 from advisor.prediction import AdvisorError
 from advisor.store import list_uploads, read_sweep, read_upload
 from advisor.ui import profile_run
+from tests.app_page import opened
 from tests.sweep_fixture import sweep_rows, write_sweep
 
-ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 20.0
 DEVICES = [{"backend": "cpu", "index": 0, "name": "stand-in CPU"}]
 PLAN = {"estimate_s": 99.4, "limit_s": 120.0, "blocks": [{"name": "launch", "op": "launch", "estimate_s": 0.4}]}
@@ -51,9 +51,8 @@ time.sleep(60)
 
 
 @pytest.fixture(autouse=True)
-def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Store, uploads and runs of this test alone; whatever still runs at its end is ended."""
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+def own_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing remembered, no leave to measure, and whatever still runs at a test's end is ended."""
     monkeypatch.delenv(profile_run.ALLOW_VARIABLE, raising=False)
     st.cache_data.clear()
     st.cache_resource.clear()
@@ -74,10 +73,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def page() -> AppTest:
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
-    test.switch_page("advisor/ui/pages/profile.py").run()
-    assert not test.exception, [item.value for item in test.exception]
-    return test
+    return opened("profile")
 
 
 def texts(test: AppTest) -> str:

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.engines.vllm import check_vllm_speculative_config
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+from tests.app_page import opened
 
 
 def page(**query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    for name, value in {"drafter_id": "ngram", "acceptance": "1.6@3", **query}.items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("advisor/ui/pages/runtime_k.py").run()
-    assert not test.exception, [item.value for item in test.exception]
-    return test
+    return opened("runtime_k", **{"drafter_id": "ngram", "acceptance": "1.6@3", **query})
 
 
 def charts(test: AppTest) -> int:

@@ -16,9 +16,7 @@ from advisor.scenario.scenario import Scenario
 from advisor.ui import address, fields
 from tests.catalog.test_own_hardware import POD
 from tests.own_model import CONFIG, CONFIG_JSON
-from tests.ui.test_app import app, charts, link, no_store, texts
-
-__all__ = ["no_store"]
+from tests.ui.test_app import app, charts, link, texts
 
 OWN = Scenario(acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(POD), batch_size=4)
 

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.store import list_uploads
+from tests.app_page import opened
 from tests.ingest.test_acceptance import scrape
 from tests.own_model import CONFIG_JSON
 from tests.refit_synthetic import synthetic_points
@@ -17,11 +18,6 @@ from tests.routing.test_trace import npy, synthetic
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "tests/fixtures/ingest"
-
-
-@pytest.fixture(autouse=True)
-def own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +29,7 @@ def points() -> bytes:
 
 
 def page(**query: str) -> AppTest:
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    for name, value in query.items():
-        test.query_params[name] = value
-    test.run()
-    test.switch_page("advisor/ui/pages/measurements.py").run()
-    assert not test.exception
-    return test
+    return opened("measurements", **query)
 
 
 def upload(test: AppTest, name: str, data: bytes, key: str = "bench_file") -> AppTest:

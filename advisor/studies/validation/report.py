@@ -13,7 +13,7 @@ from advisor import store
 from advisor.calibration import OVERHEAD_NAMES, load_overheads
 from advisor.points import PRIOR_S, ROWS, Overheads, Point, points_of, published_rows
 from advisor.prediction import AdvisorError
-from advisor.profiles import PROFILES
+from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.studies.validation.checks import (
     ALSO_ASSUMED,
     external_points,
@@ -48,7 +48,7 @@ from advisor.studies.validation.tables import (
 from advisor.validation import JUDGED, held_out, judge, write_judged
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
-MOESD = PROFILES.parent / "measurements" / "moesd_cells" / "data.csv"
+MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"
 REASONS = {
     "SpecForge issue 339": "a user's report of a slowdown; its build is not stated",
     "ROCm/ATOM recipe for DeepSeek-V4": "no measured kernels on this accelerator; accepted length borrowed, and "

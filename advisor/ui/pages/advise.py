@@ -8,7 +8,7 @@ import streamlit as st
 from advisor.advice import Advice
 from advisor.charts import speedup_chart, table_rule
 from advisor.runtime import DEFAULT_MARGIN
-from advisor.ui import answers, compare_panel, how_made, try_next, widgets
+from advisor.ui import PAGES, answers, compare_panel, how_made, try_next, widgets
 
 
 def figures(advice: Advice) -> None:
@@ -95,7 +95,7 @@ figures(advice)
 speedup(advice)
 compare_panel.draw(advice)
 st.markdown(f"**Why:** {advice.recommendation.bound_because} Plain decoding is {advice.recommendation.bound}-bound.")
-st.page_link("advisor/ui/pages/why.py", label="Where the time goes", icon=":material/troubleshoot:")
+st.page_link(str(PAGES / "why.py"), label="Where the time goes", icon=":material/troubleshoot:")
 goal = try_next.draw_goal()
 steps_place = st.container()
 widgets.show_warnings(advice)
