@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "advisor"
 
 FLOORS = [
-    {"prediction", "text", "profiling"},
+    {"arrays", "prediction", "text", "profiling"},
+    {"laws"},
     {"architecture", "kernel_costs", "profiles", "quality", "store"},
     {"acceptance", "bands", "drafter", "hardware", "hf", "routing", "scenario"},
     {"catalog", "ingest", "speedup", "step_cost"},
@@ -38,7 +39,7 @@ FLOORS = [
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 FORMULAS = (
-    "routing", "kernel_costs", "step_cost", "draft_cost", "speedup", "acceptance", "tiers", "bands", "quality",
+    "laws", "routing", "kernel_costs", "step_cost", "draft_cost", "speedup", "acceptance", "tiers", "bands", "quality",
 )  # fmt: skip
 FILES_READ_IN = {"routing/presets.py", "acceptance.py"}
 """Modules of those rooms that read profiles through `advisor.profiles`; they do no other input or output."""

@@ -1,4 +1,4 @@
-"""Operations that stream bytes after a fixed start: T = t0 + bytes / BW.
+"""Operations that stream bytes after a fixed start, by `laws.stream`.
 
 Attention over a KV cache (read once per sequence), latent attention (MLA), all-reduce and expert all-to-all. Linear in
 t0 and 1/BW, both >= 0, fitted on relative error with robust re-weighting. An all-reduce depends on its message alone:
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from advisor import laws
 from advisor.calibration.frames import band_log_sd, content_hash, error_quantiles, require_columns
 from advisor.calibration.nnls import LinearFit, fit_relative, leave_one_group_out
 from advisor.calibration.records import Dropped, FitParameter, FitRecord, Operation
@@ -50,7 +51,7 @@ def stream_record(
     """
     if len(measured) < MIN_GROUP_ROWS:
         return None
-    columns = np.column_stack([np.ones(len(measured)), n_bytes])
+    columns = laws.columns(laws.stream, laws.STREAM_OFF, R=n_bytes)
     fit = fit_relative(columns, measured)
     held = leave_one_group_out(columns, measured, group)
     curve: tuple[tuple[float, float], ...] = ()
@@ -104,7 +105,7 @@ def _parameters(fit: LinearFit, free: list[int]) -> dict[str, FitParameter]:
 def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
     """For each size, what the other sizes' factors say of it: form and factors without its own row, [rows]."""
     out = np.ones(len(measured))
-    columns = np.column_stack([np.ones(len(measured)), n_bytes])
+    columns = laws.columns(laws.stream, laws.STREAM_OFF, R=n_bytes)
     for row, size in enumerate(n_bytes):
         rest = n_bytes != size
         form = columns[rest] @ fit_relative(columns[rest], measured[rest]).coefficients

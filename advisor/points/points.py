@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor import laws
 from advisor.acceptance import parse_acceptance
 from advisor.calibration import class_costs
 from advisor.curve import Curve, curve_for, prefill_per_token_s
@@ -248,7 +249,8 @@ def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
     """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each, for a curve with one K."""
     k = int(curve.drafts[0])
     parts = {name: time[:, 0] for name, time in curve.round_components.items()}
-    draft_launch = np.full(len(curve.batches), setup.costs.launch_per_layer_s * draft_layers(setup, k))
+    launches_s = laws.launches(setup.costs.launch_per_layer_s, draft_layers(setup, k))
+    draft_launch = np.full(len(curve.batches), launches_s)
     parts |= {"draft_launch": draft_launch, "draft_kernels": np.maximum(parts.pop("draft") - draft_launch, 0.0)}
     return _grouped(curve.plain_components, len(curve.batches)), _grouped(parts, len(curve.batches))
 
