@@ -57,7 +57,7 @@ def _fit(table: Mapping[str, np.ndarray], measured: np.ndarray, high: np.ndarray
 
     span_low, span_high = np.log(LOW), np.log(high)
     # Only the terms that grow, each at a rate of one: what the fastest rows reach is where the search starts.
-    weights, arithmetic = laws.columns(laws.gemm, {"BW": np.inf, "F_peak": np.inf}, t0=0.0, p=1.0, **table).T
+    weights, arithmetic = laws.columns(laws.gemm, ("BW", "F_peak"), p=1.0, **table).T
     start = np.log([5e-6, np.quantile(weights / measured, 0.95), np.quantile(arithmetic / measured, 0.99), 2.3])
 
     def residual(x: np.ndarray) -> np.ndarray:

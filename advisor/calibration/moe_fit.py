@@ -145,7 +145,7 @@ def frame_work(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> dict[str,
 
 def frame_columns(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> np.ndarray:
     """The terms of the law in the order of PARAMETERS, [rows, 6]."""
-    return laws.columns(laws.routed_layers, laws.ROUTED_OFF, **frame_work(frame, dtype, two_matrices))
+    return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **frame_work(frame, dtype, two_matrices))
 
 
 def expert_parallel_error(
@@ -184,7 +184,7 @@ def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.Dat
             dropped.append(Dropped(reason=reason, n_rows=int((~kept).sum())))
         frame = frame[kept]
     if cache_bytes > 0:
-        weights = frame_columns(add_touched(frame), dtype, False)[:, 1]
+        weights = frame_work(add_touched(frame), dtype, False)["W"]
         small = weights < 2.5 * cache_bytes
         if small.any():
             reason = f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served from it"

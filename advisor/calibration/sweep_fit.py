@@ -148,7 +148,7 @@ def layer_columns(rows: pd.DataFrame, bytes_per_weight: float) -> np.ndarray:
         bytes_per_weight=bytes_per_weight,
     )
     experts = rows["n_experts"].to_numpy(dtype=float)
-    return laws.columns(laws.routed_layers, laws.ROUTED_OFF, N=experts, **work)
+    return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, N=experts, **work)
 
 
 def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.ndarray) -> pd.DataFrame:

@@ -8,10 +8,10 @@ docs/model.md is made from them.
 
 from __future__ import annotations
 
-from advisor.laws.forms import columns, one_minus_power, p_norm
+from advisor.laws.forms import Law, columns, off, one_minus_power, p_norm
 from advisor.laws.kernels import (
-    ROUTED_OFF,
-    STREAM_OFF,
+    ROUTED_COEFFICIENTS,
+    STREAM_COEFFICIENTS,
     all_reduces,
     attention_core,
     attention_flops,
@@ -51,8 +51,9 @@ from advisor.laws.rounds import (
 )
 
 __all__ = [
-    "ROUTED_OFF",
-    "STREAM_OFF",
+    "ROUTED_COEFFICIENTS",
+    "STREAM_COEFFICIENTS",
+    "Law",
     "accepted_length",
     "all_reduces",
     "amdahl_ratio",
@@ -72,6 +73,7 @@ __all__ = [
     "hidden_share",
     "launches",
     "message_bytes",
+    "off",
     "one_minus_power",
     "p_norm",
     "prefill",

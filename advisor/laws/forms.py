@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -24,12 +25,20 @@ def one_minus_power(x: Floats, n: Floats) -> Array:
         return np.asarray(-np.expm1(n * np.log(x)))
 
 
-def columns(law: Law, off: Mapping[str, float], **given: Floats) -> Array:
-    """The terms of a law that is linear in its coefficients, one column each, [rows, len(off)].
+def off(law: Law, name: str) -> float:
+    """The default of a law's parameter: where its term is zero or its factor one. Raises KeyError without one."""
+    default = inspect.signature(law).parameters[name].default
+    if default is inspect.Parameter.empty:
+        raise KeyError(name)
+    return float(default)
 
-    `off` has, in order, the value at which each coefficient's term vanishes: 0 for a time, infinity for a rate. A
-    column is the law itself with that coefficient one and all others off, so the law is the sum of its columns times
-    the coefficients, a rate entering as its inverse.
+
+def columns(law: Law, coefficients: Sequence[str], **given: Floats) -> Array:
+    """The terms of a law that is linear in `coefficients`, one column each, [rows, coefficients].
+
+    A column is the law itself with that coefficient one and the others at their defaults, where their terms vanish: so
+    the law is the sum of its columns times the coefficients, a rate entering as its inverse.
     """
-    found = (np.asarray(law(**given, **{**off, name: 1.0}), float) for name in off)
+    still = {name: off(law, name) for name in coefficients}
+    found = (np.asarray(law(**given, **{**still, name: 1.0}), float) for name in coefficients)
     return np.stack(np.broadcast_arrays(*found), axis=-1)

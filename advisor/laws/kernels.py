@@ -16,9 +16,9 @@ STATE_BYTES = 4.0
 MESSAGE_BYTES = 2.0
 """Activations travel between GPUs in 16 bits. [B]"""
 
-ROUTED_OFF = {"t0": 0.0, "BW": np.inf, "tau": 0.0, "F_peak": np.inf, "BW_act": np.inf, "tau_N": 0.0}
-"""Coefficients that `routed_layers` is linear in, each at the value where its term vanishes."""
-STREAM_OFF = {"t0": 0.0, "BW": np.inf}
+ROUTED_COEFFICIENTS = ("t0", "BW", "tau", "F_peak", "BW_act", "tau_N")
+"""What `routed_layers` is linear in, a rate by its inverse."""
+STREAM_COEFFICIENTS = ("t0", "BW")
 """The same of `stream`."""
 
 
@@ -97,13 +97,13 @@ def expert_activation_bytes(M: Floats, k: Floats, h: Floats, n_mat: Floats, I: F
 
 
 def routed_layers(
-    t0: Floats,
     W: Floats,
-    BW: Floats,
     U: Floats,
     F: Floats,
     A: Floats,
     N: Floats,
+    t0: Floats = 0.0,
+    BW: Floats = np.inf,
     tau: Floats = 0.0,
     F_peak: Floats = np.inf,
     BW_act: Floats = np.inf,
@@ -130,13 +130,13 @@ def routed_layers(
 
 
 def gemm(
-    t0: Floats,
     W: Floats,
     b: Floats,
-    BW: Floats,
     M: Floats,
-    F_peak: Floats,
     p: Floats,
+    t0: Floats = 0.0,
+    BW: Floats = np.inf,
+    F_peak: Floats = np.inf,
     n: Floats = 1.0,
     L: Floats = 1.0,
 ) -> Floats:
@@ -155,7 +155,7 @@ def gemm(
     return L * (n * t0 + p_norm(W * b / BW, 2 * M * W / F_peak, p))
 
 
-def stream(t0: Floats, R: Floats, BW: Floats, r: Floats = 1.0) -> Floats:
+def stream(R: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.0) -> Floats:
     """Time to move bytes after a fixed start: a cache, a message.
 
     T = r × (t0 + R / BW)
@@ -240,7 +240,12 @@ def state_flops(R: Floats) -> Floats:
 
 
 def attention_core(
-    t0: Floats, R: Floats, BW: Floats, F: Floats = 0.0, F_attn: Floats = np.inf, L: Floats = 1.0
+    R: Floats,
+    F: Floats = 0.0,
+    t0: Floats = 0.0,
+    BW: Floats = np.inf,
+    F_attn: Floats = np.inf,
+    L: Floats = 1.0,
 ) -> Floats:
     """Time of the attention core of L layers.
 
@@ -265,7 +270,7 @@ def message_bytes(M: Floats, d: Floats) -> Floats:
     return M * d * MESSAGE_BYTES
 
 
-def all_reduces(t0: Floats, X: Floats, BW: Floats, r: Floats = 1.0, L: Floats = 1.0) -> Floats:
+def all_reduces(X: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.0, L: Floats = 1.0) -> Floats:
     """Time of the two all-reduces in each of L layers under tensor parallelism.
 
     T_reduce = 2 × L × r × (t0 + X / BW)
@@ -275,7 +280,7 @@ def all_reduces(t0: Floats, X: Floats, BW: Floats, r: Floats = 1.0, L: Floats = 
     X, BW: message [B], and its rate. [B/s]
     r: measured over computed time at this size. [1]
     """
-    return 2 * L * stream(t0, X, BW, r)
+    return 2 * L * stream(X, t0, BW, r)
 
 
 def sent_bytes(X: Floats, k: Floats, tp: Floats = 1.0) -> Floats:
@@ -290,7 +295,13 @@ def sent_bytes(X: Floats, k: Floats, tp: Floats = 1.0) -> Floats:
 
 
 def expert_exchange(
-    t0: Floats, X: Floats, k: Floats, BW: Floats, tp: Floats = 1.0, r: Floats = 1.0, L: Floats = 1.0
+    X: Floats,
+    k: Floats,
+    tp: Floats = 1.0,
+    t0: Floats = 0.0,
+    BW: Floats = np.inf,
+    r: Floats = 1.0,
+    L: Floats = 1.0,
 ) -> Floats:
     """Time of dispatch and combine in each of L layers under expert parallelism.
 
@@ -302,7 +313,7 @@ def expert_exchange(
     BW: rate of what one rank sends. [B/s]
     r: measured over computed time at this size. [1]
     """
-    return 2 * L * stream(t0, sent_bytes(X, k, tp), BW, r)
+    return 2 * L * stream(sent_bytes(X, k, tp), t0, BW, r)
 
 
 def launches(c_l: Floats, L: Floats) -> Floats:

@@ -152,7 +152,7 @@ def gemm_table(t0=5e-6, bandwidth=4e12, rate=8e14, noise=0.02):
     ]
     frame = pd.DataFrame(grid, columns=["m", "n", "k"])
     m, n, k = (frame[c].to_numpy(dtype=float) for c in ("m", "n", "k"))
-    time = laws.gemm(t0, n * k, 2.0, bandwidth, m, rate, 2.0)
+    time = laws.gemm(n * k, 2.0, m, 2.0, t0, bandwidth, rate)
     return frame.assign(latency_s=time * np.exp(noise * np.random.default_rng(1).standard_normal(len(frame))))
 
 
