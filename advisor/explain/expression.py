@@ -1,6 +1,6 @@
 """Formulas as text, read from the source of the functions that compute them (`advisor.laws`).
 
-`expression` gives a law's one returned expression with the laws that it calls written in, and optional terms that are
+`formula_of` gives a law's one returned expression with the laws that it calls written in, and optional terms that are
 absent left out; `written` turns such an expression into LaTeX or plain text. Names become symbols: `T_plain` is T with
 the index plain, `rho` the Greek letter.
 """
@@ -35,7 +35,7 @@ _STRENGTH: Mapping[type[ast.operator], int] = {ast.Add: 1, ast.Sub: 1, ast.Mult:
 _GREEK = {"alpha", "eta", "phi", "rho", "tau"}
 
 
-def expression(law: Law, values: Mapping[str, float] | None = None) -> str:
+def formula_of(law: Law, values: Mapping[str, float] | None = None) -> str:
     """A law's returned expression as Python text.
 
     Parameters

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 from advisor.explain.constants import ConstantUse
-from advisor.explain.expression import computed, expression, renamed, used_names
+from advisor.explain.expression import computed, formula_of, renamed, used_names
 from advisor.laws import Law
 
 Group = Literal["Answer", "Plain step", "Verification", "Drafting"]
@@ -77,7 +77,7 @@ class Builder:
         known = {name: _quantity(value) for name, value in values.items()}
         known |= {use.symbol: Quantity(use.value, use.unit) for use in constants}
         numbers = {name: quantity.value for name, quantity in known.items()}
-        text, names = expression(law, numbers), names or {}
+        text, names = formula_of(law, numbers), names or {}
         used = used_names(text)
         shown = {names.get(name, name): quantity for name, quantity in known.items() if name in used}
         return self._keep(head, renamed(text, names), shown, computed(law, numbers), constants, note)

@@ -116,7 +116,7 @@ def routed_layers(
 
     T_routed = L × c × (t0 + W / BW + U × tau + F / F_peak + A / BW_act + N / ep × tau_N)
 
-    t0: fixed cost of a layer. [s]
+    L, t0: layers [1], and the fixed cost of one. [s]
     W, F, A: weights read [B], operations [FLOP] and activations moved [B], of one layer.
     BW, F_peak, BW_act: rates of the three, fitted slopes and not the data sheet's. [B/s], [FLOP/s], [B/s]
     U, tau: distinct experts touched on the rank [1], and the cost of each. [s]

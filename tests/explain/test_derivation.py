@@ -10,7 +10,7 @@ import pytest
 
 from advisor.curve import curve_for
 from advisor.explain import band_parts, derive, step_latex, step_text, value_text
-from advisor.explain.expression import expression, written
+from advisor.explain.expression import formula_of, written
 from advisor.explain.step import Quantity
 from advisor.prediction import AdvisorError
 from advisor.routing import distinct_experts, local_experts
@@ -167,7 +167,7 @@ def _root(a: float) -> float:
 @pytest.mark.parametrize("law", [_two_lines, _root])
 def test_a_function_that_is_no_single_expression_of_laws_is_refused(law: Callable[[float], float]) -> None:
     with pytest.raises(AdvisorError, match=law.__name__):
-        expression(law)
+        formula_of(law)
 
 
 def test_the_parts_of_a_band_lie_within_it_and_add_up() -> None:
