@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
+from advisor import laws
 from advisor.prediction import AdvisorError, Confidence, Frozen
 from advisor.profiles import PROFILES, read_yaml, unknown_id, validate
 
@@ -104,7 +105,7 @@ def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Floats:
 
     Returns
     -------
-    (1 - alpha^(K+1)) / (1 - alpha), bonus token included; K + 1 at alpha = 1. Broadcasts. [tokens per round]
+    `laws.accepted_length`, bonus token included; K + 1 at alpha = 1. Broadcasts. [tokens per round]
 
     Raises
     ------
@@ -118,15 +119,10 @@ def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Floats:
     if not (np.all((a >= 0) & (a <= 1)) and np.all(k >= 0)):
         raise AdvisorError("accepted_length needs 0 <= alpha <= 1 and n_draft >= 0; check the two inputs")
     inner = np.clip(a, 1e-300, _LARGEST_ALPHA)  # keeps logarithm and quotient finite; the two ends are set below
-    return np.where(a >= 1 - 1e-15, k + 1, np.where(a <= 0, 1.0, _geometric_sum(inner, k)))
+    return np.where(a >= 1 - 1e-15, k + 1, np.where(a <= 0, 1.0, laws.accepted_length(inner, k)))
 
 
 _LARGEST_ALPHA = 1 - 1e-16
-
-
-def _geometric_sum(alpha: Floats, n_draft: Floats) -> Floats:
-    """1 + alpha + ... + alpha^K for 0 < alpha < 1. [tokens per round]"""
-    return np.asarray(-np.expm1((n_draft + 1) * np.log(alpha)) / (1 - alpha))
 
 
 def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Floats:
@@ -151,7 +147,7 @@ def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Floats:
     low, high = np.zeros(target.shape), np.ones(target.shape)
     for _ in range(55):
         middle = (low + high) / 2
-        below = _geometric_sum(np.minimum(middle, _LARGEST_ALPHA), k) < target
+        below = laws.accepted_length(np.minimum(middle, _LARGEST_ALPHA), k) < target
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.where(target >= k + 1, 1.0, np.where(target <= 1, 0.0, (low + high) / 2))
 

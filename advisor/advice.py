@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor import laws
 from advisor.bands import BAND_LEVEL
 from advisor.components import BY_KEY
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
@@ -201,7 +202,7 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     moe = setup.architecture.moe
     if largest == "routed" and moe is not None:
         tokens_per_weight = curve.batches[row] * moe.n_active / max(float(curve.distinct_plain[row]), 1.0)
-    ridge = setup.costs.dense.flops_per_s / setup.costs.dense.bandwidth_bytes_per_s
+    ridge = laws.ridge(setup.costs.dense.flops_per_s, setup.costs.dense.bandwidth_bytes_per_s)
     if tokens_per_weight > ridge and largest != "attention":
         return "compute", f"Arithmetic on {what} takes {share:.0%} of a plain step."
     return "bandwidth", f"Loading {what} takes {share:.0%} of a plain step."

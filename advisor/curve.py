@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor import bands
+from advisor import bands, laws
 from advisor.architecture import parameter_counts
 from advisor.draft_cost import draft_time
 from advisor.hardware import peak_flops
-from advisor.prediction import AdvisorError
+from advisor.prediction import AdvisorError, Constant
 from advisor.routing import distinct_experts
 from advisor.scenario import MAX_BATCH, Scenario
 from advisor.setup import Setup, load_setup
@@ -109,7 +109,7 @@ def curve_for(
     round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
     samples = _samples(setup, draws, plain_draws, round_draws, column * verified, k, prefill, tier, central)
     low, high = bands.band(samples)
-    tpot = round_s / accepted + prefill[:, None]
+    tpot = np.asarray(laws.tpot(round_s, accepted, prefill[:, None]))
     return Curve(
         batches=batch,
         drafts=k,
@@ -130,7 +130,7 @@ def curve_for(
         tier=tier,
         extrapolated=column * verified > CALIBRATED_TOKENS,
         tpot_s=tpot,
-        tokens_per_s_per_gpu=column / (tpot * setup.placement.gpus),
+        tokens_per_s_per_gpu=np.asarray(laws.tokens_per_s_per_gpu(column, tpot, setup.placement.gpus)),
     )
 
 
@@ -151,27 +151,41 @@ def _round_components(
     )
     costs, shape = setup.costs, (len(column), len(k))
     components = {name: np.broadcast_to(time, shape) for name, time in verify.step.components.items()}
-    components["draft"] = draft.kernels_s + costs.launch_per_layer_s * draft.layers
-    components["draft_host"] = costs.host_per_draft_pass_s * draft.passes
+    components["draft"] = np.broadcast_to(draft.time_s(costs.launch_per_layer_s), shape)
+    components["draft_host"] = np.broadcast_to(draft.host_s(costs.host_per_draft_pass_s), shape)
     components["round_host"] = np.broadcast_to(costs.host_per_round_s * (k > 0), shape)
     return components
 
 
 def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
-    """Prefill time charged to one output token when input and output lengths are given, else 0. [s]
+    """Prefill time charged to one output token when input and output lengths are given, else 0: `laws.prefill`. [s]
 
-    B (ISL / OSL) 2 N_act / (tp 0.4 F_peak): prefill shares the GPU with decode, so throughput pays for it.
+    Prefill shares the GPU with decode, so throughput pays for it.
     """
+    values = prefill_symbols(setup)
+    return np.zeros_like(batch) if values is None else np.asarray(laws.prefill(batch, **values))
+
+
+def prefill_symbols(setup: Setup) -> dict[str, float] | None:
+    """What `laws.prefill` takes besides the batch; None where input and output lengths are not given."""
     scenario = setup.scenario
     if scenario.input_tokens is None or scenario.output_tokens is None:
-        return np.zeros_like(batch)
-    active = parameter_counts(setup.architecture).active_nonembedding
+        return None
+    return {
+        "ISL": float(scenario.input_tokens),
+        "OSL": float(scenario.output_tokens),
+        "N_act": parameter_counts(setup.architecture).active_nonembedding,
+        "eta": PREFILL_EFFICIENCY,
+        "F_peak": prefill_peak(setup).value,
+        "n_GPU": setup.placement.gpus,
+    }
+
+
+def prefill_peak(setup: Setup) -> Constant:
+    """Peak arithmetic in the format of most weights, of one GPU."""
     dtypes = setup.architecture.dtypes
     computed = dtypes.routed if setup.architecture.moe is not None else dtypes.dense
-    peak = peak_flops(setup.hardware, "bf16" if computed == "fp32" else computed).value * setup.placement.gpus
-    return np.asarray(
-        batch * scenario.input_tokens / scenario.output_tokens * 2.0 * active / (PREFILL_EFFICIENCY * peak)
-    )
+    return peak_flops(setup.hardware, "bf16" if computed == "fp32" else computed)
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from advisor import laws
 from advisor.architecture import Architecture, DenseFfn, Mixer, WeightDtypes, mtp_mixer
+from advisor.arrays import Array, arrays
 from advisor.drafter import Drafter
 from advisor.kernel_costs import KernelCosts
 from advisor.prediction import AdvisorError
-from advisor.step_cost import MoeShape, Placement, step_time
-
-Array = NDArray[np.float64]
+from advisor.step_cost import MoeShape, Placement, n_layers, step_time
 
 # EAGLE heads are one Llama-like layer; where the target has no dense block to take a width from, Llama-3's ratio of
 # intermediate to hidden size is assumed (14336 / 4096), as is its attention of 128-wide heads with 8 KV heads.
@@ -24,11 +24,22 @@ _KV_HEADS = 8
 
 @dataclass(frozen=True)
 class DraftTime:
-    """One round of drafting: kernel time [s], passes [1] and layers launched over all passes [1], by K."""
+    """One round of drafting; arrays that broadcast over batch and K."""
 
-    kernels_s: Array
+    pass_s: Array
+    """Kernels of one pass. [s]"""
     passes: Array
-    layers: Array
+    """Passes of the round. [1]"""
+    layers: int
+    """Layers launched in one pass. [1]"""
+
+    def time_s(self, launch_per_layer_s: float) -> Array:
+        """Device time of the round, its launches included: `laws.drafting`. [s]"""
+        return np.asarray(laws.drafting(self.passes, self.pass_s, launch_per_layer_s, self.layers))
+
+    def host_s(self, host_per_draft_pass_s: float) -> Array:
+        """Host time of the round: `laws.draft_host`. [s]"""
+        return np.asarray(laws.draft_host(self.passes, host_per_draft_pass_s))
 
 
 def draft_architecture(
@@ -75,7 +86,7 @@ def draft_time(
     kv_bytes_per_element: float = 2.0,
     moe: MoeShape | None = None,
 ) -> DraftTime:
-    """Kernel time of drafting K tokens for B sequences, with the passes and layers the host must launch.
+    """What drafting K tokens for B sequences takes: kernels of a pass, and the passes and layers to launch.
 
     Parameters
     ----------
@@ -89,11 +100,10 @@ def draft_time(
     -----
     Sequential drafters run K passes over one token per sequence; parallel drafters one pass over K tokens.
     """
-    batch, drafts = np.asarray(batch_size, float), np.asarray(n_draft, float)
-    shape = np.broadcast_shapes(batch.shape, drafts.shape, np.shape(context_tokens))
+    batch, drafts = arrays(batch_size, n_draft)
     if pass_architecture is None:
-        zero = np.zeros(shape)
-        return DraftTime(zero, zero, zero)
+        zero = np.zeros(np.broadcast_shapes(batch.shape, drafts.shape, np.shape(context_tokens)))
+        return DraftTime(zero, zero, 0)
     parallel = drafter.kind == "parallel"
     step = step_time(
         pass_architecture,
@@ -107,14 +117,7 @@ def draft_time(
         moe=moe,
     )
     kernels = np.asarray(sum(time for name, time in step.components.items() if name not in ("host", "launch")))
-    shape = np.broadcast_shapes(shape, kernels.shape)
-    passes = np.minimum(drafts, 1.0) if parallel else drafts
-    layers = sum(mixer.count for mixer in pass_architecture.mixers)
-    return DraftTime(
-        np.asarray(np.broadcast_to(kernels * passes, shape)),
-        np.asarray(np.broadcast_to(passes, shape)),
-        np.asarray(np.broadcast_to(passes * layers, shape)),
-    )
+    return DraftTime(kernels, np.minimum(drafts, 1.0) if parallel else drafts, n_layers(pass_architecture))
 
 
 def _mtp_module(target: Architecture) -> Architecture:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor import laws
 from advisor.prediction import Tier
 
 
 @dataclass(frozen=True)
 class GemmCost:
-    """n t0 + p-norm(bytes / bandwidth, flops / rate): a weight-streaming and an arithmetic limit, smoothly joined."""
+    """Constants of `laws.gemm`."""
 
     t0_s: float
     bandwidth_bytes_per_s: float
@@ -21,6 +22,11 @@ class GemmCost:
     tier: Tier
     sharpness: float = 2.3
     log_sd: float = 0.15
+
+    @property
+    def symbols(self) -> dict[str, float]:
+        """The constants by the law's symbols. SI units."""
+        return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s, "F_peak": self.flops_per_s, "p": self.sharpness}
 
 
 Knots = tuple[tuple[float, float], ...]
@@ -73,11 +79,7 @@ class MeasuredLayer:
 
 @dataclass(frozen=True)
 class MoeCost:
-    """Routed experts of one layer: additive form of docs/model.md, linear in the reciprocal parameters.
-
-    time = c(m) (t0_s + W / bandwidth + U per_expert_s + F / flops_per_s + A / activation_bandwidth
-    + N_local per_resident_s), m = M k / U rows per touched expert: c carries the tile switches of a kernel.
-    """
+    """Constants of `laws.routed_layers`, with the curve or the measured rows that its factor c comes from."""
 
     t0_s: float
     bandwidth_bytes_per_s: float
@@ -97,6 +99,18 @@ class MoeCost:
     measured: MeasuredLayer | None = None
     """Where the model's own shape was measured: its rows, in place of `curve`."""
 
+    @property
+    def symbols(self) -> dict[str, float]:
+        """The constants by the law's symbols. SI units."""
+        return {
+            "t0": self.t0_s,
+            "BW": self.bandwidth_bytes_per_s,
+            "tau": self.per_expert_s,
+            "F_peak": self.flops_per_s,
+            "BW_act": self.activation_bandwidth_bytes_per_s,
+            "tau_N": self.per_resident_expert_s,
+        }
+
     def correction(self, rows_per_expert: ArrayLike) -> NDArray[np.float64]:
         """c(m), broadcast over `rows_per_expert`. [1]"""
         return factor_at(self.curve, rows_per_expert)
@@ -115,7 +129,7 @@ class MoeCost:
 
 @dataclass(frozen=True)
 class StreamCost:
-    """t0_s + bytes / bandwidth, times a factor where it was measured: attention over a KV cache, an all-reduce, an
+    """Constants of `laws.stream`, times a factor where it was measured: attention over a KV cache, an all-reduce, an
     all-to-all."""
 
     t0_s: float
@@ -125,10 +139,19 @@ class StreamCost:
     curve: Knots = ()
     """Measured over computed time by bytes."""
 
+    @property
+    def symbols(self) -> dict[str, float]:
+        """The constants by the law's symbols. SI units."""
+        return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s}
+
+    def factor(self, n_bytes: ArrayLike) -> NDArray[np.float64]:
+        """Measured over computed time at `n_bytes`, broadcast. [1]"""
+        return factor_at(self.curve, n_bytes)
+
     def time_s(self, n_bytes: ArrayLike) -> NDArray[np.float64]:
         """Time to move `n_bytes`, broadcast. [s]"""
         moved = np.asarray(n_bytes, float)
-        return (self.t0_s + moved / self.bandwidth_bytes_per_s) * factor_at(self.curve, moved)
+        return np.asarray(laws.stream(R=moved, r=self.factor(moved), **self.symbols))
 
 
 @dataclass(frozen=True)

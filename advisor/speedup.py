@@ -10,9 +10,11 @@ References
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from advisor import laws
 from advisor.acceptance import accepted_length, solve_alpha
+from advisor.arrays import Array, arrays
 
 __all__ = [
     "accepted_length",
@@ -24,8 +26,6 @@ __all__ = [
     "utility",
     "verification_ratio",
 ]
-
-Array = NDArray[np.float64]
 
 
 def speedup(
@@ -40,32 +40,30 @@ def speedup(
     round_s : one whole round: draft, verify, rejection sampling, host. [s]
     prefill_per_token_s : prefill time charged to each output token, 0 for per-user decode speed. [s]
 
-    Notes
-    -----
-    AL (T(B,1) + pf) / (T_round + AL pf), broadcast over the arguments. Above 1, speculation is faster.
+    Returns
+    -------
+    `laws.speedup`, broadcast over the arguments. Above 1, speculation is faster.
     """
-    length, prefill = np.asarray(accepted_length, float), np.asarray(prefill_per_token_s, float)
-    return np.asarray(length * (np.asarray(plain_step_s) + prefill) / (np.asarray(round_s) + length * prefill))
+    return np.asarray(laws.speedup(*arrays(accepted_length, plain_step_s, round_s, prefill_per_token_s)))
 
 
 def verification_ratio(plain_step_s: ArrayLike, verify_step_s: ArrayLike) -> Array:
     """R = T(B, K+1) / T(B, 1): what verifying K+1 tokens costs in plain steps. [1]"""
-    return np.asarray(np.asarray(verify_step_s, float) / np.asarray(plain_step_s, float))
+    return np.asarray(laws.verification_ratio(*arrays(verify_step_s, plain_step_s)))
 
 
 def target_efficiency(plain_step_s: ArrayLike, verify_step_s: ArrayLike) -> Array:
     """T(B, 1) / T(B, K+1) [2], the inverse of `verification_ratio`. [1]"""
-    return np.asarray(1.0 / verification_ratio(plain_step_s, verify_step_s))
+    return np.asarray(laws.target_efficiency(*arrays(plain_step_s, verify_step_s)))
 
 
 def utility(tokens_per_iteration: ArrayLike, iteration_s: ArrayLike, plain_iteration_s: ArrayLike) -> Array:
     """Tokens gained per iteration over its relative cost [3]; TPOT_spec = TPOT_plain / utility. [1]"""
-    cost = np.asarray(iteration_s, float) / np.asarray(plain_iteration_s, float)
-    return np.asarray(np.asarray(tokens_per_iteration, float) / cost)
+    return np.asarray(laws.utility(*arrays(tokens_per_iteration, iteration_s, plain_iteration_s)))
 
 
 def amdahl_ratio(routed_share: ArrayLike, experts_ratio: ArrayLike, exposed_share: ArrayLike = 1.0) -> Array:
-    """R = 1 + eta f (U(B,q)/U(B,1) - 1). [1]
+    """Verification ratio of a step in which only the loading of routed experts grows: `laws.amdahl_ratio`. [1]
 
     Parameters
     ----------
@@ -73,10 +71,7 @@ def amdahl_ratio(routed_share: ArrayLike, experts_ratio: ArrayLike, exposed_shar
     experts_ratio : U(B,q) / U(B,1). [1]
     exposed_share : eta <= 1, the part of the extra loading that nothing hides. [1]
     """
-    return np.asarray(
-        1.0
-        + np.asarray(exposed_share, float) * np.asarray(routed_share, float) * (np.asarray(experts_ratio, float) - 1.0)
-    )
+    return np.asarray(laws.amdahl_ratio(*arrays(routed_share, experts_ratio, exposed_share)))
 
 
 def hidden_share(ratio: ArrayLike, routed_share: ArrayLike, experts_ratio: ArrayLike) -> Array:
@@ -84,7 +79,6 @@ def hidden_share(ratio: ArrayLike, routed_share: ArrayLike, experts_ratio: Array
 
     NaN where the step touches no further experts, because then nothing was there to hide.
     """
-    growth = np.asarray(routed_share, float) * (np.asarray(experts_ratio, float) - 1.0)
-    excess = np.asarray(ratio, float) - 1.0
-    shape = np.broadcast_shapes(growth.shape, excess.shape)
-    return np.asarray(1.0 - np.divide(excess, growth, out=np.full(shape, np.nan), where=growth > 0))
+    measured, share, growth = arrays(ratio, routed_share, experts_ratio)
+    grows = (share > 0) & (growth > 1)
+    return np.asarray(laws.hidden_share(measured, np.where(grows, share, np.nan), growth))

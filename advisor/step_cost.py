@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype, effective_n_active
-from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, stream_cost
+from advisor import laws
+from advisor.architecture import BYTES_PER_WEIGHT, Architecture, DenseFfn, Mixer, WeightDtype, effective_n_active
+from advisor.arrays import Array, Floats, arrays
+from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError
 from advisor.routing import local_experts
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,6 @@ class StepTime:
 # Launches of one layer that are GEMMs: fused QKV and output; latent attention adds its two absorbed products and the
 # second query projection; gated linear attention adds its gates.
 PROJECTION_GEMMS = {"full": 2, "sliding": 2, "sparse": 6, "mla": 5, "linear": 3, "none": 0}
-_STATE_BYTES = 4.0  # recurrent states are kept in fp32
-_ACTIVATION_BYTES = 2.0
-_TILE_ROWS = 16.0  # rows to which an expert's token block is padded at least
-_TILE_PADDING = 7.5  # mean rows added by padding a block to the next multiple of 16
-_INDEX_BYTES = 1.0  # sparse attention keeps its index keys in fp8
 
 
 def step_time(
@@ -127,104 +123,172 @@ def step_time(
 
     Notes
     -----
-    The form is that of docs/model.md, section "Step cost". KV is read once per sequence and pass whatever q is.
+    Each component is a law of `advisor.laws`; this module maps names and shapes to their symbols. KV is read once per
+    sequence and pass whatever q is.
     """
-    batch, q, context, touched = (
-        np.asarray(value, float) for value in (batch_size, tokens_per_sequence, context_tokens, distinct)
-    )
+    batch, q, context, touched = arrays(batch_size, tokens_per_sequence, context_tokens, distinct)
     shape = moe or MoeShape.of(architecture)
     group_batch = batch / placement.attention_groups
     rows = group_batch * q
-    n_layers = sum(mixer.count for mixer in architecture.mixers)
+    cores = attention_cores(architecture, costs, placement, group_batch, q, context, kv_bytes_per_element)
+    messages = exchanges(architecture, costs, placement, rows, shape)
+    products = {
+        name: sum((item.time_s(rows) for item in items), np.zeros_like(rows))
+        for name, items in matrix_products(architecture, costs, placement, shape).items()
+    }
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
-        "launch": np.asarray(costs.launch_per_layer_s * n_layers),
-        "attention_projection": _projection_time(architecture, costs, placement, rows),
-        "attention": _attention_time(architecture, costs, placement, group_batch, q, context, kv_bytes_per_element),
-        "dense": _dense_time(architecture, costs, placement, rows),
-        "communication": _communication_time(architecture, costs, placement, rows, shape, n_layers),
-        "lm_head": gemm_time(
-            costs.lm_head,
-            rows,
-            architecture.vocab_size * architecture.hidden_size / placement.tensor_parallel,
-            architecture.dtypes.embedding,
-            1,
-        ),
+        "launch": np.asarray(laws.launches(costs.launch_per_layer_s, n_layers(architecture))),
+        "attention_projection": products["attention_projection"],
+        "attention": sum((core.time_s for core in cores), np.zeros(np.broadcast(batch, q, context).shape)),
+        "dense": products["dense"],
+        "communication": sum((item.time_s for item in messages), np.zeros_like(rows)),
+        "lm_head": products["lm_head"],
     }
     if shape is not None:
-        parts |= _moe_times(architecture, costs, placement, shape, batch * q, rows, touched)
+        dtype = architecture.dtypes.routed
+        routed = routed_time(costs.routed, placement, shape, batch * q, touched, dtype, shape.count)
+        parts |= {"router": products["router"], "routed": routed, "shared": products["shared"]}
     return StepTime(parts)
 
 
-def _moe_times(
-    architecture: Architecture,
-    costs: KernelCosts,
-    placement: Placement,
-    shape: MoeShape,
-    n_tokens: Array,
-    rows: Array,
-    touched: Array,
-) -> dict[str, Array]:
-    """Seconds of all layers' routers, routed and shared experts. Only routed experts see other groups' tokens."""
-    hidden, count = architecture.hidden_size, np.asarray(shape.count, float)
-    router_weights = np.asarray(shape.n_experts, float) * hidden
-    width = np.asarray(shape.shared_width, float)
-    shared_weights = np.asarray(shape.matrices, float) * hidden * width / placement.tensor_parallel
-    shared = gemm_time(costs.shared, rows, shared_weights, architecture.dtypes.shared, 2)
-    routed = routed_time(costs.routed, placement, shape, n_tokens, touched, architecture.dtypes.routed)
-    return {
-        "router": count * gemm_time(costs.attention_projection, rows, router_weights, "bf16", 1),
-        "routed": count * routed,
-        "shared": count * np.where(width > 0, shared, 0.0),
+def n_layers(architecture: Architecture) -> int:
+    """Layers whose kernels are launched in one pass. [1]"""
+    return sum(mixer.count for mixer in architecture.mixers)
+
+
+@dataclass(frozen=True)
+class Products:
+    """Matrix products of `layers` layers, each of `launches` launches that share `weights` weights. All [1]."""
+
+    cost: GemmCost
+    weights: ArrayLike
+    dtype: WeightDtype
+    launches: int
+    layers: ArrayLike
+    of: Mixer | DenseFfn | None = None
+    """What the products belong to, where an architecture has several kinds."""
+
+    def symbols(self, rows: Floats) -> dict[str, Any]:
+        """What `laws.gemm` takes, for `rows` rows on this rank. SI units."""
+        return {
+            "L": np.asarray(self.layers, float),
+            "n": self.launches,
+            "W": np.asarray(self.weights, float),
+            "b": BYTES_PER_WEIGHT[self.dtype],
+            "M": rows,
+            **self.cost.symbols,
+        }
+
+    def time_s(self, rows: Floats) -> Array:
+        """Time of the products over `rows` rows, broadcast. [s]"""
+        return np.asarray(laws.gemm(**self.symbols(rows)))
+
+
+def matrix_products(
+    architecture: Architecture, costs: KernelCosts, placement: Placement, shape: MoeShape | None
+) -> dict[str, tuple[Products, ...]]:
+    """Everything that multiplies by weights but the routed experts, by component.
+
+    Tensor-parallel ranks split the weights but those that a mixer replicates, and the router.
+    """
+    d, tp, dtypes = architecture.hidden_size, placement.tensor_parallel, architecture.dtypes
+    projections = []
+    for mixer in architecture.mixers:
+        weights = (mixer.projection_params - mixer.replicated_params) / tp + mixer.replicated_params
+        launches = PROJECTION_GEMMS[mixer.kind]
+        cost = costs.attention_projection
+        projections.append(Products(cost, weights, dtypes.attention, launches, mixer.count, mixer))
+    found = {
+        "attention_projection": tuple(projections),
+        "dense": tuple(
+            Products(costs.dense, block.matrices * d * block.width / tp, dtypes.dense, 2, block.count, block)
+            for block in architecture.dense
+        ),
+        "lm_head": (Products(costs.lm_head, architecture.vocab_size * d / tp, dtypes.embedding, 1, 1),),
     }
+    if shape is not None:
+        count, experts, matrices, width = arrays(shape.count, shape.n_experts, shape.matrices, shape.shared_width)
+        found["router"] = (Products(costs.attention_projection, experts * d, "bf16", 1, count),)
+        # Designs without a shared expert stand in one array with those that have one: they run no such layer.
+        found["shared"] = (Products(costs.shared, matrices * d * width / tp, dtypes.shared, 2, count * (width > 0)),)
+    return found
 
 
 def gemm_time(cost: GemmCost, rows: ArrayLike, weights: ArrayLike, dtype: WeightDtype, launches: int) -> Array:
-    """Time of `launches` GEMMs with `weights` elements in all, applied to `rows` rows. [s]
-
-    n t0 + ((bytes / BW)^p + (2 rows weights / F)^p)^(1/p): weights are read once, arithmetic grows with the rows.
-    """
-    elements = np.asarray(weights, float)
-    stream = elements * BYTES_PER_WEIGHT[dtype] / cost.bandwidth_bytes_per_s
-    arithmetic = 2.0 * np.asarray(rows, float) * elements / cost.flops_per_s
-    return np.asarray(launches * cost.t0_s + _p_norm(stream, arithmetic, cost.sharpness))
+    """Time of `launches` GEMMs with `weights` elements in all, applied to `rows` rows: `laws.gemm`. [s]"""
+    return Products(cost, weights, dtype, launches, 1.0).time_s(np.asarray(rows, float))
 
 
 def routed_time(
-    cost: MoeCost, placement: Placement, shape: MoeShape, n_tokens: ArrayLike, distinct: ArrayLike, dtype: WeightDtype
+    cost: MoeCost,
+    placement: Placement,
+    shape: MoeShape,
+    n_tokens: ArrayLike,
+    distinct: ArrayLike,
+    dtype: WeightDtype,
+    layers: ArrayLike = 1.0,
 ) -> Array:
-    """Time of one routed layer on the slowest rank. [s]
+    """Time of `layers` routed layers on the slowest rank: `laws.routed_layers`. [s]
 
-    `n_tokens` M is the whole instance's, `distinct` U the experts they touch together. Terms: weights of the touched
-    experts, a cost per touched expert, arithmetic padded to tiles, 16-bit activations, a cost per resident expert.
-    Where `cost` holds measured rows of this very shape, they scale the sum in place of the correction curve.
+    `n_tokens` M is the whole instance's, `distinct` U the experts they touch together. Where `cost` holds measured rows
+    of this very shape, they scale the sum in place of the correction curve.
     """
-    tokens, touched = np.asarray(n_tokens, float), np.maximum(np.asarray(distinct, float), 1e-9)
-    experts, active = np.asarray(shape.n_experts, float), np.asarray(shape.n_active, float)
+    tokens, touched, active = arrays(n_tokens, np.maximum(distinct, 1e-9), shape.n_active)
+    experts, count = arrays(shape.n_experts, layers)
     ranks = placement.expert_parallel
-    local = local_experts(touched, experts, ranks) if ranks > 1 else touched
-    terms = moe_terms(
+    rows_each = laws.rows_per_expert(tokens, active, touched)
+    work = expert_work(
         tokens=tokens,
-        rows=tokens * active / ranks,
-        rows_per_expert=tokens * active / touched,
-        touched=local,
-        expert_width=np.asarray(shape.expert_width, float) / placement.expert_tensor_parallel,
-        input_width=np.asarray(shape.expert_input_width, float),
-        matrices=np.asarray(shape.matrices, float),
+        n_active=active,
+        rows_per_expert=rows_each,
+        touched=local_experts(touched, experts, ranks) if ranks > 1 else touched,
         bytes_per_weight=BYTES_PER_WEIGHT[dtype],
+        ranks=ranks,
+        **expert_sizes(shape, placement),
     )
     if cost.measured is not None and expert_shape(shape, placement) == cost.measured.shape:
         factor = cost.measured.factor(tokens)
     else:
-        factor = cost.correction(tokens * active / touched)
-    return factor * (
-        cost.t0_s
-        + terms.weight_bytes / cost.bandwidth_bytes_per_s
-        + local * cost.per_expert_s
-        + terms.flops / cost.flops_per_s
-        + terms.activation_bytes / cost.activation_bandwidth_bytes_per_s
-        + experts / ranks * cost.per_resident_expert_s
-    )
+        factor = cost.correction(rows_each)
+    return np.asarray(laws.routed_layers(L=count, c=factor, N=experts, ep=ranks, **work, **cost.symbols))
+
+
+def expert_sizes(shape: MoeShape, placement: Placement) -> dict[str, Array]:
+    """One expert on one rank by the laws' symbols: width it reads h, inner width I, matrices n_mat. [1]"""
+    h, width, matrices = arrays(shape.expert_input_width, shape.expert_width, shape.matrices)
+    return {"h": h, "I": width / placement.expert_tensor_parallel, "n_mat": matrices}
+
+
+def expert_work(
+    *,
+    tokens: Floats,
+    n_active: Floats,
+    rows_per_expert: Floats,
+    touched: Floats,
+    h: Floats,
+    I: Floats,  # noqa: E741
+    n_mat: Floats,
+    bytes_per_weight: float,
+    ranks: Floats = 1.0,
+) -> dict[str, Floats]:
+    """What a routed layer touches, moves and computes on one rank, by the symbols of `laws.routed_layers`.
+
+    Parameters
+    ----------
+    tokens, n_active : M, tokens of the step on all ranks, and k of each. [1]
+    rows_per_expert : M k / U over all ranks, mean rows of a touched expert. [1]
+    touched : distinct experts touched on this rank, U. [1]
+    h, I, n_mat : as `expert_sizes`. [1]
+    bytes_per_weight : storage of one weight. [B]
+    ranks : expert-parallel ranks. [1]
+    """
+    return {
+        "U": touched,
+        "W": laws.expert_weight_bytes(n_mat, h, I, bytes_per_weight, touched),
+        "F": laws.expert_flops(n_mat, h, I, touched, rows_per_expert),
+        "A": laws.expert_activation_bytes(tokens, n_active, h, n_mat, I, ranks),
+    }
 
 
 def expert_shape(shape: MoeShape, placement: Placement) -> ExpertShape | None:
@@ -237,147 +301,125 @@ def expert_shape(shape: MoeShape, placement: Placement) -> ExpertShape | None:
 
 
 @dataclass(frozen=True)
-class MoeTerms:
-    """What a routed layer moves and computes on one rank: the features that `MoeCost` is linear in."""
+class Core:
+    """The attention core of the layers of one mixer."""
 
-    weight_bytes: Array
+    mixer: Mixer
+    cost: StreamCost
+    flops_per_s: float
+    read_law: Callable[..., Floats]
+    """`laws.cache_read` or `laws.state_moved`."""
+    read: Mapping[str, Any]
+    """What it takes, by its symbols."""
+    read_bytes: Array
+    """Bytes of one layer on one rank. [B]"""
     flops: Array
-    activation_bytes: Array
+    """Operations of one layer on one rank. [FLOP]"""
+
+    @property
+    def symbols(self) -> dict[str, Any]:
+        """What `laws.attention_core` takes. SI units."""
+        work = {"R": self.read_bytes, "F": self.flops, "F_attn": self.flops_per_s}
+        return {"L": self.mixer.count, **work, **self.cost.symbols}
+
+    @property
+    def time_s(self) -> Array:
+        """Time of all the mixer's layers. [s]"""
+        return np.asarray(laws.attention_core(**self.symbols))
 
 
-def moe_terms(
-    *,
-    tokens: ArrayLike,
-    rows: ArrayLike,
-    rows_per_expert: ArrayLike,
-    touched: ArrayLike,
-    expert_width: ArrayLike,
-    input_width: ArrayLike,
-    matrices: ArrayLike,
-    bytes_per_weight: float,
-) -> MoeTerms:
-    """Bytes and operations of one routed layer on one rank.
-
-    Parameters
-    ----------
-    tokens : M, tokens of the step. [1]
-    rows : token-expert pairs on this rank, M k at ep = 1. [1]
-    rows_per_expert : M k / U, mean rows of a touched expert. [1]
-    touched : distinct experts touched on this rank, U. [1]
-    expert_width, input_width : I/tp and h. [1]
-    matrices : 3 for gated experts, 2 otherwise. [1]
-    bytes_per_weight : storage of one weight. [B]
-
-    Notes
-    -----
-    W = U mats h I b; F = 2 mats h I U max(16, M k / U + 7.5); A = rows (4 h + 2 mats I) + 4 M h (docs/model.md).
-    """
-    u, h, width, mats = (np.asarray(x, float) for x in (touched, input_width, expert_width, matrices))
-    elements = u * mats * h * width
-    padded = np.maximum(_TILE_ROWS, np.asarray(rows_per_expert, float) + _TILE_PADDING)
-    return MoeTerms(
-        weight_bytes=elements * bytes_per_weight,
-        flops=2.0 * elements * padded,
-        activation_bytes=np.asarray(rows, float) * _ACTIVATION_BYTES * (2.0 * h + mats * width)
-        + 2.0 * _ACTIVATION_BYTES * np.asarray(tokens, float) * h,
-    )
-
-
-def _p_norm(a: Array, b: Array, sharpness: float) -> Array:
-    high, low = np.maximum(a, b), np.minimum(a, b)
-    ratio = np.divide(low, high, out=np.zeros(np.broadcast_shapes(low.shape, high.shape)), where=high > 0)
-    return np.asarray(high * (1.0 + ratio**sharpness) ** (1.0 / sharpness))
-
-
-def _projection_time(architecture: Architecture, costs: KernelCosts, placement: Placement, rows: Array) -> Array:
-    total = np.zeros_like(rows)
-    for mixer in architecture.mixers:
-        split = (mixer.projection_params - mixer.replicated_params) / placement.tensor_parallel
-        total = total + mixer.count * gemm_time(
-            costs.attention_projection,
-            rows,
-            split + mixer.replicated_params,
-            architecture.dtypes.attention,
-            PROJECTION_GEMMS[mixer.kind],
-        )
-    return total
-
-
-def _attention_time(
+def attention_cores(
     architecture: Architecture,
     costs: KernelCosts,
     placement: Placement,
-    batch: Array,
-    q: Array,
-    context: Array,
+    batch: Floats,
+    q: Floats,
+    context: Floats,
     kv_bytes: float,
-) -> Array:
-    total = np.zeros(np.broadcast_shapes(batch.shape, q.shape, context.shape))
+) -> tuple[Core, ...]:
+    """The attention core of each mixer that has one, for `batch` sequences of one attention group."""
+    found = []
     for mixer in architecture.mixers:
         if mixer.kind == "none":
             continue
         latent = mixer.kind in ("mla", "sparse")
         cost = costs.mla if latent and costs.mla is not None else costs.attention
-        read, flops = attention_work(mixer, batch, q, context, placement.tensor_parallel, kv_bytes)
-        stream = read / cost.bandwidth_bytes_per_s
-        total = total + mixer.count * (cost.t0_s + _p_norm(stream, flops / costs.attention_flops_per_s, 2.0))
-    return total
+        law, values = attention_reading(mixer, batch, q, context, placement.tensor_parallel, kv_bytes)
+        moved = np.asarray(law(**values))
+        flops = attention_operations(mixer, batch, q, context, placement.tensor_parallel)
+        found.append(Core(mixer, cost, costs.attention_flops_per_s, law, values, moved, flops))
+    return tuple(found)
 
 
-def attention_work(
-    mixer: Mixer, batch: Array, q: Array, context: Array, tensor_parallel: int, kv_bytes: float
-) -> tuple[Array, Array]:
-    """Bytes read and operations of one layer's attention core on one rank: (bytes, flops).
-
-    Softmax attention reads the visible cache once per sequence, whatever q is; sparse attention lets each query choose
-    its own positions, after one pass over the index keys. A recurrent layer reads its state once and writes one per
-    verified token, so that rejected tokens can be rolled back.
-    """
+def attention_reading(
+    mixer: Mixer, batch: Floats, q: Floats, context: Floats, tensor_parallel: int, kv_bytes: float
+) -> tuple[Callable[..., Floats], dict[str, Any]]:
+    """The law of the bytes that one layer's attention core reads on one rank, and what it takes."""
     if mixer.kind == "linear":
-        moved = batch * mixer.state_elements * _STATE_BYTES * (1.0 + q) / tensor_parallel
-        return np.asarray(moved), np.asarray(2.0 * moved / _STATE_BYTES)
-    stored = (context + q) / mixer.compression
-    visible = stored if mixer.window_tokens is None else np.minimum(stored, mixer.window_tokens)
-    per_query = q if mixer.kind == "sparse" else 1.0
-    entries = np.minimum(visible * per_query, stored) + np.minimum(context + q, mixer.local_window_tokens)
-    shards = min(tensor_parallel, mixer.kv_shards)
-    read = batch * (
-        entries * mixer.kv_elements_per_token * kv_bytes / shards
-        + stored * mixer.index_elements_per_token * _INDEX_BYTES
-    )
-    flops = batch * q * visible * mixer.attend_flops_per_query_key / tensor_parallel
-    return np.asarray(read), np.asarray(flops)
+        return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": tensor_parallel}
+    values = {"B": batch, "c": context, "q": q, "e": mixer.kv_elements_per_token, "b": kv_bytes}
+    return laws.cache_read, {
+        **values,
+        **_visible(mixer),
+        "n_q": q if mixer.kind == "sparse" else 1.0,
+        "w_local": mixer.local_window_tokens,
+        "s": min(tensor_parallel, mixer.kv_shards),
+        "e_index": mixer.index_elements_per_token,
+    }
 
 
-def _dense_time(architecture: Architecture, costs: KernelCosts, placement: Placement, rows: Array) -> Array:
-    total = np.zeros_like(rows)
-    for block in architecture.dense:
-        weights = block.matrices * architecture.hidden_size * block.width / placement.tensor_parallel
-        total = total + block.count * gemm_time(costs.dense, rows, weights, architecture.dtypes.dense, 2)
-    return total
+def attention_operations(mixer: Mixer, batch: Floats, q: Floats, context: Floats, tensor_parallel: int) -> Array:
+    """Operations of one layer's attention core on one rank. [FLOP]"""
+    if mixer.kind == "linear":
+        return np.asarray(laws.state_flops(laws.state_moved(batch, mixer.state_elements, q, tensor_parallel)))
+    each = mixer.attend_flops_per_query_key
+    return np.asarray(laws.attention_flops(batch, context, q, each, tp=tensor_parallel, **_visible(mixer)))
 
 
-def _communication_time(
-    architecture: Architecture,
-    costs: KernelCosts,
-    placement: Placement,
-    rows: Array,
-    shape: MoeShape | None,
-    n_layers: int,
-) -> Array:
-    message = rows * architecture.hidden_size * _ACTIVATION_BYTES
-    total = np.zeros_like(rows)
-    reduce = stream_cost(costs.all_reduce, placement.tensor_parallel)
-    if placement.tensor_parallel > 1:
+def _visible(mixer: Mixer) -> dict[str, float]:
+    window = np.inf if mixer.window_tokens is None else mixer.window_tokens
+    return {"r": mixer.compression, "w": window}
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The messages of one kind between the GPUs of an instance."""
+
+    kind: Literal["all-reduce", "expert exchange"]
+    cost: StreamCost
+    law: Callable[..., Floats]
+    symbols: Mapping[str, Any]
+    """What the law takes. SI units."""
+
+    @property
+    def time_s(self) -> Array:
+        """Time of all of a pass. [s]"""
+        return np.asarray(self.law(**self.symbols))
+
+
+def exchanges(
+    architecture: Architecture, costs: KernelCosts, placement: Placement, rows: Floats, shape: MoeShape | None
+) -> tuple[Exchange, ...]:
+    """The exchanges of one pass over `rows` rows in each attention group.
+
+    Raises AdvisorError where the accelerator has no cost for them.
+    """
+    found = []
+    message, tp = laws.message_bytes(rows, architecture.hidden_size), placement.tensor_parallel
+    if tp > 1:
+        reduce = stream_cost(costs.all_reduce, tp)
         if reduce is None:
             raise AdvisorError(
                 "no all-reduce cost for this accelerator; choose tensor_parallel=1 or give its link speed"
             )
-        total = total + 2.0 * n_layers * reduce.time_s(message)
+        values = {"L": n_layers(architecture), "X": message, "r": reduce.factor(message), **reduce.symbols}
+        found.append(Exchange("all-reduce", reduce, laws.all_reduces, values))
     if shape is not None and placement.attention_groups > 1:
         exchange = stream_cost(costs.all_to_all, placement.expert_parallel)
         if exchange is None:
             raise AdvisorError("no all-to-all cost for this accelerator; choose expert_parallel <= tensor_parallel")
-        sent = message / placement.tensor_parallel * np.asarray(shape.n_active, float)
-        total = total + 2.0 * np.asarray(shape.count, float) * exchange.time_s(sent)
-    return total
+        count, active = arrays(shape.count, shape.n_active)
+        factor = exchange.factor(laws.sent_bytes(message, active, tp))
+        values = {"L": count, "X": message, "k": active, "tp": tp, "r": factor, **exchange.symbols}
+        found.append(Exchange("expert exchange", exchange, laws.expert_exchange, values))
+    return tuple(found)

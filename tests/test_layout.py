@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "advisor"
 
 FLOORS = [
-    {"components", "prediction", "text", "profiling"},
+    {"arrays", "components", "prediction", "text", "profiling"},
+    {"laws"},
     {"architecture", "kernel_costs", "profiles", "quality"},
     {"acceptance", "bands", "drafter", "hardware", "hf", "routing", "store"},
     {"catalog", "speedup", "step_cost"},
@@ -39,7 +40,7 @@ FLOORS = [
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 FORMULAS = (
-    "routing", "kernel_costs", "step_cost", "draft_cost", "speedup", "acceptance", "tiers", "bands", "quality",
+    "laws", "routing", "kernel_costs", "step_cost", "draft_cost", "speedup", "acceptance", "tiers", "bands", "quality",
 )  # fmt: skip
 FILES_READ_IN = {"routing/presets.py", "acceptance.py"}
 """Modules of those rooms that read profiles through `advisor.profiles`; they do no other input or output."""

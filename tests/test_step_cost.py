@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtypes
 from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError, Tier
-from advisor.step_cost import MoeShape, Placement, attention_work, gemm_time, moe_terms, routed_time, step_time
+from advisor.step_cost import (
+    MoeShape,
+    Placement,
+    attention_operations,
+    attention_reading,
+    expert_work,
+    gemm_time,
+    routed_time,
+    step_time,
+)
 
 GEMM = GemmCost(t0_s=4e-6, bandwidth_bytes_per_s=4e12, flops_per_s=8e14, tier=Tier.FITTED)
 MOE = MoeCost(
@@ -58,42 +67,43 @@ def total(**arguments: object) -> np.ndarray:
     return step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
 
 
+def attention_work(mixer: Mixer, batch: float, q: float, context: float, ranks: int, kv: float) -> tuple[float, float]:
+    """(bytes, operations) of one layer's attention core on one rank."""
+    law, values = attention_reading(mixer, batch, q, context, ranks, kv)
+    return float(law(**values)), float(attention_operations(mixer, batch, q, context, ranks))
+
+
 def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:
-    terms = moe_terms(
+    work = expert_work(
         tokens=32,
-        rows=256,
+        n_active=8,
         rows_per_expert=256 / 40,
         touched=40,
-        expert_width=768,
-        input_width=2048,
-        matrices=3,
+        I=768,
+        h=2048,
+        n_mat=3,
         bytes_per_weight=2.0,
     )
-    assert float(terms.weight_bytes) == 40 * 3 * 2048 * 768 * 2
-    assert float(terms.flops) == 2 * 3 * 2048 * 768 * 40 * 16  # 6.4 + 7.5 rows are padded to one tile of 16
-    assert float(terms.activation_bytes) == 256 * (4 * 2048 + 2 * 3 * 768) + 4 * 32 * 2048
+    assert float(work["W"]) == 40 * 3 * 2048 * 768 * 2
+    assert float(work["F"]) == 2 * 3 * 2048 * 768 * 40 * 16  # 6.4 + 7.5 rows are padded to one tile of 16
+    assert float(work["A"]) == 256 * (4 * 2048 + 2 * 3 * 768) + 4 * 32 * 2048
 
 
 def test_a_routed_layer_is_the_sum_of_its_terms() -> None:
     shape = MoeShape.of(MODEL)
     assert shape is not None
-    terms = moe_terms(
+    work = expert_work(
         tokens=32,
-        rows=256,
+        n_active=8,
         rows_per_expert=6.4,
         touched=40,
-        expert_width=768,
-        input_width=2048,
-        matrices=3,
+        I=768,
+        h=2048,
+        n_mat=3,
         bytes_per_weight=2.0,
     )
     expected = (
-        20e-6
-        + float(terms.weight_bytes) / 4e12
-        + 40 * 1e-7
-        + float(terms.flops) / 6e14
-        + float(terms.activation_bytes) / 2e12
-        + 64 * 1e-8
+        20e-6 + float(work["W"]) / 4e12 + 40 * 1e-7 + float(work["F"]) / 6e14 + float(work["A"]) / 2e12 + 64 * 1e-8
     )
     assert float(routed_time(MOE, Placement(), shape, 32, 40, "bf16")) == pytest.approx(expected)
 
@@ -106,8 +116,8 @@ def test_a_gemm_is_bandwidth_bound_for_few_rows_and_compute_bound_for_many() -> 
 
 
 def test_the_cache_is_read_once_per_sequence_whatever_is_verified() -> None:
-    one, _ = attention_work(GQA, np.asarray(8.0), np.asarray(1.0), np.asarray(1000.0), 1, 2.0)
-    four, flops = attention_work(GQA, np.asarray(8.0), np.asarray(4.0), np.asarray(1000.0), 1, 2.0)
+    one, _ = attention_work(GQA, 8.0, 1.0, 1000.0, 1, 2.0)
+    four, flops = attention_work(GQA, 8.0, 4.0, 1000.0, 1, 2.0)
     assert float(one) == 8 * 1001 * 1024 * 2
     assert float(four) == 8 * 1004 * 1024 * 2
     assert float(flops) == 8 * 4 * 1004 * 4 * 32 * 128
@@ -116,7 +126,7 @@ def test_the_cache_is_read_once_per_sequence_whatever_is_verified() -> None:
 def test_a_window_bounds_what_is_read_and_a_compressed_cache_shrinks_it() -> None:
     windowed = GQA.model_copy(update={"kind": "sliding", "window_tokens": 128})
     compressed = GQA.model_copy(update={"compression": 4.0, "local_window_tokens": 100})
-    batch, q, context = np.asarray(1.0), np.asarray(1.0), np.asarray(9999.0)
+    batch, q, context = 1.0, 1.0, 9999.0
     assert float(attention_work(windowed, batch, q, context, 1, 2.0)[0]) == 128 * 1024 * 2
     assert float(attention_work(compressed, batch, q, context, 1, 2.0)[0]) == (2500 + 100) * 1024 * 2
 
@@ -131,21 +141,21 @@ def test_each_query_of_sparse_attention_chooses_its_own_entries_but_never_more_t
         index_elements_per_token=128,
         attend_flops_per_query_key=1,
     )
-    batch, context = np.asarray(1.0), np.asarray(31996.0)
-    read, _ = attention_work(sparse, batch, np.asarray(4.0), context, 1, 1.0)
+    batch, context = 1.0, 31996.0
+    read, _ = attention_work(sparse, batch, 4.0, context, 1, 1.0)
     assert float(read) == 4 * 2048 * 576 + 32000 * 128
-    short, _ = attention_work(sparse, batch, np.asarray(4.0), np.asarray(2996.0), 1, 1.0)
+    short, _ = attention_work(sparse, batch, 4.0, 2996.0, 1, 1.0)
     assert float(short) == 3000 * 576 + 3000 * 128
 
 
 def test_a_recurrent_layer_costs_the_same_at_any_context() -> None:
     linear = Mixer(kind="linear", count=1, projection_params=1, state_elements=10_000)
-    read = [attention_work(linear, np.asarray(2.0), np.asarray(1.0), np.asarray(c), 1, 2.0)[0] for c in (10.0, 1e6)]
+    read = [attention_work(linear, 2.0, 1.0, c, 1, 2.0)[0] for c in (10.0, 1e6)]
     assert float(read[0]) == float(read[1]) == 2 * 10_000 * 4 * 2
 
 
 def test_the_cache_splits_over_ranks_only_as_often_as_there_are_kv_heads() -> None:
-    arguments = np.asarray(1.0), np.asarray(1.0), np.asarray(999.0)
+    arguments = 1.0, 1.0, 999.0
     reads = [float(attention_work(GQA, *arguments, ranks, 2.0)[0]) for ranks in (1, 4, 8)]
     assert reads[1] == reads[0] / 4
     assert reads[2] == reads[1]

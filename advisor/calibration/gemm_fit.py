@@ -1,15 +1,17 @@
-"""Dense projections: T = t0 + ((bytes / BW)^p + (flops / F)^p)^(1/p), one record per kernel table, newest version.
+"""Dense projections by `laws.gemm` with one launch, one record per kernel table, newest version.
 
-bytes = n k b_w, the weights in their stored format; flops = 2 m n k. The activations of a decode step are few beside
-them, and their cost stays in the other terms. The same form as `step_cost.gemm_time`.
+The n k weights count in their stored format. The activations of a decode step are few beside them, and their cost
+stays in the other terms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from advisor import laws
 from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_hash, error_quantiles, require_columns
 from advisor.calibration.records import Dropped, FitParameter, FitRecord
 
@@ -35,24 +37,31 @@ NAMES = (
     ("flops_per_s", "FLOP/s"),
     ("sharpness", "1"),
 )
+SYMBOLS = ("t0", "BW", "F_peak", "p")
+"""Of the same, in the law."""
 
 
-def gemm_time(parameters: np.ndarray, n_bytes: np.ndarray, flops: np.ndarray) -> np.ndarray:
-    """Seconds of one GEMM; parameters in the order of NAMES."""
-    t0, bandwidth, rate, sharpness = parameters
-    memory, compute = n_bytes / bandwidth, flops / rate
-    larger = np.maximum(memory, compute)
-    return t0 + larger * ((memory / larger) ** sharpness + (compute / larger) ** sharpness) ** (1.0 / sharpness)
+def _times(parameters: np.ndarray, table: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Seconds of one GEMM for each row; parameters in the order of NAMES, `table` as `_symbols`."""
+    return np.asarray(laws.gemm(**table, **dict(zip(SYMBOLS, parameters, strict=True))))
 
 
-def _fit(n_bytes: np.ndarray, flops: np.ndarray, measured: np.ndarray, high: np.ndarray = HIGH) -> Any:
+def _symbols(frame: pd.DataFrame, dtype: str) -> dict[str, np.ndarray]:
+    """What `laws.gemm` takes of a table's rows, but for the fitted constants."""
+    m, n, k = (frame[name].to_numpy(dtype=float) for name in GEMM_KEYS)
+    return {"M": m, "W": n * k, "b": np.full(len(m), BYTES_PER_WEIGHT[dtype])}
+
+
+def _fit(table: Mapping[str, np.ndarray], measured: np.ndarray, high: np.ndarray = HIGH) -> Any:
     from scipy.optimize import least_squares
 
     span_low, span_high = np.log(LOW), np.log(high)
-    start = np.log([5e-6, np.quantile(n_bytes / measured, 0.95), np.quantile(flops / measured, 0.99), 2.3])
+    # Only the terms that grow, each at a rate of one: what the fastest rows reach is where the search starts.
+    weights, arithmetic = laws.columns(laws.gemm, ("BW", "F_peak"), p=1.0, **table).T
+    start = np.log([5e-6, np.quantile(weights / measured, 0.95), np.quantile(arithmetic / measured, 0.99), 2.3])
 
     def residual(x: np.ndarray) -> np.ndarray:
-        return np.log(gemm_time(np.exp(x), n_bytes, flops) / measured)
+        return np.log(_times(np.exp(x), table) / measured)
 
     return least_squares(
         residual,
@@ -103,20 +112,17 @@ def gemm_record(
     used, dropped = _used(frame.reset_index(drop=True), identity["dtype"], cache_bytes)
     if len(used) < 50:
         return None
-    m, n, k = (used[name].to_numpy(dtype=float) for name in GEMM_KEYS)
-    measured = used["latency_s"].to_numpy()
-    n_bytes = n * k * BYTES_PER_WEIGHT[identity["dtype"]]
-    flops = 2.0 * m * n * k
-    shapes, index = np.unique(np.column_stack([n, k]), axis=0, return_inverse=True)
+    table, measured = _symbols(used, identity["dtype"]), used["latency_s"].to_numpy()
+    shapes, index = np.unique(used[["n", "k"]].to_numpy(dtype=float), axis=0, return_inverse=True)
     fold = np.random.default_rng(7).permutation(len(shapes))[index.ravel()] % FOLDS
     held = np.full(len(measured), np.nan)
     high = np.where(np.arange(4) == 1, peak_bandwidth, HIGH)
     for one in range(FOLDS):
         out = fold == one
         if out.any() and (~out).any():
-            found = _fit(n_bytes[~out], flops[~out], measured[~out], high)
-            held[out] = gemm_time(np.exp(found.x), n_bytes[out], flops[out])
-    found = _fit(n_bytes, flops, measured, high)
+            found = _fit(_where(table, ~out), measured[~out], high)
+            held[out] = _times(np.exp(found.x), _where(table, out))
+    found = _fit(table, measured, high)
     median, p90 = error_quantiles(held, measured)
     parameters, correlation, at_bound = _parameters(found, high)
     host_bound = parameters["t0_s"].value > MAX_KERNEL_T0_S
@@ -147,6 +153,10 @@ def gemm_record(
             )
         ),
     )
+
+
+def _where(table: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
+    return {symbol: values[rows] for symbol, values in table.items()}
 
 
 def _parameters(

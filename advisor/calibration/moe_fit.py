@@ -1,10 +1,9 @@
 """Routed-expert kernels: time of one layer from touched experts, tokens and shape.
 
-    T = c(m) (t0 + W/BW + U tau_U + F/F_p + A/BW_a + N_local tau_N),   m = M k / U rows per touched expert
-
-Linear in its non-negative coefficients but for c(m), a piecewise-linear factor in log m shared by all shapes of a
-table: it carries the tile switches of a kernel. Fitted on relative error with robust re-weighting, one record per
-(accelerator, engine, version, format, kernel). Forms tried: docs/decisions/0002-moe-kernel-form.md.
+The law is `laws.routed_layers`: linear in its non-negative coefficients but for c(m), m = M k / U rows per touched
+expert, a piecewise-linear factor in log m shared by all shapes of a table. Fitted on relative error with robust
+re-weighting, one record per (accelerator, engine, version, format, kernel). Forms tried:
+docs/decisions/0002-moe-kernel-form.md.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from advisor import laws
 from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_hash, error_quantiles, require_columns
 from advisor.calibration.nnls import LinearFit, fit_relative
 from advisor.calibration.power_law import touched_experts
 from advisor.calibration.records import Dropped, FitParameter, FitRecord
 from advisor.routing import local_experts
-from advisor.step_cost import MoeTerms, moe_terms
+from advisor.step_cost import expert_work
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,15 +79,6 @@ class MoeFit:
         return np.interp(np.log(rows_per_expert), np.log(self.knots), self.log_factor)
 
 
-def moe_columns(terms: MoeTerms, touched: np.ndarray, n_local: np.ndarray) -> np.ndarray:
-    """The six columns of the additive form, in the order of PARAMETERS, SI units, [rows, 6].
-
-    touched U and n_local resident experts are those of one rank. [1]
-    """
-    ones = np.ones(len(touched))
-    return np.column_stack([ones, terms.weight_bytes, touched, terms.flops, terms.activation_bytes, n_local])
-
-
 def add_touched(frame: pd.DataFrame) -> pd.DataFrame:
     """`frame` with columns touched and routed_rows, from how each row's load was generated."""
     keys = ["num_tokens", "num_experts", "topk", "distribution", "moe_ep_size"]
@@ -134,23 +125,27 @@ def ratio_error(frame: pd.DataFrame, predicted: np.ndarray) -> tuple[float | Non
     return error_quantiles(predicted_ratio, (both["latency_s_4"] / both["latency_s"]).to_numpy())
 
 
-def frame_columns(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> np.ndarray:
-    """`moe_columns` of a table with touched and routed_rows added."""
+def frame_work(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> dict[str, Any]:
+    """What `laws.routed_layers` takes of the rows of a table with touched and routed_rows added, but for the costs."""
     shapes = list(frame[SHAPE].itertuples(index=False, name=None))
-    matrices = np.array([2.0 if two_matrices and s in TWO_MATRIX_SHAPES else 3.0 for s in shapes])
     get = {name: frame[name].to_numpy(dtype=float) for name in MOE_KEYS if name != "distribution"}
     touched, rows = frame["touched"].to_numpy(), frame["routed_rows"].to_numpy()
-    terms = moe_terms(
+    work = expert_work(
         tokens=get["num_tokens"],
-        rows=rows,
+        n_active=rows / get["num_tokens"],  # of the measured rank, so that the rows are those it was given
         rows_per_expert=rows / touched,
         touched=touched,
-        expert_width=get["inter_size"] / get["moe_tp_size"],
-        input_width=get["hidden_size"],
-        matrices=matrices,
+        h=get["hidden_size"],
+        I=get["inter_size"] / get["moe_tp_size"],
+        n_mat=np.array([2.0 if two_matrices and s in TWO_MATRIX_SHAPES else 3.0 for s in shapes]),
         bytes_per_weight=BYTES_PER_WEIGHT[dtype],
     )
-    return moe_columns(terms, touched, get["num_experts"] / get["moe_ep_size"])
+    return {**work, "N": get["num_experts"] / get["moe_ep_size"]}
+
+
+def frame_columns(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> np.ndarray:
+    """The terms of the law in the order of PARAMETERS, [rows, 6]."""
+    return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **frame_work(frame, dtype, two_matrices))
 
 
 def expert_parallel_error(
@@ -189,7 +184,7 @@ def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.Dat
             dropped.append(Dropped(reason=reason, n_rows=int((~kept).sum())))
         frame = frame[kept]
     if cache_bytes > 0:
-        weights = frame_columns(add_touched(frame), dtype, False)[:, 1]
+        weights = frame_work(add_touched(frame), dtype, False)["W"]
         small = weights < 2.5 * cache_bytes
         if small.any():
             reason = f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served from it"

@@ -1,4 +1,4 @@
-"""Operations that stream bytes after a fixed start: T = t0 + bytes / BW.
+"""Operations that stream bytes after a fixed start, by `laws.stream`.
 
 Attention over a KV cache (read once per sequence), latent attention (MLA), all-reduce and expert all-to-all. Linear in
 t0 and 1/BW, both >= 0, fitted on relative error with robust re-weighting. An all-reduce depends on its message alone:
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from advisor import laws
 from advisor.calibration.frames import band_log_sd, content_hash, error_quantiles, require_columns
 from advisor.calibration.nnls import LinearFit, fit_relative, leave_one_group_out
 from advisor.calibration.records import Dropped, FitParameter, FitRecord, Operation
@@ -50,7 +51,7 @@ def stream_record(
     """
     if len(measured) < MIN_GROUP_ROWS:
         return None
-    columns = np.column_stack([np.ones(len(measured)), n_bytes])
+    columns = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=n_bytes)
     fit = fit_relative(columns, measured)
     held = leave_one_group_out(columns, measured, group)
     curve: tuple[tuple[float, float], ...] = ()
@@ -104,7 +105,7 @@ def _parameters(fit: LinearFit, free: list[int]) -> dict[str, FitParameter]:
 def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
     """For each size, what the other sizes' factors say of it: form and factors without its own row, [rows]."""
     out = np.ones(len(measured))
-    columns = np.column_stack([np.ones(len(measured)), n_bytes])
+    columns = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=n_bytes)
     for row, size in enumerate(n_bytes):
         rest = n_bytes != size
         form = columns[rest] @ fit_relative(columns[rest], measured[rest]).coefficients
@@ -117,7 +118,7 @@ def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
 def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> FitRecord | None:
     """Decode attention of one table: one query per sequence, grouped heads, full context. Held out by head layout.
 
-    bytes = batch x context x 2 x KV heads x head size x bytes per element: each sequence's cache is read once.
+    An entry of the cache has 2 x KV heads x head size elements.
     """
     require_columns(frame, (*ATTENTION_KEYS, "latency_s"), "attention")
     digest = content_hash(frame, ATTENTION_KEYS)
@@ -128,11 +129,16 @@ def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: st
     if "window_size" in frame.columns:
         rules.insert(0, ("sliding window", frame["window_size"].fillna(0) <= 0))
     used, dropped = _apply(frame, rules)
-    n_bytes = (
-        used["batch_size"] * used["context_tokens"] * 2.0 * used["num_kv_heads"] * used["head_dim"] * KV_BYTES[kv_dtype]
-    ).to_numpy(dtype=float)
+    elements = 2.0 * used["num_kv_heads"] * used["head_dim"]
+    n_bytes = _cache_read(used, elements.to_numpy(dtype=float), kv_dtype)
     group = used[["num_heads", "num_kv_heads", "head_dim"]].astype(str).agg("x".join, axis=1).to_numpy()
     return stream_record("attention", identity, n_bytes, used["latency_s"].to_numpy(), group, digest, dropped)
+
+
+def _cache_read(frame: pd.DataFrame, elements: np.ndarray | float, kv_dtype: str) -> np.ndarray:
+    """Bytes by `laws.cache_read`; the tables count the new token in the context. [rows]"""
+    batch, context = (frame[name].to_numpy(dtype=float) for name in ("batch_size", "context_tokens"))
+    return np.asarray(laws.cache_read(batch, context, 0.0, elements, KV_BYTES[kv_dtype]))
 
 
 def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> FitRecord | None:
@@ -147,7 +153,7 @@ def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> 
             ("fewer than 8 heads: thinner than any split in use", frame["num_heads"] >= 8),
         ],
     )
-    n_bytes = (used["batch_size"] * used["context_tokens"] * LATENT_ELEMENTS * KV_BYTES[kv_dtype]).to_numpy(dtype=float)
+    n_bytes = _cache_read(used, LATENT_ELEMENTS, kv_dtype)
     group = used["num_heads"].to_numpy()
     return stream_record("mla", identity, n_bytes, used["latency_s"].to_numpy(), group, digest, dropped)
 
@@ -156,7 +162,7 @@ def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: in
     """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out size by size."""
     require_columns(frame, ("message_elements", "latency_s"), "all-reduce")
     used, dropped = _apply(frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)])
-    n_bytes = 2.0 * used["message_elements"].to_numpy(dtype=float)
+    n_bytes = np.asarray(laws.message_bytes(used["message_elements"].to_numpy(dtype=float), 1.0))
     digest = content_hash(frame, ["message_elements"])
     return stream_record(
         "all_reduce",
@@ -184,7 +190,8 @@ def all_to_all_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: in
         return None
     phases = phases[phases["num_tokens"] <= 2048]
     measured = 0.5 * (phases["dispatch"] + phases["combine"]).to_numpy()
-    n_bytes = 2.0 * (phases["num_tokens"] * phases["topk"] * phases["hidden_size"]).to_numpy(dtype=float)
+    tokens, active, hidden = (phases[name].to_numpy(dtype=float) for name in ("num_tokens", "topk", "hidden_size"))
+    n_bytes = np.asarray(laws.sent_bytes(laws.message_bytes(tokens, hidden), active))
     group = phases[keys[1:]].astype(str).agg("x".join, axis=1).to_numpy()
     digest = content_hash(frame, [*keys, "phase"])
     note = "mean of dispatch and combine; bytes = tokens per rank x k x hidden x 2"

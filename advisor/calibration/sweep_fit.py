@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from advisor import laws
 from advisor.calibration.frames import band_log_sd, error_quantiles
-from advisor.calibration.moe_fit import FORM, PARAMETERS, UNKNOWN_LOG_SD, MoeFit, fit_moe, moe_columns
+from advisor.calibration.moe_fit import FORM, PARAMETERS, UNKNOWN_LOG_SD, MoeFit, fit_moe
 from advisor.calibration.nnls import LinearFit
 from advisor.calibration.records import Dropped, FitParameter, FitRecord
 from advisor.prediction import AdvisorError
-from advisor.step_cost import moe_terms
+from advisor.step_cost import expert_work
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,20 +135,20 @@ def _fit(sweep: Sweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tup
 
 
 def layer_columns(rows: pd.DataFrame, bytes_per_weight: float) -> np.ndarray:
-    """The six columns of the additive form for MoE rows of a sweep, with the experts touched as counted. [rows, 6]"""
+    """The terms of the law for MoE rows of a sweep, with the experts touched as counted. [rows, 6]"""
     get = {name: rows[name].to_numpy(dtype=float) for name in ("n_tokens", "n_active", "expert_width", "hidden_size")}
-    touched = rows["touched_experts"].to_numpy(dtype=float)
-    terms = moe_terms(
+    work = expert_work(
         tokens=get["n_tokens"],
-        rows=get["n_tokens"] * get["n_active"],
+        n_active=get["n_active"],
         rows_per_expert=_rows_per_expert(rows),
-        touched=touched,
-        expert_width=get["expert_width"],
-        input_width=get["hidden_size"],
-        matrices=MATRICES,
+        touched=rows["touched_experts"].to_numpy(dtype=float),
+        h=get["hidden_size"],
+        I=get["expert_width"],
+        n_mat=MATRICES,
         bytes_per_weight=bytes_per_weight,
     )
-    return moe_columns(terms, touched, rows["n_experts"].to_numpy(dtype=float))
+    experts = rows["n_experts"].to_numpy(dtype=float)
+    return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, N=experts, **work)
 
 
 def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.ndarray) -> pd.DataFrame:
@@ -183,7 +184,8 @@ def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.
 
 
 def _rows_per_expert(rows: pd.DataFrame) -> np.ndarray:
-    return (rows["n_tokens"] * rows["n_active"] / rows["touched_experts"]).to_numpy(dtype=float)
+    counts = (rows[name].to_numpy(dtype=float) for name in ("n_tokens", "n_active", "touched_experts"))
+    return np.asarray(laws.rows_per_expert(*counts))
 
 
 def _separable(columns: np.ndarray, measured: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from advisor import laws
 from advisor.charts.figure import NEUTRAL, SERIES, Chart, new_figure
 from advisor.components import component_name
 from advisor.explain import Position, Roof
@@ -60,7 +61,7 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
 def _add_roofs(figure: go.Figure, roof: Roof, low: float, high: float) -> None:
     """The slope of the bandwidth, cut by the flat peak of each format in use."""
     for number, (dtype, peak) in enumerate(sorted(roof.peak_flops_per_s.items(), key=lambda pair: pair[1])):
-        ridge = peak / roof.bandwidth_bytes_per_s
+        ridge = float(laws.ridge(peak, roof.bandwidth_bytes_per_s))
         x = [low, ridge, max(high, ridge)]
         figure.add_scatter(
             x=x, y=[low * roof.bandwidth_bytes_per_s, peak, peak], mode="lines", name=f"roof, {dtype}",

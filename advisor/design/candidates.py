@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor import bands
+from advisor import bands, laws
 from advisor.curve import curve_for, prefill_per_token_s
 from advisor.design.routing_shift import shifted_preset
 from advisor.design.space import DesignSpace
@@ -174,7 +174,9 @@ def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
         tokens_per_parameter=None if tokens is None else tokens / total,
         speedup=tuple(speedup.tolist()),
         tpot_s=tuple(tpot.tolist()),
-        tokens_per_s_per_gpu=tuple((question.batches / (tpot * space.setup.placement.gpus)).tolist()),
+        tokens_per_s_per_gpu=tuple(
+            np.asarray(laws.tokens_per_s_per_gpu(question.batches, tpot, space.setup.placement.gpus)).tolist()
+        ),
         k_draft=tuple(int(x) for x in space.k_draft[:, index]),
         largest_batch=int(space.largest_batch[index]),
         objective=question.value(float(space.score[index])),

@@ -129,13 +129,9 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Array, batches: Array, d
         moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
     )
     costs = setup.costs
-    overhead = (
-        costs.launch_per_layer_s * draft.layers
-        + costs.host_per_draft_pass_s * draft.passes
-        + costs.host_per_round_s * (k > 0)
-    )
+    host = draft.host_s(costs.host_per_draft_pass_s) + costs.host_per_round_s * (k > 0)
     plain = one_pass(np.asarray(1.0), touched[0])
-    rounds = one_pass(k + 1.0, touched[1:]) + draft.kernels_s + overhead
+    rounds = one_pass(k + 1.0, touched[1:]) + draft.time_s(costs.launch_per_layer_s) + host
     size = (len(batches), len(mix))
     return Arms(np.broadcast_to(plain, size), np.broadcast_to(rounds, (len(drafts), *size)))
 

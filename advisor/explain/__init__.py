@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.explain.band import band_parts
 from advisor.explain.citations import cited
+from advisor.explain.expression import formula_of, written
 from advisor.explain.nearby import near_kernels, nearest_speedups, published_speedups
 from advisor.explain.roofline import Position, Roof, positions, roof_of
 from advisor.explain.round_steps import Derivation, derive
@@ -21,6 +22,7 @@ __all__ = [
     "band_parts",
     "cited",
     "derive",
+    "formula_of",
     "near_kernels",
     "nearest_speedups",
     "positions",
@@ -29,4 +31,5 @@ __all__ = [
     "step_latex",
     "step_text",
     "value_text",
+    "written",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from advisor.calibration import ANY_CLASS, Adjustment, FitRecord, load_overheads, load_records
 from advisor.components import KERNELS, OVERHEADS
@@ -47,45 +47,49 @@ def record_behind(setup: Setup, part: Part, t0_s: float, drafting: bool = False)
 _RATE = "rate of arithmetic (a fitted slope, not the data sheet's peak)"
 
 
-def moe_constants(setup: Setup, cost: MoeCost, drafting: bool = False) -> dict[str, ConstantUse]:
-    """Constants of the routed experts' kernel by symbol; terms without cost are left out."""
-    record = record_behind(setup, "experts", cost.t0_s, drafting)
-    rows = {
-        "t0": ("experts: fixed cost of a layer", cost.t0_s, "s", "t0_s", False),
-        "BW": ("experts: rate of reading weights", cost.bandwidth_bytes_per_s, "B/s", "weight_s_per_byte", True),
-        "tau": ("experts: cost of each touched one", cost.per_expert_s, "s", "per_expert_s", False),
-        "F_peak": (f"experts: {_RATE}", cost.flops_per_s, "FLOP/s", "s_per_flop", True),
-        "BW_act": (
-            "experts: rate of moving activations", cost.activation_bandwidth_bytes_per_s, "B/s",
-            "activation_s_per_byte", True,
-        ),
-        "tau_N": (
-            "experts: cost of each resident one", cost.per_resident_expert_s, "s", "per_resident_expert_s", False,
-        ),
-    }  # fmt: skip
-    return _uses(setup, rows, str(cost.tier), record, _refit_name("experts", drafting))
+class _Row(NamedTuple):
+    """How a constant is named, and the parameter of a fit record that it comes from."""
+
+    name: str
+    unit: str
+    parameter: str
+    inverse: bool = False
+    """The record holds the inverse of the constant: seconds for each byte or operation."""
 
 
-def gemm_constants(setup: Setup, cost: GemmCost, drafting: bool = False) -> dict[str, ConstantUse]:
-    """Constants of a matrix product by symbol."""
-    record = record_behind(setup, "projections", cost.t0_s, drafting)
+_MOE = {
+    "t0": _Row("experts: fixed cost of a layer", "s", "t0_s"),
+    "BW": _Row("experts: rate of reading weights", "B/s", "weight_s_per_byte", True),
+    "tau": _Row("experts: cost of each touched one", "s", "per_expert_s"),
+    "F_peak": _Row(f"experts: {_RATE}", "FLOP/s", "s_per_flop", True),
+    "BW_act": _Row("experts: rate of moving activations", "B/s", "activation_s_per_byte", True),
+    "tau_N": _Row("experts: cost of each resident one", "s", "per_resident_expert_s"),
+}
+_GEMM = {
+    "t0": _Row("GEMM: fixed cost of a launch", "s", "t0_s"),
+    "BW": _Row("GEMM: rate of reading weights", "B/s", "bandwidth_bytes_per_s"),
+    "F_peak": _Row(f"GEMM: {_RATE}", "FLOP/s", "flops_per_s"),
+    "p": _Row("GEMM: sharpness of the bend between them", "1", "sharpness"),
+}
+
+
+def moe_constants(setup: Setup, cost: MoeCost, drafting: bool = False) -> tuple[ConstantUse, ...]:
+    """Constants of the routed experts' kernel; terms without cost are left out."""
+    return _uses(setup, "experts", cost, _MOE, drafting)
+
+
+def gemm_constants(setup: Setup, cost: GemmCost, drafting: bool = False) -> tuple[ConstantUse, ...]:
+    """Constants of a matrix product."""
+    return _uses(setup, "projections", cost, _GEMM, drafting)
+
+
+def stream_constants(setup: Setup, part: Part, cost: StreamCost, drafting: bool = False) -> tuple[ConstantUse, ...]:
+    """Constants of a stream of bytes."""
     rows = {
-        "t0": ("GEMM: fixed cost of a launch", cost.t0_s, "s", "t0_s", False),
-        "BW": ("GEMM: rate of reading weights", cost.bandwidth_bytes_per_s, "B/s", "bandwidth_bytes_per_s", False),
-        "F_peak": (f"GEMM: {_RATE}", cost.flops_per_s, "FLOP/s", "flops_per_s", False),
-        "p": ("GEMM: sharpness of the bend between them", cost.sharpness, "1", "sharpness", False),
+        "t0": _Row(f"{part}: fixed cost of a call", "s", "t0_s"),
+        "BW": _Row(f"{part}: rate of bytes", "B/s", "s_per_byte", True),
     }
-    return _uses(setup, rows, str(cost.tier), record, _refit_name("projections", drafting))
-
-
-def stream_constants(setup: Setup, part: Part, cost: StreamCost, drafting: bool = False) -> dict[str, ConstantUse]:
-    """Constants of a stream of bytes by symbol."""
-    record = record_behind(setup, part, cost.t0_s, drafting)
-    rows = {
-        "t0": (f"{part}: fixed cost of a call", cost.t0_s, "s", "t0_s", False),
-        "BW": (f"{part}: rate of bytes", cost.bandwidth_bytes_per_s, "B/s", "s_per_byte", True),
-    }
-    return _uses(setup, rows, str(cost.tier), record, _refit_name(part, drafting))
+    return _uses(setup, part, cost, rows, drafting)
 
 
 def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> ConstantUse:
@@ -110,28 +114,26 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
 
 
 def _uses(
-    setup: Setup,
-    rows: Mapping[str, tuple[str, float, str, str, bool]],
-    tier: str,
-    record: FitRecord | None,
-    refit_name: str,
-) -> dict[str, ConstantUse]:
-    found = {}
-    for symbol, (name, value, unit, parameter, inverse) in rows.items():
+    setup: Setup, part: Part, cost: MoeCost | GemmCost | StreamCost, rows: Mapping[str, _Row], drafting: bool
+) -> tuple[ConstantUse, ...]:
+    found = []
+    record = record_behind(setup, part, cost.t0_s, drafting)
+    for symbol, value in cost.symbols.items():
+        row = rows[symbol]
         if value == 0.0 or math.isinf(value):
             continue  # the kernel has no such cost
         source, stderr = _roofline_source(setup), None
         if record is not None:
             source = f"fit {record.id} ({record.n_rows} rows, {record.n_shapes} shapes)"
-            fitted = record.parameters.get(parameter)
+            fitted = record.parameters.get(row.parameter)
             if fitted is not None and fitted.stderr is not None and fitted.value:
                 # the relative error of a rate is that of the slope it is the inverse of
-                stderr = value * fitted.stderr / fitted.value if inverse else fitted.stderr
+                stderr = value * fitted.stderr / fitted.value if row.inverse else fitted.stderr
         if setup.adjustment is not None:
             source = f"{source}; {_refit_source(setup.adjustment)}"
-            stderr = _refit_stderr(setup.adjustment, refit_name, value)
-        found[symbol] = ConstantUse(symbol, name, value, unit, tier, source, stderr)
-    return found
+            stderr = _refit_stderr(setup.adjustment, _refit_name(part, drafting), value)
+        found.append(ConstantUse(symbol, row.name, value, row.unit, str(cost.tier), source, stderr))
+    return tuple(found)
 
 
 def _refit_name(part: Part, drafting: bool) -> str:

@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor import laws
 from advisor import store as stores
 from advisor.architecture import effective_n_active
-from advisor.calibration import FitRecord, add_touched, frame_columns
+from advisor.calibration import FitRecord, add_touched, frame_work
 from advisor.explain.constants import record_behind
-from advisor.kernel_costs import GemmCost, MoeCost, StreamCost, stream_cost
+from advisor.kernel_costs import GemmCost, MoeCost, stream_cost
 from advisor.points import WHOLE_BATCH_KINDS
 from advisor.setup import Setup
 from advisor.step_cost import PROJECTION_GEMMS, gemm_time
@@ -103,24 +104,14 @@ def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> 
 
 def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Array:
     """The model's time of measured rows that carry their touched experts. [s]"""
-    columns = frame_columns(found, record.dtype, two_matrices=record.ungated_matrices == 2)
-    slopes = np.array(
-        [
-            cost.t0_s,
-            1.0 / cost.bandwidth_bytes_per_s,
-            cost.per_expert_s,
-            1.0 / cost.flops_per_s,
-            1.0 / cost.activation_bandwidth_bytes_per_s,
-            cost.per_resident_expert_s,
-        ]
-    )
+    work = frame_work(found, record.dtype, two_matrices=record.ungated_matrices == 2)
     factor = cost.correction(found["routed_rows"].to_numpy() / found["touched"].to_numpy())
     if cost.measured is not None:
         shard = found["inter_size"] / found["moe_tp_size"]
         shapes = np.column_stack([found["hidden_size"], shard, found["topk"], found["num_experts"]])
         own = (shapes == np.array(cost.measured.shape[:4])).all(axis=1)
         factor = np.where(own, cost.measured.factor(found["num_tokens"]), factor)
-    return np.asarray((columns @ slopes) * factor)
+    return np.asarray(laws.routed_layers(c=factor, **work, **cost.symbols))
 
 
 def _projections(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -171,14 +162,17 @@ def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -
     }  # fmt: skip
     found = table.loc[_apart(table, wanted).index[:count]]
     size = {text: width for width, text in _KV.items()}[kv_dtype]
-    moved = found["batch_size"] * found["context_tokens"] * found["elements"] * size
+    sequences, context, elements = (
+        found[name].to_numpy(float) for name in ("batch_size", "context_tokens", "elements")
+    )
+    moved = laws.cache_read(sequences, context, 0.0, elements, size)
     labels = [
         f"{row.batch_size:,} sequences, {row.context_tokens:,} cached tokens, {row.num_heads} heads"
         for row in found.itertuples()
     ]
     goal = f"{group:,.0f} sequences, {setup.scenario.context_tokens:,} cached tokens"
     measured = found["latency_s"].to_numpy()
-    return _shown("Attention core, one layer", goal, labels, measured, _stream(cost, moved), record, count)
+    return _shown("Attention core, one layer", goal, labels, measured, cost.time_s(moved), record, count)
 
 
 def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -187,17 +181,14 @@ def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) 
     record = record_behind(setup, "all-reduce", cost.t0_s) if cost is not None else None
     if cost is None or record is None:
         return []
-    message = batch / setup.placement.attention_groups * q * setup.architecture.hidden_size * 2.0
+    rows = batch / setup.placement.attention_groups * q
+    message = float(laws.message_bytes(rows, setup.architecture.hidden_size))
     table = _rows("all_reduce", store, record, n_ranks=record.n_ranks).dropna(subset=["message_bytes"])
     found = table.loc[_apart(table, {"message_bytes": message}).index[:count]]
     labels = [f"{row.message_bytes / 1e3:,.4g} kB among {row.n_ranks}" for row in found.itertuples()]
     measured = found["latency_s"].to_numpy()
     goal = f"{message / 1e3:,.4g} kB among {ranks}"
-    return _shown("All-reduce", goal, labels, measured, _stream(cost, found["message_bytes"]), record, count)
-
-
-def _stream(cost: StreamCost, moved: pd.Series) -> Array:
-    return cost.time_s(moved.to_numpy(float))
+    return _shown("All-reduce", goal, labels, measured, cost.time_s(found["message_bytes"]), record, count)
 
 
 def _rows(name: str, store: Store, record: FitRecord, **more: Any) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from advisor import laws
 from advisor.curve import Curve, touched_experts
 from advisor.hardware import compute_dtype, peak_flops
 from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
@@ -38,7 +39,7 @@ class Roof:
     @property
     def ridge(self) -> float:
         """Intensity at which the highest peak takes over from bandwidth. [FLOP/B]"""
-        return max(self.peak_flops_per_s.values()) / self.bandwidth_bytes_per_s
+        return float(laws.ridge(max(self.peak_flops_per_s.values()), self.bandwidth_bytes_per_s))
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Position:
 
     def of_bandwidth(self, roof: Roof) -> float:
         """Share of the bandwidth roof reached. [1]"""
-        return self.bytes / self.seconds / roof.bandwidth_bytes_per_s
+        return float(laws.bandwidth_share(self.bytes, self.seconds, roof.bandwidth_bytes_per_s))
 
 
 def roof_of(setup: Setup) -> Roof:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from advisor.architecture import parameter_counts
-from advisor.curve import PREFILL_EFFICIENCY
+from advisor import laws
+from advisor.curve import prefill_peak, prefill_symbols
 from advisor.explain.constants import ConstantUse, overhead_constant
 from advisor.explain.pass_steps import Pass, add_pass
-from advisor.explain.step import Builder, Group, Quantity, Step, Values
-from advisor.hardware import peak_flops
+from advisor.explain.step import Builder, Group, Head, Quantity, Step, Values
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
+from advisor.step_cost import n_layers
 
 
 @dataclass(frozen=True)
@@ -78,72 +78,51 @@ def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Qu
         run = Pass(setup, setup.draft_architecture, batch, float(k) if parallel else 1.0, touched or 0.0, drafting=True)
         one = add_pass(b, run, "T_pass", f"Kernels of one drafting pass, {setup.drafter.name}")
         launch = overhead_constant(setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
-        layers = sum(mixer.count for mixer in setup.draft_architecture.mixers)
-        found["T_draft"] = b.add(
-            "kernels", "Drafting with its launches", "T_draft", "s", "n * (T_pass + c_l * L)",
-            {"n": passes, "T_pass": one, "L": layers}, (launch,),
-        )  # fmt: skip
+        values: Values = {"n": passes, "T_pass": one, "L": n_layers(setup.draft_architecture)}
+        head = Head("kernels", "Drafting with its launches", "T_draft", "s")
+        found["T_draft"] = b.add(head, laws.drafting, values, (launch,))
         host = overhead_constant(setup, "c_d", "host time of a drafting pass", "host_per_draft_pass_s")
-        found["T_draft_host"] = b.add("host", "Drafting, host", "T_draft_host", "s", "n * c_d", {"n": passes}, (host,))
+        head = Head("host", "Drafting, host", "T_draft_host", "s")
+        found["T_draft_host"] = b.add(head, laws.draft_host, {"n": passes}, (host,))
     accept = overhead_constant(setup, "c_r", "host time of a round", "host_per_round_s")
-    value = Quantity(accept.value, "s")
-    found["T_accept"] = b.given("round_host", "Accept or reject, host", "T_accept", value, (accept,))
+    head = Head("round_host", "Accept or reject, host", "T_accept", "s")
+    found["T_accept"] = b.given(head, accept.value, (accept,))
     return found
 
 
 def _answer(
     b: Builder, setup: Setup, batch: float, k: int, plain: Quantity, verify: Quantity, extra: Mapping[str, Quantity]
 ) -> None:
-    round_ = b.add(
-        "round",
-        f"One round with K = {k}",
-        "T_round",
-        "s",
-        " + ".join(["T_verify", *extra]),
-        {"T_verify": verify, **extra},
-    )
-    given = setup.acceptance
-    length = Quantity(float(given.accepted_length[k]))
-    band = f"80% band {given.low[k]:.2f} to {given.high[k]:.2f}; " if k else ""
-    use = ConstantUse(
-        "AL", "accepted length", length.value, "1", "extrapolated" if given.extrapolated[k] else "given", given.source
-    )
-    b.given("accepted_length", "Tokens emitted per round", "AL", length, (use,), f"{band}bonus token included.")
+    round_ = b.add_sum(Head("round", f"One round with K = {k}", "T_round", "s"), {"T_verify": verify, **extra})
+    length = _accepted(b, setup, k)
     prefill = _prefill(b, setup, batch)
-    b.add("verify_ratio", "Verification in plain steps", "R", "1", "T_verify / T_plain",
-                  {"T_verify": verify, "T_plain": plain})  # fmt: skip
-    times: Values = {"AL": length, "T_plain": plain, "T_round": round_}
-    if prefill is None:
-        b.add("speedup", "Speedup", "speedup", "1", "AL * T_plain / T_round", times)
-        tpot = b.add("tpot", "Time per output token", "TPOT", "s", "T_round / AL", {"AL": length, "T_round": round_})
-    else:
-        charged = {**times, "pf": prefill}
-        b.add("speedup", "Speedup", "speedup", "1", "AL * (T_plain + pf) / (T_round + AL * pf)", charged)
-        values = {"AL": length, "T_round": round_, "pf": prefill}
-        tpot = b.add("tpot", "Time per output token", "TPOT", "s", "T_round / AL + pf", values)
-    gpus = setup.placement.gpus
-    rate = "B / TPOT" if gpus == 1 else "B / (TPOT * n_GPU)"
-    values = {"B": Quantity(batch), "TPOT": tpot} | ({} if gpus == 1 else {"n_GPU": Quantity(gpus)})
-    b.add("tokens_per_s_per_gpu", "Tokens per second and GPU", "X", "1/s", rate, values)
+    steps: Values = {"T_verify": verify, "T_plain": plain}
+    b.add(Head("verify_ratio", "Verification in plain steps", "R"), laws.verification_ratio, steps)
+    times: Values = {"AL": length, "T_round": round_, "pf": prefill}
+    b.add(Head("speedup", "Speedup", "speedup"), laws.speedup, {**times, "T_plain": plain})
+    tpot = b.add(Head("tpot", "Time per output token", "TPOT", "s"), laws.tpot, times)
+    head = Head("tokens_per_s_per_gpu", "Tokens per second and GPU", "X", "1/s")
+    b.add(head, laws.tokens_per_s_per_gpu, {"B": batch, "TPOT": tpot, "n_GPU": setup.placement.gpus})
 
 
-def _prefill(b: Builder, setup: Setup, batch: float) -> Quantity | None:
-    """Prefill charged to one output token, where lengths are given."""
-    scenario = setup.scenario
-    if scenario.input_tokens is None or scenario.output_tokens is None:
-        return None
-    dtypes = setup.architecture.dtypes
-    computed = dtypes.routed if setup.architecture.moe is not None else dtypes.dense
-    peak = peak_flops(setup.hardware, "bf16" if computed == "fp32" else computed)
+def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
+    given = setup.acceptance
+    length, tier = float(given.accepted_length[k]), "extrapolated" if given.extrapolated[k] else "given"
+    band = f"80% band {given.low[k]:.2f} to {given.high[k]:.2f}; " if k else ""
+    use = ConstantUse("AL", "accepted length", length, "1", tier, given.source)
+    head = Head("accepted_length", "Tokens emitted per round", "AL")
+    return b.given(head, length, (use,), f"{band}bonus token included.")
+
+
+def _prefill(b: Builder, setup: Setup, batch: float) -> Quantity:
+    """Prefill charged to one output token; 0 where no lengths are given."""
+    values = prefill_symbols(setup)
+    if values is None:
+        return Quantity(0.0, "s")
+    peak = prefill_peak(setup)
     uses = (
         ConstantUse("F_peak", "peak arithmetic", peak.value, "FLOP/s", peak.kind, peak.source),
-        ConstantUse("eta", "share of it that prefill reaches", PREFILL_EFFICIENCY, "1", "assumed", "docs/model.md"),
+        ConstantUse("eta", "share of it that prefill reaches", values["eta"], "1", "assumed", "docs/model.md"),
     )
-    values: Values = {
-        "B": batch, "ISL": float(scenario.input_tokens), "OSL": float(scenario.output_tokens),
-        "N_act": parameter_counts(setup.architecture).active_nonembedding, "n_GPU": setup.placement.gpus,
-    }  # fmt: skip
-    return b.add(
-        "prefill", "Prefill charged to one output token", "pf", "s",
-        "B * ISL / OSL * 2 * N_act / (eta * F_peak * n_GPU)", values, uses,
-    )  # fmt: skip
+    head = Head("prefill", "Prefill charged to one output token", "pf", "s")
+    return b.add(head, laws.prefill, {"B": batch, **values}, uses)

@@ -1,13 +1,14 @@
-"""One step of a derivation, and the builder that computes each from its own formula."""
+"""One step of a derivation, and the builder that computes each by its own law."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from advisor.explain.constants import ConstantUse
-from advisor.explain.expression import evaluate
+from advisor.explain.expression import computed, formula_of, renamed, used_names
+from advisor.laws import Law
 
 Group = Literal["Answer", "Plain step", "Verification", "Drafting"]
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -22,7 +23,7 @@ class Quantity:
 
 
 Values = Mapping[str, Quantity | float]
-"""Numbers by the name that an expression gives them; a bare number has no unit."""
+"""A law's arguments by its parameters; a bare number has no unit."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,25 @@ class Step:
     title: str
     symbol: str
     expression: str
-    """In the language of `derivation.expression`; empty for a number that is given, not computed."""
+    """As Python text, read from the law's source; empty for a number that is given, not computed."""
     values: Mapping[str, Quantity]
     result: Quantity
     constants: tuple[ConstantUse, ...] = ()
     note: str = ""
 
 
+class Head(NamedTuple):
+    """What a step is called, and the unit of its result."""
+
+    id: str
+    title: str
+    symbol: str
+    unit: str = "1"
+
+
 @dataclass
 class Builder:
-    """Collects steps of one group after another; each result is its expression's, nobody else's."""
+    """Collects steps of one group after another; each result is its law's, nobody else's."""
 
     steps: list[Step] = field(default_factory=list)
     group: Group = "Answer"
@@ -52,34 +62,48 @@ class Builder:
 
     def add(
         self,
-        id: str,
-        title: str,
-        symbol: str,
-        unit: str,
-        expression: str,
+        head: Head,
+        law: Law,
         values: Values,
         constants: tuple[ConstantUse, ...] = (),
         note: str = "",
+        names: Mapping[str, str] | None = None,
     ) -> Quantity:
-        """Compute a step from its expression and keep it."""
-        known = {
-            name: value if isinstance(value, Quantity) else Quantity(float(value)) for name, value in values.items()
-        }
+        """Compute a step by its law and keep it.
+
+        `values` are the law's arguments, without those in `constants`; optional terms that are absent are not shown.
+        `names` are other names that the step gives the law's parameters.
+        """
+        known = {name: _quantity(value) for name, value in values.items()}
         known |= {use.symbol: Quantity(use.value, use.unit) for use in constants}
-        number = evaluate(expression, {name: quantity.value for name, quantity in known.items()})
-        return self._keep(
-            Step(self._id(id), self.group, title, symbol, expression, known, Quantity(number, unit), constants, note)
-        )
+        numbers = {name: quantity.value for name, quantity in known.items()}
+        text, names = formula_of(law, numbers), names or {}
+        used = used_names(text)
+        shown = {names.get(name, name): quantity for name, quantity in known.items() if name in used}
+        return self._keep(head, renamed(text, names), shown, computed(law, numbers), constants, note)
 
-    def given(
-        self, id: str, title: str, symbol: str, value: Quantity, constants: tuple[ConstantUse, ...] = (), note: str = ""
-    ) -> Quantity:
+    def add_sum(self, head: Head, parts: Mapping[str, Quantity]) -> Quantity:
+        """Add up parts, each under its symbol, and keep the sum."""
+        return self._keep(head, " + ".join(parts), parts, sum(part.value for part in parts.values()))
+
+    def given(self, head: Head, value: float, constants: tuple[ConstantUse, ...] = (), note: str = "") -> Quantity:
         """Keep a number that is an input, or a measured curve read off at a point."""
-        return self._keep(Step(self._id(id), self.group, title, symbol, "", {}, value, constants, note))
+        return self._keep(head, "", {}, value, constants, note)
 
-    def _keep(self, step: Step) -> Quantity:
-        self.steps.append(step)
-        return step.result
+    def _keep(
+        self,
+        head: Head,
+        text: str,
+        values: Mapping[str, Quantity],
+        number: float,
+        constants: tuple[ConstantUse, ...] = (),
+        note: str = "",
+    ) -> Quantity:
+        id = f"{self.prefix}.{head.id}" if self.prefix else head.id
+        result = Quantity(float(number), head.unit)
+        self.steps.append(Step(id, self.group, head.title, head.symbol, text, values, result, constants, note))
+        return result
 
-    def _id(self, id: str) -> str:
-        return f"{self.prefix}.{id}" if self.prefix else id
+
+def _quantity(value: Quantity | float) -> Quantity:
+    return value if isinstance(value, Quantity) else Quantity(float(value))

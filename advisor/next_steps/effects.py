@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor import bands
+from advisor import bands, laws
 from advisor.advice import Advice, allowed_drafts, draft_for
 from advisor.curve import Curve, batches_with, curve_for, prefill_per_token_s
 from advisor.design import Band, DesignSpace
@@ -223,4 +223,4 @@ def _designs(advice: Advice, space: DesignSpace) -> list[Effect]:
 
 
 def _rate(space: DesignSpace, tpot_s: float) -> float:
-    return float(space.question.batches[0] / (tpot_s * space.setup.placement.gpus))
+    return float(laws.tokens_per_s_per_gpu(float(space.question.batches[0]), tpot_s, space.setup.placement.gpus))

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor import laws
 from advisor.acceptance import parse_acceptance
 from advisor.calibration import class_costs
 from advisor.components import COMPONENTS, FACTORS
@@ -237,7 +238,7 @@ def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
     """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each, for a curve with one K."""
     k = int(curve.drafts[0])
     parts = {name: time[:, 0] for name, time in curve.round_components.items()}
-    launch_s = setup.costs.launch_per_layer_s * draft_layers(setup, k)
+    launch_s = laws.launches(setup.costs.launch_per_layer_s, draft_layers(setup, k))
     parts |= {"launch": parts["launch"] + launch_s, "draft": np.maximum(parts["draft"] - launch_s, 0.0)}
     return _grouped(curve.plain_components, len(curve.batches)), _grouped(parts, len(curve.batches))
 

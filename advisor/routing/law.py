@@ -20,6 +20,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor import laws
 from advisor.prediction import AdvisorError
 
 Array = NDArray[np.float64]
@@ -55,7 +56,7 @@ def expected_experts(n_tokens: ArrayLike, n_experts: ArrayLike, n_active: ArrayL
     """
     tokens, experts, active = (np.asarray(value, float) for value in (n_tokens, n_experts, n_active))
     _check_counts(experts, active)
-    return np.asarray(experts * -np.expm1(tokens * _log1m(active / experts)))
+    return np.asarray(laws.uniform_experts(experts, active, tokens))
 
 
 def distinct_experts(

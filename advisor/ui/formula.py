@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import math
 
-from advisor.explain import END_ALIGNED
+from advisor import laws
+from advisor.explain import END_ALIGNED, formula_of, written
 from advisor.ui.answers import RoundFigures
 
 _MOST_DIGITS = 7
 
 
 def speedup_formula(figures: RoundFigures) -> str:
-    """AL (T_plain + p) / (T_round + AL p), substituted; without prefill, AL T_plain / T_round. Times in ms.
+    """`laws.speedup`, substituted, times in ms.
 
     The numbers carry as many digits as it takes for a reader who computes with them to get the result shown.
     """
     result = f"{figures.speedup:.2f}"
-    exact = (figures.accepted_length, figures.plain_step_s * 1e3, figures.round_s * 1e3)
-    prefill_ms = figures.prefill_per_token_s * 1e3
+    times_s = {"T_plain": figures.plain_step_s, "T_round": figures.round_s, "pf": figures.prefill_per_token_s}
+    exact = {"AL": figures.accepted_length} | {symbol: time_s * 1e3 for symbol, time_s in times_s.items()}
     for digits in range(3, _MOST_DIGITS + 1):
-        length, plain, round_, prefill = (_digits(value, digits) for value in (*exact, prefill_ms))
-        al, p = float(length), float(prefill)
-        if f"{al * (float(plain) + p) / (float(round_) + al * p):.2f}" == result:
+        shown = {symbol: _digits(value, digits) for symbol, value in exact.items()}
+        if f"{laws.speedup(**{symbol: float(text) for symbol, text in shown.items()}):.2f}" == result:
             break
-    plain, round_, prefill = (rf"{time}\,\text{{ms}}" for time in (plain, round_, prefill))
-    if figures.prefill_per_token_s > 0:
-        symbols = r"\frac{AL\,(T_\text{plain} + p)}{T_\text{round} + AL\,p}"
-        numbers = rf"\frac{{{length}\,({plain} + {prefill})}}{{{round_} + {length} \cdot {prefill}}}"
-    else:
-        symbols = r"\frac{AL \cdot T_\text{plain}}{T_\text{round}}"
-        numbers = rf"\frac{{{length} \cdot {plain}}}{{{round_}}}"
-    first = rf"\rule{{0pt}}{{2em}} \text{{speedup}} &= {symbols}"  # the rule keeps the first line from being cut
-    return rf"\begin{{aligned}} {first} \\[8pt] &= {numbers} = {result} {END_ALIGNED}"
+    numbers = {symbol: text if symbol == "AL" else rf"{text}\,\text{{ms}}" for symbol, text in shown.items()}
+    formula = formula_of(laws.speedup, exact)
+    first = rf"\rule{{0pt}}{{2em}} \text{{speedup}} &= {written(formula, 'latex')}"  # the rule keeps it from being cut
+    return rf"\begin{{aligned}} {first} \\[8pt] &= {written(formula, 'latex', numbers)} = {result} {END_ALIGNED}"
 
 
 def _digits(value: float, digits: int) -> str:

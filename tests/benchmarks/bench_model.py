@@ -67,7 +67,7 @@ def million_designs(setup: Setup) -> np.ndarray:
         batch_size=batch,
         n_draft=drafts,
         context_tokens=2048.0,
-    ).kernels_s
+    ).time_s(0.0)
     return speedup(setup.acceptance.accepted_length[:, None], plain, verify + draft)
 
 

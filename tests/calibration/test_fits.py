@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor import laws
 from advisor.calibration import moe_fit
-from advisor.calibration.gemm_fit import MAX_KERNEL_T0_S, gemm_record, gemm_time
+from advisor.calibration.gemm_fit import MAX_KERNEL_T0_S, gemm_record
 from advisor.calibration.moe_fit import MOE_KEYS, add_touched, frame_columns, moe_record
 from advisor.calibration.nnls import fit_relative, leave_one_group_out
 from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record, attention_record, mla_record
@@ -151,7 +152,7 @@ def gemm_table(t0=5e-6, bandwidth=4e12, rate=8e14, noise=0.02):
     ]
     frame = pd.DataFrame(grid, columns=["m", "n", "k"])
     m, n, k = (frame[c].to_numpy(dtype=float) for c in ("m", "n", "k"))
-    time = gemm_time(np.array([t0, bandwidth, rate, 2.0]), 2 * n * k, 2 * m * n * k)
+    time = laws.gemm(n * k, 2.0, m, 2.0, t0, bandwidth, rate)
     return frame.assign(latency_s=time * np.exp(noise * np.random.default_rng(1).standard_normal(len(frame))))
 
 

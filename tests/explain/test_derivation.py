@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+
 import numpy as np
 import pytest
 
 from advisor.curve import curve_for
 from advisor.explain import band_parts, derive, step_latex, step_text, value_text
-from advisor.explain.expression import evaluate, written
+from advisor.explain.expression import formula_of, written
 from advisor.explain.step import Quantity
 from advisor.prediction import AdvisorError
+from advisor.routing import distinct_experts, local_experts
 from advisor.scenario.scenario import Scenario
 from advisor.setup import Setup, load_setup
 
@@ -83,6 +87,20 @@ def test_every_step_is_what_the_curve_has(setup: Setup, batch: int, k: int) -> N
         assert steps["verify.experts"] == pytest.approx(curve.distinct_verify[0, 0])
 
 
+def arithmetic(text: str, values: Mapping[str, float]) -> float:
+    """What a reader gets who takes an expression at its word: textbook forms, no call of a law."""
+    known = {
+        "min": min,
+        "max": max,
+        "log": math.log,
+        "p_norm": lambda a, b, p: (a**p + b**p) ** (1 / p),
+        "one_minus_power": lambda x, n: 1 - x**n,
+        "U": distinct_experts,
+        "U_slowest": local_experts,
+    }
+    return float(eval(text, {"__builtins__": {}}, known | dict(values)))
+
+
 def shown_number(quantity: Quantity) -> float:
     """The number that a reader sees, back in SI units."""
     number, _, unit = value_text(quantity).partition(" ")
@@ -94,8 +112,15 @@ def shown_number(quantity: Quantity) -> float:
 def test_a_reader_who_computes_with_the_numbers_shown_gets_the_result_shown(setup: Setup) -> None:
     for step in derive(setup, max(16, setup.placement.attention_groups), 3).steps:
         if step.expression:
-            again = evaluate(step.expression, {name: shown_number(value) for name, value in step.values.items()})
+            again = arithmetic(step.expression, {name: shown_number(value) for name, value in step.values.items()})
             assert again == pytest.approx(step.result.value, rel=3e-3), step_text(step)
+
+
+def test_the_expression_shown_is_worth_what_the_law_computes(setup: Setup) -> None:
+    for step in derive(setup, max(16, setup.placement.attention_groups), 3).steps:
+        if step.expression:
+            again = arithmetic(step.expression, {name: value.value for name, value in step.values.items()})
+            assert again == pytest.approx(step.result.value, rel=1e-9), step_text(step)
 
 
 def test_each_step_reads_in_text_and_in_balanced_latex(setup: Setup) -> None:
@@ -125,10 +150,24 @@ def test_a_formula_is_written_with_the_brackets_it_needs() -> None:
     assert written("a * b", "plain", {"a": "2 ms"}) == "2 ms × b"
 
 
-@pytest.mark.parametrize("text", ["__import__('os')", "a.b", "a[0]", "x", "open('f')", "a if b else c"])
+@pytest.mark.parametrize("text", ["__import__('os')", "a.b", "a[0]", "open('f')", "a if b else c", "a % b"])
 def test_a_formula_is_nothing_but_arithmetic(text: str) -> None:
     with pytest.raises(AdvisorError):
-        evaluate(text, {"a": 1.0, "b": 1.0})
+        written(text, "plain")
+
+
+def _two_lines(a: float) -> None:
+    a = a + 1
+
+
+def _root(a: float) -> float:
+    return float(np.sqrt(a))
+
+
+@pytest.mark.parametrize("law", [_two_lines, _root])
+def test_a_function_that_is_no_single_expression_of_laws_is_refused(law: Callable[[float], float]) -> None:
+    with pytest.raises(AdvisorError, match=law.__name__):
+        formula_of(law)
 
 
 def test_the_parts_of_a_band_lie_within_it_and_add_up() -> None:

@@ -1,0 +1,152 @@
+"""The laws of a speculative round: drafting, accepting, and what follows for users and throughput."""
+
+from __future__ import annotations
+
+from advisor.arrays import Floats
+from advisor.laws.forms import one_minus_power
+
+
+def drafting(n: Floats, T_pass: Floats, c_l: Floats, L: Floats) -> Floats:
+    """Time of drafting on the device, its kernel launches included.
+
+    T_draft = n × (T_pass + c_l × L)
+
+    n: passes of a round: K for heads, MTP and draft models, 1 for parallel drafters. [1]
+    T_pass: kernels of one pass. [s]
+    c_l, L: launch overhead of a layer [s], and layers of a pass. [1]
+    Limits: n-gram drafting takes no device time.
+    """
+    return n * (T_pass + c_l * L)
+
+
+def draft_host(n: Floats, c_d: Floats) -> Floats:
+    """Host time of drafting.
+
+    T_draft_host = n × c_d
+
+    n: drafting passes of a round. [1]
+    c_d: host time of a pass, fitted per engine class. [s]
+    """
+    return n * c_d
+
+
+def accepted_length(alpha: Floats, K: Floats) -> Floats:
+    """Tokens emitted per round when every draft token is accepted with the same chance, bonus token included.
+
+    AL = (1 - alpha^(K + 1)) / (1 - alpha)
+
+    alpha: chance that a draft token is accepted, given those before it, 0 < alpha < 1. [1]
+    K: draft tokens of a round. [1]
+    Limits: 1 at alpha = 0, K + 1 at alpha = 1.
+    Source: Leviathan et al., arXiv:2211.17192, eq. 1.
+    """
+    return one_minus_power(alpha, K + 1) / (1 - alpha)
+
+
+def prefill(
+    B: Floats, ISL: Floats, OSL: Floats, N_act: Floats, eta: Floats, F_peak: Floats, n_GPU: Floats = 1.0
+) -> Floats:
+    """Prefill time charged to one output token, where input and output lengths are given.
+
+    pf = B × ISL / OSL × 2 × N_act / (eta × F_peak × n_GPU)
+
+    B: sequences that decode together, each of which was prefilled on the same GPUs. [1]
+    ISL, OSL: tokens of a prompt and of an answer. [1]
+    N_act: active parameters without embeddings. [1]
+    F_peak, eta: peak arithmetic of a GPU [FLOP/s], and the share of it that prefill reaches (0.4, assumed). [1]
+    n_GPU: GPUs of the instance. [1]
+    Limits: 0 for the headline, which is what one user sees.
+    """
+    return B * ISL / OSL * 2 * N_act / (eta * F_peak * n_GPU)
+
+
+def speedup(AL: Floats, T_plain: Floats, T_round: Floats, pf: Floats = 0.0) -> Floats:
+    """Time per token of plain decode over that of speculative decode.
+
+    speedup = AL × (T_plain + pf) / (T_round + AL × pf)
+
+    AL: tokens emitted per round. [1]
+    T_plain, T_round: one plain step, T(B, 1), and one whole round: draft, verify, sampling, host. [s]
+    pf: prefill charged to each output token. [s]
+    Limits: above 1, speculation is faster. Without prefill AL T_plain / T_round.
+    """
+    return AL * (T_plain + pf) / (T_round + AL * pf)
+
+
+def verification_ratio(T_verify: Floats, T_plain: Floats) -> Floats:
+    """What verifying K + 1 tokens costs in plain steps.
+
+    R = T_verify / T_plain
+
+    T_verify, T_plain: steps of K + 1 tokens and of one token for each sequence, T(B, K + 1) and T(B, 1). [s]
+    """
+    return T_verify / T_plain
+
+
+def target_efficiency(T_plain: Floats, T_verify: Floats) -> Floats:
+    """The inverse of the verification ratio.
+
+    efficiency = T_plain / T_verify
+
+    T_plain, T_verify: as there. [s]
+    Source: MoESD, arXiv:2505.19645.
+    """
+    return T_plain / T_verify
+
+
+def utility(ETR: Floats, T_iteration: Floats, T_plain: Floats) -> Floats:
+    """Tokens gained per iteration over its relative cost; TPOT falls by it.
+
+    utility = ETR / (T_iteration / T_plain)
+
+    ETR: tokens gained per iteration. [1]
+    T_iteration, T_plain: an iteration with and without speculation. [s]
+    Source: Cascade, arXiv:2506.20675.
+    """
+    return ETR / (T_iteration / T_plain)
+
+
+def amdahl_ratio(f: Floats, U_ratio: Floats, eta: Floats = 1.0) -> Floats:
+    """Verification ratio of a step in which only the loading of routed experts grows.
+
+    R = 1 + eta × f × (U_ratio - 1)
+
+    f: share of a plain step spent on routed experts. [1]
+    U_ratio: distinct experts of the verification step over those of the plain one. [1]
+    eta: part of the extra loading that nothing hides, at most 1. [1]
+    """
+    return 1 + eta * f * (U_ratio - 1)
+
+
+def hidden_share(R: Floats, f: Floats, U_ratio: Floats) -> Floats:
+    """Part of the extra expert loading that a ratio does not show: 1 - eta, solved from the Amdahl ratio.
+
+    hidden = 1 - (R - 1) / (f × (U_ratio - 1))
+
+    R: verification ratio, measured or predicted. [1]
+    f, U_ratio: as in the Amdahl ratio; U_ratio > 1, else nothing was there to hide. [1]
+    """
+    return 1 - (R - 1) / (f * (U_ratio - 1))
+
+
+def tpot(T_round: Floats, AL: Floats, pf: Floats = 0.0) -> Floats:
+    """Time per output token of one user.
+
+    TPOT = T_round / AL + pf
+
+    T_round, AL: one round [s], and the tokens that it emits. [1]
+    pf: prefill charged to each output token. [s]
+    """
+    return T_round / AL + pf
+
+
+def tokens_per_s_per_gpu(B: Floats, TPOT: Floats, n_GPU: Floats = 1.0) -> Floats:
+    """Throughput of one GPU.
+
+    X = B / (TPOT × n_GPU)
+
+    B: sequences of the instance. [1]
+    TPOT: time per output token of each. [s]
+    n_GPU: GPUs of the instance. [1]
+    """
+    return B / (TPOT * n_GPU)

@@ -1,0 +1,316 @@
+"""Each law by hand, as shown, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor import laws
+from advisor.explain.expression import formula_of, used_names, written
+from advisor.kernel_costs import factor_at
+from advisor.laws import Law
+from tests.golden.model_page import FILE, listed_laws, with_laws
+
+PACKAGE = Path(laws.__file__).resolve().parent.parent
+FORMS = {"p_norm", "one_minus_power", "columns", "off"}
+LAWS = {name: getattr(laws, name) for name in laws.__all__ if name.islower() and name not in FORMS}
+
+BY_HAND: dict[str, tuple[dict[str, float], float]] = {
+    "step_tokens": ({"B": 16, "q": 4}, 64),
+    "uniform_experts": ({"N": 8, "k": 2, "M": 3}, 8 * (1 - 27 / 64)),
+    "rows_per_expert": ({"M": 64, "k": 8, "U": 128}, 4),
+    "expert_weight_bytes": ({"n_mat": 3, "h": 2048, "I": 768, "b": 2, "U": 100}, 943_718_400),
+    "expert_flops": ({"n_mat": 2, "h": 10, "I": 5, "U": 3, "m": 20}, 2 * 2 * 10 * 5 * 3 * 27.5),
+    "expert_activation_bytes": ({"M": 4, "k": 2, "h": 10, "n_mat": 3, "I": 5, "ep": 2}, 4 * (40 + 30) + 160),
+    "routed_layers": (
+        {"W": 8, "U": 3, "F": 10, "A": 6, "N": 8, "t0": 1, "BW": 4, "tau": 2, "F_peak": 5, "BW_act": 3, "tau_N": 0.5,
+         "ep": 2, "c": 1.5, "L": 2},
+        2 * 1.5 * (1 + 2 + 6 + 2 + 2 + 2),
+    ),
+    "gemm": ({"W": 6, "b": 2, "M": 5, "p": 2, "t0": 1, "BW": 4, "F_peak": 15, "n": 3, "L": 2}, 2 * (3 + 5)),
+    "stream": ({"R": 12, "t0": 1, "BW": 4, "r": 1.25}, 5),
+    "cache_read": (
+        {"B": 2, "c": 97, "q": 3, "e": 8, "b": 2, "r": 4, "w": 6, "n_q": 3, "w_local": 10, "s": 2, "e_index": 5},
+        2 * ((18 + 10) * 8 * 2 / 2 + 25 * 5),
+    ),
+    "attention_flops": ({"B": 2, "c": 97, "q": 3, "a": 8, "r": 4, "w": 6, "tp": 2}, 2 * 3 * 6 * 8 / 2),
+    "state_moved": ({"B": 2, "S": 10, "q": 3, "tp": 4}, 2 * 10 * 4 * 4 / 4),
+    "state_flops": ({"R": 80}, 40),
+    "attention_core": ({"R": 12, "F": 28, "t0": 1, "BW": 4, "F_attn": 7, "L": 2}, 2 * (1 + 5)),
+    "message_bytes": ({"M": 16, "d": 2048}, 65_536),
+    "all_reduces": ({"X": 12, "t0": 1, "BW": 4, "r": 1.25, "L": 3}, 30),
+    "sent_bytes": ({"X": 12, "k": 8, "tp": 4}, 24),
+    "expert_exchange": ({"X": 12, "k": 8, "tp": 4, "t0": 1, "BW": 8, "r": 1.25, "L": 3}, 30),
+    "launches": ({"c_l": 1e-5, "L": 48}, 4.8e-4),
+    "between_knots": ({"x": 4, "x_1": 2, "x_2": 8, "c_1": 1, "c_2": 9}, 3),
+    "ridge": ({"F_peak": 989e12, "BW": 4.8e12}, 989 / 4.8),
+    "bandwidth_share": ({"R": 2.4e9, "T": 1e-3, "BW": 4.8e12}, 0.5),
+    "drafting": ({"n": 3, "T_pass": 1e-4, "c_l": 1e-5, "L": 2}, 3.6e-4),
+    "draft_host": ({"n": 3, "c_d": 3e-4}, 9e-4),
+    "accepted_length": ({"alpha": 0.5, "K": 3}, 1.875),
+    "prefill": (
+        {"B": 16, "ISL": 1000, "OSL": 200, "N_act": 3e9, "eta": 0.4, "F_peak": 1e15, "n_GPU": 2},
+        16 * 5 * 6e9 / 8e14,
+    ),
+    "speedup": ({"AL": 2, "T_plain": 3, "T_round": 4, "pf": 1}, 8 / 6),
+    "verification_ratio": ({"T_verify": 3, "T_plain": 2}, 1.5),
+    "target_efficiency": ({"T_plain": 2, "T_verify": 2.5}, 0.8),
+    "utility": ({"ETR": 3.2, "T_iteration": 4.6, "T_plain": 2}, 3.2 / 2.3),
+    "amdahl_ratio": ({"f": 0.3, "U_ratio": 2.5, "eta": 0.5}, 1.225),
+    "hidden_share": ({"R": 1.225, "f": 0.3, "U_ratio": 2.5}, 0.5),
+    "tpot": ({"T_round": 4, "AL": 2, "pf": 1}, 3),
+    "tokens_per_s_per_gpu": ({"B": 16, "TPOT": 0.01, "n_GPU": 4}, 400),
+}  # fmt: skip
+
+
+def docstring(law: Law) -> tuple[str, str, list[str]]:
+    """(name, displayed right-hand side, the lines about symbols, limits and source)."""
+    title, _, equation, _, *rest = (inspect.getdoc(law) or "").splitlines()
+    return title, equation.partition(" = ")[2], rest
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_gives_what_a_hand_computes(name: str) -> None:
+    values, result = BY_HAND[name]
+    assert set(values) == set(inspect.signature(LAWS[name]).parameters), "every symbol of the law takes part"
+    assert float(LAWS[name](**values)) == pytest.approx(result, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_takes_arrays_and_gives_each_element_its_own(name: str) -> None:
+    values, result = BY_HAND[name]
+    many = {symbol: np.full((2, 1), float(value)) for symbol, value in values.items()}
+    assert np.asarray(LAWS[name](**many)) == pytest.approx(np.full((2, 1), result), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_equation_in_a_law_s_docstring_is_the_one_that_runs(name: str) -> None:
+    assert docstring(LAWS[name])[1] == written(formula_of(LAWS[name]), "plain")
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_s_docstring_names_it_and_gives_each_symbol_a_unit(name: str) -> None:
+    title, _, lines = docstring(LAWS[name])
+    assert title.endswith(".")
+    assert title[0].isupper()
+    entries = [entry.partition(": ") for entry in re.split(r"\n(?=\S)", "\n".join(lines)) if ": " in entry]
+    symbols = {head: text for head, _, text in entries if head not in ("Limits", "Source")}
+    assert {symbol for head in symbols for symbol in head.split(", ")} == set(inspect.signature(LAWS[name]).parameters)
+    assert all(re.search(r"\[[\w/ ]+\]", text) for text in symbols.values()), "a symbol has no unit"
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_an_optional_term_is_left_out_of_what_is_shown_where_it_is_absent(name: str) -> None:
+    parameters = inspect.signature(LAWS[name]).parameters.values()
+    optional = {item.name for item in parameters if item.default is not inspect.Parameter.empty}
+    shown = formula_of(LAWS[name], {item.name: 2.0 for item in parameters if item.name not in optional})
+    assert not optional & used_names(shown)
+
+
+@pytest.mark.parametrize(
+    ("law", "coefficients"),
+    [(laws.routed_layers, laws.ROUTED_COEFFICIENTS), (laws.stream, laws.STREAM_COEFFICIENTS)],
+)
+def test_a_linear_law_is_the_sum_of_its_columns_times_its_coefficients(law: Law, coefficients: tuple[str, ...]) -> None:
+    values, result = BY_HAND[law.__name__]
+    slopes = [1 / value if name.startswith(("BW", "F_")) else value for name, value in values.items()
+              if name in coefficients]  # fmt: skip
+    assert [name for name in values if name in coefficients] == list(coefficients)
+    given = {name: np.array([value, 2.0 * value]) for name, value in values.items() if name not in coefficients}
+    columns = laws.columns(law, coefficients, **given)
+    assert columns.shape == (2, len(coefficients))
+    assert columns[0] @ slopes == pytest.approx(result)
+    assert columns @ slopes == pytest.approx(law(**given, **{name: values[name] for name in coefficients}))
+
+
+def test_a_parameter_that_a_law_needs_has_no_value_at_which_its_term_vanishes() -> None:
+    assert laws.off(laws.gemm, "BW") == np.inf
+    with pytest.raises(KeyError):
+        laws.off(laws.gemm, "W")
+
+
+@pytest.mark.parametrize(
+    ("law", "given", "text"),
+    [
+        (laws.speedup, {}, "AL × T_plain / T_round"),
+        (laws.speedup, {"pf": 1e-3}, "AL × (T_plain + pf) / (T_round + AL × pf)"),
+        (laws.routed_layers, {"BW": 4e12, "t0": 1e-5, "L": 48}, "L × (t0 + W / BW)"),
+        (laws.routed_layers, {"BW": 4e12, "tau_N": 1e-8, "ep": 8, "c": 1.1}, "c × (W / BW + N / ep × tau_N)"),
+        (laws.gemm, {"BW": 4e12, "F_peak": 8e14}, "[(W × b / BW)^p + (2 × M × W / F_peak)^p]^(1/p)"),
+        (laws.gemm, {"BW": 4e12, "t0": 1e-6, "n": 2}, "n × t0 + W × b / BW"),
+        (laws.cache_read, {}, "B × (c + q) × e × b"),
+        (laws.cache_read, {"w": 128, "s": 4}, "B × min(c + q, w) × e × b / s"),
+        (laws.cache_read, {"n_q": 4, "e_index": 128}, "B × (min((c + q) × n_q, c + q) × e × b + (c + q) × e_index)"),
+        (laws.attention_core, {"BW": 4e12, "t0": 1e-5}, "t0 + R / BW"),
+        (laws.all_reduces, {"BW": 1e11, "L": 48}, "2 × L × X / BW"),
+        (laws.expert_exchange, {"BW": 1e11, "t0": 1e-6}, "2 × (t0 + X × k / BW)"),
+        (laws.expert_activation_bytes, {}, "M × k × (4 × h + 2 × n_mat × I) + 4 × M × h"),
+        (laws.tokens_per_s_per_gpu, {}, "B / TPOT"),
+        (laws.amdahl_ratio, {}, "1 + f × (U_ratio - 1)"),
+    ],
+)
+def test_what_is_shown_has_the_terms_that_are_there(law: Law, given: dict[str, float], text: str) -> None:
+    assert written(formula_of(law, given), "plain") == text
+
+
+@pytest.mark.parametrize(
+    ("law", "latex"),
+    [
+        (laws.tpot, r"\frac{T_{\text{round}}}{\text{AL}} + \text{pf}"),
+        (laws.uniform_experts, r"N \cdot \left(1 - \left(1 - \frac{k}{N}\right)^{M}\right)"),
+        (laws.accepted_length, r"\frac{1 - \alpha^{K + 1}}{1 - \alpha}"),
+        (laws.expert_flops, r"2 \cdot n_{\text{mat}} \cdot h \cdot I \cdot U \cdot \max\left(16, m + 7.5\right)"),
+        (
+            laws.attention_core,
+            r"L \cdot \left(\text{t0} + \left[\left(\frac{R}{\text{BW}}\right)^{2} + "
+            r"\left(\frac{F}{F_{\text{attn}}}\right)^{2}\right]^{1/2}\right)",
+        ),
+    ],
+)
+def test_a_law_in_latex(law: Law, latex: str) -> None:
+    assert written(formula_of(law), "latex") == latex
+
+
+def test_forms_are_what_they_are_written_as_and_stay_finite() -> None:
+    assert laws.p_norm(3.0, 4.0, 2.0) == pytest.approx(5.0)
+    assert laws.p_norm(0.0, 0.0, 2.3) == 0.0
+    assert laws.p_norm(1e300, 1e300, 8.0) == pytest.approx(1e300 * 2 ** (1 / 8))
+    assert laws.one_minus_power(0.9, 3.0) == pytest.approx(1 - 0.9**3)
+    assert laws.one_minus_power(1 - 1e-16, 2.0) == pytest.approx(2.2e-16, rel=0.02)
+    assert laws.one_minus_power(0.0, 5.0) == 1.0
+
+
+def test_between_knots_is_what_a_curve_gives_between_its_measured_sizes() -> None:
+    knots = ((2.0, 1.1), (8.0, 0.9), (64.0, 1.3))
+    sizes = np.array([2.0, 5.0, 8.0])
+    assert laws.between_knots(sizes, 2.0, 8.0, 1.1, 0.9) == pytest.approx(factor_at(knots, sizes), rel=1e-12)
+    assert laws.between_knots(30.0, 8.0, 64.0, 0.9, 1.3) == pytest.approx(float(factor_at(knots, 30.0)), rel=1e-12)
+
+
+def test_the_model_page_has_each_law_once_and_as_its_docstring_says() -> None:
+    page = FILE.read_text(encoding="utf-8")
+    assert sorted(listed_laws(page)) == sorted(LAWS)
+    assert page == with_laws(page), "run: python -m tests.golden.model_page"
+
+
+RATES = {"bandwidth_bytes_per_s", "flops_per_s", "activation_bandwidth_bytes_per_s", "attention_flops_per_s"}
+TIMES = {"t0_s", "per_expert_s", "per_resident_expert_s", "launch_per_layer_s", "host_per_draft_pass_s"}
+ALLOWED = {"calibration/power_law.py": {"p-norm"}}
+"""Sampling a power law by its inverse also ends in a root of a sum of powers."""
+
+
+def name_of(node: ast.expr) -> str:
+    """What an operand is called: an attribute, a name, or a text subscript."""
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.Subscript(slice=ast.Constant(value=str() as name)):
+            return name
+    return ""
+
+
+def formulas_in_text(source: str) -> Iterator[str]:
+    """Strings that are arithmetic on names."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r" (\*\*?|/) ", node.value):
+            try:
+                ast.parse(node.value, mode="eval")
+            except SyntaxError:
+                continue
+            yield f"a formula as text: {node.value}"
+
+
+def parts_of(node: ast.expr) -> set[str]:
+    return {name_of(part) for part in ast.walk(node) if isinstance(part, ast.expr)} - {""}
+
+
+def fixed_cost(node: ast.BinOp) -> bool:
+    """A cost read from somewhere, added or multiplied; scaling one by a factor divides it."""
+    sides = (node.right,) if isinstance(node.op, ast.Div) else (node.left, node.right)
+    return any(isinstance(side, ast.Attribute | ast.Subscript) and name_of(side) in TIMES for side in sides)
+
+
+def root_of_powers(node: ast.BinOp) -> bool:
+    """(... + x**p) ** (1 / p)"""
+    left, right = node.left, node.right
+    if not (isinstance(node.op, ast.Pow) and isinstance(right, ast.BinOp) and isinstance(right.op, ast.Div)):
+        return False
+    powers = {ast.dump(part.right) for part in ast.walk(left) if isinstance(part, ast.BinOp)}
+    return isinstance(left, ast.BinOp) and isinstance(left.op, ast.Add) and ast.dump(right.right) in powers
+
+
+def divided_by(node: ast.BinOp, op: type[ast.operator], *words: str) -> bool:
+    """Division by a sum or product in which each of `words` is part of some name."""
+    right = node.right
+    inside = isinstance(node.op, ast.Div) and isinstance(right, ast.BinOp) and isinstance(right.op, op)
+    return inside and all(any(word in name for name in parts_of(right)) for word in words)
+
+
+RULES = {
+    "division by a rate": lambda node: isinstance(node.op, ast.Div) and name_of(node.right) in RATES,
+    "a fixed cost": fixed_cost,
+    "tile padding": lambda node: bool({ast.unparse(node.left), ast.unparse(node.right)} & {"7.5", "16.0"}),
+    "p-norm": root_of_powers,
+    "uniform experts": lambda node: bool(re.match(r"\(1(\.0)? - \w+ / \w+\) \*\*", ast.unparse(node))),
+    "time per output token": lambda node: (
+        isinstance(node.op, ast.Div)
+        and name_of(node.left) == "round_s"
+        and bool(parts_of(node.right) & {"accepted", "accepted_length", "length"})
+    ),
+    "tokens per second": lambda node: divided_by(node, ast.Mult, "tpot", "gpus"),
+    "speedup": lambda node: divided_by(node, ast.Add, "round", "prefill"),
+    "prefill": lambda node: "PREFILL_EFFICIENCY" in parts_of(node),
+}
+
+
+def breaches(source: str) -> Iterator[str]:
+    """What looks like a law's arithmetic in a source, as far as names and shapes of expressions tell."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.BinOp):
+            yield from (f"{what}: {ast.unparse(node)}" for what, looks_like in RULES.items() if looks_like(node))
+
+
+def test_no_law_s_arithmetic_stands_outside_the_laws() -> None:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE)
+        if place.parts[0] not in ("laws", "profiling"):  # profiling runs alone on a bare node and predicts nothing
+            allowed = ALLOWED.get(place.as_posix(), set())
+            seen = breaches(path.read_text(encoding="utf-8"))
+            found += [f"{place}: {what}" for what in seen if what.partition(":")[0] not in allowed]
+            if place.parts[0] == "explain":
+                found += [f"{place}: {what}" for what in formulas_in_text(path.read_text(encoding="utf-8"))]
+    assert not found, "call the law of advisor.laws instead"
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("a fixed cost", "time = cost.t0_s + n"),
+        ("a fixed cost", "time = n * cost.t0_s"),
+        ("division by a rate", "time = weights / cost.bandwidth_bytes_per_s"),
+        ("division by a rate", "time = flops / cost.flops_per_s"),
+        ("division by a rate", "time = moved / cost.activation_bandwidth_bytes_per_s"),
+        ("a fixed cost", "launch = costs.launch_per_layer_s * layers"),
+        ("a fixed cost", "launch = class_costs(name)['launch_per_layer_s'] * layers"),
+        ("p-norm", "time = (a**p + b**p) ** (1.0 / p)"),
+        ("p-norm", "time = high * (1.0 + ratio**sharpness) ** (1.0 / sharpness)"),
+        ("tile padding", "rows = np.maximum(16.0, m + 7.5)"),
+        ("uniform experts", "touched = n * (1.0 - (1.0 - k / n) ** tokens)"),
+        ("time per output token", "tpot = round_s / accepted + prefill"),
+        ("tokens per second", "rate = batch / (tpot * setup.placement.gpus)"),
+        ("speedup", "gain = length * (plain + prefill) / (round_s + length * prefill)"),
+        ("prefill", "prefill = work / (PREFILL_EFFICIENCY * peak)"),
+    ],
+)
+def test_a_planted_breach_is_seen(rule: str, line: str) -> None:
+    assert rule in {what.partition(":")[0] for what in breaches(line)}
+
+
+def test_a_planted_formula_in_text_is_seen_and_a_unit_is_none() -> None:
+    assert list(formulas_in_text("b.add('speedup', 'AL * T_plain / T_round')"))
+    assert not list(formulas_in_text("unit = 'FLOP/s'"))
