@@ -15,9 +15,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.acceptance import SAME_RUN_LOG_SD, parse_acceptance
-from advisor.ingest.limits import MIB
 from advisor.ingest.result import shorten
-from advisor.ingest.upload import open_upload
+from advisor.ingest.upload import MIB, open_upload
 from advisor.prediction import AdvisorError
 
 MAX_METRICS_BYTES = 32 * MIB

@@ -55,7 +55,7 @@ def _origins(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 _ORIGIN = {"file_name": "VARCHAR", "reader": "VARCHAR", "reader_version": "VARCHAR", "rows_refused": "INTEGER"}
-"""Columns of a table that came from a file, the same in every row (`advisor.ingest.kept`)."""
+"""Columns of a table that came from a file, the same in every row (`advisor.ingest.kept_table`)."""
 
 MIGRATIONS: tuple[schema.Migration, ...] = (_first, _origins)
 

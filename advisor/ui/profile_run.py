@@ -322,9 +322,8 @@ def keep(run: Run) -> str:
     """Save the sweep's MoE layers among the user's measurements; returns the id. Raises AdvisorError, as when kept."""
     sweep = read_sweep(run.folder)
     file = next(run.folder / name for name in ("data.csv", "data.csv.gz") if (run.folder / name).exists())
-    result = read_upload(file.name, file.read_bytes())
     context = {"hardware": sweep.meta.device.name, "version": sweep.meta.plan.code_version}
-    kept = complete(result, context).frame
-    if kept.empty:
+    kept = complete(read_upload(file.name, file.read_bytes()), context).result
+    if kept.frame.empty:
         raise AdvisorError("this sweep has no layer of routed experts alone, so there is nothing to keep here")
-    return save_upload(kept, name=run.name, sha256=result.sha256)
+    return save_upload(kept.frame, name=run.name, sha256=kept.sha256)
