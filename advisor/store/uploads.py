@@ -17,8 +17,7 @@ import pandas as pd
 
 from advisor.prediction import AdvisorError
 from advisor.store import schema
-from advisor.store.connection import default_store_path
-from advisor.store.locking import only_writer
+from advisor.store.connection import default_store_path, only_writer
 
 MAX_ROWS = 200_000
 WAIT_S = 10.0

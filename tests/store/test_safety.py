@@ -14,7 +14,7 @@ import pytest
 
 from advisor.prediction import AdvisorError
 from advisor.store import build, moe_tables, open_store, published_points
-from advisor.store.locking import only_writer
+from advisor.store.connection import only_writer
 from tests.store_package import add_table, fake_package, moe_rows
 
 ROOT = Path(__file__).resolve().parents[2]
