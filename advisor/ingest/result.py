@@ -15,8 +15,6 @@ from advisor.text import frame_csv
 MAX_SHOWN = 200
 """Characters of a refused cell that are kept."""
 
-REJECT_COLUMNS = ("line", "column", "value", "reason")
-
 
 @dataclass(frozen=True)
 class Reject:

@@ -47,6 +47,8 @@ class Source:
     swaps: tuple[Swap, ...]
     prefill: dict[str, Any]
     """Guesses at what the file lacks, to be confirmed."""
+    before: int = 0
+    """Lines of the files before it in the table."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +59,15 @@ class UnknownName:
     text: str
     lines: np.ndarray
 
-    def warning(self, usable: pd.Index, before: int, last: int) -> str | None:
-        """Where in the file of the lines after `before`, up to `last`, the name stands; None where it does not.
+    def warning(self, source: Source, usable: pd.Index) -> str | None:
+        """Where in one file the name stands, of the usable lines; None where it does not.
 
         Rows stay usable under such a name, since what it means can still be given.
         """
-        inside = self.lines[(self.lines > before) & (self.lines <= last)]
+        inside = self.lines[(self.lines > source.before) & (self.lines <= source.before + source.last_line)]
         if not len(inside):
             return None
-        lines = inside[np.isin(inside, usable)] - before
+        lines = inside[np.isin(inside, usable)] - source.before
         shown = ", ".join(map(str, lines[:_LINES_NAMED])) + (", ..." if len(lines) > _LINES_NAMED else "")
         where = f"{counted(len(lines), 'row')} (line {shown})" if len(lines) else "no usable row"
         return (
@@ -104,12 +106,6 @@ class Rows:
         hashes = sorted(source.sha256 for source in self.sources)
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
-    @property
-    def first_lines(self) -> list[int]:
-        """The line before each file's first, [files]."""
-        ends = np.cumsum([0, *(source.last_line for source in self.sources)])
-        return [int(end) for end in ends[:-1]]
-
     @cached_property
     def result(self) -> IngestResult:
         """The table with everything computed, checked and matched. Raises AdvisorError, and nothing else."""
@@ -131,14 +127,15 @@ def combine(tables: Sequence[Rows]) -> Rows:
         raise AdvisorError(f"kernel tables and served runs cannot be read as one; upload them apart: {named}")
     if sum(len(table.frame) for table in tables) > MAX_ROWS:
         raise AdvisorError(f"the files have more than {MAX_ROWS:,} rows together; upload them apart")
-    before, frames, refused, unknown = 0, [], [], []
+    before, frames, refused, sources, unknown = 0, [], [], [], []
     for table in tables:
         frames.append(table.frame.set_axis(table.frame.index + before))
         refused.append(table.rejects.assign(line=table.rejects["line"] + before))
+        sources += [replace(source, before=source.before + before) for source in table.sources]
         unknown += [replace(name, lines=name.lines + before) for name in table.unknown]
         before += sum(source.last_line for source in table.sources)
-    sources = tuple(source for table in tables for source in table.sources)
-    return Rows(tables[0].kind, pd.concat(frames), pd.concat(refused, ignore_index=True), sources, tuple(unknown))
+    rejects = pd.concat(refused, ignore_index=True)
+    return Rows(tables[0].kind, pd.concat(frames), rejects, tuple(sources), tuple(unknown))
 
 
 def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> Rows:
@@ -218,7 +215,9 @@ def evaluate(rows: Rows) -> IngestResult:
     keep, broken, swaps = check_rows(frame, rows.kind)
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
-    notes, warnings, swaps = _said_by_readers(rows, frame.index, swaps)
+    notes, warnings = _notes_of_readers(rows), _warnings_of_readers(rows, frame.index)
+    swaps = [*_swaps_of_readers(rows), *swaps]
+    warnings += [swap.reason for swap in swaps]
     if computed is not None:
         notes += computed.notes(keep)
         if len(frame):
@@ -247,38 +246,36 @@ def evaluate(rows: Rows) -> IngestResult:
     )
 
 
-def _said_by_readers(rows: Rows, usable: pd.Index, swaps: list[Swap]) -> tuple[list[str], list[str], list[Swap]]:
-    """Notes, warnings (unknown names and swaps among them) and the swaps of the readers before those found later."""
-    sources, several = rows.sources, len(rows.sources) > 1
-    files, starts = [source.file_name for source in sources], rows.first_lines
-    notes = _with_files(files, [source.notes for source in sources])
-    if several:
-        begin = ", ".join(f"{name} from line {before + 1}" for name, before in zip(files, starts, strict=True))
-        notes = [f"lines are counted on through the files: {begin}", *notes]
-    warned = [
-        [
-            *source.warnings,
-            *(said for name in rows.unknown if (said := name.warning(usable, before, before + source.last_line))),
-        ]
-        for source, before in zip(sources, starts, strict=True)
-    ]
-    seen = [
-        replace(swap, reason=f"{source.file_name}: {swap.reason}") if several else swap
-        for source in sources
-        for swap in source.swaps
-    ]
-    swaps = [*seen, *swaps]
-    return notes, [*_with_files(files, warned), *(swap.reason for swap in swaps)], swaps
+def _notes_of_readers(rows: Rows) -> list[str]:
+    notes = _with_files(rows, [source.notes for source in rows.sources])
+    if len(rows.sources) == 1:
+        return notes
+    starts = ", ".join(f"{source.file_name} from line {source.before + 1}" for source in rows.sources)
+    return [f"lines are counted on through the files: {starts}", *notes]
 
 
-def _with_files(files: Sequence[str], texts: Sequence[Sequence[str]]) -> list[str]:
-    """Each sentence once, with its files where not all of them say it. One sequence of `texts` per file."""
+def _warnings_of_readers(rows: Rows, usable: pd.Index) -> list[str]:
+    """What the readers warn of, and the names that fit no known id with the usable lines that bear them."""
+    unknown = [[name.warning(source, usable) for name in rows.unknown] for source in rows.sources]
+    said = zip(rows.sources, unknown, strict=True)
+    return _with_files(rows, [[*source.warnings, *filter(None, warnings)] for source, warnings in said])
+
+
+def _swaps_of_readers(rows: Rows) -> list[Swap]:
+    if len(rows.sources) == 1:
+        return list(rows.sources[0].swaps)
+    found = [(source.file_name, swap) for source in rows.sources for swap in source.swaps]
+    return [replace(swap, reason=f"{file_name}: {swap.reason}") for file_name, swap in found]
+
+
+def _with_files(rows: Rows, texts: Sequence[Sequence[str]]) -> list[str]:
+    """Each sentence once, with its files where not all of them say it; `texts` of each file."""
     by_text: dict[str, list[str]] = {}
-    for file, said in zip(files, texts, strict=True):
+    for source, said in zip(rows.sources, texts, strict=True):
         for text in said:
-            by_text.setdefault(text, []).append(file)
+            by_text.setdefault(text, []).append(source.file_name)
     return [
-        text if len(who) == len(files) else f"{', '.join(who[:3])}{', ...' if len(who) > 3 else ''}: {text}"
+        text if len(who) == len(rows.sources) else f"{', '.join(who[:3])}{', ...' if len(who) > 3 else ''}: {text}"
         for text, who in by_text.items()
     ]
 

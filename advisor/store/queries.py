@@ -127,13 +127,6 @@ def mla_table(store: Store, hardware_id: str, engine: str | None = None, **which
     return _select(store, "mla", hardware_id, engine, which)
 
 
-def linear_attention_table(
-    store: Store, hardware_id: str, engine: str | None = None, **which: Unpack[Which]
-) -> pd.DataFrame:
-    """Measured decode kernels of linear attention: op gdn, kda, mamba2; phase generation, or verify (seq_len > 1)."""
-    return _select(store, "linear_attention", hardware_id, engine, which)
-
-
 def all_reduce_table(store: Store, hardware_id: str, engine: str | None = None, **which: Unpack[Which]) -> pd.DataFrame:
     """Measured all-reduce among n_ranks accelerators of message_bytes each [bytes]; engine may be nccl or oneccl.
 
@@ -176,11 +169,6 @@ def moesd_cells(store: Store) -> pd.DataFrame:
 def verify_cost_curve(store: Store) -> pd.DataFrame:
     """Step time against tokens verified (dataset verify_cost_curve)."""
     return dataset(store, "verify_cost_curve")
-
-
-def decode_without_speculation(store: Store) -> pd.DataFrame:
-    """Published plain-decode measurements (dataset decode_no_sd)."""
-    return dataset(store, "decode_no_sd")
 
 
 def coverage(store: Store) -> pd.DataFrame:

@@ -215,3 +215,16 @@ def test_a_reader_s_own_fault_reaches_the_user_as_one_sentence_with_its_cause(mo
     with pytest.raises(AdvisorError, match="please report") as caught:
         read(CSV)
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_fault_in_what_is_computed_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch):
+    from advisor.ingest import rows as module
+
+    def broken(_):
+        raise KeyError("inner")
+
+    table = read_upload("mine.csv", CSV.encode())
+    monkeypatch.setattr(module, "evaluate", broken)
+    with pytest.raises(AdvisorError, match=r"mine\.csv .* please report") as caught:
+        _ = table.result
+    assert isinstance(caught.value.__cause__, KeyError)
