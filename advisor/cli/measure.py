@@ -14,7 +14,7 @@ from advisor.catalog import model_ids
 from advisor.cli.output import print_json, print_table
 from advisor.cli.scenario_options import given_acceptance
 from advisor.hardware import hardware_ids
-from advisor.ingest import MAX_BYTES, IngestResult, kept_table
+from advisor.ingest import MAX_BYTES, IngestResult, Rows, kept_table
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
@@ -51,10 +51,11 @@ def ingest(
 
     A run with K = 0 in one of the files is the baseline of those in the others. --save keeps all of them as one.
     """
-    results, failed = _read_all(_files(paths), values, columns)
+    read, failed = _read_all(_files(paths), values, columns)
+    results = [rows.result for rows in read]
     if rejects is not None:
         _write_rejects(rejects, results)
-    together = [reading.combine(alike) for alike in _by_kind(results)]
+    together = [reading.combine(alike).result for alike in _by_kind(read)]
     saved = [_save(one, name if len(together) == 1 else f"{name}: {one.kind}", given_by) for one in together if name]
     if as_json:
         more = [_summary(one) for one in together] if len(results) > len(together) else []
@@ -74,29 +75,29 @@ def ingest(
 
 def _read_all(
     files: Sequence[Path], values: Sequence[str], columns: Sequence[str]
-) -> tuple[list[IngestResult], list[dict[str, str]]]:
+) -> tuple[list[Rows], list[dict[str, str]]]:
     """The files that can be read, each content once, and the others with the reason; of one file, that is raised."""
-    results, failed, seen = [], [], dict[str, str]()
+    read, failed, seen = [], [], dict[str, str]()
     for file in files:
         try:
-            result = read_result(file, values, columns)
+            rows = read_rows(file, values, columns)
         except AdvisorError as error:
             if len(files) == 1:
                 raise
             failed.append({"file": file.name, "reason": str(error)})
             continue
-        if result.sha256 in seen:
-            failed.append({"file": file.name, "reason": f"it is the same file as {seen[result.sha256]}"})
+        if rows.sha256 in seen:
+            failed.append({"file": file.name, "reason": f"it is the same file as {seen[rows.sha256]}"})
         else:
-            seen[result.sha256] = file.name
-            results.append(result)
-    if not results:
+            seen[rows.sha256] = file.name
+            read.append(rows)
+    if not read:
         raise AdvisorError(f"none of the {len(files)} files could be read; first: {failed[0]['reason']}")
-    return results, failed
+    return read, failed
 
 
-def _by_kind(results: Sequence[IngestResult]) -> list[list[IngestResult]]:
-    kinds = {kind: [result for result in results if result.kind == kind] for kind in ("points", "kernels")}
+def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
+    kinds = {kind: [rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")}
     return [alike for alike in kinds.values() if alike]
 
 
@@ -141,21 +142,21 @@ def fit(
     )
 
     given = given_acceptance(accepted_length, acceptance, acceptance_preset)
-    results, failed = _read_all(_files(paths), values, columns)
-    result = reading.combine(results)
-    if result.kind != "points":
+    read, failed = _read_all(_files(paths), values, columns)
+    rows = reading.combine(read)
+    if rows.kind != "points":
         raise AdvisorError(
-            f"{result.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
+            f"{rows.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
         )
-    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
+    points, refused = select_points(rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
     answer, small = refit_chosen(points, refused), moesd_of(points)
     text = write_adjustment(adjustment_of(answer))
     if output is not None:
         _write(output, f"{text}\n".encode())
     if as_json:
-        rows = answer.rows.to_dict("records")
+        compared = answer.rows.to_dict("records")
         said = {k: v for k, v in vars(answer).items() if k != "rows"}
-        print_json({**said, "refit": text, "rows": rows, "moesd": small})
+        print_json({**said, "refit": text, "rows": compared, "moesd": small})
         return
     for item in failed:
         click.echo(f"{item['file']}: not read: {item['reason']}")
@@ -182,12 +183,12 @@ def read_bytes(file: Path) -> bytes:
         raise AdvisorError(f"cannot read {file}: {error.strerror or error}") from error
 
 
-def read_result(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> IngestResult:
+def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:
     """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
     mapping = dict(_pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
-    result = reading.read_upload(file.name, read_bytes(file), columns=mapping)
+    rows = reading.read_upload(file.name, read_bytes(file), columns=mapping)
     given = dict(_pair(text) for text in values)
-    return reading.resolve_names(reading.complete(result, given), hardware_ids(), model_ids())
+    return reading.resolve_names(reading.complete(rows, given), hardware_ids(), model_ids())
 
 
 def _pair(
@@ -218,7 +219,7 @@ def _save(result: IngestResult, name: str, given_by: str) -> str:
 
 
 def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:
-    parts = [reading.rejects_csv(result).split(b"\n", 1) for result in results]
+    parts = [reading.csv_of(result.rejects).split(b"\n", 1) for result in results]
     _write(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
 
 

@@ -1,29 +1,27 @@
 """Benchmark results of any known tool -> one table, with every refused row explained.
 
-    result = read_upload("run.json", data)
-    result = complete(result, {"hardware_id": "h200-sxm", "draft_tokens_k": 3})
+    rows = read_upload("run.json", data)
+    rows = complete(rows, {"hardware_id": "h200-sxm", "draft_tokens_k": 3})
+    rows.result.frame
 
-Nothing is stored here. Everything that can go wrong with a file is an AdvisorError with one sentence.
+Reading, naming, combining and completing add to an unfinished table; `result` computes and checks it, once. Nothing is
+stored here. Everything that can go wrong with a file is an AdvisorError with one sentence.
 """
 
 from __future__ import annotations
 
 from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list, read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
-from advisor.ingest.canonical import COLUMNS, column_table, template_csv
-from advisor.ingest.combine import combine
-from advisor.ingest.derived import match_baselines
-from advisor.ingest.kept import kept_csv, kept_points, kept_table
-from advisor.ingest.limits import MAX_BYTES, MIB
-from advisor.ingest.pipeline import complete, resolve_names
-from advisor.ingest.read import FORMATS, Format, read_upload
+from advisor.ingest.canonical import COLUMNS, template_csv
+from advisor.ingest.read import read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
-from advisor.ingest.result import IngestResult, rejects_csv
+from advisor.ingest.result import IngestResult, csv_of, kept_points, kept_table
+from advisor.ingest.rows import Rows, combine, complete, resolve_names
 from advisor.ingest.trace_file import MAX_TRACE_BYTES, LayerCounts, layer_counts, read_trace, read_traces
+from advisor.ingest.upload import MAX_BYTES, MIB
 
 __all__ = [
     "COLUMNS",
-    "FORMATS",
     "IGNORE",
     "MAX_BYTES",
     "MAX_METRICS_BYTES",
@@ -31,18 +29,16 @@ __all__ = [
     "MIB",
     "AcceptanceRates",
     "ActivationLog",
-    "Format",
     "Header",
     "IngestResult",
     "LayerCounts",
-    "column_table",
+    "Rows",
     "combine",
     "complete",
-    "kept_csv",
+    "csv_of",
     "kept_points",
     "kept_table",
     "layer_counts",
-    "match_baselines",
     "open_activation_log",
     "own_headers",
     "rates_from_list",
@@ -50,7 +46,6 @@ __all__ = [
     "read_trace",
     "read_traces",
     "read_upload",
-    "rejects_csv",
     "resolve_names",
     "targets",
     "template_csv",

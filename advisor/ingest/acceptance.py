@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from advisor.acceptance import SAME_RUN_LOG_SD, parse_acceptance
-from advisor.ingest.limits import MIB
 from advisor.ingest.result import shorten
-from advisor.ingest.upload import open_upload
+from advisor.ingest.upload import MIB, open_upload
 from advisor.prediction import AdvisorError
 
 MAX_METRICS_BYTES = 32 * MIB
@@ -29,10 +30,6 @@ _DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens"
 _ACCEPTED = "vllm:spec_decode_num_accepted_tokens"
 _BY_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 _NAMES = (_DRAFTS, _DRAFT_TOKENS, _ACCEPTED, _BY_POSITION)
-_SAMPLE = re.compile(
-    r'(?P<name>vllm:spec_decode_\w+)\s*(?:\{(?P<labels>(?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(?P<value>\S+)(?:\s.*)?'
-)
-_LABEL = re.compile(r'\s*(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 _LIST = re.compile(r"[\s\d.,;eE+\-\[\]()]+", re.ASCII)
 _MAX_LINE = 10_000
 _DISAGREE = 0.01
@@ -161,20 +158,18 @@ def parse_metrics(name: str, text: str) -> Series:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.lstrip().startswith("vllm:spec_decode_"):
             continue
-        match = _SAMPLE.fullmatch(line.strip()) if len(line) <= _MAX_LINE else None
-        labels = _labels(match["labels"] or "") if match else None
-        if match is None or labels is None:
+        sample = _sample(line)
+        if sample is None:
             raise AdvisorError(f"{name}, line {number}: {shorten(line)!r} is no sample `name{{label=...}} value`")
-        counter = match["name"].removesuffix("_total")
+        counter = sample.name.removesuffix("_total")
         if counter not in _NAMES:
             continue  # _created times, and counters that are not needed
-        value = _number(match["value"])
-        if not 0 <= value < math.inf:
-            raise AdvisorError(f"{name}, line {number}: {shorten(match['value'])!r} is no count; scrape /metrics again")
-        key = (counter, frozenset(labels.items()))
+        if not 0 <= sample.value < math.inf:
+            raise AdvisorError(f"{name}, line {number}: {str(sample.value)!r} is no count; scrape /metrics again")
+        key = (counter, frozenset(sample.labels.items()))
         if key in found:
             raise AdvisorError(f"{name}, line {number}: {counter} appears twice; give two scrapes as two files")
-        found[key] = value
+        found[key] = float(sample.value)
     lacking = [counter for counter in (_DRAFTS, _BY_POSITION) if not any(key[0] == counter for key in found)]
     if lacking:
         raise AdvisorError(
@@ -195,17 +190,17 @@ def _text(name: str, data: bytes) -> str:
     return sample.data.decode("utf-8", errors="replace").replace("\r\n", "\n")
 
 
-def _labels(text: str) -> dict[str, str] | None:
-    """Label names and values; None where the text is no list of labels."""
-    labels: dict[str, str] = {}
-    end = 0
-    while end < len(text.rstrip()):
-        match = _LABEL.match(text, end)
-        if match is None or match[1] in labels:
-            return None
-        labels[match[1]] = match[2]
-        end = match.end()
-    return labels
+def _sample(line: str) -> Sample | None:
+    """The sample on a line of a Prometheus exposition; None where there is none."""
+    if len(line) > _MAX_LINE:
+        return None
+    try:
+        (family,) = text_string_to_metric_families(line)
+    except (ValueError, IndexError):  # the parser indexes into what a damaged label leaves empty
+        return None
+    (sample,) = family.samples
+    # The parser takes any name before labels; a damaged one would be left out as a counter that is not needed.
+    return sample if re.fullmatch(r"[\w:]+", sample.name) else None
 
 
 def _since(name: str, now: Series, earlier_name: str, before: Series) -> Series:

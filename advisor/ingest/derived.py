@@ -98,13 +98,49 @@ def acceptance_by_position_text(rates: Any) -> str | None:
     return ";".join(f"{rate:.6g}" for rate in rates)
 
 
-def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Fill empty accepted_length, step_time_s, context_tokens and output_tok_per_s of a points frame row by row.
+@dataclass(frozen=True)
+class Computed:
+    """What `derive_rows` filled in and what it left empty or took otherwise, by column: masks of rows, [rows]."""
 
-    Never overwrites. Returns a new frame whose `derived` column names what was computed, and notes for the user.
+    filled: dict[str, np.ndarray]
+    otherwise: dict[str, np.ndarray]
+
+    def notes(self, keep: np.ndarray) -> list[str]:
+        """Sentences for the user with counts over the rows that `keep` marks, [rows]."""
+        out = []
+        for name, how in _HOW.items():
+            n_filled, n_otherwise = (
+                int(masks[name][keep].sum()) if name in masks else 0 for masks in (self.filled, self.otherwise)
+            )
+            if n_filled:
+                out.append(f"{name} computed in {counted(n_filled, 'row')} from {how}")
+            if n_otherwise:
+                out.append(_OTHERWISE[name].format(rows=counted(n_otherwise, "row")))
+        return out
+
+
+_HOW = {
+    "accepted_length": "chunk latency / token latency; true only if each chunk is one step",
+    "step_time_s": "latency between chunks, or token latency x accepted length; includes host time",
+    "context_tokens": "prompt length + half the output length",
+    "output_tok_per_s": "total rate or whole-batch latency and the lengths; includes prefill",
+    "speedup": "sd_value and baseline_value; for times the inverse ratio",
+}
+_OTHERWISE = {
+    "accepted_length": "accepted_length and step_time_s left empty in {rows}: chunk latency / token latency exceeds "
+    "K + 1, so chunks are not single steps or the token counts are the client's own",
+    "step_time_s": "in {rows} chunks are not single steps (chunk latency differs from token latency x accepted length "
+    f"by over {CHUNK_TOLERANCE:.0%}); the product was taken as step time",
+}
+
+
+def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
+    """Fill the empty cells of a points frame that follow from others of their row; never overwrites.
+
+    Filled are accepted_length, step_time_s, context_tokens, output_tok_per_s and speedup. Returns a new frame whose
+    `derived` column names what was computed, and where that was.
     """
     values = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _INPUTS}
-    notes: list[str] = []
     done: dict[str, np.ndarray] = {}
     out = frame.copy(deep=False)
 
@@ -113,28 +149,15 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     wanted = np.isnan(values["accepted_length"]) & drafting & ~np.isnan(from_chunks)
     too_long = wanted & (from_chunks > values["draft_tokens_k"] + 1 + 1e-9)
     _fill(out, values, done, "accepted_length", from_chunks, wanted & ~too_long)
-    _note(notes, done, "accepted_length", "chunk latency / token latency; true only if each chunk is one step")
-    if too_long.any():
-        notes.append(
-            f"accepted_length and step_time_s left empty in {counted(int(too_long.sum()), 'row')}: chunk latency / "
-            "token latency exceeds K + 1, so chunks are not single steps or the token counts are the client's own"
-        )
 
     stated = np.where(values["draft_tokens_k"] == 0, 1.0, values["accepted_length"])
     step = step_time_from_latencies(values["itl_s"], values["tpot_s"], stated)
     step_ok = np.isnan(values["step_time_s"]) & ~np.isnan(step) & ~too_long
     product_used = step_ok & ~np.isnan(values["itl_s"]) & (step != values["itl_s"])
     _fill(out, values, done, "step_time_s", step, step_ok)
-    _note(notes, done, "step_time_s", "latency between chunks, or token latency x accepted length; includes host time")
-    if product_used.any():
-        notes.append(
-            f"in {counted(int(product_used.sum()), 'row')} chunks are not single steps (chunk latency differs from "
-            f"token latency x accepted length by over {CHUNK_TOLERANCE:.0%}); the product was taken as step time"
-        )
 
     context = mean_context(values["input_tokens"], values["output_tokens"])
     _fill(out, values, done, "context_tokens", context, np.isnan(values["context_tokens"]) & ~np.isnan(context))
-    _note(notes, done, "context_tokens", "prompt length + half the output length")
 
     total = output_rate_from_total(values["total_tok_per_s"], values["input_tokens"], values["output_tokens"])
     _fill(out, values, done, "output_tok_per_s", total, np.isnan(values["output_tok_per_s"]) & ~np.isnan(total))
@@ -142,17 +165,14 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     fixed = (frame["batch_kind"] == "batch").to_numpy(dtype=bool, na_value=False)
     wanted = np.isnan(values["output_tok_per_s"]) & ~np.isnan(whole) & fixed
     _fill(out, values, done, "output_tok_per_s", whole, wanted)
-    _note(notes, done, "output_tok_per_s", "total rate or whole-batch latency and the lengths; includes prefill")
 
     named = frame["metric"].notna().to_numpy() & (values["draft_tokens_k"] != 0)
-    ratio = speedup_from_values(
-        values["baseline_value"], values["sd_value"], lower_is_better(frame["metric"].fillna(""))
-    )
+    lower = lower_is_better(frame["metric"].fillna(""))
+    ratio = speedup_from_values(values["baseline_value"], values["sd_value"], lower)
     _fill(out, values, done, "speedup", ratio, np.isnan(values["speedup"]) & ~np.isnan(ratio) & named)
-    _note(notes, done, "speedup", "sd_value and baseline_value; for times the inverse ratio")
 
     out["derived"] = _merge_names(frame["derived"], done)
-    return out, notes
+    return out, Computed(done, {"accepted_length": too_long, "step_time_s": product_used})
 
 
 _INPUTS = (
@@ -175,11 +195,6 @@ def _fill(
     values[name] = np.where(mask, computed, values[name])
     out[name] = values[name]
     done[name] = mask | done.get(name, np.zeros(len(mask), dtype=bool))
-
-
-def _note(notes: list[str], done: dict[str, np.ndarray], name: str, how: str) -> None:
-    if name in done:
-        notes.append(f"{name} computed in {counted(int(done[name].sum()), 'row')} from {how}")
 
 
 def _merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
@@ -207,21 +222,12 @@ def _merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
 _COMPARED = ("tpot_s", "output_tok_per_s")
 
 
-@dataclass(frozen=True)
-class Matching:
-    """Outcome of looking for baselines: how many drafting rows were matched, and what to tell the user."""
+def match_baselines(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Speedup of each row with K > 0 over a row with K = 0 that is otherwise the same, and a sentence for the user.
 
-    matched: int
-    unmatched: int
-    note: str
-
-
-def match_baselines(frame: pd.DataFrame, pool: pd.DataFrame | None = None) -> tuple[pd.DataFrame, Matching]:
-    """Speedup of each row with K > 0 over a row with K = 0 that is otherwise the same.
-
-    Same means MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE. `pool` gives further rows to look for
-    baselines in (points frames of other files). The ratio is of tpot_s where both rows have it, else of
-    output_tok_per_s; several equal baselines count with their median. Rows that state a speedup keep it.
+    Same means MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE. The ratio is of tpot_s where both rows
+    have it, else of output_tok_per_s; several equal baselines count with their median. Rows that state a speedup keep
+    it.
     """
     k = frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
     stated = frame["speedup"].notna().to_numpy()
@@ -232,12 +238,9 @@ def match_baselines(frame: pd.DataFrame, pool: pd.DataFrame | None = None) -> tu
     n_untimed = int(((k > 0) & ~stated & ~timed).sum())
     wanted &= timed
     if n_drafting == 0:
-        return frame, Matching(0, 0, _matching_note(0, 0, n_stated, n_untimed, bool(np.isnan(k).any())))
-    needed = [*MATCH_COLUMNS, "draft_tokens_k", "input_tokens", "output_tokens", *_COMPARED]
-    everything = frame[needed] if pool is None else pd.concat([frame[needed], pool[needed]])
+        return frame, _matching_note(0, 0, n_stated, n_untimed, bool(np.isnan(k).any()))
     positions = np.flatnonzero(wanted)
-    found = _nearest_baseline(everything, positions)
-    del everything
+    found = _nearest_baseline(frame, positions)
     out = frame.copy(deep=False)
     ratio, base, with_drafts, use_tpot = _ratios(frame[list(_COMPARED)].iloc[positions], found)
     ok = np.isfinite(ratio) & (ratio > 0)
@@ -255,23 +258,22 @@ def match_baselines(frame: pd.DataFrame, pool: pd.DataFrame | None = None) -> tu
     out["metric"] = pd.Series(metric.to_pandas(), dtype="str").set_axis(frame.index)
     out["derived"] = _merge_names(frame["derived"], {"speedup": mask} if mask.any() else {})
     matched = int(ok.sum())
-    note = _matching_note(matched, n_drafting - matched, n_stated, n_untimed, bool(np.isnan(k).any()))
-    return out, Matching(matched, n_drafting - matched, note)
+    return out, _matching_note(matched, n_drafting - matched, n_stated, n_untimed, bool(np.isnan(k).any()))
 
 
-def _nearest_baseline(everything: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
-    """For each of `rows` (positions in `everything`), tpot_s and output_tok_per_s of its baseline; NaN where none."""
+def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
+    """For each of `rows` (positions in `frame`), tpot_s and output_tok_per_s of its baseline; NaN where none."""
     table = pd.DataFrame(
         {
-            "group": _group_codes(everything),
-            "input": _log_length(everything["input_tokens"]),
-            "output": _log_length(everything["output_tokens"]),
-            "tpot_s": everything["tpot_s"].to_numpy(dtype=float, na_value=np.nan),
-            "output_tok_per_s": everything["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan),
+            "group": _group_codes(frame),
+            "input": _log_length(frame["input_tokens"]),
+            "output": _log_length(frame["output_tokens"]),
+            "tpot_s": frame["tpot_s"].to_numpy(dtype=float, na_value=np.nan),
+            "output_tok_per_s": frame["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan),
         }
     )
-    plain = (everything["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
-    plain &= everything["batch_size"].notna().to_numpy()
+    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
+    plain &= frame["batch_size"].notna().to_numpy()
     plain &= table["tpot_s"].notna().to_numpy() | table["output_tok_per_s"].notna().to_numpy()
     baselines = table[plain].groupby(["group", "input", "output"], as_index=False).median()
     wanted = table.iloc[rows][["group", "input", "output"]].assign(row=np.arange(len(rows)))

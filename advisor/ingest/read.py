@@ -3,84 +3,83 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import ModuleType
-from typing import Any
 
-from advisor.ingest import refused
-from advisor.ingest.pipeline import complete, finalise
-from advisor.ingest.readers import READERS
+import numpy as np
+
+from advisor.ingest.canonical import COLUMNS, header_key
+from advisor.ingest.raw import Format, RawRows, coerce
+from advisor.ingest.readers import FORMATS
 from advisor.ingest.remap import rename_headers
-from advisor.ingest.result import IngestResult, shorten
-from advisor.ingest.upload import Sample, open_upload
+from advisor.ingest.result import shorten
+from advisor.ingest.rows import Rows, Source
+from advisor.ingest.table import table_header
+from advisor.ingest.upload import Sample, one_sentence, open_upload
 from advisor.prediction import AdvisorError
 
 DETECTED = 0.5
 """A reader that scores less does not claim the file."""
 
 
-@dataclass(frozen=True)
-class Format:
-    """A format that can be read: its id, the tool's name for it, and how it is recognised."""
-
-    id: str
-    name: str
-    recognised_by: str
-
-
-FORMATS: tuple[Format, ...] = tuple(
-    Format(reader.FORMAT_ID, reader.FORMAT_NAME, reader.RECOGNISED_BY) for reader in READERS
-)
-
-
-def read_upload(
-    name: str, data: bytes, context: Mapping[str, Any] | None = None, columns: Mapping[str, str] | None = None
-) -> IngestResult:
+def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
     """Read a benchmark result of any known format, recognised by its content alone.
 
     Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip of one file);
-    `context` fills fields the file lacks, as `complete` does; `columns` renames headers of a CSV, {theirs: ours}.
+    `columns` renames headers of a CSV, {theirs: ours}.
     Raises AdvisorError, and nothing else, when the file is not recognised, exceeds a limit, or carries nothing that
     can be used.
     """
     shown = shorten(name) or "the upload"
-    try:
-        result = read_unguarded(shown, data, columns)
-    except AdvisorError:
-        raise
-    except (RecursionError, MemoryError) as error:
-        raise AdvisorError(f"{shown} is nested too deeply or too large to be read; send a smaller file") from error
-    # Files come from outside, and the parsing libraries raise what they like on damaged ones; the cause stays attached.
-    except Exception as error:
-        raise AdvisorError(
-            f"{shown} could not be read ({type(error).__name__}): the file is damaged or the reader is at fault; "
-            "please report it with the file"
-        ) from error
-    return complete(result, context) if context else result
+    with one_sentence(shown):
+        return read_unguarded(shown, data, columns)
 
 
-def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> IngestResult:
+def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
     """`read_upload` without its last guard, so that tests see a reader's own faults."""
     sample = open_upload(name, data)
     if columns:
         sample = rename_headers(sample, columns)
     reader = detect(sample)
-    draft = reader.read(sample)
-    draft.warnings = [*sample.warnings, *draft.warnings]
-    return finalise(draft, reader.FORMAT_ID, reader.FORMAT_NAME, name, hashlib.sha256(data).hexdigest())
+    raw = reader.read(sample)
+    raw.warnings = [*sample.warnings, *raw.warnings]
+    return _typed(raw, reader, name, hashlib.sha256(data).hexdigest())
 
 
-def detect(sample: Sample) -> ModuleType:
-    """The reader with the highest score. Raises AdvisorError when none claims the file."""
-    scores = [(reader.detect(sample), reader) for reader in READERS]
+def _typed(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
+    """What a reader found as a table. Raises AdvisorError when there is no row, not even a refused one."""
+    refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
+    rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
+    frame, rejects = coerce(raw)
+    notes = [*raw.notes, *(raw.finish(frame) if raw.finish is not None else ())]
+    if not len(frame) and not len(rejects):
+        raise AdvisorError(f"{name} has a header but no rows; add at least one measurement")
+    source = Source(
+        format_id=reader.id,
+        format_name=reader.name,
+        file_name=name,
+        sha256=sha256,
+        rows_read=rows_read,
+        last_line=max(int(lines.max()) for lines in (frame.index, rejects["line"]) if len(lines)),
+        notes=tuple(notes),
+        warnings=tuple(raw.warnings),
+        swaps=tuple(raw.swaps),
+        prefill=raw.prefill,
+    )
+    return Rows(raw.kind, frame[list(COLUMNS[raw.kind])], rejects, (source,))
+
+
+def detect(sample: Sample) -> Format:
+    """The reader with the highest score, the first of equals. Raises AdvisorError when none claims the file."""
+    scores = [(reader.detect(sample), reader) for reader in FORMATS]
     score, best = max(scores, key=lambda pair: pair[0])
     if score >= DETECTED:
         return best
-    reason = refused.reason(sample)
+    reason = why_unusable(sample)
     if reason:
         raise AdvisorError(f"{sample.name} cannot be used: {reason}")
-    raise AdvisorError(f"{sample.name} is not recognised: {_seen(sample)}; expected a result file of {_known()}")
+    known = ", ".join(item.name for item in FORMATS)
+    raise AdvisorError(f"{sample.name} is not recognised: {_seen(sample)}; expected a result file of {known}")
 
 
 def _seen(sample: Sample) -> str:
@@ -92,5 +91,36 @@ def _seen(sample: Sample) -> str:
     return f"text that begins with {shorten(sample.first_line)[:80]!r}"
 
 
-def _known() -> str:
-    return ", ".join(item.name for item in FORMATS)
+def why_unusable(sample: Sample) -> str | None:
+    """Why a known kind of file holds nothing usable; None when the file is of no known kind."""
+    first = sample.first
+    keys = {str(key) for key in first}
+    if _is_tuned_config(first):
+        return (
+            "it is a tuned kernel configuration, which holds block sizes and no latency; send the log of benchmark_moe "
+            "run without --tune, which prints kernel times"
+        )
+    if {"benchmark", "model", "metric"} <= keys:
+        return "it is the PyTorch benchmark database copy of a vLLM result; send the result JSON written beside it"
+    if {"sample_batch_tokens", "sample_steps_per_sec"} <= keys or {"bias_seconds", "theta_seconds"} <= keys:
+        return "it is a step-rate table for the engine's scheduler; send the benchmark it came from"
+    if "report" in keys and "config" in keys:
+        return "it is an optimum-benchmark report, whose latencies have no batch of drafts; send a serving benchmark"
+    if "expert_activation" in keys or "forward_mode" in keys:
+        return "it is a log of activated experts per step: give it as a routing trace (`trace`, tab Your routing trace)"
+    if {"error", "returncode"} & keys and not {"metrics"} & keys:
+        return "it records a run that failed; send the result of a run that finished"
+    header = {header_key(cell) for cell in table_header(sample)}
+    if {"tokens_s_gpu", "num_total_gpus"} <= header:
+        return "it is a sweep of predicted configurations; predictions are not taken as measurements"
+    if {"up_proj_us", "down_proj_us"} <= header or {"latency_us", "mfu"} <= header:
+        return "it is a kernel table in a layout that is not read; use the columns of the kernel template"
+    kernel = {"latency", "kernel_source"} <= header or {"latency", "op_name"} <= header
+    if kernel and "num_experts" not in header:
+        return "it is a kernel table of another operation; only MoE tables (num_tokens, hidden_size, inter_size, topk, num_experts, latency) are read"  # noqa: E501
+    return None
+
+
+def _is_tuned_config(first: dict[str, object]) -> bool:
+    bodies = [value for key, value in first.items() if re.fullmatch(r"\d+", str(key)) and isinstance(value, dict)]
+    return bool(bodies) and all("BLOCK_SIZE_M" in body for body in bodies)

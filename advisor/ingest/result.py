@@ -1,20 +1,19 @@
-"""What reading an upload gives back: usable rows, refused rows, what is still missing, and what was computed."""
+"""What an upload comes to: usable rows, refused rows, what is missing, what was computed; and the table to keep."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from advisor.ingest.canonical import TableKind
+from advisor.ingest.canonical import COLUMNS, TableKind
+from advisor.prediction import AdvisorError
 from advisor.text import frame_csv
 
 MAX_SHOWN = 200
 """Characters of a refused cell that are kept."""
-
-REJECT_COLUMNS = ("line", "column", "value", "reason")
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class MissingField:
 
 @dataclass(frozen=True)
 class IngestResult:
-    """A read upload.
+    """A read upload, computed, checked and matched: `Rows.result` makes it.
 
     `frame` has every canonical column of its kind; its index, named `line`, is the line in the file (for one JSON
     document, the number of the record in it). `rejects` has the columns line, column, value, reason; a refused row
@@ -68,15 +67,6 @@ class IngestResult:
     file_name: str
     sha256: str
     reader_version: str
-    metadata: dict[str, Any] = field(default_factory=dict)
-    """What the file said about its run that has no canonical column."""
-    measured: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
-    """The rows as read, before anything was computed or checked across columns; `complete` starts from it."""
-    parse_rejects: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
-    prefill: dict[str, Any] = field(default_factory=dict, repr=False)
-    reader_notes: tuple[str, ...] = field(default=(), repr=False)
-    reader_warnings: tuple[str, ...] = field(default=(), repr=False)
-    reader_swaps: tuple[Swap, ...] = field(default=(), repr=False)
     swapped: tuple[tuple[str, str], ...] = ()
     """Pairs of columns that look as if they had changed places."""
 
@@ -122,6 +112,25 @@ def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
     )
 
 
-def rejects_csv(result: IngestResult) -> bytes:
-    """The refused rows as a UTF-8 CSV for download; cells that a spreadsheet could run as formulas are quoted."""
-    return frame_csv(result.rejects).encode("utf-8", errors="replace")
+def kept_table(result: IngestResult) -> pd.DataFrame:
+    """The usable rows with `line` and, in every row, the file, its reader and how many rows were refused."""
+    origin = {
+        "file_name": result.file_name,
+        "reader": result.format_id,
+        "reader_version": result.reader_version,
+        "rows_refused": result.rows_refused,
+    }
+    return result.frame.reset_index().assign(**origin)
+
+
+def kept_points(table: pd.DataFrame) -> pd.DataFrame:
+    """The points frame of a kept table (index: line). Raises AdvisorError when it keeps kernel rows."""
+    wanted = ["line", *COLUMNS["points"]]
+    if any(name not in table.columns for name in wanted):
+        raise AdvisorError("this kept table holds no serving points, so nothing can be refitted on it")
+    return table[wanted].set_index("line")
+
+
+def csv_of(table: pd.DataFrame) -> bytes:
+    """Read, refused or kept rows as UTF-8 CSV; cells that a spreadsheet could run as formulas are quoted."""
+    return frame_csv(table).encode("utf-8", errors="replace")

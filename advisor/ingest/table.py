@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from advisor.ingest.canonical import TableKind, header_key, match_header
-from advisor.ingest.limits import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB
 from advisor.ingest.result import Reject, shorten
-from advisor.ingest.upload import Sample
+from advisor.ingest.upload import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB, Sample
 from advisor.prediction import AdvisorError
 
 BARE_LATENCY = frozenset({"latency"})

@@ -17,8 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.architecture import Architecture
-from advisor.ingest.limits import MIB
-from advisor.ingest.upload import open_upload
+from advisor.ingest.upload import MIB, open_upload
 from advisor.prediction import AdvisorError
 
 MAX_TRACE_BYTES = 256 * MIB

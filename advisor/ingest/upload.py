@@ -1,4 +1,7 @@
-"""From the bytes of an upload to text or a parsed document: decompression, encodings and JSON, all bounded."""
+"""From the bytes of an upload to text or a parsed document: decompression, encodings and JSON, all bounded.
+
+The limits are checked here although a browser has its own, because those are only a hint.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,28 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from advisor.ingest.limits import MAX_BYTES, MAX_JSON_BYTES, MAX_JSON_RECORDS, MAX_LINE_BYTES, MIB
 from advisor.ingest.result import Reject, shorten
 from advisor.prediction import AdvisorError
+
+MIB = 1024 * 1024
+MAX_BYTES = 256 * MIB
+"""The file as sent, and again after decompression (a million canonical rows are about 200 MB)."""
+MAX_JSON_BYTES = 64 * MIB
+"""A JSON document in memory takes up to 20 times its size, so it is held shorter."""
+MAX_TEXT_LOG_BYTES = 64 * MIB
+MAX_ROWS = 2_000_000
+MAX_COLUMNS = 1024
+MAX_LINE_BYTES = 4 * MIB
+MAX_JSON_RECORDS = 200_000
+"""Runs in one JSON file; each is turned into a row by itself."""
+MAX_REJECTS = 1_000_000
+"""Refused rows that are listed one by one."""
 
 SampleKind = Literal["json", "jsonl", "parquet", "text"]
 
@@ -87,6 +104,23 @@ class Sample:
     def first(self) -> dict[str, Any]:
         """The first record when it is an object, else an empty one."""
         return self.records[0] if self.records and isinstance(self.records[0], dict) else {}
+
+
+@contextmanager
+def one_sentence(name: str) -> Iterator[None]:
+    """Whatever goes wrong inside with the file `name` comes out as an AdvisorError; its cause stays attached."""
+    try:
+        yield
+    except AdvisorError:
+        raise
+    except (RecursionError, MemoryError) as error:
+        raise AdvisorError(f"{name} is nested too deeply or too large to be read; send a smaller file") from error
+    # Files come from outside, and the parsing libraries raise what they like on damaged ones.
+    except Exception as error:
+        raise AdvisorError(
+            f"{name} could not be read ({type(error).__name__}): the file is damaged or the reader is at fault; "
+            "please report it with the file"
+        ) from error
 
 
 def sniff_delimiter(line: str) -> str:

@@ -16,7 +16,7 @@ import duckdb
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from advisor.store import schema
-from advisor.store.connection import MEMORY_LIMIT, THREADS, default_store_path
+from advisor.store.connection import MEMORY_LIMIT, THREADS, default_store_path, only_writer
 from advisor.store.kernel_tables import (
     HARDWARE_BY_DEVICE,
     KernelFile,
@@ -26,7 +26,6 @@ from advisor.store.kernel_tables import (
     kernel_files,
 )
 from advisor.store.load import load_dataset, load_kernel_file, load_plain_decode, row_labels, to_json
-from advisor.store.locking import only_writer
 from advisor.store.measurements import (
     dataset_folders,
     measurement_hashes,

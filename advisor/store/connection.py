@@ -1,14 +1,17 @@
-"""Opening the store: read-only, cut off from the file system, one cursor per use."""
+"""Opening the store: read-only, cut off from the file system, one cursor per use. One writer per file."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import duckdb
 import pandas as pd
+from filelock import FileLock, Timeout
 
 from advisor.prediction import AdvisorError
 from advisor.profiles import PACKAGE, data_root
@@ -38,6 +41,27 @@ def data_folder(package: Path = PACKAGE) -> Path:
 def quoted(path: Path) -> str:
     """A path as an SQL string; ATTACH and COPY take no parameters."""
     return "'" + str(path).replace("'", "''") + "'"
+
+
+@contextmanager
+def only_writer(path: Path, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the write lock of `path`: a file `<path>.lock` beside it, which the system frees when its holder dies.
+
+    Works between processes and between threads of one process. Raises AdvisorError when another writer still has it
+    after `wait_s` [s].
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.with_name(path.name + ".lock"), timeout=wait_s, poll_interval=0.02)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise AdvisorError(
+            f"{path} is being written by another process or thread; wait until it has finished and try again"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Store:

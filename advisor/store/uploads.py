@@ -17,8 +17,7 @@ import pandas as pd
 
 from advisor.prediction import AdvisorError
 from advisor.store import schema
-from advisor.store.connection import default_store_path
-from advisor.store.locking import only_writer
+from advisor.store.connection import default_store_path, only_writer
 
 MAX_ROWS = 200_000
 WAIT_S = 10.0
@@ -55,7 +54,7 @@ def _origins(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 _ORIGIN = {"file_name": "VARCHAR", "reader": "VARCHAR", "reader_version": "VARCHAR", "rows_refused": "INTEGER"}
-"""Columns of a table that came from a file, the same in every row (`advisor.ingest.kept`)."""
+"""Columns of a table that came from a file, the same in every row (`advisor.ingest.kept_table`)."""
 
 MIGRATIONS: tuple[schema.Migration, ...] = (_first, _origins)
 

@@ -15,12 +15,15 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
+
+from filelock import FileLock, lock_descriptor
 
 from advisor.ingest import complete, read_upload
 from advisor.prediction import AdvisorError
@@ -141,42 +144,30 @@ def _ask(options: list[str]) -> Any:
         raise AdvisorError("the profiler gave no readable answer; try `python -m advisor profile --plan`") from error
 
 
-def _lock(mode: str, wait_s: float = 0.0) -> IO[bytes] | None:
-    """The lock of running sweeps, shared (to look) or exclusive (to run); None when a sweep holds it."""
-    import fcntl
+@contextmanager
+def _claimed() -> Iterator[IO[bytes] | None]:
+    """The lock file of running sweeps, held; None while a sweep holds it.
 
+    Who looks holds the lock for a moment too: a second lock keeps others from taking that for a sweep.
+    """
     runs_folder().mkdir(parents=True, exist_ok=True)
-    handle = (runs_folder() / "running.lock").open("a+b")
-    wanted = fcntl.LOCK_EX if mode == "run" else fcntl.LOCK_SH
-    deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            fcntl.flock(handle, wanted | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() >= deadline:
-                handle.close()
-                return None
-            time.sleep(0.02)
-        else:
-            return handle
+    one_at_a_time = FileLock(runs_folder() / "looking.lock", poll_interval=0.01)
+    with one_at_a_time, (runs_folder() / "running.lock").open("a+b") as handle:
+        yield handle if lock_descriptor(handle.fileno(), blocking=False) else None
 
 
 def _is_running() -> bool:
     if not (runs_folder() / "running.lock").exists():
         return False
-    handle = _lock("look")
-    if handle is None:
-        return True
-    handle.close()
-    return False
+    with _claimed() as handle:
+        return handle is None
 
 
 def start(preset: str, device: str, resume: Run | None = None, extra: tuple[str, ...] = ()) -> Run:
     """Start a sweep, or go on with an interrupted one. Raises AdvisorError when one is running already."""
-    handle = _lock("run", wait_s=1.0)
-    if handle is None:
-        raise AdvisorError("a sweep is running on this machine already; wait for it or cancel it")
-    with handle:  # the child keeps its own copy, and with it the lock
+    with _claimed() as handle:
+        if handle is None:
+            raise AdvisorError("a sweep is running on this machine already; wait for it or cancel it")
         word = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
         name = resume.name if resume else f"{word}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{preset}"
         folder = runs_folder() / name
@@ -188,7 +179,7 @@ def start(preset: str, device: str, resume: Run | None = None, extra: tuple[str,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=_environment(),
-                pass_fds=[handle.fileno()],
+                pass_fds=[handle.fileno()],  # the child keeps its own copy, and with it the lock
                 start_new_session=True,  # Ctrl-C of the app does not end the sweep
             )
     _CHILDREN[name] = child
@@ -322,9 +313,8 @@ def keep(run: Run) -> str:
     """Save the sweep's MoE layers among the user's measurements; returns the id. Raises AdvisorError, as when kept."""
     sweep = read_sweep(run.folder)
     file = next(run.folder / name for name in ("data.csv", "data.csv.gz") if (run.folder / name).exists())
-    result = read_upload(file.name, file.read_bytes())
     context = {"hardware": sweep.meta.device.name, "version": sweep.meta.plan.code_version}
-    kept = complete(result, context).frame
-    if kept.empty:
+    kept = complete(read_upload(file.name, file.read_bytes()), context).result
+    if kept.frame.empty:
         raise AdvisorError("this sweep has no layer of routed experts alone, so there is nothing to keep here")
-    return save_upload(kept, name=run.name, sha256=result.sha256)
+    return save_upload(kept.frame, name=run.name, sha256=kept.sha256)

@@ -13,12 +13,18 @@ import streamlit as st
 from advisor import ingest
 from advisor.catalog import model_ids
 from advisor.hardware import hardware_ids
-from advisor.ingest import Header, IngestResult, kept_points
+from advisor.ingest import Header, IngestResult, Rows, csv_of, kept_points, kept_table
 from advisor.points import RefitPoint, RefitResult, Refused, refit_chosen, select_points
 from advisor.prediction import AdvisorError
 from advisor.ui import refit_use, state
 
-_RESULT, _FILES, _PROBLEM, _REFIT = "_upload", "_upload_files", "_upload_problem", "_upload_refit"
+_RESULT, _ROWS, _FILES, _PROBLEM, _REFIT = (
+    "_upload",
+    "_upload_rows",
+    "_upload_files",
+    "_upload_problem",
+    "_upload_refit",
+)
 _CSV, _HEADERS, _NOTES, _KEPT_AS = "_upload_csv", "_upload_headers", "_upload_notes", "_upload_kept_as"
 MAPPED_FORMATS = ("canonical_csv", "kernel_table")
 """Formats whose headers a user may give in words of their own."""
@@ -64,27 +70,31 @@ def take_files() -> None:
         return
     _drop()
     st.session_state[_FILES] = tuple(by_hash)
-    results, failed = [], []
+    tables, failed = [], []
     for name, data in by_hash.values():
         try:
-            results.append(_read(name, data))
+            tables.append(_read(name, data))
         except AdvisorError as error:
             failed.append(str(error))
-    if len(by_hash) == 1:
-        _offer_mapping(*next(iter(by_hash.values())), results[0] if results else None)
-        if headers() and failed and "is not recognised" in failed[0]:
-            failed = [f"{given[0].name} is not recognised by its headers; say below which column is which"]
     try:
-        if results:
-            st.session_state[_RESULT] = ingest.combine(results)
+        if tables:
+            _take(ingest.combine(tables))
     except AdvisorError as error:
         failed.append(str(error))
+    if len(by_hash) == 1:
+        _offer_mapping(*next(iter(by_hash.values())), result())
+        if headers() and failed and "is not recognised" in failed[0]:
+            failed = [f"{given[0].name} is not recognised by its headers; say below which column is which"]
     _look_up_kept()
     st.session_state[_NOTES] = said
     st.session_state[_PROBLEM] = ". ".join(failed)
 
 
-def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> IngestResult:
+def _take(rows: Rows) -> None:
+    st.session_state[_RESULT], st.session_state[_ROWS] = rows.result, rows
+
+
+def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
     return ingest.resolve_names(ingest.read_upload(name, data, columns=columns), hardware_ids(), model_ids())
 
 
@@ -114,9 +124,10 @@ def read_as(chosen: Mapping[str, str]) -> None:
     changed = {item.theirs: chosen[item.theirs] for item in headers() if _differs(item, chosen[item.theirs])}
     forget_refit()
     try:
-        st.session_state[_RESULT] = _read(name, data, changed or None)
+        _take(_read(name, data, changed or None))
     except AdvisorError as error:
-        st.session_state.pop(_RESULT, None)
+        for key in (_RESULT, _ROWS):
+            st.session_state.pop(key, None)
         st.session_state[_PROBLEM] = str(error)
     st.session_state[_HEADERS] = tuple(replace(item, ours=chosen[item.theirs]) for item in headers())
     _look_up_kept()
@@ -129,13 +140,12 @@ def _differs(item: Header, ours: str) -> bool:
 
 def fill_in(values: Mapping[str, Any], override: Mapping[str, Any]) -> None:
     """Complete the upload's missing context, and replace names that are not known; drops the refit."""
-    read = result()
-    if read is None:
+    rows: Rows | None = st.session_state.get(_ROWS)
+    if rows is None:
         return
     forget_refit()
     try:
-        completed = ingest.complete(ingest.complete(read, values), override, override=True)
-        st.session_state[_RESULT] = completed
+        _take(ingest.complete(ingest.complete(rows, values), override, override=True))
     except AdvisorError as error:
         st.session_state[_PROBLEM] = str(error)
 
@@ -202,7 +212,7 @@ def forget() -> None:
 
 def _drop() -> None:
     forget_refit()
-    for key in (_RESULT, _FILES, _CSV, _HEADERS, _NOTES, _KEPT_AS):
+    for key in (_RESULT, _ROWS, _FILES, _CSV, _HEADERS, _NOTES, _KEPT_AS):
         st.session_state.pop(key, None)
 
 
@@ -220,7 +230,6 @@ def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
 
 def save(name: str, given_by: str) -> None:
     """Keep the upload in this advisor's store, for all who use it."""
-    from advisor.ingest import kept_table
     from advisor.store import save_upload
 
     read = result()
@@ -272,10 +281,9 @@ def kept_rows(dataset_id: str) -> pd.DataFrame:
 
 def kept_data(dataset_id: str) -> bytes:
     """A kept data set as CSV."""
-    from advisor.ingest import kept_csv
     from advisor.store import read_upload
 
-    return kept_csv(read_upload(dataset_id))
+    return csv_of(read_upload(dataset_id))
 
 
 def use_kept(dataset_id: str) -> None:

@@ -105,7 +105,7 @@ def _measure(data_path: str) -> tuple[float, float, float, int, int]:
 
     data = Path(data_path).read_bytes()
     start, start_cpu = time.perf_counter(), time.process_time()
-    result = read_upload("bench.csv", data)
+    result = read_upload("bench.csv", data).result
     seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     return seconds, cpu, peak, result.rows_kept, result.rows_refused

@@ -28,7 +28,7 @@ from advisor.catalog.engines import Engine
 from advisor.drafter import drafter_ids, load_drafter
 from advisor.engines import export_scenario, write_export
 from advisor.ingest.names import engine_name
-from advisor.ingest.readers.sglang_serving import _engine
+from advisor.ingest.readers.sglang import _engine
 from advisor.points.question import engine_class
 from advisor.prediction import AdvisorError
 from advisor.report.engines import engine_setups

@@ -16,7 +16,7 @@ from pathlib import Path
 from advisor.catalog.models import model_ids
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
-from advisor.ingest import FORMATS as BENCHMARK_FORMATS
+from advisor.ingest.readers import FORMATS as BENCHMARK_FORMATS
 from advisor.report import FORMATS as REPORT_FORMATS
 from advisor.routing.presets import load_routing_preset, routing_preset_ids
 from advisor.store import StoreStatus, status

@@ -149,6 +149,12 @@ BAD = {
     "infinite": (scrape(100, [50]).replace(" 50\n", " 1e400\n").encode(), "no count"),
     "negative": (scrape(100, [50]).replace(" 50\n", " -3\n").encode(), "no count"),
     "unclosed": (b'vllm:spec_decode_num_drafts_total{engine="0 5\n', "line 1"),
+    "a damaged name": (
+        scrape(100, [50, 40]).replace("_pos_total", "_pos-total", 2).encode(),
+        "line 8: .* is no sample",
+    ),
+    "a damaged label": (scrape(100, [50]).replace("engine=", "=", 2).encode(), "line 2|line 4"),
+    "text behind the value": (scrape(100, [50]).replace(" 100\n", " 100 or so\n").encode(), "line 4: .* is no sample"),
     "no value": (b"vllm:spec_decode_num_drafts_total\n", "line 1"),
     "a long line": (b"vllm:spec_decode_num_drafts_total{" + b"a," * 10**6 + b"} 1\n", "line 1"),
     "many positions": (scrape(100, [1] * 65).encode(), "at most 64"),

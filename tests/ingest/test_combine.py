@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.cli import main
-from advisor.ingest import combine, complete, read_upload
-from advisor.ingest.kept import kept_table
+from advisor.ingest import combine, complete, kept_table, read_upload
 from advisor.prediction import AdvisorError
 from advisor.store import kept_as, list_uploads, save_upload
 
@@ -30,13 +29,13 @@ def read(text: str, name: str = "x.csv"):
 
 def test_rows_and_refusals_count_on_through_the_files_and_baselines_are_found_across_them():
     one, two = read(PLAIN, "plain.csv"), read(DRAFTED, "drafted.csv")
-    both = combine([one, two])
+    both = combine([one, two]).result
     assert both.frame.index.tolist() == [2, 5]
     assert both.rejects["line"].tolist() == [3, 6]
     assert (both.rows_read, both.rows_kept, both.rows_refused) == (4, 2, 2)
     assert both.frame.loc[5, "speedup"] == pytest.approx(1.25)
     assert "plain.csv from line 1, drafted.csv from line 4" in both.derived[0]
-    assert two.frame["speedup"].isna().all()
+    assert two.result.frame["speedup"].isna().all()
 
 
 def test_the_hash_names_the_set_of_files_whatever_their_order():
@@ -47,7 +46,7 @@ def test_the_hash_names_the_set_of_files_whatever_their_order():
 
 def test_context_is_filled_in_for_all_files_together():
     both = combine([read(PLAIN), read(DRAFTED)])
-    assert set(complete(both, {"weight_dtype": "bf16"}).frame["weight_dtype"]) == {"bf16"}
+    assert set(complete(both, {"weight_dtype": "bf16"}).result.frame["weight_dtype"]) == {"bf16"}
 
 
 def test_kernel_tables_and_runs_are_not_one_data_set():
@@ -59,7 +58,7 @@ def test_kernel_tables_and_runs_are_not_one_data_set():
 def test_bytes_that_are_kept_are_known_by_their_hash():
     one = read(PLAIN)
     assert kept_as(one.sha256) is None
-    dataset_id = save_upload(kept_table(one), name="run 7", sha256=one.sha256)
+    dataset_id = save_upload(kept_table(one.result), name="run 7", sha256=one.sha256)
     assert kept_as(read(PLAIN, "another name.csv").sha256) == (dataset_id, "run 7")
     assert kept_as(read(DRAFTED).sha256) is None
 

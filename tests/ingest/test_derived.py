@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ingest import COLUMNS, derived, match_baselines, read_upload
+from advisor.ingest import COLUMNS, derived, read_upload
+from advisor.ingest.derived import match_baselines
 
 TIMES = st.floats(1e-6, 100)
 
@@ -66,13 +67,13 @@ def points(**columns: list) -> pd.DataFrame:
         **columns,
     }
     text = pd.DataFrame(given_columns).to_csv(index=False)
-    frame = read_upload("p", text.encode()).measured
+    frame = read_upload("p", text.encode()).frame
     assert list(frame.columns) == list(COLUMNS["points"])
     return frame
 
 
-def speedups(frame: pd.DataFrame, pool: pd.DataFrame | None = None) -> list[float]:
-    return match_baselines(frame, pool)[0]["speedup"].tolist()
+def speedups(frame: pd.DataFrame) -> list[float]:
+    return match_baselines(frame)[0]["speedup"].tolist()
 
 
 def test_speedup_is_baseline_time_over_time_with_drafts():
@@ -92,9 +93,9 @@ def test_speedup_is_a_ratio_of_rates_where_times_are_missing():
 )
 def test_a_baseline_that_differs_in_anything_is_no_baseline(column):
     values = [1, 2] if column in ("batch_size", "tensor_parallel") else ["a", "b"]
-    out, outcome = match_baselines(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], **{column: values}))
+    out, note = match_baselines(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], **{column: values}))
     assert out["speedup"].isna().all()
-    assert "no baseline found for 1 row " in outcome.note
+    assert "no baseline found for 1 row " in note
 
 
 def test_lengths_may_differ_by_five_percent_and_the_nearest_baseline_counts():
@@ -123,9 +124,9 @@ def test_several_equal_baselines_count_with_their_median():
 
 def test_an_unknown_batch_or_k_never_matches():
     assert np.isnan(speedups(points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], batch_size=[None, None]))).all()
-    out, outcome = match_baselines(points(draft_tokens_k=[None, None], tpot_ms=[10, 4]))
+    out, note = match_baselines(points(draft_tokens_k=[None, None], tpot_ms=[10, 4]))
     assert out["speedup"].isna().all()
-    assert "K is unknown" in outcome.note
+    assert "K is unknown" in note
 
 
 def test_a_stated_speedup_is_kept():
@@ -133,11 +134,11 @@ def test_a_stated_speedup_is_kept():
 
 
 def test_speedup_times_round_time_is_accepted_length_in_baseline_steps():
-    result = read_upload(
+    rows = read_upload(
         "p",
         b"hardware_id,model_id,engine,batch_size,draft_tokens_k,itl_ms,tpot_ms\nh,m,vllm,4,0,8,8\nh,m,vllm,4,3,9.6,4\n",
     )
-    row = result.frame.iloc[1]
+    row = rows.result.frame.iloc[1]
     assert row["speedup"] * row["step_time_s"] == pytest.approx(row["accepted_length"] * 0.008)
 
 
@@ -152,7 +153,7 @@ def test_rows_without_any_computed_value_stay_in_place_beside_rows_with_one():
         "p",
         b"hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,input_tokens,output_tokens,derived\n"
         b"h,m,vllm,4,0,8,,,\nh,m,vllm,4,3,4,,,\nh,m,vllm,9,3,4,,,\nh,m,vllm,4,3,4,10,10,dataset\n",
-    ).frame
+    ).result.frame
     assert frame["derived"].fillna("").tolist() == ["step_time_s", "speedup", "", "dataset;context_tokens"]
 
 
@@ -164,5 +165,5 @@ def test_rows_with_neither_old_nor_new_names_are_kept_when_others_have_them():
         {"steps": 0, "acc_length": 1.0, "step_time": 0.010, "speed": 100.0, "batch_size": 8},
     ]
     text = "\n".join(json.dumps({"batch_size": 1, "topk": 1, "num_draft_tokens": 4} | record) for record in records)
-    frame = read_upload("x", text.encode()).frame
+    frame = read_upload("x", text.encode()).result.frame
     assert frame["derived"].fillna("").tolist() == ["", "speedup", "step_time_s;speedup", ""]

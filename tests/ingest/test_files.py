@@ -12,15 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.ingest import limits, read_upload, upload
+from advisor.ingest import read_upload, upload
 from advisor.ingest.read import read_unguarded
+from advisor.ingest.rows import evaluate
 from advisor.prediction import AdvisorError
 
 CSV = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,4,0,10\n"
 
 
 def read(data: bytes | str, name: str = "file"):
-    return read_upload(name, data.encode() if isinstance(data, str) else data)
+    return read_upload(name, data.encode() if isinstance(data, str) else data).result
 
 
 def refusal(data: bytes | str) -> str:
@@ -110,11 +111,11 @@ def test_an_unusable_file_is_refused_with_one_clear_sentence(data, words):
 
 
 def test_a_gzip_bomb_stops_at_the_byte_limit(monkeypatch):
-    monkeypatch.setattr(upload, "MAX_BYTES", 2 * limits.MIB)
-    bomb = gzip.compress(b"0" * (40 * limits.MIB))
-    assert len(bomb) < limits.MIB
+    monkeypatch.setattr(upload, "MAX_BYTES", 2 * upload.MIB)
+    bomb = gzip.compress(b"0" * (40 * upload.MIB))
+    assert len(bomb) < upload.MIB
     assert "unpacks to more than 2 MiB" in refusal(bomb)
-    assert "unpacks to more than 2 MiB" in refusal(zipped(("x.csv", b"0" * (40 * limits.MIB))))
+    assert "unpacks to more than 2 MiB" in refusal(zipped(("x.csv", b"0" * (40 * upload.MIB))))
 
 
 def test_byte_row_and_column_limits_are_named_in_the_refusal(monkeypatch):
@@ -132,7 +133,7 @@ def test_byte_row_and_column_limits_are_named_in_the_refusal(monkeypatch):
 
 
 def test_a_line_beyond_the_limit_is_refused():
-    assert "line longer than" in refusal(CSV + '"' + "x" * (limits.MAX_LINE_BYTES * 2) + '",b,c,4,0,1\n')
+    assert "line longer than" in refusal(CSV + '"' + "x" * (upload.MAX_LINE_BYTES * 2) + '",b,c,4,0,1\n')
 
 
 SEEDS = [
@@ -157,7 +158,7 @@ SEEDS = [
 @given(st.binary(max_size=400))
 def test_random_bytes_raise_nothing_but_advisor_error(data):
     with contextlib.suppress(AdvisorError):
-        read_unguarded("file", data)
+        evaluate(read_unguarded("file", data))
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -168,7 +169,7 @@ def test_mutated_files_raise_nothing_but_advisor_error(seed, edits):
         place %= len(data)
         data[place : place + len(piece)] = piece
     with contextlib.suppress(AdvisorError):
-        read_unguarded("file", bytes(data))
+        evaluate(read_unguarded("file", bytes(data)))
 
 
 JSON_VALUES = st.recursive(
@@ -195,7 +196,7 @@ def test_any_json_value_in_any_field_raises_nothing_but_advisor_error(seed, data
     for key in data.draw(st.lists(st.sampled_from(sorted(set(record) | set(FIELDS))), max_size=4)):
         record[key] = data.draw(JSON_VALUES)
     with contextlib.suppress(AdvisorError):
-        read_unguarded("file", json.dumps(document).encode())
+        evaluate(read_unguarded("file", json.dumps(document).encode()))
 
 
 def test_a_unicode_line_separator_does_not_end_a_header():
@@ -213,4 +214,17 @@ def test_a_reader_s_own_fault_reaches_the_user_as_one_sentence_with_its_cause(mo
     monkeypatch.setattr(module, "read_unguarded", broken)
     with pytest.raises(AdvisorError, match="please report") as caught:
         read(CSV)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_fault_in_what_is_computed_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch):
+    from advisor.ingest import rows as module
+
+    def broken(_):
+        raise KeyError("inner")
+
+    table = read_upload("mine.csv", CSV.encode())
+    monkeypatch.setattr(module, "evaluate", broken)
+    with pytest.raises(AdvisorError, match=r"mine\.csv .* please report") as caught:
+        _ = table.result
     assert isinstance(caught.value.__cause__, KeyError)

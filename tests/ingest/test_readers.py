@@ -10,8 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from advisor.ingest import FORMATS, complete, match_baselines, read_upload, resolve_names
+from advisor.ingest import combine, complete, read_upload, resolve_names
 from advisor.ingest.names import match_hardware, match_model
+from advisor.ingest.readers import FORMATS
 from advisor.prediction import AdvisorError
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
@@ -36,8 +37,20 @@ EXPECTED = {
 }
 
 
-def load(name: str):
+def rows_of(name: str):
     return read_upload("upload", (FOLDER / name).read_bytes())
+
+
+def load(name: str):
+    return rows_of(name).result
+
+
+def read(document: object):
+    return read_upload("x", json.dumps(document).encode()).result
+
+
+def completed(rows, values: dict[str, object], override: bool = False):
+    return complete(rows, values, override).result
 
 
 def missing(result) -> dict[str, object]:
@@ -73,11 +86,11 @@ def test_vllm_serve_counts_give_accepted_length_and_k_when_the_file_states_neith
     records = [json.loads(line) for line in (FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()]
     for key in ("spec_decode_acceptance_length", "spec_decode_per_position_acceptance_rates"):
         del records[1][key]
-    frame = read_upload("x", json.dumps(records).encode()).frame
+    frame = read(records).frame
     assert frame["accepted_length"].iloc[1] == pytest.approx(1 + 9520 / 6800)
     assert frame["draft_tokens_k"].iloc[1] == 3
     records[1]["spec_decode_draft_tokens"] = 17000  # 2.5 drafts a round: K varied, so it is not guessed
-    result = read_upload("x", json.dumps(records).encode())
+    result = read(records)
     assert pd.isna(result.frame["draft_tokens_k"].iloc[1])
     assert any("varied" in note for note in result.derived)
 
@@ -86,9 +99,10 @@ def test_an_old_vllm_file_without_draft_counters_asks_for_k_and_does_not_assume_
     record = json.loads((FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()[0])
     for key in ("spec_k", "gpu", "max_concurrency", "backend"):
         del record[key]
-    result = read_upload("x", json.dumps(record).encode())
+    rows = read_upload("x", json.dumps(record).encode())
+    result = rows.result
     assert missing(result) == {"hardware_id": None, "engine": "vllm", "batch_size": 18, "draft_tokens_k": None}
-    done = complete(result, {"hardware_id": "h200-sxm", "engine": "vllm", "batch_size": 16, "draft_tokens_k": "0"})
+    done = completed(rows, {"hardware_id": "h200-sxm", "engine": "vllm", "batch_size": 16, "draft_tokens_k": "0"})
     assert done.ready
     assert not result.ready
 
@@ -115,13 +129,13 @@ def test_vllm_forward_gives_verify_time_by_batch_and_k_and_refuses_prefill_and_m
 
 
 def test_vllm_latency_and_throughput_give_a_rate_once_the_lengths_are_known():
-    latency = complete(
-        load("vllm_latency_constructed.json"),
+    latency = completed(
+        rows_of("vllm_latency_constructed.json"),
         {"hardware_id": "h200-sxm", "batch_size": 8, "draft_tokens_k": 0, "output_tokens": 100},
     )
     assert latency.frame["output_tok_per_s"].tolist() == pytest.approx([8 * 100 / 2.5])
     assert latency.frame["step_time_s"].isna().all()
-    throughput = complete(load("vllm_throughput_constructed.json"), {"input_tokens": 1000, "output_tokens": 200})
+    throughput = completed(rows_of("vllm_throughput_constructed.json"), {"input_tokens": 1000, "output_tokens": 200})
     assert throughput.frame["output_tok_per_s"].tolist() == pytest.approx([12000 * 200 / 1200])
 
 
@@ -163,7 +177,7 @@ def test_guidellm_csv_and_json_of_one_run_agree():
 def test_guidellm_tokens_per_iteration_become_the_accepted_length():
     document = json.loads((FOLDER / "guidellm_0.8.1_reduced.json").read_text())
     document["benchmarks"][1]["metrics"]["iter_tokens_per_iteration"]["successful"]["mean"] = 2.5
-    frame = read_upload("x", json.dumps(document).encode(), {"draft_tokens_k": 3}).frame
+    frame = completed(read_upload("x", json.dumps(document).encode()), {"draft_tokens_k": 3}).frame
     assert frame["accepted_length"].iloc[1] == pytest.approx(2.5)
     assert frame["step_time_s"].iloc[1] == pytest.approx(2.5 * 5.342036806127076e-3)
 
@@ -181,10 +195,11 @@ def test_aiperf_accepted_length_is_chunk_over_token_latency_and_a_count_mismatch
 
 
 def test_an_accepted_length_beyond_k_plus_1_from_chunk_latency_is_left_out_and_said():
-    result = complete(load("aiperf_0.13.0_reduced.json"), {"draft_tokens_k": 2})
+    rows = complete(rows_of("aiperf_0.13.0_reduced.json"), {"draft_tokens_k": 2})
+    result = rows.result
     assert result.frame["accepted_length"].isna().all()
     assert any("exceeds K + 1" in note for note in result.derived)
-    assert complete(result, {"draft_tokens_k": 4}, override=True).frame["accepted_length"].notna().all()
+    assert completed(rows, {"draft_tokens_k": 4}, override=True).frame["accepted_length"].notna().all()
 
 
 def test_aiperf_spec_decode_fields_win_over_chunk_latency():
@@ -192,7 +207,7 @@ def test_aiperf_spec_decode_fields_win_over_chunk_latency():
     document["spec_decode_acceptance_length"] = {"unit": "tokens", "avg": 2.2}
     document["total_spec_decode_steps"] = {"unit": "count", "avg": 100}
     document["total_draft_tokens"] = {"unit": "count", "avg": 300}
-    frame = read_upload("x", json.dumps(document).encode()).frame
+    frame = read(document).frame
     assert frame["accepted_length"].tolist() == [2.2]
     assert frame["draft_tokens_k"].tolist() == [3]
     assert frame["step_time_s"].iloc[0] == pytest.approx(2.2 * 1.6034787214285713e-3)  # chunks are not steps here
@@ -204,7 +219,7 @@ def test_genai_perf_csv_with_its_own_column_order_is_read():
         "Time To First Token (ms),50,1,2,3,3,3,3,3,3,3,3,3\nInter Token Latency (ms),7.5,1,2,3,3,3,3,3,3,3,3,3\n"
         '\nMetric,Value\nOutput Token Throughput (per sec),"1,234.50"\n'
     )
-    frame = read_upload("x", text.encode()).frame
+    frame = read_upload("x", text.encode()).result.frame
     assert frame["tpot_s"].tolist() == pytest.approx([0.0075])
     assert frame["output_tok_per_s"].tolist() == pytest.approx([1234.5])
 
@@ -219,7 +234,7 @@ def test_kernel_table_reads_the_same_from_csv_and_parquet():
     text = (FOLDER / "kernel_table_constructed.csv").read_bytes()
     out = io.BytesIO()
     pd.read_csv(io.BytesIO(text)).to_parquet(out)
-    one, two = read_upload("x", text), read_upload("x", out.getvalue())
+    one, two = read_upload("x", text).result, read_upload("x", out.getvalue()).result
     pd.testing.assert_frame_equal(one.frame.reset_index(drop=True), two.frame.reset_index(drop=True))
     assert one.kind == "kernels"
     assert one.frame["latency_s"].tolist() == pytest.approx([0.0412e-3])
@@ -237,13 +252,14 @@ def test_a_damaged_parquet_file_is_refused():
 
 
 def test_benchmark_moe_log_gives_kernel_times_and_asks_for_the_shape():
-    result = load("benchmark_moe_constructed.log")
+    rows = rows_of("benchmark_moe_constructed.log")
+    result = rows.result
     assert result.frame["num_tokens"].tolist() == [1, 64]
     assert result.frame["latency_s"].tolist() == pytest.approx([41.2e-6, 120.5e-6])
     assert result.rejects["line"].tolist() == [5, 6]
     assert missing(result)["dtype"] == "fp8_w8a8"
     shape = {"hidden_size": 2048, "inter_size": 768, "topk": 8, "num_experts": 128}
-    done = complete(result, {"hardware": "H200", "engine": "vllm", "dtype": "fp8", **shape})
+    done = completed(rows, {"hardware": "H200", "engine": "vllm", "dtype": "fp8", **shape})
     assert done.ready
     assert done.frame["topk"].tolist() == [8, 8]
 
@@ -269,31 +285,32 @@ def test_known_files_without_usable_measurements_are_refused_with_the_reason(tex
 
 
 def test_inferencex_rates_are_scaled_to_all_gpus_and_k_is_asked_for_only_with_speculation():
-    result = load("inferencex_constructed.json")
+    rows = rows_of("inferencex_constructed.json")
+    result = rows.result
     assert result.frame["output_tok_per_s"].tolist() == pytest.approx([800.0, 1440.0])
     assert result.frame["tpot_s"].tolist() == pytest.approx([0.018, 0.009])
     assert result.frame["draft_tokens_k"].isna().tolist() == [False, True]
-    done = complete(result, {"draft_tokens_k": 3})
+    done = completed(rows, {"draft_tokens_k": 3})
     assert done.frame["draft_tokens_k"].tolist() == [0, 3]  # a filled cell never replaces what the file says
     assert done.frame["speedup"].iloc[1] == pytest.approx(2.0)
     split = json.loads((FOLDER / "inferencex_constructed.json").read_text())
     split[0]["disagg"] = True
-    assert pd.isna(read_upload("x", json.dumps(split).encode()).frame["output_tok_per_s"].iloc[0])
+    assert pd.isna(read(split).frame["output_tok_per_s"].iloc[0])
 
 
 def test_a_baseline_in_another_file_is_found_when_it_is_given():
     records = (FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()
-    plain, drafting = (read_upload("x", record.encode()).frame for record in records)
-    _, alone = match_baselines(drafting)
-    assert (alone.matched, alone.unmatched) == (0, 1)
-    matched, outcome = match_baselines(drafting, pool=plain)
-    assert (outcome.matched, outcome.unmatched) == (1, 0)
-    assert matched["speedup"].tolist() == pytest.approx([2.0])
+    plain, drafting = (read_upload("x", record.encode()) for record in records)
+    assert drafting.result.frame["speedup"].isna().all()
+    assert "no baseline found for 1 row " in drafting.result.derived[-1]
+    matched = combine([plain, drafting]).result
+    assert "speedup computed in 1 row from a baseline row" in matched.derived[-1]
+    assert matched.frame["speedup"].tolist() == pytest.approx([float("nan"), 2.0], nan_ok=True)
 
 
 def test_one_broken_line_of_many_is_refused_and_the_rest_are_read():
     data = (FOLDER / "sglang_speculative_constructed.jsonl").read_bytes() + b'{"batch_size": 1, \n[1]\n'
-    result = read_upload("x", gzip.compress(data))
+    result = read_upload("x", gzip.compress(data)).result
     assert result.rows_kept == 6
     assert result.rejects["line"].tolist() == [7, 8]
     assert result.rows_read == 8
@@ -322,7 +339,7 @@ def test_plain_names_are_resolved_to_ids_only_when_one_fits():
     models = ("qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-r1")
     assert match_model("Qwen/Qwen3-30B-A3B-FP8", models) == "qwen3-30b-a3b"
     assert match_model("gpt-oss-120b", models) is None
-    result = resolve_names(load("vllm_serve_constructed.jsonl"), ids, models)
+    result = resolve_names(rows_of("vllm_serve_constructed.jsonl"), ids, models).result
     assert set(result.frame["hardware_id"]) == {"h200-sxm"}
     assert set(result.frame["model_id"]) == {"qwen3-30b-a3b"}
 
@@ -331,7 +348,7 @@ def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable
     rows = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length",
             "h999,m,vllm,4,3,2.5,2.0", "h200-sxm,m,vllm,4,3,2.5,2.0", "h200-sxm,m,vllm,4,3,2.5,9.0",
             "h200-sxm,m,vllm,x,3,2.5,2.0"]  # fmt: skip
-    result = resolve_names(read_upload("a.csv", "\n".join(rows).encode()), ("h200-sxm", "h100-sxm"))
+    result = resolve_names(read_upload("a.csv", "\n".join(rows).encode()), ("h200-sxm", "h100-sxm")).result
     assert (result.rows_kept, result.rows_refused) == (2, 2)
     assert any(note.startswith("step_time_s computed in 2 rows") for note in result.derived)
     assert result.warnings == (

@@ -18,7 +18,7 @@ MAPPING = {"users": "batch_size", "drafted": "draft_tokens_k", "gain": "speedup"
 def test_own_headers_are_read_by_a_mapping_with_units_and_the_file_s_own_hash() -> None:
     with pytest.raises(AdvisorError, match="not recognised"):
         read_upload("own.csv", OWN)
-    read = read_upload("own.csv", OWN, columns=MAPPING)
+    read = read_upload("own.csv", OWN, columns=MAPPING).result
     assert read.frame["batch_size"].tolist() == [1, 8]
     assert read.frame["draft_tokens_k"].tolist() == [3, 3]
     assert read.frame["speedup"].tolist() == [1.9, 1.7]
@@ -85,4 +85,4 @@ def test_what_is_no_table_with_distinct_headers_offers_no_columns(data: bytes) -
 def test_a_column_can_be_ignored() -> None:
     both = OWN.replace(b"gain;", b"speedup;").replace(b"gap, mean", b"speed up")
     mapping = {"users": "batch_size", "drafted": "draft_tokens_k", "speed up": IGNORE}
-    assert read_upload("own.csv", both, columns=mapping).frame["speedup"].tolist() == [1.9, 1.7]
+    assert read_upload("own.csv", both, columns=mapping).result.frame["speedup"].tolist() == [1.9, 1.7]

@@ -9,15 +9,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.ingest import COLUMNS, complete, read_upload, rejects_csv, template_csv
+from advisor.ingest import COLUMNS, complete, csv_of, read_upload, template_csv
 from advisor.prediction import AdvisorError
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"
 GOOD = "h200-sxm,m,vllm,4,3,2.5,10"
 
 
-def table(*rows: str, head: str = HEAD):
+def rows_of(*rows: str, head: str = HEAD):
     return read_upload("t.csv", "\n".join((head, *rows, "")).encode())
+
+
+def table(*rows: str, head: str = HEAD):
+    return rows_of(*rows, head=head).result
 
 
 def only_reject(*rows: str, head: str = HEAD) -> dict[str, object]:
@@ -154,29 +158,30 @@ def test_empty_means_unknown_and_never_zero():
 
 def test_line_numbers_survive_comments_blank_lines_and_quoted_line_breaks():
     text = f'# note\n\n{HEAD},notes\n{GOOD},"two\nlines"\n\nh200-sxm,m,vllm,4,3,2.5,bad,x\nshort,row\n{GOOD},ok\n'
-    result = read_upload("t.csv", text.encode())
+    result = read_upload("t.csv", text.encode()).result
     assert result.rejects["line"].tolist() == [7, 8]
     assert result.frame.index.tolist() == [4, 9]
 
 
 def test_a_quote_that_never_closes_is_refused_with_the_number_of_lines_it_swallowed():
-    result = read_upload("t.csv", f'{HEAD},notes\n{GOOD},a\n{GOOD},"oops\n{GOOD},c\n{GOOD},d\n'.encode())
+    result = read_upload("t.csv", f'{HEAD},notes\n{GOOD},a\n{GOOD},"oops\n{GOOD},c\n{GOOD},d\n'.encode()).result
     assert result.rows_kept == 1
     assert "never closed, so the 3 lines" in result.rejects["reason"].iloc[0]
 
 
 def test_short_form_asks_for_required_context_first_and_completing_checks_again():
-    result = table("4,2.5,10", head="batch_size,accepted_length,tpot_ms")
+    rows = rows_of("4,2.5,10", head="batch_size,accepted_length,tpot_ms")
+    result = rows.result
     asked = [item.name for item in result.missing]
     assert asked[:4] == ["hardware_id", "model_id", "engine", "draft_tokens_k"]
     assert not result.ready
-    done = complete(result, {"hardware_id": "h200-sxm", "model_id": "m", "engine": "vLLM", "draft_tokens_k": 3})
+    done = complete(rows, {"hardware_id": "h200-sxm", "model_id": "m", "engine": "vLLM", "draft_tokens_k": 3}).result
     assert done.ready
     assert done.frame["engine"].tolist() == ["vllm"]
-    refused = complete(result, {"draft_tokens_k": 1})
-    assert refused.rows_kept == 0
-    assert "K + 1" in refused.rejects["reason"].iloc[0]
-    assert complete(refused, {"draft_tokens_k": 3}, override=True).rows_kept == 1
+    refused = complete(rows, {"draft_tokens_k": 1})
+    assert refused.result.rows_kept == 0
+    assert "K + 1" in refused.result.rejects["reason"].iloc[0]
+    assert complete(refused, {"draft_tokens_k": 3}, override=True).result.rows_kept == 1
 
 
 @pytest.mark.parametrize(
@@ -192,17 +197,12 @@ def test_short_form_asks_for_required_context_first_and_completing_checks_again(
 )
 def test_context_that_is_not_allowed_is_refused_by_name(values, words):
     with pytest.raises(AdvisorError, match=words):
-        complete(table(GOOD), values)
-
-
-def test_context_given_at_reading_fills_the_gaps():
-    text = "batch_size,accepted_length,tpot_ms\n4,2.5,10\n"
-    assert read_upload("t", text.encode(), {"draft_tokens_k": 3}).frame["draft_tokens_k"].tolist() == [3]
+        complete(rows_of(GOOD), values)
 
 
 def test_rejects_download_as_csv_with_formulas_quoted_and_numbers_left():
     result = table(GOOD, "h200-sxm,m,vllm,4,3,2.5,=1+1", "h200-sxm,m,vllm,4,3,2.5,-3")
-    rows = list(csv.reader(io.StringIO(rejects_csv(result).decode())))
+    rows = list(csv.reader(io.StringIO(csv_of(result.rejects).decode())))
     assert rows[0] == ["line", "column", "value", "reason"]
     assert [row[2] for row in rows[1:]] == ["'=1+1", "-3"]
 
@@ -217,7 +217,7 @@ def test_the_template_has_every_column_and_no_row(kind):
 
 def test_what_was_read_can_be_written_as_the_template_and_read_again():
     first = table(GOOD, "h200-sxm,m,vllm,4,0,,20").frame
-    again = read_upload("t.csv", first.to_csv(index=False).encode()).frame
+    again = read_upload("t.csv", first.to_csv(index=False).encode()).result.frame
     pd.testing.assert_frame_equal(first.reset_index(drop=True), again.reset_index(drop=True))
     assert first["speedup"].iloc[0] == pytest.approx(2.0)
 

@@ -14,7 +14,7 @@ import pytest
 
 from advisor.prediction import AdvisorError
 from advisor.store import build, dataset, open_store
-from advisor.store.locking import only_writer
+from advisor.store.connection import only_writer
 from tests.store_package import add_table, fake_package, measured_moe, moe_rows
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,6 +12,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,13 @@ def test_a_second_sweep_at_the_same_time_is_refused() -> None:
         profile_run.start("quick", "cpu")
     assert profile_run.share_done(profile_run.progress(run) or {}) == pytest.approx(0.25)
     assert "[  10.0 s] moe: m 3/24" in profile_run.log_text(run)
+
+
+def test_sessions_that_look_at_the_same_time_never_take_each_other_for_a_sweep() -> None:
+    profile_run.runs_folder().mkdir(parents=True)
+    (profile_run.runs_folder() / "running.lock").touch()
+    with ThreadPoolExecutor(8) as sessions:
+        assert not any(sessions.map(lambda _: profile_run._is_running(), range(400)))
 
 
 @pytest.mark.usefixtures("stand_in")

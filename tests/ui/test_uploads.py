@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from advisor.ingest import rows
+from advisor.ingest.rows import evaluate
 from advisor.store import list_uploads
 from tests.app_page import opened
 from tests.ingest.test_acceptance import scrape
@@ -264,7 +266,9 @@ def test_an_upload_that_is_kept_already_is_recognised_in_another_session(points:
     assert "keep" not in {button.key for button in other.button}
 
 
-def test_the_baseline_may_lie_in_another_file() -> None:
+def test_the_baseline_may_lie_in_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(rows, "evaluate", lambda table: checked.append(table.file_name) or evaluate(table))
     head = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length"
     runs = [
         (f"k{k}-{b}.csv", f"{head}\nh200-sxm,qwen3-30b-a3b,vllm,{b},{k},{ms},1,{drafter},{length}\n".encode(), "")
@@ -278,6 +282,7 @@ def test_the_baseline_may_lie_in_another_file() -> None:
     frame = test.session_state["_upload"].frame
     assert frame["speedup"].dropna().round(3).tolist() == [round(5 / 3, 3), 1.25]
     assert "k3-1.csv from line 3" in texts(test)
+    assert checked == ["4 files"], "all files are evaluated together, once"
 
 
 def test_a_file_that_cannot_be_read_does_not_keep_the_others_out(points: bytes) -> None:

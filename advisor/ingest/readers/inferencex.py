@@ -8,13 +8,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest.cells import Cells
-from advisor.ingest.draft import Draft, FieldMap, floats, from_records
-from advisor.ingest.readers.vllm_serve import keep_objects
+from advisor.ingest.raw import FieldMap, Format, RawRows, floats, from_records, keep_objects
 from advisor.ingest.upload import Sample
-
-FORMAT_ID = "inferencex"
-FORMAT_NAME = "InferenceX aggregate JSON"
-RECOGNISED_BY = "fields hw, conc, framework, precision, isl, osl and tput_per_gpu"
 
 _KEYS = frozenset({"hw", "conc", "framework", "isl", "osl", "tput_per_gpu"})
 _MAPS = (
@@ -39,12 +34,12 @@ _MAPS = (
 _OFF = frozenset({"", "none", "off", "false", "0"})
 
 
-def detect(sample: Sample) -> float:
+def detect_aggregate(sample: Sample) -> float:
     """0.95 for its fields."""
     return 0.95 if sample.kind in ("json", "jsonl") and sample.first.keys() >= _KEYS else 0.0
 
 
-def read(sample: Sample) -> Draft:
+def read_aggregate(sample: Sample) -> RawRows:
     """One row per object. Speculation is named, its K is not: rows with it ask for K."""
     records, lines, rejects = keep_objects(sample)
     cells = from_records(records, _MAPS)
@@ -57,9 +52,9 @@ def read(sample: Sample) -> Draft:
     )
     image = [record.get("image") if isinstance(record.get("image"), str) else None for record in records]
     cells["engine_version"] = Cells(image, "image")
-    draft = Draft("points", lines, cells, rejects, finish=_finish)
-    draft.constant("batch_kind", "max_concurrency")
-    return draft
+    raw = RawRows("points", lines, cells, rejects, finish=_finish)
+    raw.constant("batch_kind", "max_concurrency")
+    return raw
 
 
 def _method(value: Any) -> str | None:
@@ -88,3 +83,12 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     frame["output_tok_per_s"] = np.where(known, floats(frame, "_output_rate") * gpus, np.nan)
     frame["total_tok_per_s"] = np.where(known, floats(frame, "_rate") * gpus, np.nan)
     return ["gpu_count is tp x pp, and rates are per-GPU rates x gpu_count, where prefill and decode share the GPUs"]
+
+
+AGGREGATE = Format(
+    "inferencex",
+    "InferenceX aggregate JSON",
+    "fields hw, conc, framework, precision, isl, osl and tput_per_gpu",
+    detect_aggregate,
+    read_aggregate,
+)

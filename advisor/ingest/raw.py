@@ -1,4 +1,4 @@
-"""What a reader hands over, and the one road from there to an IngestResult."""
+"""What a reader hands over: raw cells by canonical column, and the typed table they become."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pyarrow as pa
 from advisor.ingest.canonical import COLUMNS, Column, TableKind
 from advisor.ingest.cells import Cells, check_text, comma_is_decimal, strings, to_numbers
 from advisor.ingest.names import drafter_name, engine_name, weight_dtype
-from advisor.ingest.result import Reject, Swap, rejects_frame
+from advisor.ingest.result import Reject, Swap, rejects_frame, shorten
 from advisor.ingest.table import Mapped, Table
+from advisor.ingest.upload import Sample
 
 TEMPORARY = "_"
 """Columns whose names begin so are numbers that a reader needs to compute others; they are dropped afterwards."""
@@ -30,7 +31,7 @@ Finish = Callable[[pd.DataFrame], list[str]]
 
 
 @dataclass
-class Draft:
+class RawRows:
     """Raw cells by canonical column, as a reader found them.
 
     `finish` may fill canonical columns from temporary ones; it gets the coerced frame, changes it, and returns notes.
@@ -44,12 +45,25 @@ class Draft:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     swaps: list[Swap] = field(default_factory=list)
-    metadata: dict[str, Any] = field(default_factory=dict)
     finish: Finish | None = None
 
     def constant(self, column: str, value: Any, source: str = "(format)") -> None:
         """Give every row the same value."""
         self.cells[column] = Cells(pa.repeat(pa.scalar(str(value), pa.large_string()), len(self.lines)), source)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that can be read: its id, the tool's name for it, how it is recognised and read.
+
+    `detect` scores a sample from 0 to 1 by its content alone.
+    """
+
+    id: str
+    name: str
+    recognised_by: str
+    detect: Callable[[Sample], float]
+    read: Callable[[Sample], RawRows]
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,19 @@ def field_of(record: Any, path: str) -> Any:
             return None
         record = record.get(part)
     return record
+
+
+def keep_objects(sample: Sample) -> tuple[list[dict[str, Any]], np.ndarray, list[Reject]]:
+    """The records that are objects, their line numbers, and a refusal for every other one."""
+    pairs = list(zip(sample.records, sample.lines, strict=True))
+    records = [record for record, _ in pairs if isinstance(record, dict)]
+    lines = np.array([line for record, line in pairs if isinstance(record, dict)], dtype=np.int64)
+    wrong = [
+        Reject(line, "", shorten(record), "expected a JSON object")
+        for record, line in pairs
+        if not isinstance(record, dict)
+    ]
+    return records, lines, [*sample.rejects, *wrong]
 
 
 def from_records(records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap]) -> dict[str, Cells]:
@@ -117,15 +144,15 @@ def floats(frame: pd.DataFrame, name: str) -> np.ndarray:
     return frame[name].to_numpy(dtype=float, na_value=np.nan)
 
 
-def coerce(draft: Draft) -> tuple[pd.DataFrame, pd.DataFrame]:
+def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Typed frame of the good rows (index `line`, canonical and temporary columns) and the rejects of the others."""
-    spec = COLUMNS[draft.kind]
-    numeric = {name for name in draft.cells if name.startswith(TEMPORARY) or spec[name].numeric}
-    decimal_comma = comma_is_decimal([draft.cells[name].values for name in draft.cells if name in numeric])
-    good = np.ones(len(draft.lines), dtype=bool)
-    rejects = list(draft.rejects)
+    spec = COLUMNS[raw.kind]
+    numeric = {name for name in raw.cells if name.startswith(TEMPORARY) or spec[name].numeric}
+    decimal_comma = comma_is_decimal([raw.cells[name].values for name in raw.cells if name in numeric])
+    good = np.ones(len(raw.lines), dtype=bool)
+    rejects = list(raw.rejects)
     series: dict[str, Any] = {}
-    for name, cells in draft.cells.items():
+    for name, cells in raw.cells.items():
         column = spec.get(name, _TEMPORARY_COLUMN)
         text = strings(cells.values)
         cells.values = None  # column by column, so that a million raw cells are not kept twice
@@ -135,17 +162,17 @@ def coerce(draft: Draft) -> tuple[pd.DataFrame, pd.DataFrame]:
             series[name], bad = text, check_text(text, column)
         good[bad.rows] = False
         rejects += [
-            Reject(int(draft.lines[row]), cells.source_of(row), value, reason)
+            Reject(int(raw.lines[row]), cells.source_of(row), value, reason)
             for row, value, reason in zip(bad.rows, bad.values, bad.reasons, strict=True)
         ]
     pa.default_memory_pool().release_unused()
-    index = pd.Index(draft.lines[good], name="line", dtype="int64")
+    index = pd.Index(raw.lines[good], name="line", dtype="int64")
     keep = None if good.all() else pa.array(good)
     data = {}
     for name in (*spec, *(name for name in series if name not in spec)):
         data[name] = _typed(series.pop(name, None), spec.get(name, _TEMPORARY_COLUMN), good, keep, index)
     if decimal_comma:
-        draft.warnings.append("commas in numbers were read as decimal points")
+        raw.warnings.append("commas in numbers were read as decimal points")
     frame = pd.DataFrame(data, index=index)
     return frame, rejects_frame(rejects)
 

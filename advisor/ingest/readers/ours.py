@@ -1,4 +1,4 @@
-"""data.csv of `python -m advisor profile`: its MoE layers become kernel rows; its other operations stay behind."""
+"""Our own table and our own profiler."""
 
 from __future__ import annotations
 
@@ -6,16 +6,54 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from advisor.ingest.canonical import MEASURED_COLUMNS, header_key, match_header
 from advisor.ingest.cells import Cells
-from advisor.ingest.draft import Draft
+from advisor.ingest.checks import misplaced_columns
+from advisor.ingest.raw import Format, RawRows, from_mapped
 from advisor.ingest.result import Reject, shorten
-from advisor.ingest.table import Table, read_table
+from advisor.ingest.table import Table, load_table, map_header, read_table, table_header, unit_hints
 from advisor.ingest.upload import Sample
 from advisor.prediction import AdvisorError
 
-FORMAT_ID = "profiler_sweep"
-FORMAT_NAME = "a sweep of `advisor profile` (data.csv)"
-RECOGNISED_BY = "columns op, touched_experts, expert_width, time_p20_s, checked_error and control_ratio"
+# Our own table (CSV or parquet): the downloadable template, filled in.
+
+_MIN_COLUMNS = 3
+
+
+def detect_template(sample: Sample) -> float:
+    """0.9 for a header with our measured columns, less than any tool's own more specific header."""
+    if sample.kind not in ("text", "parquet"):
+        return 0.0
+    header = table_header(sample)
+    found = {match[0] for cell in header if (match := match_header(cell, "points"))}
+    exact = {header_key(cell) for cell in header} & found
+    if len(found) < _MIN_COLUMNS or not found & set(MEASURED_COLUMNS["points"]):
+        return 0.0
+    return 0.9 if len(exact) >= _MIN_COLUMNS else 0.6
+
+
+def read_template(sample: Sample) -> RawRows:
+    """Every row of the table; unknown columns are named in a warning and ignored."""
+    table = load_table(sample, "points")
+    mapped = map_header(table, "points", sample.name)
+    warnings = [*mapped.warnings, *unit_hints(mapped.unknown, "points")]
+    if mapped.unknown:
+        shown = ", ".join(name[:40] for name in mapped.unknown[:10])
+        warnings.append(f"{len(mapped.unknown)} columns are not known and were ignored: {shown}")
+    cells, swaps = from_mapped(table, mapped), misplaced_columns(table, mapped.columns, "points")
+    return RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
+
+
+TEMPLATE = Format(
+    "canonical_csv",
+    "our own CSV template",
+    "a header with at least three of our columns, one of them a measurement",
+    detect_template,
+    read_template,
+)
+
+
+# data.csv of `python -m advisor profile`: its MoE layers become kernel rows; its other operations stay behind.
 
 _NEEDED = ("op", "status", "touched_experts", "expert_width", "time_s", "time_p20_s", "checked_error", "control_ratio")
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -31,12 +69,12 @@ _COLUMNS = {
 }
 
 
-def detect(sample: Sample) -> float:
+def detect_sweep(sample: Sample) -> float:
     """0.98 when all columns that only the profiler writes are in the header."""
     return 0.98 if sample.kind == "text" and set(_NEEDED) <= set(sample.header) else 0.0
 
 
-def read(sample: Sample) -> Draft:
+def read_sweep(sample: Sample) -> RawRows:
     """One kernel row per measured MoE layer, its time the median over rounds.
 
     Rows that failed, and layers timed together with a shared expert, are refused with the reason. Raises AdvisorError
@@ -67,19 +105,19 @@ def read(sample: Sample) -> Draft:
     cells = {ours: Cells(_column(table, theirs).filter(mask), theirs) for theirs, ours in _COLUMNS.items()}
     formats = [_DTYPES.get(word, word) for word in _words(table, "dtype")[kept]]
     cells["dtype"] = Cells(formats, "dtype")
-    draft = Draft("kernels", table.lines[kept], cells, rejects)
+    raw = RawRows("kernels", table.lines[kept], cells, rejects)
     for name, value in (("op", "moe"), ("engine", "advisor.profiling"), ("tp", 1), ("ep", 1)):
-        draft.constant(name, value)
+        raw.constant(name, value)
     others = int((~layers).sum())
-    draft.notes.append("latency is the median over rounds; the device is named in the meta.yaml beside the file")
+    raw.notes.append("latency is the median over rounds; the device is named in the meta.yaml beside the file")
     if others:
-        draft.notes.append(f"{others} rows of other operations were left out: only MoE layers become kernel rows")
-    return draft
+        raw.notes.append(f"{others} rows of other operations were left out: only MoE layers become kernel rows")
+    return raw
 
 
 def _column(table: Table, name: str) -> pa.Array:
     column = table.column(name)
-    assert column is not None  # `read` has checked the header
+    assert column is not None  # `read_sweep` has checked the header
     return column
 
 
@@ -94,3 +132,12 @@ def _word(table: Table, name: str, row: int | np.integer) -> str:
 def _equals(table: Table, name: str, word: str) -> np.ndarray:
     found: np.ndarray = pc.fill_null(pc.equal(_column(table, name), word), False).to_numpy(zero_copy_only=False)
     return found
+
+
+SWEEP = Format(
+    "profiler_sweep",
+    "a sweep of `advisor profile` (data.csv)",
+    "columns op, touched_experts, expert_width, time_p20_s, checked_error and control_ratio",
+    detect_sweep,
+    read_sweep,
+)

@@ -1,0 +1,225 @@
+"""SGLang's benchmarks: bench_serving, bench_one_batch (and _server), bench_speculative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog import engines
+from advisor.ingest.cells import Cells
+from advisor.ingest.raw import FieldMap, Format, RawRows, floats, from_records, keep_objects
+from advisor.ingest.readers.vllm import finish_serve
+from advisor.ingest.upload import Sample
+
+# SGLang bench_serving JSONL: one line per run, with the server's arguments under server_info where it gave them.
+
+_MS = 1e-3
+_SERVING_KEYS = frozenset({"backend", "duration", "completed", "output_throughput", "total_output_tokens"})
+_SERVING_OWN = frozenset(
+    {"total_output_tokens_retokenized", "random_range_ratio", "accept_length", "sharegpt_output_len"}
+)
+
+_SERVING_MAPS = (
+    FieldMap("model_id", ("server_info.model_path", "server_info.served_model_name", "model_id")),
+    FieldMap("engine_version", ("server_info.version",)),
+    FieldMap("tensor_parallel", ("server_info.tp_size",)),
+    FieldMap("expert_parallel", ("server_info.ep_size",)),
+    FieldMap("weight_dtype", ("server_info.quantization",)),
+    FieldMap("batch_size", ("max_concurrency",)),
+    FieldMap("dataset", ("dataset_name",)),
+    FieldMap("tpot_s", ("mean_tpot_ms",), _MS),
+    FieldMap("itl_s", ("mean_itl_ms",), _MS),
+    FieldMap("ttft_s", ("mean_ttft_ms",), _MS),
+    FieldMap("request_latency_s", ("mean_e2e_latency_ms",), _MS),
+    FieldMap("output_tok_per_s", ("output_throughput",)),
+    FieldMap("total_tok_per_s", ("total_throughput",)),
+    FieldMap("_completed", ("completed",)),
+    FieldMap("_total_input", ("total_input_tokens",)),
+    FieldMap("_total_output", ("total_output_tokens",)),
+)
+
+
+def detect_serving(sample: Sample) -> float:
+    """0.95: vLLM's file shares most names, so one of SGLang's own is needed."""
+    keys = sample.first.keys()
+    return 0.95 if sample.kind in ("json", "jsonl") and keys >= _SERVING_KEYS and keys & _SERVING_OWN else 0.0
+
+
+def read_serving(sample: Sample) -> RawRows:
+    """One row per run; K, tree width and drafter from server_info."""
+    records, lines, rejects = keep_objects(sample)
+    cells = from_records(records, _SERVING_MAPS)
+    speculation = [speculation_of(record.get("server_info")) for record in records]
+    for name in ("draft_tokens_k", "draft_structure", "drafter"):
+        cells[name] = Cells([item.get(name) for item in speculation], "server_info")
+    cells["accepted_length"] = Cells(
+        [positive_or_none(record.get("accept_length")) for record in records], "accept_length"
+    )
+    cells["engine"] = Cells([_engine(record.get("backend")) for record in records], "backend")
+    kinds = ["max_concurrency" if record.get("max_concurrency") is not None else None for record in records]
+    cells["batch_kind"] = Cells(kinds, "max_concurrency")
+    mean = sample.first.get("concurrency")
+    prefill = {"batch_size": round(mean, 2) if isinstance(mean, float) else mean, "engine": "sglang"}
+    return RawRows("points", lines, cells, rejects, prefill, finish=finish_serve)
+
+
+def positive_or_none(value: Any) -> Any:
+    """SGLang writes 0, -1 or null for an acceptance length it does not have; anything else is kept to be checked."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value <= 0:
+        return None
+    return value
+
+
+def speculation_of(server_info: Any) -> dict[str, Any]:
+    """K (draft depth), tree structure and drafter from SGLang's server arguments; empty when they are absent."""
+    if not isinstance(server_info, dict) or "speculative_algorithm" not in server_info:
+        return {}
+    algorithm = server_info["speculative_algorithm"]
+    if algorithm is None:
+        return {"draft_tokens_k": 0}
+    steps, verified = server_info.get("speculative_num_steps"), server_info.get("speculative_num_draft_tokens")
+    topk = server_info.get("speculative_eagle_topk")
+    wide = isinstance(topk, int) and topk > 1
+    return {
+        "draft_tokens_k": steps if steps is not None else verified,
+        "draft_structure": f"tree;topk={topk};verify={verified}" if wide else "chain",
+        "drafter": algorithm,
+    }
+
+
+def _engine(backend: Any) -> str | None:
+    if not isinstance(backend, str):
+        return None
+    return next((engine.id for engine in engines() if backend.startswith(engine.backend)), backend)
+
+
+SERVING = Format(
+    "sglang_serving",
+    "SGLang bench_serving JSONL",
+    "fields backend, dataset_name, random_input_len, output_throughput and mean_itl_ms",
+    detect_serving,
+    read_serving,
+)
+
+
+# SGLang bench_one_batch and bench_one_batch_server JSONL: one static batch per line.
+
+_ONE_BATCH_MAPS = (
+    FieldMap("point_id", ("run_name",)),
+    FieldMap("batch_size", ("batch_size",)),
+    FieldMap("input_tokens", ("input_len",)),
+    FieldMap("output_tokens", ("output_len",)),
+    FieldMap("step_time_s", ("median_decode_latency",)),
+    FieldMap("request_latency_s", ("latency", "total_latency")),
+    FieldMap("ttft_s", ("last_ttft", "prefill_latency")),
+    FieldMap("output_tok_per_s", ("median_decode_throughput", "steady_state_output_throughput", "output_throughput")),
+)
+
+
+def detect_one_batch(sample: Sample) -> float:
+    """0.9 for a batch line of either tool."""
+    if sample.kind not in ("json", "jsonl") or not sample.first.keys() >= {"batch_size", "input_len", "output_len"}:
+        return 0.0
+    return 0.9 if sample.first.keys() & {"median_decode_latency", "last_ttft", "acc_length"} else 0.0
+
+
+def read_one_batch(sample: Sample) -> RawRows:
+    """One row per batch. bench_one_batch never speculates, so its rows are baselines (K = 0)."""
+    records, lines, rejects = keep_objects(sample)
+    cells = from_records(records, _ONE_BATCH_MAPS)
+    offline = ["median_decode_latency" in record for record in records]
+    cells["draft_tokens_k"] = Cells(
+        [0 if own else _plain(record) for own, record in zip(offline, records, strict=True)], "(tool)"
+    )
+    cells["accepted_length"] = Cells([positive_or_none(record.get("acc_length")) for record in records], "acc_length")
+    raw = RawRows("points", lines, cells, rejects, finish=_finish_one_batch)
+    raw.constant("engine", "sglang")
+    raw.constant("batch_kind", "batch")
+    return raw
+
+
+def _plain(record: dict[str, Any]) -> int | None:
+    """K of a server run is unknown, unless the file says so."""
+    value = record.get("speculative_num_steps")
+    return value if isinstance(value, int) else None
+
+
+def _finish_one_batch(frame: pd.DataFrame) -> list[str]:
+    """Time per output token: the decode step itself, else (latency - first token) / (output - 1)."""
+    step = floats(frame, "step_time_s")
+    latency = floats(frame, "request_latency_s")
+    ttft = floats(frame, "ttft_s")
+    tokens = floats(frame, "output_tokens")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        per_token = np.where((tokens > 1) & (latency > ttft), (latency - ttft) / (tokens - 1), np.nan)
+    frame["tpot_s"] = np.where(np.isnan(step), per_token, step)
+    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    if np.isnan(step).any():
+        return ["tpot_s computed as (latency - first token) / (output length - 1), for a batch that runs to its end"]
+    return []
+
+
+ONE_BATCH = Format(
+    "sglang_one_batch",
+    "SGLang bench_one_batch (and _server) JSONL",
+    "fields run_name, batch_size, input_len, output_len and median_decode_latency or last_ttft",
+    detect_one_batch,
+    read_one_batch,
+)
+
+
+# SGLang bench_speculative JSONL: step time and acceptance by batch and draft shape, with its own baseline lines.
+
+_SPECULATIVE_KEYS = frozenset({"batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed"})
+_SPECULATIVE_MAPS = (
+    FieldMap("batch_size", ("batch_size",)),
+    FieldMap("draft_tokens_k", ("steps",)),
+    FieldMap("step_time_s", ("step_time",)),
+    FieldMap("_speed", ("speed",)),
+)
+
+
+def detect_speculative(sample: Sample) -> float:
+    """0.95 for its seven fields."""
+    return 0.95 if sample.kind in ("json", "jsonl") and sample.first.keys() >= _SPECULATIVE_KEYS else 0.0
+
+
+def read_speculative(sample: Sample) -> RawRows:
+    """One row per line. `speed` is tokens/s of one request; steps = 0 marks the baseline without speculation."""
+    records, lines, rejects = keep_objects(sample)
+    cells = from_records(records, _SPECULATIVE_MAPS)
+    cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
+    lengths = [None if record.get("steps") == 0 else record.get("acc_length") for record in records]
+    cells["accepted_length"] = Cells(lengths, "acc_length")
+    raw = RawRows("points", lines, cells, rejects, finish=_finish_speculative)
+    raw.constant("engine", "sglang")
+    raw.constant("batch_kind", "batch")
+    raw.notes.append("step_time_s is the tool's 20th percentile of a whole round: drafting and verification together")
+    return raw
+
+
+def _structure(record: dict[str, Any]) -> str | None:
+    topk, verified = record.get("topk"), record.get("num_draft_tokens")
+    if record.get("steps") == 0 or not isinstance(topk, int):
+        return None
+    return f"tree;topk={topk};verify={verified}" if topk > 1 else f"chain;verify={verified}"
+
+
+def _finish_speculative(frame: pd.DataFrame) -> list[str]:
+    speed = floats(frame, "_speed")
+    positive = speed > 0
+    frame["tpot_s"] = np.where(positive, 1.0 / np.where(positive, speed, 1.0), np.nan)
+    frame["output_tok_per_s"] = floats(frame, "batch_size") * np.where(positive, speed, np.nan)
+    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    return ["tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per request"]
+
+
+SPECULATIVE = Format(
+    "sglang_speculative",
+    "SGLang bench_speculative JSONL",
+    "fields batch_size, steps, topk, num_draft_tokens, acc_length, step_time and speed",
+    detect_speculative,
+    read_speculative,
+)

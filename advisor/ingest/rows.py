@@ -1,0 +1,297 @@
+"""The unfinished table of one or more uploads. Naming, completing and combining only add to it; `result` evaluates it.
+
+Quantities are computed, rules checked and baselines looked for once, when the result is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from advisor.ingest.canonical import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, Column, TableKind
+from advisor.ingest.cells import check_text, strings, to_numbers
+from advisor.ingest.checks import check_rows
+from advisor.ingest.derived import derive_rows, match_baselines
+from advisor.ingest.names import match_hardware, match_model
+from advisor.ingest.raw import NAME_MAPS
+from advisor.ingest.result import IngestResult, MissingField, Swap, rejects_frame, shorten
+from advisor.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
+from advisor.prediction import AdvisorError
+from advisor.text import counted
+
+READER_VERSION = "1"
+"""Raised whenever a reader changes what it makes of the same bytes; stored with every dataset."""
+_LINES_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of a table, and what its reader said of it."""
+
+    format_id: str
+    format_name: str
+    file_name: str
+    sha256: str
+    rows_read: int
+    last_line: int
+    """The last line that is kept or refused, counted in the file itself."""
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    swaps: tuple[Swap, ...]
+    prefill: dict[str, Any]
+    """Guesses at what the file lacks, to be confirmed."""
+    before: int = 0
+    """Lines of the files before it in the table."""
+
+
+@dataclass(frozen=True)
+class UnknownName:
+    """A hardware or model name that fits no single known id, and the lines that bear it, [lines]."""
+
+    column: str
+    text: str
+    lines: np.ndarray
+
+    def warning(self, source: Source, usable: pd.Index) -> str | None:
+        """Where in one file the name stands, of the usable lines; None where it does not.
+
+        Rows stay usable under such a name, since what it means can still be given.
+        """
+        inside = self.lines[(self.lines > source.before) & (self.lines <= source.before + source.last_line)]
+        if not len(inside):
+            return None
+        lines = inside[np.isin(inside, usable)] - source.before
+        shown = ", ".join(map(str, lines[:_LINES_NAMED])) + (", ..." if len(lines) > _LINES_NAMED else "")
+        where = f"{counted(len(lines), 'row')} (line {shown})" if len(lines) else "no usable row"
+        return (
+            f"{self.column} {shorten(self.text)!r} fits no single known id: {where} kept, but not predicted until you "
+            "choose one"
+        )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as read, typed, before anything is computed or checked across columns.
+
+    `frame` has every canonical column of its kind, its index `line` counted on through the files; `rejects` the rows
+    whose cells could not be read (columns line, column, value, reason).
+    """
+
+    kind: TableKind
+    frame: pd.DataFrame
+    rejects: pd.DataFrame
+    sources: tuple[Source, ...]
+    unknown: tuple[UnknownName, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        """The file's name, or how many files there are."""
+        return self.sources[0].file_name if len(self.sources) == 1 else f"{len(self.sources)} files"
+
+    @property
+    def format_name(self) -> str:
+        """The tools whose files these are."""
+        return ", ".join(dict.fromkeys(source.format_name for source in self.sources))
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the file; of several, that of their hashes in any order."""
+        hashes = sorted(source.sha256 for source in self.sources)
+        return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+    @cached_property
+    def result(self) -> IngestResult:
+        """The table with everything computed, checked and matched. Raises AdvisorError, and nothing else."""
+        with one_sentence(self.file_name):
+            return evaluate(self)
+
+
+def combine(tables: Sequence[Rows]) -> Rows:
+    """One table with the rows of all; baselines are then looked for among all of them.
+
+    Lines are counted on through the files in the order given, and the notes say where each file begins. The hash is
+    that of the files' hashes, in any order. Raises AdvisorError for kernel tables among served runs and for too many
+    rows; one table comes back as it is.
+    """
+    if len(tables) == 1:
+        return tables[0]
+    if len({table.kind for table in tables}) > 1:
+        named = ", ".join(f"{table.file_name} ({table.format_name})" for table in tables)
+        raise AdvisorError(f"kernel tables and served runs cannot be read as one; upload them apart: {named}")
+    if sum(len(table.frame) for table in tables) > MAX_ROWS:
+        raise AdvisorError(f"the files have more than {MAX_ROWS:,} rows together; upload them apart")
+    before, frames, refused, sources, unknown = 0, [], [], [], []
+    for table in tables:
+        frames.append(table.frame.set_axis(table.frame.index + before))
+        refused.append(table.rejects.assign(line=table.rejects["line"] + before))
+        sources += [replace(source, before=source.before + before) for source in table.sources]
+        unknown += [replace(name, lines=name.lines + before) for name in table.unknown]
+        before += sum(source.last_line for source in table.sources)
+    rejects = pd.concat(refused, ignore_index=True)
+    return Rows(tables[0].kind, pd.concat(frames), rejects, tuple(sources), tuple(unknown))
+
+
+def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> Rows:
+    """The table with context filled in: each value goes into the empty cells of its column.
+
+    With `override`, it replaces what the file says in that column as well (a hardware name by a profile's id, say).
+    Raises AdvisorError when a name is no context column of this kind of table or a value is not allowed in it; blank
+    values are skipped.
+    """
+    spec = COLUMNS[rows.kind]
+    frame = rows.frame.copy(deep=False)
+    for name, value in values.items():
+        column = spec.get(name)
+        if column is None or not column.context:
+            allowed = ", ".join(item.name for item in spec.values() if item.context)
+            raise AdvisorError(f"{name!r} cannot be filled in; choose among {allowed}")
+        if value is None or (isinstance(value, str) and not value.strip()):
+            continue
+        typed = _one_value(column, value)
+        if typed is not None:
+            frame[name] = _filled(frame[name], typed, column, override)
+    return replace(rows, frame=frame)
+
+
+def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Rows:
+    """The table with plain hardware and model names replaced by the one id each of them means, where there is one.
+
+    Names that fit no id, or several, stay as they are; the result names them in a warning.
+    """
+    wanted = (
+        ("hardware_id" if rows.kind == "points" else "hardware", match_hardware, tuple(hardware_ids)),
+        *((("model_id", match_model, tuple(model_ids)),) if rows.kind == "points" and model_ids else ()),
+    )
+    frame, unknown = rows.frame.copy(deep=False), list(rows.unknown)
+    for name, match, ids in wanted:
+        renamed: dict[str, str] = {}
+        for text in frame[name].dropna().unique():
+            found = text if text in ids else match(text, ids)
+            if found is None:
+                unknown.append(UnknownName(name, text, frame.index[frame[name] == text].to_numpy()))
+            else:
+                renamed[text] = found
+        frame[name] = frame[name].replace(renamed)
+    return replace(rows, frame=frame, unknown=tuple(unknown))
+
+
+def _one_value(column: Column, value: Any) -> Any:
+    """One context value in the column's type. Raises AdvisorError naming the field."""
+    text = strings([value])
+    if column.numeric:
+        numbers, bad = to_numbers(text, column, 1.0, None)
+    else:
+        bad = check_text(text, column)
+    if bad.rows:
+        raise AdvisorError(f"{column.name}={bad.values[0]!r}: {bad.reasons[0]}")
+    if text[0].as_py() is None:
+        return None
+    if not column.numeric:
+        word = text[0].as_py()
+        rename = NAME_MAPS.get(column.name)
+        return rename(word) if rename else word
+    return int(numbers[0]) if column.type == "integer" else float(numbers[0])
+
+
+def _filled(series: pd.Series, value: Any, column: Column, override: bool) -> pd.Series:
+    if not override and series.notna().any():
+        return series.fillna(value)
+    if column.numeric:
+        return pd.Series(value, index=series.index, dtype=series.dtype)
+    text = pa.repeat(pa.scalar(value, pa.large_string()), len(series))
+    return pd.Series(text.to_pandas(), dtype="str").set_axis(series.index)
+
+
+def evaluate(rows: Rows) -> IngestResult:
+    """The result of a table: empty quantities computed, rules checked, speedups over baselines matched."""
+    frame, computed = derive_rows(rows.frame) if rows.kind == "points" else (rows.frame, None)
+    keep, broken, swaps = check_rows(frame, rows.kind)
+    missing_from = frame if not keep.any() else None
+    frame = frame if keep.all() else frame[keep]
+    notes, warnings = _notes_of_readers(rows), _warnings_of_readers(rows, frame.index)
+    swaps = [*_swaps_of_readers(rows), *swaps]
+    warnings += [swap.reason for swap in swaps]
+    if computed is not None:
+        notes += computed.notes(keep)
+        if len(frame):
+            frame, matching = match_baselines(frame)
+            notes.append(matching)
+    rejects = pd.concat([rows.rejects, rejects_frame(broken)], ignore_index=True) if broken else rows.rejects
+    if len(rejects) > 1:
+        rejects = rejects.sort_values("line", kind="stable", ignore_index=True)
+    if len(rejects) > MAX_REJECTS:
+        warnings.append(f"only the first {MAX_REJECTS:,} of {len(rejects):,} reasons are listed")
+        rejects = rejects.head(MAX_REJECTS)
+    return IngestResult(
+        format_id=", ".join(dict.fromkeys(source.format_id for source in rows.sources)),
+        format_name=rows.format_name,
+        kind=rows.kind,
+        frame=frame,
+        rejects=rejects,
+        missing=_missing(frame if missing_from is None else missing_from, rows),
+        derived=tuple(notes),
+        warnings=tuple(dict.fromkeys(warnings)),
+        rows_read=sum(source.rows_read for source in rows.sources),
+        file_name=rows.file_name,
+        sha256=rows.sha256,
+        reader_version=READER_VERSION,
+        swapped=tuple(swap.columns for swap in swaps),
+    )
+
+
+def _notes_of_readers(rows: Rows) -> list[str]:
+    notes = _with_files(rows, [source.notes for source in rows.sources])
+    if len(rows.sources) == 1:
+        return notes
+    starts = ", ".join(f"{source.file_name} from line {source.before + 1}" for source in rows.sources)
+    return [f"lines are counted on through the files: {starts}", *notes]
+
+
+def _warnings_of_readers(rows: Rows, usable: pd.Index) -> list[str]:
+    """What the readers warn of, and the names that fit no known id with the usable lines that bear them."""
+    unknown = [[name.warning(source, usable) for name in rows.unknown] for source in rows.sources]
+    said = zip(rows.sources, unknown, strict=True)
+    return _with_files(rows, [[*source.warnings, *filter(None, warnings)] for source, warnings in said])
+
+
+def _swaps_of_readers(rows: Rows) -> list[Swap]:
+    if len(rows.sources) == 1:
+        return list(rows.sources[0].swaps)
+    found = [(source.file_name, swap) for source in rows.sources for swap in source.swaps]
+    return [replace(swap, reason=f"{file_name}: {swap.reason}") for file_name, swap in found]
+
+
+def _with_files(rows: Rows, texts: Sequence[Sequence[str]]) -> list[str]:
+    """Each sentence once, with its files where not all of them say it; `texts` of each file."""
+    by_text: dict[str, list[str]] = {}
+    for source, said in zip(rows.sources, texts, strict=True):
+        for text in said:
+            by_text.setdefault(text, []).append(source.file_name)
+    return [
+        text if len(who) == len(rows.sources) else f"{', '.join(who[:3])}{', ...' if len(who) > 3 else ''}: {text}"
+        for text, who in by_text.items()
+    ]
+
+
+def _missing(frame: pd.DataFrame, rows: Rows) -> tuple[MissingField, ...]:
+    """Context fields that at least one row lacks, required ones first, with the guess that all files agree on."""
+    out = []
+    for name in (*REQUIRED_CONTEXT[rows.kind], *USEFUL_CONTEXT[rows.kind]):
+        empty = frame[name].isna().to_numpy()
+        if name == "drafter":  # without drafting there is no drafter to name
+            empty = empty & (frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0)
+        if not empty.any():
+            continue
+        column = COLUMNS[rows.kind][name]
+        guesses = [source.prefill.get(name) for source in rows.sources]
+        guess = guesses[0] if all(item == guesses[0] for item in guesses) else None
+        required = name in REQUIRED_CONTEXT[rows.kind]
+        out.append(MissingField(name, column.unit, column.meaning, required, int(empty.sum()), guess))
+    return tuple(out)
