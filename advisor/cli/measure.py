@@ -155,7 +155,7 @@ def fit(
     if as_json:
         rows = answer.rows.to_dict("records")
         said = {k: v for k, v in vars(answer).items() if k != "rows"}
-        print_json({**said, "refit": text, "rows": rows, "moesd": small})
+        print_json({**said, "sentence": answer.sentence, "refit": text, "rows": rows, "moesd": small})
         return
     for item in failed:
         click.echo(f"{item['file']}: not read: {item['reason']}")

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.architecture import BYTES_PER_WEIGHT, effective_n_active, weight_bytes
 from advisor.hardware import effective_bandwidth, effective_flops
-from advisor.points.points import RefitPoint
+from advisor.points.points import Point
+from advisor.points.solve import solve
 from advisor.prediction import AdvisorError
 from advisor.routing import expected_experts
 from advisor.setup import Setup
@@ -134,8 +135,6 @@ def fit_moesd(
     Points should be spread evenly over B. All arrays [points] or scalars; see `moesd_speedup`. `rng` draws the starts;
     default: a fixed seed. Raises AdvisorError for fewer than MIN_POINTS points or values that are not positive.
     """
-    from scipy.optimize import least_squares
-
     measured = np.atleast_1d(np.asarray(speedup, float))
     if len(measured) < MIN_POINTS:
         raise AdvisorError(f"{len(measured)} points; this form has ten parameters and needs at least {MIN_POINTS}")
@@ -143,7 +142,7 @@ def fit_moesd(
         raise AdvisorError("speedups must be positive numbers")
     low, high = _bounds(floors)
 
-    def residuals(unit: Array) -> Array:
+    def error(unit: Array) -> Array:
         predicted = moesd_speedup(
             _from_unit(unit, low, high),
             floors.ridge_tokens,
@@ -158,19 +157,16 @@ def fit_moesd(
 
     rng = rng or np.random.default_rng(0)
     starts = [np.full(len(NAMES), 0.3), *rng.random((n_starts - 1, len(NAMES)))]
-    found = [
-        least_squares(residuals, start, bounds=(0.0, 1.0), method="trf", max_nfev=max_evaluations) for start in starts
-    ]
-    best = min(found, key=lambda result: result.cost)
-    error = measured * np.expm1(residuals(best.x))
+    best = solve(error, starts, bounds=(0.0, 1.0), robust=False, max_nfev=max_evaluations)
+    off = measured * np.expm1(error(best.x))
     return MoesdFit(
         parameters=_from_unit(best.x, low, high),
         floors=floors,
-        rms=float(np.sqrt(np.mean(error**2))),
+        rms=float(np.sqrt(np.mean(off**2))),
         at_bound=tuple(name for name, x in zip(NAMES, best.x, strict=True) if min(x, 1.0 - x) < 1e-3),
         n_points=len(measured),
-        success=bool(best.success),
-        message=str(best.message),
+        success=best.success,
+        message=best.message,
     )
 
 
@@ -223,21 +219,21 @@ def floors_of(setup: Setup) -> Floors:
     )
 
 
-def moesd_of(points: Sequence[RefitPoint]) -> MoesdFit | None:
+def moesd_of(points: Sequence[Point]) -> MoesdFit | None:
     """The form fitted to the speedups of one MoE model on one accelerator; None for fewer than MIN_POINTS of them."""
-    chains = [(p, o) for p in points for o in p.observations if o.quantity == "speedup" and p.setup.architecture.moe]
-    chains = [pair for pair in chains if pair[0].setup.architecture.id == chains[0][0].setup.architecture.id]
-    if len(chains) < MIN_POINTS:
+    timed = [p for p in points if p.setup.architecture.moe and "speedup" in p.observations.quantity]
+    timed = [p for p in timed if p.setup.architecture.id == timed[0].setup.architecture.id]
+    if len(timed) < MIN_POINTS:
         return None
-    setup = chains[0][0].setup
+    setup = timed[0].setup
     moe = setup.architecture.moe
     assert moe is not None
     return fit_moesd(
-        [o.measured for _, o in chains],
+        [p.measured for p in timed],
         floors_of(setup),
-        batch_size=np.array([p.batch_size for p, _ in chains]),
-        n_draft=np.array([float(p.n_draft) for p, _ in chains]),
-        accepted_length=np.exp([o.shift for _, o in chains]),
+        batch_size=np.array([p.batch_size for p in timed]),
+        n_draft=np.array([float(p.n_draft) for p in timed]),
+        accepted_length=np.array([p.accepted_length for p in timed]),
         n_experts=float(moe.n_experts),
         n_active=max(float(effective_n_active(moe)), 1.0),
     )

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES
-from advisor.points.published import Point
-from advisor.speedup import speedup
+from advisor.calibration import ANY_CLASS, CORRELATED, OVERHEAD_NAMES
+from advisor.points.observation import NAMES, Observations, joined, log_predicted, log_slopes
+from advisor.points.points import Point
+from advisor.points.solve import Prior, Solution, solve
 
 Array = NDArray[np.float64]
 
@@ -37,6 +38,7 @@ SHARED_WITHIN_SOURCE = 0.5
 """Assumed share of a row's error that all rows of its source have in common, so that n rows of one source count as
 n / (1 + (n - 1) share) independent ones. [1]"""
 UNKNOWN_CLASS = "other"
+_PLACES = [NAMES.index(name) for name in CORRELATED]  # of OVERHEAD_NAMES among all multipliers
 
 
 def prior_s(engine_class: str) -> tuple[float, float, float]:
@@ -75,20 +77,29 @@ class OverheadModel:
 
 
 def log_speedup(points: Sequence[Point], log_overheads: Array) -> Array:
-    """Log speedup of each point at log overheads [n, 3] (log s). [1]"""
-    launch, draft_pass, per_round = np.exp(log_overheads).T
-    column = {
-        name: np.array([getattr(point, name) for point in points], float)
-        for name in ("accepted_length", "plain_s", "round_s", "layers", "draft_layers", "passes", "prefill_s")
-    }
-    plain = column["plain_s"] + launch * column["layers"]
-    whole = (
-        column["round_s"]
-        + launch * (column["layers"] + column["draft_layers"])
-        + draft_pass * column["passes"]
-        + per_round
-    )
-    return np.log(speedup(column["accepted_length"], plain, whole, column["prefill_s"]))
+    """Log speedup of each published point at log overheads [n, 3] (log s). [1]"""
+    return log_predicted(_speedups(points), _placed(log_overheads - _own_log_overheads(points)))
+
+
+def speedups(points: Sequence[Point], model: OverheadModel) -> Array:
+    """Speedup of each published point with the overheads of its class [n]. [1]"""
+    return np.exp(log_speedup(points, np.log([model.of(point.engine_class).values_s for point in points])))
+
+
+def _speedups(points: Sequence[Point]) -> Observations:
+    return joined(point.observations for point in points)
+
+
+def _own_log_overheads(points: Sequence[Point]) -> Array:
+    """Overheads that each point's observations were predicted with [n, 3] (log s)."""
+    return np.log([point.overheads_s for point in points])
+
+
+def _placed(log_multipliers: Array) -> Array:
+    """Log multipliers of the three overheads [n, 3] at their places among NAMES [n, names]."""
+    theta = np.zeros((len(log_multipliers), len(NAMES)))
+    theta[:, _PLACES] = log_multipliers
+    return theta
 
 
 def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel:
@@ -96,7 +107,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
 
     Parameters
     ----------
-    points : measured rows; those of UNKNOWN_CLASS inform the mean over classes only.
+    points : published rows; those of UNKNOWN_CLASS inform the mean over classes only.
     common_share : share of the weak prior's variance that all classes have in common, 0 to 1. [1]
 
     Notes
@@ -104,29 +115,13 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     Minimises sum soft_l1((log predicted - log measured) / sd_i) + prior terms, with sd_i widened for rows that share a
     source. A class seen in one source only keeps the prior's width, whatever its rows say.
     """
-    from scipy.optimize import least_squares
-
     classes = sorted({p.engine_class for p in points} - {UNKNOWN_CLASS})
     place = {name: number for number, name in enumerate(classes)}
-    index = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
-    measured = np.log([p.measured for p in points])
-    spread = row_log_sd(points)
     to_table = _prior_map(len(classes), common_share)
     centre = np.log([*map(prior_s, classes), PRIOR_S])
-
-    def table(z: Array) -> Array:
-        return centre + np.einsum("cpz,z->cp", to_table, z)
-
-    def residuals(z: Array) -> Array:
-        if not points:
-            return z
-        error = (log_speedup(points, table(z)[index]) - measured) / spread
-        return np.concatenate([soften(error), z])
-
-    found = least_squares(residuals, np.zeros(to_table.shape[2]))
-    covariance = np.linalg.inv(found.jac.T @ found.jac)
-    values = table(found.x)
-    covariances = np.einsum("cpz,zy,cqy->cpq", to_table, covariance, to_table)
+    found = _solve(points, [place.get(p.engine_class, len(classes)) for p in points], to_table, centre)
+    values = centre + np.einsum("cpz,z->cp", to_table, found.x)
+    covariances = np.einsum("cpz,zy,cqy->cpq", to_table, found.covariance, to_table)
     by_class = {
         name: _overheads(values[number], covariances[number], [p for p in points if p.engine_class == name])
         for name, number in place.items()
@@ -134,6 +129,29 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     unseen = covariances[-1] + np.eye(3) * PRIOR_LOG_SD**2 * (1.0 - common_share)
     by_class[ANY_CLASS] = _overheads(values[-1], unseen, list(points))
     return OverheadModel(by_class)
+
+
+def _solve(points: Sequence[Point], at: Sequence[int], to_table: Array, centre: Array) -> Solution:
+    """Standard normals z of `_prior_map`; `at` is the place of each point's class in the table centre + map z."""
+    n_normals = to_table.shape[2]
+    prior = Prior(np.zeros(n_normals), np.eye(n_normals))
+    if not points:
+        return solve(lambda z: z[:0], [prior.centre], prior=prior)
+    observed, spread = _speedups(points), row_log_sd(points)
+    own_map, start = to_table[list(at)], centre[list(at)] - _own_log_overheads(points)
+
+    def theta(z: Array) -> Array:
+        return _placed(start + own_map @ z)
+
+    def error(z: Array) -> Array:
+        return (log_predicted(observed, theta(z)) - observed.log_measured) / spread
+
+    def slopes(z: Array) -> Array:
+        return np.asarray(
+            np.einsum("np,npz->nz", log_slopes(observed, theta(z))[:, _PLACES], own_map) / spread[:, None]
+        )
+
+    return solve(error, [prior.centre], slopes=slopes, prior=prior)
 
 
 def _prior_map(n_classes: int, common_share: float) -> Array:
@@ -160,8 +178,3 @@ def _overheads(log_values: Array, covariance: Array, points: list[Point]) -> Ove
     values = tuple(float(value) for value in np.exp(log_values))
     assert len(values) == 3
     return Overheads(values, covariance, len(points), n_sources)
-
-
-def soften(error: Array) -> Array:
-    """Residual whose square is twice soft_l1: quadratic when small, linear when large."""
-    return np.asarray(np.sign(error) * np.sqrt(2.0 * (np.sqrt(1.0 + error**2) - 1.0)))

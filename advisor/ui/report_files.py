@@ -9,11 +9,11 @@ from typing import Any
 
 import streamlit as st
 
+from advisor.points import Errors
 from advisor.prediction import AdvisorError
 from advisor.report import Format, Report, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
 from advisor.ui import answers
-from advisor.validation import Errors
 
 _KEY: dict[str | type[Any], Callable[[Any], Any]] = {Scenario: Scenario.model_dump_json}
 _SHARED_FILES, _OWN_FILES = 24, 5  # the HTML file has about 5 MB

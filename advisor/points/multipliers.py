@@ -1,0 +1,118 @@
+"""Time multipliers of the shipped constants: what they are worth before any data, and what observations make of them.
+
+The scatter of one observation is learnt along: from winsorised residuals, with a prior worth a few rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.calibration import CORRELATED
+from advisor.kernel_costs import KernelCosts, StreamCost
+from advisor.points.observation import NAMES, Observations, log_predicted, log_slopes
+from advisor.points.points import Point
+from advisor.points.solve import Prior, solve
+from advisor.setup import Setup
+
+Array = NDArray[np.float64]
+
+MIN_LOG_SD = 0.03
+"""No kernel time is held known to better than this. [1]"""
+BOUND_SIGMAS = 3.0
+"""A log multiplier stays within this many of its prior's standard deviations. [1]"""
+_PRIOR_ROWS = 4.0
+"""How many rows the prior on the scatter counts for. [1]"""
+_SCALE_ROUNDS = 4
+_WINSOR = 2.5  # residuals count for no more than this many scales when the scale is learnt
+_MIN_SCALE = 0.01
+
+
+@dataclass(frozen=True)
+class MultiplierPrior:
+    """Log standard deviations [names] and covariance [names, names] of the multipliers, and of what they leave."""
+
+    log_sd: Array
+    covariance: Array
+    residual_log_sd: float
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Log multipliers [names], their covariance, and the scatter of one observation [1]."""
+
+    theta: Array
+    covariance: Array
+    scale: float
+    success: bool
+    message: str
+
+
+def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
+    """Spread of the shipped fits that the points' predictions rest on; of several, the widest."""
+    overhead = max(point.setup.costs.overhead_log_sd for point in points)
+    widths = dict.fromkeys(NAMES, overhead)
+    widths |= {
+        "routed": max(point.setup.costs.routed.band_log_sd for point in points),
+        "attention": max(_attention(point.setup).log_sd for point in points),
+        "dense": max(_dense_log_sd(point.setup.costs) for point in points),
+        "communication": max(_communication_log_sd(point.setup.costs) for point in points),
+        "drafter": max(point.setup.draft_costs.dense.log_sd for point in points),
+        "accepted_length": max(point.length_log_sd for point in points),
+    }
+    log_sd = np.array([max(widths[name], MIN_LOG_SD) for name in NAMES])
+    covariance = np.diag(log_sd**2)
+    fitted = points[0].setup.costs.overhead_log_covariance
+    if fitted:
+        at = [NAMES.index(name) for name in CORRELATED]
+        covariance[np.ix_(at, at)] = np.array(fitted) + MIN_LOG_SD**2 * np.eye(len(at))
+        log_sd = np.sqrt(np.diag(covariance))
+    return MultiplierPrior(log_sd, covariance, max(point.setup.costs.residual_log_sd for point in points))
+
+
+def _attention(setup: Setup) -> StreamCost:
+    latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)
+    return setup.costs.mla if latent and setup.costs.mla is not None else setup.costs.attention
+
+
+def _dense_log_sd(costs: KernelCosts) -> float:
+    return max(cost.log_sd for cost in (costs.attention_projection, costs.shared, costs.dense, costs.lm_head))
+
+
+def _communication_log_sd(costs: KernelCosts) -> float:
+    return max((cost.log_sd for cost in (*costs.all_reduce.values(), *costs.all_to_all.values())), default=0.2)
+
+
+def fit_multipliers(observed: Observations, known: MultiplierPrior) -> Posterior:
+    """The most probable multipliers, and the scatter around them, in turn until the scatter stands."""
+    prior = Prior.of(np.zeros(len(NAMES)), known.covariance)
+    bound = BOUND_SIGMAS * known.log_sd
+    theta, scale = prior.centre, known.residual_log_sd
+    for _ in range(_SCALE_ROUNDS):
+        held = scale
+
+        def error(x: Array, held: float = held) -> Array:
+            return (log_predicted(observed, x) - observed.log_measured) / held
+
+        def slopes(x: Array, held: float = held) -> Array:
+            return log_slopes(observed, x) / held
+
+        found = solve(error, [theta], slopes=slopes, prior=prior, bounds=(-bound, bound), xtol=1e-10)
+        theta, covariance = found.x, found.covariance
+        scale = _learnt_scale(error(theta) * held, prior, covariance, held, known.residual_log_sd)
+        if abs(np.log(scale / held)) < 0.01:
+            break
+    return Posterior(theta, covariance, scale, found.success, found.message)
+
+
+def _learnt_scale(residual: Array, prior: Prior, covariance: Array, held: float, guess: float) -> float:
+    """Scatter [1] of residuals [n] whose weight was 1 / held, with a prior at `guess`."""
+    squares = np.minimum(residual**2, (_WINSOR * held) ** 2)
+    prior_precision = prior.whitening.T @ prior.whitening
+    learnt = len(covariance) - float(np.trace(prior_precision @ covariance))
+    freedom = max(len(residual) - max(learnt, 0.0), 0.0)
+    variance = (_PRIOR_ROWS * guess**2 + squares.sum()) / (_PRIOR_ROWS + freedom)
+    return max(float(np.sqrt(variance)), _MIN_SCALE)
