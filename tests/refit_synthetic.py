@@ -10,6 +10,8 @@ import pandas as pd
 from advisor.ingest import COLUMNS
 from advisor.points.observation import NAMES, joined, log_predicted
 from advisor.points.points import refit_points
+from advisor.points.refit import refit_chosen, select_points
+from advisor.points.result import RefitResult
 
 ROW = {
     "hardware_id": "h200-sxm",
@@ -54,3 +56,8 @@ def synthetic_points(
     wobble = np.exp(noise * np.random.default_rng(seed).standard_normal(len(frame)))
     frame[quantity] = [values[order[int(line)]] for line in frame.index] * wobble
     return frame
+
+
+def refit(frame: pd.DataFrame) -> RefitResult:
+    """What the rows of a canonical frame say."""
+    return refit_chosen(*select_points(frame))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from advisor.calibration import CORRELATED
 from advisor.kernel_costs import KernelCosts, StreamCost
-from advisor.points.observation import NAMES, Observations, log_predicted, log_slopes
+from advisor.points.observation import NAMES, Observations, log_predicted
 from advisor.points.points import Point
-from advisor.points.solve import Prior, solve
+from advisor.points.solve import Prior, solve_observed
 from advisor.setup import Setup
 
 Array = NDArray[np.float64]
@@ -88,21 +88,17 @@ def _communication_log_sd(costs: KernelCosts) -> float:
 
 def fit_multipliers(observed: Observations, known: MultiplierPrior) -> Posterior:
     """The most probable multipliers, and the scatter around them, in turn until the scatter stands."""
-    prior = Prior.of(np.zeros(len(NAMES)), known.covariance)
+    prior = Prior(np.zeros(len(NAMES)), np.linalg.inv(np.linalg.cholesky(known.covariance)))
     bound = BOUND_SIGMAS * known.log_sd
     theta, scale = prior.centre, known.residual_log_sd
     for _ in range(_SCALE_ROUNDS):
         held = scale
-
-        def error(x: Array, held: float = held) -> Array:
-            return (log_predicted(observed, x) - observed.log_measured) / held
-
-        def slopes(x: Array, held: float = held) -> Array:
-            return log_slopes(observed, x) / held
-
-        found = solve(error, [theta], slopes=slopes, prior=prior, bounds=(-bound, bound), xtol=1e-10)
+        found = solve_observed(
+            observed, held, prior, theta, np.eye(len(NAMES)), prior.centre, bounds=(-bound, bound), xtol=1e-10
+        )
         theta, covariance = found.x, found.covariance
-        scale = _learnt_scale(error(theta) * held, prior, covariance, held, known.residual_log_sd)
+        residual = log_predicted(observed, theta) - observed.log_measured
+        scale = _learnt_scale(residual, prior, covariance, held, known.residual_log_sd)
         if abs(np.log(scale / held)) < 0.01:
             break
     return Posterior(theta, covariance, scale, found.success, found.message)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
 TIME_NAMES = tuple(COMPONENTS)
 NAMES = (*TIME_NAMES, "accepted_length")
 """All multipliers; the last one scales accepted lengths that were borrowed from another run."""
+QUANTITIES = ("speedup", "step_time_s", "tpot_s", "verify_time_s", "draft_time_s")
+"""What a row may measure: a ratio [1], and times of a step or round, of a token, of a verification pass, and of all
+draft passes of a round. [s]"""
 LENGTH = NAMES.index("accepted_length")
 _FIXED = len(NAMES)  # column of what no multiplier scales
 
@@ -47,8 +50,8 @@ class Observations:
 
     line: NDArray[np.int_]
     """Which row of its file each was measured in."""
-    quantity: tuple[str, ...]
-    """speedup [1], or seconds of step_time_s, tpot_s, verify_time_s or draft_time_s."""
+    quantity: NDArray[np.str_]
+    """Of QUANTITIES."""
     measured: Array
     upper: Array
     lower: Array
@@ -62,33 +65,24 @@ class Observations:
         """Log of each value [n]."""
         return np.log(self.measured)
 
-    def where(self, chosen: NDArray[np.bool_]) -> Self:
+    def where(self, chosen: NDArray[np.bool_]) -> Observations:
         """Those that are `chosen` [n]."""
-        quantity = tuple(name for name, kept in zip(self.quantity, chosen, strict=True) if kept)
-        arrays = {item.name: getattr(self, item.name)[chosen] for item in fields(self) if item.name != "quantity"}
-        return type(self)(quantity=quantity, **arrays)
+        return Observations(*(column[chosen] for column in vars(self).values()))
 
     def depend_on(self) -> NDArray[np.bool_]:
         """Multipliers that any of the values depends on [names]."""
-        used = np.asarray((self.upper[:, :_FIXED] > 0).any(axis=0) | (self.lower[:, :_FIXED] > 0).any(axis=0))
+        used = np.asarray((self.upper > 0).any(axis=0) | (self.lower > 0).any(axis=0))[:_FIXED]
         used[LENGTH] |= bool((self.length_share != 0).any())
         return used
 
 
-_NONE = Observations(
-    np.zeros(0, int), (), np.zeros(0), np.zeros((0, _FIXED + 1)), np.zeros((0, _FIXED + 1)), np.zeros(0), np.zeros(0)
-)
+_NONE = Observations(np.zeros(0, int), np.zeros(0, str), np.zeros(0), *np.zeros((2, 0, _FIXED + 1)), *np.zeros((2, 0)))
 
 
 def joined(parts: Iterable[Observations]) -> Observations:
     """All of several, one after the other."""
-    given = (_NONE, *parts)
-    arrays = {
-        item.name: np.concatenate([getattr(part, item.name) for part in given])
-        for item in fields(Observations)
-        if item.name != "quantity"
-    }
-    return Observations(quantity=tuple(name for part in given for name in part.quantity), **arrays)
+    columns = zip(*(vars(part).values() for part in (_NONE, *parts)), strict=True)
+    return Observations(*map(np.concatenate, columns))
 
 
 def log_predicted(observed: Observations, theta: Array) -> Array:
@@ -103,75 +97,45 @@ def log_slopes(observed: Observations, theta: Array) -> Array:
     m = _multipliers(theta)
     upper, lower = observed.upper * m, observed.lower * m
     slopes = upper / upper.sum(axis=-1, keepdims=True) - lower / lower.sum(axis=-1, keepdims=True)
-    slopes = slopes[:, :_FIXED]
     slopes[:, LENGTH] += observed.length_share
-    return np.asarray(slopes)
+    return np.asarray(slopes[:, :_FIXED])
 
 
 def _multipliers(theta: Array) -> Array:
     return np.concatenate([np.exp(theta), np.ones((*np.shape(theta)[:-1], 1))], axis=-1)
 
 
-@dataclass(frozen=True)
-class Seconds:
-    """What the model predicts for one row: seconds by multiplier [len(NAMES) + 1], and its accepted length."""
+def observe(
+    line: int, row: Mapping[str, Any], plain: Array, whole: Array, prefill_s: float, length: float, borrowed: bool
+) -> Observations:
+    """What a row measures, and what it is made of.
 
-    plain: Array
-    """A plain step."""
-    whole: Array
-    """A whole round."""
-    prefill: float
-    """Prefill charged to one output token. [s]"""
-    length: float
-    """Tokens per round; 1 without speculation. [1]"""
-    borrowed: bool
-    """Whether that length was measured in another run."""
-
-
-def observe(line: int, row: Mapping[str, Any], predicted: Seconds, *, drafts: bool) -> Observations:
-    """What a row measures; `drafts`: the row speculates.
-
-    A speedup that was computed from a baseline row already holds the row's own time, so that counts once.
+    Parameters
+    ----------
+    line, row : where it stands, and its cells.
+    plain, whole : a plain step and a round by multiplier [len(NAMES) + 1]; the same for a row without speculation. [s]
+    prefill_s : prefill charged to one output token. [s]
+    length, borrowed : tokens per round, 1 without speculation, and whether they were counted in another run. [1]
     """
-    whole = predicted.whole if drafts else predicted.plain
-    share, shift = float(predicted.borrowed), math.log(predicted.length)
-    charged, round_charged, one = predicted.plain.copy(), whole.copy(), np.zeros(_FIXED + 1)
-    one[_FIXED] = 1.0
-    charged[_FIXED] += predicted.prefill
-    round_charged[LENGTH if predicted.borrowed else _FIXED] += predicted.length * predicted.prefill
-    derived, found = str(row.get("derived") or ""), []
-
-    def add(name: str, upper: Array, lower: Array = one, shift: float = 0.0, share: float = 0.0) -> None:
-        value = np.array([number(row, name)], float)
-        found.append(
-            Observations(
-                np.array([line]), (name,), value, upper[None], lower[None], np.array([shift]), np.array([share])
-            )
-        )
-
-    if drafts and number(row, "speedup"):
-        add("speedup", charged, round_charged, shift, share)
-        if "speedup" in derived:
-            return found[0]
-    # A step time that was computed from a time per token says nothing that the latter does not.
-    if number(row, "step_time_s") and not ("step_time_s" in derived and number(row, "tpot_s")):
-        add("step_time_s", whole)
-    elif number(row, "tpot_s"):
-        add("tpot_s", round_charged, one, -shift, -share)
-    if number(row, "verify_time_s"):
-        add("verify_time_s", _verify_only(predicted))
-    if drafts and number(row, "draft_time_s") and whole[TIME_NAMES.index("drafter")] > 0:
-        add("draft_time_s", _draft_only(predicted))
-    return joined(found)
-
-
-def number(row: Mapping[str, Any], name: str) -> float | None:
-    """A cell as a finite number; None for an empty one."""
-    value = row.get(name)
-    if value is None or value == "":
-        return None
-    found = float(value)
-    return found if math.isfinite(found) else None
+    charged, round_charged, one = plain.copy(), whole.copy(), np.eye(_FIXED + 1)[_FIXED]
+    charged[_FIXED] += prefill_s
+    round_charged[LENGTH if borrowed else _FIXED] += length * prefill_s
+    drafting = np.zeros_like(whole)
+    drafting[_DRAFTING] = whole[_DRAFTING]
+    drafting[_LAUNCH] = whole[_LAUNCH] - plain[_LAUNCH]
+    verifying = whole - drafting
+    verifying[_SCHEDULING] = 0.0  # a timed forward pass does not hold the host's scheduling
+    per_token = np.array([1.0, 0.0, -1.0, 0.0, 0.0])  # what the accepted length does to each of QUANTITIES
+    every = Observations(
+        line=np.full(len(QUANTITIES), line),
+        quantity=np.array(QUANTITIES),
+        measured=np.array([number(row, name) or np.nan for name in QUANTITIES]),
+        upper=np.stack([charged, whole, round_charged, verifying, drafting]),
+        lower=np.stack([round_charged, one, one, one, one]),
+        shift=per_token * math.log(length),
+        length_share=per_token * float(borrowed),
+    )
+    return every.where(np.isin(QUANTITIES, _measured(row)) & every.upper.any(axis=1))
 
 
 _LAUNCH = TIME_NAMES.index("launch")
@@ -179,31 +143,30 @@ _DRAFTING = [TIME_NAMES.index("drafter"), TIME_NAMES.index("draft_host")]
 _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
 
 
-def _verify_only(predicted: Seconds) -> Array:
-    """The verification pass of a round: a timed forward pass holds neither drafting nor the host's scheduling."""
-    out = predicted.whole.copy()
-    out[[*_DRAFTING, *_SCHEDULING]] = 0.0
-    out[_LAUNCH] = predicted.plain[_LAUNCH]
-    return out
+def _measured(row: Mapping[str, Any]) -> list[str]:
+    """Quantities of a row, none of them twice in other words."""
+    given, derived = [name for name in QUANTITIES if number(row, name)], str(row.get("derived") or "")
+    if "speedup" in given and "speedup" in derived:  # computed from a baseline row: it already holds the row's time
+        return ["speedup"]
+    if "step_time_s" in given and "tpot_s" in given:  # one tells the other; the computed one gives way
+        given.remove("step_time_s" if "step_time_s" in derived else "tpot_s")
+    return given
 
 
-def _draft_only(predicted: Seconds) -> Array:
-    """All draft passes of a round."""
-    out = np.zeros_like(predicted.whole)
-    out[_DRAFTING] = predicted.whole[_DRAFTING]
-    out[_LAUNCH] = predicted.whole[_LAUNCH] - predicted.plain[_LAUNCH]
-    return out
+def number(row: Mapping[str, Any], name: str) -> float | None:
+    """A cell as a finite number; None for an empty one."""
+    value = row.get(name)
+    found = math.nan if value is None or value == "" else float(value)
+    return found if math.isfinite(found) else None
 
 
 def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
     """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each, for a curve with one K."""
     parts = {name: time[:, 0] for name, time in curve.round_components.items()}
     launched_s = setup.costs.launch_per_layer_s * _draft_layers(setup, int(curve.drafts[0]))
-    parts |= {
-        "draft_launch": np.full(len(curve.batches), launched_s),
-        "draft_kernels": np.maximum(parts.pop("draft") - launched_s, 0.0),
-    }
-    return _grouped(curve.plain_components, len(curve.batches)), _grouped(parts, len(curve.batches))
+    kernels = np.maximum(parts.pop("draft") - launched_s, 0.0)
+    parts |= {"draft_launch": np.full_like(kernels, launched_s), "draft_kernels": kernels}
+    return _grouped(curve.plain_components), _grouped(parts)
 
 
 def _draft_layers(setup: Setup, n_draft: int) -> int:
@@ -214,10 +177,7 @@ def _draft_layers(setup: Setup, n_draft: int) -> int:
     return passes * sum(mixer.count for mixer in setup.draft_architecture.mixers)
 
 
-def _grouped(parts: Mapping[str, Array], n: int) -> Array:
-    out = np.zeros((n, len(NAMES) + 1))
-    for column, names in enumerate(COMPONENTS.values()):
-        for name in names:
-            if name in parts:
-                out[:, column] += parts[name]
-    return out
+def _grouped(parts: Mapping[str, Array]) -> Array:
+    nothing = np.zeros_like(parts["launch"])
+    columns = [sum((parts.get(name, nothing) for name in names), nothing) for names in COMPONENTS.values()]
+    return np.stack([*columns, nothing, nothing], axis=-1)

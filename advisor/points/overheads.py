@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.calibration import ANY_CLASS, CORRELATED, OVERHEAD_NAMES
-from advisor.points.observation import NAMES, Observations, joined, log_predicted, log_slopes
+from advisor.points.observation import NAMES, joined, log_predicted
 from advisor.points.points import Point
-from advisor.points.solve import Prior, Solution, solve
+from advisor.points.solve import Prior, solve_observed
 
 Array = NDArray[np.float64]
 
@@ -55,7 +55,6 @@ class Overheads:
     log_covariance: Array
     n_rows: int
     n_sources: int
-    at_bound: tuple[bool, bool, bool] = (False, False, False)
 
     def costs(self) -> dict[str, Any]:
         """As fields of KernelCosts."""
@@ -78,7 +77,9 @@ class OverheadModel:
 
 def log_speedup(points: Sequence[Point], log_overheads: Array) -> Array:
     """Log speedup of each published point at log overheads [n, 3] (log s). [1]"""
-    return log_predicted(_speedups(points), _placed(log_overheads - _own_log_overheads(points)))
+    theta = np.zeros((len(points), len(NAMES)))
+    theta[:, _PLACES] = log_overheads - _own_log_overheads(points)
+    return log_predicted(joined(point.observations for point in points), theta)
 
 
 def speedups(points: Sequence[Point], model: OverheadModel) -> Array:
@@ -86,20 +87,9 @@ def speedups(points: Sequence[Point], model: OverheadModel) -> Array:
     return np.exp(log_speedup(points, np.log([model.of(point.engine_class).values_s for point in points])))
 
 
-def _speedups(points: Sequence[Point]) -> Observations:
-    return joined(point.observations for point in points)
-
-
 def _own_log_overheads(points: Sequence[Point]) -> Array:
     """Overheads that each point's observations were predicted with [n, 3] (log s)."""
-    return np.log([point.overheads_s for point in points])
-
-
-def _placed(log_multipliers: Array) -> Array:
-    """Log multipliers of the three overheads [n, 3] at their places among NAMES [n, names]."""
-    theta = np.zeros((len(log_multipliers), len(NAMES)))
-    theta[:, _PLACES] = log_multipliers
-    return theta
+    return np.log([point.overheads_s for point in points]).reshape(-1, 3)
 
 
 def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel:
@@ -117,10 +107,15 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     """
     classes = sorted({p.engine_class for p in points} - {UNKNOWN_CLASS})
     place = {name: number for number, name in enumerate(classes)}
-    to_table = _prior_map(len(classes), common_share)
-    centre = np.log([*map(prior_s, classes), PRIOR_S])
-    found = _solve(points, [place.get(p.engine_class, len(classes)) for p in points], to_table, centre)
-    values = centre + np.einsum("cpz,z->cp", to_table, found.x)
+    at = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
+    # The table of log overheads, a row per class and one of their mean: centre + to_table z, z independent and normal.
+    to_table, centre = _prior_map(len(classes), common_share), np.log([*map(prior_s, classes), PRIOR_S])
+    prior = Prior(np.zeros(to_table.shape[2]), np.eye(to_table.shape[2]))
+    offset, matrix = np.zeros((len(points), len(NAMES))), np.zeros((len(points), len(NAMES), to_table.shape[2]))
+    offset[:, _PLACES], matrix[:, _PLACES] = centre[at] - _own_log_overheads(points), to_table[at]
+    observed = joined(point.observations for point in points)
+    found = solve_observed(observed, row_log_sd(points), prior, prior.centre, matrix, offset)
+    values = centre + to_table @ found.x
     covariances = np.einsum("cpz,zy,cqy->cpq", to_table, found.covariance, to_table)
     by_class = {
         name: _overheads(values[number], covariances[number], [p for p in points if p.engine_class == name])
@@ -129,29 +124,6 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     unseen = covariances[-1] + np.eye(3) * PRIOR_LOG_SD**2 * (1.0 - common_share)
     by_class[ANY_CLASS] = _overheads(values[-1], unseen, list(points))
     return OverheadModel(by_class)
-
-
-def _solve(points: Sequence[Point], at: Sequence[int], to_table: Array, centre: Array) -> Solution:
-    """Standard normals z of `_prior_map`; `at` is the place of each point's class in the table centre + map z."""
-    n_normals = to_table.shape[2]
-    prior = Prior(np.zeros(n_normals), np.eye(n_normals))
-    if not points:
-        return solve(lambda z: z[:0], [prior.centre], prior=prior)
-    observed, spread = _speedups(points), row_log_sd(points)
-    own_map, start = to_table[list(at)], centre[list(at)] - _own_log_overheads(points)
-
-    def theta(z: Array) -> Array:
-        return _placed(start + own_map @ z)
-
-    def error(z: Array) -> Array:
-        return (log_predicted(observed, theta(z)) - observed.log_measured) / spread
-
-    def slopes(z: Array) -> Array:
-        return np.asarray(
-            np.einsum("np,npz->nz", log_slopes(observed, theta(z))[:, _PLACES], own_map) / spread[:, None]
-        )
-
-    return solve(error, [prior.centre], slopes=slopes, prior=prior)
 
 
 def _prior_map(n_classes: int, common_share: float) -> Array:

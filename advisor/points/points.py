@@ -17,7 +17,7 @@ from advisor.bands import Draws
 from advisor.calibration import OVERHEAD_NAMES, class_costs
 from advisor.curve import Curve, curve_for, prefill_per_token_s
 from advisor.kernel_costs import KernelCosts
-from advisor.points.observation import Observations, Seconds, number, observe, time_columns
+from advisor.points.observation import QUANTITIES, Observations, number, observe, time_columns
 from advisor.points.question import RowQuestion, question_of
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
@@ -75,23 +75,18 @@ class Point:
         return self.question.n_draft
 
     @property
-    def source(self) -> str:
-        """The publication that holds the row."""
-        return str(self.row.get("source_title", "")) or "not stated"
-
-    @property
     def engine_class(self) -> str:
         """Engine and vintage whose overheads the row shares."""
         return self.question.engine_class
 
     @property
-    def acceptance(self) -> str:
-        """same_run, borrowed or other_model."""
-        return self.question.acceptance_source
+    def source(self) -> str:
+        """The publication that holds the row."""
+        return str(self.row.get("source_title", "")) or "not stated"
 
     @property
     def measured(self) -> float:
-        """The first quantity that it measures; of a published row, the speedup."""
+        """The first quantity that it measures: the speedup, where there is one."""
         return float(self.observations.measured[0])
 
     @property
@@ -140,22 +135,10 @@ def _points(asked: Sequence[_Asked], setup: Setup, lengths: Sequence[tuple[float
     prefill = prefill_per_token_s(setup, batches)
     out = []
     for i, (item, (length, spread)) in enumerate(zip(asked, lengths, strict=True)):
-        drafts = item.question.n_draft > 0
-        borrowed = drafts and item.question.acceptance_source != "same_run"
-        predicted = Seconds(plain[i], whole[i], float(prefill[i]), length, borrowed)
-        out.append(
-            Point(
-                line=item.line,
-                row=item.row,
-                question=item.question,
-                setup=setup,
-                batch_size=item.batch_size,
-                accepted_length=length,
-                length_log_sd=spread,
-                tier=str(curve.tier[i, 0]),
-                observations=observe(item.line, item.row, predicted, drafts=drafts),
-            )
-        )
+        borrowed = item.question.n_draft > 0 and item.question.borrowed
+        observed = observe(item.line, item.row, plain[i], whole[i], float(prefill[i]), length, borrowed)
+        tier = str(curve.tier[i, 0])
+        out.append(Point(item.line, item.row, item.question, setup, item.batch_size, length, spread, tier, observed))
     return out
 
 
@@ -179,18 +162,16 @@ def points_of(
     """Points of the published rows that can be predicted and carry a speedup; reasons of the others with counts."""
     points: list[Point] = []
     refused: dict[str, int] = {}
-    for line, row in enumerate(frame.to_dict("records")):
+    for row in frame.to_dict("records"):
         try:
-            points.append(point_of({str(name): cell for name, cell in row.items()}, assume, other_models, line))
+            points.append(point_of({str(name): cell for name, cell in row.items()}, assume, other_models))
         except AdvisorError as error:
             reason = str(error)
             refused[reason] = refused.get(reason, 0) + 1
     return points, refused
 
 
-def point_of(
-    row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False, line: int = 0
-) -> Point:
+def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False) -> Point:
     """One published row. Raises AdvisorError with the reason when it cannot be predicted or has no positive speedup."""
     try:
         measured = float(row["speedup"])
@@ -199,9 +180,9 @@ def point_of(
     if not 0 < measured < math.inf:
         raise AdvisorError(f"speedup={measured} is not above 0")
     question = question_of(row, assume, other_models)
-    setup = load_setup(question.scenario, borrowed_acceptance=question.acceptance_source != "same_run")
+    setup = question.setup()
     length = float(setup.acceptance.accepted_length[question.n_draft])
-    asked = _Asked(line, row, question, float(question.scenario.batch_size))
+    asked = _Asked(0, row, question, float(question.scenario.batch_size))
     (point,) = _points([asked], setup, [(length, ACCEPTANCE_LOG_SD[question.acceptance_source])])
     return point
 
@@ -232,7 +213,7 @@ def refit_points(
     for scenario, group in _by_curve(_even_sample(asked, refused)):
         try:
             setup = with_costs(load_setup(scenario), **class_costs(group[0].question.engine_class))
-            points += _points(group, setup, [_accepted(item.question, setup) for item in group])
+            points += _points(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
             refused += [Refused(item.line, _for_users(str(error))) for item in group]
     return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
@@ -258,7 +239,7 @@ def _even_sample(asked: list[_Asked], refused: list[Refused]) -> list[_Asked]:
 
 def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mapping[str, str]) -> _Asked:
     """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or measures nothing."""
-    if not any(number(row, name) for name in ("speedup", "step_time_s", "tpot_s", "verify_time_s", "draft_time_s")):
+    if not any(number(row, name) for name in QUANTITIES):
         raise AdvisorError("neither a speedup nor a time per step or token; add one, or a baseline row with K = 0")
     if "adaptive" in str(row.get("draft_structure") or ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
@@ -268,7 +249,7 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mappin
         raise AdvisorError(f"{missing} is not stated; fill it in")
     given = {**row, "batch_size": min(max(round(batch), 1), MAX_BATCH)}
     if n_draft == 0:
-        given |= _NO_DRAFT
+        given, row = given | _NO_DRAFT, {**row, "speedup": None, "draft_time_s": None}
     elif number(row, "accepted_length") is None and acceptance:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
         given |= {"accepted_length": float(length), "accepted_length_same_run": 0}
@@ -294,19 +275,16 @@ def _by_curve(asked: Iterable[_Asked]) -> list[tuple[Scenario, list[_Asked]]]:
     return [(key[0], group) for key, group in groups.items()]
 
 
-def _accepted(question: RowQuestion, setup: Setup) -> tuple[float, float]:
+def _length(question: RowQuestion, setup: Setup) -> tuple[float, float]:
     """Accepted length of a user's row, and its log standard deviation where it is borrowed, else 0."""
     if question.n_draft == 0:
         return 1.0, 0.0
-    borrowed = question.acceptance_source != "same_run"
-    asked = question.scenario.acceptance, question.n_draft, borrowed
-    return _parsed_length(*asked, setup.architecture.id, setup.drafter.id)
+    of = setup.architecture.id, setup.drafter.id
+    return _parsed_length(question.scenario.acceptance, question.n_draft, question.borrowed, *of)
 
 
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
-def _parsed_length(
-    acceptance: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str
-) -> tuple[float, float]:  # fmt: skip
-    got = parse_acceptance(acceptance, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id)
+def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str) -> tuple[float, float]:
+    got = parse_acceptance(text, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id)
     spread = math.log(got.high[n_draft] / got.low[n_draft]) / _BAND_SIGMAS if borrowed else 0.0
     return float(got.accepted_length[n_draft]), spread

@@ -53,15 +53,15 @@ ENOUGH_FOR_SCATTER = 10
 """From this many rows on, the band takes the scatter of the user's own rows. [1]"""
 
 
-def refit(
+def select_points(
     frame: pd.DataFrame,
     *,
     hardware_id: str | None = None,
     engine: str | None = None,
     acceptance: str | None = None,
     configs: Mapping[str, str] | None = None,
-) -> RefitResult:
-    """Refit on the rows of one accelerator and engine.
+) -> tuple[list[Point], list[Refused]]:
+    """The rows of one accelerator and engine that a refit uses, and the others with the reason.
 
     Parameters
     ----------
@@ -74,19 +74,6 @@ def refit(
     ------
     AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those refused.
     """
-    options = {"hardware_id": hardware_id, "engine": engine, "acceptance": acceptance}
-    return refit_chosen(*select_points(frame, configs=configs, **options))
-
-
-def select_points(
-    frame: pd.DataFrame,
-    *,
-    hardware_id: str | None = None,
-    engine: str | None = None,
-    acceptance: str | None = None,
-    configs: Mapping[str, str] | None = None,
-) -> tuple[list[Point], list[Refused]]:
-    """The rows that `refit` uses, and the others with the reason; arguments and errors as there."""
     points, refused = refit_points(frame, acceptance, configs)
     chosen, others = _one_group(points, hardware_id, engine)
     if len(chosen) < MIN_POINTS:
@@ -155,7 +142,7 @@ def _fingerprint(points: Sequence[Point], aside: Mapping[int, str]) -> str:
     rows = [
         (point.scenario.hash, point.batch_size, point.n_draft, quantity, float(measured))
         for point in points
-        for quantity, measured in zip(point.observations.quantity, point.observations.measured, strict=True)
+        for quantity, measured in zip(point.observations.quantity.tolist(), point.observations.measured, strict=True)
         if point.line not in aside
     ]
     return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()[:12]
@@ -240,7 +227,7 @@ def _rows(
             "k_draft": [point.n_draft for point in at],
             "model_id": [point.scenario.model_id for point in at],
             "drafter": [point.scenario.drafter_id for point in at],
-            "quantity": list(observed.quantity),
+            "quantity": observed.quantity.tolist(),
             "measured": observed.measured,
             "before": np.exp(log_predicted(observed, np.zeros(len(NAMES)))),
             "after": np.exp(log_predicted(observed, posterior.theta)),

@@ -32,11 +32,6 @@ class RefitParameter:
     identified: bool
     """False where the data leave the prior as wide as it was, or have nothing to say."""
 
-    @property
-    def stderr(self) -> float:
-        """Standard error of `after`, in its unit."""
-        return self.after * self.log_stderr
-
 
 @dataclass(frozen=True)
 class OwnErrors:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.points.observation import Observations, log_predicted, log_slopes
+
 Array = NDArray[np.float64]
 
 
@@ -21,11 +23,6 @@ class Prior:
 
     centre: Array
     whitening: Array
-
-    @classmethod
-    def of(cls, centre: Array, covariance: Array) -> Prior:
-        """From a covariance [p, p]: its inverse Cholesky factor whitens."""
-        return cls(centre, np.linalg.inv(np.linalg.cholesky(covariance)))
 
 
 @dataclass(frozen=True)
@@ -87,6 +84,35 @@ def solve(
     found = [least_squares(residuals, start, jac=jac, bounds=bounds, **options) for start in starts]
     best = min(found, key=lambda result: result.cost)
     return Solution(best.x, best.jac, float(best.cost), bool(best.success), str(best.message))
+
+
+def solve_observed(
+    observed: Observations,
+    log_sd: Array | float,
+    prior: Prior,
+    start: Array,
+    matrix: Array,
+    offset: Array,
+    **options: Any,
+) -> Solution:
+    """Unknowns x [p] behind the log multipliers offset + matrix x of observations.
+
+    Parameters
+    ----------
+    observed, log_sd : observations and the spread of each [n], or of all.
+    prior, start : of the unknowns, and where the search starts [p].
+    matrix, offset : [names, p] and [names]; with n in front for one set of multipliers each.
+    options : as of `solve`.
+    """
+
+    def error(x: Array) -> Array:
+        return np.asarray((log_predicted(observed, offset + matrix @ x) - observed.log_measured) / log_sd)
+
+    def slopes(x: Array) -> Array:
+        slope = (log_slopes(observed, offset + matrix @ x)[:, None, :] @ matrix)[:, 0]
+        return np.asarray(slope / np.reshape(log_sd, (-1, 1)))
+
+    return solve(error, [start], slopes=slopes, prior=prior, **options)
 
 
 def _softening(z: Array) -> Array:

@@ -171,7 +171,7 @@ def _row(point: Point, model: OverheadModel, predicted: float, low: float, high:
         "engine_class": point.engine_class,
         "known_class": point.engine_class in model.by_class,
         "tier": point.tier,
-        "acceptance": point.acceptance,
+        "acceptance": point.question.acceptance_source,
         "reading": str(point.row.get("tier", "")),
         "dataset": str(point.row.get("dataset", "")),
         "model_id": scenario.model_id,

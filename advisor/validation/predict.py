@@ -13,7 +13,6 @@ from advisor.calibration import class_costs
 from advisor.curve import curve_for
 from advisor.points import ANY_CLASS, Errors, RowQuestion, best_k_regret, errors_of, question_of, with_costs
 from advisor.prediction import AdvisorError
-from advisor.setup import load_setup
 from advisor.validation.held_out import costs_left_out
 
 NEEDED_COLUMNS = ("hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size")
@@ -143,8 +142,7 @@ def _of_class(constants: Mapping[str, Mapping[str, Any]], engine_class: str) -> 
 
 
 def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
-    setup = load_setup(question.scenario, borrowed_acceptance=question.acceptance_source != "same_run")
-    setup = with_costs(setup, **costs)
+    setup = with_costs(question.setup(), **costs)
     curve = curve_for(setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens)
     notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
     if question.assumed:

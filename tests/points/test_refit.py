@@ -16,11 +16,11 @@ from advisor.ingest import COLUMNS
 from advisor.points.multipliers import fit_multipliers, multiplier_prior
 from advisor.points.observation import NAMES, TIME_NAMES, joined, log_predicted
 from advisor.points.points import refit_points
-from advisor.points.refit import MIN_POINTS, adjustment_of, refit, refitted
+from advisor.points.refit import MIN_POINTS, adjustment_of, refitted
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
-from tests.refit_synthetic import ROW, synthetic_points
+from tests.refit_synthetic import ROW, refit, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 
