@@ -59,7 +59,7 @@ class Point:
     batch_size: float
     accepted_length: float
     length_log_sd: float
-    """Log standard deviation of the accepted length; 0 for the own of a user's row. [1]"""
+    """Log standard deviation of the accepted length; 0 where a user counted it in the same run. [1]"""
     tier: str
     observations: Observations
     """With the overheads of `setup`, at multipliers of 1."""

@@ -181,9 +181,7 @@ def _too_few(
     return text
 
 
-def _without_outliers(
-    observed: Observations, prior: MultiplierPrior, n_rows: int
-) -> tuple[Posterior, dict[int, str]]:  # fmt: skip
+def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: int) -> tuple[Posterior, dict[int, str]]:
     """The posterior once rows far outside the scatter are set aside, worst first; and why each was."""
     aside: dict[int, str] = {}
     allowed = int(OUTLIER_SHARE * n_rows) if n_rows >= 5 else 0
