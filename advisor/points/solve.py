@@ -104,12 +104,14 @@ def solve_observed(
     matrix, offset : [names, p] and [names]; with n in front for one set of multipliers each.
     options : as of `solve`.
     """
+    target = observed.log_measured
 
     def error(x: Array) -> Array:
-        return np.asarray((log_predicted(observed, offset + matrix @ x) - observed.log_measured) / log_sd)
+        return np.asarray((log_predicted(observed, offset + matrix @ x) - target) / log_sd)
 
     def slopes(x: Array) -> Array:
-        slope = (log_slopes(observed, offset + matrix @ x)[:, None, :] @ matrix)[:, 0]
+        slope = log_slopes(observed, offset + matrix @ x)
+        slope = slope @ matrix if matrix.ndim == 2 else np.einsum("np,npz->nz", slope, matrix)
         return np.asarray(slope / np.reshape(log_sd, (-1, 1)))
 
     return solve(error, [start], slopes=slopes, prior=prior, **options)
