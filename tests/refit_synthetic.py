@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest import COLUMNS
-from advisor.points.points import NAMES, refit_points
-from advisor.points.solve import log_predicted, problem_of
+from advisor.points.observation import NAMES, joined, log_predicted
+from advisor.points.points import refit_points
+from advisor.points.refit import refit_chosen, select_points
+from advisor.points.result import RefitResult
 
 ROW = {
     "hardware_id": "h200-sxm",
@@ -48,9 +50,14 @@ def synthetic_points(
     points, refused = refit_points(frame)
     assert not refused, refused
     theta = np.array([np.log((truth or {}).get(name, 1.0)) for name in NAMES])
-    problem = problem_of(points, np.ones(len(NAMES)), np.eye(len(NAMES)), 0.1, 3.0)
-    order = {int(line): i for i, line in enumerate(problem.line)}
-    values = np.exp(log_predicted(problem, theta))
+    observed = joined(point.observations for point in points)
+    order = {int(line): i for i, line in enumerate(observed.line)}
+    values = np.exp(log_predicted(observed, theta))
     wobble = np.exp(noise * np.random.default_rng(seed).standard_normal(len(frame)))
     frame[quantity] = [values[order[int(line)]] for line in frame.index] * wobble
     return frame
+
+
+def refit(frame: pd.DataFrame) -> RefitResult:
+    """What the rows of a canonical frame say."""
+    return refit_chosen(*select_points(frame))

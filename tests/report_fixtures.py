@@ -7,10 +7,10 @@ import functools
 
 from advisor.advice import advise
 from advisor.next_steps import next_steps
+from advisor.points.errors import Errors
 from advisor.report.build import build_report
 from advisor.report.document import Report
 from advisor.scenario.scenario import Scenario
-from advisor.validation.predict import Errors
 from tests.own_model import CONFIG_JSON
 
 DATE = dt.date(2026, 11, 21)

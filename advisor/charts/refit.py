@@ -90,8 +90,8 @@ def residual_chart(result: RefitResult) -> Chart:
     log_axis(figure, rows["batch_size"])
     errors = result.own_errors
     alt = (
-        f"Errors on your own {errors.n} points: {errors.mean_before:.1%} in the mean with the shipped constants, "
-        f"{errors.mean_after:.1%} with constants refitted without the point."
+        f"Errors on your own {errors.before.n} points: {errors.before.mape:.1%} in the mean with the shipped "
+        f"constants, {errors.after.mape:.1%} with constants refitted without the point."
     )
     return Chart(figure, alt, rows)
 

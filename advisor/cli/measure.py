@@ -156,7 +156,7 @@ def fit(
     if as_json:
         compared = answer.rows.to_dict("records")
         said = {k: v for k, v in vars(answer).items() if k != "rows"}
-        print_json({**said, "refit": text, "rows": compared, "moesd": small})
+        print_json({**said, "sentence": answer.sentence, "refit": text, "rows": compared, "moesd": small})
         return
     for item in failed:
         click.echo(f"{item['file']}: not read: {item['reason']}")

@@ -13,10 +13,10 @@ from advisor.advice import advise
 from advisor.cli.output import print_json
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
 from advisor.next_steps import next_steps
+from advisor.points import Errors
 from advisor.prediction import AdvisorError
 from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
-from advisor.validation import Errors
 
 
 @click.command(cls=ScenarioCommand)

@@ -11,9 +11,10 @@ import pandas as pd
 
 from advisor import store
 from advisor.cli.output import print_json, print_table, write_file
+from advisor.points import Errors
 from advisor.prediction import AdvisorError
 from advisor.text import json_text
-from advisor.validation import Errors, predict_rows
+from advisor.validation import predict_rows
 from advisor.validation import validate as validate_points
 
 MAX_BYTES = 64_000_000

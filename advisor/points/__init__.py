@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.points.before_after import BeforeAfter, before_after, curve_groups
+from advisor.points.errors import Errors, best_k_regret, errors_of, relative_error
 from advisor.points.moesd import moesd_of
 from advisor.points.overheads import (
     ANY_CLASS,
@@ -12,15 +13,14 @@ from advisor.points.overheads import (
     OverheadModel,
     Overheads,
     fit_overheads,
-    log_speedup,
     row_log_sd,
-    soften,
+    speedups,
 )
-from advisor.points.points import RefitPoint, Refused
-from advisor.points.published import ROWS, Point, point_of, points_of, published_rows, with_costs
+from advisor.points.points import ROWS, Point, Refused, point_of, points_of, published_rows, with_costs
 from advisor.points.question import WHOLE_BATCH_KINDS, RowQuestion, question_of
-from advisor.points.refit import RefitResult, adjustment_of, refit_chosen, select_points
-from advisor.points.words import PARAMETER_COLUMNS, notes, parameter_rows
+from advisor.points.refit import adjustment_of, refit_chosen, select_points
+from advisor.points.result import PARAMETER_COLUMNS, RefitResult, notes, parameter_rows
+from advisor.points.solve import Prior, solve
 
 __all__ = [
     "ANY_CLASS",
@@ -31,18 +31,20 @@ __all__ = [
     "UNKNOWN_CLASS",
     "WHOLE_BATCH_KINDS",
     "BeforeAfter",
+    "Errors",
     "OverheadModel",
     "Overheads",
     "Point",
-    "RefitPoint",
+    "Prior",
     "RefitResult",
     "Refused",
     "RowQuestion",
     "adjustment_of",
     "before_after",
+    "best_k_regret",
     "curve_groups",
+    "errors_of",
     "fit_overheads",
-    "log_speedup",
     "moesd_of",
     "notes",
     "parameter_rows",
@@ -51,8 +53,10 @@ __all__ = [
     "published_rows",
     "question_of",
     "refit_chosen",
+    "relative_error",
     "row_log_sd",
     "select_points",
-    "soften",
+    "solve",
+    "speedups",
     "with_costs",
 ]

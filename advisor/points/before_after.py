@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from advisor.acceptance import parse_acceptance
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
-from advisor.points.points import RefitPoint
-from advisor.points.refit import RefitResult, refitted
+from advisor.points.points import Point
+from advisor.points.refit import refitted
+from advisor.points.result import RefitResult
 from advisor.setup import Setup
 
 Array = NDArray[np.float64]
@@ -43,10 +44,12 @@ def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
     return [(str(m), str(d), int(k), str(q)) for m, d, k, q in sizes.index]
 
 
-def before_after(points: Sequence[RefitPoint], result: RefitResult, group: tuple[str, str, int, str]) -> BeforeAfter:
+def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str, str, int, str]) -> BeforeAfter:
     """Curves for one of `curve_groups`: the first such point's placement and context, the median accepted length."""
     model_id, drafter, n_draft, quantity = group
-    alike = [p for p in points if (p.model_id, p.drafter_id, p.n_draft) == (model_id, drafter, n_draft)]
+    alike = [
+        p for p in points if (p.scenario.model_id, p.scenario.drafter_id, p.n_draft) == (model_id, drafter, n_draft)
+    ]
     length = float(np.median([point.accepted_length for point in alike]))
     setup = _with_length(alike[0].setup, length, n_draft)
     lines = {point.line for point in alike}

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.architecture import BYTES_PER_WEIGHT, effective_n_active, weight_bytes
 from advisor.hardware import effective_bandwidth, effective_flops
-from advisor.points.points import RefitPoint
+from advisor.points.points import Point
+from advisor.points.solve import solve
 from advisor.prediction import AdvisorError
 from advisor.routing import expected_experts
 from advisor.setup import Setup
@@ -33,7 +34,7 @@ NAMES = (
 MIN_POINTS = 10
 _FLOOR_FACTOR = 5.0
 """bias, k2 and draft_bias lie between their weight-read floor and this many times it [1]."""
-_STARTS = 4
+_STARTS, _MAX_EVALUATIONS = 4, 60
 
 
 @dataclass(frozen=True)
@@ -75,33 +76,30 @@ def growth(x: ArrayLike, ridge_share: ArrayLike, base: ArrayLike, ridge_tokens: 
     return np.asarray(np.exp(np.minimum(tokens, edge) * slope) * (1.0 + slope * beyond))
 
 
-def moesd_speedup(
-    parameters: ArrayLike,
-    ridge_tokens: float,
-    *,
-    batch_size: ArrayLike,
-    n_draft: ArrayLike,
-    accepted_length: ArrayLike,
-    n_experts: ArrayLike,
-    n_active: ArrayLike,
-    bonus_token: bool = True,
-) -> Array:
+@dataclass(frozen=True)
+class Runs:
+    """What was run, scalars or arrays over the points: B, K >= 1, AL, N and k. [1]"""
+
+    batch_size: ArrayLike
+    n_draft: ArrayLike
+    accepted_length: ArrayLike
+    n_experts: ArrayLike
+    n_active: ArrayLike
+    bonus_token: bool = True
+    """Engines verify K + 1 tokens per sequence; the paper counts K (False)."""
+
+
+def moesd_speedup(parameters: ArrayLike, ridge_tokens: float, runs: Runs) -> Array:
     """Speedup by eq. 4 of [1], broadcast over the points.
 
-    Parameters
-    ----------
-    parameters : ten, in the order of NAMES.
-    ridge_tokens : tokens per weight at the ridge point. [1]
-    batch_size, n_draft, accepted_length : B, K >= 1 and AL. [1]
-    n_experts, n_active : N and k. [1]
-    bonus_token : engines verify K + 1 tokens per sequence; the paper counts K (False).
+    `parameters`: ten, in the order of NAMES; `ridge_tokens`: tokens per weight at the ridge point. [1]
     """
     bias, k1, k2, k3, draft_bias, draft_k, reject_bias, reject_k, share, base = np.asarray(parameters, float)
-    batch, drafts = np.asarray(batch_size, float), np.asarray(n_draft, float)
+    batch, drafts = np.asarray(runs.batch_size, float), np.asarray(runs.n_draft, float)
 
     def target(tokens: Array) -> Array:
-        touched = expected_experts(tokens, n_experts, n_active)
-        rows = tokens * np.asarray(n_active, float) / touched
+        touched = expected_experts(tokens, runs.n_experts, runs.n_active)
+        rows = tokens * np.asarray(runs.n_active, float) / touched
         return np.asarray(
             bias
             + k1 * growth(tokens, share, base, ridge_tokens)
@@ -110,32 +108,17 @@ def moesd_speedup(
         )
 
     draft = drafts * (draft_bias + draft_k * growth(batch, share, base, ridge_tokens))
-    verify = target(batch * (drafts + float(bonus_token)))
+    verify = target(batch * (drafts + float(runs.bonus_token)))
     whole = draft + verify + reject_bias + reject_k * batch
-    return np.asarray(np.asarray(accepted_length, float) * target(batch) / whole)
+    return np.asarray(np.asarray(runs.accepted_length, float) * target(batch) / whole)
 
 
-def fit_moesd(
-    speedup: ArrayLike,
-    floors: Floors,
-    *,
-    batch_size: ArrayLike,
-    n_draft: ArrayLike,
-    accepted_length: ArrayLike,
-    n_experts: ArrayLike,
-    n_active: ArrayLike,
-    bonus_token: bool = True,
-    n_starts: int = _STARTS,
-    max_evaluations: int = 60,
-    rng: np.random.Generator | None = None,
-) -> MoesdFit:
+def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
     """Fit the ten parameters to measured speedups by a trust region within bounds, the best of several starts.
 
-    Points should be spread evenly over B. All arrays [points] or scalars; see `moesd_speedup`. `rng` draws the starts;
-    default: a fixed seed. Raises AdvisorError for fewer than MIN_POINTS points or values that are not positive.
+    Points should be spread evenly over B. Raises AdvisorError for fewer than MIN_POINTS points or values that are not
+    positive.
     """
-    from scipy.optimize import least_squares
-
     measured = np.atleast_1d(np.asarray(speedup, float))
     if len(measured) < MIN_POINTS:
         raise AdvisorError(f"{len(measured)} points; this form has ten parameters and needs at least {MIN_POINTS}")
@@ -143,34 +126,21 @@ def fit_moesd(
         raise AdvisorError("speedups must be positive numbers")
     low, high = _bounds(floors)
 
-    def residuals(unit: Array) -> Array:
-        predicted = moesd_speedup(
-            _from_unit(unit, low, high),
-            floors.ridge_tokens,
-            batch_size=batch_size,
-            n_draft=n_draft,
-            accepted_length=accepted_length,
-            n_experts=n_experts,
-            n_active=n_active,
-            bonus_token=bonus_token,
-        )
+    def error(unit: Array) -> Array:
+        predicted = moesd_speedup(_from_unit(unit, low, high), floors.ridge_tokens, runs)
         return np.asarray(np.log(predicted / measured))
 
-    rng = rng or np.random.default_rng(0)
-    starts = [np.full(len(NAMES), 0.3), *rng.random((n_starts - 1, len(NAMES)))]
-    found = [
-        least_squares(residuals, start, bounds=(0.0, 1.0), method="trf", max_nfev=max_evaluations) for start in starts
-    ]
-    best = min(found, key=lambda result: result.cost)
-    error = measured * np.expm1(residuals(best.x))
+    starts = [np.full(len(NAMES), 0.3), *np.random.default_rng(0).random((_STARTS - 1, len(NAMES)))]
+    best = solve(error, starts, bounds=(0.0, 1.0), robust=False, max_nfev=_MAX_EVALUATIONS)
+    off = measured * np.expm1(error(best.x))
     return MoesdFit(
         parameters=_from_unit(best.x, low, high),
         floors=floors,
-        rms=float(np.sqrt(np.mean(error**2))),
+        rms=float(np.sqrt(np.mean(off**2))),
         at_bound=tuple(name for name, x in zip(NAMES, best.x, strict=True) if min(x, 1.0 - x) < 1e-3),
         n_points=len(measured),
-        success=bool(best.success),
-        message=str(best.message),
+        success=best.success,
+        message=best.message,
     )
 
 
@@ -223,21 +193,20 @@ def floors_of(setup: Setup) -> Floors:
     )
 
 
-def moesd_of(points: Sequence[RefitPoint]) -> MoesdFit | None:
+def moesd_of(points: Sequence[Point]) -> MoesdFit | None:
     """The form fitted to the speedups of one MoE model on one accelerator; None for fewer than MIN_POINTS of them."""
-    chains = [(p, o) for p in points for o in p.observations if o.quantity == "speedup" and p.setup.architecture.moe]
-    chains = [pair for pair in chains if pair[0].setup.architecture.id == chains[0][0].setup.architecture.id]
-    if len(chains) < MIN_POINTS:
+    timed = [p for p in points if p.setup.architecture.moe and "speedup" in p.observations.quantity]
+    timed = [p for p in timed if p.setup.architecture.id == timed[0].setup.architecture.id]
+    if len(timed) < MIN_POINTS:
         return None
-    setup = chains[0][0].setup
+    setup = timed[0].setup
     moe = setup.architecture.moe
     assert moe is not None
-    return fit_moesd(
-        [o.measured for _, o in chains],
-        floors_of(setup),
-        batch_size=np.array([p.batch_size for p, _ in chains]),
-        n_draft=np.array([float(p.n_draft) for p, _ in chains]),
-        accepted_length=np.exp([o.shift for _, o in chains]),
+    runs = Runs(
+        batch_size=np.array([p.batch_size for p in timed]),
+        n_draft=np.array([float(p.n_draft) for p in timed]),
+        accepted_length=np.array([p.accepted_length for p in timed]),
         n_experts=float(moe.n_experts),
         n_active=max(float(effective_n_active(moe)), 1.0),
     )
+    return fit_moesd([p.measured for p in timed], floors_of(setup), runs)

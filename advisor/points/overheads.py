@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES
-from advisor.points.published import Point
-from advisor.speedup import speedup
+from advisor.components import JOINT
+from advisor.points.observation import NAMES, joined, log_predicted
+from advisor.points.points import Point
+from advisor.points.solve import Prior, solve_observed
 
 Array = NDArray[np.float64]
 
@@ -37,6 +39,7 @@ SHARED_WITHIN_SOURCE = 0.5
 """Assumed share of a row's error that all rows of its source have in common, so that n rows of one source count as
 n / (1 + (n - 1) share) independent ones. [1]"""
 UNKNOWN_CLASS = "other"
+_PLACES = [NAMES.index(one.factor) for one in JOINT]  # of OVERHEAD_NAMES among all multipliers
 
 
 def prior_s(engine_class: str) -> tuple[float, float, float]:
@@ -53,7 +56,6 @@ class Overheads:
     log_covariance: Array
     n_rows: int
     n_sources: int
-    at_bound: tuple[bool, bool, bool] = (False, False, False)
 
     def costs(self) -> dict[str, Any]:
         """As fields of KernelCosts."""
@@ -75,20 +77,20 @@ class OverheadModel:
 
 
 def log_speedup(points: Sequence[Point], log_overheads: Array) -> Array:
-    """Log speedup of each point at log overheads [n, 3] (log s). [1]"""
-    launch, draft_pass, per_round = np.exp(log_overheads).T
-    column = {
-        name: np.array([getattr(point, name) for point in points], float)
-        for name in ("accepted_length", "plain_s", "round_s", "layers", "draft_layers", "passes", "prefill_s")
-    }
-    plain = column["plain_s"] + launch * column["layers"]
-    whole = (
-        column["round_s"]
-        + launch * (column["layers"] + column["draft_layers"])
-        + draft_pass * column["passes"]
-        + per_round
-    )
-    return np.log(speedup(column["accepted_length"], plain, whole, column["prefill_s"]))
+    """Log speedup of each published point at log overheads [n, 3] (log s). [1]"""
+    theta = np.zeros((len(points), len(NAMES)))
+    theta[:, _PLACES] = log_overheads - _own_log_overheads(points)
+    return log_predicted(joined(point.observations for point in points), theta)
+
+
+def speedups(points: Sequence[Point], model: OverheadModel) -> Array:
+    """Speedup of each published point with the overheads of its class [n]. [1]"""
+    return np.exp(log_speedup(points, np.log([model.of(point.engine_class).values_s for point in points])))
+
+
+def _own_log_overheads(points: Sequence[Point]) -> Array:
+    """Overheads that each point's observations were predicted with [n, 3] (log s)."""
+    return np.log([point.overheads_s for point in points]).reshape(-1, 3)
 
 
 def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel:
@@ -96,7 +98,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
 
     Parameters
     ----------
-    points : measured rows; those of UNKNOWN_CLASS inform the mean over classes only.
+    points : published rows; those of UNKNOWN_CLASS inform the mean over classes only.
     common_share : share of the weak prior's variance that all classes have in common, 0 to 1. [1]
 
     Notes
@@ -104,29 +106,18 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     Minimises sum soft_l1((log predicted - log measured) / sd_i) + prior terms, with sd_i widened for rows that share a
     source. A class seen in one source only keeps the prior's width, whatever its rows say.
     """
-    from scipy.optimize import least_squares
-
     classes = sorted({p.engine_class for p in points} - {UNKNOWN_CLASS})
     place = {name: number for number, name in enumerate(classes)}
-    index = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
-    measured = np.log([p.measured for p in points])
-    spread = row_log_sd(points)
-    to_table = _prior_map(len(classes), common_share)
-    centre = np.log([*map(prior_s, classes), PRIOR_S])
-
-    def table(z: Array) -> Array:
-        return centre + np.einsum("cpz,z->cp", to_table, z)
-
-    def residuals(z: Array) -> Array:
-        if not points:
-            return z
-        error = (log_speedup(points, table(z)[index]) - measured) / spread
-        return np.concatenate([soften(error), z])
-
-    found = least_squares(residuals, np.zeros(to_table.shape[2]))
-    covariance = np.linalg.inv(found.jac.T @ found.jac)
-    values = table(found.x)
-    covariances = np.einsum("cpz,zy,cqy->cpq", to_table, covariance, to_table)
+    at = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
+    # The table of log overheads, a row per class and one of their mean: centre + to_table z, z independent and normal.
+    to_table, centre = _prior_map(len(classes), common_share), np.log([*map(prior_s, classes), PRIOR_S])
+    prior = Prior(np.zeros(to_table.shape[2]), np.eye(to_table.shape[2]))
+    offset, matrix = np.zeros((len(points), len(NAMES))), np.zeros((len(points), len(NAMES), to_table.shape[2]))
+    offset[:, _PLACES], matrix[:, _PLACES] = centre[at] - _own_log_overheads(points), to_table[at]
+    observed = joined(point.observations for point in points)
+    found = solve_observed(observed, row_log_sd(points), prior, prior.centre, matrix, offset)
+    values = centre + to_table @ found.x
+    covariances = np.einsum("cpz,zy,cqy->cpq", to_table, found.covariance, to_table)
     by_class = {
         name: _overheads(values[number], covariances[number], [p for p in points if p.engine_class == name])
         for name, number in place.items()
@@ -160,8 +151,3 @@ def _overheads(log_values: Array, covariance: Array, points: list[Point]) -> Ove
     values = tuple(float(value) for value in np.exp(log_values))
     assert len(values) == 3
     return Overheads(values, covariance, len(points), n_sources)
-
-
-def soften(error: Array) -> Array:
-    """Residual whose square is twice soft_l1: quadratic when small, linear when large."""
-    return np.asarray(np.sign(error) * np.sqrt(2.0 * (np.sqrt(1.0 + error**2) - 1.0)))

@@ -14,6 +14,7 @@ from advisor.acceptance import acceptance_curves, parse_acceptance
 from advisor.catalog import OTHER_ENGINE, engine_called, engine_ids, load_engine, load_model, model_ids
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
+from advisor.setup import Setup, load_setup
 
 ASSUMED_CONTEXT_TOKENS = 1024
 """Context of rows that state no lengths (assumed; speedups of short-context benchmarks hardly depend on it)."""
@@ -49,6 +50,15 @@ class RowQuestion:
     assumed: tuple[str, ...]
     engine_class: str
     """Engine and vintage whose overheads the row shares, see `engine_class`; `other` where it is none of the known."""
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether the accepted length was counted in another run."""
+        return self.acceptance_source != "same_run"
+
+    def setup(self) -> Setup:
+        """What answers it, with the overheads of today's engine. Raises AdvisorError as `load_setup` does."""
+        return load_setup(self.scenario, borrowed_acceptance=self.borrowed)
 
 
 def question_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,15 +17,18 @@ from numpy.typing import NDArray
 
 from advisor.calibration import Adjustment, adjusted, check_adjustment
 from advisor.components import FACTORS, JOINT, OVERHEADS
-from advisor.points.points import NAMES, TIME_NAMES, RefitPoint, Refused, refit_points
-from advisor.points.prior import MEANINGS, PriorSpread, prior_spread
-from advisor.points.solve import Posterior, Problem, log_predicted, problem_of, solve
+from advisor.points.errors import errors_of
+from advisor.points.multipliers import BOUND_SIGMAS, MultiplierPrior, Posterior, fit_multipliers, multiplier_prior
+from advisor.points.observation import NAMES, Observations, joined, log_predicted
+from advisor.points.points import Point, Refused, refit_points
+from advisor.points.result import OwnErrors, RefitParameter, RefitResult
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
 from advisor.text import counted
 
 Array = NDArray[np.float64]
 
+MEANINGS = {**FACTORS, "accepted_length": "the borrowed accepted length"}
 MIN_POINTS = 3
 """Fewer rows are not fitted. [1]"""
 OUTLIER_SIGMAS = 3.5
@@ -38,101 +41,17 @@ UNIDENTIFIED = 0.9
 MAX_FOLDS = 40
 ENOUGH_FOR_SCATTER = 10
 """From this many rows on, the band takes the scatter of the user's own rows. [1]"""
-_BOUND_SIGMAS = 3.0
 
 
-@dataclass(frozen=True)
-class RefitParameter:
-    """One constant before and after. `unit` s: the constant itself; 1: a factor on the shipped kernel times."""
-
-    name: str
-    meaning: str
-    unit: str
-    before: float
-    after: float
-    factor: float
-    """after / before. [1]"""
-    log_stderr: float
-    """Posterior standard deviation of log(factor). [1]"""
-    prior_log_sd: float
-    at_bound: bool
-    identified: bool
-    """False where the data leave the prior as wide as it was, or have nothing to say."""
-
-    @property
-    def stderr(self) -> float:
-        """Standard error of `after`, in its unit."""
-        return self.after * self.log_stderr
-
-
-_NO_CHANGE = 0.02
-"""Errors nearer than this share of each other are alike. [1]"""
-
-
-@dataclass(frozen=True)
-class OwnErrors:
-    """Relative errors on the user's own rows, outliers left out; each row predicted without itself in `after`. [1]"""
-
-    n: int
-    median_before: float
-    median_after: float
-    mean_before: float
-    mean_after: float
-
-    @property
-    def better(self) -> bool:
-        """Whether the refit predicts rows that it did not see better than the shipped constants do."""
-        return self.mean_after < (1.0 - _NO_CHANGE) * self.mean_before
-
-
-@dataclass(frozen=True)
-class RefitResult:
-    """What one accelerator's and engine's points say. Immutable; dropping it is the undo."""
-
-    hardware_id: str
-    engine: str
-    engine_class: str
-    """Engine with its vintage, whose shipped overheads are the constants before."""
-    data: str
-    """Twelve hex digits of a hash of the rows that were fitted."""
-    n_points: int
-    parameters: tuple[RefitParameter, ...]
-    correlation: tuple[tuple[float, ...], ...]
-    """Posterior correlation in the order of `parameters`."""
-    outliers: tuple[Refused, ...]
-    refused: tuple[Refused, ...]
-    own_errors: OwnErrors
-    noise_log_sd: float
-    """Scatter of the rows around the refit, log standard deviation. [1]"""
-    moved: float
-    """Median of |after / before - 1| of the predictions of the rows used. [1]"""
-    rows: pd.DataFrame
-    """One row per quantity: line, batch_size, k_draft, model_id, drafter, quantity, measured, before, after,
-    left_out (predicted by a refit without this line), used."""
-    sentence: str
-    success: bool
-    message: str
-
-    @property
-    def at_bound(self) -> tuple[str, ...]:
-        """Names of multipliers that ended at their bound."""
-        return tuple(item.name for item in self.parameters if item.at_bound)
-
-    @property
-    def unidentified(self) -> tuple[str, ...]:
-        """Names of multipliers that the data do not determine."""
-        return tuple(item.name for item in self.parameters if not item.identified)
-
-
-def refit(
+def select_points(
     frame: pd.DataFrame,
     *,
     hardware_id: str | None = None,
     engine: str | None = None,
     acceptance: str | None = None,
     configs: Mapping[str, str] | None = None,
-) -> RefitResult:
-    """Refit on the rows of one accelerator and engine.
+) -> tuple[list[Point], list[Refused]]:
+    """The rows of one accelerator and engine that a refit uses, and the others with the reason.
 
     Parameters
     ----------
@@ -145,19 +64,6 @@ def refit(
     ------
     AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those refused.
     """
-    options = {"hardware_id": hardware_id, "engine": engine, "acceptance": acceptance}
-    return refit_chosen(*select_points(frame, configs=configs, **options))
-
-
-def select_points(
-    frame: pd.DataFrame,
-    *,
-    hardware_id: str | None = None,
-    engine: str | None = None,
-    acceptance: str | None = None,
-    configs: Mapping[str, str] | None = None,
-) -> tuple[list[RefitPoint], list[Refused]]:
-    """The rows that `refit` uses, and the others with the reason; arguments and errors as there."""
     points, refused = refit_points(frame, acceptance, configs)
     chosen, others = _one_group(points, hardware_id, engine)
     if len(chosen) < MIN_POINTS:
@@ -165,41 +71,33 @@ def select_points(
     return chosen, [*refused, *others]
 
 
-def refit_chosen(points: Sequence[RefitPoint], refused: Iterable[Refused] = ()) -> RefitResult:
+def refit_chosen(points: Sequence[Point], refused: Iterable[Refused] = ()) -> RefitResult:
     """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them."""
-    spread = prior_spread(points)
-    problem = problem_of(points, spread.log_sd, spread.covariance, spread.residual_log_sd, _BOUND_SIGMAS)
-    lines = np.array([point.line for point in points])
-    posterior, aside = _without_outliers(problem, lines)
-    used = ~np.isin(problem.line, list(aside))
-    left_out = _left_out(problem, used)
-    rows = _rows(points, problem, posterior, left_out, used)
-    parameters = _parameters(points[0].setup, posterior, spread, problem)
+    prior, observed = multiplier_prior(points), joined(point.observations for point in points)
+    posterior, aside = _without_outliers(observed, prior, len(points))
+    used = ~np.isin(observed.line, list(aside))
+    rows = _rows(points, observed, posterior, _left_out(observed, prior, used), used)
+    parameters = _parameters(points[0].setup, posterior, prior, observed)
     keep = [i for i, name in enumerate(NAMES) if name in {item.name for item in parameters}]
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
-    errors = _own_errors(rows)
-    moved = float(np.median(np.abs(rows.loc[rows["used"], "after"] / rows.loc[rows["used"], "before"] - 1.0)))
-    outliers = tuple(Refused(line, reason) for line, reason in sorted(aside.items()))
-    result = RefitResult(
+    return RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,
         engine_class=points[0].engine_class,
         data=_fingerprint(points, aside),
-        n_points=len(points) - len(outliers),
+        n_points=len(points) - len(aside),
         parameters=parameters,
         correlation=tuple(tuple(float(x) for x in row) for row in correlation),
-        outliers=outliers,
+        outliers=tuple(Refused(line, reason) for line, reason in sorted(aside.items())),
         refused=tuple(refused),
-        own_errors=errors,
+        own_errors=_own_errors(rows),
         noise_log_sd=posterior.scale,
-        moved=moved,
+        moved=float((rows["after"] / rows["before"] - 1.0).abs()[rows["used"]].median()),
         rows=rows,
-        sentence="",
         success=posterior.success,
         message=posterior.message,
     )
-    return replace(result, sentence=_sentence(result))
 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:
@@ -230,20 +128,20 @@ def adjustment_of(result: RefitResult) -> Adjustment:
     )
 
 
-def _fingerprint(points: Sequence[RefitPoint], aside: Mapping[int, str]) -> str:
+def _fingerprint(points: Sequence[Point], aside: Mapping[int, str]) -> str:
     rows = [
-        (point.scenario.hash, point.batch_size, point.n_draft, item.quantity, item.measured)
+        (point.scenario.hash, point.batch_size, point.n_draft, quantity, float(measured))
         for point in points
-        for item in point.observations
+        for quantity, measured in zip(point.observations.quantity.tolist(), point.observations.measured, strict=True)
         if point.line not in aside
     ]
     return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()[:12]
 
 
 def _one_group(
-    points: Sequence[RefitPoint], hardware_id: str | None, engine: str | None
-) -> tuple[list[RefitPoint], list[Refused]]:
-    groups: dict[tuple[str, str, str], list[RefitPoint]] = {}
+    points: Sequence[Point], hardware_id: str | None, engine: str | None
+) -> tuple[list[Point], list[Refused]]:
+    groups: dict[tuple[str, str, str], list[Point]] = {}
     for point in points:
         key = (point.setup.hardware.id, point.scenario.engine, point.engine_class)
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
@@ -258,7 +156,7 @@ def _one_group(
 
 
 def _too_few(
-    n: int, refused: Sequence[Refused], points: Sequence[RefitPoint], hardware_id: str | None, engine: str | None
+    n: int, refused: Sequence[Refused], points: Sequence[Point], hardware_id: str | None, engine: str | None
 ) -> str:
     wanted = " with ".join(name for name in (hardware_id, engine) if name)
     text = f"{counted(n, 'usable row')}{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
@@ -273,55 +171,54 @@ def _too_few(
     return text
 
 
-def _without_outliers(problem: Problem, lines: NDArray[np.int_]) -> tuple[Posterior, dict[int, str]]:
+def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: int) -> tuple[Posterior, dict[int, str]]:
     """The posterior once rows far outside the scatter are set aside, worst first; and why each was."""
     aside: dict[int, str] = {}
-    allowed = int(OUTLIER_SHARE * len(lines)) if len(lines) >= 5 else 0
-    posterior = solve(problem, np.ones(len(problem.line), bool))
+    allowed = int(OUTLIER_SHARE * n_rows) if n_rows >= 5 else 0
+    posterior = fit_multipliers(observed, prior)
     for _ in range(allowed):
-        used = ~np.isin(problem.line, list(aside))
-        residual = np.where(used, problem.log_measured - log_predicted(problem, posterior.theta), 0.0)
+        used = ~np.isin(observed.line, list(aside))
+        residual = np.where(used, observed.log_measured - log_predicted(observed, posterior.theta), 0.0)
         worst = int(np.argmax(np.abs(residual)))
         size = abs(float(residual[worst]))
         if size < max(OUTLIER_SIGMAS * posterior.scale, OUTLIER_MIN_LOG):
             break
-        fitted = np.exp(problem.log_measured[worst] - residual[worst])
-        aside[int(problem.line[worst])] = (
-            f"{problem.quantity[worst]} is {np.exp(problem.log_measured[worst]):.3g} where all other rows together "
-            f"lead to {fitted:.3g}, {size / posterior.scale:.1f} times the scatter"
+        measured = observed.measured[worst]
+        aside[int(observed.line[worst])] = (
+            f"{observed.quantity[worst]} is {measured:.3g} where all other rows together "
+            f"lead to {measured * np.exp(-residual[worst]):.3g}, {size / posterior.scale:.1f} times the scatter"
         )
-        posterior = solve(problem, ~np.isin(problem.line, list(aside)))
+        posterior = fit_multipliers(observed.where(~np.isin(observed.line, list(aside))), prior)
     return posterior, aside
 
 
-def _left_out(problem: Problem, used: NDArray[np.bool_]) -> Array:
+def _left_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Array:
     """Log prediction of each observation by a refit that did not see its row."""
-    out = np.full(len(problem.line), np.nan)
-    lines = np.unique(problem.line[used])
+    out = np.full(len(observed.line), np.nan)
+    lines = np.unique(observed.line[used])
     folds = np.arange(len(lines)) % min(len(lines), MAX_FOLDS)
     for fold in np.unique(folds):
-        held = np.isin(problem.line, lines[folds == fold])
-        posterior = solve(problem, used & ~held)
-        out[held] = log_predicted(problem, posterior.theta)[held]
+        held = np.isin(observed.line, lines[folds == fold])
+        posterior = fit_multipliers(observed.where(used & ~held), prior)
+        out[held] = log_predicted(observed.where(held), posterior.theta)
     return out
 
 
 def _rows(
-    points: Sequence[RefitPoint], problem: Problem, posterior: Posterior, left_out: Array, used: NDArray[np.bool_]
+    points: Sequence[Point], observed: Observations, posterior: Posterior, left_out: Array, used: NDArray[np.bool_]
 ) -> pd.DataFrame:
-    by_line = {point.line: point for point in points}
-    at = [by_line[int(line)] for line in problem.line]
+    at = [point for point in points for _ in point.observations.line]
     return pd.DataFrame(
         {
-            "line": problem.line,
+            "line": observed.line,
             "batch_size": [point.batch_size for point in at],
             "k_draft": [point.n_draft for point in at],
-            "model_id": [point.model_id for point in at],
-            "drafter": [point.drafter_id for point in at],
-            "quantity": list(problem.quantity),
-            "measured": np.exp(problem.log_measured),
-            "before": np.exp(log_predicted(problem, np.zeros(len(NAMES)))),
-            "after": np.exp(log_predicted(problem, posterior.theta)),
+            "model_id": [point.scenario.model_id for point in at],
+            "drafter": [point.scenario.drafter_id for point in at],
+            "quantity": observed.quantity.tolist(),
+            "measured": observed.measured,
+            "before": np.exp(log_predicted(observed, np.zeros(len(NAMES)))),
+            "after": np.exp(log_predicted(observed, posterior.theta)),
             "left_out": np.exp(left_out),
             "used": used,
         }
@@ -329,18 +226,18 @@ def _rows(
 
 
 def _parameters(
-    setup: Setup, posterior: Posterior, spread: PriorSpread, problem: Problem
+    setup: Setup, posterior: Posterior, known: MultiplierPrior, observed: Observations
 ) -> tuple[RefitParameter, ...]:
-    present = problem.present
+    present = observed.depend_on()
     sds = np.sqrt(np.diag(posterior.covariance))
     overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in OVERHEADS}
     out = []
     for i, name in enumerate(NAMES):
         if not present[i] and name not in overheads:
             continue
-        before, prior = overheads.get(name, 1.0), float(spread.log_sd[i])
+        before, prior = overheads.get(name, 1.0), float(known.log_sd[i])
         factor = float(np.exp(posterior.theta[i]))
-        at_bound = bool(abs(posterior.theta[i]) > _BOUND_SIGMAS * prior * 0.999)
+        at_bound = bool(abs(posterior.theta[i]) > BOUND_SIGMAS * prior * 0.999)
         out.append(
             RefitParameter(
                 name=name,
@@ -359,41 +256,11 @@ def _parameters(
 
 
 def _own_errors(rows: pd.DataFrame) -> OwnErrors:
+    """Of the speedups where there are any, else of the times."""
     judged = rows[rows["used"]]
-    if (judged["quantity"] == "speedup").any():
-        judged = judged[judged["quantity"] == "speedup"]
-    before = (judged["before"] / judged["measured"] - 1.0).abs()
-    after = (judged["left_out"] / judged["measured"] - 1.0).abs()
-    return OwnErrors(
-        len(judged), float(before.median()), float(after.median()), float(before.mean()), float(after.mean())
+    speedups = judged[judged["quantity"] == "speedup"]
+    before, after = (
+        errors_of(judged if speedups.empty else speedups, name, ratio=not speedups.empty)
+        for name in ("before", "left_out")
     )
-
-
-def _sentence(result: RefitResult) -> str:
-    """What changed, on how many points, what was set aside, and whether it predicts unseen points better."""
-    learnt = [item for item in result.parameters if item.identified and item.name in (*TIME_NAMES, "accepted_length")]
-    learnt.sort(key=lambda item: -abs(np.log(item.factor)) / item.prior_log_sd)
-    moved = " and ".join(f"{item.meaning} by {item.factor - 1.0:+.0%}" for item in learnt[:3])
-    text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
-    text += f": {result.n_points} points of {result.hardware_id} with {result.engine_class}"
-    if result.outliers:
-        first = result.outliers[0]
-        plural = "s" if len(result.outliers) > 1 else ""
-        text += f", {len(result.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
-    else:
-        text += ", none set aside"
-    length = next((item for item in learnt if item.name == "accepted_length"), None)
-    kept = (
-        ""
-        if length is None
-        else (
-            f" The accepted length stays the scenario's own: multiply it by {length.factor:.2f} there to predict these "
-            "points, or mark rows whose accepted length was counted in the same run (accepted_length_same_run = 1)."
-        )
-    )
-    errors = result.own_errors
-    verdict = "better" if errors.better else "no better: keep the shipped constants"
-    return (
-        f"{text}. Predictions of these points change by {result.moved:.1%} in the median; points left out of the fit "
-        f"are predicted {verdict} (mean error {errors.mean_before:.1%} before, {errors.mean_after:.1%} after).{kept}"
-    )
+    return OwnErrors(before, after)

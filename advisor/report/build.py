@@ -15,6 +15,7 @@ from advisor.comparison import model_name, setting_lines
 from advisor.components import component_name
 from advisor.curve import curve_rows, digits
 from advisor.next_steps import NextSteps
+from advisor.points import Errors
 from advisor.prediction import Constant
 from advisor.report.document import (
     AcceptedLength,
@@ -32,7 +33,6 @@ from advisor.report.further import cited_works, derivation_steps, design_section
 from advisor.report.words import LIMITS
 from advisor.setup import Setup
 from advisor.text import printable
-from advisor.validation import Errors
 
 MAX_QUERY_CHARACTERS = 8_000
 """Longest share query printed: servers and mail programs cut longer addresses. The JSON report has the scenario."""

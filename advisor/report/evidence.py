@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from advisor.points import Errors
 from advisor.scenario import Scenario
-from advisor.validation import Errors, errors_of, read_judged
+from advisor.validation import judged_errors, read_judged
 
 
 def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:
@@ -27,4 +28,4 @@ def applicable_errors(hardware_id: str | None, model_id: str | None) -> dict[str
         "this model, other accelerators": same & ~here,
         "all published points": here | ~here,
     }
-    return {name: errors_of(judged[mask]) for name, mask in groups.items() if mask.any()}
+    return {name: judged_errors(judged[mask]) for name, mask in groups.items() if mask.any()}

@@ -9,7 +9,7 @@ from advisor.charts import before_after_chart, residual_chart
 from advisor.ingest import IngestResult
 from advisor.points import (
     PARAMETER_COLUMNS,
-    RefitPoint,
+    Point,
     RefitResult,
     before_after,
     curve_groups,
@@ -43,7 +43,7 @@ def ask(read: IngestResult, scenario: Scenario) -> None:
     )
 
 
-def draw(points: list[RefitPoint], result: RefitResult, scenario: Scenario) -> None:
+def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
     """The refit of this session."""
     st.subheader("What your data changed", anchor=False)
     st.markdown(widgets.plain(result.sentence))

@@ -7,12 +7,12 @@ import re
 
 import streamlit as st
 
+from advisor.points import Errors
 from advisor.prediction import AdvisorError
 from advisor.report import Format, Report, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
 from advisor.ui import answers
 from advisor.ui.remembered import remembered
-from advisor.validation import Errors
 
 
 def report_for(scenario: Scenario, date: dt.date) -> Report:

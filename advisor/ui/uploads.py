@@ -14,7 +14,7 @@ from advisor import ingest
 from advisor.catalog import model_ids
 from advisor.hardware import hardware_ids
 from advisor.ingest import Header, IngestResult, Rows, csv_of, kept_points, kept_table
-from advisor.points import RefitPoint, RefitResult, Refused, refit_chosen, select_points
+from advisor.points import Point, RefitResult, Refused, refit_chosen, select_points
 from advisor.prediction import AdvisorError
 from advisor.ui import refit_use, state
 
@@ -186,9 +186,9 @@ def _refit(frame: pd.DataFrame, acceptance: str | None = None) -> None:
         st.session_state[_PROBLEM] = str(error)
 
 
-def refitted() -> tuple[list[RefitPoint], RefitResult] | None:
+def refitted() -> tuple[list[Point], RefitResult] | None:
     """The points and the refit of this session, if there is one."""
-    found: tuple[list[RefitPoint], RefitResult] | None = st.session_state.get(_REFIT)
+    found: tuple[list[Point], RefitResult] | None = st.session_state.get(_REFIT)
     return found
 
 

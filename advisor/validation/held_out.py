@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from advisor import bands
 from advisor.calibration import load_overheads
-from advisor.points import OverheadModel, Point, fit_overheads, log_speedup, points_of, published_rows, with_costs
+from advisor.points import OverheadModel, Point, fit_overheads, points_of, published_rows, speedups, with_costs
 from advisor.tiers import beyond_log_sd
 
 Array = NDArray[np.float64]
@@ -37,19 +37,19 @@ FIRST_WIDTH = {"fitted": Width(1.0, 0.10), "roofline": Width(1.0, 0.25)}
 """Width of a tier with fewer than MIN_RESIDUAL_ROWS rows to calibrate on (assumed). [1]"""
 
 
+def sources_left_out(points: Sequence[Point]) -> Iterator[tuple[list[int], list[Point]]]:
+    """Places of each source's points, and the points of all others; sources in the order of their names."""
+    for source in sorted({point.source for point in points}):
+        own = [i for i, point in enumerate(points) if point.source == source]
+        yield own, [point for point in points if point.source != source]
+
+
 def predictions_left_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> Array:
     """Speedup of each point by a fit without its source [n]. [1]"""
     out = np.zeros(len(points))
-    for source in sorted({point.source for point in points}):
-        model = fit_overheads([p for p in points if p.source != source], common_share)
-        mine = [i for i, p in enumerate(points) if p.source == source]
-        out[mine] = np.exp(log_speedup([points[i] for i in mine], log_overheads([points[i] for i in mine], model)))
+    for own, rest in sources_left_out(points):
+        out[own] = speedups([points[i] for i in own], fit_overheads(rest, common_share))
     return out
-
-
-def log_overheads(points: Sequence[Point], model: OverheadModel) -> Array:
-    """Log overheads of each point's class, [n, 3] (log s)."""
-    return np.log([model.of(point.engine_class).values_s for point in points])
 
 
 def held_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> pd.DataFrame:
@@ -59,12 +59,10 @@ def held_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> pd.
     acceptance, model_id, hardware_id, batch_size, n_draft, accepted_length, measured, predicted, low, high.
     """
     rows = []
-    for source in sorted({point.source for point in points}):
-        mine = [p for p in points if p.source == source]
-        rest = [p for p in points if p.source != source]
+    for own, rest in sources_left_out(points):
         model = fit_overheads(rest, common_share)
         width = widths_by_tier(rest, common_share)
-        for point in mine:
+        for point in (points[i] for i in own):
             drawn = _draws(point, model)
             low, high = _band(drawn, width[_pooled(point.tier)])
             rows.append(_row(point, model, drawn.predicted, min(low, drawn.predicted), max(high, drawn.predicted)))
@@ -99,11 +97,10 @@ def widths_by_tier(points: Sequence[Point], common_share: float = COMMON_SHARE) 
     of n rows; a tier never gets less than a better one.
     """
     by_tier: dict[str, list[tuple[_Drawn, float]]] = {"fitted": [], "roofline": []}
-    for source in sorted({point.source for point in points}):
-        model = fit_overheads([p for p in points if p.source != source], common_share)
-        for point in points:
-            if point.source == source:
-                by_tier[_pooled(point.tier)].append((_draws(point, model), point.measured))
+    for own, rest in sources_left_out(points):
+        model = fit_overheads(rest, common_share)
+        for point in (points[i] for i in own):
+            by_tier[_pooled(point.tier)].append((_draws(point, model), point.measured))
     out, least = {}, WIDTHS[0]
     for tier, judged in by_tier.items():
         least = max(least, _smallest_width(judged, FIRST_WIDTH[tier]), key=WIDTHS.index)
@@ -159,7 +156,7 @@ def _draws(point: Point, model: OverheadModel) -> _Drawn:
     still = replace(draws, residual_z=0.0 * draws.residual_z, per_k_z=0.0 * draws.per_k_z)
     tokens = question.scenario.batch_size * (question.verify_tokens or question.n_draft + 1)
     return _Drawn(
-        predicted=float(np.exp(log_speedup([point], log_overheads([point], model)))[0]),
+        predicted=float(speedups([point], model)[0]),
         samples=point.curve(setup, still).draws[:, 0, 0],
         draws=draws,
         beyond=float(beyond_log_sd(tokens)),
@@ -168,20 +165,21 @@ def _draws(point: Point, model: OverheadModel) -> _Drawn:
 
 
 def _row(point: Point, model: OverheadModel, predicted: float, low: float, high: float) -> dict[str, object]:
+    scenario = point.scenario
     return {
         "source": point.source,
         "engine_class": point.engine_class,
         "known_class": point.engine_class in model.by_class,
         "tier": point.tier,
-        "acceptance": point.acceptance,
+        "acceptance": point.question.acceptance_source,
         "reading": str(point.row.get("tier", "")),
         "dataset": str(point.row.get("dataset", "")),
-        "model_id": point.question.scenario.model_id,
-        "hardware_id": point.question.scenario.hardware_id,
-        "drafter": point.question.scenario.drafter_id,
-        "verify_tokens": point.question.verify_tokens or point.question.n_draft + 1,
-        "batch_size": point.question.scenario.batch_size,
-        "n_draft": point.question.n_draft,
+        "model_id": scenario.model_id,
+        "hardware_id": scenario.hardware_id,
+        "drafter": scenario.drafter_id,
+        "verify_tokens": point.question.verify_tokens or point.n_draft + 1,
+        "batch_size": scenario.batch_size,
+        "n_draft": point.n_draft,
         "accepted_length": point.accepted_length,
         "measured": point.measured,
         "predicted": predicted,

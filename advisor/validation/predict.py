@@ -11,9 +11,8 @@ import pandas as pd
 
 from advisor.calibration import class_costs
 from advisor.curve import curve_for
-from advisor.points import ANY_CLASS, RowQuestion, question_of, with_costs
+from advisor.points import ANY_CLASS, Errors, RowQuestion, best_k_regret, errors_of, question_of, with_costs
 from advisor.prediction import AdvisorError
-from advisor.setup import load_setup
 from advisor.validation.held_out import costs_left_out
 
 NEEDED_COLUMNS = ("hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size")
@@ -25,7 +24,8 @@ PREDICTED_COLUMNS = (
     "predicted_reason",
     "accepted_length_source",
 )
-_POINT = [
+_SAME_GRID = (
+    "source_title",
     "source",
     "hardware_id",
     "model_id",
@@ -35,25 +35,8 @@ _POINT = [
     "tensor_parallel",
     "weight_dtype",
     "dataset",
-]
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Errors over n rows; None where no row could be judged."""
-
-    n: int
-    median_ape: float | None
-    """Median absolute percentage error of the speedup, as a share. [1]"""
-    mape: float | None
-    p90_ape: float | None
-    sign_accuracy: float | None
-    """Share of rows placed on the right side of 1. [1]"""
-    sign_accuracy_below_one: float | None
-    coverage: float | None
-    """Share of measured values inside the 80 % band. [1]"""
-    mean_band_width: float | None
-    """Mean of (high - low) / predicted. [1]"""
+)
+"""Rows that have these in common differ in K alone."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +54,6 @@ class Validation:
     n_refused: int
 
 
-def read_points(frame: pd.DataFrame) -> pd.DataFrame:
-    """`frame` with every cell a string. Raises AdvisorError naming the columns that are missing."""
-    missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
-    if missing:
-        raise AdvisorError(
-            f"the file lacks the columns {', '.join(missing)}; expected the header of measurements/published_speedups"
-        )
-    return frame
-
-
 def predict_rows(
     frame: pd.DataFrame,
     assume: Mapping[str, str] | None = None,
@@ -93,14 +66,18 @@ def predict_rows(
     With `other_models`, a row whose accepted length nobody measured gets its drafter's median over other models.
 
     `left_out` gives, by source_title and engine class, the constants to use instead of the shipped ones: those of a
-    fit that did not see the source (`validation_held_out.costs_left_out`).
+    fit that did not see the source (`costs_left_out`).
     """
-    points = read_points(frame)
-    unknown = [name for name in assume or {} if name not in points.columns]
+    missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
+    if missing:
+        raise AdvisorError(
+            f"the file lacks the columns {', '.join(missing)}; expected the header of measurements/published_speedups"
+        )
+    unknown = [name for name in assume or {} if name not in frame.columns]
     if unknown:
         raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
-    answers = [_predict(row, assume, left_out or {}, other_models) for row in points.to_dict("records")]
-    return pd.concat([points.reset_index(drop=True), pd.DataFrame(answers, columns=list(PREDICTED_COLUMNS))], axis=1)
+    answers = [_predict(row, assume, left_out or {}, other_models) for row in frame.to_dict("records")]
+    return pd.concat([frame.reset_index(drop=True), pd.DataFrame(answers, columns=list(PREDICTED_COLUMNS))], axis=1)
 
 
 def validate(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> Validation:
@@ -116,39 +93,27 @@ def validate(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> Va
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
     judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
-    regrets = _best_k_regrets(judged)
-    name = "source_title" if "source_title" in rows.columns else "hardware_id"
+    keys = [name for name in _SAME_GRID if name in judged.columns]
+    regret, n_best_k = best_k_regret(judged, keys, "predicted_speedup", "draft_tokens_k")
     return Validation(
-        overall=errors_of(judged),
-        by_source={str(key): errors_of(group) for key, group in judged.groupby(name)},
-        by_tier={str(key): errors_of(group) for key, group in judged.groupby("predicted_tier")},
-        by_acceptance={str(key): errors_of(group) for key, group in judged.groupby("accepted_length_source")},
-        best_k_regret=float(np.mean(regrets)) if regrets else None,
-        n_best_k=len(regrets),
+        overall=judged_errors(judged),
+        by_source=_errors_by(judged, "source_title" if "source_title" in judged else "hardware_id"),
+        by_tier=_errors_by(judged, "predicted_tier"),
+        by_acceptance=_errors_by(judged, "accepted_length_source"),
+        best_k_regret=regret,
+        n_best_k=n_best_k,
         rows=rows,
         n_refused=int(rows["predicted_speedup"].isna().sum()),
     )
 
 
-def errors_of(judged: pd.DataFrame) -> Errors:
-    """Errors of rows that carry measured, predicted_* and absolute_percentage_error."""
-    if judged.empty:
-        return Errors(0, None, None, None, None, None, None, None)
-    error = judged["absolute_percentage_error"].to_numpy(float)
-    measured = judged["measured"].to_numpy(float)
-    predicted, low, high = (judged[f"predicted_{name}"].to_numpy(float) for name in ("speedup", "low", "high"))
-    right = (predicted > 1.0) == (measured > 1.0)
-    slower = measured < 1.0
-    return Errors(
-        n=len(judged),
-        median_ape=float(np.median(error)),
-        mape=float(error.mean()),
-        p90_ape=float(np.quantile(error, 0.9)),
-        sign_accuracy=float(right.mean()),
-        sign_accuracy_below_one=float(right[slower].mean()) if slower.any() else None,
-        coverage=float(((measured >= low) & (measured <= high)).mean()),
-        mean_band_width=float(((high - low) / predicted).mean()),
-    )
+def judged_errors(judged: pd.DataFrame) -> Errors:
+    """Errors of rows that carry measured and predicted_*."""
+    return errors_of(judged, "predicted_speedup", "predicted_low", "predicted_high", "source_title")
+
+
+def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
+    return {str(key): judged_errors(group) for key, group in judged.groupby(column)}
 
 
 def _fits_without(frame: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
@@ -177,8 +142,7 @@ def _of_class(constants: Mapping[str, Mapping[str, Any]], engine_class: str) -> 
 
 
 def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
-    setup = load_setup(question.scenario, borrowed_acceptance=question.acceptance_source != "same_run")
-    setup = with_costs(setup, **costs)
+    setup = with_costs(question.setup(), **costs)
     curve = curve_for(setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens)
     notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
     if question.assumed:
@@ -195,16 +159,3 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
         "; ".join(note for note in notes if note),
         question.acceptance_source,
     )
-
-
-def _best_k_regrets(judged: pd.DataFrame) -> list[float]:
-    """Loss of the K predicted best against the K measured best, for each point measured with several K."""
-    frame = judged.rename(columns={"source_title": "source"})
-    keys = [name for name in _POINT if name in frame.columns]
-    regrets = []
-    for _, group in frame.groupby(keys, dropna=False):
-        if group["draft_tokens_k"].nunique() < 2:
-            continue
-        chosen = group.loc[group["predicted_speedup"].idxmax(), "measured"]
-        regrets.append(float(1.0 - chosen / group["measured"].max()))
-    return regrets

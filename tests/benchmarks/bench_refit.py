@@ -8,9 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from advisor.points.moesd import fit_moesd, moesd_speedup
-from advisor.points.refit import refit
 from tests.points.test_moesd import FLOORS, grid, pick, truth
-from tests.refit_synthetic import synthetic_points
+from tests.refit_synthetic import refit, synthetic_points
 
 ASKED_S = 0.5
 RUNS = 5
@@ -25,14 +24,14 @@ def main() -> None:
         _timed("refit", len(frame), lambda frame=frame: refit(frame))  # type: ignore[misc]
     rng = np.random.default_rng(5)
     points = grid()
-    speedups = moesd_speedup(truth(rng), **points, ridge_tokens=FLOORS.ridge_tokens)
+    speedups = moesd_speedup(truth(rng), FLOORS.ridge_tokens, points)
     speedups = speedups * np.exp(0.02 * rng.standard_normal(speedups.shape))
     for rows in (np.arange(0, len(speedups), 11), np.arange(len(speedups))):
         some = pick(points, rows)
         _timed(
             "MoESD, Algorithm 1",
             len(rows),
-            lambda some=some, rows=rows: fit_moesd(speedups[rows], **some, floors=FLOORS),  # type: ignore[misc]
+            lambda some=some, rows=rows: fit_moesd(speedups[rows], FLOORS, some),  # type: ignore[misc]
         )
 
 

@@ -58,7 +58,7 @@ def test_residuals_show_both_arms_and_leave_out_what_was_set_aside(fitted):
     _, result = fitted
     chart = charts_refit.residual_chart(result)
     assert [len(line.x) for line in chart.figure.data] == [11, 11]
-    assert f"own {result.own_errors.n} points" in chart.alt
+    assert f"own {result.own_errors.before.n} points" in chart.alt
 
 
 def test_overlaps_are_drawn_beside_presets(trace):

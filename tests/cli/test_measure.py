@@ -82,7 +82,7 @@ def test_fit_json_holds_parameters_errors_and_rows(capsys, points):
     assert code == 0
     named = {item["name"]: item for item in answer["parameters"]}
     assert named["round_host"]["after"] > named["round_host"]["before"]
-    assert answer["own_errors"]["mean_after"] < answer["own_errors"]["mean_before"]
+    assert answer["own_errors"]["after"]["mape"] < answer["own_errors"]["before"]["mape"]
     assert len(answer["rows"]) == 12
 
 

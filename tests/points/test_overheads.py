@@ -14,8 +14,9 @@ from advisor.calibration import kernel_costs
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
 from advisor.catalog.models import load_model
 from advisor.hardware import load_hardware
+from advisor.points.observation import NAMES, Observations
 from advisor.points.overheads import ANY_CLASS, PRIOR_LOG_SD, PRIOR_S, fit_overheads, log_speedup
-from advisor.points.published import ROWS, Point, points_of, published_rows
+from advisor.points.points import ROWS, Point, points_of, published_rows
 from advisor.points.question import engine_class
 from advisor.validation.held_out import costs_left_out, predictions_left_out, widths_by_tier
 
@@ -24,23 +25,28 @@ def invented(
     source: str, truth: tuple[float, float, float], engine: str = "vllm", rows: int = 12
 ) -> list[SimpleNamespace]:
     """Rows of one source whose speedups follow from known overheads exactly (an arithmetic check, no measurement)."""
+    launch, draft_host, round_host = (NAMES.index(name) for name in ("launch", "draft_host", "round_host"))
     points = []
     for i in range(rows):
-        passes = float(i % 6 + 1)
-        point = SimpleNamespace(
-            source=source,
-            engine_class=engine,
-            accepted_length=2.5,
-            plain_s=2e-3 * (1 + i % 4),
-            round_s=3e-3 * (1 + i % 4),
-            layers=24.0 * (1 + i % 3),
-            draft_layers=passes,
-            passes=passes,
-            prefill_s=0.0,
-            log_sd=0.002,
-            measured=1.0,
+        passes, layers = float(i % 6 + 1), 24.0 * (1 + i % 3)
+        plain, whole = np.zeros((2, 1, len(NAMES) + 1))
+        plain[0, launch], plain[0, -1] = layers, 2e-3 * (1 + i % 4)
+        whole[0, launch], whole[0, -1] = layers + passes, 3e-3 * (1 + i % 4)
+        whole[0, draft_host], whole[0, round_host] = passes, 1.0
+        observed = Observations(
+            line=np.array([i]),
+            quantity=("speedup",),
+            measured=np.ones(1),
+            upper=plain,
+            lower=whole,
+            shift=np.log([2.5]),
+            length_share=np.zeros(1),
         )
-        point.measured = float(np.exp(log_speedup([point], np.log([truth])))[0])  # type: ignore[list-item]
+        point = SimpleNamespace(
+            source=source, engine_class=engine, log_sd=0.002, overheads_s=(1.0, 1.0, 1.0), observations=observed
+        )
+        measured = np.exp(log_speedup([point], np.log([truth])))  # type: ignore[list-item]
+        point.observations = dataclasses.replace(observed, measured=measured)
         points.append(point)
     return points
 
@@ -75,7 +81,12 @@ def test_an_unseen_class_gets_the_prior_when_classes_are_fitted_alone_and_the_me
 def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) -> None:
     source = "SpecForge issue 339"
     mine = [i for i, point in enumerate(points) if point.source == source]
-    doubled = [dataclasses.replace(p, measured=2 * p.measured) if p.source == source else p for p in points]
+
+    def double(point: Point) -> Point:
+        observed = point.observations
+        return dataclasses.replace(point, observations=dataclasses.replace(observed, measured=2 * observed.measured))
+
+    doubled = [double(point) if point.source == source else point for point in points]
     before, after = predictions_left_out(points), predictions_left_out(doubled)
     assert before[mine] == pytest.approx(after[mine], rel=1e-12)
     others = np.setdiff1d(np.arange(len(points)), mine)

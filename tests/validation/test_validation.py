@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.points.errors import best_k_regret, errors_of
 from advisor.points.question import question_of
 from advisor.prediction import AdvisorError
-from advisor.validation.predict import errors_of, predict_rows, validate
+from advisor.validation.predict import predict_rows, validate
 
 SHIPPED = Path(__file__).resolve().parents[2] / "measurements/published_speedups/data.csv"
 ROW = {
@@ -149,14 +150,30 @@ def test_errors_are_computed_from_their_definition() -> None:
             "predicted_high": [1.2, 1.2, 0.9, 1.2],
         }
     )
-    judged["absolute_percentage_error"] = (judged.predicted_speedup / judged.measured - 1).abs()
-    errors = errors_of(judged)
+    errors = errors_of(judged, "predicted_speedup", "predicted_low", "predicted_high")
     assert errors.n == 4
     assert errors.mape == pytest.approx(np.mean([0.1, 0.5, 0.1, 0.2]))
     assert errors.median_ape == pytest.approx(0.15)
     assert errors.coverage == 0.25
     assert errors.sign_accuracy == 0.25
     assert errors.sign_accuracy_below_one == 0.5
+    assert errors.bias == pytest.approx((1.1 * 0.5 * 1.1 * 1.2) ** 0.25 - 1)
+    assert errors.n_sources is None
+
+
+def test_times_have_no_right_side_of_one_and_rows_without_bands_no_coverage() -> None:
+    times = pd.DataFrame({"measured": [0.5, 2.0], "predicted": [0.6, 1.0], "source": ["a", "a"]})
+    errors = errors_of(times, ratio=False)
+    assert (errors.n, errors.n_sources, errors.mape) == (2, 1, pytest.approx(0.35))
+    assert {errors.sign_accuracy, errors.sign_accuracy_below_one, errors.coverage, errors.mean_band_width} == {None}
+    assert errors_of(times.head(0)).mape is None
+
+
+def test_regret_is_the_loss_at_the_k_predicted_best() -> None:
+    frame = pd.DataFrame(
+        {"g": ["x", "x", "y"], "n_draft": [3, 5, 3], "measured": [1.8, 2.0, 1.0], "predicted": [2.1, 2.0, 1.0]}
+    )
+    assert best_k_regret(frame, ("g",)) == (pytest.approx(0.1), 1)
 
 
 def test_the_regret_of_the_best_k_is_measured_at_the_k_predicted_best() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor import laws
 from advisor.calibration import class_costs
 from advisor.curve import curve_for
 from advisor.points import Overheads, Point, point_of, with_costs
@@ -84,8 +83,8 @@ def _nearest_gpu_count(records: Sequence[Mapping[str, Any]], hardware_id: str) -
         found = (_point_if_it_fits(row, hardware_id, gpus) for row in records)
         point = next((point for point in found if point is not None), None)
         if point is not None:
-            launch_s = laws.launches(class_costs(point.engine_class)["launch_per_layer_s"], point.layers)
-            distance[gpus] = abs(np.log((point.plain_s + launch_s) / published_s))
+            plain_s = point.curve(with_costs(point.setup, **class_costs(point.engine_class))).plain_step_s[0]
+            distance[gpus] = abs(np.log(plain_s / published_s))
     return min(distance, key=lambda gpus: distance[gpus], default=None)
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.curve import Curve
+from advisor.points import best_k_regret, errors_of, relative_error
 from advisor.studies.validation.checks import ASSUMED_HARDWARE
 from advisor.studies.validation.reproduction import BATCHES, WIDE_BATCHES, best_k, by_active, by_ridge, cohere, plateau
-from advisor.studies.validation.tables import best_k_regret, markdown_table, percent, relative_error
+from advisor.studies.validation.tables import markdown_table, percent
 
 NO_ROUTER_MEASURED = "llama4-scout"
 """SpecBundle's only model with one active expert: no such router has been measured."""
@@ -19,8 +20,7 @@ def external_section(external: pd.DataFrame, as_prior: pd.DataFrame) -> str:
     with_error = as_prior.assign(error=relative_error(as_prior))
     known = with_error[(with_error["source"] == "SpecBundle") & (with_error["model_id"] != NO_ROUTER_MEASURED)]
     overall = ", ".join(
-        f"{name} {percent(float(relative_error(group).mean()))} "
-        f"({percent(float(with_error.loc[group.index, 'error'].mean()))})"
+        f"{name} {percent(errors_of(group).mape)} ({percent(float(with_error.loc[group.index, 'error'].mean()))})"
         for name, group in external.groupby("source")
     )
     return (
@@ -55,7 +55,7 @@ def _external_table(external: pd.DataFrame, as_prior: pd.DataFrame) -> str:
             _milliseconds(group["predicted_plain_s"]),
             f"{group['measured'].median():.2f}",
             f"{group['predicted'].median():.2f}",
-            percent(float(relative_error(group).mean())),
+            percent(errors_of(group).mape),
             percent(float(prior.loc[key])),
         )
         for key, group in external.groupby(keys)
@@ -77,7 +77,7 @@ def assumed_accelerators(
     for hardware_id, pair in {ASSUMED_HARDWARE: (external, as_prior), **elsewhere}.items():
         bundle = [frame[frame["source"] == "SpecBundle"] for frame in pair]
         others = [frame[frame["model_id"] != NO_ROUTER_MEASURED] for frame in bundle]
-        errors = (percent(float(relative_error(frame).mean())) for frame in (*bundle, *others))
+        errors = (percent(errors_of(frame).mape) for frame in (*bundle, *others))
         body.append((hardware_id, len(bundle[0]), *errors))
     header = ("assumed", "n", "by class", "with the prior", "without Scout, by class", "... with the prior")
     return (
@@ -126,7 +126,7 @@ def decode_section(decode: pd.DataFrame | None) -> str:
         (
             name,
             len(group),
-            percent(float(np.median(relative_error(group)))),
+            percent(errors_of(group).median_ape),
             percent(float(np.exp(np.log(group["predicted"] / group["measured"]).median()) - 1.0)),
         )
         for name, group in rows.groupby("group")
@@ -136,10 +136,10 @@ def decode_section(decode: pd.DataFrame | None) -> str:
         f"serving, placements a scenario "
         f"can express, duplicates counted once. Predicted: plain step at the mean context plus the prefill that "
         f"shares the GPU. All "
-        f"{len(rows)} points: median {percent(float(np.median(relative_error(rows))))}, 90 % within "
-        f"{percent(float(np.quantile(relative_error(rows), 0.9)))}; the {len(light)} where prefill is under a "
+        f"{len(rows)} points: median {percent(errors_of(rows).median_ape)}, 90 % within "
+        f"{percent(errors_of(rows).p90_ape)}; the {len(light)} where prefill is under a "
         f"tenth: median "
-        f"{percent(float(np.median(relative_error(light))))}.\n\n"
+        f"{percent(errors_of(light).median_ape)}.\n\n"
         + markdown_table(("model, engine, accelerator, weights", "n", "median error", "median bias"), body)
     )
 
@@ -147,7 +147,7 @@ def decode_section(decode: pd.DataFrame | None) -> str:
 def moesd_section(cells: pd.DataFrame) -> str:
     body = []
     for key, group in cells.groupby(["model_id", "hardware_id", "gpus", "tier"]):
-        inside = ((group["measured"] >= group["low"]) & (group["measured"] <= group["high"])).mean()
+        errors = errors_of(group)
         body.append(
             (
                 *key,
@@ -155,16 +155,16 @@ def moesd_section(cells: pd.DataFrame) -> str:
                 f"{group['measured'].mean():.2f}",
                 f"{group['predicted'].mean():.2f}",
                 f"{group['batch_size'].median():.0f}",
-                percent(float(np.median(relative_error(group)))),
-                percent(float(inside), 0),
+                percent(errors.median_ape),
+                percent(errors.coverage, 0),
             )
         )
-    error = relative_error(cells)
+    errors = errors_of(cells)
     return (
         "## R14: MoESD's tables\n\nPeak over batches 1 to 100, published acceptance, gamma tokens verified, "
         "overheads of vLLM before 2026, "
-        f"no fit. {len(cells)} cells: median error {percent(float(np.median(error)))}, 90 % within "
-        f"{percent(float(np.quantile(error, 0.9)))}. "
+        f"no fit. {len(cells)} cells: median error {percent(errors.median_ape)}, 90 % within "
+        f"{percent(errors.p90_ape)}. "
         "H800 and A800 use the kernels measured on H100 and A100. The model is too high almost throughout, as it "
         "would be if that "
         "implementation paid more host time per round than the prior says; the batch of each published peak is "

@@ -11,7 +11,7 @@ import pandas as pd
 
 from advisor import store
 from advisor.calibration import OVERHEAD_NAMES, load_overheads
-from advisor.points import PRIOR_S, ROWS, Overheads, Point, points_of, published_rows
+from advisor.points import PRIOR_S, ROWS, Overheads, Point, errors_of, points_of, published_rows, relative_error
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.studies.validation.checks import (
@@ -39,7 +39,6 @@ from advisor.studies.validation.tables import (
     frame_table,
     markdown_table,
     percent,
-    relative_error,
     shape_error,
     speedup_gates,
     summary,
@@ -130,18 +129,12 @@ def _gates(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFrame, deco
     lines = speedup_gates(rows)
     chains = external[~external["tree"]]
     for name, group in external.groupby("source"):
-        lines.append(
-            GateLine(
-                f"round cost, {name}", float(relative_error(group).mean()), 0.09, len(group), 1, needs_sources=False
-            )
-        )
+        lines.append(GateLine(f"round cost, {name}", errors_of(group).mape, 0.09, len(group), 1, needs_sources=False))
     for name, (regret, n) in regrets(rows, chains, moesd).items():
         lines.append(GateLine(f"best K regret, {name}", regret, 0.03, n, 1, needs_sources=False))
     if decode is not None:
-        error = np.abs(decode["predicted_s"] / decode["measured_s"] - 1.0)
-        lines.append(
-            GateLine("plain decode, median error", float(error.median()), 0.20, len(decode), 1, needs_sources=False)
-        )
+        errors = errors_of(decode.rename(columns={"predicted_s": "predicted", "measured_s": "measured"}))
+        lines.append(GateLine("plain decode, median error", errors.median_ape, 0.20, errors.n, 1, needs_sources=False))
     body = [
         (
             line.what,
@@ -208,8 +201,7 @@ def _left_out(rows: pd.DataFrame) -> str:
 
 
 def _rivals(points: list[Point], rows: pd.DataFrame, outside: list[Point], external: pd.DataFrame) -> str:
-    order = {id(point): number for number, point in enumerate(sorted(points, key=lambda p: p.source))}
-    sorted_points = sorted(points, key=lambda point: order[id(point)])
+    sorted_points = sorted(points, key=lambda point: point.source)
     frame = rows.copy()
     assert np.allclose(frame["measured"], [p.measured for p in sorted_points])
     body = []
@@ -225,11 +217,11 @@ def _rivals(points: list[Point], rows: pd.DataFrame, outside: list[Point], exter
         body.append(
             (
                 name,
-                percent(float(relative_error(frame, name).mean())),
-                percent(float(relative_error(frame[small], name).mean())),
+                percent(errors_of(frame, name).mape),
+                percent(errors_of(frame[small], name).mape),
                 percent(shape),
-                percent(float(relative_error(ext, name).mean())),
-                percent(float(relative_error(ext[~ext["tree"]], name).mean())),
+                percent(errors_of(ext, name).mape),
+                percent(errors_of(ext[~ext["tree"]], name).mape),
             )
         )
     header = (
@@ -254,8 +246,8 @@ def _must_beat(frame: pd.DataFrame, ext: pd.DataFrame) -> str:
     small = frame[frame["batch_size"] <= 8]
 
     def ratio(name: str) -> tuple[float, float]:
-        cost = relative_error(ext, name).mean() / relative_error(ext, "ours").mean()
-        own, theirs = shape_error(frame, "ours")[0], shape_error(frame, name)[0]
+        cost = relative_error(ext, name).mean() / relative_error(ext).mean()
+        own, theirs = shape_error(frame)[0], shape_error(frame, name)[0]
         return float(cost), (theirs or np.nan) / (own or np.nan)
 
     lines = []

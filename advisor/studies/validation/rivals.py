@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.curve import curve_for
-from advisor.points import UNKNOWN_CLASS, Point, fit_overheads, log_speedup, row_log_sd, soften, with_costs
-from advisor.setup import Setup
-from advisor.validation import COMMON_SHARE, log_overheads, predictions_left_out
+from advisor.points import UNKNOWN_CLASS, Point, Prior, fit_overheads, row_log_sd, solve, speedups
+from advisor.validation import COMMON_SHARE, predictions_left_out, sources_left_out
 
 Array = NDArray[np.float64]
 
@@ -35,20 +34,18 @@ def rival_predictions(points: Sequence[Point], rival: str) -> Array:
 
 def with_uniform_experts(point: Point) -> Point:
     """The point with experts drawn independently and uniformly."""
-    setup = replace(_bare(point), routing=None, routing_because="independent uniform routing")
-    curve = point.curve(setup)
-    return replace(point, setup=setup, plain_s=float(curve.plain_step_s[0]), round_s=float(curve.round_s[0, 0]))
+    return point.seen_by(replace(point.setup, routing=None, routing_because="independent uniform routing"))
 
 
 def with_batch_times_tokens(point: Point) -> Point:
     """The point with verification costed as a plain step over B q sequences, the cache read q times."""
-    setup = _bare(point)
-    question = point.question
-    own = point.curve(setup)
+    question, setup, observed = point.question, point.setup, point.observations
     tokens = question.verify_tokens or question.n_draft + 1
     wide = curve_for(setup, [question.scenario.batch_size * tokens], [question.n_draft])
-    verify = float(wide.plain_step_s[0])
-    return replace(point, round_s=point.round_s - float(own.verify_step_s[0, 0]) + verify)
+    slower_s = float(wide.plain_step_s[0] - point.curve().verify_step_s[0, 0])
+    lower = observed.lower.copy()
+    lower[:, -1] += slower_s
+    return replace(point, observations=replace(observed, lower=lower))
 
 
 def round_cost(point: Point, rival: str, coefficients: Array) -> float:
@@ -67,37 +64,26 @@ def fit_linear(points: Sequence[Point], rival: str) -> Callable[[str], Array]:
     return lambda name: own.get(name, everything)
 
 
-def _bare(point: Point) -> Setup:
-    return with_costs(point.setup, launch_per_layer_s=0.0, host_per_draft_pass_s=0.0, host_per_round_s=0.0)
-
-
 def _left_out(points: Sequence[Point], rival: str) -> Array:
     out = np.zeros(len(points))
-    for source in sorted({point.source for point in points}):
-        coefficients = fit_linear([p for p in points if p.source != source], rival)
-        for i, point in enumerate(points):
-            if point.source == source:
-                out[i] = point.accepted_length / round_cost(point, rival, coefficients(point.engine_class))
+    for own, rest in sources_left_out(points):
+        coefficients = fit_linear(rest, rival)
+        for i in own:
+            out[i] = points[i].accepted_length / round_cost(points[i], rival, coefficients(points[i].engine_class))
     return out
 
 
 def _fit_one(points: Sequence[Point], rival: str) -> Array:
-    from scipy.optimize import least_squares
-
     start = np.array(_LINEAR_START[rival])
     spread = row_log_sd(points)
     target = np.log([p.accepted_length / p.measured for p in points])
     design = np.array([[1.0, p.question.n_draft, np.log2(p.question.scenario.batch_size)] for p in points])
 
-    def costs(x: Array) -> Array:
+    def error(x: Array) -> Array:
         full = np.array([1.0, x[0], 0.0]) if rival == "AL/(1+cK)" else x
-        return np.asarray(np.maximum(design @ full, 0.05))
+        return np.asarray((np.log(np.maximum(design @ full, 0.05)) - target) / spread)
 
-    def residuals(x: Array) -> Array:
-        error = (np.log(costs(x)) - target) / spread
-        return np.concatenate([soften(error), (x - start) / _LINEAR_SPREAD])
-
-    return np.asarray(least_squares(residuals, start).x)
+    return solve(error, [start], prior=Prior(start, np.eye(len(start)) / _LINEAR_SPREAD)).x
 
 
 def rival_round_costs(fitted: Sequence[Point], judged: Sequence[Point], rival: str) -> Array:
@@ -108,5 +94,4 @@ def rival_round_costs(fitted: Sequence[Point], judged: Sequence[Point], rival: s
     change = with_uniform_experts if rival == "uniform experts" else with_batch_times_tokens
     model = fit_overheads([change(point) for point in fitted], COMMON_SHARE)
     changed = [change(point) for point in judged]
-    predicted = np.exp(log_speedup(changed, log_overheads(changed, model)))
-    return np.array([p.accepted_length for p in judged]) / predicted
+    return np.array([p.accepted_length for p in judged]) / speedups(changed, model)

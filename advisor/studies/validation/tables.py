@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from advisor.points import Errors, errors_of, relative_error
 
 MIN_ROWS, MIN_SOURCES = 20, 3
 """A gate on fewer rows or sources is not testable here."""
@@ -40,36 +39,28 @@ class GateLine:
         return "met" if good else "missed"
 
 
-def relative_error(rows: pd.DataFrame, column: str = "predicted") -> Array:
-    """|predicted / measured - 1| of each row. [1]"""
-    return np.abs(rows[column].to_numpy(float) / rows["measured"].to_numpy(float) - 1.0)
+FIGURES = {
+    "n": "n",
+    "sources": "n_sources",
+    "mean error": "mape",
+    "median": "median_ape",
+    "p90": "p90_ape",
+    "bias": "bias",
+    "in band": "coverage",
+    "width": "mean_band_width",
+}
+"""Figures of a table by their headings, and the fields of `Errors` they are."""
 
 
 def summary(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Figures of each group: n, sources, mean, median and 90 % error, bias, coverage and mean width of the bands."""
-    out = []
-    for name, group in rows.groupby(by):
-        out.append({by: name, **figures(group)})
-    return pd.DataFrame(out)
+    """The figures of each group: n, sources, mean, median and 90 % error, bias, coverage and mean width of bands."""
+    return pd.DataFrame([{by: name, **figures(group)} for name, group in rows.groupby(by)])
 
 
-def figures(rows: pd.DataFrame) -> dict[str, float]:
-    """The figures of one group; band figures are NaN where the rows have no bands."""
-    error = relative_error(rows)
-    inside, width = np.nan, np.nan
-    if "low" in rows:
-        inside = float(((rows["measured"] >= rows["low"]) & (rows["measured"] <= rows["high"])).mean())
-        width = float(((rows["high"] - rows["low"]) / rows["predicted"]).mean())
-    return {
-        "n": len(rows),
-        "sources": rows["source"].nunique() if "source" in rows else 1,
-        "mean error": float(error.mean()),
-        "median": float(np.median(error)),
-        "p90": float(np.quantile(error, 0.9)),
-        "bias": float(np.exp(np.log(rows["predicted"] / rows["measured"]).mean()) - 1.0),
-        "in band": inside,
-        "width": width,
-    }
+def figures(rows: pd.DataFrame) -> dict[str, float | None]:
+    """FIGURES of one group; band figures are None where the rows have no bands."""
+    errors = errors_of(rows)
+    return {heading: getattr(errors, name) for heading, name in FIGURES.items()}
 
 
 def shape_error(rows: pd.DataFrame, column: str = "predicted") -> tuple[float | None, int, int]:
@@ -85,21 +76,6 @@ def shape_error(rows: pd.DataFrame, column: str = "predicted") -> tuple[float | 
     return float(np.concatenate(errors).mean()), sum(map(len, errors)), len(errors)
 
 
-def sign_right(rows: pd.DataFrame, column: str = "predicted") -> float | None:
-    """Share of rows placed on the right side of 1. [1]"""
-    return float(((rows[column] > 1.0) == (rows["measured"] > 1.0)).mean()) if len(rows) else None
-
-
-def best_k_regret(rows: pd.DataFrame, keys: Sequence[str], column: str = "predicted") -> tuple[float | None, int]:
-    """Mean loss of the K predicted best against the K measured best, and the number of grids with several K. [1]"""
-    regrets = []
-    for _, group in rows.groupby(list(keys), dropna=False):
-        if group["n_draft"].nunique() > 1:
-            best = group[column].to_numpy(float).argmax()
-            regrets.append(1.0 - group["measured"].iloc[best] / group["measured"].max())
-    return (float(np.mean(regrets)) if regrets else None), len(regrets)
-
-
 def categories(rows: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
     """The three error classes of the gates: known class with own or borrowed length, and everything less known."""
     fitted = rows["tier"] != "roofline"
@@ -112,43 +88,36 @@ def categories(rows: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
     }
 
 
-def _count(rows: pd.DataFrame) -> tuple[int, int]:
-    return len(rows), int(rows["source"].nunique())
-
-
-def _mean(rows: pd.DataFrame) -> float | None:
-    return float(relative_error(rows).mean()) if len(rows) else None
-
-
 def speedup_gates(rows: pd.DataFrame) -> list[GateLine]:
     """Gates on speedups whose source was left out."""
-    groups = categories(rows)
-    same, borrowed, unknown = groups["same run"], groups["borrowed"], groups["unknown"]
+    groups = {name: errors_of(group) for name, group in categories(rows).items()}
+    same, borrowed, unknown, every = groups["same run"], groups["borrowed"], groups["unknown"], errors_of(rows)
+    slower = errors_of(rows[rows["measured"] < 1.0])
     shape, n_shape, sources_shape = shape_error(rows)
-    slower = rows[rows["measured"] < 1.0]
-    p90 = float(np.quantile(relative_error(same), 0.9)) if len(same) else None
     lines = [
-        GateLine(
-            "speedup, known engine class, same-run AL, fitted kernels: mean error", _mean(same), 0.12, *_count(same)
-        ),
-        GateLine("the same, 90 % of rows within", p90, 0.25, *_count(same)),
-        GateLine("speedup, borrowed AL: mean error", _mean(borrowed), 0.16, *_count(borrowed)),
-        GateLine("speedup, unknown engine or roofline: mean error", _mean(unknown), 0.22, *_count(unknown)),
+        _gate("speedup, known engine class, same-run AL, fitted kernels: mean error", same.mape, 0.12, same),
+        _gate("the same, 90 % of rows within", same.p90_ape, 0.25, same),
+        _gate("speedup, borrowed AL: mean error", borrowed.mape, 0.16, borrowed),
+        _gate("speedup, unknown engine or roofline: mean error", unknown.mape, 0.22, unknown),
         GateLine("shape of the curve, one scale per source", shape, 0.09, n_shape, sources_shape),
-        GateLine("sign, all rows", sign_right(rows), 0.95, *_count(rows), at_most=False),
-        GateLine("sign, rows below 1", sign_right(slower), 0.80, *_count(slower), at_most=False),
+        _gate("sign, all rows", every.sign_accuracy, 0.95, every, at_most=False),
+        _gate("sign, rows below 1", slower.sign_accuracy, 0.80, slower, at_most=False),
     ]
     for name, group in (("all rows", rows), *(rows.groupby("tier")), *(rows.groupby("acceptance"))):
-        lines += _coverage(f"80 % band, {name}", group)
+        lines.append(_coverage(f"80 % band, {name}", errors_of(group)))
     return lines
 
 
-def _coverage(what: str, rows: pd.DataFrame) -> list[GateLine]:
-    low, high = COVERAGE_GATE
-    inside = figures(rows)["in band"]
-    limit, at_most = (high, True) if inside > high else (low, False)
-    note = f"mean width {figures(rows)['width']:.0%}"
-    return [GateLine(what, inside, limit, *_count(rows), at_most=at_most, note=note)]
+def _gate(what: str, figure: float | None, limit: float, errors: Errors, *, at_most: bool = True) -> GateLine:
+    return GateLine(what, figure, limit, errors.n, errors.n_sources or 0, at_most=at_most)
+
+
+def _coverage(what: str, errors: Errors) -> GateLine:
+    """Against the end of COVERAGE_GATE that the share is nearer to missing."""
+    (low, high), inside = COVERAGE_GATE, errors.coverage
+    above = inside is not None and inside > high
+    line = _gate(what, inside, high if above else low, errors, at_most=above)
+    return replace(line, note=f"mean width {errors.mean_band_width:.0%}")
 
 
 def worst(rows: pd.DataFrame, n: int = 12) -> pd.DataFrame:

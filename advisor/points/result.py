@@ -1,0 +1,152 @@
+"""What a refit says: each constant before and after, errors on the user's own rows, and the words for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from advisor.points.errors import Errors
+from advisor.points.points import Refused
+
+_NO_CHANGE = 0.02
+"""Errors nearer than this share of each other are alike. [1]"""
+
+
+@dataclass(frozen=True)
+class RefitParameter:
+    """One constant before and after. `unit` s: the constant itself; 1: a factor on the shipped kernel times."""
+
+    name: str
+    meaning: str
+    unit: str
+    before: float
+    after: float
+    factor: float
+    """after / before. [1]"""
+    log_stderr: float
+    """Posterior standard deviation of log(factor). [1]"""
+    prior_log_sd: float
+    at_bound: bool
+    identified: bool
+    """False where the data leave the prior as wide as it was, or have nothing to say."""
+
+
+@dataclass(frozen=True)
+class OwnErrors:
+    """Errors on the user's own rows, outliers left out; each row predicted without itself in `after`."""
+
+    before: Errors
+    after: Errors
+
+    @property
+    def better(self) -> bool:
+        """Whether the refit predicts rows that it did not see better than the shipped constants do."""
+        assert self.before.mape is not None
+        assert self.after.mape is not None
+        return self.after.mape < (1.0 - _NO_CHANGE) * self.before.mape
+
+
+@dataclass(frozen=True)
+class RefitResult:
+    """What one accelerator's and engine's points say. Immutable; dropping it is the undo."""
+
+    hardware_id: str
+    engine: str
+    engine_class: str
+    """Engine with its vintage, whose shipped overheads are the constants before."""
+    data: str
+    """Twelve hex digits of a hash of the rows that were fitted."""
+    n_points: int
+    parameters: tuple[RefitParameter, ...]
+    correlation: tuple[tuple[float, ...], ...]
+    """Posterior correlation in the order of `parameters`."""
+    outliers: tuple[Refused, ...]
+    refused: tuple[Refused, ...]
+    own_errors: OwnErrors
+    noise_log_sd: float
+    """Scatter of the rows around the refit, log standard deviation. [1]"""
+    moved: float
+    """Median of |after / before - 1| of the predictions of the rows used. [1]"""
+    rows: pd.DataFrame
+    """One row per quantity: line, batch_size, k_draft, model_id, drafter, quantity, measured, before, after,
+    left_out (predicted by a refit without this line), used."""
+    success: bool
+    message: str
+
+    @property
+    def sentence(self) -> str:
+        """What changed, on how many points, what was set aside, and whether it predicts unseen points better."""
+        return _sentence(self)
+
+    @property
+    def at_bound(self) -> tuple[str, ...]:
+        """Names of multipliers that ended at their bound."""
+        return tuple(item.name for item in self.parameters if item.at_bound)
+
+    @property
+    def unidentified(self) -> tuple[str, ...]:
+        """Names of multipliers that the data do not determine."""
+        return tuple(item.name for item in self.parameters if not item.identified)
+
+
+def _sentence(result: RefitResult) -> str:
+    learnt = [item for item in result.parameters if item.identified]
+    learnt.sort(key=lambda item: -abs(np.log(item.factor)) / item.prior_log_sd)
+    moved = " and ".join(f"{item.meaning} by {item.factor - 1.0:+.0%}" for item in learnt[:3])
+    text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
+    text += f": {result.n_points} points of {result.hardware_id} with {result.engine_class}"
+    if result.outliers:
+        first = result.outliers[0]
+        plural = "s" if len(result.outliers) > 1 else ""
+        text += f", {len(result.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
+    else:
+        text += ", none set aside"
+    errors = result.own_errors
+    verdict = "better" if errors.better else "no better: keep the shipped constants"
+    text += (
+        f". Predictions of these points change by {result.moved:.1%} in the median; points left out of the fit "
+        f"are predicted {verdict} (mean error {errors.before.mape:.1%} before, {errors.after.mape:.1%} after)."
+    )
+    length = next((item for item in learnt if item.name == "accepted_length"), None)
+    if length is None:
+        return text
+    return (
+        f"{text} The accepted length stays the scenario's own: multiply it by {length.factor:.2f} there to predict "
+        "these points, or mark rows whose accepted length was counted in the same run (accepted_length_same_run = 1)."
+    )
+
+
+PARAMETER_COLUMNS = ("Constant", "Before", "After", "Change", "Standard error", "Learnt")
+
+
+def parameter_rows(result: RefitResult) -> list[tuple[str, ...]]:
+    """One row per constant, under PARAMETER_COLUMNS."""
+    return [
+        (
+            item.meaning.capitalize(),
+            _amount(item, item.before),
+            _amount(item, item.after),
+            f"{round(item.factor - 1.0, 2) + 0.0:+.0%}",  # adding 0.0 makes a negative zero positive
+            f"{item.log_stderr:.0%}",
+            "at its bound" if item.at_bound else "yes" if item.identified else "no",
+        )
+        for item in result.parameters
+    ]
+
+
+def _amount(item: RefitParameter, value: float) -> str:
+    return f"{value * 1e6:,.1f} \N{MICRO SIGN}s" if item.unit == "s" else f"{value:.2f}x"
+
+
+def notes(result: RefitResult) -> list[str]:
+    """Which constants ended at their bound and which these data cannot determine, one sentence each."""
+    said = []
+    for names, what in (
+        (result.at_bound, "Ended at their bound"),
+        (result.unidentified, "Cannot be determined from these data, so they stay near their values before"),
+    ):
+        if names:
+            said.append(f"{what}: {', '.join(item.meaning for item in result.parameters if item.name in names)}.")
+    return said
