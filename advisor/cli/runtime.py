@@ -35,7 +35,6 @@ from advisor.runtime import (
     switching_around,
 )
 from advisor.scenario import Scenario
-from advisor.setup import load_setup
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 
@@ -61,7 +60,7 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
             f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
-    source = load_setup(scenario).acceptance.source
+    source = found.setup.acceptance.source
     click.echo(f"\nThe first table is for context {scenario.context_tokens}. Accepted length: {source}.")
 
 
@@ -85,7 +84,7 @@ def export(
     found = schedule_for(scenario)
     ranges = found.ranges if static_k is None else static_ranges(found.curve, static_k)
     made = export_scenario(
-        load_setup(scenario),
+        found.setup,
         ranges,
         scenario.engine,
         served_model=served_model,
@@ -191,10 +190,11 @@ def simulate(
 
 def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
     """A schedule as one JSON-able document."""
+    scenario = found.setup.scenario
     return {
-        "scenario": found.scenario,
-        "scenario_hash": found.scenario.hash,
-        "context_tokens": found.scenario.context_tokens,
+        "scenario": scenario,
+        "scenario_hash": scenario.hash,
+        "context_tokens": scenario.context_tokens,
         "k_by_batch": found.ranges,
         "k_by_batch_and_context": found.by_context,
         "gain": found.gain,
@@ -242,7 +242,7 @@ def _policy_table(report: SimulationReport) -> tuple[tuple[str, ...], list[tuple
 
 
 def _context_name(bucket: ContextSchedule) -> str:
-    end = "and more" if bucket.context_end >= 10_000_000 else f"to {bucket.context_end:,}"
+    end = f"to {bucket.context_end:,}" if bucket.has_end else "and more"
     return f"{bucket.context_start:,} {end} tokens"
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import bands
-from advisor.advice import Advice, allowed_drafts, draft_for
+from advisor.advice import Advice
 from advisor.curve import Curve, batches_with, curve_for, prefill_per_token_s
 from advisor.design import Band, DesignSpace
 from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_changes, design_standing
 from advisor.prediction import AdvisorError, Tier, lowest
-from advisor.runtime import MIN_GAIN
+from advisor.runtime import MIN_GAIN, ranges_of, recommended_draft
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]
@@ -134,7 +134,8 @@ class Base:
 
 def _base(advice: Advice) -> Base:
     fits = advice.setup.memory.largest_batch >= advice.scenario.batch_size
-    return Base(_at(advice.setup, advice.curve, advice.batch_index), fits)
+    curve, column = advice.curve, advice.curve.column(advice.recommendation.k_draft)
+    return Base(_at(advice.setup, curve, advice.batch_index, column), fits)
 
 
 def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect | str:
@@ -153,13 +154,13 @@ def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect
     if setup.memory.largest_batch < scenario.batch_size:
         return "it does not fit in memory"
     row = int(np.searchsorted(curve.batches, scenario.batch_size))
-    if not allowed_drafts(curve, scenario)[row].any():
+    best = recommended_draft(setup, curve, row, ranges_of(setup, curve))
+    if not best.meets_limit:
         return f"no K keeps {scenario.max_tpot_ms:g} ms per output token"
-    return _effect(change, base, _at(setup, curve, row))
+    return _effect(change, base, _at(setup, curve, row, best.index))
 
 
-def _at(setup: Setup, curve: Curve, row: int) -> _Drawn:
-    best = draft_for(setup, curve, row).index
+def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
     speedup = curve.draws[:, row, best]
     prefill = prefill_per_token_s(setup, curve.batches)[row]
     return _Drawn(

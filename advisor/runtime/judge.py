@@ -1,4 +1,4 @@
-"""How sure a recommended K is: its chance of being best, what a wrong choice costs, and which K are its equals."""
+"""The recommended K: the schedule's, its chance of being best, the loss it risks, and which K are its equals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.runtime.schedule import DEFAULT_MARGIN, MIN_GAIN
+from advisor.curve import Curve
+from advisor.runtime.by_batch import ranges_of
+from advisor.runtime.schedule import DEFAULT_MARGIN, MIN_GAIN, KRange, k_at
+from advisor.setup import Setup
 
 Array = NDArray[np.float64]
 
@@ -24,6 +27,23 @@ class BestDraft:
     """True when some K looked better than plain decode, but by less than MIN_GAIN."""
     equal: tuple[int, ...]
     """Indices of the K > 0 within the margin of the best, the recommended one included; empty at K = 0."""
+    meets_limit: bool
+    """False where no K keeps the limit on time per output token."""
+
+
+def recommended_draft(setup: Setup, curve: Curve, row: int, ranges: Sequence[KRange]) -> BestDraft:
+    """The K to run at the curve's batch `row`: the schedule's, so that one batch has one K everywhere.
+
+    `ranges` is the curve's schedule, `ranges_of(setup, curve)`. A batch that does not fit in memory lies beyond it and
+    gets the K it would have if it fitted.
+    """
+    batch = curve.batches[row]
+    if batch > ranges[-1].batch_end:
+        ranges = ranges_of(setup, curve, beyond_memory=True)
+    index = int(np.flatnonzero(curve.drafts == k_at(ranges, batch))[0])
+    limit_ms = setup.scenario.max_tpot_ms
+    allowed = None if limit_ms is None else np.asarray(curve.tpot_s[row] * 1e3 <= limit_ms)
+    return judge_draft(index, curve.speedup[row], curve.draws[:, row], allowed)
 
 
 def judge_draft(
@@ -44,7 +64,8 @@ def judge_draft(
     BestDraft. p_best: share of draws in which this K is the fastest allowed one. regret: mean over draws of the loss
     against the fastest allowed K, relative to it.
     """
-    allowed = np.ones(len(speedup), bool) if allowed is None or not allowed.any() else allowed
+    meets_limit = allowed is None or bool(allowed.any())
+    allowed = np.ones(len(speedup), bool) if allowed is None or not meets_limit else allowed
     candidates = np.where(allowed, speedup, -np.inf)
     top = float(candidates.max())
     permitted = np.where(allowed, draws, -np.inf)
@@ -56,6 +77,7 @@ def judge_draft(
         regret=float(np.mean(1.0 - permitted[:, index] / best)),
         within_noise=index == 0 and 1.0 < top < 1.0 + MIN_GAIN,
         equal=tuple(near) if index > 0 else (),
+        meets_limit=meets_limit,
     )
 
 
@@ -74,22 +96,3 @@ def _listed(numbers: Sequence[int]) -> str:
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]} to {numbers[-1]}"
     return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
-
-
-def sweet_spot(batches: Array, speedup: Array) -> float:
-    """Batch size with the highest speedup. [1]"""
-    return float(batches[int(np.argmax(speedup))])
-
-
-def break_even_batch(batches: Array, speedup: Array) -> float | None:
-    """Smallest batch above the sweet spot at which the speedup falls to 1, interpolated on log batch; None if never."""
-    peak = int(np.argmax(speedup))
-    if speedup[peak] <= 1.0:
-        return None
-    below = np.flatnonzero(speedup[peak:] < 1.0)
-    if below.size == 0:
-        return None
-    after = peak + int(below[0])
-    x = np.log(batches[after - 1 : after + 1])
-    y = speedup[after - 1 : after + 1]
-    return float(np.exp(x[0] + (1.0 - y[0]) * (x[1] - x[0]) / (y[1] - y[0])))
