@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.bands import BAND_LEVEL
-from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
+from advisor.curve import DEFAULT_BATCHES, Curve, curve_for, digits
 from advisor.prediction import Prediction, Tier
 from advisor.runtime import (
     MIN_GAIN,
@@ -22,6 +23,7 @@ from advisor.runtime import (
 )
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
+from advisor.text import component_name
 
 Array = NDArray[np.float64]
 
@@ -89,6 +91,53 @@ class Advice:
     def band_level(self) -> float:
         """Share of outcomes the bands are meant to hold. [1]"""
         return BAND_LEVEL
+
+    @property
+    def curve_column(self) -> int:
+        """Where `curve_k` stands in the curve."""
+        return self.curve.column(self.curve_k)
+
+
+@dataclass(frozen=True)
+class ComponentTime:
+    """Milliseconds of one component at the target batch, six digits: in a plain step, in a round at the curve's K."""
+
+    name: str
+    label: str
+    plain_ms: float
+    round_ms: float
+
+
+def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
+    """The components that take time, those that take most of a round first: what tables, charts and JSON show."""
+    plain, whole = advice.curve.components_at(advice.batch_index, advice.curve_column)
+    return tuple(
+        ComponentTime(name, component_name(name), digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
+        for name in sorted(whole, key=lambda name: -whole[name])
+        if whole[name] or plain.get(name)
+    )
+
+
+def answer_values(advice: Advice) -> dict[str, Any]:
+    """The recommendation as JSON and reports carry it: plain values, their units in the names."""
+    answer = advice.recommendation
+    return {
+        "k_draft": answer.k_draft,
+        "speedup": answer.speedup.value,
+        "speedup_low": answer.speedup.low,
+        "speedup_high": answer.speedup.high,
+        "tier": answer.speedup.tier,
+        "because": answer.speedup.because,
+        "extrapolated": answer.speedup.extrapolated,
+        "bound": answer.bound,
+        "bound_because": answer.bound_because,
+        "tpot_ms": answer.tpot_s * 1e3,
+        "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
+        "p_best": answer.p_best,
+        "regret": answer.regret,
+        "equal_drafts": answer.equal_drafts,
+        "meets_limit": answer.meets_limit,
+    }
 
 
 def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Advice:

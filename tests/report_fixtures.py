@@ -7,8 +7,7 @@ import functools
 
 from advisor.advice import advise
 from advisor.next_steps import next_steps
-from advisor.report.build import build_report
-from advisor.report.document import Report
+from advisor.report.build import Report, build_report
 from advisor.scenario.scenario import Scenario
 from advisor.validation.predict import Errors
 from tests.own_model import CONFIG_JSON

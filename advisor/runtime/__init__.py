@@ -34,13 +34,14 @@ from advisor.runtime.by_batch import (
     gain_of,
     last_batch,
     ranges_of,
+    recommended_draft,
     schedule_for,
     schedules_by_context,
     static_ranges,
 )
 from advisor.runtime.cascade import Cascade, CascadeSettings
 from advisor.runtime.costs import RoundCosts, costs_of, round_costs
-from advisor.runtime.judge import BestDraft, equals_text, recommended_draft
+from advisor.runtime.judge import BestDraft, equals_text
 from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
 from advisor.runtime.schedule import (
     DEFAULT_MARGIN,

@@ -12,12 +12,14 @@ import numpy as np
 
 from advisor.curve import Curve, batches_with, curve_for
 from advisor.prediction import AdvisorError
+from advisor.runtime.judge import BestDraft, judge_draft
 from advisor.runtime.schedule import (
     DEFAULT_MARGIN,
     ContextSchedule,
     KRange,
     ScheduleGain,
     buckets_by_context,
+    k_at,
     k_by_batch,
     schedule_gain,
 )
@@ -96,6 +98,21 @@ def last_batch(setup: Setup, curve: Curve) -> int:
     """Largest batch of the curve that fits in memory; the curve's last where nothing fits. [1]"""
     end = int(curve.batches[-1])
     return min(setup.memory.largest_batch, end) or end
+
+
+def recommended_draft(setup: Setup, curve: Curve, row: int, ranges: Sequence[KRange]) -> BestDraft:
+    """The K to run at the curve's batch `row`: the schedule's, so that one batch has one K everywhere.
+
+    `ranges` is the curve's schedule, `ranges_of(setup, curve)`. A batch that does not fit in memory lies beyond it and
+    gets the K it would have if it fitted.
+    """
+    batch = curve.batches[row]
+    if batch > ranges[-1].batch_end:
+        ranges = ranges_of(setup, curve, beyond_memory=True)
+    index = int(np.flatnonzero(curve.drafts == k_at(ranges, batch))[0])
+    limit_ms = setup.scenario.max_tpot_ms
+    allowed = None if limit_ms is None else np.asarray(curve.tpot_s[row] * 1e3 <= limit_ms)
+    return judge_draft(index, curve.speedup[row], curve.draws[:, row], allowed)
 
 
 def schedule_for(

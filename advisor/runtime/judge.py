@@ -8,10 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.curve import Curve
-from advisor.runtime.by_batch import ranges_of
-from advisor.runtime.schedule import DEFAULT_MARGIN, MIN_GAIN, KRange, k_at
-from advisor.setup import Setup
+from advisor.runtime.schedule import DEFAULT_MARGIN, MIN_GAIN
 
 Array = NDArray[np.float64]
 
@@ -29,21 +26,6 @@ class BestDraft:
     """Indices of the K > 0 within the margin of the best, the recommended one included; empty at K = 0."""
     meets_limit: bool
     """False where no K keeps the limit on time per output token."""
-
-
-def recommended_draft(setup: Setup, curve: Curve, row: int, ranges: Sequence[KRange]) -> BestDraft:
-    """The K to run at the curve's batch `row`: the schedule's, so that one batch has one K everywhere.
-
-    `ranges` is the curve's schedule, `ranges_of(setup, curve)`. A batch that does not fit in memory lies beyond it and
-    gets the K it would have if it fitted.
-    """
-    batch = curve.batches[row]
-    if batch > ranges[-1].batch_end:
-        ranges = ranges_of(setup, curve, beyond_memory=True)
-    index = int(np.flatnonzero(curve.drafts == k_at(ranges, batch))[0])
-    limit_ms = setup.scenario.max_tpot_ms
-    allowed = None if limit_ms is None else np.asarray(curve.tpot_s[row] * 1e3 <= limit_ms)
-    return judge_draft(index, curve.speedup[row], curve.draws[:, row], allowed)
 
 
 def judge_draft(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from advisor.curve import curve_for
-from advisor.runtime.by_batch import ranges_of
-from advisor.runtime.judge import equals_text, judge_draft, recommended_draft
+from advisor.runtime.by_batch import ranges_of, recommended_draft
+from advisor.runtime.judge import equals_text, judge_draft
 from advisor.runtime.schedule import k_at
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
