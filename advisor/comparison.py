@@ -10,6 +10,7 @@ from advisor.advice import Advice
 from advisor.calibration import parse_adjustment
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
+from advisor.text import MERITS, tier_text
 
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""
@@ -52,6 +53,7 @@ _SHORT = {
 }
 _UNSET = {"refit": "shipped constants", "weight_dtype": "as stored", "expert_dtype": "as the weights"}
 _DOCUMENT = {"model_id": "model_config_json", "hardware_id": "hardware_json"}
+_MERITS = tuple(MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
 _NAME_PIECES, _PIECE_CHARACTERS = 2, 28
 
 
@@ -102,10 +104,11 @@ def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
     ratio = max(answers, key=lambda answer: answer.speedup.value)
     fastest = min(answers, key=lambda answer: answer.tpot_s)
     busiest = max(answers, key=lambda answer: answer.tokens_per_s_per_gpu)
+    speedup, tpot, rate = _MERITS
     best = (
-        (ratio, f"the highest speedup ({ratio.speedup.value:.2f}x)"),
-        (fastest, f"the shortest time per output token ({fastest.tpot_s * 1e3:.2f} ms)"),
-        (busiest, f"the most tokens/s per GPU ({busiest.tokens_per_s_per_gpu:,.0f})"),
+        (ratio, f"the highest {speedup.words} ({speedup.text(ratio.speedup.value)})"),
+        (fastest, f"the shortest {tpot.words} ({tpot.text(fastest.tpot_s)})"),
+        (busiest, f"the most {rate.words} ({rate.text(busiest.tokens_per_s_per_gpu)})"),
     )
     told = []
     for name, answer in zip(names, answers, strict=True):
@@ -116,14 +119,14 @@ def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
 
 def _answers(advice: Advice) -> dict[str, str]:
     answer, largest = advice.recommendation, advice.setup.memory.largest_batch
-    speedup = answer.speedup
+    speedup, (ratio, tpot, rate) = answer.speedup, _MERITS
     return {
         "Draft length K": str(answer.k_draft),
-        "Speedup": f"{speedup.value:.2f}x",
+        ratio.name: ratio.text(speedup.value),
         f"{advice.band_level:.0%} band": f"{speedup.low:.2f} to {speedup.high:.2f}",
-        "Tier": f"{speedup.tier}{', outside the data' if speedup.extrapolated else ''}",
-        "Time per output token": f"{answer.tpot_s * 1e3:.2f} ms",
-        "Tokens/s per GPU": f"{answer.tokens_per_s_per_gpu:,.0f}",
+        "Tier": tier_text(speedup.tier, speedup.extrapolated),
+        tpot.name: tpot.text(answer.tpot_s),
+        rate.name: rate.text(answer.tokens_per_s_per_gpu),
         "Plain step is bound by": answer.bound,
         "Largest batch that fits": f"{largest:,}" if largest else "does not fit",
         "Sweet spot": f"batch {advice.sweet_spot_batch:,.0f}",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import k_by_batch_on_terminal, print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.engines import export_scenario, write_export
 from advisor.prediction import AdvisorError
@@ -20,7 +19,6 @@ from advisor.runtime import (
     BatchHistogram,
     CascadeSettings,
     ContextSchedule,
-    KRange,
     RecordedSteps,
     RuntimeSchedule,
     SimulationPlan,
@@ -50,10 +48,10 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
     if as_json:
         print_json(schedule_document(found))
         return
-    print_table(*_range_table(found.ranges, scenario.max_tpot_ms is not None))
+    print_table(*k_by_batch_on_terminal(found.ranges, scenario.max_tpot_ms is not None))
     for bucket in found.by_context:
         click.echo(f"\nContext {_context_name(bucket)}")
-        print_table(*_range_table(bucket.ranges, scenario.max_tpot_ms is not None))
+        print_table(*k_by_batch_on_terminal(bucket.ranges, scenario.max_tpot_ms is not None))
     if found.gain is not None:
         gain = found.gain
         click.echo(
@@ -210,17 +208,6 @@ def simulation_document(report: SimulationReport) -> dict[str, Any]:
         "best_static_k": report.best_static_k,
         "policies": report.outcomes,
     }
-
-
-def _range_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    header: tuple[str, ...] = ("batch", "K", "mean speedup", "largest loss")
-    rows: list[tuple[Any, ...]] = [
-        (f"{r.batch_start}-{r.batch_end}", r.k_draft, f"{r.speedup:.2f}", f"{r.regret:.1%}") for r in ranges
-    ]
-    if not limited:
-        return header, rows
-    meets = ["yes" if r.meets_limit else "no" for r in ranges]
-    return (*header, "meets the limit"), [(*row, text) for row, text in zip(rows, meets, strict=True)]
 
 
 def _policy_table(report: SimulationReport) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:

@@ -7,13 +7,13 @@ from typing import Any, Literal, get_args
 from advisor.advice import answer_values, component_times
 from advisor.curve import curve_rows
 from advisor.explain import step_text
-from advisor.next_steps import GOAL_NAMES, DesignStanding, change_text, gain_text
+from advisor.next_steps import GOALS, DesignStanding, change_text, gain_text
 from advisor.prediction import AdvisorError
 from advisor.report.build import LIMITS, Report
 from advisor.report.document import ReportDocument, UsedConstant
 from advisor.report.further import best_designs, cited_works, shown_steps, tried, what_binds
 from advisor.scenario import Scenario
-from advisor.text import csv_text, json_values, printable
+from advisor.text import MERITS, csv_text, json_values, printable
 
 Format = Literal["md", "html", "pdf", "json", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -185,10 +185,10 @@ def _next_steps(report: Report) -> list[dict[str, Any]] | None:
         return None
     return [
         {
-            "goal": GOAL_NAMES[goal],
+            "goal": MERITS[goal].name,
             "what": printable(effect.change.what),
             "gain": gain_text(effect, goal),
-            **{name: change_text(effect, name) for name in GOAL_NAMES},
+            **{name: change_text(effect, name) for name in GOALS},
             "tier": effect.tier,
             "notes": [printable(note) for note in effect.change.notes],
         }

@@ -6,7 +6,6 @@ from advisor.advice import Advice
 from advisor.design import NOTHING_BINDS, Band, Candidate, binding_constraints, binding_start
 from advisor.explain import Step, cited, derive, step_text
 from advisor.next_steps import (
-    GOAL_NAMES,
     GOALS,
     DesignStanding,
     Effect,
@@ -18,7 +17,7 @@ from advisor.next_steps import (
 )
 from advisor.report.blocks import Block, Listing, Paragraph, Table
 from advisor.report.build import Report
-from advisor.text import printable
+from advisor.text import MERITS, printable
 
 _SHOWN_STEPS = ("experts", "weights", "routed", "total", "kernels", "host", "round_host")
 """Endings of the steps that a report prints beside the answer's own; `explain` prints all."""
@@ -69,7 +68,7 @@ def try_next(report: Report) -> tuple[Block, ...]:
 
 def _change(goal: Goal, effect: Effect) -> tuple[str, ...]:
     figures = (change_text(effect, shown) for shown in GOALS)
-    return (GOAL_NAMES[goal], printable(effect.change.what), gain_text(effect, goal), *figures, str(effect.tier))
+    return (MERITS[goal].name, printable(effect.change.what), gain_text(effect, goal), *figures, str(effect.tier))
 
 
 def design(standing: DesignStanding) -> tuple[Block, ...]:

@@ -8,19 +8,20 @@ from advisor.report import further
 from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Section, Table, typeset_block
 from advisor.report.build import LIMITS, Report
 from advisor.report.engines import check_blocks, engine_blocks
-from advisor.runtime import DEFAULT_MARGIN
-from advisor.text import printable, with_prefix
+from advisor.runtime import DEFAULT_MARGIN, k_by_batch_table
+from advisor.text import MERITS, printable, tier_text, with_prefix
 from advisor.validation import Errors
 
 
 def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     """(label, value, note) of the numbers at the head of a report."""
     answer, speedup = report.advice.recommendation, report.advice.recommendation.speedup
+    ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
     return (
         ("Draft length", f"K = {answer.k_draft}", f"chance of being best {answer.p_best:.0%}"),
-        ("Speedup", f"{speedup.value:.2f}x", f"{_band_name(report)} {_band(speedup.low, speedup.high)}"),
-        ("Time per output token", f"{answer.tpot_s * 1e3:.2f} ms", "per user"),
-        ("Tokens/s per GPU", f"{answer.tokens_per_s_per_gpu:,.0f}", f"batch {report.scenario.batch_size:,}"),
+        (ratio.name, ratio.text(speedup.value), f"{_band_name(report)} {_band(speedup.low, speedup.high)}"),
+        (tpot.name, tpot.text(answer.tpot_s), "per user"),
+        (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}"),
     )
 
 
@@ -126,7 +127,7 @@ def _curve(report: Report) -> tuple[Block, ...]:
             f"{row['verify_ratio']:.2f}",
             f"{row['distinct_experts_plain']:.0f}",
             f"{row['distinct_experts_verify']:.0f}",
-            f"{row['tier']}{', outside the data' if row['extrapolated'] else ''}",
+            tier_text(row["tier"], row["extrapolated"]),
         )
         for row in curve_rows(advice.curve)
         if row["k_draft"] == advice.curve_k
@@ -156,13 +157,7 @@ def _components(report: Report) -> tuple[Block, ...]:
 
 
 def _schedule(report: Report) -> tuple[Block, ...]:
-    limited = report.scenario.max_tpot_ms is not None
-    rows = tuple(
-        (f"{item.batch_start:,} to {item.batch_end:,}", str(item.k_draft), f"{item.speedup:.2f}x", f"{item.regret:.1%}")
-        + ((("yes" if item.meets_limit else "no"),) if limited else ())
-        for item in report.advice.k_by_batch
-    )
-    columns = ("Batch", "K", "Mean speedup", "Largest loss") + (("Meets the limit",) if limited else ())
+    columns, rows = k_by_batch_table(report.advice.k_by_batch, report.scenario.max_tpot_ms is not None)
     text = (
         f"The fewest ranges in which no batch loses more than {DEFAULT_MARGIN:.0%} against its own best K. The "
         "recommended K is the one of the target batch."

@@ -52,6 +52,7 @@ from advisor.runtime.schedule import (
     buckets_by_context,
     k_at,
     k_by_batch,
+    k_by_batch_table,
     schedule_gain,
 )
 from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
@@ -101,6 +102,7 @@ __all__ = [
     "gain_of",
     "k_at",
     "k_by_batch",
+    "k_by_batch_table",
     "last_batch",
     "last_paying_batch",
     "paying_intervals",

@@ -131,6 +131,23 @@ def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange
     return tuple(found)
 
 
+def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Heading and rows of K by batch as text; `limited` adds whether the limit on time per output token is kept."""
+    columns = ("Batch", "K", "Mean speedup", "Largest loss", "Meets the limit")
+    rows = (
+        (
+            f"{item.batch_start:,} to {item.batch_end:,}",
+            str(item.k_draft),
+            f"{item.speedup:.2f}x",
+            f"{item.regret:.1%}",
+            "yes" if item.meets_limit else "no",
+        )
+        for item in ranges
+    )
+    shown = len(columns) if limited else len(columns) - 1
+    return columns[:shown], tuple(row[:shown] for row in rows)
+
+
 def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
     """The scheduled K at each batch size (beyond the last range: the last range's K, as vLLM does)."""
     starts = np.array([r.batch_start for r in ranges])
