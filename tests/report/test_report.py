@@ -176,8 +176,9 @@ def test_drawings_for_paper_are_the_same_each_time(key: str) -> None:
 @pytest.mark.parametrize("form", ["html", "pdf"])
 def test_another_process_gives_the_same_bytes(form: str) -> None:
     script = (
-        "import hashlib; from tests.report_fixtures import report_on; from advisor.report.formats import render;"
-        f"print(hashlib.sha256(render(report_on(), {form!r})).hexdigest())"
+        "import hashlib; from tests.report_fixtures import MIXED, QWEN, report_on;"
+        "from advisor.report.formats import render;"
+        f"print([hashlib.sha256(render(report_on(scenario), {form!r})).hexdigest() for scenario in (QWEN, MIXED)])"
     )
     runs = {
         subprocess.run(
