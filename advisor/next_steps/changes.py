@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from advisor.acceptance import acceptance_curves
 from advisor.advice import Advice
@@ -18,7 +18,6 @@ Kind = Literal[
     "batch", "draft length", "weights", "expert weights", "KV cache", "placement", "accelerator", "drafter", "engine",
     "design",
 ]  # fmt: skip
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _LONGEST_K = 32
 _NODE_GPUS = 8

@@ -1,8 +1,10 @@
-"""What a change brings, in words and numbers with units."""
+"""What a change brings: in words and numbers with units, and as JSON-able values."""
 
 from __future__ import annotations
 
-from advisor.next_steps.effects import Effect, Goal, NextSteps, Speed
+from typing import Any
+
+from advisor.next_steps.effects import GOALS, Effect, Goal, NextSteps, Speed, best_effects
 from advisor.text import MERITS
 
 
@@ -30,6 +32,45 @@ def none_text(steps: NextSteps, goal: Goal) -> str:
     return f"None of {len(steps.effects)} single changes raises {MERITS[goal].words} beyond noise."
 
 
+def steps_document(steps: NextSteps) -> dict[str, Any]:
+    """All changes tried, the three best by each goal (their places in `tried`), and what was refused and why."""
+    return {
+        "design": None if steps.standing is None else steps.standing.text,
+        "best": {goal: [steps.effects.index(effect) for effect in best_effects(steps, goal)] for goal in GOALS},
+        "tried": [_effect(effect) for effect in steps.effects],
+        "refused": [{"what": what, "why": why} for what, why in steps.refused],
+    }
+
+
 def _figure(speed: Speed, goal: Goal) -> str:
     """One speed in the goal's unit."""
     return MERITS[goal].text(getattr(speed, {"tpot": "tpot_s"}.get(goal, goal)))
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    change = effect.change
+    gains = effect.gain.items() if effect.before is not None else ()
+    return {
+        "kind": change.kind,
+        "what": change.what,
+        "before": None if effect.before is None else _speed(effect.before),
+        "after": _speed(effect.after),
+        "gain": {
+            goal: {"value": gain.value, "low": gain.low, "high": gain.high, "outcome": outcome_text(effect, goal)}
+            for goal, gain in gains
+        },
+        "tier": effect.tier,
+        "extrapolated": effect.extrapolated,
+        "other_acceptance": change.other_acceptance,
+        "notes": change.notes,
+        "share_query": change.scenario.to_query(),
+    }
+
+
+def _speed(speed: Speed) -> dict[str, float]:
+    return {
+        "k_draft": speed.k_draft,
+        "speedup": speed.speedup,
+        "tpot_ms": speed.tpot_s * 1e3,
+        "tokens_per_s_per_gpu": speed.tokens_per_s_per_gpu,
+    }

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.cli.output import k_by_batch_on_terminal
 from advisor.prediction import AdvisorError
 from advisor.runtime import (
     buckets_by_context,
@@ -17,7 +18,7 @@ from advisor.runtime import (
     round_costs,
     schedule_gain,
 )
-from advisor.runtime.schedule import MIN_GAIN
+from advisor.runtime.schedule import MIN_GAIN, KRange, k_by_batch_table
 
 BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
 # Low-high-low, the shape of an MoE: K = 1, then 3 in the middle, then none.
@@ -147,3 +148,15 @@ def test_bad_tables_are_refused_in_words(
 ) -> None:
     with pytest.raises(AdvisorError, match=message):
         k_by_batch(batches, drafts, table)
+
+
+def test_the_table_of_k_by_batch_says_whether_the_limit_is_kept_only_where_there_is_one() -> None:
+    ranges = (KRange(1, 1024, 3, 1.8249, 0.0196), KRange(1025, 2048, 0, 1.0, 0.0, meets_limit=False))
+    columns, rows = k_by_batch_table(ranges, limited=True)
+    assert columns == ("Batch", "K", "Mean speedup", "Largest loss", "Meets the limit")
+    assert rows == (
+        ("1 to 1,024", "3", "1.82x", "2.0%", "yes"),
+        ("1,025 to 2,048", "0", "1.00x", "0.0%", "no"),
+    )
+    assert k_by_batch_table(ranges, limited=False) == (columns[:4], tuple(row[:4] for row in rows))
+    assert k_by_batch_on_terminal(ranges)[1][0] == ("1-1024", "3", "1.82", "2.0%")
