@@ -90,8 +90,10 @@ class Report:
 
     @cached_property
     def drawn_curve(self) -> Curve:
-        """The curve with the digits of JSON and CSV: what is drawn goes into a file too, whose bytes must not depend
-        on the machine."""
+        """The curve in the six digits of JSON and CSV, for charts.
+
+        A drawing is part of a file, whose bytes must be the same on every machine.
+        """
         curve = self.advice.curve
         return replace(curve, **{name: _SIX_DIGITS(getattr(curve, name)) for name in ("speedup", "low", "high")})
 
