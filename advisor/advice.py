@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor import laws
 from advisor.bands import BAND_LEVEL
-from advisor.components import BY_KEY
-from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
+from advisor.components import BY_KEY, component_name
+from advisor.curve import DEFAULT_BATCHES, Curve, curve_for, digits
 from advisor.prediction import Prediction, Tier
 from advisor.runtime import (
     MIN_GAIN,
@@ -18,9 +19,8 @@ from advisor.runtime import (
     KRange,
     break_even_batch,
     equals_text,
-    judge_draft,
     ranges_of,
-    scheduled_draft,
+    recommended_draft,
     sweet_spot,
 )
 from advisor.scenario import Scenario
@@ -80,6 +80,53 @@ class Advice:
         """Share of outcomes the bands are meant to hold. [1]"""
         return BAND_LEVEL
 
+    @property
+    def curve_column(self) -> int:
+        """Where `curve_k` stands in the curve."""
+        return self.curve.column(self.curve_k)
+
+
+@dataclass(frozen=True)
+class ComponentTime:
+    """Milliseconds of one component at the target batch, six digits: in a plain step, in a round at the curve's K."""
+
+    name: str
+    label: str
+    plain_ms: float
+    round_ms: float
+
+
+def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
+    """The components that take time, those that take most of a round first: what tables, charts and JSON show."""
+    plain, whole = advice.curve.components_at(advice.batch_index, advice.curve_column)
+    return tuple(
+        ComponentTime(name, component_name(name), digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
+        for name in sorted(whole, key=lambda name: -whole[name])
+        if whole[name] or plain.get(name)
+    )
+
+
+def answer_values(advice: Advice) -> dict[str, Any]:
+    """The recommendation as JSON and reports carry it: plain values, their units in the names."""
+    answer = advice.recommendation
+    return {
+        "k_draft": answer.k_draft,
+        "speedup": answer.speedup.value,
+        "speedup_low": answer.speedup.low,
+        "speedup_high": answer.speedup.high,
+        "tier": answer.speedup.tier,
+        "because": answer.speedup.because,
+        "extrapolated": answer.speedup.extrapolated,
+        "bound": answer.bound,
+        "bound_because": answer.bound_because,
+        "tpot_ms": answer.tpot_s * 1e3,
+        "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
+        "p_best": answer.p_best,
+        "regret": answer.regret,
+        "equal_drafts": answer.equal_drafts,
+        "meets_limit": answer.meets_limit,
+    }
+
 
 def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Advice:
     """Answer a scenario. Raises AdvisorError when it names something unknown or impossible."""
@@ -87,38 +134,24 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
     grid = np.unique([*batches, scenario.batch_size]).astype(float)
     curve = curve_for(setup, grid)
     row = int(np.searchsorted(grid, scenario.batch_size))
-    allowed = allowed_drafts(curve, scenario)
-    best = draft_for(setup, curve, row)
-    recommendation = _recommendation(setup, curve, row, best, bool(allowed[row].any()))
+    ranges = ranges_of(setup, curve)
+    best = recommended_draft(setup, curve, row, ranges)
     shown = int(best.index) if best.index or curve.drafts.size == 1 else 1 + int(np.argmax(curve.speedup[row, 1:]))
     return Advice(
         scenario=scenario,
         setup=setup,
-        recommendation=recommendation,
-        k_by_batch=ranges_of(setup, curve),
+        recommendation=_recommendation(setup, curve, row, best),
+        k_by_batch=ranges,
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, shown]),
         break_even_batch=break_even_batch(curve.batches, curve.speedup[:, shown]),
         curve_k=int(curve.drafts[shown]),
-        warnings=_warnings(setup, curve, row, best.index, bool(allowed[row].any())),
+        warnings=_warnings(setup, curve, row, best),
     )
 
 
-def draft_for(setup: Setup, curve: Curve, row: int) -> BestDraft:
-    """The K to run at the curve's batch `row`: the schedule's, so that one batch has one K everywhere."""
-    index = scheduled_draft(setup, curve, row)
-    return judge_draft(index, curve.speedup[row], curve.draws[:, row], allowed_drafts(curve, setup.scenario)[row])
-
-
-def allowed_drafts(curve: Curve, scenario: Scenario) -> NDArray[np.bool_]:
-    """Which K keep the limit on time per output token at each batch, [nB, nK]."""
-    if scenario.max_tpot_ms is None:
-        return np.ones(curve.tpot_s.shape, bool)
-    return np.asarray(curve.tpot_s * 1e3 <= scenario.max_tpot_ms)
-
-
-def _recommendation(setup: Setup, curve: Curve, row: int, best: BestDraft, meets_limit: bool) -> Recommendation:
+def _recommendation(setup: Setup, curve: Curve, row: int, best: BestDraft) -> Recommendation:
     k = int(curve.drafts[best.index])
     value = float(curve.speedup[row, best.index])
     tier: Tier = curve.tier[row, best.index]
@@ -142,7 +175,7 @@ def _recommendation(setup: Setup, curve: Curve, row: int, best: BestDraft, meets
         regret=best.regret,
         within_noise=best.within_noise,
         equal_drafts=tuple(int(curve.drafts[i]) for i in best.equal),
-        meets_limit=meets_limit,
+        meets_limit=best.meets_limit,
         verdict=_verdict(setup, curve, row, best, prediction),
     )
 
@@ -188,7 +221,7 @@ def _refit_note(setup: Setup) -> str:
 
 def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     """(bandwidth | compute | launch | communication, one sentence) for a plain decode step at one batch."""
-    parts = {name: float(time[row]) for name, time in curve.plain_components.items()}
+    parts, _ = curve.components_at(row, 0)
     total = sum(parts.values())
     largest = max(parts, key=lambda name: parts[name])
     overhead = parts["host"] + parts["launch"]
@@ -208,9 +241,9 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     return "bandwidth", f"Loading {what} takes {share:.0%} of a plain step."
 
 
-def _warnings(setup: Setup, curve: Curve, row: int, chosen: int, meets_limit: bool) -> tuple[str, ...]:
-    warnings = list(setup.warnings)
-    if not meets_limit:
+def _warnings(setup: Setup, curve: Curve, row: int, best: BestDraft) -> tuple[str, ...]:
+    warnings, chosen = list(setup.warnings), best.index
+    if not best.meets_limit:
         fastest = float(curve.tpot_s[row].min()) * 1e3
         warnings.append(
             f"No K keeps {setup.scenario.max_tpot_ms:g} ms per output token; the fastest takes {fastest:.2f} ms. "

@@ -11,10 +11,11 @@ from advisor.calibration import parse_adjustment
 from advisor.prediction import AdvisorError
 from advisor.scenario import DOCUMENTS, FIELDS, SETTINGS, Scenario
 from advisor.setup import Setup
-from advisor.text import MAX_NAME, printable
+from advisor.text import MAX_NAME, MERITS, printable, tier_text
 
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""
+_MERITS = tuple(MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
 _NAME_PIECES, _PIECE_CHARACTERS = 2, 28
 
 
@@ -116,10 +117,11 @@ def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
     ratio = max(answers, key=lambda answer: answer.speedup.value)
     fastest = min(answers, key=lambda answer: answer.tpot_s)
     busiest = max(answers, key=lambda answer: answer.tokens_per_s_per_gpu)
+    speedup, tpot, rate = _MERITS
     best = (
-        (ratio, f"the highest speedup ({ratio.speedup.value:.2f}x)"),
-        (fastest, f"the shortest time per output token ({fastest.tpot_s * 1e3:.2f} ms)"),
-        (busiest, f"the most tokens/s per GPU ({busiest.tokens_per_s_per_gpu:,.0f})"),
+        (ratio, f"the highest {speedup.words} ({speedup.text(ratio.speedup.value)})"),
+        (fastest, f"the shortest {tpot.words} ({tpot.text(fastest.tpot_s)})"),
+        (busiest, f"the most {rate.words} ({rate.text(busiest.tokens_per_s_per_gpu)})"),
     )
     told = []
     for name, answer in zip(names, answers, strict=True):
@@ -130,14 +132,14 @@ def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
 
 def _answers(advice: Advice) -> dict[str, str]:
     answer, largest = advice.recommendation, advice.setup.memory.largest_batch
-    speedup = answer.speedup
+    speedup, (ratio, tpot, rate) = answer.speedup, _MERITS
     return {
         "Draft length K": str(answer.k_draft),
-        "Speedup": f"{speedup.value:.2f}x",
+        ratio.name: ratio.text(speedup.value),
         f"{advice.band_level:.0%} band": f"{speedup.low:.2f} to {speedup.high:.2f}",
-        "Tier": f"{speedup.tier}{', outside the data' if speedup.extrapolated else ''}",
-        "Time per output token": f"{answer.tpot_s * 1e3:.2f} ms",
-        "Tokens/s per GPU": f"{answer.tokens_per_s_per_gpu:,.0f}",
+        "Tier": tier_text(speedup.tier, speedup.extrapolated),
+        tpot.name: tpot.text(answer.tpot_s),
+        rate.name: rate.text(answer.tokens_per_s_per_gpu),
         "Plain step is bound by": answer.bound,
         "Largest batch that fits": f"{largest:,}" if largest else "does not fit",
         "Sweet spot": f"batch {advice.sweet_spot_batch:,.0f}",

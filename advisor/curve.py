@@ -61,6 +61,20 @@ class Curve:
     """Time per output token of one user, [nB, nK]."""
     tokens_per_s_per_gpu: Array
 
+    def column(self, k_draft: int) -> int:
+        """Index of one K along the axis of draft lengths. Raises AdvisorError for a K that is not on it."""
+        found = np.flatnonzero(self.drafts == k_draft)
+        if not found.size:
+            raise AdvisorError(
+                f"K = {k_draft} is not in the curve, which has K = {self.drafts[0]} to {self.drafts[-1]}"
+            )
+        return int(found[0])
+
+    def components_at(self, row: int, column: int) -> tuple[dict[str, float], dict[str, float]]:
+        """Seconds by component of a plain step and of one round, at one batch and K."""
+        plain = {name: float(time[row]) for name, time in self.plain_components.items()}
+        return plain, {name: float(time[row, column]) for name, time in self.round_components.items()}
+
 
 def batches_with(*more: int) -> Array:
     """DEFAULT_BATCHES and some more, increasing. [1]"""
@@ -267,29 +281,35 @@ def _check_axes(batch: Array, k: NDArray[np.int64], k_max: int) -> None:
         raise AdvisorError(f"K must lie between 0 and {k_max}; got {', '.join(map(str, k[(k < 0) | (k > k_max)]))}")
 
 
+def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
+    """The table behind every list of a curve's points: its columns by name, [nB * nK], K changing fastest.
+
+    Times are in milliseconds; `NAME_ms` is the component NAME of one whole round.
+    """
+    shape = grid.speedup.shape
+    columns: dict[str, ArrayLike] = {
+        "batch_size": grid.batches[:, None].astype(int),
+        "k_draft": grid.drafts,
+        "speedup": grid.speedup,
+        "speedup_low": grid.low,
+        "speedup_high": grid.high,
+        "tier": grid.tier.astype(str),
+        "extrapolated": grid.extrapolated,
+        "accepted_length": grid.accepted_length,
+        "verify_ratio": grid.verify_ratio,
+        "distinct_experts_plain": grid.distinct_plain[:, None],
+        "distinct_experts_verify": grid.distinct_verify,
+        "tpot_ms": grid.tpot_s * 1e3,
+    }
+    columns |= {f"{name}_ms": time * 1e3 for name, time in grid.round_components.items()}
+    return {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()}
+
+
 def curve_rows(grid: Curve) -> list[dict[str, Any]]:
-    """One row for each batch and K, components of the whole round in milliseconds; six significant digits."""
-    names = list(grid.round_components)
-    rows = []
-    for i, batch in enumerate(grid.batches):
-        for j, k in enumerate(grid.drafts):
-            row: dict[str, Any] = {
-                "batch_size": int(batch),
-                "k_draft": int(k),
-                "speedup": digits(grid.speedup[i, j]),
-                "speedup_low": digits(grid.low[i, j]),
-                "speedup_high": digits(grid.high[i, j]),
-                "tier": str(grid.tier[i, j]),
-                "extrapolated": bool(grid.extrapolated[i, j]),
-                "accepted_length": digits(grid.accepted_length[j]),
-                "verify_ratio": digits(grid.verify_ratio[i, j]),
-                "distinct_experts_plain": digits(grid.distinct_plain[i]),
-                "distinct_experts_verify": digits(grid.distinct_verify[i, j]),
-                "tpot_ms": digits(grid.tpot_s[i, j] * 1e3),
-            }
-            row |= {f"{name}_ms": digits(grid.round_components[name][i, j] * 1e3) for name in names}
-            rows.append(row)
-    return rows
+    """One row for each batch and K, as JSON and CSV write it: six significant digits."""
+    columns = curve_columns(grid)
+    values = [map(digits, items) if items.dtype.kind == "f" else items.tolist() for items in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def digits(value: float) -> float:

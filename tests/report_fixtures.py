@@ -8,13 +8,16 @@ import functools
 from advisor.advice import advise
 from advisor.next_steps import next_steps
 from advisor.points.errors import Errors
-from advisor.report.build import build_report
-from advisor.report.document import Report
+from advisor.report.build import Report, build_report
 from advisor.scenario.scenario import Scenario
 from tests.own_model import CONFIG_JSON
 
 DATE = dt.date(2026, 11, 21)
 QWEN = Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3")
+MIXED = QWEN.model_copy(
+    update={"model_id": "command-a", "n_gpus": 4, "tensor_parallel": 4, "weight_dtype": "fp8", "acceptance": "2.73@3"}
+)
+"""A dense model with weights in more than one format."""
 PAYLOADS = (
     '#read("/etc/passwd")',
     "<script>alert(1)</script>",

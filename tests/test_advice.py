@@ -10,7 +10,6 @@ import pytest
 from advisor.advice import advise
 from advisor.prediction import AdvisorError, Tier
 from advisor.runtime import k_at
-from advisor.runtime.judge import break_even_batch, equals_text, judge_draft, sweet_spot
 from advisor.scenario.scenario import Scenario
 
 QWEN = Scenario(
@@ -51,29 +50,6 @@ def test_a_drafter_that_is_never_right_is_advised_against_in_words() -> None:
     assert "slowdown" in answer.verdict
 
 
-def test_a_gain_within_the_noise_is_said_to_be_noise() -> None:
-    assert judge_draft(0, np.array([1.0, 1.01]), np.tile([1.0, 1.01], (50, 1))).within_noise
-    assert not judge_draft(0, np.array([1.0, 0.97]), np.tile([1.0, 0.97], (50, 1))).within_noise
-
-
-def test_chance_and_regret_follow_from_the_draws() -> None:
-    draws = np.array([[1.0, 1.5, 1.2], [1.0, 1.2, 1.6], [1.0, 1.5, 1.4], [1.0, 1.3, 1.2]])
-    best = judge_draft(1, np.array([1.0, 1.4, 1.35]), draws)
-    assert best.p_best == pytest.approx(0.75)
-    assert best.regret == pytest.approx((1 - 1.2 / 1.6) / 4)
-
-
-def test_every_draft_length_within_the_margin_of_the_best_is_named_as_its_equal() -> None:
-    speedup = np.array([1.0, 1.5, 1.97, 1.99, 2.0, 1.95])
-    draws = np.tile(speedup, (4, 1))
-    assert judge_draft(2, speedup, draws).equal == (2, 3, 4)
-    assert judge_draft(2, speedup, draws, np.array([True, True, True, True, False, True])).equal == (2, 3)
-    assert judge_draft(0, speedup, draws).equal == ()
-    assert equals_text((2, 3, 4), 2).startswith("K = 2 to 4 are within 2% of the best here; K = 2 also serves")
-    assert equals_text((2, 4), 4).startswith("K = 2 and 4 are")
-    assert equals_text((3,), 3) == ""
-
-
 @pytest.mark.parametrize("batch", [1, 7, 16, 24, 32, 40, 64, 300])
 def test_the_recommended_k_is_the_one_the_schedule_runs(batch: int) -> None:
     """One batch has one K: in the verdict, the table by batch and the engine's configuration."""
@@ -97,14 +73,6 @@ def test_the_dense_model_gains_less_and_less_while_the_moe_has_a_sweet_spot_insi
     assert np.all(np.diff(dense.curve.speedup[:, 3]) <= 1e-9)
     assert 4 < moe.sweet_spot_batch < 512
     assert dense.sweet_spot_batch == 1
-
-
-def test_break_even_is_found_between_two_batches_and_absent_when_it_always_pays() -> None:
-    batches = np.array([1.0, 10.0, 100.0])
-    assert break_even_batch(batches, np.array([1.5, 1.2, 0.8])) == pytest.approx(10 * 10**0.5)
-    assert break_even_batch(batches, np.array([1.5, 1.2, 1.1])) is None
-    assert break_even_batch(batches, np.array([0.9, 0.8, 0.7])) is None
-    assert sweet_spot(batches, np.array([1.0, 1.4, 1.2])) == 10
 
 
 def test_the_schedule_covers_every_batch_without_gap_or_overlap() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.curve import curve_for, prefill_per_token_s, speedup_curve, touched_experts
+from advisor.curve import curve_columns, curve_for, curve_rows, prefill_per_token_s, speedup_curve, touched_experts
 from advisor.prediction import AdvisorError, Tier
 from advisor.routing.law import expected_experts
 from advisor.scenario.scenario import Scenario
@@ -115,3 +115,28 @@ def test_an_accelerator_without_measured_kernels_is_roofline_with_a_wider_band()
 def test_axes_outside_their_range_are_refused(batches: list[float], drafts: list[int] | None) -> None:
     with pytest.raises(AdvisorError, match=r"batches|K must lie"):
         speedup_curve(QWEN, batches, drafts)
+
+
+def test_the_table_of_a_curve_has_a_row_for_each_batch_and_k_with_k_changing_fastest() -> None:
+    curve = speedup_curve(QWEN, [1, 16], [0, 2, 3])
+    columns, rows = curve_columns(curve), curve_rows(curve)
+    assert columns["batch_size"].tolist() == [1, 1, 1, 16, 16, 16]
+    assert columns["k_draft"].tolist() == [0, 2, 3, 0, 2, 3]
+    np.testing.assert_array_equal(columns["speedup"].reshape(2, 3), curve.speedup)
+    np.testing.assert_array_equal(columns["routed_ms"].reshape(2, 3), curve.round_components["routed"] * 1e3)
+    assert rows[4]["tpot_ms"] == float(f"{curve.tpot_s[1, 1] * 1e3:.6g}")
+    assert rows[4] | {"batch_size": 16, "k_draft": 2, "tier": "fitted", "extrapolated": False} == rows[4]
+
+
+def test_a_k_is_found_on_the_curves_axis_or_refused_with_what_there_is() -> None:
+    curve = speedup_curve(QWEN, [1, 16], [0, 2, 3])
+    assert curve.column(3) == 2
+    with pytest.raises(AdvisorError, match="K = 1 is not in the curve, which has K = 0 to 3"):
+        curve.column(1)
+
+
+def test_the_components_at_a_point_are_those_of_the_plain_step_and_of_the_round() -> None:
+    curve = speedup_curve(QWEN, [1, 16], [0, 3])
+    plain, whole = curve.components_at(1, 1)
+    assert sum(plain.values()) == pytest.approx(curve.plain_step_s[1])
+    assert sum(whole.values()) == pytest.approx(curve.round_s[1, 1])

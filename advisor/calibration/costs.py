@@ -119,8 +119,9 @@ def _overheads(engine: str) -> dict[str, Any]:
     }
 
 
-def _formats(dtypes: WeightDtypes) -> set[WeightDtype]:
-    return {dtypes.attention, dtypes.shared, dtypes.dense, dtypes.embedding}
+def _formats(dtypes: WeightDtypes) -> tuple[WeightDtype, ...]:
+    """Formats of the dense parts, each once and always in this order: sources are listed as they are met."""
+    return tuple(dict.fromkeys((dtypes.attention, dtypes.shared, dtypes.dense, dtypes.embedding)))
 
 
 _PART: dict[str, str] = {

@@ -65,7 +65,7 @@ def _alt(advices: Sequence[Advice], names: Sequence[str]) -> str:
 
 
 def _column(advice: Advice) -> int:
-    return int(np.flatnonzero(advice.curve.drafts == advice.curve_k)[0])
+    return advice.curve.column(advice.curve_k)
 
 
 def _range(advice: Advice) -> tuple[float, float]:

@@ -54,8 +54,6 @@ POLICY_FORMATS = {
 """How its columns read."""
 SHARES = ("gain_over_best_static", "test_share")
 """Columns that are shares, shown in per cent."""
-OPEN_END = 10_000_000
-"""Last context of an open bucket, as advisor.dynamic.schedule closes it. [tokens]"""
 
 
 def schedule_chart(
@@ -192,7 +190,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
 
 def paying_batches(curve: Curve, k_draft: int, last: int) -> str:
     """At which batches up to `last`, the largest that fits, one K of the curve pays (speedup of at least 1)."""
-    column = int(np.flatnonzero(curve.drafts == k_draft)[0])
+    column = curve.column(k_draft)
     spans = [
         (start, np.inf if end >= last else end)
         for start, end in paying_intervals(curve.batches, curve.speedup[:, column])
@@ -280,9 +278,8 @@ def _policy_name(policy: str, static_k: int | None) -> str:
 
 
 def _context_name(bucket: ContextSchedule) -> str:
-    if bucket.context_end >= OPEN_END:
-        return f"context {bucket.context_start:,}+"
-    return f"context {bucket.context_start:,} to {bucket.context_end:,}"
+    start = f"context {bucket.context_start:,}"
+    return f"{start} to {bucket.context_end:,}" if bucket.has_end else f"{start}+"
 
 
 def _schedule_alt(ranges: Sequence[KRange], batch_size: int) -> str:

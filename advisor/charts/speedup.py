@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from advisor.charts.figure import (
     BLUE,
@@ -24,34 +22,16 @@ from advisor.charts.figure import (
     new_figure,
     tint,
 )
+from advisor.curve import Curve, curve_columns
 
+_SHOWN = ("batch_size", "k_draft", "speedup", "speedup_low", "speedup_high", "tier", "extrapolated", "tpot_ms")
+"""Columns of a curve that stand behind its chart."""
 _ON_COLOR = {"size": 11, "color": "white"}
 """Labels on a patch of their own colour: readable on a white and on a black page, over bands and hatching."""
 
 
-class SpeedupGrid(Protocol):
-    """What is drawn of a curve: arrays over batches [nB] and draft lengths [nK], as in `advisor.curve.Curve`."""
-
-    @property
-    def batches(self) -> NDArray[np.float64]: ...
-    @property
-    def drafts(self) -> NDArray[np.int64]: ...
-    @property
-    def speedup(self) -> NDArray[np.float64]: ...
-    @property
-    def low(self) -> NDArray[np.float64]: ...
-    @property
-    def high(self) -> NDArray[np.float64]: ...
-    @property
-    def tpot_s(self) -> NDArray[np.float64]: ...
-    @property
-    def tier(self) -> NDArray[np.object_]: ...
-    @property
-    def extrapolated(self) -> NDArray[np.bool_]: ...
-
-
 def speedup_chart(
-    curve: SpeedupGrid,
+    curve: Curve,
     k_draft: int,
     batch_size: float,
     *,
@@ -76,7 +56,7 @@ def speedup_chart(
     drafter_id : points of this drafter stand out from those of others.
     largest_batch : the largest batch that fits in memory, beyond which the chart is hatched; None hatches nothing. [1]
     """
-    column = _column(curve, k_draft)
+    column = curve.column(k_draft)
     x, value = curve.batches, curve.speedup[:, column]
     figure = new_figure(
         f"Speedup over plain decoding (x)<br>by batch size, draft K = {k_draft}",
@@ -96,7 +76,7 @@ def speedup_chart(
     others = [k for k in dict.fromkeys(compare) if k != k_draft]
     for order, k in enumerate(others):
         color, dash = SERIES[1 + order % (len(SERIES) - 1)], DASHES[order % len(DASHES)]
-        other = curve.speedup[:, _column(curve, k)]
+        other = curve.speedup[:, curve.column(k)]
         add_line(figure, x, other, f"K = {k}", color, dash=dash, width=1.8)
         _make_clickable(figure, x, k)
     _add_measured(figure, measured, drafter_id)
@@ -130,39 +110,15 @@ def table_rule(margin: float, max_tpot_ms: float | None) -> str:
     )
 
 
-def speedup_table(curve: SpeedupGrid, drafts: Sequence[int]) -> pd.DataFrame:
+def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
     """One row for each batch and K of `drafts`: speedup, band, tier, time per output token."""
-    columns = [_column(curve, k) for k in drafts]
-    frames = [
-        pd.DataFrame(
-            {
-                "batch_size": curve.batches.astype(int),
-                "k_draft": int(curve.drafts[j]),
-                "speedup": curve.speedup[:, j],
-                "speedup_low": curve.low[:, j],
-                "speedup_high": curve.high[:, j],
-                "tier": [str(tier) for tier in curve.tier[:, j]],
-                "extrapolated": curve.extrapolated[:, j],
-                "tpot_ms": curve.tpot_s[:, j] * 1e3,
-            }
-        )
-        for j in columns
-    ]
-    return pd.concat(frames, ignore_index=True)
+    table = pd.DataFrame(curve_columns(curve))[list(_SHOWN)]
+    return pd.concat([table[table["k_draft"] == k] for k in drafts], ignore_index=True)
 
 
-def _column(curve: SpeedupGrid, k: int) -> int:
-    found = np.flatnonzero(curve.drafts == k)
-    if found.size == 0:
-        raise ValueError(f"K = {k} is not in the curve, which has K = {curve.drafts.min()} to {curve.drafts.max()}")
-    return int(found[0])
-
-
-def _y_range(
-    curve: SpeedupGrid, column: int, compare: Sequence[int], measured: pd.DataFrame | None
-) -> tuple[float, float]:
+def _y_range(curve: Curve, column: int, compare: Sequence[int], measured: pd.DataFrame | None) -> tuple[float, float]:
     shown = [curve.low[:, column], curve.high[:, column], np.array([0.9, 1.1])]
-    shown += [curve.speedup[:, _column(curve, k)] for k in compare]
+    shown += [curve.speedup[:, curve.column(k)] for k in compare]
     if measured is not None and len(measured):
         shown.append(measured["speedup"].to_numpy(float))
     values = np.concatenate(shown)
@@ -232,7 +188,7 @@ def _add_sweet_spot(figure: go.Figure, batch: float, value: float) -> None:
     )  # fmt: skip
 
 
-def _speedup_alt(curve: SpeedupGrid, column: int, batch_size: float, band_level: float) -> str:
+def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float) -> str:
     value = curve.speedup[:, column]
     peak, row = int(np.argmax(value)), int(np.argmin(np.abs(curve.batches - batch_size)))
     below = curve.batches[value < 1.0]

@@ -6,16 +6,13 @@ import sys
 from typing import Any
 
 import click
-import numpy as np
 
-from advisor.advice import Advice
+from advisor.advice import Advice, answer_values
 from advisor.advice import advise as advise_scenario
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import k_by_batch_on_terminal, print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.curve import DEFAULT_BATCHES, curve_rows, speedup_curve
 from advisor.next_steps import (
-    GOAL_NAMES,
-    GOAL_WORDS,
     GOALS,
     Goal,
     NextSteps,
@@ -29,7 +26,7 @@ from advisor.next_steps import (
 from advisor.prediction import AdvisorError
 from advisor.runtime import DEFAULT_MARGIN
 from advisor.scenario import Scenario
-from advisor.text import csv_text
+from advisor.text import MERITS, csv_text
 
 
 @click.command(cls=ScenarioCommand)
@@ -49,22 +46,20 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
         print_json(advice_document(advice) | {"next_steps": steps_document(steps)})
         return
     answer = advice.recommendation
+    tpot, rate = MERITS["tpot"], MERITS["tokens_per_s_per_gpu"]
     click.echo(answer.verdict)
     if steps.standing is not None:
         click.echo(steps.standing.text)
     click.echo(f"{answer.bound_because} ({answer.bound}-bound)")
     click.echo(
-        f"Time per output token {answer.tpot_s * 1e3:.2f} ms, {answer.tokens_per_s_per_gpu:,.0f} tokens/s per GPU; "
+        f"{tpot.name} {tpot.text(answer.tpot_s)}, {rate.text(answer.tokens_per_s_per_gpu)} {rate.words}; "
         f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected loss {answer.regret:.1%}."
     )
     if answer.equals:
         click.echo(answer.equals)
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
     click.echo(f"K by batch, in the fewest ranges that lose at most {DEFAULT_MARGIN:.0%} against the best K:")
-    rows = [
-        (f"{r.batch_start}-{r.batch_end}", r.k_draft, f"{r.speedup:.2f}", f"{r.regret:.1%}") for r in advice.k_by_batch
-    ]
-    print_table(("batch", "K", "mean speedup", "largest loss"), rows)
+    print_table(*k_by_batch_on_terminal(advice.k_by_batch))
     _print_next(steps, goal)
     _print_notes(advice)
 
@@ -87,39 +82,21 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -
 
 def advice_document(advice: Advice) -> dict[str, Any]:
     """The answer as one JSON-able document; its keys are part of the public contract."""
-    answer = advice.recommendation
-    row = advice.batch_index
-    column = int(np.flatnonzero(advice.curve.drafts == answer.k_draft)[0])
+    curve = advice.curve
+    plain, whole = curve.components_at(advice.batch_index, curve.column(advice.recommendation.k_draft))
     return {
         "scenario": advice.scenario,
         "scenario_hash": advice.scenario.hash,
         "engine": advice.scenario.engine,
         "band_level": advice.band_level,
-        "recommendation": {
-            "k_draft": answer.k_draft,
-            "speedup": answer.speedup.value,
-            "speedup_low": answer.speedup.low,
-            "speedup_high": answer.speedup.high,
-            "tier": answer.speedup.tier,
-            "because": answer.speedup.because,
-            "extrapolated": answer.speedup.extrapolated,
-            "bound": answer.bound,
-            "bound_because": answer.bound_because,
-            "tpot_ms": answer.tpot_s * 1e3,
-            "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
-            "p_best": answer.p_best,
-            "regret": answer.regret,
-            "equal_drafts": answer.equal_drafts,
-            "meets_limit": answer.meets_limit,
-            "verdict": answer.verdict,
-        },
+        "recommendation": answer_values(advice) | {"verdict": advice.recommendation.verdict},
         "k_by_batch": advice.k_by_batch,
         "sweet_spot_batch": advice.sweet_spot_batch,
         "break_even_batch": advice.break_even_batch,
-        "curve": curve_rows(advice.curve),
+        "curve": curve_rows(curve),
         "components_ms": {
-            "plain": {name: time[row] * 1e3 for name, time in advice.curve.plain_components.items()},
-            "round": {name: time[row, column] * 1e3 for name, time in advice.curve.round_components.items()},
+            "plain": {name: time * 1e3 for name, time in plain.items()},
+            "round": {name: time * 1e3 for name, time in whole.items()},
         },
         "memory": {
             "weights_bytes_per_gpu": advice.setup.memory.weights_bytes,
@@ -148,8 +125,8 @@ def _print_next(steps: NextSteps, goal: Goal) -> None:
     if not best:
         click.echo(f"\n{none_text(steps, goal)}")
         return
-    click.echo(f"\nTry next, the single changes that help {GOAL_WORDS[goal]} most (80% band):")
-    header = ("change", "gain", *(GOAL_NAMES[shown] for shown in GOALS), "tier")
+    click.echo(f"\nTry next, the single changes that help {MERITS[goal].words} most (80% band):")
+    header = ("change", "gain", *(MERITS[shown].name for shown in GOALS), "tier")
     rows = [
         (item.change.what, gain_text(item, goal), *(change_text(item, shown) for shown in GOALS), str(item.tier))
         for item in best

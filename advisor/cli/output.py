@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from advisor.prediction import AdvisorError
+from advisor.runtime import KRange, k_by_batch_table
 from advisor.text import json_text
 
 _NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?( ?([x%s]|ms|\N{MICRO SIGN}s))?|nan")
@@ -19,6 +20,15 @@ _NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?( ?([x%s]|ms|\N{MICRO SIG
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
     click.echo(json_text(value))
+
+
+def k_by_batch_on_terminal(
+    ranges: Sequence[KRange], limited: bool = False
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows of K by batch for `print_table`: whole numbers of a batch are typed as they stand."""
+    columns, rows = k_by_batch_table(ranges, limited)
+    plain = [(row[0].replace(" to ", "-").replace(",", ""), row[1], row[2].removesuffix("x"), *row[3:]) for row in rows]
+    return tuple(name if name == "K" else name.lower() for name in columns), plain
 
 
 def write_file(path: Path, text: str) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import k_by_batch_on_terminal, print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.engines import export_scenario, write_export
 from advisor.prediction import AdvisorError
@@ -20,7 +19,6 @@ from advisor.runtime import (
     BatchHistogram,
     CascadeSettings,
     ContextSchedule,
-    KRange,
     RecordedSteps,
     RuntimeSchedule,
     SimulationPlan,
@@ -35,7 +33,6 @@ from advisor.runtime import (
     switching_around,
 )
 from advisor.scenario import Scenario
-from advisor.setup import load_setup
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 
@@ -51,17 +48,17 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
     if as_json:
         print_json(schedule_document(found))
         return
-    print_table(*_range_table(found.ranges, scenario.max_tpot_ms is not None))
+    print_table(*k_by_batch_on_terminal(found.ranges, scenario.max_tpot_ms is not None))
     for bucket in found.by_context:
         click.echo(f"\nContext {_context_name(bucket)}")
-        print_table(*_range_table(bucket.ranges, scenario.max_tpot_ms is not None))
+        print_table(*k_by_batch_on_terminal(bucket.ranges, scenario.max_tpot_ms is not None))
     if found.gain is not None:
         gain = found.gain
         click.echo(
             f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
-    source = load_setup(scenario).acceptance.source
+    source = found.setup.acceptance.source
     click.echo(f"\nThe first table is for context {scenario.context_tokens}. Accepted length: {source}.")
 
 
@@ -85,7 +82,7 @@ def export(
     found = schedule_for(scenario)
     ranges = found.ranges if static_k is None else static_ranges(found.curve, static_k)
     made = export_scenario(
-        load_setup(scenario),
+        found.setup,
         ranges,
         scenario.engine,
         served_model=served_model,
@@ -191,10 +188,11 @@ def simulate(
 
 def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
     """A schedule as one JSON-able document."""
+    scenario = found.setup.scenario
     return {
-        "scenario": found.scenario,
-        "scenario_hash": found.scenario.hash,
-        "context_tokens": found.scenario.context_tokens,
+        "scenario": scenario,
+        "scenario_hash": scenario.hash,
+        "context_tokens": scenario.context_tokens,
         "k_by_batch": found.ranges,
         "k_by_batch_and_context": found.by_context,
         "gain": found.gain,
@@ -210,17 +208,6 @@ def simulation_document(report: SimulationReport) -> dict[str, Any]:
         "best_static_k": report.best_static_k,
         "policies": report.outcomes,
     }
-
-
-def _range_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    header: tuple[str, ...] = ("batch", "K", "mean speedup", "largest loss")
-    rows: list[tuple[Any, ...]] = [
-        (f"{r.batch_start}-{r.batch_end}", r.k_draft, f"{r.speedup:.2f}", f"{r.regret:.1%}") for r in ranges
-    ]
-    if not limited:
-        return header, rows
-    meets = ["yes" if r.meets_limit else "no" for r in ranges]
-    return (*header, "meets the limit"), [(*row, text) for row, text in zip(rows, meets, strict=True)]
 
 
 def _policy_table(report: SimulationReport) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
@@ -242,7 +229,7 @@ def _policy_table(report: SimulationReport) -> tuple[tuple[str, ...], list[tuple
 
 
 def _context_name(bucket: ContextSchedule) -> str:
-    end = "and more" if bucket.context_end >= 10_000_000 else f"to {bucket.context_end:,}"
+    end = f"to {bucket.context_end:,}" if bucket.has_end else "and more"
     return f"{bucket.context_start:,} {end} tokens"
 
 

@@ -24,18 +24,11 @@ from advisor.design.sweeps import (
     try_next,
 )
 from advisor.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
-from advisor.text import counted
+from advisor.text import MERITS, counted
 
 NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs anything."
 _SAME_LOSS = 5e-5
 """Losses that differ by less read the same to four decimals. [nats per token]"""
-
-OBJECTIVE_TEXT: dict[Objective, str] = {
-    "sd_speedup": "speculative speedup",
-    "tpot": "time per output token",
-    "tokens_per_s_per_gpu": "tokens/s per GPU",
-    "cost_per_million_tokens": "USD per million tokens",
-}
 
 
 @dataclass(frozen=True)
@@ -226,26 +219,18 @@ def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
     batches = ", ".join(f"{batch:g}" for batch in question.batches)
     gain = chosen.objective_gain
     own = space.baseline
-    objective = OBJECTIVE_TEXT[question.objective]
+    merit = MERITS[question.objective]
+    objective = merit.words
     better = f"{gain.value:.2f}x better" if gain.value >= 1.0 else f"{gain.value:.2f} times the baseline's"
     return (
         f"For {objective} at batch {batches} on {space.setup.place}: train "
         f"{space.describe(chosen.index)} ({chosen.total_params / 1e9:.1f} B total, "
         f"{chosen.active_params / 1e9:.2f} B active without embeddings) instead of {own.n_experts} experts top-"
-        f"{own.n_active}. {objective[0].upper()}{objective[1:]} {_shown(question.objective, chosen.objective)} against "
-        f"{_shown(question.objective, question.value(own.score))}: {better} "
+        f"{own.n_active}. {objective[0].upper()}{objective[1:]} {merit.text(chosen.objective)} against "
+        f"{merit.text(question.value(own.score))}: {better} "
         f"({gain.low:.2f}-{gain.high:.2f}), dense-equivalent size {chosen.quality_ratio:.1%} of the baseline's "
         f"({chosen.quality_ratio_pessimistic:.1%} by the pessimistic law)."
     )
-
-
-def _shown(objective: Objective, value: float) -> str:
-    return {
-        "sd_speedup": f"{value:.2f}x",
-        "tpot": f"{value * 1e3:.2f} ms",
-        "tokens_per_s_per_gpu": f"{value:,.0f}",
-        "cost_per_million_tokens": f"{value:.3f}",
-    }[objective]
 
 
 def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:

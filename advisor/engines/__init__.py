@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from advisor.engines.check_commands import check_commands
+from advisor.engines.check_commands import CheckCommand, check_commands
 from advisor.engines.config import EngineExport
 from advisor.engines.export import default_served_model, export_scenario, needs_draft_model, write_export
 
 __all__ = [
+    "CheckCommand",
     "EngineExport",
     "check_commands",
     "default_served_model",

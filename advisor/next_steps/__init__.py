@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_is_searched, design_standing
-from advisor.next_steps.document import steps_document
 from advisor.next_steps.effects import GOALS, Effect, Goal, NextSteps, Speed, best_effects, evaluate, next_steps
-from advisor.next_steps.words import GOAL_NAMES, GOAL_WORDS, change_text, gain_text, none_text, outcome_text
+from advisor.next_steps.words import change_text, gain_text, none_text, outcome_text, steps_document
 
 __all__ = [
     "GOALS",
-    "GOAL_NAMES",
-    "GOAL_WORDS",
     "Change",
     "DesignStanding",
     "Effect",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from advisor.acceptance import acceptance_curves
 from advisor.advice import Advice
@@ -19,7 +19,6 @@ Kind = Literal[
     "batch", "draft length", "weights", "expert weights", "KV cache", "placement", "accelerator", "drafter", "engine",
     "design",
 ]  # fmt: skip
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _NODE_GPUS = 8
 _BATCH_FACTORS = (0.5, 2.0, 4.0)

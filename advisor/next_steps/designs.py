@@ -100,15 +100,15 @@ def _loss(gain: Band) -> str:
     return f"{1 - 1 / gain.value:.0%} ({1 - 1 / gain.low:.0%}-{1 - 1 / gain.high:.0%})"
 
 
-def design_changes(scenario: Scenario, space: DesignSpace) -> list[tuple[Change, Candidate]]:
+def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[Change, Candidate]]:
     """The best design for speedup and the best for time per token, as changes that can be applied.
 
     None where the baseline's own measured rows are far from the form: the comparison would be of kernels, not designs.
     """
+    space = standing.space
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         return []
-    found = best_by_objective(space)
-    chosen = {item.index: item for item in (found["tpot"], found["sd_speedup"])}
+    chosen = {item.index: item for item in (standing.fastest, standing.best)}
     notes = (*_NOTES, space.measured_note) if space.measured_note else _NOTES
     made = []
     for index, item in chosen.items():

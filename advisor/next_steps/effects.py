@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import bands, laws
-from advisor.advice import Advice, allowed_drafts, draft_for
+from advisor.advice import Advice
 from advisor.curve import Curve, batches_with, curve_for, prefill_per_token_s
 from advisor.design import Band, DesignSpace
 from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_changes, design_standing
 from advisor.prediction import AdvisorError, Tier, lowest
-from advisor.runtime import MIN_GAIN
+from advisor.runtime import MIN_GAIN, ranges_of, recommended_draft
 from advisor.setup import Setup, load_setup
 
 Array = NDArray[np.float64]
@@ -88,9 +88,7 @@ class _Drawn:
 
 def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> NextSteps:
     """Evaluate every change of the documented list. `pause` is called between any two, so that a caller can stop it."""
-    standing, space = design_standing(advice.setup), None
-    if standing is not None:
-        space = standing.space
+    standing = design_standing(advice.setup)
     pause()
     base = _base(advice)
     effects, refused = [], []
@@ -101,7 +99,7 @@ def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> Ne
         else:
             refused.append((change.what, found))
         pause()
-    effects += _designs(advice, space) if base.fits and space is not None else []
+    effects += _designs(advice, standing) if base.fits and standing is not None else []
     return NextSteps(tuple(effects), tuple(refused), standing)
 
 
@@ -134,7 +132,8 @@ class Base:
 
 def _base(advice: Advice) -> Base:
     fits = advice.setup.memory.largest_batch >= advice.scenario.batch_size
-    return Base(_at(advice.setup, advice.curve, advice.batch_index), fits)
+    curve, column = advice.curve, advice.curve.column(advice.recommendation.k_draft)
+    return Base(_at(advice.setup, curve, advice.batch_index, column), fits)
 
 
 def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect | str:
@@ -146,20 +145,20 @@ def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect
     scenario = change.scenario
     try:
         setup = load_setup(scenario)
+        if setup.memory.largest_batch < scenario.batch_size:
+            return "it does not fit in memory"
         draws = bands.make_draws(setup.costs, kernel_seed=_APART_SEED if change.kernels_apart else None)
         curve = curve_for(setup, batches_with(scenario.batch_size), draws=draws)
     except AdvisorError as error:
         return str(error)
-    if setup.memory.largest_batch < scenario.batch_size:
-        return "it does not fit in memory"
     row = int(np.searchsorted(curve.batches, scenario.batch_size))
-    if not allowed_drafts(curve, scenario)[row].any():
+    best = recommended_draft(setup, curve, row, ranges_of(setup, curve))
+    if not best.meets_limit:
         return f"no K keeps {scenario.max_tpot_ms:g} ms per output token"
-    return _effect(change, base, _at(setup, curve, row))
+    return _effect(change, base, _at(setup, curve, row, best.index))
 
 
-def _at(setup: Setup, curve: Curve, row: int) -> _Drawn:
-    best = draft_for(setup, curve, row).index
+def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
     speedup = curve.draws[:, row, best]
     prefill = prefill_per_token_s(setup, curve.batches)[row]
     return _Drawn(
@@ -204,14 +203,15 @@ def _band(value: float, draws: Array) -> Band:
     return Band(value, min(low, value), max(high, value), float(np.mean(draws > 1.0)))
 
 
-def _designs(advice: Advice, space: DesignSpace) -> list[Effect]:
+def _designs(advice: Advice, standing: DesignStanding) -> list[Effect]:
     """The best designs at equal quality, with the bands of the design search, which share its own draws."""
     found = []
+    space = standing.space
     own = space.baseline.served
     before = Speed(
         int(own.k_draft[0, 0]), float(own.speedup[0, 0]), float(own.tpot_s[0, 0]), _rate(space, own.tpot_s[0, 0])
     )
-    for change, item in design_changes(advice.scenario, space):
+    for change, item in design_changes(advice.scenario, standing):
         after = Speed(item.k_draft[0], item.speedup[0], item.tpot_s[0], item.tokens_per_s_per_gpu[0])
         gain: dict[Goal, Band] = {
             "tokens_per_s_per_gpu": item.tpot_gain,

@@ -1,53 +1,23 @@
-"""What a change brings, in words and numbers with units."""
+"""What a change brings: in words and numbers with units, and as JSON-able values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import Any
 
-from advisor.next_steps.effects import Effect, Goal, NextSteps, Speed
-
-GOAL_NAMES: Mapping[Goal, str] = {
-    "tokens_per_s_per_gpu": "Tokens/s per GPU",
-    "tpot": "Time per output token",
-    "speedup": "Speedup",
-}
-
-GOAL_WORDS: Mapping[Goal, str] = {
-    "tokens_per_s_per_gpu": "tokens/s per GPU",
-    "tpot": "time per output token",
-    "speedup": "speedup",
-}
-"""The same inside a sentence."""
-
-
-def figure_text(speed: Speed, goal: Goal) -> str:
-    """One speed in the goal's unit."""
-    return {
-        "speedup": f"{speed.speedup:.2f}x",
-        "tpot": f"{speed.tpot_s * 1e3:.2f} ms",
-        "tokens_per_s_per_gpu": f"{speed.tokens_per_s_per_gpu:,.0f}",
-    }[goal]
+from advisor.next_steps.effects import GOALS, Effect, Goal, NextSteps, Speed, best_effects
+from advisor.text import MERITS
 
 
 def change_text(effect: Effect, goal: Goal) -> str:
     """`2,067 -> 3,105`, or what it is when today's scenario does not fit."""
-    before = "does not fit" if effect.before is None else figure_text(effect.before, goal)
-    return f"{before} -> {figure_text(effect.after, goal)}"
+    before = "does not fit" if effect.before is None else _figure(effect.before, goal)
+    return f"{before} -> {_figure(effect.after, goal)}"
 
 
 def gain_text(effect: Effect, goal: Goal) -> str:
     """`1.50x (1.35-1.65)`, empty where there is nothing to compare with."""
     gain = effect.gain[goal]
     return "" if effect.before is None else f"{gain.value:.2f}x ({gain.low:.2f}-{gain.high:.2f})"
-
-
-def effect_text(effect: Effect, goal: Goal) -> str:
-    """The whole effect on one line: what is ranked first, the other two behind it."""
-    others = "; ".join(f"{GOAL_WORDS[other]} {change_text(effect, other)}" for other in GOAL_WORDS if other != goal)
-    gain = gain_text(effect, goal)
-    first = f"{GOAL_WORDS[goal]} {change_text(effect, goal)}{', ' if gain else ''}{gain}"
-    outside = ", outside the data" if effect.extrapolated else ""
-    return f"{first}, {effect.tier}{outside}; {others}"
 
 
 def outcome_text(effect: Effect, goal: Goal) -> str:
@@ -59,4 +29,48 @@ def outcome_text(effect: Effect, goal: Goal) -> str:
 
 def none_text(steps: NextSteps, goal: Goal) -> str:
     """What to say where no change helps beyond noise."""
-    return f"None of {len(steps.effects)} single changes raises {GOAL_WORDS[goal]} beyond noise."
+    return f"None of {len(steps.effects)} single changes raises {MERITS[goal].words} beyond noise."
+
+
+def steps_document(steps: NextSteps) -> dict[str, Any]:
+    """All changes tried, the three best by each goal (their places in `tried`), and what was refused and why."""
+    return {
+        "design": None if steps.standing is None else steps.standing.text,
+        "best": {goal: [steps.effects.index(effect) for effect in best_effects(steps, goal)] for goal in GOALS},
+        "tried": [_effect(effect) for effect in steps.effects],
+        "refused": [{"what": what, "why": why} for what, why in steps.refused],
+    }
+
+
+def _figure(speed: Speed, goal: Goal) -> str:
+    """One speed in the goal's unit."""
+    return MERITS[goal].text(getattr(speed, {"tpot": "tpot_s"}.get(goal, goal)))
+
+
+def _effect(effect: Effect) -> dict[str, Any]:
+    change = effect.change
+    gains = effect.gain.items() if effect.before is not None else ()
+    return {
+        "kind": change.kind,
+        "what": change.what,
+        "before": None if effect.before is None else _speed(effect.before),
+        "after": _speed(effect.after),
+        "gain": {
+            goal: {"value": gain.value, "low": gain.low, "high": gain.high, "outcome": outcome_text(effect, goal)}
+            for goal, gain in gains
+        },
+        "tier": effect.tier,
+        "extrapolated": effect.extrapolated,
+        "other_acceptance": change.other_acceptance,
+        "notes": change.notes,
+        "share_query": change.scenario.to_query(),
+    }
+
+
+def _speed(speed: Speed) -> dict[str, float]:
+    return {
+        "k_draft": speed.k_draft,
+        "speedup": speed.speedup,
+        "tpot_ms": speed.tpot_s * 1e3,
+        "tokens_per_s_per_gpu": speed.tokens_per_s_per_gpu,
+    }

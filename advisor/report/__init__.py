@@ -1,15 +1,12 @@
-"""What leaves the advisor: reports and engine configuration.
+"""Reports: one answer as a file to hand on, in five formats.
 
-Nothing is imported here: the command line uses single modules of this package where heavy libraries are missing.
+The PDF's and HTML's modules are imported when asked for: other formats work where their libraries are missing.
 """
 
 from __future__ import annotations
 
-from advisor.report.build import build_report, scenario_settings
-from advisor.report.document import Report
-from advisor.report.evidence import applicable_errors, published_ids
-from advisor.report.formats import FORMATS, MEDIA_TYPES, Format, render
-from advisor.report.words import LIMITS
+from advisor.report.build import LIMITS, Report, applicable_errors, build_report, published_ids, scenario_settings
+from advisor.report.formats import FORMATS, MEDIA_TYPES, Format, file_name, render
 
 __all__ = [
     "FORMATS",
@@ -19,6 +16,7 @@ __all__ = [
     "Report",
     "applicable_errors",
     "build_report",
+    "file_name",
     "published_ids",
     "render",
     "scenario_settings",

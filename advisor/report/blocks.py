@@ -1,9 +1,11 @@
-"""The plain blocks that a report is made of, the same for every format."""
+"""The plain blocks and sections that a report is made of, the same for every format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+from advisor.text import typeset
 
 FigureKey = Literal["speedup", "components"]
 
@@ -50,3 +52,26 @@ class FigureBlock:
 
 
 Block = Paragraph | Listing | Table | Code | FigureBlock
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    reference: bool = False
+    """True for what is looked up rather than read: set smaller on paper."""
+
+
+def typeset_block(block: Block) -> Block:
+    """A block with its prose and cells as a reader sees them; code and drawings stay as they are."""
+    match block:
+        case Paragraph(text):
+            return Paragraph(typeset(text))
+        case Listing(items, numbered):
+            return Listing(tuple(map(typeset, items)), numbered)
+        case Table(columns, rows, align, caption):
+            cells = tuple(tuple(map(typeset, row)) for row in rows)
+            return Table(tuple(map(typeset, columns)), cells, align, typeset(caption))
+    return block

@@ -1,4 +1,4 @@
-"""build_report(): an advice and a date in, the typed report out. No clock, no file, no network."""
+"""build_report(): an advice and a date in, the report out. No clock, no file, no network."""
 
 from __future__ import annotations
 
@@ -6,37 +6,98 @@ import datetime as dt
 import importlib.metadata
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from advisor import __version__
 from advisor.advice import Advice
 from advisor.comparison import model_name, setting_lines
-from advisor.components import component_name
-from advisor.curve import curve_rows, digits
-from advisor.next_steps import NextSteps
+from advisor.curve import Curve, digits
+from advisor.engines import CheckCommand
+from advisor.memory import USABLE_SHARE
+from advisor.next_steps import DesignStanding, NextSteps
 from advisor.points import Errors
 from advisor.prediction import Constant
-from advisor.report.document import (
-    AcceptedLength,
-    Answer,
-    ComponentTime,
-    CurvePoint,
-    ErrorLine,
-    Report,
-    ScheduleRange,
-    Setting,
-    UsedConstant,
-)
+from advisor.report.document import EngineSetup, Setting
 from advisor.report.engines import check_steps, engine_setups
-from advisor.report.further import cited_works, derivation_steps, design_section, tried_changes
-from advisor.report.words import LIMITS
+from advisor.runtime import MIN_GAIN
+from advisor.scenario import Scenario
 from advisor.setup import Setup
 from advisor.text import printable
+from advisor.tiers import CALIBRATED_TOKENS
+from advisor.validation import judged_errors, read_judged
 
+LIMITS = (
+    "The headline speedup is for decoding, per user. Prefill is charged only when prompt and output tokens are given.",
+    "All sequences of a batch have the same context length and draft the same K in every round.",
+    "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three do not overlap.",
+    f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are marked as outside the "
+    "data and their band is widened.",
+    f"A gain below {MIN_GAIN:.0%} counts as noise: K = 0 is then recommended.",
+    f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
+    "Expert-parallel imbalance follows an assumed formula that has not been measured.",
+    "Draft trees, several nodes and a second model on the same GPU are outside the model.",
+    "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier among the parts that "
+    "take a tenth of the time or more.",
+)
 MAX_QUERY_CHARACTERS = 8_000
 """Longest share query printed: servers and mail programs cut longer addresses. The JSON report has the scenario."""
 _PACKAGES = ("numpy", "pydantic", "plotly", "matplotlib", "typst", "aiconfigurator-core")
+_SIX_DIGITS = np.vectorize(digits, otypes=[float])
+
+
+@dataclass(frozen=True)
+class Report:
+    """An advice with all that a report says beside it; its texts are fit to print.
+
+    Same scenario, data, package versions and date: the same report.
+    """
+
+    advice: Advice
+    date: dt.date
+    steps: NextSteps | None
+    """What to try next and how the design stands; None: not looked up."""
+    validation: Mapping[str, Errors] | None
+    """Errors by group of published points. None: not looked up. Empty: nothing published could be compared."""
+    engines: tuple[EngineSetup, ...]
+    checks: tuple[CheckCommand, ...]
+    """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
+    question: str
+    settings: tuple[Setting, ...]
+    verdict: str
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    constants: Mapping[str, Constant]
+    """Peaks of the accelerator that are in use, by name."""
+    sources: tuple[str, ...]
+    versions: Mapping[str, str]
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was asked."""
+        return self.advice.scenario
+
+    @property
+    def standing(self) -> DesignStanding | None:
+        """How the design stands; None for a dense model, without a drafter, or where it was not looked up."""
+        return None if self.steps is None else self.steps.standing
+
+    @property
+    def share_query(self) -> str:
+        """URL query that restores the scenario; empty when its configuration is too large for an address."""
+        query = self.scenario.to_query()
+        return query if len(query) <= MAX_QUERY_CHARACTERS else ""
+
+    @cached_property
+    def drawn_curve(self) -> Curve:
+        """The curve in the six digits of JSON and CSV, for charts.
+
+        A drawing is part of a file, whose bytes must be the same on every machine.
+        """
+        curve = self.advice.curve
+        return replace(curve, **{name: _SIX_DIGITS(getattr(curve, name)) for name in ("speedup", "low", "high")})
 
 
 def build_report(
@@ -57,36 +118,21 @@ def build_report(
     validation : errors on published measurements by group name, as `applicable_errors` gives them. None: not looked up.
     served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
     """
-    scenario, query = advice.scenario, advice.scenario.to_query()
-    standing = None if steps is None else steps.standing
+    setup = advice.setup
     return Report(
+        advice=advice,
         date=date,
-        scenario=scenario,
-        scenario_hash=scenario.hash,
-        share_query=query if len(query) <= MAX_QUERY_CHARACTERS else "",
+        steps=steps,
+        validation=validation,
+        engines=engine_setups(advice, served_model, draft_model),
+        checks=check_steps(advice, served_model, draft_model),
         question=_question(advice),
         settings=scenario_settings(advice),
         verdict=printable(advice.recommendation.verdict),
-        answer=_answer(advice),
-        curve_k=advice.curve_k,
-        sweet_spot_batch=int(advice.sweet_spot_batch),
-        break_even_batch=None if advice.break_even_batch is None else digits(advice.break_even_batch),
-        curve=_curve(advice),
-        schedule=_schedule(advice),
-        engines=engine_setups(advice, served_model, draft_model),
-        check_commands=check_steps(advice, served_model, draft_model),
-        components=_components(advice),
-        accepted_lengths=_accepted_lengths(advice),
-        assumptions=_assumptions(advice),
+        assumptions=_assumptions(setup),
         warnings=tuple(printable(text) for text in advice.warnings),
-        limits=LIMITS,
-        constants=_constants(advice.setup),
-        validation=None if validation is None else tuple(_error_line(*item) for item in validation.items()),
-        design=None if standing is None else design_section(standing),
-        next_steps=None if steps is None else tried_changes(steps),
-        derivation=derivation_steps(advice),
-        cited=cited_works(advice, designs=standing is not None),
-        sources=tuple(printable(text) for text in advice.setup.sources),
+        constants=_constants(setup),
+        sources=tuple(printable(text) for text in setup.sources),
         versions=_versions(),
     )
 
@@ -104,82 +150,7 @@ def scenario_settings(advice: Advice) -> tuple[Setting, ...]:
     return tuple(Setting(label=label, value=value) for label, value in setting_lines(advice.setup).items())
 
 
-def _answer(advice: Advice) -> Answer:
-    answer = advice.recommendation
-    return Answer(
-        k_draft=answer.k_draft,
-        speedup=digits(answer.speedup.value),
-        speedup_low=digits(answer.speedup.low),
-        speedup_high=digits(answer.speedup.high),
-        band_level=advice.band_level,
-        tier=answer.speedup.tier,
-        because=printable(answer.speedup.because),
-        extrapolated=answer.speedup.extrapolated,
-        bound=answer.bound,
-        bound_because=answer.bound_because,
-        tpot_ms=digits(answer.tpot_s * 1e3),
-        tokens_per_s_per_gpu=digits(answer.tokens_per_s_per_gpu),
-        p_best=digits(answer.p_best),
-        regret=digits(answer.regret),
-        equal_drafts=answer.equal_drafts,
-        meets_limit=answer.meets_limit,
-        largest_batch_that_fits=advice.setup.memory.largest_batch,
-    )
-
-
-def _curve(advice: Advice) -> tuple[CurvePoint, ...]:
-    parts = {f"{name}_ms": name for name in advice.curve.round_components}
-    points = []
-    for row in curve_rows(advice.curve):
-        times = {name: row.pop(column) for column, name in parts.items()}
-        points.append(CurvePoint(**row, components_ms=times))
-    return tuple(points)
-
-
-def _schedule(advice: Advice) -> tuple[ScheduleRange, ...]:
-    return tuple(
-        ScheduleRange(
-            batch_start=item.batch_start,
-            batch_end=item.batch_end,
-            k_draft=item.k_draft,
-            speedup=digits(item.speedup),
-            regret=digits(item.regret),
-            meets_limit=item.meets_limit,
-        )
-        for item in advice.k_by_batch
-    )
-
-
-def _components(advice: Advice) -> tuple[ComponentTime, ...]:
-    curve, row = advice.curve, advice.batch_index
-    column = int(np.flatnonzero(curve.drafts == advice.curve_k)[0])
-    plain = {name: float(time[row]) * 1e3 for name, time in curve.plain_components.items()}
-    whole = {name: float(time[row, column]) * 1e3 for name, time in curve.round_components.items()}
-    names = sorted(dict.fromkeys([*plain, *whole]), key=lambda name: -whole.get(name, 0.0))
-    times = [(name, plain.get(name, 0.0), whole.get(name, 0.0)) for name in names]
-    return tuple(
-        ComponentTime(name=name, label=component_name(name), plain_ms=digits(one), round_ms=digits(other))
-        for name, one, other in times
-        if one or other
-    )
-
-
-def _accepted_lengths(advice: Advice) -> tuple[AcceptedLength, ...]:
-    given = advice.setup.acceptance
-    return tuple(
-        AcceptedLength(
-            k_draft=k,
-            accepted_length=digits(given.accepted_length[k]),
-            low=digits(given.low[k]),
-            high=digits(given.high[k]),
-            extrapolated=bool(given.extrapolated[k]),
-        )
-        for k in range(given.accepted_length.size)
-    )
-
-
-def _assumptions(advice: Advice) -> tuple[str, ...]:
-    setup = advice.setup
+def _assumptions(setup: Setup) -> tuple[str, ...]:
     source = setup.acceptance.source
     lines = [source[:1].upper() + source[1:] if source.startswith("accepted length") else f"Accepted length: {source}"]
     lines.append(f"Routing: {setup.routing_because}")
@@ -188,8 +159,8 @@ def _assumptions(advice: Advice) -> tuple[str, ...]:
     return tuple(printable(line).rstrip(".") + "." for line in lines)
 
 
-def _constants(setup: Setup) -> tuple[UsedConstant, ...]:
-    """Peaks and measured kernel constants of the formats in use."""
+def _constants(setup: Setup) -> dict[str, Constant]:
+    """The accelerator's memory, link and peaks of the formats in use."""
     hardware = setup.hardware
     used = {setup.architecture.dtypes.attention, setup.architecture.dtypes.dense, setup.architecture.dtypes.routed}
     named: dict[str, Constant | None] = {
@@ -199,34 +170,11 @@ def _constants(setup: Setup) -> tuple[UsedConstant, ...]:
     if setup.placement.gpus > 1:
         named["Link"] = hardware.link_bytes_per_s
     named |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items() if dtype in {*used, "bf16"}}
-    rows = [(name, constant) for name, constant in named.items() if constant is not None]
-    return tuple(
-        UsedConstant(
-            name=name,
-            value=constant.value,
-            unit=constant.unit,
-            kind=constant.kind,
-            confidence=constant.confidence,
-            source=printable(constant.source),
-            date=constant.date,
-        )
-        for name, constant in rows
-    )
-
-
-def _error_line(group: str, errors: Errors) -> ErrorLine:
-    return ErrorLine(
-        group=group,
-        n=errors.n,
-        median_error=_share(errors.median_ape),
-        p90_error=_share(errors.p90_ape),
-        sign_right=_share(errors.sign_accuracy),
-        in_band=_share(errors.coverage),
-    )
-
-
-def _share(value: float | None) -> float | None:
-    return None if value is None else digits(value)
+    return {
+        name: constant.model_copy(update={"source": printable(constant.source)})
+        for name, constant in named.items()
+        if constant is not None
+    }
 
 
 def _versions() -> dict[str, str]:
@@ -238,3 +186,27 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:
+    """Accelerator and model under which points of the scenario are published; None for one that the user gave."""
+    hardware_id = None if scenario.hardware_json else scenario.hardware_id
+    return hardware_id, None if scenario.model_config_json else scenario.model_id
+
+
+def applicable_errors(hardware_id: str | None, model_id: str | None) -> dict[str, Errors]:
+    """Errors by group, nearest first; groups without a point are left out.
+
+    The ids are from `published_ids`, None where no published point can be of it. Raises AdvisorError when the judged
+    rows cannot be read.
+    """
+    _, judged = read_judged()
+    here = judged["hardware_id"] == hardware_id
+    same = judged["model_id"] == model_id
+    groups = {
+        "this accelerator and model": here & same,
+        "this accelerator, other models": here & ~same,
+        "this model, other accelerators": same & ~here,
+        "all published points": here | ~here,
+    }
+    return {name: judged_errors(judged[mask]) for name, mask in groups.items() if mask.any()}

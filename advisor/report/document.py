@@ -1,11 +1,11 @@
-"""The one typed report that every format renders, and that JSON carries whole. Fields: docs/report-schema.md."""
+"""The JSON report, field by field (docs/report-schema.md). Nothing inside the advisor reads it: `formats` fills it."""
 
 from __future__ import annotations
 
 import datetime as dt
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from advisor.catalog import ExportEngineId
 from advisor.prediction import Confidence, Frozen, OriginKind, Tier
@@ -192,9 +192,10 @@ class ErrorLine(Frozen):
     in_band: float | None
 
 
-class Report(Frozen):
+class ReportDocument(Frozen):
     """Everything a report says. Same scenario, data, package versions and date: the same report."""
 
+    model_config = ConfigDict(title="Report")
     schema_version: Literal[1] = SCHEMA_VERSION
     date: dt.date
     scenario: Scenario

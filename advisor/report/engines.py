@@ -1,12 +1,16 @@
-"""The schedule of an advice as each engine's own configuration, or the reason why that engine cannot run it."""
+"""The schedule as each engine's own configuration, the commands that check the prediction, and their sections."""
 
 from __future__ import annotations
 
+import json
+import shlex
+
 from advisor.advice import Advice
-from advisor.catalog import export_engines
-from advisor.engines import check_commands, default_served_model, export_scenario, needs_draft_model
+from advisor.catalog import export_engines, load_engine
+from advisor.engines import CheckCommand, check_commands, default_served_model, export_scenario, needs_draft_model
 from advisor.prediction import AdvisorError
-from advisor.report.document import CheckStep, EngineSetup
+from advisor.report.blocks import Block, Code, Listing, Paragraph
+from advisor.report.document import EngineSetup
 from advisor.text import printable
 
 DRAFT_MODEL_PLACEHOLDER = "YOUR-DRAFT-MODEL"
@@ -22,31 +26,52 @@ def engine_setups(
     needs a draft checkpoint that no profile knows.
     """
     served = printable(served_model or _served_model(advice))
-    draft = printable(draft_model) if draft_model else None
-    return tuple(_setup(advice, engine.id, served, draft) for engine in export_engines())
+    return tuple(_setup(advice, engine.id, served, draft_model) for engine in export_engines())
 
 
 def check_steps(
     advice: Advice, served_model: str | None = None, draft_model: str | None = None
-) -> tuple[CheckStep, ...]:
+) -> tuple[CheckCommand, ...]:
     """The vLLM benchmarks that measure the recommended K; empty for K = 0 and where vLLM cannot run the drafter."""
     setup, k_draft = advice.setup, advice.recommendation.k_draft
     if k_draft < 1:
         return ()
     served = printable(served_model or _served_model(advice))
     try:
-        draft = draft_model or (DRAFT_MODEL_PLACEHOLDER if needs_draft_model(setup, "vllm") else None)
-        found = check_commands(setup, k_draft, served_model=served, draft_model=draft and printable(draft))
+        draft = _draft_model(advice, "vllm", draft_model)
+        return check_commands(setup, k_draft, served_model=served, draft_model=draft)
     except AdvisorError:
         return ()  # the engine section says why vLLM cannot
-    return tuple(CheckStep(purpose=step.purpose, command=step.command) for step in found)
+
+
+def engine_blocks(engine: EngineSetup) -> tuple[Block, ...]:
+    """One engine's launch line, its file and what to know before use, or why it cannot run the schedule."""
+    name = load_engine(engine.engine).name
+    if engine.problem:
+        return (Paragraph(f"{name}: {engine.problem}."),)
+    blocks: list[Block] = [Code(_one_option_a_line(engine.launch_line), f"{name}, launch line")]
+    if engine.file_name:
+        blocks.append(Code(_one_slot_a_line(engine.config_json), f"{name}, {engine.file_name}"))
+    if engine.warnings:
+        blocks.append(Listing(tuple(f"{name}: {warning}." for warning in engine.warnings)))
+    return tuple(blocks)
+
+
+def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
+    """The commands that measure what is predicted, or why there are none."""
+    if not checks:
+        return (Paragraph("No commands: K = 0 is recommended, or vLLM cannot run this drafter."),)
+    intro = (
+        "These vLLM commands measure what is predicted here, with the accepted length imposed, so that the cost model "
+        "alone is tested. Upload their output on the Measurements page."
+    )
+    return (Paragraph(intro), *(Code(_one_option_a_line(step.command), step.purpose) for step in checks))
 
 
 def _setup(advice: Advice, engine: str, served_model: str, draft_model: str | None) -> EngineSetup:
-    setup = advice.setup
     try:
-        draft = draft_model or (DRAFT_MODEL_PLACEHOLDER if needs_draft_model(setup, engine) else None)
-        export = export_scenario(setup, advice.k_by_batch, engine, served_model=served_model, draft_model=draft)
+        draft = _draft_model(advice, engine, draft_model)
+        export = export_scenario(advice.setup, advice.k_by_batch, engine, served_model=served_model, draft_model=draft)
     except AdvisorError as error:
         return EngineSetup(engine=engine, problem=printable(str(error)))
     warnings = list(export.warnings)
@@ -66,3 +91,26 @@ def _served_model(advice: Advice) -> str:
         return default_served_model(advice.setup)
     except AdvisorError:  # the user's own configuration: nobody but the user knows its repository
         return advice.scenario.model_id
+
+
+def _draft_model(advice: Advice, engine: str, given: str | None) -> str | None:
+    """The name given, else a placeholder where the method needs one that no profile knows, else None."""
+    if given:
+        return printable(given)
+    return DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, engine) else None
+
+
+def _one_slot_a_line(text: str) -> str:
+    """A JSON object with each of its own entries on one line."""
+    entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
+    return "{\n" + ",\n".join(entries) + "\n}"
+
+
+def _one_option_a_line(command: str) -> str:
+    """A shell command with each option on its own line; a shell reads the same words."""
+    lines: list[list[str]] = [[]]
+    for word in shlex.split(command):
+        if word.startswith("--"):
+            lines.append([])
+        lines[-1].append(word)
+    return " \\\n  ".join(shlex.join(words) for words in lines)

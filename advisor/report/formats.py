@@ -1,12 +1,19 @@
-"""The formats of a report: report in, bytes out."""
+"""The formats of a report: report in, bytes out; and the JSON document, filled here and nowhere else."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+from advisor.advice import answer_values, component_times
+from advisor.curve import curve_rows
+from advisor.explain import step_text
+from advisor.next_steps import GOALS, DesignStanding, change_text, gain_text
 from advisor.prediction import AdvisorError
-from advisor.report.document import Report
-from advisor.text import csv_text
+from advisor.report.build import LIMITS, Report
+from advisor.report.document import ReportDocument, UsedConstant
+from advisor.report.further import best_designs, cited_works, shown_steps, tried, what_binds
+from advisor.scenario import Scenario
+from advisor.text import MERITS, csv_text, json_values, printable
 
 Format = Literal["md", "html", "pdf", "json", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -34,22 +41,156 @@ def render(report: Report, form: Format) -> bytes:
 
         return to_markdown(report).encode()
     if form == "json":
-        return (report.model_dump_json(indent=2) + "\n").encode()
+        return (document_of(report).model_dump_json(indent=2) + "\n").encode()
     if form == "csv":
         return curve_csv(report).encode()
     raise AdvisorError(f"no report format {form!r}; choose one of {', '.join(FORMATS)}")
 
 
-def file_name(report: Report, form: Format) -> str:
+def file_name(scenario: Scenario, form: Format) -> str:
     """A name for the file, from the scenario's hash: nothing of a user's stands in it."""
-    return f"advice-{report.scenario_hash}.{form}"
+    return f"advice-{scenario.hash}.{form}"
 
 
 def curve_csv(report: Report) -> str:
     """The whole curve as CSV, one row for each batch and K; columns: docs/report-schema.md."""
-    names = list(report.curve[0].components_ms)
-    rows = []
-    for point in report.curve:
-        row = {"scenario_hash": report.scenario_hash, **point.model_dump(mode="json", exclude={"components_ms"})}
-        rows.append(row | {f"{name}_ms": point.components_ms[name] for name in names})
+    rows = [{"scenario_hash": report.scenario.hash, **row} for row in curve_rows(report.advice.curve)]
     return csv_text(list(rows[0]), rows)
+
+
+def document_of(report: Report) -> ReportDocument:
+    """The JSON report: floats with six significant digits."""
+    advice = report.advice
+    values = {
+        "share_query": report.share_query,
+        "question": report.question,
+        "verdict": report.verdict,
+        "answer": _answer(report),
+        "curve_k": advice.curve_k,
+        "sweet_spot_batch": int(advice.sweet_spot_batch),
+        "break_even_batch": advice.break_even_batch,
+        "curve": _curve(report),
+        "schedule": advice.k_by_batch,
+        "engines": report.engines,
+        "check_commands": report.checks,
+        "components": component_times(advice),
+        "accepted_lengths": _accepted_lengths(report),
+        "assumptions": report.assumptions,
+        "warnings": report.warnings,
+        "limits": LIMITS,
+        "validation": _errors(report),
+        "design": None if report.standing is None else _design(report.standing),
+        "next_steps": _next_steps(report),
+        "derivation": [
+            {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}
+            for step in shown_steps(advice)
+        ],
+        "cited": [{"text": text, "url": url, "used_for": used} for text, url, used in cited_works(report)],
+        "sources": report.sources,
+        "versions": report.versions,
+    }
+    return ReportDocument(
+        date=report.date,
+        scenario=report.scenario,
+        scenario_hash=report.scenario.hash,
+        settings=report.settings,
+        constants=tuple(
+            UsedConstant(name=name, **constant.model_dump(exclude={"note"}))
+            for name, constant in report.constants.items()
+        ),
+        **json_values(values),
+    )
+
+
+def _answer(report: Report) -> dict[str, Any]:
+    values = answer_values(report.advice)
+    return values | {
+        "because": printable(values["because"]),
+        "band_level": report.advice.band_level,
+        "largest_batch_that_fits": report.advice.setup.memory.largest_batch,
+    }
+
+
+def _curve(report: Report) -> list[dict[str, Any]]:
+    """Points of the curve with their components apart."""
+    parts = {f"{name}_ms": name for name in report.advice.curve.round_components}
+    return [
+        {name: value for name, value in row.items() if name not in parts}
+        | {"components_ms": {name: row[column] for column, name in parts.items()}}
+        for row in curve_rows(report.advice.curve)
+    ]
+
+
+def _accepted_lengths(report: Report) -> list[dict[str, Any]]:
+    given = report.advice.setup.acceptance
+    columns = {
+        "k_draft": range(given.accepted_length.size),
+        "accepted_length": given.accepted_length,
+        "low": given.low,
+        "high": given.high,
+        "extrapolated": given.extrapolated,
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _errors(report: Report) -> list[dict[str, Any]] | None:
+    if report.validation is None:
+        return None
+    return [
+        {
+            "group": group,
+            "n": errors.n,
+            "median_error": errors.median_ape,
+            "p90_error": errors.p90_ape,
+            "sign_right": errors.sign_accuracy,
+            "in_band": errors.coverage,
+        }
+        for group, errors in report.validation.items()
+    ]
+
+
+def _design(standing: DesignStanding) -> dict[str, Any]:
+    same = (
+        "n_experts",
+        "n_active",
+        "n_shared",
+        "shared_share",
+        "expert_width",
+        "total_params",
+        "active_params",
+        "tier",
+    )
+    choices = [
+        {
+            "goal": goal,
+            "design": printable(standing.space.describe(item.index)),
+            **{name: getattr(item, name) for name in same},
+            "k_draft": item.k_draft[0],
+            "speedup": item.speedup[0],
+            "tpot_ms": item.tpot_s[0] * 1e3,
+            "gain": gain.value,
+            "gain_low": gain.low,
+            "gain_high": gain.high,
+            "quality": item.quality_ratio,
+            "quality_pessimistic": item.quality_ratio_pessimistic,
+        }
+        for goal, item, gain in best_designs(standing)
+    ]
+    notes = [printable(note) for note in standing.space.notes]
+    return {"text": printable(standing.text), "binding": what_binds(standing), "choices": choices, "notes": notes}
+
+
+def _next_steps(report: Report) -> list[dict[str, Any]] | None:
+    if report.steps is None:
+        return None
+    return [
+        {
+            "goal": MERITS[goal].name,
+            "what": printable(effect.change.what),
+            "gain": gain_text(effect, goal),
+            **{name: change_text(effect, name) for name in GOALS},
+            "tier": effect.tier,
+            "notes": [printable(note) for note in effect.change.notes],
+        }
+        for goal, effect in tried(report.steps)
+    ]

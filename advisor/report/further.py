@@ -1,92 +1,124 @@
-"""Parts of a report beyond the answer itself: designs, what to try next, how the speedup was made, works cited."""
+"""Sections beyond the answer itself: what to try next, designs, how the speedup was made, works cited."""
 
 from __future__ import annotations
 
 from advisor.advice import Advice
-from advisor.curve import digits
-from advisor.design import NOTHING_BINDS, Candidate, binding_constraints, binding_start
-from advisor.explain import cited, derive, step_text
-from advisor.next_steps import GOAL_NAMES, GOALS, DesignStanding, NextSteps, best_effects, change_text, gain_text
-from advisor.report.document import CitedWork, DerivationStep, DesignChoice, DesignSection, TriedChange
-from advisor.text import printable
+from advisor.design import NOTHING_BINDS, Band, Candidate, binding_constraints, binding_start
+from advisor.explain import Step, cited, derive, step_text
+from advisor.next_steps import (
+    GOALS,
+    DesignStanding,
+    Effect,
+    Goal,
+    NextSteps,
+    best_effects,
+    change_text,
+    gain_text,
+)
+from advisor.report.blocks import Block, Listing, Paragraph, Table
+from advisor.report.build import Report
+from advisor.text import MERITS, printable
 
 _SHOWN_STEPS = ("experts", "weights", "routed", "total", "kernels", "host", "round_host")
 """Endings of the steps that a report prints beside the answer's own; `explain` prints all."""
 
 
-def design_section(standing: DesignStanding) -> DesignSection:
-    """The best designs at equal quality for speedup and for time per token, and what holds them back."""
-    space = standing.space
-    binding = binding_constraints(space)
-    first = NOTHING_BINDS
-    if binding:
-        first = f"{binding_start(space, binding[0])} would have {binding[0].gain:.2f} times the speedup."
-    return DesignSection(
-        text=printable(standing.text),
-        binding=printable(first),
-        choices=(
-            _choice(standing, "speedup", standing.best),
-            _choice(standing, "time per output token", standing.fastest),
-        ),
-        notes=tuple(printable(note) for note in space.notes),
-    )
-
-
-def _choice(standing: DesignStanding, goal: str, item: Candidate) -> DesignChoice:
-    gain = item.speedup_gain if goal == "speedup" else item.tpot_gain
-    return DesignChoice(
-        goal=goal,
-        design=printable(standing.space.describe(item.index)),
-        n_experts=item.n_experts,
-        n_active=item.n_active,
-        n_shared=digits(item.n_shared),
-        shared_share=digits(item.shared_share),
-        expert_width=item.expert_width,
-        total_params=digits(item.total_params),
-        active_params=digits(item.active_params),
-        k_draft=item.k_draft[0],
-        speedup=digits(item.speedup[0]),
-        tpot_ms=digits(item.tpot_s[0] * 1e3),
-        gain=digits(gain.value),
-        gain_low=digits(gain.low),
-        gain_high=digits(gain.high),
-        quality=digits(item.quality_ratio),
-        quality_pessimistic=digits(item.quality_ratio_pessimistic),
-        tier=item.tier,
-    )
-
-
-def tried_changes(steps: NextSteps) -> tuple[TriedChange, ...]:
+def tried(steps: NextSteps) -> list[tuple[Goal, Effect]]:
     """The three changes that help most by each goal."""
-    return tuple(
-        TriedChange(
-            goal=GOAL_NAMES[goal],
-            what=printable(effect.change.what),
-            gain=gain_text(effect, goal),
-            speedup=change_text(effect, "speedup"),
-            tpot=change_text(effect, "tpot"),
-            tokens_per_s_per_gpu=change_text(effect, "tokens_per_s_per_gpu"),
-            tier=effect.tier,
-            notes=tuple(printable(note) for note in effect.change.notes),
-        )
-        for goal in GOALS
-        for effect in best_effects(steps, goal)
-    )
+    return [(goal, effect) for goal in GOALS for effect in best_effects(steps, goal)]
 
 
-def derivation_steps(advice: Advice) -> tuple[DerivationStep, ...]:
-    """The formulas of the speedup at the target batch, with their numbers."""
+def best_designs(standing: DesignStanding) -> list[tuple[str, Candidate, Band]]:
+    """The best designs at equal quality: for what, which, and the gain over the scenario's own."""
+    best, fastest = standing.best, standing.fastest
+    return [("speedup", best, best.speedup_gain), ("time per output token", fastest, fastest.tpot_gain)]
+
+
+def what_binds(standing: DesignStanding) -> str:
+    """The limit that holds designs back most."""
+    binding = binding_constraints(standing.space)
+    if not binding:
+        return NOTHING_BINDS
+    return printable(f"{binding_start(standing.space, binding[0])} would have {binding[0].gain:.2f} times the speedup.")
+
+
+def shown_steps(advice: Advice) -> list[Step]:
+    """The formulas of the speedup at the target batch that a report prints."""
     made = derive(advice.setup, advice.scenario.batch_size, advice.curve_k)
-    return tuple(
-        DerivationStep(group=step.group, title=printable(step.title), text=printable(step_text(step)))
-        for step in made.steps
-        if step.group == "Answer" or step.id.split(".")[-1] in _SHOWN_STEPS
-    )
+    return [step for step in made.steps if step.group == "Answer" or step.id.split(".")[-1] in _SHOWN_STEPS]
 
 
-def cited_works(advice: Advice, designs: bool) -> tuple[CitedWork, ...]:
-    """The works behind the formulas and constants used."""
-    return tuple(
-        CitedWork(text=item.citation.text, url=item.citation.url, used_for=", ".join(item.used_for))
-        for item in cited(advice.setup, designs)
+def try_next(report: Report) -> tuple[Block, ...]:
+    """The single changes that help most, by goal."""
+    if report.steps is None:
+        return (Paragraph("Not looked up: this report was made without trying single changes."),)
+    found = tried(report.steps)
+    if not found:
+        return (Paragraph("No single change that was tried helps beyond noise."),)
+    columns = ("By", "Change", "Gain", "Tokens/s per GPU", "Time per token", "Speedup", "Tier")
+    rows = tuple(_change(goal, effect) for goal, effect in found)
+    text = (
+        f"Single changes beyond noise, the best of each kind, {report.advice.band_level:.0%} bands; before and after, "
+        "each at its own best K."
     )
+    notes = tuple(dict.fromkeys(printable(note) for _, effect in found for note in effect.change.notes))
+    table = Table(columns, rows, "llrrrrl")
+    return (Paragraph(text), table, Listing(notes)) if notes else (Paragraph(text), table)
+
+
+def _change(goal: Goal, effect: Effect) -> tuple[str, ...]:
+    figures = (change_text(effect, shown) for shown in GOALS)
+    return (MERITS[goal].name, printable(effect.change.what), gain_text(effect, goal), *figures, str(effect.tier))
+
+
+def design(standing: DesignStanding) -> tuple[Block, ...]:
+    """The best designs at equal quality beside the scenario's own."""
+    columns = ("Best for", "Design", "Shared", "Speedup", "ms per token", "Gain", "Quality", "By both laws", "Tier")
+    rows = tuple(
+        (
+            goal,
+            printable(standing.space.describe(item.index)),
+            f"{item.shared_share:.0%}",
+            f"{item.speedup[0]:.2f}x",
+            f"{item.tpot_s[0] * 1e3:.2f}",
+            f"{gain.value:.2f} ({gain.low:.2f}-{gain.high:.2f})",
+            f"{item.quality_ratio:.1%}",
+            f"{item.quality_ratio_pessimistic:.1%}",
+            str(item.tier),
+        )
+        for goal, item, gain in best_designs(standing)
+    )
+    caption = (
+        "Gain over the scenario's own design. Shared: share of the active experts. Quality: dense-equivalent size over "
+        "its own, by the default law and by the more cautious of two."
+    )
+    blocks: tuple[Block, ...] = (
+        Paragraph(printable(standing.text)),
+        Table(columns, rows, "llrrrrrrl", caption),
+        Paragraph(what_binds(standing)),
+    )
+    notes = tuple(printable(note) for note in standing.space.notes)
+    return (*blocks, Listing(notes)) if notes else blocks
+
+
+def derivation(report: Report) -> tuple[Block, ...]:
+    """The formulas behind the speedup with their numbers."""
+    rows = tuple(
+        (f"{step.group}: {printable(step.title)}", printable(step_text(step))) for step in shown_steps(report.advice)
+    )
+    text = (
+        f"Batch {report.scenario.batch_size:,}, K = {report.advice.curve_k}; four digits are shown. `explain` prints "
+        "all steps with their constants."
+    )
+    return Paragraph(text), Table(("Step", "Formula, numbers, result"), rows, "ll")
+
+
+def cited_works(report: Report) -> list[tuple[str, str, str]]:
+    """The works behind the formulas and constants used: what, where, and what for."""
+    found = cited(report.advice.setup, designs=report.standing is not None)
+    return [(item.citation.text, item.citation.url, ", ".join(item.used_for)) for item in found]
+
+
+def works(report: Report) -> Listing:
+    """Works behind formulas and constants, with what was taken from them."""
+    return Listing(tuple(f"{text} {url} ({used})" for text, url, used in cited_works(report)), numbered=True)

@@ -9,11 +9,13 @@ from functools import lru_cache
 from importlib.resources import files
 
 import jinja2
+import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from advisor.report.blocks import FigureBlock
-from advisor.report.document import Report
-from advisor.report.figures import report_figure
+from advisor.advice import component_times
+from advisor.charts import components_chart, speedup_chart
+from advisor.report.blocks import FigureBlock, FigureKey
+from advisor.report.build import Report
 from advisor.report.layout import key_figures, sections
 from advisor.text import unbroken_ranges
 
@@ -44,6 +46,34 @@ def to_html(report: Report) -> str:
         draw=_DRAW,
         policy=_policy(),
     )
+
+
+def report_figure(report: Report, key: FigureKey) -> go.Figure:
+    """The chart of one figure block, the page's own on white. No text of a user's is drawn: plotly reads markup."""
+    figure = _speedup(report) if key == "speedup" else _components(report)
+    return figure.update_layout(template="plotly_white")
+
+
+def _speedup(report: Report) -> go.Figure:
+    advice, curve = report.advice, report.drawn_curve
+    others = [int(k) for k in curve.drafts if k not in (0, advice.curve_k)]
+    figure = speedup_chart(
+        curve,
+        advice.curve_k,
+        report.scenario.batch_size,
+        band_level=advice.band_level,
+        sweet_spot_batch=int(advice.sweet_spot_batch),
+        compare=others,
+        largest_batch=advice.setup.memory.largest_batch,
+    ).figure
+    names = {f"K = {k}" for k in others}
+    return figure.for_each_trace(lambda trace: trace.update(visible="legendonly") if trace.name in names else trace)
+
+
+def _components(report: Report) -> go.Figure:
+    times = component_times(report.advice)
+    plain, whole = ({part.name: getattr(part, name) / 1e3 for part in times} for name in ("plain_ms", "round_ms"))
+    return components_chart(plain, whole, k_draft=report.advice.curve_k, batch_size=report.scenario.batch_size).figure
 
 
 def script_json(text: str | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Table
-from advisor.report.document import Report
+from advisor.report.build import Report
 from advisor.report.layout import key_figures, sections
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -13,7 +13,7 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 def to_markdown(report: Report) -> str:
     """The whole report; charts stand as the sentence that says what they show."""
-    lines = [f"# {escape(report.verdict)}", "", f"*{report.date.isoformat()}, scenario {report.scenario_hash}*", ""]
+    lines = [f"# {escape(report.verdict)}", "", f"*{report.date.isoformat()}, scenario {report.scenario.hash}*", ""]
     figures = tuple((label, f"{value} ({note})") for label, value, note in key_figures(report))
     lines += _table(Table(("At the target batch", "Value"), figures, "ll"))
     for section in sections(report):

@@ -16,7 +16,7 @@ from matplotlib.ft2font import FT2Font
 
 from advisor.prediction import AdvisorError
 from advisor.report.blocks import Block, Code, FigureBlock
-from advisor.report.document import Report
+from advisor.report.build import Report
 from advisor.report.layout import key_figures, sections
 from advisor.report.print_figures import report_svg
 from advisor.text import unbroken_ranges
@@ -67,7 +67,7 @@ def _data(report: Report) -> Any:
         "year": report.date.year,
         "month": report.date.month,
         "day": report.date.day,
-        "hash": report.scenario_hash,
+        "hash": report.scenario.hash,
         "figures": key_figures(report),
         "sections": [
             {

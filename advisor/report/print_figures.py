@@ -8,10 +8,10 @@ import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from advisor.advice import component_times
 from advisor.charts import BLUE, ORANGE, VERMILLION
 from advisor.report.blocks import FigureKey
-from advisor.report.document import Report
-from advisor.report.layout import shown_curve
+from advisor.report.build import Report
 
 NEUTRAL = "#6B6B6B"
 """Reference lines; darker than on screen, since paper is white."""
@@ -35,12 +35,12 @@ def report_svg(report: Report, key: FigureKey) -> str:
 def _speedup(report: Report) -> Figure:
     figure = _new(2.6)
     axes = figure.add_subplot()
-    points = shown_curve(report)
-    x = [point.batch_size for point in points]
-    low, high = [point.speedup_low for point in points], [point.speedup_high for point in points]
-    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label=f"{report.answer.band_level:.0%} band")
-    axes.plot(x, [point.speedup for point in points], color=BLUE, linewidth=1.8, marker="o", markersize=3,
-              label=f"K = {report.curve_k}")  # fmt: skip
+    advice, curve, column = report.advice, report.drawn_curve, report.advice.curve_column
+    x = curve.batches.astype(int)
+    low, high = curve.low[:, column], curve.high[:, column]
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label=f"{advice.band_level:.0%} band")
+    axes.plot(x, curve.speedup[:, column], color=BLUE, linewidth=1.8, marker="o", markersize=3,
+              label=f"K = {advice.curve_k}")  # fmt: skip
     edge = min(*low, 0.95)
     axes.set_ylim(edge - 0.04 * (max(high) - edge), max(*high, 1.05) * 1.04)
     axes.set_xscale("log", base=2)
@@ -49,8 +49,8 @@ def _speedup(report: Report) -> Figure:
     axes.axhspan(axes.get_ylim()[0], 1.0, color=VERMILLION, alpha=0.07, linewidth=0, label="slowdown")
     axes.axvline(report.scenario.batch_size, color=NEUTRAL, linestyle=":", linewidth=1.2,
                  label=f"batch {report.scenario.batch_size:,}")  # fmt: skip
-    outside = [point.batch_size for point in points if point.extrapolated]
-    if outside:
+    outside = x[curve.extrapolated[:, column]]
+    if outside.size:
         axes.axvspan(outside[0], x[-1], facecolor="none", edgecolor=NEUTRAL, hatch="///", alpha=0.35, linewidth=0,
                      label="outside the data")  # fmt: skip
     ticks = [2**power for power in range(17) if x[0] <= 2**power <= x[-1]]
@@ -62,15 +62,14 @@ def _speedup(report: Report) -> Figure:
 
 
 def _components(report: Report) -> Figure:
-    totals = [sum(getattr(part, name) for part in report.components) for name in ("plain_ms", "round_ms")]
-    parts = [
-        part for part in report.components if max(part.plain_ms / totals[0], part.round_ms / totals[1]) >= _SMALL_SHARE
-    ][::-1]
+    times = component_times(report.advice)
+    plain_ms, round_ms = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
+    parts = [part for part in times if max(part.plain_ms / plain_ms, part.round_ms / round_ms) >= _SMALL_SHARE][::-1]
     figure = _new(0.6 + 0.16 * len(parts))
     axes = figure.add_subplot()
     places = range(len(parts))
     axes.barh([place + 0.2 for place in places], [part.round_ms for part in parts], 0.38, color=BLUE,
-              label=f"round, K = {report.curve_k}")  # fmt: skip
+              label=f"round, K = {report.advice.curve_k}")  # fmt: skip
     axes.barh([place - 0.2 for place in places], [part.plain_ms for part in parts], 0.38, color=ORANGE, hatch="////",
               edgecolor="white", linewidth=0, label="plain step")  # fmt: skip
     axes.set_yticks(list(places), [part.label for part in parts])

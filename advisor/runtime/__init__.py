@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-from advisor.runtime.acceptance_of import (
+from advisor.runtime.acceptance_process import (
     DEFAULT_PASSAGE_TOKENS,
     DEFAULT_SPREAD,
     MAX_TRACE_BYTES,
-    concave,
-    per_position,
-    recorded,
-    switching_around,
-)
-from advisor.runtime.acceptance_process import (
     AcceptanceProcess,
     Mixture,
     PerPosition,
     RecordedSteps,
     Switching,
     accepted_length_of,
+    concave,
     draw_trace,
+    per_position,
+    recorded,
+    switching_around,
 )
-from advisor.runtime.break_even import break_even_accepted_length, can_pay, last_paying_batch, paying_intervals
-from advisor.runtime.by_batch import last_batch, ranges_of, scheduled_draft
-from advisor.runtime.cascade import Cascade, CascadeSettings
-from advisor.runtime.costs import RoundCosts, round_costs
-from advisor.runtime.judge import BestDraft, break_even_batch, equals_text, judge_draft, sweet_spot
-from advisor.runtime.of_scenario import (
+from advisor.runtime.break_even import (
+    break_even_accepted_length,
+    break_even_batch,
+    can_pay,
+    last_paying_batch,
+    paying_intervals,
+    sweet_spot,
+)
+from advisor.runtime.by_batch import (
     BatchHistogram,
     RuntimeSchedule,
     check_fits,
     contexts_from_text,
-    costs_of,
     gain_of,
+    last_batch,
+    ranges_of,
+    recommended_draft,
     schedule_for,
+    schedules_by_context,
     static_ranges,
 )
+from advisor.runtime.cascade import Cascade, CascadeSettings
+from advisor.runtime.costs import RoundCosts, costs_of, round_costs
+from advisor.runtime.judge import BestDraft, equals_text
 from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
 from advisor.runtime.schedule import (
     DEFAULT_MARGIN,
@@ -42,9 +49,10 @@ from advisor.runtime.schedule import (
     ContextSchedule,
     KRange,
     ScheduleGain,
+    buckets_by_context,
     k_at,
     k_by_batch,
-    k_by_batch_and_context,
+    k_by_batch_table,
     schedule_gain,
 )
 from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
@@ -81,6 +89,7 @@ __all__ = [
     "accepted_length_of",
     "break_even_accepted_length",
     "break_even_batch",
+    "buckets_by_context",
     "can_pay",
     "check_fits",
     "closed_loop",
@@ -91,21 +100,21 @@ __all__ = [
     "draw_trace",
     "equals_text",
     "gain_of",
-    "judge_draft",
     "k_at",
     "k_by_batch",
-    "k_by_batch_and_context",
+    "k_by_batch_table",
     "last_batch",
     "last_paying_batch",
     "paying_intervals",
     "per_position",
     "poisson_arrivals",
     "ranges_of",
+    "recommended_draft",
     "recorded",
     "round_costs",
     "schedule_for",
     "schedule_gain",
-    "scheduled_draft",
+    "schedules_by_context",
     "simulate",
     "simulate_policies",
     "static_ranges",

@@ -1,4 +1,4 @@
-"""When speculation pays: the least accepted length, and the batch above which it stops paying."""
+"""When speculation pays: the least accepted length, the sweet spot, and the batches where it stops paying."""
 
 from __future__ import annotations
 
@@ -69,3 +69,22 @@ def last_paying_batch(batches: ArrayLike, speedup: ArrayLike) -> FloatArray:
     table = np.asarray(speedup, dtype=float)
     ends = [paying_intervals(batches, table[:, k]) for k in range(table.shape[1])]
     return np.array([intervals[-1][1] if intervals else np.nan for intervals in ends])
+
+
+def sweet_spot(batches: FloatArray, speedup: FloatArray) -> float:
+    """Batch size with the highest speedup. [1]"""
+    return float(batches[int(np.argmax(speedup))])
+
+
+def break_even_batch(batches: FloatArray, speedup: FloatArray) -> float | None:
+    """Smallest batch above the sweet spot at which the speedup falls to 1, interpolated on log batch; None if never."""
+    peak = int(np.argmax(speedup))
+    if speedup[peak] <= 1.0:
+        return None
+    below = np.flatnonzero(speedup[peak:] < 1.0)
+    if below.size == 0:
+        return None
+    after = peak + int(below[0])
+    x = np.log(batches[after - 1 : after + 1])
+    y = speedup[after - 1 : after + 1]
+    return float(np.exp(x[0] + (1.0 - y[0]) * (x[1] - x[0]) / (y[1] - y[0])))

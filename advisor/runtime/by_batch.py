@@ -1,12 +1,83 @@
-"""K by batch of one curve: the schedule behind the verdict, the table, the report and the engine configuration."""
+"""K by batch of one scenario: the schedule behind the verdict, the table, the report and the engine configuration.
+
+The schedule of a curve, by context where asked; what it gains on the user's batch histogram; one K throughout.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from advisor.curve import Curve
-from advisor.runtime.schedule import DEFAULT_MARGIN, KRange, k_at, k_by_batch
-from advisor.setup import Setup
+from advisor.curve import Curve, batches_with, curve_for
+from advisor.prediction import AdvisorError
+from advisor.runtime.judge import BestDraft, judge_draft
+from advisor.runtime.schedule import (
+    DEFAULT_MARGIN,
+    ContextSchedule,
+    KRange,
+    ScheduleGain,
+    buckets_by_context,
+    k_at,
+    k_by_batch,
+    schedule_gain,
+)
+from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
+from advisor.setup import Setup, load_setup
+
+MAX_HISTOGRAM_ROWS = 10_000
+MAX_CONTEXT_BUCKETS = 16
+
+
+@dataclass(frozen=True)
+class BatchHistogram:
+    """How often the server ran at each batch size: share of plain decoding time, on any positive scale."""
+
+    batches: tuple[int, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.batches) != len(self.weights) or not self.batches:
+            raise AdvisorError("the batch histogram needs as many weights as batch sizes, and at least one")
+        if len(self.batches) > MAX_HISTOGRAM_ROWS:
+            raise AdvisorError(f"the batch histogram has {len(self.batches):,} rows; at most {MAX_HISTOGRAM_ROWS:,}")
+        for batch, weight in zip(self.batches, self.weights, strict=True):
+            if not 1 <= batch <= MAX_BATCH:
+                raise AdvisorError(f"batch histogram: batch {batch} must lie in 1..{MAX_BATCH}")
+            if not np.isfinite(weight) or weight < 0:
+                raise AdvisorError(f"batch histogram: the weight {weight} of batch {batch} must be 0 or more")
+        if sum(self.weights) <= 0:
+            raise AdvisorError("batch histogram: at least one weight must be above 0")
+
+    @classmethod
+    def from_text(cls, text: str) -> BatchHistogram:
+        """From `batch:weight,...`, e.g. `1:10,16:60,64:30`. Raises AdvisorError naming the piece that is wrong."""
+        pairs = []
+        for piece in text.split(","):
+            batch, _, weight = piece.partition(":")
+            try:
+                pairs.append((int(batch), float(weight)))
+            except ValueError as error:
+                raise AdvisorError(
+                    f"batch histogram: {piece.strip()!r} is not batch:weight; give e.g. 1:10,16:60,64:30"
+                ) from error
+        return cls(tuple(batch for batch, _ in pairs), tuple(weight for _, weight in pairs))
+
+
+@dataclass(frozen=True)
+class RuntimeSchedule:
+    """K by batch for one scenario, by context where asked, and what it gains on a batch histogram."""
+
+    setup: Setup
+    curve: Curve
+    """At the scenario's own context."""
+    ranges: tuple[KRange, ...]
+    """At the scenario's own context; what an engine is given."""
+    by_context: tuple[ContextSchedule, ...]
+    """Empty when no contexts were asked for."""
+    gain: ScheduleGain | None
+    """At the scenario's own context; None without a histogram."""
 
 
 def ranges_of(
@@ -23,15 +94,111 @@ def ranges_of(
     return k_by_batch(curve.batches, curve.drafts, curve.speedup, margin, tpot, limit_s, last)
 
 
-def scheduled_draft(setup: Setup, curve: Curve, row: int) -> int:
-    """Index of the K that the schedule runs at the curve's batch `row`, as if it fitted where it does not."""
-    ranges = ranges_of(setup, curve)
-    if curve.batches[row] > ranges[-1].batch_end:
-        ranges = ranges_of(setup, curve, beyond_memory=True)
-    return int(np.flatnonzero(curve.drafts == k_at(ranges, curve.batches[row]))[0])
-
-
 def last_batch(setup: Setup, curve: Curve) -> int:
     """Largest batch of the curve that fits in memory; the curve's last where nothing fits. [1]"""
     end = int(curve.batches[-1])
     return min(setup.memory.largest_batch, end) or end
+
+
+def recommended_draft(setup: Setup, curve: Curve, row: int, ranges: Sequence[KRange]) -> BestDraft:
+    """The K to run at the curve's batch `row`: the schedule's, so that one batch has one K everywhere.
+
+    `ranges` is the curve's schedule, `ranges_of(setup, curve)`. A batch that does not fit in memory lies beyond it and
+    gets the K it would have if it fitted.
+    """
+    batch = curve.batches[row]
+    if batch > ranges[-1].batch_end:
+        ranges = ranges_of(setup, curve, beyond_memory=True)
+    index = int(np.flatnonzero(curve.drafts == k_at(ranges, batch))[0])
+    limit_ms = setup.scenario.max_tpot_ms
+    allowed = None if limit_ms is None else np.asarray(curve.tpot_s[row] * 1e3 <= limit_ms)
+    return judge_draft(index, curve.speedup[row], curve.draws[:, row], allowed)
+
+
+def schedule_for(
+    scenario: Scenario,
+    contexts: Sequence[int] = (),
+    histogram: BatchHistogram | None = None,
+    margin: float = DEFAULT_MARGIN,
+) -> RuntimeSchedule:
+    """The schedule of a scenario. Raises AdvisorError when it names something unknown or impossible.
+
+    Parameters
+    ----------
+    contexts : context lengths to make buckets around, increasing; () for the scenario's own only. [tokens]
+    histogram : batch sizes the server runs at; the grid is extended to reach them.
+    margin : a K within this fraction of the best counts as equal. [1]
+    """
+    extra = [max(histogram.batches)] if histogram is not None else []
+    grid = batches_with(scenario.batch_size, *extra)
+    setup = load_setup(scenario)
+    if histogram is not None:
+        check_fits(histogram, setup)
+    curve = curve_for(setup, grid)
+    ranges = ranges_of(setup, curve, margin)
+    by_context = schedules_by_context(scenario, contexts, ranges, grid, margin)
+    gain = gain_of(curve, ranges, histogram) if histogram is not None else None
+    return RuntimeSchedule(setup, curve, ranges, by_context, gain)
+
+
+def schedules_by_context(
+    scenario: Scenario,
+    contexts: Sequence[int],
+    own: tuple[KRange, ...],
+    batches: np.ndarray,
+    margin: float = DEFAULT_MARGIN,
+) -> tuple[ContextSchedule, ...]:
+    """Schedules for buckets around context lengths; () for none.
+
+    Parameters
+    ----------
+    contexts : increasing. [tokens]
+    own : the schedule at the scenario's own context, taken over where that is one of `contexts`.
+    batches : grid the speedups are computed on, [nB]. [1]
+    margin : a K within this fraction of the best counts as equal. [1]
+    """
+    found = []
+    for context in contexts:
+        if context == scenario.context_tokens:
+            found.append(own)
+            continue
+        setup = load_setup(scenario.model_copy(update={"context_tokens": context}))
+        found.append(ranges_of(setup, curve_for(setup, batches), margin))
+    return buckets_by_context(contexts, found)
+
+
+def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
+    """Raises AdvisorError when the histogram has a batch that memory cannot hold, though it could hold another."""
+    largest, asked = setup.memory.largest_batch, max(histogram.batches)
+    if 0 < largest < asked:
+        raise AdvisorError(
+            f"Batch {asked:,} does not fit in memory; the largest that does is {largest:,}. Leave it out of the "
+            "histogram, or make it fit: shorter context, more GPUs, smaller formats."
+        )
+
+
+def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -> ScheduleGain:
+    """What `ranges` gains over the best static K on a histogram whose batches the curve reaches."""
+    return schedule_gain(ranges, curve.batches, curve.drafts, curve.speedup, histogram.batches, histogram.weights)
+
+
+def static_ranges(curve: Curve, k_draft: int) -> tuple[KRange, ...]:
+    """One range over all batches with the same K, for a static export. Raises AdvisorError for a K not in the curve."""
+    if k_draft not in curve.drafts:
+        raise AdvisorError(f"static K={k_draft} must lie in 0..{int(curve.drafts[-1])}; raise k_max for longer drafts")
+    whole = curve.speedup[:, curve.column(k_draft)]
+    regret = 1.0 - whole / curve.speedup.max(axis=1)
+    return (KRange(1, int(curve.batches[-1]), k_draft, float(whole.mean()), float(regret.max())),)
+
+
+def contexts_from_text(text: str) -> tuple[int, ...]:
+    """Context lengths from `1024,8192,32768`, sorted. Raises AdvisorError for anything but whole positive numbers."""
+    try:
+        contexts = sorted({int(piece) for piece in text.split(",")})
+    except ValueError as error:
+        raise AdvisorError(f"contexts {text!r} are not whole numbers; give e.g. 1024,8192,32768") from error
+    if contexts[0] < 1 or contexts[-1] > MAX_CONTEXT:
+        raise AdvisorError(f"contexts must lie in 1..{MAX_CONTEXT} tokens; got {contexts[0]} to {contexts[-1]}")
+    if len(contexts) > MAX_CONTEXT_BUCKETS:
+        raise AdvisorError(f"{len(contexts)} contexts are too many; give at most {MAX_CONTEXT_BUCKETS}")
+    return tuple(contexts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.curve import Curve
 from advisor.prediction import AdvisorError
 
 FloatArray = NDArray[np.float64]
@@ -85,6 +86,23 @@ def round_costs(
     if not np.all(np.isfinite(warm)) or np.any(warm < 0):
         raise AdvisorError("draft_warm_s must be finite and not negative")
     return RoundCosts(grid, k, time, length, length * time[:, :1] / time, warm)
+
+
+def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
+    """Costs of the simulator's rounds from a curve over K = 0..k_max and batches from 1.
+
+    keep_drafter_warm : an iteration at K = 0 of a policy that may draft again still runs the drafter once, so that its
+        cache stays valid. Kernels, launches and host time of K = 1 are charged: an upper bound, since the cache needs
+        no LM head. False: the cache is rebuilt for free, a lower bound.
+
+    Prefill is left out: the simulator's clock counts decode iterations only.
+    """
+    if curve.drafts[0] != 0 or np.any(np.diff(curve.drafts) != 1):
+        raise AdvisorError("the simulator needs a curve over every K from 0 to k_max")
+    warm = np.zeros(curve.batches.size)
+    if keep_drafter_warm and curve.drafts.size > 1:
+        warm = curve.round_components["draft"][:, 1] + curve.round_components["draft_host"][:, 1]
+    return round_costs(curve.batches, curve.round_s, curve.accepted_length, warm)
 
 
 def interpolate_batches(batches: ArrayLike, values: ArrayLike, at: ArrayLike) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How sure a recommended K is: its chance of being best, what a wrong choice costs, and which K are its equals."""
+"""The recommended K: the schedule's, its chance of being best, the loss it risks, and which K are its equals."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class BestDraft:
     """True when some K looked better than plain decode, but by less than MIN_GAIN."""
     equal: tuple[int, ...]
     """Indices of the K > 0 within the margin of the best, the recommended one included; empty at K = 0."""
+    meets_limit: bool
+    """False where no K keeps the limit on time per output token."""
 
 
 def judge_draft(
@@ -44,7 +46,8 @@ def judge_draft(
     BestDraft. p_best: share of draws in which this K is the fastest allowed one. regret: mean over draws of the loss
     against the fastest allowed K, relative to it.
     """
-    allowed = np.ones(len(speedup), bool) if allowed is None or not allowed.any() else allowed
+    meets_limit = allowed is None or bool(allowed.any())
+    allowed = np.ones(len(speedup), bool) if allowed is None or not meets_limit else allowed
     candidates = np.where(allowed, speedup, -np.inf)
     top = float(candidates.max())
     permitted = np.where(allowed, draws, -np.inf)
@@ -56,6 +59,7 @@ def judge_draft(
         regret=float(np.mean(1.0 - permitted[:, index] / best)),
         within_noise=index == 0 and 1.0 < top < 1.0 + MIN_GAIN,
         equal=tuple(near) if index > 0 else (),
+        meets_limit=meets_limit,
     )
 
 
@@ -74,22 +78,3 @@ def _listed(numbers: Sequence[int]) -> str:
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]} to {numbers[-1]}"
     return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
-
-
-def sweet_spot(batches: Array, speedup: Array) -> float:
-    """Batch size with the highest speedup. [1]"""
-    return float(batches[int(np.argmax(speedup))])
-
-
-def break_even_batch(batches: Array, speedup: Array) -> float | None:
-    """Smallest batch above the sweet spot at which the speedup falls to 1, interpolated on log batch; None if never."""
-    peak = int(np.argmax(speedup))
-    if speedup[peak] <= 1.0:
-        return None
-    below = np.flatnonzero(speedup[peak:] < 1.0)
-    if below.size == 0:
-        return None
-    after = peak + int(below[0])
-    x = np.log(batches[after - 1 : after + 1])
-    y = speedup[after - 1 : after + 1]
-    return float(np.exp(x[0] + (1.0 - y[0]) * (x[1] - x[0]) / (y[1] - y[0])))

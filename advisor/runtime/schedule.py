@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,9 @@ DEFAULT_MARGIN = 0.02
 """Choice of this project: a K within 2 % of the best counts as equal. Below the error of any step-time prediction."""
 MIN_GAIN = 0.02
 """Choice of this project: where no K promises this over plain decoding, the gain is within noise and K is 0."""
+
+OPEN_END = 10_000_000
+"""Where the bucket of the longest contexts is closed: beyond any model's. [tokens]"""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,11 @@ class ContextSchedule:
     context_start: int
     context_end: int
     ranges: tuple[KRange, ...]
+
+    @property
+    def has_end(self) -> bool:
+        """False for the last bucket, which reaches to any length."""
+        return self.context_end < OPEN_END
 
 
 @dataclass(frozen=True)
@@ -102,40 +111,41 @@ def k_by_batch(
     return _merge(dense, allowed, meets, ks)
 
 
-def k_by_batch_and_context(
-    batches: ArrayLike,
-    drafts: ArrayLike,
-    contexts: Sequence[int],
-    speedup: ArrayLike,
-    margin: float = DEFAULT_MARGIN,
-    tpot_s: ArrayLike | None = None,
-    max_tpot_s: float | None = None,
-    max_batches: Sequence[int] | None = None,
-) -> tuple[ContextSchedule, ...]:
-    """One schedule per context bucket: contexts [nC] increasing, speedup and tpot_s [nC, nB, nK].
+def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange, ...]]) -> tuple[ContextSchedule, ...]:
+    """One schedule per context bucket: contexts [nC] increasing, and the schedule at each; () for none.
 
-    `max_batches` [nC] are the last batch sizes covered. A bucket reaches up to the geometric middle
-    between its context and the next; neighbours with equal K are merged.
+    A bucket reaches up to the geometric middle between its context and the next, the last without end; neighbours
+    with equal K are merged.
     """
-    table = np.asarray(speedup, dtype=float)
-    if table.ndim != 3 or table.shape[0] != len(contexts) or not len(contexts):
-        raise AdvisorError(f"speedup has shape {table.shape}; expected [{len(contexts)} contexts, batches, drafts]")
-    if np.any(np.diff(contexts) <= 0) or contexts[0] < 1:
+    if len(contexts) and (np.any(np.diff(contexts) <= 0) or contexts[0] < 1):
         raise AdvisorError("contexts must be positive and increase strictly")
-    limits = None if tpot_s is None else np.asarray(tpot_s, dtype=float)
+    middles = [int(np.sqrt(float(one) * other)) for one, other in pairwise(contexts)]
     found: list[ContextSchedule] = []
     start = 1
-    for i in range(len(contexts)):
-        end = 10_000_000 if i + 1 == len(contexts) else int(np.sqrt(float(contexts[i]) * contexts[i + 1]))
-        tpot = None if limits is None else limits[i]
-        last = None if max_batches is None else max_batches[i]
-        ranges = k_by_batch(batches, drafts, table[i], margin, tpot, max_tpot_s, last)
+    for end, ranges in zip([*middles, OPEN_END][: len(contexts)], schedules, strict=True):
         if found and _same_k(found[-1].ranges, ranges):
             found[-1] = ContextSchedule(found[-1].context_start, end, found[-1].ranges)
         else:
             found.append(ContextSchedule(start, end, ranges))
         start = end + 1
     return tuple(found)
+
+
+def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Heading and rows of K by batch as text; `limited` adds whether the limit on time per output token is kept."""
+    columns = ("Batch", "K", "Mean speedup", "Largest loss", "Meets the limit")
+    rows = (
+        (
+            f"{item.batch_start:,} to {item.batch_end:,}",
+            str(item.k_draft),
+            f"{item.speedup:.2f}x",
+            f"{item.regret:.1%}",
+            "yes" if item.meets_limit else "no",
+        )
+        for item in ranges
+    )
+    shown = len(columns) if limited else len(columns) - 1
+    return columns[:shown], tuple(row[:shown] for row in rows)
 
 
 def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:

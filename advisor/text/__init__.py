@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from advisor.text.exports import csv_text, frame_csv, json_text, json_values
 from advisor.text.labels import MAX_NAME, name_key, printable
+from advisor.text.merits import MERITS, tier_text
 from advisor.text.numbers import counted, typeset, unbroken_ranges, with_prefix
 
 __all__ = [
     "MAX_NAME",
+    "MERITS",
     "counted",
     "csv_text",
     "frame_csv",
@@ -15,6 +17,7 @@ __all__ = [
     "json_values",
     "name_key",
     "printable",
+    "tier_text",
     "typeset",
     "unbroken_ranges",
     "with_prefix",

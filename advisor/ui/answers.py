@@ -100,7 +100,8 @@ class RoundFigures:
 def round_figures(advice: Advice, k_draft: int) -> RoundFigures:
     """One column of the curve at the target batch."""
     curve, row = advice.curve, advice.batch_index
-    column = int(np.flatnonzero(curve.drafts == k_draft)[0])
+    column = curve.column(k_draft)
+    plain, whole = curve.components_at(row, column)
     return RoundFigures(
         k_draft=k_draft,
         batch_size=advice.scenario.batch_size,
@@ -111,8 +112,8 @@ def round_figures(advice: Advice, k_draft: int) -> RoundFigures:
         prefill_per_token_s=float(prefill_per_token_s(advice.setup, curve.batches)[row]),
         speedup=float(curve.speedup[row, column]),
         verify_ratio=float(curve.verify_ratio[row, column]),
-        plain_components={name: float(time[row]) for name, time in curve.plain_components.items()},
-        round_components={name: float(time[row, column]) for name, time in curve.round_components.items()},
+        plain_components=plain,
+        round_components=whole,
     )
 
 

@@ -7,19 +7,15 @@ import hashlib
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from advisor.design import DesignAnswer, Objective, design_answer, design_space, parse_batches
+from advisor.design import OBJECTIVES, DesignAnswer, Objective, design_answer, design_space, parse_batches
 from advisor.prediction import AdvisorError, Frozen
 from advisor.quality import DEFAULT_EPS
 from advisor.scenario import Scenario
+from advisor.text import MERITS
 from advisor.ui import state, widgets
 from advisor.ui.remembered import remembered
 
-OBJECTIVE_NAMES: dict[str, Objective] = {
-    "Speedup": "sd_speedup",
-    "Time per output token": "tpot",
-    "Tokens per second per GPU": "tokens_per_s_per_gpu",
-    "Cost per million tokens": "cost_per_million_tokens",
-}
+OBJECTIVE_NAMES: dict[str, Objective] = {MERITS[name].long or MERITS[name].name: name for name in OBJECTIVES}
 CANDIDATES = 12
 _BILLION, _TRILLION = 1e9, 1e12
 _LIMITS = {

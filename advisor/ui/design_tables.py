@@ -19,25 +19,8 @@ from advisor.design import (
     pareto_front,
     ruled_out,
 )
-from advisor.text import typeset
+from advisor.text import MERITS, typeset
 
-UNITS: dict[Objective, str] = {
-    "sd_speedup": "x",
-    "tpot": "ms",
-    "tokens_per_s_per_gpu": "tokens/s",
-    "cost_per_million_tokens": "USD",
-}
-_GAIN_TEXT: dict[Objective, str] = {
-    "sd_speedup": "the baseline's speculative speedup",
-    "tpot": "the baseline's speed per output token",
-    "tokens_per_s_per_gpu": "the baseline's tokens/s per GPU",
-    "cost_per_million_tokens": "the baseline's tokens per dollar",
-}
-_TITLES: dict[Objective, str] = {
-    "sd_speedup": "Best speedup",
-    "tpot": "Best time per token",
-    "tokens_per_s_per_gpu": "Best tokens/s",
-}
 _NO_BREAK_HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
 
@@ -48,15 +31,15 @@ def headline(answer: DesignAnswer) -> str:
         return "No design keeps every limit"
     if keeps_baseline(answer):
         return "Keep the baseline: nothing searched beats it at equal quality"
-    gain = best.objective_gain
+    gain, gain_of = best.objective_gain, MERITS[answer.space.question.objective].gain_of
     if gain.value < 1.0:
         return (
             f"Today's design cannot serve this. Train {answer.space.describe(best.index)}, which can: {gain.value:.2f} "
-            f"times {_GAIN_TEXT[answer.space.question.objective]} ({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f})"
+            f"times {gain_of} ({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f})"
         )
     ending = ", perhaps no gain at all" if gain.low <= 1.0 else ""
     return (
-        f"Train {answer.space.describe(best.index)}: {gain.value:.2f}x {_GAIN_TEXT[answer.space.question.objective]} "
+        f"Train {answer.space.describe(best.index)}: {gain.value:.2f}x {gain_of} "
         f"({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f}){ending}"
     )
 
@@ -87,7 +70,7 @@ def cautious_sentence(answer: DesignAnswer) -> str:
 def compared(answer: DesignAnswer) -> pd.DataFrame:
     """The baseline beside the designs that stand out; one design may hold several titles."""
     named = {"Recommended": answer.recommended, "Cautious": answer.cautious}
-    named |= {_TITLES[objective]: item for objective, item in answer.by_objective.items()}
+    named |= {MERITS[objective].best: item for objective, item in answer.by_objective.items()}
     rows = [_row(answer.space, item, title) for title, item in named.items() if item is not None]
     return pd.DataFrame([_baseline_row(answer.space), *rows])
 
@@ -259,7 +242,7 @@ def _shown(space: DesignSpace, index: int) -> float:
 
 
 def _in_unit(space: DesignSpace, score: float) -> float:
-    return space.question.value(score) * (1e3 if space.question.objective == "tpot" else 1.0)
+    return space.question.value(score) * MERITS[space.question.objective].scale
 
 
 def line_batches(answer: DesignAnswer) -> tuple[list[int], list[int]]:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from advisor.charts import pareto_chart
 from advisor.design import Candidate, DesignAnswer, sensitivity_text
+from advisor.text import MERITS
 from advisor.ui import design_tables, widgets
 from advisor.ui.design_question import OBJECTIVE_NAMES
 
@@ -65,7 +66,7 @@ def trade_offs(answer: DesignAnswer, item: Candidate | None, key: str) -> None:
         front,
         design_tables.marks(answer, objective, item),
         objective=str(name),
-        objective_unit=design_tables.UNITS[objective],
+        objective_unit=MERITS[objective].unit,
         quality_eps=answer.space.question.quality_eps,
     )
     widgets.show_chart(chart, "design_trade_offs", answer.space.setup.scenario, select_key=key)

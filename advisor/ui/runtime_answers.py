@@ -31,7 +31,7 @@ from advisor.runtime import (
     last_batch,
     per_position,
     recorded,
-    schedule_for,
+    schedules_by_context,
     simulate_policies,
     static_ranges,
     switching_around,
@@ -63,7 +63,10 @@ def attempt(call: Callable[..., T], *arguments: Any, **named: Any) -> T | None:
 @st.cache_resource(max_entries=16, show_spinner=False, hash_funcs=keys_of(Scenario), scope="session")
 def by_context(scenario: Scenario, contexts: str) -> tuple[ContextSchedule, ...]:
     """Schedules for `1024,8192`; () for an empty text."""
-    return schedule_for(scenario, contexts_from_text(contexts)).by_context if contexts.strip() else ()
+    if not contexts.strip():
+        return ()
+    advice = answers.advice_for(scenario)
+    return schedules_by_context(scenario, contexts_from_text(contexts), advice.k_by_batch, advice.curve.batches)
 
 
 def example_histogram(advice: Advice) -> pd.DataFrame:

@@ -11,8 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from advisor.advice import Advice
 from advisor.next_steps import (
-    GOAL_NAMES,
-    GOAL_WORDS,
     GOALS,
     Effect,
     Goal,
@@ -24,11 +22,11 @@ from advisor.next_steps import (
     outcome_text,
 )
 from advisor.scenario import Scenario
-from advisor.text import typeset, unbroken_ranges
+from advisor.text import MERITS, tier_text, typeset, unbroken_ranges
 from advisor.ui import fields, state, widgets
 
 SHOWN = 3
-_SHORT_NAMES: Mapping[Goal, str] = {**GOAL_NAMES, "tpot": "Time per token"}
+_SHORT_NAMES: Mapping[Goal, str] = {goal: MERITS[goal].short or MERITS[goal].name for goal in GOALS}
 """Of the control, whose three labels then stand on one line of a telephone, and of the table."""
 _COLUMNS: Any = {"Outcome": st.column_config.TextColumn(width=100, help="Whether it helps beyond noise.")}
 
@@ -60,10 +58,10 @@ def draw(place: DeltaGenerator, advice: Advice, steps: NextSteps, goal: Goal) ->
 def _card(advice: Advice, effect: Effect, goal: Goal, number: int) -> None:
     change = effect.change
     st.markdown(f"**{widgets.plain(_sentence_case(change.what))}**")
-    st.markdown(f"{GOAL_NAMES[goal]} {widgets.plain(change_text(effect, goal))}")
+    st.markdown(f"{MERITS[goal].name} {widgets.plain(change_text(effect, goal))}")
     if gain := gain_text(effect, goal):
-        st.caption(f"{unbroken_ranges(gain)}, {effect.tier}{', outside the data' if effect.extrapolated else ''}")
-    others = [f"{GOAL_WORDS[other]} {widgets.plain(change_text(effect, other))}" for other in GOALS if other != goal]
+        st.caption(f"{unbroken_ranges(gain)}, {tier_text(effect.tier, effect.extrapolated)}")
+    others = [f"{MERITS[other].words} {widgets.plain(change_text(effect, other))}" for other in GOALS if other != goal]
     st.caption(_sentence_case("; ".join(others)) + ".")
     for note in change.notes:
         st.caption(widgets.plain(note))

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.prediction import AdvisorError
-from advisor.report import evidence
+from advisor.report import build
 from advisor.report.formats import FORMATS
 from tests.app_page import opened
 from tests.command_line import QWEN as SCENARIO
@@ -110,7 +110,7 @@ def test_judged_rows_that_cannot_be_read_leave_a_report_without_known_errors(
     def damaged() -> None:
         raise AdvisorError("profiles/validation/judged_speedups.json cannot be read; run `make validation`")
 
-    monkeypatch.setattr(evidence, "read_judged", damaged)
+    monkeypatch.setattr(build, "read_judged", damaged)
     file = tmp_path / "r.md"
     code, _, err = run(capsys, *QWEN, "--format", "md", "-o", str(file))
     assert code == 0
@@ -139,21 +139,21 @@ def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.M
             "absolute_percentage_error": 0.1,
         }
     )
-    monkeypatch.setattr(evidence, "read_judged", lambda: ("hash", judged))
-    found = evidence.applicable_errors("h200-sxm", "qwen3-30b-a3b")
+    monkeypatch.setattr(build, "read_judged", lambda: ("hash", judged))
+    found = build.applicable_errors("h200-sxm", "qwen3-30b-a3b")
     assert {name: errors.n for name, errors in found.items()} == {
         "this accelerator and model": 1,
         "this accelerator, other models": 1,
         "this model, other accelerators": 1,
         "all published points": 4,
     }
-    own = evidence.applicable_errors("h200-sxm", None)
+    own = build.applicable_errors("h200-sxm", None)
     assert {name: errors.n for name, errors in own.items()} == {
         "this accelerator, other models": 2,
         "all published points": 4,
     }
-    monkeypatch.setattr(evidence, "read_judged", lambda: ("hash", judged.iloc[:0]))
-    assert evidence.applicable_errors("h200-sxm", "qwen3-30b-a3b") == {}
+    monkeypatch.setattr(build, "read_judged", lambda: ("hash", judged.iloc[:0]))
+    assert build.applicable_errors("h200-sxm", "qwen3-30b-a3b") == {}
 
 
 def page(**query: str) -> AppTest:

@@ -14,7 +14,7 @@ from pypdf import PdfReader
 
 from advisor.advice import advise
 from advisor.engines.export import export_scenario
-from advisor.runtime.of_scenario import static_ranges
+from advisor.runtime.by_batch import static_ranges
 from advisor.scenario.file import read_scenario
 from advisor.scenario.scenario import Scenario
 from tests.e2e.app_server import wait_until_drawn

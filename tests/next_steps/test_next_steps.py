@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from advisor.advice import Advice, advise
-from advisor.design import Band, design_space
+from advisor.design import Band
 from advisor.next_steps import (
     GOALS,
     Change,
@@ -204,8 +204,10 @@ def test_a_baseline_that_does_not_fit_is_said_to_before_any_design_is_praised() 
 def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
     scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=32, acceptance="2.6@3")
     advice = advise(scenario)
-    space = design_space(scenario)
+    standing = design_standing(advice.setup)
+    assert standing is not None
+    space = standing.space
     best = advice.curve.speedup[advice.batch_index, space.baseline.served.k_draft[0, 0]]
     assert f"give {best:.2f}x" in space.measured_note
     assert f"has {space.baseline.served.speedup[0, 0]:.2f}x" in space.measured_note
-    assert all(space.measured_note in change.notes for change, _ in design_changes(scenario, space))
+    assert all(space.measured_note in change.notes for change, _ in design_changes(scenario, standing))

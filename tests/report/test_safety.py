@@ -14,8 +14,7 @@ import pytest
 
 from advisor.advice import advise
 from advisor.report.blocks import Code
-from advisor.report.build import build_report
-from advisor.report.document import Report
+from advisor.report.build import Report, build_report
 from advisor.report.formats import FORMATS, render
 from advisor.report.html import script_json
 from advisor.report.markdown import escape, markdown_code

@@ -1,12 +1,29 @@
-"""Acceptance processes and the traces drawn from them."""
+"""Acceptance processes, those made from a scenario, the traces drawn from them and traces read from files."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.prediction import AdvisorError
-from advisor.runtime import Mixture, PerPosition, RecordedSteps, Switching, accepted_length_of, draw_trace
+from advisor.runtime import StaticK, closed_loop, round_costs, simulate
+from advisor.runtime.acceptance_process import (
+    MAX_TRACE_BYTES,
+    Mixture,
+    PerPosition,
+    RecordedSteps,
+    Switching,
+    accepted_length_of,
+    concave,
+    draw_trace,
+    per_position,
+    recorded,
+    switching_around,
+)
 
 
 def rng(seed: int = 5) -> np.random.Generator:
@@ -90,3 +107,104 @@ def test_probabilities_outside_0_to_1_are_refused() -> None:
         Switching((0.5,), (-0.1,), 10, 10)
     with pytest.raises(AdvisorError, match="at least 1"):
         Switching((0.5,), (0.1,), 0.5, 10)
+
+
+COHERE = np.array([1, 1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25])
+
+
+def measured_length(process: object, k: int, k_max: int = 7) -> float:
+    """Tokens over rounds of a long run at one K, as an engine counts it."""
+    trace = draw_trace(process, 200, 4000, k_max, np.random.default_rng(3))  # type: ignore[arg-type]
+    costs = round_costs([1], [np.linspace(1, 2, k_max + 1)], np.ones(k_max + 1))
+    run = simulate(costs, StaticK(k), trace, closed_loop(200, requests_per_group=1, output_tokens=4000), 4000)
+    return float(run.tokens.sum() / run.iterations.sum())
+
+
+@pytest.mark.parametrize("k", [1, 3, 7])
+def test_independent_rounds_have_the_given_accepted_length_at_every_k(k: int) -> None:
+    assert measured_length(per_position(COHERE), k) == pytest.approx(COHERE[k], rel=0.01)
+
+
+@pytest.mark.parametrize(("spread", "share"), [(0.0, 0.5), (1.5, 0.5), (2.5, 0.3)])
+def test_switching_keeps_the_accepted_length_that_an_engine_would_measure(spread: float, share: float) -> None:
+    process = switching_around(COHERE, 3, spread=spread, good_share=share)
+    assert measured_length(process, 3) == pytest.approx(COHERE[3], rel=0.02)
+
+
+def test_a_larger_spread_sets_good_and_bad_passages_further_apart() -> None:
+    near, far = (switching_around(COHERE, 3, spread=spread) for spread in (0.5, 2.0))
+    assert far.good[0] > near.good[0] > near.bad[0] > far.bad[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"k_draft": 0}, {"k_draft": 8}, {"spread": -1.0}, {"good_share": 0.0}, {"good_share": 1.0}, {"good_tokens": 0.5}],
+)
+def test_impossible_passages_are_refused(change: dict[str, float]) -> None:
+    with pytest.raises(AdvisorError):
+        switching_around(COHERE, int(change.pop("k_draft", 3)), **change)
+
+
+def test_a_noisy_measured_curve_is_made_concave_without_moving_a_concave_one() -> None:
+    np.testing.assert_allclose(concave(COHERE), COHERE)
+    noisy = [1, 1.84, 2.51, 3.01, 3.36, 3.61, 3.77, 3.73, 3.47]  # DeepSeek-V4-Pro: longer drafts accepted less
+    fixed = concave(noisy)
+    assert np.all(np.diff(fixed) >= 0)
+    assert np.all(np.diff(fixed, 2) <= 1e-12)
+    np.testing.assert_allclose(fixed[:7], noisy[:7])
+
+
+@given(st.lists(st.floats(-1, 2), min_size=1, max_size=12))
+def test_any_growth_becomes_a_possible_curve(growth: list[float]) -> None:
+    fixed = concave(np.concatenate([[1.0], 1.0 + np.cumsum(growth)]))
+    assert fixed[0] == 1
+    assert np.all(np.diff(fixed) >= 0)
+    assert np.all(np.diff(fixed) <= 1)
+    assert np.all(np.diff(fixed, 2) <= 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("[3, 0, 2]", ((3, 0, 2),)),
+        ("[[3, 0, 2], [1]]", ((3, 0, 2), (1,))),
+        ('{"accepted": [[1, 1]]}', ((1, 1),)),
+        ("accepted\n3\n0\n", ((3, 0),)),
+        ("\ufeffrequest,accepted\na,3\nb,1\na,0\n", ((3, 0), (1,))),
+        ("step, accepted \n1, 3\n2,0\n", ((3, 0),)),
+    ],
+)
+def test_json_and_csv_traces_are_read(text: str, steps: tuple[tuple[int, ...], ...]) -> None:
+    assert recorded(text.encode(), "trace").steps == steps
+
+
+@pytest.mark.parametrize(
+    ("data", "fragment"),
+    [
+        (b"", "empty"),
+        (b"\xff\xfe\x00", "not a text file"),
+        (b"[", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b"[]", "no list"),
+        (b"{}", "no list"),
+        (b"[[]]", "request 1"),
+        (b"[[1], 2]", "request 2"),
+        (b"[1.5]", "step 1"),
+        (b"[true]", "step 1"),
+        (b"[-1]", "0..126"),
+        (b"[127]", "0..126"),
+        (b"k,v\n1,2\n", "no column `accepted`"),
+        (b"accepted\n", "no steps"),
+        (b"accepted\n1\nx\n", "line 3"),
+        (b"accepted\n-1\n", "line 2"),
+        ("accepted\n²\n".encode(), "line 2"),
+        (b"request,accepted\na\n", "line 2"),
+        (b"accepted\n" + b"1\n" * 2_000_001, "2,000,000"),
+        (json.dumps([[1]] * 20_001).encode(), "20,000"),
+        (b" " * (MAX_TRACE_BYTES + 1), "20,000,000"),
+    ],
+)
+def test_a_bad_trace_is_refused_with_what_and_where(data: bytes, fragment: str) -> None:
+    with pytest.raises(AdvisorError, match=fragment) as caught:
+        recorded(data, "trace.csv")
+    assert "trace" in str(caught.value)

@@ -9,19 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.cli.output import k_by_batch_on_terminal
 from advisor.prediction import AdvisorError
 from advisor.runtime import (
-    break_even_accepted_length,
-    can_pay,
+    buckets_by_context,
     k_at,
     k_by_batch,
-    k_by_batch_and_context,
-    last_paying_batch,
-    paying_intervals,
     round_costs,
     schedule_gain,
 )
-from advisor.runtime.schedule import MIN_GAIN
+from advisor.runtime.schedule import MIN_GAIN, KRange, k_by_batch_table
 
 BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
 # Low-high-low, the shape of an MoE: K = 1, then 3 in the middle, then none.
@@ -110,8 +107,10 @@ def test_limit_narrows_what_the_margin_may_choose() -> None:
 
 def test_context_buckets_with_the_same_ranges_are_joined() -> None:
     flat = np.tile([1.0, 1.5, 1.2, 1.1], (8, 1))
-    found = k_by_batch_and_context(BATCHES, range(4), [1024, 4096, 32768], np.stack([MOE, MOE, flat]))
+    schedules = [k_by_batch(BATCHES, range(4), table) for table in (MOE, MOE, flat)]
+    found = buckets_by_context([1024, 4096, 32768], schedules)
     assert [(c.context_start, c.context_end) for c in found] == [(1, 11585), (11586, 10_000_000)]
+    assert [c.has_end for c in found] == [True, False]
     assert [r.k_draft for r in found[1].ranges] == [1]
 
 
@@ -151,38 +150,13 @@ def test_bad_tables_are_refused_in_words(
         k_by_batch(batches, drafts, table)
 
 
-def test_break_even_is_the_cost_of_a_round_in_plain_steps() -> None:
-    time = np.array([[10.0, 15.0, 18.0], [20.0, 44.0, 70.0]])
-    assert np.allclose(break_even_accepted_length(time), [[1, 1.5, 1.8], [1, 2.2, 3.5]])
-    # At the second batch K = 1 would need 2.2 of at most 2 tokens: no drafter can make it pay.
-    assert can_pay(time).tolist() == [[True, True, True], [True, False, False]]
-
-
-def test_speedup_is_one_exactly_at_break_even() -> None:
-    time = np.array([[10.0, 15.0, 18.0]])
-    costs = round_costs([1], time, [1.0, 1.5, 1.8])
-    assert np.allclose(costs.speedup, 1.0)
-
-
-def test_last_paying_batch_is_interpolated_and_marks_never_and_always() -> None:
-    table = np.column_stack([np.ones(3), [1.2, 1.0 / 1.2, 0.5], [0.9, 0.8, 0.7], [1.5, 1.4, 1.3]])
-    last = last_paying_batch([1, 4, 16], table)
-    assert np.isinf(last[0])
-    assert last[1] == pytest.approx(2.0)  # halfway in log speedup between batch 1 and 4
-    assert np.isnan(last[2])
-    assert np.isinf(last[3])
-
-
-def test_a_dip_at_middle_batches_gives_two_paying_intervals() -> None:
-    intervals = paying_intervals([1, 4, 16, 64], [1.1, 1 / 1.1, 1.1, 1 / 1.1])
-    assert [tuple(np.round(i, 6)) for i in intervals] == [(1.0, 2.0), (8.0, 32.0)]
-
-
-def test_costs_refuse_to_extrapolate_over_batch_and_draft() -> None:
-    costs = round_costs([1, 8], np.ones((2, 3)), [1.0, 1.5, 1.8])
-    with pytest.raises(AdvisorError, match="outside the costs' batches"):
-        costs.time_s(9, 0)
-    with pytest.raises(AdvisorError, match="n_draft"):
-        costs.time_s(1, 3)
-    with pytest.raises(AdvisorError, match="accepted_length"):
-        round_costs([1], [[1.0, 1.0]], [1.0, 2.5])
+def test_the_table_of_k_by_batch_says_whether_the_limit_is_kept_only_where_there_is_one() -> None:
+    ranges = (KRange(1, 1024, 3, 1.8249, 0.0196), KRange(1025, 2048, 0, 1.0, 0.0, meets_limit=False))
+    columns, rows = k_by_batch_table(ranges, limited=True)
+    assert columns == ("Batch", "K", "Mean speedup", "Largest loss", "Meets the limit")
+    assert rows == (
+        ("1 to 1,024", "3", "1.82x", "2.0%", "yes"),
+        ("1,025 to 2,048", "0", "1.00x", "0.0%", "no"),
+    )
+    assert k_by_batch_table(ranges, limited=False) == (columns[:4], tuple(row[:4] for row in rows))
+    assert k_by_batch_on_terminal(ranges)[1][0] == ("1-1024", "3", "1.82", "2.0%")

@@ -8,9 +8,9 @@ import pytest
 from advisor.curve import speedup_curve
 from advisor.prediction import AdvisorError
 from advisor.runtime import CascadeSettings, PerPosition, RoundCosts, round_costs
-from advisor.runtime.acceptance_of import per_position, switching_around
+from advisor.runtime.acceptance_process import per_position, switching_around
 from advisor.runtime.by_batch import ranges_of
-from advisor.runtime.of_scenario import costs_of
+from advisor.runtime.costs import costs_of
 from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup

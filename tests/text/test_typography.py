@@ -5,6 +5,7 @@ import io
 import pypdf
 import pytest
 
+from advisor.next_steps import best_effects, change_text
 from advisor.report.blocks import Table
 from advisor.report.formats import render
 from advisor.report.layout import sections
@@ -37,8 +38,9 @@ def test_a_range_does_not_break_and_names_and_dates_stay(written: str, read: str
 
 def test_readable_reports_draw_arrows_and_the_json_keeps_what_it_had() -> None:
     report = report_on()
-    assert report.next_steps
-    what, arrow = report.next_steps[0].speedup, "\N{RIGHTWARDS ARROW}"
+    assert report.steps is not None
+    effect = best_effects(report.steps, "tokens_per_s_per_gpu")[0]
+    what, arrow = change_text(effect, "speedup"), "\N{RIGHTWARDS ARROW}"
     assert "->" in what
     prose = "\n".join(
         cell for s in sections(report) for b in s.blocks if isinstance(b, Table) for row in b.rows for cell in row

@@ -7,19 +7,21 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.charts import speedup_chart, table_rule
-from advisor.runtime import DEFAULT_MARGIN
+from advisor.runtime import DEFAULT_MARGIN, k_by_batch_table
+from advisor.text import MERITS
 from advisor.ui import PAGES, answers, compare_panel, how_made, try_next, widgets
 
 
 def figures(advice: Advice) -> None:
     answer, batch = advice.recommendation, advice.scenario.batch_size
+    ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
     shown = (
         (
-            "Speedup", f"{answer.speedup.value:.2f}x", f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
+            ratio.name, ratio.text(answer.speedup.value), f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
             f"{advice.band_level:.0%} band. {answer.speedup.because}.", how_made.ANSWER,
         ),
-        ("Time per output token", f"{answer.tpot_s * 1e3:.2f} ms", "per user", None, how_made.PLAIN),
-        ("Tokens/s per GPU", f"{answer.tokens_per_s_per_gpu:,.0f}", f"batch {batch}", None, how_made.ANSWER),
+        (tpot.name, tpot.text(answer.tpot_s), "per user", None, how_made.PLAIN),
+        (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {batch}", None, how_made.ANSWER),
         (
             f"Chance K = {answer.k_draft} is best", f"{answer.p_best:.0%}", f"expected loss {answer.regret:.1%}",
             "Share of the band's draws in which this K is fastest. Expected loss: how much of the speedup this K "
@@ -58,20 +60,12 @@ def speedup(advice: Advice) -> None:
 def by_batch(advice: Advice) -> None:
     st.subheader("K by batch size", anchor=False)
     limit_ms = advice.scenario.max_tpot_ms
-    rows = [
-        (
-            f"{r.batch_start:,} to {r.batch_end:,}",
-            r.k_draft,
-            r.speedup,
-            r.regret * 100,
-            "yes" if r.meets_limit else "no",
-        )
-        for r in advice.k_by_batch
-    ]
+    columns, rows = k_by_batch_table(advice.k_by_batch, limit_ms is not None)
+    table = pd.DataFrame(rows, columns=list(columns))
+    table["K"] = [item.k_draft for item in advice.k_by_batch]
+    table["Mean speedup"] = [item.speedup for item in advice.k_by_batch]
+    table["Largest loss"] = [item.regret * 100 for item in advice.k_by_batch]
     st.caption(table_rule(DEFAULT_MARGIN, limit_ms))
-    table = pd.DataFrame(rows, columns=["Batch", "K", "Mean speedup", "Largest loss", "Meets the limit"])
-    if limit_ms is None:
-        table = table.drop(columns="Meets the limit")
     st.dataframe(
         table,
         hide_index=True,

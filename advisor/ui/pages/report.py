@@ -4,7 +4,7 @@ import functools
 
 import streamlit as st
 
-from advisor.report import MEDIA_TYPES, Format
+from advisor.report import MEDIA_TYPES, Format, file_name
 from advisor.ui import report_files, widgets
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
@@ -26,7 +26,7 @@ with st.grid(5, min_column_width=120):
         st.download_button(
             label,
             functools.partial(report_files.report_file, scenario, date, form),
-            file_name=f"advice-{scenario.hash}.{form}",
+            file_name=file_name(scenario, form),
             mime=MEDIA_TYPES[form],
             key=f"report_{form}",
             help=help_text,

@@ -1,4 +1,4 @@
-"""A scenario's schedule, its gain on a batch histogram, context buckets, and the simulator's costs."""
+"""A scenario's schedule, its gain on a batch histogram, and context buckets."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ import pytest
 from advisor.curve import curve_for, speedup_curve
 from advisor.prediction import AdvisorError
 from advisor.runtime import k_at
-from advisor.runtime.by_batch import last_batch, ranges_of
-from advisor.runtime.of_scenario import BatchHistogram, contexts_from_text, costs_of, schedule_for, static_ranges
+from advisor.runtime.by_batch import (
+    BatchHistogram,
+    contexts_from_text,
+    last_batch,
+    ranges_of,
+    schedule_for,
+    static_ranges,
+)
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 
@@ -71,31 +77,6 @@ def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it
     assert found.by_context[0].ranges[-1].batch_end > fits
     with pytest.raises(AdvisorError, match=f"Batch {fits + 1:,} does not fit in memory; the largest that does is"):
         schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
-
-
-def test_costs_charge_one_drafter_pass_for_staying_ready_at_k_0() -> None:
-    curve = speedup_curve(EAGLE)
-    costs = costs_of(curve)
-    one_pass = curve.round_components["draft"][:, 1] + curve.round_components["draft_host"][:, 1]
-    np.testing.assert_allclose(costs.draft_warm_s, one_pass)
-    assert np.all(costs.draft_warm_s > 0)
-    assert np.all(costs_of(curve, keep_drafter_warm=False).draft_warm_s == 0)
-
-
-def test_an_ngram_drafter_costs_no_device_time_to_keep_ready() -> None:
-    curve = speedup_curve(NGRAM)
-    np.testing.assert_allclose(costs_of(curve).draft_warm_s, curve.round_components["draft_host"][:, 1])
-    assert np.all(curve.round_components["draft"] == 0)
-
-
-def test_costs_reproduce_the_curves_speedup() -> None:
-    curve = speedup_curve(EAGLE)
-    np.testing.assert_allclose(costs_of(curve).speedup, curve.speedup, rtol=1e-9)
-
-
-def test_a_curve_with_missing_k_is_refused() -> None:
-    with pytest.raises(AdvisorError, match="every K"):
-        costs_of(speedup_curve(EAGLE, [1, 8], [0, 3]))
 
 
 def test_a_static_range_covers_all_batches_and_knows_its_largest_loss() -> None:

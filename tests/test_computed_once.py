@@ -1,0 +1,112 @@
+"""How often an answer computes a curve and a schedule: each once, wherever it is shown."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import advisor.curve
+import advisor.runtime.schedule
+import advisor.setup
+from advisor.advice import advise
+from advisor.cli import advise as _cli_advise  # noqa: F401  (loaded, so that its names are counted too)
+from advisor.cli import report as _cli_report  # noqa: F401
+from advisor.cli import runtime as _cli_runtime  # noqa: F401
+from advisor.next_steps import next_steps
+from advisor.report import build_report, render
+from advisor.scenario.scenario import Scenario
+from tests import command_line
+
+QWEN = Scenario(
+    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
+)
+OPTIONS = (*command_line.QWEN, "--batch", "16")
+COUNTED = ((advisor.curve, "curve_for"), (advisor.runtime.schedule, "k_by_batch"), (advisor.setup, "load_setup"))
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Calls of `curve_for`, `k_by_batch` and `load_setup`, from whichever module they come."""
+    counts: Counter[str] = Counter()
+
+    def counted(name: str, function: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            counts[name] += 1
+            return function(*arguments, **named)
+
+        return call
+
+    for home, name in COUNTED:
+        function = getattr(home, name)
+        wrapped = counted(name, function)
+        for module in [item for key, item in sys.modules.items() if key.startswith("advisor")]:
+            if vars(module).get(name) is function:
+                monkeypatch.setattr(module, name, wrapped)
+    return counts
+
+
+def test_advise_computes_one_curve_and_one_schedule(calls: Counter[str]) -> None:
+    """The curve over all batches answers the target batch too; the recommended K is read off the schedule."""
+    advise(QWEN)
+    assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 1}
+
+
+def test_a_batch_that_does_not_fit_needs_a_second_schedule(calls: Counter[str]) -> None:
+    """The schedule shown ends where memory does; the K that the batch would have comes from one without that end."""
+    advise(QWEN.model_copy(update={"batch_size": 4096}))
+    assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 2}
+
+
+def test_next_steps_computes_one_curve_and_one_schedule_for_each_change_that_fits(calls: Counter[str]) -> None:
+    """A change is another scenario. The design search draws the baseline, three best designs, and the baseline by its
+    fit and by its measurement: six curves, and no schedule, since it holds designs at one batch against each other."""
+    advice = advise(QWEN)
+    calls.clear()
+    steps = next_steps(advice)
+    evaluated = sum(effect.change.kind != "design" for effect in steps.effects)
+    assert steps.refused
+    assert (calls["curve_for"], calls["k_by_batch"]) == (evaluated + 6, evaluated)
+
+
+def test_a_report_computes_no_curve_and_no_schedule_in_any_format(calls: Counter[str]) -> None:
+    """It carries those of the advice."""
+    advice = advise(QWEN)
+    calls.clear()
+    report = build_report(advice, dt.date(2026, 11, 21))
+    for form in ("md", "html", "json", "csv", "pdf"):
+        assert render(report, form)
+    assert calls == {}
+
+
+@pytest.mark.parametrize("command", ["advise", "report", "schedule", "export"])
+def test_a_command_loads_each_scenario_once(
+    command: str,
+    calls: Counter[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Any,
+) -> None:
+    """The scenario's own curve and schedule, and in `advise` those of the changes it tries besides."""
+    more = {"report": ["-o", str(tmp_path / "r.md"), "--brief"], "export": ["--output", str(tmp_path)]}
+    more["export"] += ["--draft-model", "HEAD"]
+    code, _, err = command_line.run(capsys, command, *OPTIONS, *more.get(command, []))
+    assert code == 0, err
+    if command != "advise":
+        assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 1}
+        return
+    told = Counter(calls)
+    calls.clear()
+    next_steps(advise(QWEN))
+    assert told == calls
+
+
+def test_context_buckets_take_the_scenarios_own_schedule_where_it_is_one_of_them(
+    calls: Counter[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three contexts, one of them the scenario's own: two curves besides it."""
+    code, _, err = command_line.run(capsys, "schedule", *OPTIONS, "--context", "8192", "--contexts", "1024,8192,32768")
+    assert code == 0, err
+    assert calls == {"load_setup": 3, "curve_for": 3, "k_by_batch": 3}
