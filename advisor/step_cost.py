@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor import laws
-from advisor.architecture import BYTES_PER_WEIGHT, Architecture, DenseFfn, Mixer, WeightDtype, effective_n_active
+from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype, effective_n_active
 from advisor.arrays import Array, Floats, arrays
 from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError
@@ -166,8 +166,6 @@ class Products:
     dtype: WeightDtype
     launches: int
     layers: ArrayLike
-    of: Mixer | DenseFfn | None = None
-    """What the products belong to, where an architecture has several kinds."""
 
     def symbols(self, rows: Floats) -> dict[str, Any]:
         """What `laws.gemm` takes, for `rows` rows on this rank. SI units."""
@@ -196,13 +194,12 @@ def matrix_products(
     projections = []
     for mixer in architecture.mixers:
         weights = (mixer.projection_params - mixer.replicated_params) / tp + mixer.replicated_params
-        launches = PROJECTION_GEMMS[mixer.kind]
-        cost = costs.attention_projection
-        projections.append(Products(cost, weights, dtypes.attention, launches, mixer.count, mixer))
+        item = (weights, dtypes.attention, PROJECTION_GEMMS[mixer.kind], mixer.count)
+        projections.append(Products(costs.attention_projection, *item))
     found = {
         "attention_projection": tuple(projections),
         "dense": tuple(
-            Products(costs.dense, block.matrices * d * block.width / tp, dtypes.dense, 2, block.count, block)
+            Products(costs.dense, block.matrices * d * block.width / tp, dtypes.dense, 2, block.count)
             for block in architecture.dense
         ),
         "lm_head": (Products(costs.lm_head, architecture.vocab_size * d / tp, dtypes.embedding, 1, 1),),

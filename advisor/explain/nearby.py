@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from advisor import laws
 from advisor import store as stores
 from advisor.architecture import effective_n_active
+from advisor.arrays import Array
 from advisor.calibration import FitRecord, add_touched, frame_work
 from advisor.explain.constants import record_behind
 from advisor.kernel_costs import GemmCost, MoeCost, stream_cost
@@ -25,8 +25,6 @@ from advisor.step_cost import PROJECTION_GEMMS, gemm_time
 
 if TYPE_CHECKING:
     from advisor.store import Store
-
-Array = NDArray[np.float64]
 
 NEAR_COLUMNS = ("part", "step", "measured_at", "wanted", "measured_s", "model_s", "ratio", "record")
 """ratio is model over measured. [1]"""
