@@ -158,6 +158,7 @@ def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
         open_page(theirs, app_url, "measurements")
         refitted(mine, app_url)
         mine.get_by_role("link", name="Advise").first.click()
+        mine.get_by_role("button", name="How was this made").first.wait_for()  # the page left behind has a chart too
         wait_until_drawn(mine, CHART)
         mine.get_by_role("button", name="Pin to compare").click()
         mine.get_by_text("Pinned scenarios").wait_for()
