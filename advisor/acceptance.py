@@ -12,11 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from advisor import laws
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError, Confidence, Frozen
 from advisor.profiles import PROFILES, read_yaml, unknown_id, validate
-
-Floats = NDArray[np.float64]
-
 
 SAME_RUN_LOG_SD = 0.04
 """Spread of an accepted length measured in the run it is used for, as a standard deviation of its logarithm.
@@ -83,10 +81,10 @@ class _CurveFile(Frozen):
 class Acceptance:
     """Accepted length for K = 0..k_max; every array has shape [k_max + 1] and entry 0 is exactly 1."""
 
-    accepted_length: Floats
-    low: Floats
+    accepted_length: Array
+    low: Array
     """Lower edge of the 80 % band. [tokens per round]"""
-    high: Floats
+    high: Array
     """Upper edge of the 80 % band. [tokens per round]"""
     extrapolated: NDArray[np.bool_]
     """True where the value is no measurement and does not lie between two."""
@@ -95,7 +93,7 @@ class Acceptance:
     """True where the numbers come from another model, drafter or run than the one they are used for."""
 
 
-def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Floats:
+def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Array:
     """Tokens emitted per round when each draft token is accepted with probability alpha, given those before it.
 
     Parameters
@@ -125,7 +123,7 @@ def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Floats:
 _LARGEST_ALPHA = 1 - 1e-16
 
 
-def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Floats:
+def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
     """The alpha at which `accepted_length(alpha, n_draft)` takes the given value. Broadcasts. [1]
 
     Parameters
@@ -282,7 +280,7 @@ def _length_at(given: str) -> tuple[float, int]:
     return length, at
 
 
-def _probabilities(given: str) -> Floats:
+def _probabilities(given: str) -> Array:
     """The list `a1,a2,...`, refused with one sentence where an entry is no probability."""
     pieces = [piece.strip() for piece in given.split(",")]
     if len(pieces) > _MAX_DRAFT:
@@ -301,7 +299,7 @@ def _probabilities(given: str) -> Floats:
     return np.array([float(piece) for piece in pieces])
 
 
-def _from_list(probabilities: Floats, k_max: int, borrowed: bool) -> Acceptance:
+def _from_list(probabilities: Array, k_max: int, borrowed: bool) -> Acceptance:
     k = np.arange(k_max + 1)
     n = len(probabilities)
     held = np.concatenate([probabilities[:k_max], np.full(max(0, k_max - n), probabilities[-1])])
@@ -310,7 +308,7 @@ def _from_list(probabilities: Floats, k_max: int, borrowed: bool) -> Acceptance:
     return _banded(value, k > n, np.minimum(k, n), borrowed, source)
 
 
-def _from_points(at: NDArray[np.int_], length: Floats, k_max: int, borrowed: bool, source: str) -> Acceptance:
+def _from_points(at: NDArray[np.int_], length: Array, k_max: int, borrowed: bool, source: str) -> Acceptance:
     """Values at K = 0..k_max from measured points: interpolated inside, extrapolated outside. Two rules, one reason.
 
     One point: the same alpha at every K, bent by the median of the measured curves around their own one-alpha
@@ -338,7 +336,7 @@ def _from_points(at: NDArray[np.int_], length: Floats, k_max: int, borrowed: boo
     return _banded(value, outside, np.clip(k, at[0], at[-1]), borrowed, source, growth)
 
 
-def _bend(k: NDArray[np.int_], at: int) -> Floats:
+def _bend(k: NDArray[np.int_], at: int) -> Array:
     """Median factor by which measured curves differ from one alpha carried from K = `at` to each k. [1]"""
     spread = extrapolation_spread()
     distance = np.log((k + 1) / (at + 1))
@@ -347,12 +345,12 @@ def _bend(k: NDArray[np.int_], at: int) -> Floats:
 
 
 def _banded(
-    value: Floats,
+    value: Array,
     extrapolated: NDArray[np.bool_],
     nearest: NDArray[np.int_],
     borrowed: bool,
     source: str,
-    growth: Floats | None = None,
+    growth: Array | None = None,
 ) -> Acceptance:
     """The 80 % band around `value` [k_max + 1]; `nearest` is the K each entry was carried from.
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor import laws
 from advisor.bands import BAND_LEVEL
@@ -25,8 +24,6 @@ from advisor.runtime import (
 )
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

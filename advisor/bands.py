@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.components import COMPONENTS, JOINT, Component
 from advisor.kernel_costs import KernelCosts, MoeCost
-
-Array = NDArray[np.float64]
 
 BAND_LEVEL = 0.8
 """Share of outcomes a band is meant to hold. [1]"""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor import bands, laws
 from advisor.architecture import parameter_counts
+from advisor.arrays import Array
 from advisor.draft_cost import draft_time
 from advisor.hardware import peak_flops
 from advisor.prediction import AdvisorError, Constant
@@ -20,9 +21,6 @@ from advisor.setup import Setup, load_setup
 from advisor.speedup import speedup, verification_ratio
 from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
 from advisor.tiers import CALIBRATED_TOKENS, _by_tier, _tiers, beyond_log_sd
-
-Array = NDArray[np.float64]
-
 
 DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 

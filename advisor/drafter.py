@@ -5,16 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from advisor.prediction import Constant, Frozen
 from advisor.profiles import load_profile, profile_ids
 
 DrafterKind = Literal["none", "eagle", "mtp", "draft_model", "ngram", "parallel"]
-
-
-Floats = NDArray[np.float64]
 
 
 class Drafter(Frozen):

@@ -19,11 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-
-Array = NDArray[np.float64]
 
 DEFAULT_EPS = 0.02
 """Share of dense-equivalent size a candidate may lose against the baseline. [1]"""

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.arrays import Array
 from advisor.components import KERNELS, Component
 from advisor.kernel_costs import GemmCost, MoeCost, StreamCost, stream_cost
 from advisor.prediction import Tier
 from advisor.setup import Setup
-
-Array = NDArray[np.float64]
-
 
 CALIBRATED_TOKENS = 2048
 """Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [1]"""

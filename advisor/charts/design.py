@@ -14,10 +14,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.charts.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, SKY, VERMILLION, Chart, new_figure
 from advisor.design import HeatMap, Sweep
-
-Array = NDArray[np.float64]
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
 _SCALE = ("#F4F8FC", SKY, "#2E8FCB")

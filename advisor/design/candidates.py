@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import bands, laws
+from advisor.arrays import Array
 from advisor.curve import curve_for, prefill_per_token_s
 from advisor.design.routing_shift import shifted_preset
 from advisor.design.space import DesignSpace
@@ -16,8 +17,6 @@ from advisor.memory import memory_fit
 from advisor.prediction import Tier, lowest
 from advisor.quality import activation_ratio, anchored_ratio, expert_mix_loss, granularity, loss_as_active_params
 from advisor.setup import Setup
-
-Array = NDArray[np.float64]
 
 SHAPE_LOG_SD = 0.05
 """Error of one expert shape's kernels that the baseline's does not share (assumed; fitted kernels miss a shape left out

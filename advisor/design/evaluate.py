@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture import Architecture, parameter_counts
+from advisor.arrays import Array
 from advisor.curve import curve_for, prefill_per_token_s
 from advisor.design.grid import Mixes, Weights, computing_share, moe_shape, weight_bytes_each_gpu, weights
 from advisor.design.question import Question
@@ -20,8 +21,6 @@ from advisor.routing import distinct_experts
 from advisor.setup import Setup
 from advisor.speedup import speedup
 from advisor.step_cost import step_time
-
-Array = NDArray[np.float64]
 
 _CHUNK_CELLS = 50_000
 """Designs x batches evaluated together: arrays of this size stay in a core's cache."""

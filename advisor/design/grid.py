@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field
 
 from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, Moe, effective_n_active, parameter_counts
+from advisor.arrays import Array
 from advisor.memory import weight_bytes_per_gpu
 from advisor.prediction import AdvisorError, Frozen
 from advisor.quality import GRANULARITY_RANGE
 from advisor.step_cost import MoeShape, Placement
-
-Array = NDArray[np.float64]
 
 MAX_DESIGNS = 8_000_000
 """A search of more designs is refused: it would need more than a few seconds and GB."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
-
-Array = NDArray[np.float64]
 
 Objective = Literal["sd_speedup", "tpot", "tokens_per_s_per_gpu", "cost_per_million_tokens"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)

@@ -14,11 +14,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from advisor.arrays import Array
 from advisor.routing import RoutingPreset, load_routing_preset
-
-Array = NDArray[np.float64]
 
 _BY_SHARED_SHARE = ("class-fine-no-shared", "class-fine-one-shared", "class-quarter-shared", "class-half-shared")
 _COARSE = "class-coarse-top2"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.components import DEVICE_RECORDS, OVERHEADS
 from advisor.design.evaluate import Body, arms, served, sizes, touched_by
 from advisor.design.routing_shift import RoutingShift, shifted_routing
@@ -16,8 +17,6 @@ from advisor.design.space import CONSTRAINTS, DesignSpace
 from advisor.kernel_costs import KernelCosts
 from advisor.quality import activation_ratio, anchored_ratio, expert_mix_loss, loss_as_active_params
 from advisor.setup import Setup
-
-Array = NDArray[np.float64]
 
 FLIP_REGRET = 0.01
 """A recommendation counts as flipped when another design is better by more than this share of the objective."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture import Architecture, parameter_counts
+from advisor.arrays import Array
 from advisor.design.evaluate import (
     Body,
     Served,
@@ -45,8 +46,6 @@ from advisor.quality import (
 )
 from advisor.scenario import Scenario
 from advisor.setup import Setup, by_form, load_setup
-
-Array = NDArray[np.float64]
 
 CONSTRAINTS = (
     "quality",

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.design.evaluate import Served, arms, served, sizes, touched_by
 from advisor.design.grid import Mixes, widths
 from advisor.design.routing_shift import shifted_routing
 from advisor.design.space import DesignSpace
 from advisor.quality import activation_ratio, dense_equivalent, expert_mix_loss, granularity, training_flops
-
-Array = NDArray[np.float64]
 
 SWEEP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BINS_PER_OCTAVE = 2

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from advisor.acceptance import SAME_RUN_LOG_SD, parse_acceptance
+from advisor.arrays import Array
 from advisor.ingest.result import shorten
 from advisor.ingest.upload import MIB, open_upload
 from advisor.prediction import AdvisorError
@@ -36,7 +37,6 @@ _DISAGREE = 0.01
 """Share by which counters that should agree may differ, because an engine counts while it is scraped, before a note."""
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class AcceptanceRates:
         )
 
 
-def conditional_rates(share_of_rounds: ArrayLike) -> Floats:
+def conditional_rates(share_of_rounds: ArrayLike) -> Array:
     """P(i accepted | those before it accepted) from S_i = P(1..i accepted), [K] -> [K]. [1]
 
     S_i / S_(i-1) with S_0 = 1; 0 behind a position that no round reached, where AL(K) = 1 + sum of S_i does not depend
@@ -240,7 +240,7 @@ def _from_counters(name: str, counters: Series, source: str) -> AcceptanceRates:
     return AcceptanceRates(tuple(conditional.tolist()), drafts, relative, source, tuple(warnings))
 
 
-def _by_position(name: str, counters: Series) -> Floats:
+def _by_position(name: str, counters: Series) -> Array:
     """Accepted tokens of each position over all engines, [K]."""
     sums: dict[int, float] = {}
     for (counter, labels), count in counters.items():
@@ -259,7 +259,7 @@ def _by_position(name: str, counters: Series) -> Floats:
     return np.array([sums[i] for i in range(len(sums))])
 
 
-def _warnings(counters: Series, drafts: float, accepted: Floats, error: float) -> list[str]:
+def _warnings(counters: Series, drafts: float, accepted: Array, error: float) -> list[str]:
     notes = []
     engines = {dict(labels).get("engine") for counter, labels in counters if counter == _DRAFTS}
     if len(engines) > 1:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor import bands, laws
 from advisor.advice import Advice
+from advisor.arrays import Array
 from advisor.curve import Curve, batches_with, curve_for, prefill_per_token_s
 from advisor.design import Band, DesignSpace
 from advisor.next_steps.changes import Change, changes
@@ -18,8 +18,6 @@ from advisor.next_steps.designs import DesignStanding, design_changes, design_st
 from advisor.prediction import AdvisorError, Tier, lowest
 from advisor.runtime import MIN_GAIN, ranges_of, recommended_draft
 from advisor.setup import Setup, load_setup
-
-Array = NDArray[np.float64]
 
 Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
 GOALS: tuple[Goal, ...] = get_args(Goal)

@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from advisor.acceptance import parse_acceptance
+from advisor.arrays import Array
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
 from advisor.points.points import Point
 from advisor.points.refit import refitted
 from advisor.points.result import RefitResult
 from advisor.setup import Setup
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from advisor.architecture import BYTES_PER_WEIGHT, effective_n_active, weight_bytes
+from advisor.arrays import Array
 from advisor.hardware import effective_bandwidth, effective_flops
 from advisor.points.points import Point
 from advisor.points.solve import solve
 from advisor.prediction import AdvisorError
 from advisor.routing import expected_experts
 from advisor.setup import Setup
-
-Array = NDArray[np.float64]
 
 NAMES = (
     "bias_s", "k1_s", "k2_s", "k3_s", "draft_bias_s", "draft_k_s", "reject_bias_s", "reject_k_s", "ridge_share",

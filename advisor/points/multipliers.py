@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.components import JOINT, KERNELS, LINK_RECORDS
 from advisor.kernel_costs import MoeCost
 from advisor.points.observation import NAMES, Observations, log_predicted
@@ -18,8 +18,6 @@ from advisor.points.points import Point
 from advisor.points.solve import Prior, solve_observed
 from advisor.setup import Setup
 from advisor.tiers import records_in_use
-
-Array = NDArray[np.float64]
 
 MIN_LOG_SD = 0.03
 """No kernel time is held known to better than this. [1]"""

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor import laws
+from advisor.arrays import Array
 from advisor.components import COMPONENTS, FACTORS
 from advisor.curve import Curve
 from advisor.setup import Setup
-
-Array = NDArray[np.float64]
 
 TIME_NAMES = tuple(FACTORS)
 NAMES = (*TIME_NAMES, "accepted_length")

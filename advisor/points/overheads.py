@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES
 from advisor.components import JOINT
 from advisor.points.observation import NAMES, joined, log_predicted
 from advisor.points.points import Point
 from advisor.points.solve import Prior, solve_observed
-
-Array = NDArray[np.float64]
 
 PRIOR_S = (10e-6, 0.3e-3, 0.4e-3)
 """Weak prior of docs/model.md for OVERHEAD_NAMES. [s]"""

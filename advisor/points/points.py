@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from advisor.acceptance import parse_acceptance
 from advisor.bands import Draws
@@ -23,8 +22,6 @@ from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup
-
-Array = NDArray[np.float64]
 
 ROWS = MEASUREMENTS / "published_speedups" / "data.csv"
 ACCEPTANCE_LOG_SD = {"same_run": 0.04, "borrowed": 0.13, "other_model": 0.25}

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.calibration import Adjustment, adjusted, check_adjustment
 from advisor.components import FACTORS, JOINT, OVERHEADS
 from advisor.points.errors import errors_of
@@ -25,8 +26,6 @@ from advisor.points.result import OwnErrors, RefitParameter, RefitResult
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
 from advisor.text import counted
-
-Array = NDArray[np.float64]
 
 MEANINGS = {**FACTORS, "accepted_length": "the borrowed accepted length"}
 MIN_POINTS = 3

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.points.observation import Observations, log_predicted, log_slopes
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.routing.law import distinct_experts, expected_experts
 from advisor.routing.presets import RoutingPreset, write_own_routing
-
-Array = NDArray[np.float64]
 
 NAMES = ("load_cv", "affinity", "stickiness")
 PRIOR_SD = (0.5, 0.1, 0.1)

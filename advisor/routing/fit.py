@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

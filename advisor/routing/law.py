@@ -18,13 +18,11 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from advisor import laws
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-
-Array = NDArray[np.float64]
-
 
 _N_NODES = 32
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.routing.fit import RoutingFit, fit_overlaps
 from advisor.routing.law import distinct_experts, expected_experts, unrelated_overlap
-
-Array = NDArray[np.float64]
 
 LAGS = 7
 MIN_TOKENS = LAGS + 1

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import FloatArray
 
 RunLengths = NDArray[np.int8]
 
@@ -73,7 +73,7 @@ class PerPosition:
         """One acceptance rate for every position."""
         return cls((alpha,) * k_max)
 
-    def accepted_length(self, k_max: int) -> FloatArray:
+    def accepted_length(self, k_max: int) -> Array:
         """Mean tokens per round for K = 0..k_max, bonus token included. [k_max + 1]"""
         padded = (self.conditional + (0.0,) * k_max)[:k_max]
         return np.concatenate([[1.0], 1.0 + np.cumsum(np.cumprod(padded))])
@@ -203,13 +203,13 @@ def draw_trace(
     return process.run_lengths(n_streams, n_tokens, k_max, rng)
 
 
-def accepted_length_of(run_length: RunLengths, k_max: int) -> FloatArray:
+def accepted_length_of(run_length: RunLengths, k_max: int) -> Array:
     """Mean tokens per round of a trace at each K = 0..k_max, over all its positions. [k_max + 1]"""
     reached = [float(np.mean(run_length >= k)) for k in range(1, k_max + 1)]
     return np.concatenate([[1.0], 1.0 + np.cumsum(reached)])
 
 
-def concave(accepted_length: ArrayLike) -> FloatArray:
+def concave(accepted_length: ArrayLike) -> Array:
     """Nearest AL(0..k_max) that any acceptance process can have: it grows by ever smaller steps between 0 and 1.
 
     Measured curves may bend the other way by noise. Least squares on the growth per draft (isotonic regression).

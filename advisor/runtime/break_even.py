@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import FloatArray
 
 
-def break_even_accepted_length(round_time_s: ArrayLike) -> FloatArray:
+def break_even_accepted_length(round_time_s: ArrayLike) -> Array:
     """Least accepted length at which a round pays for itself.
 
     Parameters
@@ -61,7 +61,7 @@ def paying_intervals(batches: ArrayLike, speedup: ArrayLike) -> tuple[tuple[floa
     return tuple(found)
 
 
-def last_paying_batch(batches: ArrayLike, speedup: ArrayLike) -> FloatArray:
+def last_paying_batch(batches: ArrayLike, speedup: ArrayLike) -> Array:
     """Largest batch at which each K pays: batches [nB], speedup [nB, nK] -> [nK].
 
     nan: never pays on this grid. inf: still pays at the largest batch of the grid (column 0 always).
@@ -71,12 +71,12 @@ def last_paying_batch(batches: ArrayLike, speedup: ArrayLike) -> FloatArray:
     return np.array([intervals[-1][1] if intervals else np.nan for intervals in ends])
 
 
-def sweet_spot(batches: FloatArray, speedup: FloatArray) -> float:
+def sweet_spot(batches: Array, speedup: Array) -> float:
     """Batch size with the highest speedup. [1]"""
     return float(batches[int(np.argmax(speedup))])
 
 
-def break_even_batch(batches: FloatArray, speedup: FloatArray) -> float | None:
+def break_even_batch(batches: Array, speedup: Array) -> float | None:
     """Smallest batch above the sweet spot at which the speedup falls to 1, interpolated on log batch; None if never."""
     peak = int(np.argmax(speedup))
     if speedup[peak] <= 1.0:

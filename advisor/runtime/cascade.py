@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import FloatArray, IntArray
+from advisor.runtime.costs import IntArray
 from advisor.runtime.policies import Outcome, Situation
 
 _BASELINE, _TRIAL, _SET = 0, 1, 2
@@ -55,7 +56,7 @@ class Cascade:
     name: str = "Cascade"
     keeps_drafter: bool = True
 
-    def controller(self, n_groups: int, time_s: FloatArray) -> CascadeController:
+    def controller(self, n_groups: int, time_s: Array) -> CascadeController:
         """Reads only k_max from the cost table."""
         return CascadeController(self.settings, n_groups, time_s.shape[1] - 1)
 
@@ -147,9 +148,7 @@ class CascadeController:
         on = groups[~stop]
         self._begin(on, _TRIAL, following[~stop], self.settings.trial_iterations)
 
-    def _climb(
-        self, groups: IntArray, k: IntArray, utility: FloatArray, trial: IntArray
-    ) -> tuple[IntArray, np.ndarray]:
+    def _climb(self, groups: IntArray, k: IntArray, utility: Array, trial: IntArray) -> tuple[IntArray, np.ndarray]:
         """Next K of the hill climb and whether the test ends here; all [len(groups)].
 
         A trial is compared with the K it climbed from, the best of the test so far.

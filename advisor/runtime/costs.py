@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.arrays import Array
 from advisor.curve import Curve
 from advisor.prediction import AdvisorError
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
@@ -25,19 +25,19 @@ class RoundCosts:
     Build it with `round_costs`, which checks all of this.
     """
 
-    batches: FloatArray
+    batches: Array
     drafts: IntArray
-    round_time_s: FloatArray
-    accepted_length: FloatArray
-    speedup: FloatArray
-    draft_warm_s: FloatArray
+    round_time_s: Array
+    accepted_length: Array
+    speedup: Array
+    draft_warm_s: Array
 
     @property
     def k_max(self) -> int:
         """Longest draft in the grid. [1]"""
         return int(self.drafts[-1])
 
-    def time_s(self, batch: ArrayLike, n_draft: ArrayLike) -> FloatArray:
+    def time_s(self, batch: ArrayLike, n_draft: ArrayLike) -> Array:
         """Time of one round at `batch` sequences and `n_draft` drafts; broadcasts. [s]
 
         Between grid batches, log time is linear in log batch. Raises AdvisorError outside the grid.
@@ -48,7 +48,7 @@ class RoundCosts:
         log_time = _interpolate(self.batches, np.log(self.round_time_s), wanted)
         return np.exp(np.take_along_axis(log_time, columns[..., None], axis=-1)[..., 0])
 
-    def dense(self, max_batch: int) -> tuple[FloatArray, FloatArray]:
+    def dense(self, max_batch: int) -> tuple[Array, Array]:
         """Round time [max_batch + 1, nK] and warm-drafter time [max_batch + 1] at whole batches; row 0 is zero. [s]"""
         whole = np.arange(1, max_batch + 1)
         time = np.zeros((max_batch + 1, self.drafts.size))
@@ -105,12 +105,12 @@ def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
     return round_costs(curve.batches, curve.round_s, curve.accepted_length, warm)
 
 
-def interpolate_batches(batches: ArrayLike, values: ArrayLike, at: ArrayLike) -> FloatArray:
+def interpolate_batches(batches: ArrayLike, values: ArrayLike, at: ArrayLike) -> Array:
     """Positive values [nB, n] given at `batches`, at other batch sizes: log value linear in log batch."""
     return np.exp(_interpolate(np.asarray(batches, dtype=float), np.log(np.asarray(values, dtype=float)), at))
 
 
-def _interpolate(grid: FloatArray, values: FloatArray, at: ArrayLike) -> FloatArray:
+def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
     """Linear in log batch along axis 0 of values [nB, n]; result [*at.shape, n]. Refuses to extrapolate."""
     wanted = np.asarray(at, dtype=float)
     if wanted.size and (wanted.min() < grid[0] or wanted.max() > grid[-1]):

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.runtime.schedule import DEFAULT_MARGIN, MIN_GAIN
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import FloatArray, IntArray
+from advisor.runtime.costs import IntArray
 from advisor.runtime.schedule import KRange, k_at
 
 BoolArray = NDArray[np.bool_]
@@ -41,7 +42,7 @@ class Outcome:
     n_draft: IntArray
     tokens: IntArray
     """Tokens emitted by the whole batch."""
-    time_s: FloatArray
+    time_s: Array
 
 
 class Controller(Protocol):
@@ -69,7 +70,7 @@ class Policy(Protocol):
     @property
     def keeps_drafter(self) -> bool: ...
 
-    def controller(self, n_groups: int, time_s: FloatArray) -> Controller:
+    def controller(self, n_groups: int, time_s: Array) -> Controller:
         """Fresh controller; time_s [max_batch + 1, nK] is what the oracle knows about costs."""
         ...
 
@@ -100,7 +101,7 @@ class StaticK:
         """False: it never switches."""
         return False
 
-    def controller(self, n_groups: int, time_s: FloatArray) -> Controller:
+    def controller(self, n_groups: int, time_s: Array) -> Controller:
         """Refuses a K that the costs do not cover."""
         if not 0 <= self.k < time_s.shape[1]:
             raise AdvisorError(f"static K={self.k} lies outside the costs' drafts 0..{time_s.shape[1] - 1}")
@@ -123,7 +124,7 @@ class BatchSchedule:
     name: str = "batch schedule"
     keeps_drafter: bool = True
 
-    def controller(self, n_groups: int, time_s: FloatArray) -> Controller:  # noqa: ARG002 - one table serves all groups
+    def controller(self, n_groups: int, time_s: Array) -> Controller:  # noqa: ARG002 - one table serves all groups
         """A dense table over every batch size the simulation can reach."""
         table = k_at(self.ranges, np.arange(time_s.shape[0]))
         if table.max() >= time_s.shape[1]:
@@ -150,13 +151,13 @@ class Oracle:
     name: str = "oracle (hindsight)"
     keeps_drafter: bool = False
 
-    def controller(self, n_groups: int, time_s: FloatArray) -> Controller:
+    def controller(self, n_groups: int, time_s: Array) -> Controller:
         """Knows the cost table."""
         return _Hindsight(n_groups, time_s)
 
 
 class _Hindsight:
-    def __init__(self, n_groups: int, time_s: FloatArray) -> None:
+    def __init__(self, n_groups: int, time_s: Array) -> None:
         self.cost = time_s
         self.tokens = np.zeros(n_groups)
         self.time = np.zeros(n_groups)
@@ -210,7 +211,7 @@ class EmaAdaptive:
     name: str = "acceptance only (EMA)"
     keeps_drafter: bool = True
 
-    def controller(self, n_groups: int, time_s: FloatArray) -> Controller:
+    def controller(self, n_groups: int, time_s: Array) -> Controller:
         """One average, count and K per group and slot."""
         k_max = time_s.shape[1] - 1
         candidates = {

@@ -9,8 +9,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import FloatArray, interpolate_batches
+from advisor.runtime.costs import interpolate_batches
 
 DEFAULT_MARGIN = 0.02
 """Choice of this project: a K within 2 % of the best counts as equal. Below the error of any step-time prediction."""
@@ -191,7 +192,7 @@ def schedule_gain(
 
 
 def _limited(
-    dense: FloatArray, allowed: NDArray[np.bool_], within: NDArray[np.bool_]
+    dense: Array, allowed: NDArray[np.bool_], within: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Acceptable K under the limit [n, nK] and where any K meets it [n]; never an empty row.
 
@@ -207,7 +208,7 @@ def _limited(
 
 
 def _merge(
-    dense: FloatArray, allowed: NDArray[np.bool_], meets: NDArray[np.bool_], ks: NDArray[np.int64]
+    dense: Array, allowed: NDArray[np.bool_], meets: NDArray[np.bool_], ks: NDArray[np.int64]
 ) -> tuple[KRange, ...]:
     """Greedy cover: extend each range while some K is allowed throughout and the limit is met (or not) throughout."""
     bits = (allowed.astype(np.int64) << np.arange(ks.size)).sum(axis=1).tolist()
@@ -229,9 +230,7 @@ def _merge(
     return tuple(ranges)
 
 
-def _checked(
-    batches: ArrayLike, drafts: ArrayLike, speedup: ArrayLike
-) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
+def _checked(batches: ArrayLike, drafts: ArrayLike, speedup: ArrayLike) -> tuple[Array, NDArray[np.int64], Array]:
     grid = np.asarray(batches, dtype=float)
     ks = np.asarray(drafts, dtype=np.int64)
     table = np.asarray(speedup, dtype=float)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.runtime.acceptance_process import RunLengths
-from advisor.runtime.costs import FloatArray, IntArray, RoundCosts
+from advisor.runtime.costs import IntArray, RoundCosts
 from advisor.runtime.policies import Controller, Outcome, Policy, Situation
 
 ENDLESS = 2**40
@@ -25,7 +26,7 @@ class Load:
     processing takes no time here, so a group's clock counts decode iterations only.
     """
 
-    arrival_s: FloatArray
+    arrival_s: Array
     output_tokens: IntArray
     concurrency: int
 
@@ -81,18 +82,18 @@ class SimulationResult:
     policy: str
     tokens: IntArray
     """Output tokens of each group."""
-    sequence_time_s: FloatArray
+    sequence_time_s: Array
     """Iteration time summed over the sequences that lived through it; / tokens = mean time per output token."""
-    busy_time_s: FloatArray
+    busy_time_s: Array
     """Iteration time of each group."""
     iterations: IntArray
     iterations_by_draft: IntArray
     """[nK]"""
     test_iterations: IntArray | None
     """Iterations the controller spent on tests; None for policies that do not test."""
-    request_tpot_s: FloatArray
+    request_tpot_s: Array
     """Decode time per output token of every finished request."""
-    request_latency_s: FloatArray
+    request_latency_s: Array
     """Arrival to last token of every finished request."""
     k_by_iteration: IntArray | None = None
     """[T, G], -1 where idle; only when recorded."""
@@ -104,7 +105,7 @@ class SimulationResult:
         return float(self.tokens.sum() / self.busy_time_s.sum())
 
     @property
-    def tpot_s(self) -> FloatArray:
+    def tpot_s(self) -> Array:
         """Mean time per output token of each group, [G]. [s]"""
         return np.asarray(self.sequence_time_s / self.tokens)
 
@@ -168,8 +169,8 @@ class _Loop:
         self.busy_time = np.zeros(groups)
         self.iterations = np.zeros(groups, dtype=np.int64)
         self.by_draft = np.zeros(costs.drafts.size, dtype=np.int64)
-        self.tpot: list[FloatArray] = []
-        self.latency: list[FloatArray] = []
+        self.tpot: list[Array] = []
+        self.latency: list[Array] = []
         self.waiting = True
 
     def iterate(self) -> tuple[IntArray, IntArray] | None:
@@ -252,7 +253,7 @@ class _Loop:
         )
 
 
-def _checked_load(arrival: FloatArray, tokens: np.ndarray, concurrency: int) -> Load:
+def _checked_load(arrival: Array, tokens: np.ndarray, concurrency: int) -> Load:
     if np.any(tokens < 1) or np.any(tokens != np.round(tokens)):
         raise AdvisorError("output_tokens must be whole numbers of at least 1")
     return Load(arrival, tokens.astype(np.int64), concurrency)

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from advisor import bands
+from advisor.arrays import Array
 from advisor.calibration import load_overheads
 from advisor.points import OverheadModel, Point, fit_overheads, points_of, published_rows, speedups, with_costs
 from advisor.tiers import beyond_log_sd
-
-Array = NDArray[np.float64]
 
 COMMON_SHARE = 0.0
 """Classes are fitted each alone: of 0, 1/4, 1/2, 3/4 and 1 the lowest error on sources left out

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from advisor.calibration import class_costs
 from advisor.curve import curve_for
@@ -17,8 +16,6 @@ from advisor.points import Overheads, Point, point_of, with_costs
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup, load_setup
-
-Array = NDArray[np.float64]
 
 EXTERNAL_SOURCES = {"SpecForge SpecBundle dashboard": "SpecBundle", "MiMo-V2-Flash technical report, table 10": "MiMo"}
 ASSUMED_HARDWARE = "h200-sxm"

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.curve import curve_for
 from advisor.points import UNKNOWN_CLASS, Point, Prior, fit_overheads, row_log_sd, solve, speedups
 from advisor.validation import COMMON_SHARE, predictions_left_out, sources_left_out
-
-Array = NDArray[np.float64]
 
 RIVALS = ("uniform experts", "AL/(1+cK)", "AL/(a+cK+b log2 B)", "batch x (K+1)")
 _LINEAR_START = {"AL/(1+cK)": (0.1,), "AL/(a+cK+b log2 B)": (1.0, 0.1, 0.05)}
