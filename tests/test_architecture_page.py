@@ -1,0 +1,39 @@
+"""docs/architecture.md shows the house as it is: every room on its floor, every file it sends to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.test_layout import FLOORS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+
+
+def rows_under(heading: str) -> list[list[str]]:
+    table = PAGE.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0]
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
+
+
+def test_the_floors_are_those_that_imports_are_held_to() -> None:
+    listed = [set(re.findall(r"`(\w+)`", rooms)) for _, rooms in rows_under("floor")]
+    upper, lower = {"cli", "ui", "studies", "__main__"}, FLOORS[:-2]
+    assert listed[0] == upper == FLOORS[-1] | FLOORS[-2]
+    assert listed[:0:-1] == joined_curve(lower)
+
+
+def joined_curve(floors: list[set[str]]) -> list[set[str]]:
+    """The page shows the curve and the tiers, which it asks for, on one floor."""
+    at = floors.index({"tiers"})
+    return [*floors[:at], floors[at] | floors[at + 1], *floors[at + 2 :]]
+
+
+def test_every_file_that_a_change_is_sent_to_exists() -> None:
+    rows = rows_under("to change")
+    assert len(rows) >= 12
+    for what, where in rows:
+        named = re.findall(r"`([\w./-]+)`", where)
+        assert named, f"{what}: no file"
+        missing = [name for name in named if not (ROOT / name).exists()]
+        assert not missing, f"{what}: no {missing}"
