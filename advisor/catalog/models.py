@@ -44,7 +44,8 @@ class ModelProfile(Frozen):
     id: str
     name: str
     hf_repo: str
-    also_applies_to: str = ""
+    also_applies_to: tuple[str, ...] = ()
+    """Names of checkpoints with the same dimensions; of multimodal ones, their text tower."""
     year: int
     config: dict[str, Any]
     """Keys of the model's config.json that size it, in Hugging Face spelling."""

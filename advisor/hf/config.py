@@ -223,6 +223,8 @@ def _warn_about_gaps(fields: Fields, warnings: list[str]) -> None:
         warnings.append("layers that share one KV cache are counted with a cache of their own")
     if fields.optional_count("hidden_size_per_layer_input"):
         warnings.append("per-layer input embeddings are not counted")
+    if fields.get("ple_layer_ids"):
+        warnings.append("the n-gram embedding table is not counted, nor are hyper-connections")
     if is_compressed(fields):
         warnings.append("compressed attention: shapes are inferred from the config keys, not read from published code")
 
