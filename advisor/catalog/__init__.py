@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from advisor.catalog.models import load_model, model_ids, model_profile, unknown_model
+from advisor.catalog.models import (
+    checkpoint_name,
+    load_model,
+    model_ids,
+    model_profile,
+    published_architecture,
+    unknown_model,
+    with_quantisation_file,
+)
+from advisor.catalog.names import resolve_model_name
 from advisor.catalog.own_hardware import (
     MAX_HARDWARE_BYTES,
     figure_range,
@@ -14,6 +23,7 @@ from advisor.catalog.own_hardware import (
 
 __all__ = [
     "MAX_HARDWARE_BYTES",
+    "checkpoint_name",
     "figure_range",
     "given_hardware",
     "hardware_from_given",
@@ -22,5 +32,8 @@ __all__ = [
     "measured_chips",
     "model_ids",
     "model_profile",
+    "published_architecture",
+    "resolve_model_name",
     "unknown_model",
+    "with_quantisation_file",
 ]

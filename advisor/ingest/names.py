@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from advisor.catalog import resolve_model_name
+
 _ENGINES = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -24,6 +26,15 @@ _DTYPES = {
     "mxfp4": "mxfp4",
     "nvfp4": "nvfp4",
 }
+_TABLE_DTYPES = {
+    "fp8": "fp8",
+    "fp8_block": "fp8",
+    "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4",
+    "int4": "int4",
+    "bf16": "bf16",
+}
+"""Formats that a row can be predicted in; others that a name says are left to whoever gives the row."""
 _METHODS = {"eagle3": "eagle3", "eagle": "eagle", "mtp": "mtp", "ngram": "ngram", "draft_model": "draft_model"}
 _NOISE = frozenset(
     {
@@ -32,11 +43,16 @@ _NOISE = frozenset(
         "intel",
         "google",
         "instinct",
+        "geforce",
         "tensor",
         "core",
         "gpu",
         "accelerator",
         "graphics",
+        "generation",
+        "edition",
+        "workstation",
+        "server",
         "hbm2",
         "hbm2e",
         "hbm3",
@@ -87,8 +103,24 @@ def match_hardware(text: str, ids: Collection[str]) -> str | None:
 def match_model(text: str, ids: Iterable[str]) -> str | None:
     """The model id that a checkpoint name means (`Qwen/Qwen3-30B-A3B-FP8` is `qwen3-30b-a3b`), or None.
 
-    The longest id that the last part of the name begins with, word by word.
+    The profile whose dimensions the name says, else the longest id that the last part of the name begins with.
     """
+    known, named = tuple(ids), resolve_model_name(text)
+    if named is not None and named.model_id in known:
+        return named.model_id
     words = _key(text.rstrip("/").rsplit("/", 1)[-1]).split("_")
-    fits = [item for item in ids if _key(item).split("_") == words[: len(_key(item).split("_"))]]
+    fits = [item for item in known if _key(item).split("_") == words[: len(_key(item).split("_"))]]
     return max(fits, key=lambda item: len(_key(item)), default=None)
+
+
+def named_format(text: str) -> tuple[str | None, str]:
+    """The weight format that a checkpoint name says, in a table's words, and what is to be said of the name.
+
+    None where the name says no format, or one that no row can be predicted in.
+    """
+    named = resolve_model_name(text)
+    if named is None or named.weight_format is None:
+        return None, named.note if named else ""
+    found = _TABLE_DTYPES.get(named.weight_format)
+    left_out = [] if found else [f"its {named.weight_format} weights are left out: no row is predicted in them"]
+    return found, "; ".join([*([named.note] if named.note else []), *left_out])

@@ -16,7 +16,7 @@ from advisor.ingest.checks import check_rows
 from advisor.ingest.derived import derive_rows, match_baselines
 from advisor.ingest.draft import NAME_MAPS, Draft, coerce
 from advisor.ingest.limits import MAX_REJECTS
-from advisor.ingest.names import match_hardware, match_model
+from advisor.ingest.names import match_hardware, match_model, named_format
 from advisor.ingest.result import IngestResult, MissingField, rejects_frame, shorten
 from advisor.prediction import AdvisorError
 from advisor.text import counted
@@ -85,13 +85,15 @@ def complete(result: IngestResult, values: Mapping[str, Any], override: bool = F
 def resolve_names(result: IngestResult, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> IngestResult:
     """The result with plain hardware and model names replaced by the one id each of them means, where there is one.
 
-    Names that fit no id, or several, stay as they are and are named in a warning.
+    Names that fit no id, or several, stay as they are and are named in a warning. A weight format that a model's name
+    says fills empty cells, and is said.
     """
     wanted = (
         ("hardware_id" if result.kind == "points" else "hardware", match_hardware, tuple(hardware_ids)),
         *((("model_id", match_model, tuple(model_ids)),) if result.kind == "points" and model_ids else ()),
     )
     frame, warnings = result.measured.copy(deep=False), list(result.reader_warnings)
+    notes = [*result.reader_notes, *(_fill_named_formats(frame) if len(wanted) > 1 else ())]
     for name, match, ids in wanted:
         renamed: dict[str, str] = {}
         for text in frame[name].dropna().unique():
@@ -101,7 +103,23 @@ def resolve_names(result: IngestResult, hardware_ids: Iterable[str], model_ids: 
             else:
                 renamed[text] = found
         frame[name] = frame[name].replace(renamed)
-    return evaluate(replace(result, measured=frame, reader_warnings=tuple(dict.fromkeys(warnings))))
+    warned, noted = tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes))
+    return evaluate(replace(result, measured=frame, reader_warnings=warned, reader_notes=noted))
+
+
+def _fill_named_formats(frame: pd.DataFrame) -> list[str]:
+    """Fill empty weight formats of `frame` from the names of its models; what to say of it."""
+    notes = []
+    for text in frame["model_id"].dropna().unique():
+        found, note = named_format(text)
+        empty = (frame["model_id"] == text) & frame["weight_dtype"].isna()
+        if found is not None and empty.any():
+            frame["weight_dtype"] = frame["weight_dtype"].mask(empty, found)
+            concluded = f" ({note})" if note else ""
+            notes.append(f"weight_dtype {found} read from the name {shorten(text)!r} where none is given{concluded}")
+        elif note:
+            notes.append(f"model_id {shorten(text)!r}: {note}")
+    return notes
 
 
 def _unknown_name(result: IngestResult, name: str, text: str) -> str:
