@@ -119,8 +119,10 @@ def named_format(text: str) -> tuple[str | None, str]:
     None where the name says no format, or one that no row can be predicted in.
     """
     named = resolve_model_name(text)
-    if named is None or named.weight_format is None:
-        return None, named.note if named else ""
+    if named is None:
+        return None, "not known as a checkpoint; a profile's id that it begins with stands for it"
+    if named.weight_format is None:
+        return None, named.note
     found = _TABLE_DTYPES.get(named.weight_format)
     left_out = [] if found else [f"its {named.weight_format} weights are left out: no row is predicted in them"]
     return found, "; ".join([*([named.note] if named.note else []), *left_out])

@@ -93,7 +93,12 @@ def resolve_names(result: IngestResult, hardware_ids: Iterable[str], model_ids: 
         *((("model_id", match_model, tuple(model_ids)),) if result.kind == "points" and model_ids else ()),
     )
     frame, warnings = result.measured.copy(deep=False), list(result.reader_warnings)
-    notes = [*result.reader_notes, *(_fill_named_formats(frame) if len(wanted) > 1 else ())]
+    if len(wanted) > 1:
+        ids = wanted[1][2]
+        names = [text for text in frame["model_id"].dropna().unique() if text not in ids and match_model(text, ids)]
+        notes = [*result.reader_notes, *_fill_named_formats(frame, names)]
+    else:
+        notes = list(result.reader_notes)
     for name, match, ids in wanted:
         renamed: dict[str, str] = {}
         for text in frame[name].dropna().unique():
@@ -107,10 +112,10 @@ def resolve_names(result: IngestResult, hardware_ids: Iterable[str], model_ids: 
     return evaluate(replace(result, measured=frame, reader_warnings=warned, reader_notes=noted))
 
 
-def _fill_named_formats(frame: pd.DataFrame) -> list[str]:
-    """Fill empty weight formats of `frame` from the names of its models; what to say of it."""
+def _fill_named_formats(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    """Fill empty weight formats of `frame` from names of known models; what to say of them."""
     notes = []
-    for text in frame["model_id"].dropna().unique():
+    for text in names:
         found, note = named_format(text)
         empty = (frame["model_id"] == text) & frame["weight_dtype"].isna()
         if found is not None and empty.any():

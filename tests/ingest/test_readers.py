@@ -364,6 +364,7 @@ def test_a_model_s_name_means_the_profile_with_its_dimensions_before_a_shorter_i
         ("Qwen/Qwen3-30B-A3B-GPTQ-Int8", "", None, "int8 weights are left out"),
         ("Qwen/Qwen3-30B-A3B-GGUF", "", None, "gguf left out of account"),
         ("Qwen/Qwen3-30B-A3B", "", None, ""),
+        ("Qwen3-30B-A3B-speculator.eagle3", "", None, "not known as a checkpoint"),
     ],
 )
 def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given, expected, said):
