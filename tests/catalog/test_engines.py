@@ -31,8 +31,7 @@ from advisor.ingest.names import engine_name
 from advisor.ingest.readers.sglang import _engine
 from advisor.points.question import engine_class
 from advisor.prediction import AdvisorError
-from advisor.report.engines import engine_setups
-from advisor.report.layout import _engine as engine_blocks
+from advisor.report.engines import engine_blocks, engine_setups
 from advisor.runtime import KRange
 from advisor.scenario import Scenario, build_scenario
 from advisor.setup import load_setup
