@@ -18,6 +18,7 @@ Numbers = npt.ArrayLike
 Floats = npt.NDArray[np.float64]
 
 WeightDtype = Literal["fp32", "bf16", "fp8", "fp8_block", "int8", "nvfp4", "mxfp4", "int4"]
+CacheDtype = Literal["bf16", "fp8", "int8", "nvfp4"]
 MixerKind = Literal["full", "sliding", "mla", "sparse", "linear", "none"]
 
 BYTES_PER_WEIGHT: dict[WeightDtype, float] = {
@@ -115,6 +116,8 @@ class Architecture(Frozen):
     moe: Moe | None = None
     mtp_modules: int = Field(default=0, ge=0)
     dtypes: WeightDtypes = WeightDtypes()
+    kv_cache_dtype: CacheDtype | None = None
+    """Format of the KV cache that the checkpoint names, None where it names none; a scenario says what is used."""
     max_context_tokens: int | None = None
     confidence: Confidence = "medium"
     sources: tuple[str, ...] = ()

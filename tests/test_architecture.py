@@ -22,7 +22,7 @@ from advisor.architecture import (
     weight_bytes_by_component,
     with_dtype,
 )
-from advisor.catalog.models import load_model, model_ids
+from advisor.catalog import load_model, model_ids
 from advisor.prediction import AdvisorError
 
 BF16 = 2
@@ -84,6 +84,21 @@ KV_BYTES_PER_TOKEN = {
     "gemma-4-26b-a4b": 5 * 2 * 2 * 512 * BF16,
     "mistral-small-4": 36 * (256 + 64) * BF16,
     "kimi-linear-48b-a3b": 7 * 576 * BF16,
+    "minimax-m3": (60 * 2 * 4 * 128 + 57 * 128) * BF16,  # 57 layers with an index key
+    "glm-5.2": (78 * 576 + 21 * 128) * BF16,  # 57 of 78 layers share an index
+    "kimi-k3": 24 * 576 * BF16,
+    "step-3.5-flash": 12 * 2 * 8 * 128 * BF16,
+    "nemotron-3.5-lightning": 6 * 2 * 2 * 128 * BF16,
+    "hy3": 80 * 2 * 8 * 128 * BF16,
+    "qwen3.8-flash-next": 12 * (2 * 2 * 256 + 128 / 4) * BF16,  # one index key for four tokens
+    "qwen3.5-27b": 16 * 2 * 4 * 256 * BF16,
+    "qwen3-0.6b": 28 * 2 * 8 * 128 * BF16,
+    "qwen3-1.7b": 28 * 2 * 8 * 128 * BF16,
+    "qwen3-4b": 36 * 2 * 8 * 128 * BF16,
+    "llama-3.1-405b": 126 * 2 * 8 * 128 * BF16,
+    "gemma-4-31b": 10 * 2 * 4 * 512 * BF16,
+    "mimo-7b": 36 * 2 * 8 * 128 * BF16,
+    "nemotron-h-56b": 10 * 2 * 8 * 128 * BF16,
 }
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from advisor.catalog.models import load_model, model_ids
+from advisor.catalog import load_model, model_ids
 from advisor.curve import speedup_curve
 from advisor.hardware import hardware_ids
 from advisor.scenario.scenario import Scenario

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.catalog.models import model_profile
+from advisor.catalog import model_profile
 from advisor.scenario.scenario import Scenario
 from advisor.setup import _remembered, load_setup
 from advisor.ui.runtime_answers import TRACE

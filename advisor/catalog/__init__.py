@@ -14,7 +14,8 @@ from advisor.catalog.engines import (
     export_engines,
     load_engine,
 )
-from advisor.catalog.models import load_model, model_ids, model_profile, unknown_model
+from advisor.catalog.models import checkpoint_name, load_model, published_architecture, with_quantisation_file
+from advisor.catalog.names import resolve_model_name
 from advisor.catalog.own_hardware import (
     MAX_HARDWARE_BYTES,
     figure_range,
@@ -23,6 +24,7 @@ from advisor.catalog.own_hardware import (
     hardware_slug,
     measured_chips,
 )
+from advisor.catalog.shipped import model_ids, model_profile, unknown_model
 
 __all__ = [
     "MAX_HARDWARE_BYTES",
@@ -30,6 +32,7 @@ __all__ = [
     "EngineChoice",
     "ExportEngineId",
     "ExportRule",
+    "checkpoint_name",
     "engine_called",
     "engine_choices",
     "engine_ids",
@@ -44,5 +47,8 @@ __all__ = [
     "measured_chips",
     "model_ids",
     "model_profile",
+    "published_architecture",
+    "resolve_model_name",
     "unknown_model",
+    "with_quantisation_file",
 ]

@@ -1,96 +1,23 @@
-"""Shipped model profiles (profiles/models/<id>.json) and config.json files on disk.
-
-A profile holds a published configuration with its origin and the publisher's own size, which is kept only to be
-compared with: every parameter count is computed from the configuration.
-"""
+"""Models as architectures: shipped ones by id or name, in the format of a release, and config.json files on disk."""
 
 from __future__ import annotations
 
-import difflib
-import functools
 import json
-import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field, ValidationError
-
-from advisor.architecture import Architecture, WeightDtypes
-from advisor.hf import MAX_FILE_BYTES, architecture_from_config, parse_json
-from advisor.prediction import AdvisorError, Confidence, Frozen
-from advisor.profiles import PROFILES
-
-PROFILE_FOLDER = PROFILES / "models"
-_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
-
-Counting = Literal["all", "all minus input embedding", "non-embedding"]
-
-
-class PublishedSize(Frozen):
-    """What the publisher says; null where nothing was found."""
-
-    total_params_b: float | None
-    active_params_b: float | None
-    counting: Counting | None = None
-    """The active-count convention nearest to the published figure."""
-    source: str = Field(min_length=3)
-    confidence: Confidence
-    note: str = ""
-    """Why the computed count may differ."""
-
-
-class ModelProfile(Frozen):
-    """One file of profiles/models."""
-
-    id: str
-    name: str
-    hf_repo: str
-    also_applies_to: str = ""
-    year: int
-    config: dict[str, Any]
-    """Keys of the model's config.json that size it, in Hugging Face spelling."""
-    config_source: str = Field(min_length=3)
-    config_confidence: Confidence
-    uncertain_fields: tuple[str, ...] = ()
-    """Config keys that are unverified although the rest is not."""
-    weight_dtypes: WeightDtypes | None = None
-    """Set where the release's format is not in its config; else read from quantization_config and dtype."""
-    native_weight_format: str = ""
-    """In words: the formats the model is released in."""
-    published: PublishedSize
-    notes: tuple[str, ...] = ()
-
-
-@functools.cache
-def model_ids() -> tuple[str, ...]:
-    """Ids of all shipped profiles, sorted. Lists the folder; reads no file."""
-    return tuple(sorted(path.stem for path in PROFILE_FOLDER.glob("*.json")))
-
-
-def model_profile(model_id: str) -> ModelProfile:
-    """The shipped profile of one model: configuration, published size and sources. Reads one file.
-
-    Raises AdvisorError for an unknown id, naming close ones, and for a damaged file.
-    """
-    path = PROFILE_FOLDER / f"{model_id}.json"
-    if not _ID.fullmatch(model_id) or not path.is_file():
-        raise AdvisorError(unknown_model(model_id))
-    try:
-        profile = ModelProfile.model_validate(parse_json(path.read_bytes(), f"profiles/models/{path.name}"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise AdvisorError(
-            f"profiles/models/{path.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}; restore the file"
-        ) from None
-    if profile.id != model_id:
-        raise AdvisorError(f"profiles/models/{path.name}: id is {profile.id}, expected {model_id}; restore the file")
-    return profile
+from advisor.architecture import Architecture, with_dtype
+from advisor.catalog.names import ModelName, resolve_model_name, short_name
+from advisor.catalog.shipped import ModelProfile, model_ids, model_profile, unknown_model
+from advisor.hf import MAX_FILE_BYTES, NESTED_KEYS, architecture_from_config, parse_json
+from advisor.prediction import AdvisorError
 
 
 def load_model(id_or_path: str | Path) -> Architecture:
     """A shipped model by id or repository name, or the config.json at a path (or in a folder).
 
-    A folder may also hold hf_quant_config.json, which NVIDIA's releases use to name the weight format.
+    An hf_quant_config.json beside it, which NVIDIA's releases use to name the weight format, is read as well. A
+    repository name may say a format (`nvidia/DeepSeek-V3.1-NVFP4`): the model is then in it.
     Raises AdvisorError for an unknown id (with close matches) or an unreadable file. Reads what the caller may read:
     a server must not pass on a visitor's text unchecked.
     """
@@ -104,15 +31,58 @@ def load_model(id_or_path: str | Path) -> Architecture:
         if path.is_dir():
             return _from_folder(path)
         if path.is_file():
-            name = path.resolve().parent.name if path.name == "config.json" else path.stem
-            return architecture_from_config(_read(path), name, path.name)
+            return _from_file(path, checkpoint_name(path))
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise AdvisorError(f"{text[:120]}: cannot be read ({reason}); give a readable config.json") from None
-    repository_name = text.rsplit("/", 1)[-1].lower()
-    if text.count("/") < 2 and repository_name in model_ids():
-        return _from_profile(model_profile(repository_name))
-    raise AdvisorError(unknown_model(text))
+    named = resolve_model_name(text) if text.count("/") < 2 or "models--" in text else None
+    if named is None:
+        raise AdvisorError(unknown_model(text))
+    return _of_name(named)
+
+
+def _of_name(named: ModelName) -> Architecture:
+    """The architecture that a name means, in the format it says; what was concluded is a warning."""
+    architecture, notes = _from_profile(model_profile(named.model_id)), [named.note] if named.note else []
+    release = named.checkpoint or named.weight_format
+    if release is not None:
+        try:
+            architecture = published_architecture(named.model_id, release)
+        except AdvisorError:
+            assert named.weight_format is not None
+            architecture = with_dtype(architecture, named.weight_format)
+            notes.append(f"every matrix taken to be in {named.weight_format}, no release in it being known")
+    warnings = tuple(f"by its name: {note}" for note in notes)
+    return architecture.model_copy(update={"warnings": (*architecture.warnings, *warnings)})
+
+
+def published_architecture(model_id: str, release: str) -> Architecture:
+    """A shipped model in the format of one of its releases: parts that the release leaves in 16 bits stay so.
+
+    `release` is a weight format, of which the newest release counts (`fp8` is the blocks of 128 x 128 where the model
+    is published in nothing else), or a release's repository; the profile's own format and repository are releases too.
+    Raises AdvisorError for an unknown model, and for a format that no known release has.
+    """
+    profile = model_profile(model_id)
+    own = _from_profile(profile)
+    own_format = own.dtypes.routed if own.moe else own.dtypes.dense
+    for wanted in (release, "fp8_block") if release == "fp8" else (release,):
+        if wanted in (profile.hf_repo, own_format):
+            return own
+        for each in reversed(profile.published_formats):
+            if wanted in (each.checkpoint, each.weight_format):
+                return own.model_copy(
+                    update={
+                        "dtypes": each.parts.weight_dtypes,
+                        "kv_cache_dtype": each.parts.kv_cache,
+                        "sources": (*own.sources, each.source),
+                    }
+                )
+    named = ", ".join(f"{each.checkpoint} ({each.weight_format})" for each in profile.published_formats)
+    raise AdvisorError(
+        f"{profile.name}: no release in {release[:80]} is known, only {profile.hf_repo} ({own_format}){named and ', '}"
+        f"{named}; give the release's config.json, or a weight format for the whole model"
+    )
 
 
 def _from_profile(profile: ModelProfile) -> Architecture:
@@ -141,21 +111,41 @@ def _from_folder(folder: Path) -> Architecture:
     path = folder / "config.json"
     if not path.is_file():
         raise AdvisorError(f"{folder}: holds no config.json; give the folder of a downloaded model or the file itself")
-    config = parse_json(_read(path))
-    quantised = folder / "hf_quant_config.json"
-    if not config.get("quantization_config") and quantised.is_file():
-        block = parse_json(_read(quantised), quantised.name).get("quantization")
-        if isinstance(block, dict):
-            config["quantization_config"] = {"quant_method": "modelopt", **block}
-    return architecture_from_config(config, folder.resolve().name)
+    return _from_file(path, checkpoint_name(path))
 
 
-def unknown_model(model_id: str) -> str:
-    shown = json.dumps(model_id[:120])
-    close = difflib.get_close_matches(model_id.rsplit("/", 1)[-1].lower(), model_ids(), n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(close)}?" if close else f"there are {len(model_ids())} shipped models."
-    return (
-        f"{shown} is neither a shipped model nor a file; {hint} "
-        "Expected a model id, or the path of a config.json or of a folder that holds one; "
-        "list the ids with `python -m advisor models`"
-    )
+def checkpoint_name(path: Path) -> str:
+    """How a model whose configuration lies at `path` is called: after its folder, after the file where that is named
+    otherwise than config.json, and after the repository in a Hugging Face cache."""
+    if "models--" in str(path):
+        return short_name(str(path))
+    return path.parent.resolve().name if path.name == "config.json" else path.stem
+
+
+def _from_file(path: Path, name: str) -> Architecture:
+    content = _read(path)
+    return architecture_from_config(with_quantisation_file(path, content), name, path.name)
+
+
+def with_quantisation_file(path: Path, content: str | bytes) -> str | bytes:
+    """`content` of the config.json at `path`, completed by the hf_quant_config.json beside it.
+
+    The file's block counts where the configuration has none; of its own block only the cache format is filled in.
+    Without such a file the content comes back as it is. Raises AdvisorError for an unreadable file.
+    """
+    if not path.name.endswith("config.json"):
+        return content
+    beside = path.with_name(path.name.removesuffix("config.json") + "hf_quant_config.json")
+    if not beside.is_file():
+        return content
+    block = parse_json(_read(beside), beside.name).get("quantization")
+    if not isinstance(block, dict):
+        return content
+    config = parse_json(content, path.name)
+    holders = [config, *(config[key] for key in NESTED_KEYS if isinstance(config.get(key), dict))]
+    own = next((each["quantization_config"] for each in holders if each.get("quantization_config")), None)
+    if own is None:
+        config["quantization_config"] = {"quant_method": "modelopt", **block}
+    elif isinstance(own, dict) and not (own.get("kv_cache_quant_algo") or own.get("kv_cache_scheme")):
+        own["kv_cache_quant_algo"] = block.get("kv_cache_quant_algo")
+    return json.dumps(config)

@@ -9,7 +9,7 @@ import click
 
 from advisor.acceptance import load_acceptance_curve
 from advisor.calibration import parse_adjustment
-from advisor.catalog import MAX_HARDWARE_BYTES, given_hardware, hardware_slug
+from advisor.catalog import MAX_HARDWARE_BYTES, checkpoint_name, given_hardware, hardware_slug, with_quantisation_file
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario import FIELDS, FieldRow, Flag, Scenario, build_scenario, load_example, load_scenario_file
@@ -117,7 +117,7 @@ def _model(text: str) -> dict[str, Any]:
     path = Path(text)
     if not (text.endswith(".json") or path.exists()):
         return {"model_id": text, "model_config_json": None}
-    name, config = path.stem if path.stem != "config" else path.resolve().parent.name, read_config(path)
+    name, config = checkpoint_name(path / "config.json" if path.is_dir() else path), read_config(path)
     architecture_from_config(config, name, path.name if path.suffix == ".json" else "config.json")
     return {"model_id": name, "model_config_json": config}
 
@@ -169,9 +169,13 @@ def _refit_text(given: str) -> str:
 
 
 def read_config(path: Path) -> str:
-    """Text of a config.json, or of the one in a folder. Raises AdvisorError when it is absent, huge or not text."""
+    """Text of a config.json, or of the one in a folder, with the formats of an hf_quant_config.json beside it.
+
+    Raises AdvisorError when it is absent, huge or not text.
+    """
     path = path / "config.json" if path.is_dir() else path
-    return _read_text(path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json")
+    text = _read_text(path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json")
+    return str(with_quantisation_file(path, text))
 
 
 def _read_text(path: Path, limit: int, what: str, instead: str) -> str:

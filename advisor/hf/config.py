@@ -15,11 +15,12 @@ from pydantic import ValidationError
 
 from advisor.architecture import Architecture, Moe, parameter_counts
 from advisor.hf.dialects import NESTED_KEYS, REFUSED, Dialect, dialect_of
-from advisor.hf.ffn import build_dense, build_moe, expert_count, ffn_kinds
+from advisor.hf.ffn import FfnKind, build_dense, build_moe, expert_count, ffn_kinds
 from advisor.hf.fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json
-from advisor.hf.layers import is_compressed, layer_kinds
+from advisor.hf.ignored import Layers
+from advisor.hf.layers import LayerKind, is_compressed, layer_kinds
 from advisor.hf.mixers import build_mixers
-from advisor.hf.weight_format import weight_dtypes
+from advisor.hf.weight_format import CheckpointFormats, checkpoint_formats
 from advisor.prediction import AdvisorError
 
 _INHERITED_KEYS = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "_name_or_path")
@@ -55,16 +56,8 @@ def architecture_from_config(
     ----------
     Configuration classes of huggingface/transformers v5.23.0.
     """
-    if isinstance(config, (str, bytes)):
-        config = parse_json(config, file_name)
-    elif not isinstance(config, Mapping):
-        raise AdvisorError(
-            f"{file_name}: got a value of type {type(config).__name__}, expected an object; "
-            "give the parsed config.json or its text"
-        )
-    _refuse_other_files(Fields(config, file_name))
     warnings: list[str] = []
-    fields = _unwrapped(Fields(config, file_name), warnings)
+    fields = _language_model(config, file_name, warnings)
     label = (name or fields.text("_name_or_path") or fields.text("model_type") or "imported model").strip("/ ")
     fields.where = f"config.json of {label[-80:]}" if file_name == "config.json" else file_name
     try:
@@ -77,6 +70,42 @@ def architecture_from_config(
         ) from None
     known = dialect_of(fields.text("model_type")) is not None
     return _checked_against_name(architecture, (label, fields.text("_name_or_path")), known)
+
+
+def formats_from_config(config: Mapping[str, Any] | str | bytes, file_name: str = "config.json") -> CheckpointFormats:
+    """Read the formats of a checkpoint's parts from its Hugging Face configuration.
+
+    `architecture_from_config` takes its weight formats from here; this has them finer: output head and embedding,
+    attention by projection, multi-token-prediction modules. Raises AdvisorError as that does.
+    """
+    fields = _language_model(config, file_name, [])
+    dialect = dialect_of(fields.text("model_type")) or Dialect()
+    n_layers = _layer_count(fields)
+    kinds = layer_kinds(fields, dialect, n_layers)
+    layers = _part_layers(kinds, ffn_kinds(fields, expert_count(fields, n_layers, []), n_layers))
+    return checkpoint_formats(fields, dialect, layers, n_layers, [])
+
+
+def _language_model(config: Mapping[str, Any] | str | bytes, file_name: str, warnings: list[str]) -> Fields:
+    """The language model's keys of a configuration, parsed or as text."""
+    if isinstance(config, (str, bytes)):
+        config = parse_json(config, file_name)
+    elif not isinstance(config, Mapping):
+        raise AdvisorError(
+            f"{file_name}: got a value of type {type(config).__name__}, expected an object; "
+            "give the parsed config.json or its text"
+        )
+    _refuse_other_files(Fields(config, file_name))
+    return _unwrapped(Fields(config, file_name), warnings)
+
+
+def _part_layers(kinds: list[LayerKind], ffns: list[FfnKind]) -> Layers:
+    """Numbers of the layers that hold each part."""
+    routed = frozenset(i for i, kind in enumerate(ffns) if kind == "moe")
+    dense = frozenset(i for i, kind in enumerate(ffns) if kind == "dense")
+    attention = frozenset(i for i, kind in enumerate(kinds) if kind != "none")
+    linear = frozenset(i for i, kind in enumerate(kinds) if kind == "linear")
+    return {"routed": routed, "shared": routed, "dense": dense} | {"attention": attention, "linear": linear}
 
 
 def _refuse_other_files(fields: Fields) -> None:
@@ -184,6 +213,10 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
     if not any(mixer.kind != "none" for mixer in mixers):
         fields.refuse("no layer attends to the context; expected at least one attention layer; correct the layer list")
     _warn_about_gaps(fields, warnings)
+    formats = checkpoint_formats(fields, dialect, _part_layers(kinds, ffns), n_layers, warnings)
+    if formats.attention_projections:
+        others = ", ".join(f"{name} in {dtype}" for name, dtype in formats.attention_projections.items())
+        warnings.append(f"attention is counted as {formats.attention} throughout; the checkpoint has {others}")
     return Architecture(
         id=re.sub(r"[^a-z0-9.]+", "-", label.split("/")[-1].lower()).strip("-") or "imported",
         name=label,
@@ -194,7 +227,8 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         dense=build_dense(fields, dialect, n_experts, ffns),
         moe=moe,
         mtp_modules=_mtp_modules(fields),
-        dtypes=weight_dtypes(fields, dialect, n_layers, warnings),
+        dtypes=formats.weight_dtypes,
+        kv_cache_dtype=formats.kv_cache,
         max_context_tokens=fields.optional_count(
             "max_position_embeddings", "model_max_length", "max_seq_len", "n_positions", minimum=1, maximum=MAX_CONTEXT
         ),
@@ -223,6 +257,8 @@ def _warn_about_gaps(fields: Fields, warnings: list[str]) -> None:
         warnings.append("layers that share one KV cache are counted with a cache of their own")
     if fields.optional_count("hidden_size_per_layer_input"):
         warnings.append("per-layer input embeddings are not counted")
+    if fields.get("ple_layer_ids"):
+        warnings.append("the n-gram embedding table is not counted, nor are hyper-connections")
     if is_compressed(fields):
         warnings.append("compressed attention: shapes are inferred from the config keys, not read from published code")
 

@@ -15,6 +15,7 @@ _LAYER_NAMES: dict[str, LayerKind] = {
         "full",
     ),
     **dict.fromkeys(("deepseek_sparse_attention", "dsa", "minimax_m3_sparse", "indexed_attention"), "full"),
+    **dict.fromkeys(("qwen_sparse_attention", "hybrid_indexed"), "full"),
     **dict.fromkeys(
         ("sliding_attention", "sliding", "sliding_window_attention", "local", "local_attention", "chunked_attention"),
         "sliding",
@@ -61,7 +62,7 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
     key = fields.find("layer_types", "layers_block_type")
     if key is not None:
         kinds: list[LayerKind] = []
-        for i, name in enumerate(fields.sequence(key, n_layers)):
+        for i, name in enumerate(_without_predict_layers(fields, key, n_layers)):
             kind = _LAYER_NAMES.get(name) if isinstance(name, str) else None
             if kind is None:
                 fields.refuse(
@@ -79,6 +80,14 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
             fields.fail("compress_ratios", f"a list of at least {n_layers} entries, one per layer")
         return ["sliding" if r == 0 else ("csa" if r <= 16 else "hca") for r in ratios[:n_layers]]
     return None
+
+
+def _without_predict_layers(fields: Fields, key: str, n_layers: int) -> list[object]:
+    """The list, less the entries that Step-3.5 appends for its multi-token-prediction layers."""
+    listed, more = fields.get(key), fields.optional_count("num_nextn_predict_layers", maximum=64) or 0
+    if isinstance(listed, list) and more and len(listed) == n_layers + more:
+        return listed[:n_layers]
+    return fields.sequence(key, n_layers)
 
 
 def _hybrid_intervals(fields: Fields, n_layers: int) -> list[LayerKind] | None:

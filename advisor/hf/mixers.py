@@ -164,7 +164,27 @@ def _grouped_query(
         attend_flops_per_query_key=2 * heads * (head_dim + value_dim),
         window_tokens=window_of(fields) if sliding else None,
     )
-    return _with_block_index(fields, hidden, mixer) if block_sparse and not sliding else mixer
+    if sliding:
+        return mixer
+    if fields.find("indexer_n_heads"):
+        return _with_token_index(fields, hidden, mixer)
+    return _with_block_index(fields, hidden, mixer) if block_sparse else mixer
+
+
+def _with_token_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
+    """Qwen4-Exp: index keys, each the mean of a few tokens', pick the tokens to attend to within a budget."""
+    index_dim, key_heads = fields.count("indexer_head_dim"), fields.count("indexer_kv_heads", maximum=MAX_HEADS)
+    index = hidden * index_dim * (fields.count("indexer_n_heads", maximum=MAX_HEADS) + key_heads)
+    tokens_per_key = fields.count("indexer_compress_ratio", maximum=MAX_CONTEXT)
+    return mixer.model_copy(
+        update={
+            "kind": "sparse",
+            "projection_params": mixer.projection_params + index,
+            "replicated_params": index,
+            "window_tokens": fields.count("indexer_budget", maximum=MAX_CONTEXT),
+            "index_elements_per_token": -(-index_dim * key_heads // tokens_per_key),
+        }
+    )
 
 
 def _with_block_index(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:

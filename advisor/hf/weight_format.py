@@ -1,18 +1,25 @@
-"""Storage format of each component from dtype, quantization_config and ignore lists.
-
-A component keeps the 16-bit format when the ignore list names it for every layer, or for at least half of them by
-number. Patterns are matched by the words they contain, never run as regular expressions: a file may hold any text.
-"""
+"""Storage format of each part of a checkpoint, from dtype, quantization_config and the list of modules left out."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from advisor.architecture import MATRICES, WeightDtype, WeightDtypes
+from pydantic import Field
+
+from advisor.architecture import MATRICES, CacheDtype, WeightDtype, WeightDtypes
 from advisor.hf.dialects import Dialect
 from advisor.hf.fields import Fields
+from advisor.hf.ignored import (
+    Layers,
+    component_of,
+    is_output_head,
+    kept_parts,
+    kept_projections,
+    names_attention_as_a_whole,
+    projection_of,
+    speaks_of_mtp,
+)
 
 _FLOATS: dict[str, WeightDtype] = {
     "float32": "fp32",
@@ -28,19 +35,42 @@ _FLOATS: dict[str, WeightDtype] = {
     "int8": "int8",
     "int4": "int4",
 }
-_LAYER_NUMBER = re.compile(r"layers?\.(\d{1,6})(?:\D|$)")
-_ATTENTION_WORDS = ("attn", "attention", "mixer", "mamba", "q_proj", "k_proj", "v_proj", "o_proj")
-_NOT_MATRICES = ("norm", "bias", "conv1d", "rotary", "sink", "a_log", "dt_", "vision", "visual", "mtp", "indexer")
+_PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
+_LATENT_PROJECTIONS = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
 
 
-def weight_dtypes(fields: Fields, dialect: Dialect, n_layers: int, warnings: list[str]) -> WeightDtypes:
-    """Formats by component. Raises AdvisorError for values of the wrong type; an unknown method is a warning."""
+class CheckpointFormats(WeightDtypes):
+    """Formats of a checkpoint's parts as its files state them; where a part has several, that of most of its layers."""
+
+    lm_head: WeightDtype = "bf16"
+    mtp: WeightDtype = "bf16"
+    """Multi-token-prediction modules, where the model has any."""
+    attention_projections: dict[str, WeightDtype] = Field(default_factory=dict)
+    """Attention projections in another format than `attention`, by their name in the checkpoint."""
+    kv_cache: CacheDtype | None = None
+    """What the checkpoint was calibrated for; None where it names none."""
+
+    @property
+    def weight_dtypes(self) -> WeightDtypes:
+        """The formats as predictions take them: embedding and output head in one."""
+        return WeightDtypes(**{name: getattr(self, name) for name in WeightDtypes.model_fields})
+
+
+def checkpoint_formats(
+    fields: Fields, dialect: Dialect, layers: Layers, n_layers: int, warnings: list[str]
+) -> CheckpointFormats:
+    """Formats by part. Raises AdvisorError for values of the wrong type; an unknown method is a warning."""
     base = _base_dtype(fields, warnings)
-    formats: dict[str, WeightDtype] = dict.fromkeys(WeightDtypes.model_fields, base)
+    formats: dict[str, WeightDtype] = dict.fromkeys((*WeightDtypes.model_fields, "lm_head"), base)
+    projections: dict[str, WeightDtype] = {}
     block = fields.block("quantization_config")
+    cache = None
     if block is not None and block.values:
         whole_block = ("shared",) if dialect.shared == "parallel_mlp" else ("routed", "shared", "dense")
-        formats.update(_quantised(block, base, n_layers, whole_block, warnings))
+        formats.update(_quantised(block, base, layers, whole_block, warnings))
+        latent = fields.find("kv_lora_rank") is not None
+        projections = _projections(block, base, formats["attention"], layers, latent)
+        cache = _cache_dtype(block)
     expert = fields.text("expert_dtype").lower()
     if expert:
         if expert not in _FLOATS:
@@ -48,7 +78,11 @@ def weight_dtypes(fields: Fields, dialect: Dialect, n_layers: int, warnings: lis
         blocked = formats["attention"] == "fp8_block"
         if formats["routed"] not in ("nvfp4", "mxfp4", "int4"):
             formats["routed"] = "fp8_block" if _FLOATS[expert] == "fp8" and blocked else _FLOATS[expert]
-    return WeightDtypes(**formats)
+    formats["mtp"] = formats["routed" if layers["routed"] else "dense"]
+    if block is not None and speaks_of_mtp(_ignored(block), n_layers):
+        # A release that quantises the experts of an fp8 checkpoint once more leaves the rest of it as it was.
+        formats["mtp"] = _FLOATS[expert] if expert else formats["attention"] if _on_top_of_fp8(block) else base
+    return CheckpointFormats(**formats, attention_projections=projections, kv_cache=cache)
 
 
 def _base_dtype(fields: Fields, warnings: list[str]) -> WeightDtype:
@@ -66,21 +100,56 @@ def _base_dtype(fields: Fields, warnings: list[str]) -> WeightDtype:
 
 
 def _quantised(
-    block: Fields, base: WeightDtype, n_layers: int, whole_block: tuple[str, ...], warnings: list[str]
+    block: Fields, base: WeightDtype, layers: Layers, whole_block: tuple[str, ...], warnings: list[str]
 ) -> dict[str, WeightDtype]:
-    """The components that are not in 16 bits. `whole_block`: what a pattern that names all of `mlp` speaks of."""
+    """The parts that are not in 16 bits. `whole_block`: what a pattern that names all of `mlp` speaks of."""
     method = block.text("quant_method").lower()
     layered = _by_layer_names(block)
     if layered:
-        start = _named_format(block, method) if method == "fp8" else None
+        start = _named_format(block, method) if _on_top_of_fp8(block) else None
         return {**(dict.fromkeys(MATRICES, start) if start else {}), **layered}
     found = _named_format(block, method)
     if found is None:
         warnings.append(f"quantisation method {method[:40]!r} is not known; the weights are counted as {base}")
         return {}
+    ignored = _ignored(block)
     formats = dict.fromkeys(("routed",) if method == "mxfp4" else MATRICES, found)
-    kept = _kept_components(_ignored(block), n_layers, whole_block)
+    if method == "compressed-tensors" and not any(is_output_head(name) for name in ignored):
+        formats["lm_head"] = found
+    kept = kept_parts(ignored, layers, whole_block)
     return {name: dtype for name, dtype in formats.items() if name not in kept}
+
+
+def _on_top_of_fp8(block: Fields) -> bool:
+    """Whether the block lists layers in another format over a checkpoint that is in fp8 as a whole."""
+    return block.text("quant_method").lower() == "fp8" and block.get("quantized_layers", "config_groups") is not None
+
+
+def _projections(
+    block: Fields, base: WeightDtype, attention: WeightDtype, layers: Layers, latent: bool
+) -> dict[str, WeightDtype]:
+    """Attention projections in another format than most of attention. `latent`: multi-head latent attention."""
+    ignored = _ignored(block)
+    kept = kept_projections(ignored, layers)
+    formats: dict[str, WeightDtype] = dict.fromkeys(kept, base)
+    for projection, tally in _tally(block, projection_of).items():
+        formats[projection] = max(tally, key=lambda dtype: tally[dtype])
+    found = _named_format(block, block.text("quant_method").lower())
+    if found is not None and kept and attention == base and not names_attention_as_a_whole(ignored):
+        every = _LATENT_PROJECTIONS if latent else _PROJECTIONS
+        formats.update(dict.fromkeys((name for name in every if name not in kept), found))
+    return {name: dtype for name, dtype in sorted(formats.items()) if dtype != attention}
+
+
+def _cache_dtype(block: Fields) -> CacheDtype | None:
+    """ModelOpt's kv_cache_quant_algo, or compressed-tensors' kv_cache_scheme; None for what is not known."""
+    named = block.get("kv_cache_quant_algo", "kv_cache_scheme")
+    if isinstance(named, str):
+        known: dict[str, CacheDtype] = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}
+        return known.get(named.upper())
+    if isinstance(named, dict) and named.get("num_bits") == 8:
+        return "int8" if "int" in str(named.get("type") or "").lower() else "fp8"
+    return None
 
 
 def _named_format(block: Fields, method: str) -> WeightDtype | None:
@@ -157,15 +226,25 @@ def _named_layers(block: Fields) -> Iterable[tuple[str, WeightDtype | None]]:
             yield from ((target, found) for target in targets if isinstance(target, str))
 
 
-def _by_layer_names(block: Fields) -> dict[str, WeightDtype]:
-    """Mixed precision by module name; the most frequent format of a component counts for all of it."""
+def _tally(block: Fields, part_of: Callable[[str], str | None]) -> dict[str, dict[WeightDtype, int]]:
+    """How often each part that `part_of` finds in a name is listed in each format."""
     tally: dict[str, dict[WeightDtype, int]] = {}
     for name, found in _named_layers(block):
-        component = component_of(name)
-        if component in MATRICES and found is not None:
-            counts = tally.setdefault(component, {})
+        part = part_of(name)
+        if part is not None and found is not None:
+            counts = tally.setdefault(part, {})
             counts[found] = counts.get(found, 0) + 1
-    return {component: max(counts, key=lambda dtype: counts[dtype]) for component, counts in tally.items()}
+    return tally
+
+
+def _by_layer_names(block: Fields) -> dict[str, WeightDtype]:
+    """Mixed precision by module name; the most frequent format of a part counts for all of it."""
+    tally = _tally(block, lambda name: "lm_head" if is_output_head(name) else component_of(name))
+    return {
+        part: max(counts, key=lambda dtype: counts[dtype])
+        for part, counts in tally.items()
+        if part in (*MATRICES, "lm_head")
+    }
 
 
 def _ignored(block: Fields) -> list[str]:
@@ -178,43 +257,3 @@ def _ignored(block: Fields) -> list[str]:
             block.fail(key, "a list of module names")
         names.extend(value)
     return names
-
-
-def component_of(pattern: str) -> str | None:
-    """The component a module name or pattern speaks of: routed, shared, attention, dense, embedding, ffn or None."""
-    name = pattern.removeprefix("re:").replace("\\", "").lower()
-    if any(word in name for word in _NOT_MATRICES):
-        return None
-    if re.search(r"(?:^|[._*])(?:mlp\.|moe\.|ffn\.)?(?:gate|router|shared_expert_gate)\*?$", name):
-        return None
-    if "shared_expert" in name or "shared_mlp" in name:
-        return "shared"
-    if "expert" in name:
-        return "routed"
-    if any(word in name for word in _ATTENTION_WORDS):
-        return "attention"
-    if "embed" in name or "lm_head" in name:
-        return "embedding"
-    if re.search(r"(?:mlp|ffn|feed_forward|block_sparse_moe)[.*]*$", name):
-        return "ffn"
-    if "mlp" in name or "ffn" in name or "feed_forward" in name:
-        return "dense"
-    return None
-
-
-def _kept_components(names: Iterable[str], n_layers: int, whole_block: tuple[str, ...]) -> set[str]:
-    """Components that an ignore list keeps in 16 bits in at least half of the layers."""
-    everywhere: set[str] = set()
-    layers: dict[str, set[str]] = {}
-    for name in names:
-        component = component_of(name)
-        if component is None:
-            continue
-        number = _LAYER_NUMBER.search(name.replace("\\", ""))
-        targets = whole_block if component == "ffn" else (component,)
-        for target in targets:
-            if number is None:
-                everywhere.add(target)
-            else:
-                layers.setdefault(target, set()).add(number.group(1))
-    return everywhere | {target for target, found in layers.items() if 2 * len(found) >= n_layers}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from advisor.catalog import engine_called
+from advisor.catalog import engine_called, resolve_model_name
 from advisor.text import name_key
 
 _DTYPES = {
@@ -19,6 +19,8 @@ _DTYPES = {
     "mxfp4": "mxfp4",
     "nvfp4": "nvfp4",
 }
+_PREDICTED_DTYPES = ("bf16", "fp8", "int4", "mxfp4", "nvfp4")
+"""Weight types that a row can be predicted in; others that a name says are left to whoever gives the row."""
 _METHODS = {"eagle3": "eagle3", "eagle": "eagle", "mtp": "mtp", "ngram": "ngram", "draft_model": "draft_model"}
 _NOISE = frozenset(
     {
@@ -27,11 +29,16 @@ _NOISE = frozenset(
         "intel",
         "google",
         "instinct",
+        "geforce",
         "tensor",
         "core",
         "gpu",
         "accelerator",
         "graphics",
+        "generation",
+        "edition",
+        "workstation",
+        "server",
         "hbm2",
         "hbm2e",
         "hbm3",
@@ -79,8 +86,28 @@ def match_hardware(text: str, ids: Collection[str]) -> str | None:
 def match_model(text: str, ids: Iterable[str]) -> str | None:
     """The model id that a checkpoint name means (`Qwen/Qwen3-30B-A3B-FP8` is `qwen3-30b-a3b`), or None.
 
-    The longest id that the last part of the name begins with, word by word.
+    The profile whose dimensions the name says, else the longest id that the last part of the name begins with.
     """
+    known, named = tuple(ids), resolve_model_name(text)
+    if named is not None and named.model_id in known:
+        return named.model_id
     words = name_key(text.rstrip("/").rsplit("/", 1)[-1]).split("_")
-    fits = [item for item in ids if name_key(item).split("_") == words[: len(name_key(item).split("_"))]]
+    fits = [item for item in known if name_key(item).split("_") == words[: len(name_key(item).split("_"))]]
     return max(fits, key=lambda item: len(name_key(item)), default=None)
+
+
+def named_format(text: str) -> tuple[str | None, str]:
+    """The weight format that a checkpoint name says, in a table's words, and what is to be said of the name.
+
+    None where the name says no format, or one that no row can be predicted in.
+    """
+    named = resolve_model_name(text)
+    if named is None:
+        return None, "not known as a checkpoint; a profile's id that it begins with stands for it"
+    if named.weight_format is None:
+        return None, named.note
+    found = named.weight_format.removesuffix("_block")
+    if found in _PREDICTED_DTYPES:
+        return found, named.note
+    left_out = f"its {found} weights are left out: no row is predicted in them"
+    return None, f"{named.note}; {left_out}" if named.note else left_out

@@ -19,7 +19,7 @@ from advisor.ingest.canonical import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, 
 from advisor.ingest.cells import check_text, strings, to_numbers
 from advisor.ingest.checks import check_rows
 from advisor.ingest.derived import derive_rows, match_baselines
-from advisor.ingest.names import match_hardware, match_model
+from advisor.ingest.names import match_hardware, match_model, named_format
 from advisor.ingest.raw import NAME_MAPS
 from advisor.ingest.result import IngestResult, MissingField, Swap, rejects_frame, shorten
 from advisor.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
@@ -50,6 +50,14 @@ class Source:
     before: int = 0
     """Lines of the files before it in the table."""
 
+    def holds(self, lines: np.ndarray) -> np.ndarray:
+        """Which of the table's lines are this file's."""
+        return (lines > self.before) & (lines <= self.before + self.last_line)
+
+    def saying(self, note: str, lines: np.ndarray) -> Source:
+        """The file with a note more where some of the lines that it speaks of are its own."""
+        return replace(self, notes=(*self.notes, note)) if self.holds(lines).any() else self
+
 
 @dataclass(frozen=True)
 class UnknownName:
@@ -64,7 +72,7 @@ class UnknownName:
 
         Rows stay usable under such a name, since what it means can still be given.
         """
-        inside = self.lines[(self.lines > source.before) & (self.lines <= source.before + source.last_line)]
+        inside = self.lines[source.holds(self.lines)]
         if not len(inside):
             return None
         lines = inside[np.isin(inside, usable)] - source.before
@@ -163,13 +171,14 @@ def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> R
 def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Rows:
     """The table with plain hardware and model names replaced by the one id each of them means, where there is one.
 
-    Names that fit no id, or several, stay as they are; the result names them in a warning.
+    Names that fit no id, or several, stay as they are; the result names them in a warning. A weight format that a
+    model's name says fills empty cells, and is said.
     """
     wanted = (
         ("hardware_id" if rows.kind == "points" else "hardware", match_hardware, tuple(hardware_ids)),
         *((("model_id", match_model, tuple(model_ids)),) if rows.kind == "points" and model_ids else ()),
     )
-    frame, unknown = rows.frame.copy(deep=False), list(rows.unknown)
+    frame, unknown, sources = rows.frame.copy(deep=False), list(rows.unknown), rows.sources
     for name, match, ids in wanted:
         renamed: dict[str, str] = {}
         for text in frame[name].dropna().unique():
@@ -178,8 +187,27 @@ def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[s
                 unknown.append(UnknownName(name, text, frame.index[frame[name] == text].to_numpy()))
             else:
                 renamed[text] = found
+        if name == "model_id":
+            sources = _with_named_formats(frame, sources, [text for text in renamed if text not in ids])
         frame[name] = frame[name].replace(renamed)
-    return replace(rows, frame=frame, unknown=tuple(unknown))
+    return replace(rows, frame=frame, sources=sources, unknown=tuple(unknown))
+
+
+def _with_named_formats(frame: pd.DataFrame, sources: tuple[Source, ...], names: Iterable[str]) -> tuple[Source, ...]:
+    """Fill empty weight types of `frame` from names of known models; each file with what is to be said of its names."""
+    for text in names:
+        found, note = named_format(text)
+        bearing = frame["model_id"] == text
+        empty = bearing & frame["weight_dtype"].isna()
+        if found is not None and empty.any():
+            frame["weight_dtype"] = frame["weight_dtype"].mask(empty, found)
+            concluded = f" ({note})" if note else ""
+            said = f"weight_dtype {found} read from the name {shorten(text)!r} where none is given{concluded}"
+            sources = tuple(source.saying(said, frame.index[empty].to_numpy()) for source in sources)
+        elif note:
+            said = f"model_id {shorten(text)!r}: {note}"
+            sources = tuple(source.saying(said, frame.index[bearing].to_numpy()) for source in sources)
+    return sources
 
 
 def _one_value(column: Column, value: Any) -> Any:

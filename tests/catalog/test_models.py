@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from pathlib import Path
@@ -10,8 +11,12 @@ from typing import Any
 import pytest
 
 from advisor.architecture import parameter_counts
-from advisor.catalog.models import PROFILE_FOLDER, ModelProfile, load_model, model_ids, model_profile
+from advisor.catalog import load_model, model_ids, model_profile, published_architecture, with_quantisation_file
+from advisor.catalog.shipped import PROFILE_FOLDER, ModelProfile
+from advisor.hf import formats_from_config
 from advisor.prediction import AdvisorError
+
+PACKAGE = importlib.util.find_spec("aiconfigurator_core")
 
 
 def _profile(model_id: str) -> dict[str, Any]:
@@ -23,6 +28,7 @@ TOTAL_EXCEPTIONS = {
     "ernie-4.5-21b-a3b": lambda counts: int(counts.total / 1e9) == 21,  # cut, not rounded: 21.8
     "granite-3.0-1b-a400m": lambda counts: round(counts.total / 1e9, 1) == 1.3,  # two digits
     "gemma-4-26b-a4b": lambda counts: math.ceil(counts.total / 1e9) == 26,  # 25.2 without the vision encoder
+    "mimo-7b": lambda counts: int(counts.total / 1e9) == 7,  # cut: 7.6, or 7.0 without the input embedding
     "kimi-linear-48b-a3b": lambda counts: round((counts.total - counts.embedding) / 1e9) == 48,  # without embeddings
 }
 # Published active counts that no convention meets within 5 %.
@@ -71,10 +77,10 @@ def test_the_computed_active_count_is_within_five_percent_in_the_named_conventio
         assert close, computed
 
 
-def test_there_are_fifty_six_profiles_six_of_them_dense() -> None:
+def test_there_are_seventy_one_profiles_fourteen_of_them_dense() -> None:
     models = [load_model(model_id) for model_id in model_ids()]
-    assert len(models) == 56
-    assert sum(model.moe is None for model in models) == 6
+    assert len(models) == 71
+    assert sum(model.moe is None for model in models) == 14
 
 
 @pytest.mark.parametrize("model_id", model_ids())
@@ -144,6 +150,131 @@ def test_a_config_on_disk_and_its_folder_import_alike(tmp_path: Path) -> None:
         json.dumps({"quantization": {"quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}})
     )
     assert load_model(folder).dtypes.routed == "nvfp4"
+
+
+def test_a_repository_name_of_a_release_is_the_model_in_its_format() -> None:
+    model = load_model("nvidia/DeepSeek-V3.1-NVFP4")
+    assert model.id == "deepseek-v3"
+    assert (model.dtypes.routed, model.dtypes.attention, model.kv_cache_dtype) == ("nvfp4", "bf16", "fp8")
+    assert model == published_architecture("deepseek-v3", "nvidia/DeepSeek-V3.1-NVFP4")
+    assert load_model("deepseek-ai/DeepSeek-R1") == load_model("deepseek-v3")
+
+
+def test_a_name_in_a_format_without_a_known_release_is_the_whole_model_in_it_and_says_so() -> None:
+    model = load_model("Qwen/Qwen3-30B-A3B-AWQ")
+    assert (model.dtypes.routed, model.dtypes.attention, model.dtypes.embedding) == ("int4", "int4", "bf16")
+    assert model.warnings[-2:] == (
+        "by its name: awq taken for 4 bits",
+        "by its name: every matrix taken to be in int4, no release in it being known",
+    )
+
+
+def test_an_unknown_name_is_answered_with_the_model_whose_dimensions_a_similar_one_has() -> None:
+    with pytest.raises(AdvisorError, match=r"did you mean .*deepseek-v3[,?]"):
+        load_model("deepseek-r11")
+
+
+def _downloaded(folder: Path, config: dict[str, Any], quantisation: dict[str, Any]) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "hf_quant_config.json").write_text(json.dumps({"producer": {}, "quantization": quantisation}))
+    return folder
+
+
+MODELOPT = {
+    "quant_algo": "NVFP4",
+    "kv_cache_quant_algo": "FP8",
+    "group_size": 16,
+    "exclude_modules": ["lm_head", *(f"model.layers.{layer}.self_attn*" for layer in range(48)), "model.layers.48*"],
+}
+
+
+def test_the_quantisation_file_beside_a_config_is_read_from_folder_and_from_file(tmp_path: Path) -> None:
+    folder = _downloaded(tmp_path / "Qwen3-30B-A3B-NVFP4", _profile("qwen3-30b-a3b"), MODELOPT)
+    model = load_model(folder)
+    assert model == load_model(folder / "config.json")
+    assert (model.dtypes.routed, model.dtypes.attention, model.kv_cache_dtype) == ("nvfp4", "bf16", "fp8")
+
+
+def test_a_config_s_own_formats_stay_and_only_its_cache_format_is_filled_in(tmp_path: Path) -> None:
+    own = {**_profile("qwen3-30b-a3b"), "quantization_config": {"quant_method": "fp8"}}
+    model = load_model(_downloaded(tmp_path / "a", own, MODELOPT))
+    assert (model.dtypes.routed, model.dtypes.attention, model.kv_cache_dtype) == ("fp8", "fp8", "fp8")
+    nested = _profile("qwen3.5-35b-a3b")
+    nested["text_config"] = {**nested["text_config"], "quantization_config": {"quant_method": "fp8"}}
+    assert load_model(_downloaded(tmp_path / "b", nested, MODELOPT)).kv_cache_dtype == "fp8"
+    said = {"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_scheme": {"num_bits": 8, "type": "int"}}
+    own = {**own, "quantization_config": said}
+    assert load_model(_downloaded(tmp_path / "c", own, MODELOPT)).kv_cache_dtype == "int8"
+
+
+def test_a_broken_quantisation_file_is_refused_by_its_name(tmp_path: Path) -> None:
+    folder = _downloaded(tmp_path / "model", _profile("qwen3-30b-a3b"), MODELOPT)
+    (folder / "hf_quant_config.json").write_text("{")
+    with pytest.raises(AdvisorError, match=r"hf_quant_config\.json: line 1"):
+        load_model(folder)
+
+
+def test_a_model_in_a_hugging_face_cache_is_called_after_its_repository(tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "models--Qwen--Qwen3-30B-A3B/blobs", "models--Qwen--Qwen3-30B-A3B/snapshots/0123abcd"
+    blobs.mkdir(parents=True)
+    (blobs / "f00").write_text(json.dumps(_profile("qwen3-30b-a3b")))
+    (tmp_path / snapshot).mkdir(parents=True)
+    (tmp_path / snapshot / "config.json").symlink_to(blobs / "f00")
+    assert load_model(tmp_path / snapshot).name == load_model(tmp_path / snapshot / "config.json").name
+    assert load_model(tmp_path / snapshot).name == "Qwen3-30B-A3B"
+
+
+def test_releases_quantise_the_parts_that_their_publishers_say() -> None:
+    """Which parts stay in 16 bits, as read in the files: self-attention nearly everywhere, shared experts lately."""
+    kept = {
+        "nvidia/Qwen3-235B-A22B-NVFP4": ("nvfp4", "nvfp4"),
+        "nvidia/MiniMax-M2.5-NVFP4": ("nvfp4", "bf16"),
+        "nvidia/DeepSeek-V3.1-NVFP4": ("nvfp4", "bf16"),
+        "nvidia/GLM-5-NVFP4": ("nvfp4", "bf16"),
+        "nvidia/GLM-5.1-NVFP4": ("bf16", "bf16"),
+        "nvidia/Kimi-K2.5-NVFP4": ("nvfp4", "bf16"),
+        "nvidia/Kimi-K2.6-NVFP4": ("bf16", "bf16"),
+        "nvidia/Qwen3.5-397B-A17B-NVFP4": ("bf16", "bf16"),
+        "nvidia/MiniMax-M3-NVFP4": ("fp8", "fp8"),
+        "moonshotai/Kimi-K2.5": ("bf16", "bf16"),
+    }
+    found = {each.checkpoint: each for model in model_ids() for each in model_profile(model).published_formats}
+    for checkpoint, (shared, attention) in kept.items():
+        model = next(model for model in model_ids() if found[checkpoint] in model_profile(model).published_formats)
+        dtypes = published_architecture(model, checkpoint).dtypes
+        assert dtypes.routed == found[checkpoint].weight_format, checkpoint
+        assert dtypes.attention == attention, checkpoint
+        if parameter_counts(load_model(model)).shared:
+            assert dtypes.shared == shared, checkpoint
+    assert found["nvidia/DeepSeek-V3.1-NVFP4"].parts.attention_projections == {"o_proj": "nvfp4"}
+    assert found["nvidia/Qwen3.6-35B-A3B-NVFP4"].parts.lm_head == "nvfp4"
+
+
+def test_a_release_is_chosen_by_format_the_newest_first_and_the_profile_s_own_counts() -> None:
+    assert published_architecture("kimi-k2", "nvfp4").dtypes.shared == "bf16"
+    assert published_architecture("kimi-k2", "int4").sources[-1].endswith("moonshotai--Kimi-K2.5_config.json")
+    assert published_architecture("deepseek-v3", "fp8") == load_model("deepseek-v3")
+    assert published_architecture("qwen3-30b-a3b", "fp8").dtypes.attention == "fp8_block"
+    assert published_architecture("qwen3-32b", "fp8").dtypes.dense == "fp8"
+    assert published_architecture("glm-5.2", "bf16") == load_model("glm-5.2")
+    with pytest.raises(AdvisorError, match=r"Mixtral.*no release in nvfp4 is known.*give the release's config\.json"):
+        published_architecture("mixtral-8x7b", "nvfp4")
+
+
+@pytest.mark.skipif(PACKAGE is None, reason="the kernel package is not installed; `make store` explains how")
+def test_shipped_formats_of_releases_are_those_in_the_kernel_package_s_files() -> None:
+    assert PACKAGE is not None
+    assert PACKAGE.origin is not None
+    folder, compared = Path(PACKAGE.origin).parent / "model_configs", 0
+    for model_id in model_ids():
+        for release in model_profile(model_id).published_formats:
+            path = folder / (release.checkpoint.replace("/", "--") + "_config.json")
+            parts = formats_from_config(with_quantisation_file(path, path.read_text()))
+            said = release.parts.model_dump(exclude_unset=True)
+            assert parts.model_dump(include=set(said)) == said, release.checkpoint
+            compared += 1
+    assert compared >= 40
 
 
 def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:

@@ -96,6 +96,22 @@ def test_a_config_from_disk_is_a_model(capsys: pytest.CaptureFixture[str], tmp_p
     assert json.loads(out)["scenario"]["model_id"] == "My-MoE"
 
 
+def test_a_folder_s_quantisation_file_gives_its_config_the_formats(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    profile = json.loads((ROOT / "profiles/models/qwen3-30b-a3b.json").read_text(encoding="utf-8"))
+    folder = tmp_path / "Qwen3.0-NVFP4"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(profile["config"]), encoding="utf-8")
+    block = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head", "*.self_attn*"]}
+    (folder / "hf_quant_config.json").write_text(json.dumps({"quantization": block}), encoding="utf-8")
+    for given in (folder, folder / "config.json"):
+        code, out, _ = run(capsys, "advise", *QWEN[:3], str(given), *QWEN[4:], "--json")
+        scenario = json.loads(out)["scenario"]
+        assert (code, scenario["model_id"]) == (0, "Qwen3.0-NVFP4")
+        assert json.loads(scenario["model_config_json"])["quantization_config"] == {"quant_method": "modelopt", **block}
+
+
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from advisor.architecture import parameter_counts
-from advisor.catalog.models import model_profile
+from advisor.catalog import model_profile
 from advisor.cli import main
 from advisor.design import DesignAnswer, DesignGrid, DesignSpace, candidates, design_answer, design_config, design_space
 from advisor.design.answer import loss_text, sensitivity_text

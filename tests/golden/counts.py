@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
-from advisor.catalog.models import model_ids
+from advisor.catalog import model_ids
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
 from advisor.ingest.readers import FORMATS as BENCHMARK_FORMATS

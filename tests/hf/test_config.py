@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.architecture import Architecture, parameter_counts
-from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.catalog import load_model, model_ids, model_profile
 from advisor.hf.config import architecture_from_config
 from advisor.hf.dialects import DIALECTS, REFUSED
 from advisor.prediction import AdvisorError
@@ -381,6 +381,39 @@ def test_layers_that_reuse_an_index_hold_no_index_keys() -> None:
     config = {**_profile("glm-5"), "indexer_types": (["full"] + ["shared"] * 3) * 19 + ["full"] * 2}
     counts = {mixer.index_elements_per_token: mixer.count for mixer in architecture_from_config(config).mixers}
     assert counts == {128: 21, 0: 57}
+
+
+def test_index_keys_that_stand_for_several_tokens_keep_a_fraction_of_an_entry_each() -> None:
+    model = load_model("qwen3.8-flash-next")
+    linear, indexed = model.mixers
+    assert (linear.kind, indexed.kind, indexed.count, indexed.window_tokens) == ("linear", "sparse", 12, 2048)
+    assert indexed.index_elements_per_token == 128 // 4
+    assert indexed.replicated_params == 2560 * (4 + 1) * 128
+    assert any("n-gram" in warning for warning in model.warnings)
+    without = {key: value for key, value in _profile("qwen3.8-flash-next")["text_config"].items() if "index" not in key}
+    plain = architecture_from_config(without).mixers[1]
+    assert plain.kind == "full"
+    assert indexed.projection_params - plain.projection_params == indexed.replicated_params
+
+
+def test_a_layer_list_may_go_on_for_the_multi_token_prediction_layers() -> None:
+    step = _profile("step-3.5-flash")
+    longer = {
+        **step,
+        "layer_types": [*step["layer_types"], *["sliding_attention"] * 3],
+        "num_nextn_predict_layers": 3,
+        "use_mtp": False,
+    }
+    assert architecture_from_config(longer) == architecture_from_config(step)
+    with pytest.raises(AdvisorError, match="layer_types is a list of 48 entries, expected a list of 45"):
+        architecture_from_config({**longer, "num_nextn_predict_layers": 2})
+
+
+def test_window_layers_may_have_more_query_heads_than_full_ones() -> None:
+    full, sliding = load_model("step-3.5-flash").mixers
+    assert (full.count, sliding.count) == (12, 33)
+    assert sliding.projection_params - full.projection_params == 2 * 4096 * 32 * 128
+    assert full.kv_elements_per_token == sliding.kv_elements_per_token
 
 
 def test_a_list_of_ratios_that_is_too_short_is_refused_beside_layer_types() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from advisor.catalog import model_ids
+from advisor.hardware import hardware_ids
 from advisor.ingest import combine, complete, read_upload, resolve_names
 from advisor.ingest.names import match_hardware, match_model
 from advisor.ingest.readers import FORMATS
@@ -342,6 +344,69 @@ def test_plain_names_are_resolved_to_ids_only_when_one_fits():
     result = resolve_names(rows_of("vllm_serve_constructed.jsonl"), ids, models).result
     assert set(result.frame["hardware_id"]) == {"h200-sxm"}
     assert set(result.frame["model_id"]) == {"qwen3-30b-a3b"}
+
+
+def test_accelerators_are_known_by_the_names_that_drivers_and_reports_write():
+    names = {
+        "MI350X": "mi350x",
+        "AMD Instinct MI350X": "mi350x",
+        "H20": "h20",
+        "NVIDIA H20": "h20",
+        "RTX A5000": "rtx-a5000",
+        "RTX 3090": "rtx-3090",
+        "NVIDIA GeForce RTX 3090": "rtx-3090",
+        "NVIDIA GeForce RTX 4090": "rtx-4090",
+        "NVIDIA RTX PRO 6000 Blackwell Server Edition": "rtx-pro-6000-blackwell",
+        "NVIDIA RTX 6000 Ada Generation": "rtx-6000-ada",
+        "RTX 3060 Laptop 6 GB + CPU offload": None,
+        "RTX PRO 6000 Blackwell Max-Q": None,
+    }
+    assert {name: match_hardware(name, hardware_ids()) for name in names} == names
+
+
+def test_a_model_s_name_means_the_profile_with_its_dimensions_before_a_shorter_id():
+    assert match_model("zai-org/GLM-5.3", model_ids()) == "glm-5.2"
+    assert match_model("deepseek-ai/DeepSeek-R1-0528", model_ids()) == "deepseek-v3"
+    assert match_model("models--moonshotai--Kimi-K2.5/snapshots/0123abcd", model_ids()) == "kimi-k2"
+    assert match_model("GLM-5.3", ("glm-5",)) == "glm-5"
+    assert match_model("Qwen3-8B-speculator.eagle3", model_ids()) == "qwen3-8b"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected", "said"),
+    [
+        ("Qwen/Qwen3-30B-A3B-FP8", "", "fp8", "weight_dtype fp8 read from the name 'Qwen/Qwen3-30B-A3B-FP8'"),
+        ("Qwen/Qwen3-30B-A3B-AWQ", "", "int4", "where none is given (awq taken for 4 bits)"),
+        ("Qwen/Qwen3-30B-A3B-FP8", "bf16", "bf16", ""),
+        ("Qwen/Qwen3-30B-A3B-GPTQ-Int8", "", None, "int8 weights are left out"),
+        ("Qwen/Qwen3-30B-A3B-GGUF", "", None, "gguf left out of account"),
+        ("Qwen/Qwen3-30B-A3B", "", None, ""),
+        ("Qwen3-30B-A3B-speculator.eagle3", "", None, "not known as a checkpoint"),
+    ],
+)
+def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given, expected, said):
+    text = f"model_id,hardware_id,batch_size,tpot_s,weight_dtype\n{name},h200-sxm,8,0.01,{given}\n"
+    result = resolve_names(read_upload("points.csv", text.encode()), hardware_ids(), model_ids()).result
+    assert list(result.frame["model_id"]) == ["qwen3-30b-a3b"]
+    cells = result.frame["weight_dtype"]
+    assert (list(cells) == [expected]) if expected else cells.isna().all()
+    told = [note for note in result.derived if name in note]
+    assert len(told) == bool(said)
+    assert not said or said in told[0]
+
+
+def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_joined():
+    header, row = "model_id,hardware_id,batch_size,tpot_s,weight_dtype", "h200-sxm,8,0.01,"
+    texts = [f"{header}\n{name},{row}\n" for name in ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B")]
+    files = [read_upload(f"{i}.csv", text.encode()) for i, text in enumerate(texts)]
+    joined = resolve_names(combine(files), hardware_ids(), model_ids())
+    for table in (joined, combine([resolve_names(each, hardware_ids(), model_ids()) for each in files])):
+        assert table.result.frame["weight_dtype"].tolist()[:2] == ["fp8", "fp8"]
+        assert pd.isna(table.result.frame["weight_dtype"].iloc[2])
+        said = [note for note in table.result.derived if "Qwen3-8B-FP8" in note]
+        assert said == ["0.csv, 1.csv: weight_dtype fp8 read from the name 'Qwen3-8B-FP8' where none is given"]
+    again = resolve_names(complete(joined, {"engine": "vllm"}), hardware_ids(), model_ids())
+    assert sum("Qwen3-8B-FP8" in note for note in again.result.derived) == 1
 
 
 def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable_rows():

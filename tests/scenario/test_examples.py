@@ -9,7 +9,7 @@ import pytest
 
 from advisor.acceptance import acceptance_curves
 from advisor.advice import advise
-from advisor.catalog.models import model_ids
+from advisor.catalog import model_ids
 from advisor.prediction import AdvisorError, Tier
 from advisor.scenario.examples import example_ids, load_example
 

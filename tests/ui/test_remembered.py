@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from advisor.catalog.models import model_profile
+from advisor.catalog import model_profile
 from advisor.scenario.scenario import Scenario
 from advisor.ui.design_question import DesignQuestion
 from advisor.ui.remembered import keys_of, remembered
