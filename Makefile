@@ -63,6 +63,8 @@ validation: $(VENV)/.app-ready
 documents: $(VENV)/.dev-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m tests.golden.cli_reference
+	$(BIN)/python -m tests.golden.scenario_table
+	$(BIN)/python -m tests.golden.model_page
 	$(BIN)/python -m tests.golden.readme_example
 	$(BIN)/python -m tests.golden.counts
 
