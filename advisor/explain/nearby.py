@@ -102,7 +102,7 @@ def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> 
 
 def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Array:
     """The model's time of measured rows that carry their touched experts. [s]"""
-    work = frame_work(found, record.dtype, two_matrices=record.ungated_matrices == 2)
+    work = frame_work(found, record.dtype, ungated=record.ungated_matrices == 2)
     factor = cost.correction(found["routed_rows"].to_numpy() / found["touched"].to_numpy())
     if cost.measured is not None:
         shard = found["inter_size"] / found["moe_tp_size"]
