@@ -12,7 +12,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 MODEL_MODULES = [
     "routing.law",
-    "routing.fit",
     "kernel_costs",
     "step_cost",
     "draft_cost",

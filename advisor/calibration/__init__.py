@@ -24,7 +24,6 @@ from advisor.calibration.moe_fit import (
     frame_work,
     leave_one_shape_out,
     moe_record,
-    record_id,
 )
 from advisor.calibration.nnls import leave_one_group_out
 from advisor.calibration.overhead_records import (
@@ -39,10 +38,12 @@ from advisor.calibration.overhead_records import (
     write_overheads,
 )
 from advisor.calibration.records import (
+    IDENTITY,
     RECORDS,
     FitParameter,
     FitRecord,
     load_records,
+    record_id,
     recorded_devices,
     rounded,
     write_records,
@@ -64,6 +65,7 @@ __all__ = [
     "BYTES_PER_WEIGHT",
     "DTYPE_NAMES",
     "GEMM_KEYS",
+    "IDENTITY",
     "KV_BYTES",
     "MEASURED",
     "MLA_KEYS",

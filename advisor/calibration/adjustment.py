@@ -109,9 +109,7 @@ def check_adjustment(adjustment: Adjustment, hardware_id: str, engine: str) -> N
         )
 
 
-def adjusted(
-    costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustment
-) -> tuple[KernelCosts, KernelCosts]:  # fmt: skip
+def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustment) -> tuple[KernelCosts, KernelCosts]:
     """Costs of the target and of the drafter with each constant times its factor, and the spreads behind their band.
 
     Overheads start from those shipped for the adjustment's engine class, not from today's engine.

@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.architecture import WeightDtype, WeightDtypes
 from advisor.calibration.choice import Choice, choose, choose_experts, expert_read_rate
-from advisor.calibration.overhead_records import OVERHEAD_NAMES, load_overheads
+from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
 from advisor.calibration.records import FitRecord, Operation, load_records
 from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
 from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
@@ -110,10 +110,8 @@ def _overheads(engine: str) -> dict[str, Any]:
     if fit is None:
         names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S)
         return dict(zip(OVERHEAD_NAMES, names, strict=True))
-    record = fit.record(engine)
     return {
-        **{name: record.value(name) for name in OVERHEAD_NAMES},
-        "overhead_log_covariance": record.log_covariance,
+        **class_costs(engine),
         "residual_log_sd_by_tier": {residual.tier: residual.log_sd for residual in fit.residuals},
         "band_share_by_tier": {residual.tier: residual.share for residual in fit.residuals},
     }

@@ -1,12 +1,15 @@
-"""Small helpers on measured tables: one row per point, a content hash, error figures shared by all fits."""
+"""What all fits of measured tables share: one row per point, rows left out, a content hash, error figures."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from advisor.calibration.records import Dropped
 from advisor.prediction import AdvisorError
 
 if TYPE_CHECKING:
@@ -38,13 +41,34 @@ def require_columns(frame: pd.DataFrame, columns: tuple[str, ...], table: str) -
 
 
 def one_row_per_point(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Median latency of repeated measurements of a point, sorted by `keys`, with names of formats unified."""
-    out = frame.copy()
-    for name in ("dtype", "kv_dtype"):
-        if name in out.columns:
-            out[name] = out[name].replace(DTYPE_NAMES)
-    grouped = out.groupby(keys, dropna=False, sort=True, observed=True)["latency_s"].median()
-    return grouped.reset_index()
+    """Median latency of repeated measurements of a point, sorted by `keys`."""
+    return frame.groupby(keys, dropna=False, sort=True, observed=True)["latency_s"].median().reset_index()
+
+
+def keep_rows(frame: pd.DataFrame, rules: Iterable[tuple[str, ArrayLike]]) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+    """Rows that every rule (reason, mask of rows it keeps) keeps; the others by the first rule that drops them."""
+    kept, dropped = np.ones(len(frame), bool), []
+    for reason, keep in rules:
+        before = int(kept.sum())
+        kept &= np.asarray(keep, bool)
+        if kept.sum() < before:
+            dropped.append(Dropped(reason=reason, n_rows=before - int(kept.sum())))
+    return frame[kept], tuple(dropped)
+
+
+def held_out(group: np.ndarray, predict: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+    """Each row of `group` [rows] as `predict(seen, held)` gives it, two masks of rows; NaN with a single group."""
+    out = np.full(len(group), np.nan)
+    names = np.unique(group)
+    for one in names if len(names) > 1 else []:
+        held = group == one
+        out[held] = predict(~held, held)
+    return out
+
+
+def labels(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
+    """One text for each row, such as 2048x768x8x128: rows that agree in `columns` have the same."""
+    return frame[columns].astype(str).agg("x".join, axis=1).to_numpy()
 
 
 def content_hash(frame: pd.DataFrame, columns: list[str]) -> str:
@@ -68,3 +92,10 @@ def error_quantiles(predicted: np.ndarray, measured: np.ndarray) -> tuple[float 
     if not error.size:
         return None, None
     return float(np.median(error)), float(np.quantile(error, 0.9))
+
+
+def left_out_errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
+    """Fields of a FitRecord on rows predicted by fits that did not see them; log_sd is NaN where there are none."""
+    median, p90 = error_quantiles(held, measured)
+    spread = band_log_sd(np.log(np.maximum(held, 1e-12) / measured))
+    return {"n_rows": len(measured), "loso_median": median, "loso_p90": p90, "log_sd": spread}

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor import laws
-from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_hash, error_quantiles, require_columns
-from advisor.calibration.records import Dropped, FitParameter, FitRecord
+from advisor.calibration.frames import (
+    BYTES_PER_WEIGHT,
+    content_hash,
+    held_out,
+    keep_rows,
+    left_out_errors,
+    require_columns,
+)
+from advisor.calibration.nnls import correlation_fields
+from advisor.calibration.records import Dropped, FitParameter, FitRecord, record_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,9 +80,8 @@ def _fit(table: Mapping[str, np.ndarray], measured: np.ndarray, high: np.ndarray
     )
 
 
-def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataFrame, list[Dropped]]:
+def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
     weights = frame["n"] * frame["k"]
-    dropped = []
     rules = [
         (f"more than {MAX_ROWS_M} rows: prefill", frame["m"] <= MAX_ROWS_M),
         (f"fewer than {MIN_WEIGHTS} weights", weights >= MIN_WEIGHTS),
@@ -88,13 +95,9 @@ def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataF
         rules.append(
             (f"weights below 2.5 x the cache of {cache_bytes / 1e6:.0f} MB", weights * BYTES_PER_WEIGHT[dtype] >= bound)
         )
-    for reason, keep in rules:
-        kept = keep.reindex(frame.index)
-        if (~kept).any():
-            dropped.append(Dropped(reason=reason, n_rows=int((~kept).sum())))
-        frame = frame[kept]
+    frame, dropped = keep_rows(frame, rules)
     if len(frame) > SAMPLE:
-        dropped.append(Dropped(reason=f"beyond a seeded sample of {SAMPLE} rows", n_rows=len(frame) - SAMPLE))
+        dropped += (Dropped(reason=f"beyond a seeded sample of {SAMPLE} rows", n_rows=len(frame) - SAMPLE),)
         frame = frame.sample(SAMPLE, random_state=1).sort_index()
     return frame, dropped
 
@@ -115,43 +118,31 @@ def gemm_record(
     table, measured = _symbols(used, identity["dtype"]), used["latency_s"].to_numpy()
     shapes, index = np.unique(used[["n", "k"]].to_numpy(dtype=float), axis=0, return_inverse=True)
     fold = np.random.default_rng(7).permutation(len(shapes))[index.ravel()] % FOLDS
-    held = np.full(len(measured), np.nan)
     high = np.where(np.arange(4) == 1, peak_bandwidth, HIGH)
-    for one in range(FOLDS):
-        out = fold == one
-        if out.any() and (~out).any():
-            found = _fit(_where(table, ~out), measured[~out], high)
-            held[out] = _times(np.exp(found.x), _where(table, out))
+
+    def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
+        return _times(np.exp(_fit(_where(table, seen), measured[seen], high).x), _where(table, held))
+
     found = _fit(table, measured, high)
-    median, p90 = error_quantiles(held, measured)
-    parameters, correlation, at_bound = _parameters(found, high)
+    parameters, correlation = _parameters(found, high)
+    at_bound = [name for name, parameter in parameters.items() if parameter.at_bound]
+    messages = [f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds"]
     host_bound = parameters["t0_s"].value > MAX_KERNEL_T0_S
+    if host_bound:
+        messages.append(f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time or not identified: do not use")
     return FitRecord(
-        id="/".join(
-            ["gemm", *(identity[key] for key in ("hardware_id", "engine", "version", "dtype", "kernel_source"))]
-        ),
+        id=record_id("gemm", identity),
         op="gemm",
         **identity,  # type: ignore[arg-type]
         form=FORM,
         parameters=parameters,
-        correlation_names=tuple(name for name, _ in NAMES),
-        correlation=correlation,
-        n_rows=len(used),
+        **correlation_fields([name for name, _ in NAMES], correlation),
+        **left_out_errors(held_out(fold, predict), measured),
         n_shapes=len(shapes),
-        dropped=tuple(dropped),
+        dropped=dropped,
         data_sha256=digest,
-        loso_median=median,
-        loso_p90=p90,
-        log_sd=band_log_sd(np.log(held / measured)),
         success=bool(found.success) and not host_bound,
-        message="; ".join(
-            [f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds"]
-            + (
-                [f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time or not identified: do not use"]
-                if host_bound
-                else []
-            )
-        ),
+        message="; ".join(messages),
     )
 
 
@@ -159,10 +150,8 @@ def _where(table: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, np.nd
     return {symbol: values[rows] for symbol, values in table.items()}
 
 
-def _parameters(
-    found: Any, high: np.ndarray
-) -> tuple[dict[str, FitParameter], tuple[tuple[float, ...], ...], list[str]]:
-    """Parameters with standard errors (delta method on the logarithms), correlation, names at a bound."""
+def _parameters(found: Any, high: np.ndarray) -> tuple[dict[str, FitParameter], np.ndarray]:
+    """Parameters with standard errors (delta method on the logarithms), and their correlation."""
     values = np.exp(found.x)
     variance = 2.0 * found.cost / max(len(found.fun) - len(values), 1)
     covariance = np.linalg.pinv(found.jac.T @ found.jac) * variance
@@ -179,6 +168,4 @@ def _parameters(
         )
         for i, (name, unit) in enumerate(NAMES)
     }
-    matrix = covariance / np.outer(deviation, deviation)
-    correlation = tuple(tuple(round(float(v), 4) for v in row) for row in matrix)
-    return parameters, correlation, [name for name, p in parameters.items() if p.at_bound]
+    return parameters, covariance / np.outer(deviation, deviation)

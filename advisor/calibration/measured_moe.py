@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.calibration.frames import band_log_sd
+from advisor.calibration.frames import band_log_sd, error_quantiles
 from advisor.calibration.measured_records import MeasuredTable, ShapeRows
-from advisor.calibration.moe_fit import PARAMETERS, TWO_MATRIX_SHAPES, add_touched, frame_columns
+from advisor.calibration.moe_fit import PARAMETERS, add_touched, frame_columns, two_matrices
 from advisor.calibration.records import FitRecord
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def measured_table(frame: pd.DataFrame, record: FitRecord) -> MeasuredTable | No
     by_load = rows.pivot_table(index=SHAPE, columns=["distribution", "num_tokens"], values="log_factor")
     mean = rows.pivot_table(index=SHAPE, columns="num_tokens", values="log_factor")
     carry, between = _carry_errors(by_load, loads)
-    carried, spread = _quantiles(carry), _quantiles(between)
+    carried, spread = (error_quantiles(np.exp(log_error), np.ones_like(log_error)) for log_error in (carry, between))
     return MeasuredTable(
         fit_id=record.id,
         tokens=tuple(int(tokens) for tokens in mean.columns),
@@ -72,16 +72,12 @@ def _with_factor(frame: pd.DataFrame, record: FitRecord) -> pd.DataFrame:
     rows = add_touched(rows)
     columns = frame_columns(rows, record.dtype, record.ungated_matrices == 2)
     additive = columns @ np.array([record.value(name) for name, _ in PARAMETERS])
-    special = [shape in TWO_MATRIX_SHAPES for shape in _shapes(rows)]
+    special = two_matrices(rows)
     return rows.assign(
         log_factor=np.log(rows["latency_s"].to_numpy() / additive),
         shard_width=rows["inter_size"] / rows["moe_tp_size"],
         matrices=np.where(special, record.ungated_matrices or 3, 3).astype(float),
     )
-
-
-def _shapes(rows: pd.DataFrame) -> list[tuple[int, ...]]:
-    return list(rows[["hidden_size", "inter_size", "topk", "num_experts"]].itertuples(index=False, name=None))
 
 
 def _carry_errors(by_load: pd.DataFrame, loads: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -110,10 +106,3 @@ def _interpolated(source: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
         for row, known in zip(table.to_numpy(), source.to_numpy(), strict=True)
     ]
     return np.concatenate(errors) if errors and held.size else np.array([])
-
-
-def _quantiles(log_error: np.ndarray) -> tuple[float | None, float | None]:
-    if not log_error.size:
-        return None, None
-    error = np.abs(np.expm1(log_error))
-    return float(np.median(error)), float(np.quantile(error, 0.9))

@@ -5,15 +5,14 @@ Written by `make calibrate` beside the fit records, one JSON file per measured d
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
-from advisor.calibration.records import RECORDS, rounded
+from advisor.calibration.records import RECORDS, compact, one_a_line, read_fitted, rounded, write_text
 from advisor.kernel_costs import ExpertShape
-from advisor.prediction import AdvisorError, Frozen
+from advisor.prediction import Frozen
 
 MEASURED = RECORDS / "measured"
 
@@ -46,39 +45,25 @@ class MeasuredTable(Frozen):
 
 
 def write_measured(device: str, tables: list[MeasuredTable], folder: Path = MEASURED) -> Path:
-    """Write one device's tables, sorted by fit, one shape per line, so that a new run gives a small diff."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write one device's tables, sorted by fit, one shape per line."""
     texts = []
     for table in sorted(tables, key=lambda table: table.fit_id):
         entry = rounded(table.model_dump(mode="json", exclude={"shapes"}, exclude_defaults=True))
         shapes = [_line(shape) for shape in sorted(table.shapes, key=lambda one: one.shape)]
-        texts.append(_dump(entry)[:-1] + ',"shapes":[\n' + ",\n".join(shapes) + "\n]}")
+        texts.append(f'{compact(entry)[:-1]},"shapes":{one_a_line(shapes)}}}')
     path = folder / f"{device}.json"
-    path.write_text("[\n" + ",\n".join(texts) + "\n]\n", encoding="utf-8")
+    write_text(path, one_a_line(texts))
     return path
 
 
 def _line(rows: ShapeRows) -> str:
     """Four digits of a factor are enough: the rows themselves scatter by one to two per cent."""
     factor = [None if value is None else float(f"{value:.4g}") for value in rows.factor]
-    return _dump({"shape": rounded(list(rows.shape)), "factor": factor})
-
-
-def _dump(entry: object) -> str:
-    return json.dumps(entry, separators=(",", ":"))
+    return compact({"shape": rounded(list(rows.shape)), "factor": factor})
 
 
 @lru_cache(maxsize=32)
 def load_measured(device: str, folder: Path = MEASURED) -> tuple[MeasuredTable, ...]:
     """The tables of one device, read once; empty where there are none. Raises AdvisorError for a damaged file."""
-    path = folder / f"{device}.json"
-    if not path.is_file():
-        return ()
-    try:
-        return tuple(MeasuredTable.model_validate(entry) for entry in json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, ValidationError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise AdvisorError(
-            f"profiles/calibration/measured/{path.name}: not measured shapes ({reason}); restore it or run "
-            "`make calibrate`"
-        ) from error
+    parse = TypeAdapter(tuple[MeasuredTable, ...]).validate_json
+    return read_fitted(folder / f"{device}.json", parse, "measured shapes") or ()

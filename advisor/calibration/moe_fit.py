@@ -14,10 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor import laws
-from advisor.calibration.frames import BYTES_PER_WEIGHT, band_log_sd, content_hash, error_quantiles, require_columns
-from advisor.calibration.nnls import LinearFit, fit_relative
+from advisor.calibration.frames import (
+    BYTES_PER_WEIGHT,
+    content_hash,
+    error_quantiles,
+    held_out,
+    keep_rows,
+    labels,
+    left_out_errors,
+    require_columns,
+)
+from advisor.calibration.nnls import LinearFit, fit_relative, linear_fields
 from advisor.calibration.power_law import touched_experts
-from advisor.calibration.records import Dropped, FitParameter, FitRecord
+from advisor.calibration.records import Dropped, FitRecord, record_id
 from advisor.routing import local_experts
 from advisor.step_cost import expert_work
 
@@ -72,6 +81,11 @@ class MoeFit:
         """Seconds, [rows]."""
         return (columns @ self.linear.coefficients) * np.exp(self.correction(rows_per_expert))
 
+    @property
+    def curve(self) -> tuple[tuple[float, float], ...]:
+        """Knots of c(m) as a FitRecord holds them."""
+        return tuple((float(m), float(np.exp(f))) for m, f in zip(self.knots, self.log_factor, strict=True))
+
     def correction(self, rows_per_expert: np.ndarray) -> np.ndarray:
         """log c(m), held constant beyond the outer knots. [1]"""
         if not self.knots.size:
@@ -106,12 +120,11 @@ def fit_moe(columns: np.ndarray, measured: np.ndarray, rows_per_expert: np.ndarr
 
 def leave_one_shape_out(columns: np.ndarray, measured: np.ndarray, rows: np.ndarray, shape: np.ndarray) -> np.ndarray:
     """Each row predicted by a fit (coefficients and curve) that saw no row of its shape; NaN with a single shape."""
-    out = np.full(len(measured), np.nan)
-    names = np.unique(shape)
-    for one in names if len(names) > 1 else []:
-        held = shape == one
-        out[held] = fit_moe(columns[~held], measured[~held], rows[~held]).predict(columns[held], rows[held])
-    return out
+
+    def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
+        return fit_moe(columns[seen], measured[seen], rows[seen]).predict(columns[held], rows[held])
+
+    return held_out(shape, predict)
 
 
 def ratio_error(frame: pd.DataFrame, predicted: np.ndarray) -> tuple[float | None, float | None]:
@@ -125,9 +138,13 @@ def ratio_error(frame: pd.DataFrame, predicted: np.ndarray) -> tuple[float | Non
     return error_quantiles(predicted_ratio, (both["latency_s_4"] / both["latency_s"]).to_numpy())
 
 
-def frame_work(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> dict[str, Any]:
+def two_matrices(frame: pd.DataFrame) -> np.ndarray:
+    """Which rows are of TWO_MATRIX_SHAPES, [rows]."""
+    return np.array([shape in TWO_MATRIX_SHAPES for shape in frame[SHAPE].itertuples(index=False, name=None)], bool)
+
+
+def frame_work(frame: pd.DataFrame, dtype: str, ungated: bool) -> dict[str, Any]:
     """What `laws.routed_layers` takes of the rows of a table with touched and routed_rows added, but for the costs."""
-    shapes = list(frame[SHAPE].itertuples(index=False, name=None))
     get = {name: frame[name].to_numpy(dtype=float) for name in MOE_KEYS if name != "distribution"}
     touched, rows = frame["touched"].to_numpy(), frame["routed_rows"].to_numpy()
     work = expert_work(
@@ -137,19 +154,19 @@ def frame_work(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> dict[str,
         touched=touched,
         h=get["hidden_size"],
         I=get["inter_size"] / get["moe_tp_size"],
-        n_mat=np.array([2.0 if two_matrices and s in TWO_MATRIX_SHAPES else 3.0 for s in shapes]),
+        n_mat=np.where(two_matrices(frame) & ungated, 2.0, 3.0),
         bytes_per_weight=BYTES_PER_WEIGHT[dtype],
     )
     return {**work, "N": get["num_experts"] / get["moe_ep_size"]}
 
 
-def frame_columns(frame: pd.DataFrame, dtype: str, two_matrices: bool) -> np.ndarray:
+def frame_columns(frame: pd.DataFrame, dtype: str, ungated: bool) -> np.ndarray:
     """The terms of the law in the order of PARAMETERS, [rows, 6]."""
-    return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **frame_work(frame, dtype, two_matrices))
+    return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **frame_work(frame, dtype, ungated))
 
 
 def expert_parallel_error(
-    frame: pd.DataFrame, fit: MoeFit, dtype: str, two_matrices: bool
+    frame: pd.DataFrame, fit: MoeFit, dtype: str, ungated: bool
 ) -> tuple[float | None, float | None]:
     """Median and 90th percentile of the error on rows of 2 to 8 expert-parallel ranks, predicted as a scenario is.
 
@@ -167,30 +184,22 @@ def expert_parallel_error(
     ranks, experts = used["moe_ep_size"].to_numpy(dtype=float), used["num_experts"].to_numpy(dtype=float)
     global_rows, global_touched = whole["routed_rows"].to_numpy(), whole["touched"].to_numpy()
     local = used.assign(touched=local_experts(global_touched, experts, ranks), routed_rows=global_rows / ranks)
-    columns = frame_columns(local, dtype, two_matrices)
+    columns = frame_columns(local, dtype, ungated)
     return error_quantiles(fit.predict(columns, global_rows / global_touched), used["latency_s"].to_numpy())
 
 
-def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, list[Dropped]]:
-    """Rows that the fit uses, and the others by reason."""
-    dropped = []
-    for reason, keep in (
+def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+    """Rows that the fit uses with touched and routed_rows, and the others by reason."""
+    rules = [
         ("expert parallel rows, kept as a test", frame["moe_ep_size"] == 1),
         (f"more than {MAX_TOKENS} tokens: prefill", frame["num_tokens"] <= MAX_TOKENS),
         (f"experts cut into more than {MAX_TP} shards", frame["moe_tp_size"] <= MAX_TP),
-    ):
-        kept = keep.reindex(frame.index)
-        if (~kept).any():
-            dropped.append(Dropped(reason=reason, n_rows=int((~kept).sum())))
-        frame = frame[kept]
-    if cache_bytes > 0:
-        weights = frame_work(add_touched(frame), dtype, False)["W"]
-        small = weights < 2.5 * cache_bytes
-        if small.any():
-            reason = f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served from it"
-            dropped.append(Dropped(reason=reason, n_rows=int(small.sum())))
-            frame = frame[~small]
-    return frame, dropped
+    ]
+    used, dropped = keep_rows(frame, rules)
+    used = add_touched(used)
+    reason = f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served from it"
+    used, small = keep_rows(used, [(reason, frame_work(used, dtype, False)["W"] >= 2.5 * cache_bytes)])
+    return used.reset_index(drop=True), dropped + small
 
 
 def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float = 0.0) -> FitRecord | None:
@@ -211,12 +220,11 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
     used, dropped = _select(frame, cache_bytes, identity["dtype"])
     if len(used) < 30:
         return None
-    used = add_touched(used).reset_index(drop=True)
     measured = used["latency_s"].to_numpy()
     rows = (used["routed_rows"] / used["touched"]).to_numpy()
-    shape = used[SHAPE].astype(str).agg("x".join, axis=1).to_numpy()
+    shape = labels(used, SHAPE)
     candidates: list[tuple[float, bool, np.ndarray, np.ndarray]] = []
-    has_two = any(s in TWO_MATRIX_SHAPES for s in used[SHAPE].drop_duplicates().itertuples(index=False, name=None))
+    has_two = bool(two_matrices(used).any())
     for two in (False, True) if has_two else (False,):
         columns = frame_columns(used, identity["dtype"], two)
         held = leave_one_shape_out(columns, measured, rows, shape)
@@ -224,76 +232,44 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
         candidates.append((float(error), two, columns, held))
     _, two, columns, held = min(candidates, key=lambda c: c[0])
     fit = fit_moe(columns, measured, rows)
-    median, p90 = error_quantiles(held, measured)
+    errors = left_out_errors(held, measured)
     ratio_median, ratio_p90 = ratio_error(used, held)
     ep_median, ep_p90 = expert_parallel_error(frame, fit, identity["dtype"], two)
-    log_sd = band_log_sd(np.log(held / measured))
     n_shapes = len(np.unique(shape))
+    if n_shapes < 3:
+        errors["log_sd"] = max(np.nan_to_num(errors["log_sd"]), UNKNOWN_LOG_SD)
     return FitRecord(
-        id=record_id(identity),
+        id=record_id("moe", identity),
         op="moe",
         **identity,  # type: ignore[arg-type]
         form=FORM,
-        parameters=_parameters(fit.linear),
-        curve=tuple((float(m), float(np.exp(f))) for m, f in zip(fit.knots, fit.log_factor, strict=True)),
-        **_correlation(fit.linear),
+        **linear_fields(PARAMETERS, fit.linear),
+        curve=fit.curve,
         ungated_matrices=(2 if two else 3) if has_two else None,
-        n_rows=len(used),
+        **errors,
         n_shapes=n_shapes,
-        dropped=tuple(dropped),
+        dropped=dropped,
         data_sha256=digest,
-        loso_median=median,
-        loso_p90=p90,
         ratio_median=ratio_median,
         ratio_p90=ratio_p90,
         ep_median=ep_median,
         ep_p90=ep_p90,
-        log_sd=log_sd if n_shapes >= 3 else max(np.nan_to_num(log_sd), UNKNOWN_LOG_SD),
         success=True,
         message=_message(fit.linear, n_shapes, two if has_two else None),
     )
 
 
-def record_id(identity: dict[str, str]) -> str:
-    """Name of the fit of one table."""
-    return "/".join(["moe", *(identity[k] for k in ("hardware_id", "engine", "version", "dtype", "kernel_source"))])
-
-
-def _parameters(linear: LinearFit) -> dict[str, FitParameter]:
-    return {
-        name: FitParameter(
-            value=float(value),
-            unit=unit,
-            stderr=float(error) if np.isfinite(error) else None,
-            at_bound=bool(value == 0.0),
-        )
-        for (name, unit), value, error in zip(PARAMETERS, linear.coefficients, linear.stderr, strict=True)
-    }
-
-
-def _correlation(linear: LinearFit) -> dict[str, Any]:
-    free = np.flatnonzero(linear.coefficients > 0)
-    matrix = linear.correlation[np.ix_(free, free)]
-    return {
-        "correlation_names": tuple(PARAMETERS[i][0] for i in free),
-        "correlation": tuple(tuple(round(float(v), 4) for v in row) for row in matrix),
-    }
-
-
-def _message(linear: LinearFit, n_shapes: int, two_matrices: bool | None) -> str:
+def _message(linear: LinearFit, n_shapes: int, two: bool | None) -> str:
     parts = []
     if n_shapes < 3:
         parts.append(f"only {n_shapes} shape(s): the held-out error says little")
-    zero = [name for (name, _), value in zip(PARAMETERS, linear.coefficients, strict=True) if value == 0]
+    found = [(name, *pair) for (name, _), *pair in zip(PARAMETERS, linear.coefficients, linear.stderr, strict=True)]
+    zero = [name for name, value, _ in found if value == 0]
     if zero:
         parts.append(f"at the bound 0, not identified: {', '.join(zero)}")
-    weak = [
-        name
-        for (name, _), value, error in zip(PARAMETERS, linear.coefficients, linear.stderr, strict=True)
-        if value > 0 and error > 0.5 * value
-    ]
+    weak = [name for name, value, error in found if value > 0 and error > 0.5 * value]
     if weak:
         parts.append(f"weakly identified: {', '.join(weak)}")
-    if two_matrices is not None:
-        parts.append(f"Nemotron shapes counted with {2 if two_matrices else 3} matrices (lower held-out error)")
+    if two is not None:
+        parts.append(f"Nemotron shapes counted with {2 if two else 3} matrices (lower held-out error)")
     return "; ".join(parts) or "all parameters identified"

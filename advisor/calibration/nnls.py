@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from advisor.calibration.frames import held_out
+from advisor.calibration.records import FitParameter
 
 ITERATIONS = 8
 HUBER = 1.5
@@ -38,29 +43,28 @@ def _huber_weights(residual: np.ndarray) -> np.ndarray:
     return np.minimum(1.0, HUBER * spread / np.maximum(np.abs(residual), 1e-12))
 
 
-def _coefficients(relative: np.ndarray, row_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _coefficients(relative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Iteratively re-weighted solution and its final weights for relative [rows, columns]."""
-    weight = row_weight
+    weight = np.ones(len(relative))
     x = np.zeros(relative.shape[1])
     for _ in range(ITERATIONS):
         weighted = relative * weight[:, None]
         new = _solve(relative.T @ weighted, weighted.sum(axis=0))
         converged = np.allclose(new, x, rtol=1e-4, atol=0.0)
         x = new
-        weight = row_weight * _huber_weights(relative @ x - 1.0)
+        weight = _huber_weights(relative @ x - 1.0)
         if converged:
             break
     return x, weight
 
 
-def fit_relative(columns: np.ndarray, measured: np.ndarray, row_weight: np.ndarray | None = None) -> LinearFit:
+def fit_relative(columns: np.ndarray, measured: np.ndarray) -> LinearFit:
     """Fit measured ~ columns @ x, x >= 0, minimising relative error with Huber re-weighting.
 
     Parameters
     ----------
     columns : [rows, parameters], any consistent units.
     measured : [rows], > 0, seconds.
-    row_weight : [rows] prior weights, default 1. [1]
 
     Returns
     -------
@@ -68,8 +72,7 @@ def fit_relative(columns: np.ndarray, measured: np.ndarray, row_weight: np.ndarr
     elsewhere).
     """
     relative = columns / measured[:, None]
-    base = np.ones(len(measured)) if row_weight is None else row_weight
-    x, weight = _coefficients(relative, base)
+    x, weight = _coefficients(relative)
     free = x > 0
     residual = relative @ x - 1.0
     n_free = max(int(free.sum()), 1)
@@ -86,18 +89,43 @@ def fit_relative(columns: np.ndarray, measured: np.ndarray, row_weight: np.ndarr
     return LinearFit(x, stderr, correlation, float(1.4826 * np.median(np.abs(log_ratio))))
 
 
-def leave_one_group_out(
-    columns: np.ndarray, measured: np.ndarray, group: np.ndarray, row_weight: np.ndarray | None = None
-) -> np.ndarray:
+def leave_one_group_out(columns: np.ndarray, measured: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Prediction of each row by a fit that saw no row of its group. Arrays [rows]; NaN with a single group."""
     relative = columns / measured[:, None]
-    base = np.ones(len(measured)) if row_weight is None else row_weight
-    out = np.full(len(measured), np.nan)
-    groups = np.unique(group)
-    if len(groups) < 2:
-        return out
-    for one in groups:
-        held = group == one
-        x, _ = _coefficients(relative[~held], base[~held])
-        out[held] = columns[held] @ x
-    return out
+
+    def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
+        return np.asarray(columns[held] @ _coefficients(relative[seen])[0])
+
+    return held_out(group, predict)
+
+
+def linear_parameters(
+    named: Sequence[tuple[str, str]], coefficients: np.ndarray, stderr: np.ndarray
+) -> dict[str, FitParameter]:
+    """Coefficients as stored, by name and unit; those at 0 are at their bound and have no standard error."""
+    return {
+        name: FitParameter(
+            value=float(value),
+            unit=unit,
+            stderr=float(error) if np.isfinite(error) else None,
+            at_bound=bool(value == 0.0),
+        )
+        for (name, unit), value, error in zip(named, coefficients, stderr, strict=True)
+    }
+
+
+def correlation_fields(names: Sequence[str], matrix: np.ndarray) -> dict[str, Any]:
+    """Fields of a FitRecord: the correlation [names, names] of fitted parameters, four decimals."""
+    return {
+        "correlation_names": tuple(names),
+        "correlation": tuple(tuple(round(float(v), 4) for v in row) for row in matrix),
+    }
+
+
+def linear_fields(named: Sequence[tuple[str, str]], fit: LinearFit) -> dict[str, Any]:
+    """Fields of a FitRecord: all parameters, and the correlation of those that are not at 0."""
+    free = np.flatnonzero(fit.coefficients > 0)
+    return {
+        "parameters": linear_parameters(named, fit.coefficients, fit.stderr),
+        **correlation_fields([named[int(i)][0] for i in free], fit.correlation[np.ix_(free, free)]),
+    }

@@ -7,11 +7,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from advisor.calibration.records import RECORDS, FitParameter, rounded
+from advisor.calibration.records import RECORDS, FitParameter, read_fitted, rounded, write_text
 from advisor.components import JOINT
-from advisor.prediction import AdvisorError, Frozen
+from advisor.prediction import Frozen
 
 OVERHEADS_FILE = RECORDS / "end_to_end" / "overheads.json"
 ANY_CLASS = "any"
@@ -78,20 +78,13 @@ class OverheadFit(Frozen):
 
 def write_overheads(fit: OverheadFit, path: Path = OVERHEADS_FILE) -> None:
     """Write the file, one number a line, so that a new run gives a small diff."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(rounded(fit.model_dump(mode="json")), indent=1) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(rounded(fit.model_dump(mode="json")), indent=1))
 
 
 @lru_cache(maxsize=4)
 def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit | None:
     """The shipped fit, read once; None where there is none. Raises AdvisorError when the file is damaged."""
-    if not path.is_file():
-        return None
-    try:
-        return OverheadFit.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, ValidationError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise AdvisorError(f"{path.name}: not overhead records ({reason}); run `make calibrate`") from error
+    return read_fitted(path, OverheadFit.model_validate_json, "overhead records")
 
 
 def class_costs(engine_class: str) -> dict[str, Any]:

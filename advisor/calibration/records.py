@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter
 
 from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import PROFILES
@@ -23,6 +24,10 @@ RECORDS = PROFILES / "calibration"
 SIGNIFICANT_DIGITS = 6
 
 Operation = Literal["moe", "gemm", "attention", "mla", "all_reduce", "all_to_all"]
+IDENTITY = ["hardware_id", "engine", "version", "dtype", "kernel_source"]
+"""What names a kernel table."""
+
+_Read = TypeVar("_Read")
 
 
 class FitParameter(Frozen):
@@ -101,15 +106,46 @@ def rounded(value: Any) -> Any:
     return value
 
 
+def record_id(op: Operation, identity: Mapping[str, str], n_ranks: int | None = None) -> str:
+    """Name of the fit of one table, from its IDENTITY."""
+    return "/".join([op, *(identity[key] for key in IDENTITY), *([f"{n_ranks} ranks"] if n_ranks else [])])
+
+
+def compact(entry: object) -> str:
+    """`entry` as JSON without spaces."""
+    return json.dumps(entry, separators=(",", ":"))
+
+
+def one_a_line(entries: Iterable[str]) -> str:
+    """A JSON list of `entries`, which are JSON themselves, one a line, so that a new run gives a small diff."""
+    return "[\n" + ",\n".join(entries) + "\n]"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` and a last line break; makes the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read | None:
+    """What `parse` makes of a written file; None where there is none. Raises AdvisorError when it is not `what`."""
+    if not path.is_file():
+        return None
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise AdvisorError(
+            f"{path.parent.name}/{path.name}: not {what} ({reason}); restore it or run `make calibrate`"
+        ) from error
+
+
 def write_records(device: str, records: list[FitRecord], folder: Path = RECORDS) -> Path:
-    """Write one device's records, sorted by id, one record per line, so that a new run gives a small diff."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [
-        json.dumps(rounded(record.model_dump(mode="json", exclude_defaults=True)), separators=(",", ":"))
-        for record in sorted(records, key=lambda record: record.id)
-    ]
+    """Write one device's records, sorted by id."""
+    found = sorted(records, key=lambda record: record.id)
     path = folder / f"{device}.json"
-    path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    lines = (compact(rounded(record.model_dump(mode="json", exclude_defaults=True))) for record in found)
+    write_text(path, one_a_line(lines))
     return path
 
 
@@ -124,13 +160,5 @@ def load_records(device: str, folder: Path = RECORDS) -> tuple[FitRecord, ...]:
 
     Raises AdvisorError when the file is damaged.
     """
-    path = folder / f"{device}.json"
-    if not path.is_file():
-        return ()
-    try:
-        return tuple(FitRecord.model_validate(entry) for entry in json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, ValidationError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise AdvisorError(
-            f"profiles/calibration/{path.name}: not fit records ({reason}); restore it or run `make calibrate`"
-        ) from error
+    parse = TypeAdapter(tuple[FitRecord, ...]).validate_json
+    return read_fitted(folder / f"{device}.json", parse, "fit records") or ()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor import laws
-from advisor.calibration.frames import band_log_sd, content_hash, error_quantiles, require_columns
-from advisor.calibration.nnls import LinearFit, fit_relative, leave_one_group_out
-from advisor.calibration.records import Dropped, FitParameter, FitRecord, Operation
+from advisor.calibration.frames import content_hash, keep_rows, labels, left_out_errors, require_columns
+from advisor.calibration.nnls import fit_relative, leave_one_group_out, linear_fields
+from advisor.calibration.records import Dropped, FitRecord, Operation, record_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +30,8 @@ ATTENTION_KEYS = ["batch_size", "context_tokens", "num_heads", "num_kv_heads", "
 MLA_KEYS = ["batch_size", "context_tokens", "num_heads"]
 MAX_BATCH = 1024
 MIN_GROUP_ROWS = 6
+UNKNOWN_LOG_SD = 0.3
+"""Band of a table where nothing can be held out (assumed). [1]"""
 
 
 def stream_record(
@@ -57,49 +59,28 @@ def stream_record(
     curve: tuple[tuple[float, float], ...] = ()
     if single_curve:
         held = held * _neighbours_factor(n_bytes, measured)
-        order = np.argsort(n_bytes)
-        factor = measured / (columns @ fit.coefficients)
-        curve = tuple((float(n_bytes[i]), float(factor[i])) for i in order)
-    median, p90 = error_quantiles(held, measured)
-    log_sd = band_log_sd(np.log(np.maximum(held, 1e-12) / measured))
-    t0, slope = fit.coefficients
-    free = [i for i in range(2) if fit.coefficients[i] > 0]
-    parts = ["op", "hardware_id", "engine", "version", "dtype", "kernel_source"]
-    names = {"op": op, **identity}
+        curve = tuple(sorted(zip(n_bytes.tolist(), (measured / (columns @ fit.coefficients)).tolist(), strict=True)))
+    errors = left_out_errors(held, measured)
+    if not np.isfinite(errors["log_sd"]):
+        errors["log_sd"] = UNKNOWN_LOG_SD
     messages = [note] if note else []
-    messages += [f"{name} at the bound 0" for name, value in (("t0_s", t0), ("s_per_byte", slope)) if value == 0]
+    at_bound = zip(PARAMETERS, fit.coefficients == 0, strict=True)
+    messages += [f"{name} at the bound 0" for (name, _), bound in at_bound if bound]
     return FitRecord(
-        id="/".join([*(names[part] for part in parts), *([f"{n_ranks} ranks"] if n_ranks else [])]),
+        id=record_id(op, identity, n_ranks),
         op=op,
         **identity,  # type: ignore[arg-type]
         form=CURVE_FORM if single_curve else FORM,
-        parameters=_parameters(fit, free),
-        correlation_names=tuple(PARAMETERS[i][0] for i in free),
-        correlation=tuple(tuple(round(float(fit.correlation[i, j]), 4) for j in free) for i in free),
+        **linear_fields(PARAMETERS, fit),
+        **errors,
         curve=curve,
         n_ranks=n_ranks,
-        n_rows=len(measured),
         n_shapes=len(np.unique(group)),
         dropped=dropped,
         data_sha256=digest,
-        loso_median=median,
-        loso_p90=p90,
-        log_sd=log_sd if np.isfinite(log_sd) else 0.3,
-        success=bool(slope > 0),
+        success=bool(fit.coefficients[1] > 0),
         message="; ".join(messages) or "all parameters identified",
     )
-
-
-def _parameters(fit: LinearFit, free: list[int]) -> dict[str, FitParameter]:
-    return {
-        name: FitParameter(
-            value=float(fit.coefficients[i]),
-            unit=unit,
-            stderr=float(fit.stderr[i]) if i in free else None,
-            at_bound=i not in free,
-        )
-        for i, (name, unit) in enumerate(PARAMETERS)
-    }
 
 
 def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
@@ -128,10 +109,10 @@ def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: st
     ]
     if "window_size" in frame.columns:
         rules.insert(0, ("sliding window", frame["window_size"].fillna(0) <= 0))
-    used, dropped = _apply(frame, rules)
+    used, dropped = keep_rows(frame, rules)
     elements = 2.0 * used["num_kv_heads"] * used["head_dim"]
     n_bytes = _cache_read(used, elements.to_numpy(dtype=float), kv_dtype)
-    group = used[["num_heads", "num_kv_heads", "head_dim"]].astype(str).agg("x".join, axis=1).to_numpy()
+    group = labels(used, ["num_heads", "num_kv_heads", "head_dim"])
     return stream_record("attention", identity, n_bytes, used["latency_s"].to_numpy(), group, digest, dropped)
 
 
@@ -145,7 +126,7 @@ def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> 
     """Latent decode attention: the cache of 576 elements per token is read once per sequence, whatever the heads."""
     require_columns(frame, (*MLA_KEYS, "latency_s"), "MLA")
     digest = content_hash(frame, MLA_KEYS)
-    used, dropped = _apply(
+    used, dropped = keep_rows(
         frame,
         [
             (f"more than {MAX_BATCH} sequences", frame["batch_size"] <= MAX_BATCH),
@@ -161,7 +142,7 @@ def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> 
 def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
     """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out size by size."""
     require_columns(frame, ("message_elements", "latency_s"), "all-reduce")
-    used, dropped = _apply(frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)])
+    used, dropped = keep_rows(frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)])
     n_bytes = np.asarray(laws.message_bytes(used["message_elements"].to_numpy(dtype=float), 1.0))
     digest = content_hash(frame, ["message_elements"])
     return stream_record(
@@ -192,17 +173,7 @@ def all_to_all_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: in
     measured = 0.5 * (phases["dispatch"] + phases["combine"]).to_numpy()
     tokens, active, hidden = (phases[name].to_numpy(dtype=float) for name in ("num_tokens", "topk", "hidden_size"))
     n_bytes = np.asarray(laws.sent_bytes(laws.message_bytes(tokens, hidden), active))
-    group = phases[keys[1:]].astype(str).agg("x".join, axis=1).to_numpy()
+    group = labels(phases, keys[1:])
     digest = content_hash(frame, [*keys, "phase"])
     note = "mean of dispatch and combine; bytes = tokens per rank x k x hidden x 2"
     return stream_record("all_to_all", identity, n_bytes, measured, group, digest, (), n_ranks, note)
-
-
-def _apply(frame: pd.DataFrame, rules: list[tuple[str, pd.Series]]) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
-    dropped = []
-    for reason, keep in rules:
-        kept = keep.reindex(frame.index)
-        if (~kept).any():
-            dropped.append(Dropped(reason=reason, n_rows=int((~kept).sum())))
-        frame = frame[kept]
-    return frame, tuple(dropped)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor import laws
-from advisor.calibration.frames import band_log_sd, error_quantiles
-from advisor.calibration.moe_fit import FORM, PARAMETERS, UNKNOWN_LOG_SD, MoeFit, fit_moe
-from advisor.calibration.nnls import LinearFit
-from advisor.calibration.records import Dropped, FitParameter, FitRecord
+from advisor.calibration.frames import error_quantiles, left_out_errors
+from advisor.calibration.moe_fit import FORM, PARAMETERS, UNKNOWN_LOG_SD, fit_moe, leave_one_shape_out
+from advisor.calibration.nnls import linear_parameters
+from advisor.calibration.records import IDENTITY, Dropped, FitRecord, record_id
 from advisor.prediction import AdvisorError
 from advisor.step_cost import expert_work
 
@@ -38,6 +38,7 @@ MIN_ROWS = 8
 MAX_QUERIES = 8
 """Longest verification that is judged, tokens of each sequence. [1]"""
 ENGINE = "advisor.profiling"
+SHAPE = ["n_experts", "n_active", "expert_width", "hidden_size"]
 RATIO_COLUMNS = (
     *("n_experts", "n_active", "batch_size", "tokens_per_sequence", "routing"),
     *("measured_ratio", "predicted_ratio", "error"),
@@ -95,41 +96,38 @@ def fit_sweep(sweep: Sweep) -> tuple[SweepFit, ...]:
 
 def _fit(sweep: Sweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tuple[Dropped, ...]) -> SweepFit:
     measured = rows[sweep.meta.time_column].to_numpy(dtype=float)
-    columns, names = _separable(layer_columns(rows, BYTES[dtype]), measured)
-    load = _rows_per_expert(rows)
+    columns = layer_columns(rows, BYTES[dtype])
+    kept = _separable(columns, measured)
+    columns, load = columns[:, kept], _rows_per_expert(rows)
     fit = fit_moe(columns, measured, load)
-    held = _leave_one_k_out(columns, measured, load, rows["n_active"].to_numpy())
+    held = leave_one_shape_out(columns, measured, load, rows["n_active"].to_numpy())
     ratios = verification_ratios(rows, measured, held)
     four = ratios[ratios["tokens_per_sequence"] == 4]
-    median, p90 = error_quantiles(held, measured)
+    errors = left_out_errors(held, measured)
+    if not np.isfinite(errors["log_sd"]):
+        errors["log_sd"] = UNKNOWN_LOG_SD
     ratio_median, ratio_p90 = error_quantiles(
         four["predicted_ratio"].to_numpy(dtype=float), four["measured_ratio"].to_numpy(dtype=float)
     )
-    n_shapes = len(rows[["n_experts", "n_active", "expert_width", "hidden_size"]].drop_duplicates())
-    spread = band_log_sd(np.log(np.maximum(held, 1e-12) / measured))
-    identity = [local_id(sweep.name), ENGINE, sweep.meta.plan.code_version, NAMES[dtype], kernel]
+    coefficients, stderr = np.zeros(len(PARAMETERS)), np.full(len(PARAMETERS), np.nan)
+    coefficients[kept], stderr[kept] = fit.linear.coefficients, fit.linear.stderr
+    names = (local_id(sweep.name), ENGINE, sweep.meta.plan.code_version, NAMES[dtype], kernel)
+    identity = dict(zip(IDENTITY, names, strict=True))
     record = FitRecord(
-        id="/".join(["moe", *identity]),
+        id=record_id("moe", identity),
         op="moe",
-        hardware_id=identity[0],
-        engine=ENGINE,
-        version=identity[2],
-        dtype=identity[3],
-        kernel_source=kernel,
+        **identity,  # type: ignore[arg-type]
         form=FORM,
-        parameters=_parameters(fit.linear, names),
-        curve=tuple((float(m), float(np.exp(f))) for m, f in zip(fit.knots, fit.log_factor, strict=True)),
-        n_rows=len(rows),
-        n_shapes=n_shapes,
+        parameters=linear_parameters(PARAMETERS, coefficients, stderr),
+        curve=fit.curve,
+        **errors,
+        n_shapes=len(rows[SHAPE].drop_duplicates()),
         dropped=dropped,
         data_sha256=sweep.sha256,
-        loso_median=median,
-        loso_p90=p90,
         ratio_median=ratio_median,
         ratio_p90=ratio_p90,
-        log_sd=spread if np.isfinite(spread) else UNKNOWN_LOG_SD,
-        success=bool(fit.linear.coefficients.any()),
-        message=_message(sweep, names),
+        success=bool(coefficients.any()),
+        message=_message(sweep, kept),
     )
     return SweepFit(record, ratios)
 
@@ -160,12 +158,11 @@ def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.
     """
     import pandas as pd
 
-    shape = ["n_experts", "n_active", "expert_width", "hidden_size"]
-    keyed = rows[[*shape, "n_tokens", "tokens_per_sequence", "routing"]].to_dict("records")
+    keyed = rows[[*SHAPE, "n_tokens", "tokens_per_sequence", "routing"]].to_dict("records")
     single: dict[tuple[float, ...], int] = {}
     for i, row in enumerate(keyed):
         if row["routing"] == "independent" and row["tokens_per_sequence"] == 1:
-            single[(*(row[name] for name in shape), row["n_tokens"])] = i
+            single[(*(row[name] for name in SHAPE), row["n_tokens"])] = i
     found = []
     for i, row in enumerate(keyed):
         own = row["tokens_per_sequence"]
@@ -173,7 +170,7 @@ def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.
         if row["routing"] not in ("independent", "correlated"):
             continue
         for q in queries:
-            base = single.get((*(row[name] for name in shape), row["n_tokens"] / q))
+            base = single.get((*(row[name] for name in SHAPE), row["n_tokens"] / q))
             if q < 2 or base is None or not np.isfinite(predicted[[i, base]]).all():
                 continue
             ratio, guess = measured[i] / measured[base], predicted[i] / predicted[base]
@@ -188,8 +185,8 @@ def _rows_per_expert(rows: pd.DataFrame) -> np.ndarray:
     return np.asarray(laws.rows_per_expert(*counts))
 
 
-def _separable(columns: np.ndarray, measured: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The columns that this sweep can tell apart, and their names, in the order of PARAMETERS.
+def _separable(columns: np.ndarray, measured: np.ndarray) -> list[int]:
+    """Places in PARAMETERS of the columns that this sweep can tell apart.
 
     Weights come before what is proportional to them in a sweep with one size of expert (experts touched) or with few
     rows per expert (arithmetic, which is counted in whole tiles); a constant number of experts is the fixed cost.
@@ -203,32 +200,11 @@ def _separable(columns: np.ndarray, measured: np.ndarray) -> tuple[np.ndarray, t
             rest = rest - relative[:, kept] @ np.linalg.lstsq(relative[:, kept], relative[:, i], rcond=None)[0]
         if np.linalg.norm(rest) > SEPARABLE * np.linalg.norm(relative[:, i]):
             kept.append(i)
-    kept.sort()
-    return columns[:, kept], tuple(names[i] for i in kept)
+    return sorted(kept)
 
 
-def _leave_one_k_out(columns: np.ndarray, measured: np.ndarray, load: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Seconds of each row predicted by a fit that saw no row of its k, [rows]."""
-    out = np.full(len(measured), np.nan)
-    for one in np.unique(k):
-        held = k == one
-        fit: MoeFit = fit_moe(columns[~held], measured[~held], load[~held])
-        out[held] = fit.predict(columns[held], load[held])
-    return out
-
-
-def _parameters(linear: LinearFit, names: tuple[str, ...]) -> dict[str, FitParameter]:
-    found = dict(zip(names, zip(linear.coefficients, linear.stderr, strict=True), strict=True))
-    parameters = {}
-    for name, unit in PARAMETERS:
-        value, error = found.get(name, (0.0, np.nan))
-        stderr = float(error) if np.isfinite(error) else None
-        parameters[name] = FitParameter(value=float(value), unit=unit, stderr=stderr, at_bound=bool(value == 0.0))
-    return parameters
-
-
-def _message(sweep: Sweep, names: tuple[str, ...]) -> str:
-    absent = [name for name, _ in PARAMETERS if name not in names]
+def _message(sweep: Sweep, kept: list[int]) -> str:
+    absent = [name for i, (name, _) in enumerate(PARAMETERS) if i not in kept]
     parts = [f"{sweep.meta.time_column} of {sweep.meta.device.name}; held out by k"]
     if absent:
         parts.append(f"not told apart by this sweep, left at 0: {', '.join(absent)}")

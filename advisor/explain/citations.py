@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 import yaml
 from pydantic import Field, ValidationError
@@ -81,17 +82,13 @@ def cited(setup: Setup, designs: bool = False) -> tuple[Cited, ...]:
 def _source_texts(setup: Setup) -> Mapping[str, tuple[str, ...]]:
     """Source lines by the part of the scenario they stand for."""
     preset, hardware = setup.routing, setup.hardware
-    routing = () if preset is None else (preset.load_cv.source, preset.affinity.source, preset.stickiness.source)
+    routing = () if preset is None else (*(item.source for item in preset.parameters), setup.routing_because)
     constants = [hardware.memory_bytes, hardware.bandwidth_bytes_per_s, *hardware.peak_flops_per_s.values()]
     return {
-        "kernel times": tuple(_flat(setup.costs.sources.values())),
+        "kernel times": tuple(chain.from_iterable(setup.costs.sources.values())),
         "model": setup.architecture.sources,
         "accepted length": (setup.acceptance.source,),
         "drafter": setup.drafter.sources,
-        "routing": (*routing, setup.routing_because) if routing else (),
+        "routing": routing,
         "accelerator": tuple(constant.source for constant in constants),
     }
-
-
-def _flat(groups: Iterable[tuple[str, ...]]) -> list[str]:
-    return [text for group in groups for text in group]

@@ -16,7 +16,7 @@ from advisor import laws
 from advisor import store as stores
 from advisor.architecture import effective_n_active
 from advisor.arrays import Array
-from advisor.calibration import FitRecord, add_touched, frame_work
+from advisor.calibration import KV_BYTES, FitRecord, add_touched, frame_work
 from advisor.explain.constants import record_behind
 from advisor.kernel_costs import GemmCost, MoeCost, stream_cost
 from advisor.points import WHOLE_BATCH_KINDS
@@ -31,7 +31,6 @@ NEAR_COLUMNS = ("part", "step", "measured_at", "wanted", "measured_s", "model_s"
 SPEEDUP_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
 _CLOSE = 24
 """Rows that are looked at again with their touched experts, which take a simulation each."""
-_KV = {2.0: "bf16", 1.0: "fp8"}
 
 
 def near_kernels(store: Store, setup: Setup, batch_size: float, k_draft: int, count: int = 3) -> pd.DataFrame:
@@ -102,7 +101,7 @@ def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> 
 
 def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Array:
     """The model's time of measured rows that carry their touched experts. [s]"""
-    work = frame_work(found, record.dtype, two_matrices=record.ungated_matrices == 2)
+    work = frame_work(found, record.dtype, ungated=record.ungated_matrices == 2)
     factor = cost.correction(found["routed_rows"].to_numpy() / found["touched"].to_numpy())
     if cost.measured is not None:
         shard = found["inter_size"] / found["moe_tp_size"]
@@ -154,21 +153,16 @@ def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -
         table = table[table["window_size"].fillna(0) <= 0]
         table = table.assign(elements=2.0 * table["num_kv_heads"] * table["head_dim"])
     group, shards = batch / setup.placement.attention_groups, min(setup.placement.tensor_parallel, mixer.kv_shards)
-    wanted = {
-        "batch_size": group, "context_tokens": setup.scenario.context_tokens,
-        "elements": mixer.kv_elements_per_token / shards,
-    }  # fmt: skip
+    context = setup.scenario.context_tokens
+    wanted = {"batch_size": group, "context_tokens": context, "elements": mixer.kv_elements_per_token / shards}
     found = table.loc[_apart(table, wanted).index[:count]]
-    size = {text: width for width, text in _KV.items()}[kv_dtype]
-    sequences, context, elements = (
-        found[name].to_numpy(float) for name in ("batch_size", "context_tokens", "elements")
-    )
-    moved = laws.cache_read(sequences, context, 0.0, elements, size)
+    sequences, cached, elements = (found[name].to_numpy(float) for name in wanted)
+    moved = laws.cache_read(sequences, cached, 0.0, elements, KV_BYTES[kv_dtype])
     labels = [
         f"{row.batch_size:,} sequences, {row.context_tokens:,} cached tokens, {row.num_heads} heads"
         for row in found.itertuples()
     ]
-    goal = f"{group:,.0f} sequences, {setup.scenario.context_tokens:,} cached tokens"
+    goal = f"{group:,.0f} sequences, {context:,} cached tokens"
     measured = found["latency_s"].to_numpy()
     return _shown("Attention core, one layer", goal, labels, measured, cost.time_s(moved), record, count)
 

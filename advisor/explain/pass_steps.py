@@ -121,16 +121,8 @@ def _routed(b: Builder, run: Pass, moe: Moe) -> Quantity:
     head = Head("activations", "16-bit activations moved", "A", "B")
     moved = b.add(head, laws.expert_activation_bytes, {**sizes, "M": tokens, "k": active, "ep": ep})
     symbol, factor = _correction(b, run, shape, tokens, m)
-    values: Values = {
-        "L": moe.count,
-        "c": factor,
-        "N": experts,
-        "ep": ep,
-        "W": weights,
-        "U": local,
-        "F": flops,
-        "A": moved,
-    }
+    work: Values = {"W": weights, "U": local, "F": flops, "A": moved}
+    values: Values = {"L": moe.count, "c": factor, "N": experts, "ep": ep, **work}
     head = Head("routed", f"Routed experts, {counted(moe.count, 'layer')}", "T_routed", "s")
     uses = moe_constants(run.setup, cost, run.drafting)
     return b.add(head, laws.routed_layers, values, uses, cost.because, names={"c": symbol})
@@ -226,11 +218,8 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
         reading: Values = core.read
     else:
         title = "Cache read by one layer"
-        note = (
-            "Read once per sequence, whatever q is."
-            if mixer.kind != "sparse"
-            else "Each query chooses its own entries."
-        )
+        sparse = mixer.kind == "sparse"
+        note = "Each query chooses its own entries." if sparse else "Read once per sequence, whatever q is."
         reading = {**core.read, "b": Quantity(core.read["b"], "B"), "e_index": Quantity(core.read["e_index"], "B")}
     read = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
     latent = mixer.kind in ("mla", "sparse") and run.costs.mla is not None
@@ -252,16 +241,11 @@ def _communication(b: Builder, run: Pass) -> Quantity:
         return b.given(whole, 0.0)
     parts = {}
     for item in found:
-        own = item.kind == "all-reduce"
-        name, title, symbol = (
-            ("all_reduce", f"Two all-reduces in each of {counted(n_layers(run.architecture), 'layer')}", "T_reduce")
-            if own
-            else (
-                "all_to_all",
-                f"Dispatch and combine in each of {counted(int(item.symbols['L']), 'layer')}",
-                "T_exchange",
-            )
-        )
+        if item.kind == "all-reduce":
+            name, what, symbol, layers = "all_reduce", "Two all-reduces", "T_reduce", n_layers(run.architecture)
+        else:
+            name, what, symbol, layers = "all_to_all", "Dispatch and combine", "T_exchange", int(item.symbols["L"])
+        title = f"{what} in each of {counted(layers, 'layer')}"
         head = Head(name, title, symbol, "s") if len(found) > 1 else whole._replace(title=title)
         parts[symbol] = _exchange(b, run, head, item, message)
     return b.add_sum(whole, parts) if len(parts) > 1 else next(iter(parts.values()))

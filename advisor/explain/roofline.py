@@ -103,7 +103,7 @@ def positions(setup: Setup, curve: Curve, row: int, column: int) -> tuple[Positi
 def pass_work(setup: Setup, batch: float, tokens_per_sequence: float) -> tuple[dict[str, float], dict[str, float]]:
     """(bytes, operations) by component of one pass over B sequences x q tokens, on one GPU."""
     found = []
-    for costs in (_one_per_byte(), _one_per_operation()):
+    for costs in (_costs(bytes_per_s=1.0, flops_per_s=_OFF), _costs(bytes_per_s=_OFF, flops_per_s=1.0)):
         step = step_time(
             setup.architecture,
             costs,
@@ -116,14 +116,6 @@ def pass_work(setup: Setup, batch: float, tokens_per_sequence: float) -> tuple[d
         )
         found.append({name: float(time) for name, time in step.components.items()})
     return found[0], found[1]
-
-
-def _one_per_byte() -> KernelCosts:
-    return _costs(bytes_per_s=1.0, flops_per_s=_OFF)
-
-
-def _one_per_operation() -> KernelCosts:
-    return _costs(bytes_per_s=_OFF, flops_per_s=1.0)
 
 
 def _costs(bytes_per_s: float, flops_per_s: float) -> KernelCosts:

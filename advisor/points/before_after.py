@@ -78,8 +78,4 @@ def _with_length(setup: Setup, length: float, n_draft: int) -> Setup:
 
 
 def _values(curve: Curve, quantity: str) -> Array:
-    if quantity == "speedup":
-        return curve.speedup[:, 0]
-    if quantity == "tpot_s":
-        return curve.tpot_s[:, 0]
-    return curve.round_s[:, 0]
+    return {"speedup": curve.speedup, "tpot_s": curve.tpot_s, "step_time_s": curve.round_s}[quantity][:, 0]

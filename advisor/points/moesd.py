@@ -96,17 +96,15 @@ def moesd_speedup(parameters: ArrayLike, ridge_tokens: float, runs: Runs) -> Arr
     bias, k1, k2, k3, draft_bias, draft_k, reject_bias, reject_k, share, base = np.asarray(parameters, float)
     batch, drafts = np.asarray(runs.batch_size, float), np.asarray(runs.n_draft, float)
 
+    def grown(x: Array) -> Array:
+        return growth(x, share, base, ridge_tokens)
+
     def target(tokens: Array) -> Array:
         touched = expected_experts(tokens, runs.n_experts, runs.n_active)
         rows = tokens * np.asarray(runs.n_active, float) / touched
-        return np.asarray(
-            bias
-            + k1 * growth(tokens, share, base, ridge_tokens)
-            + k2 * touched
-            + k3 * growth(rows, share, base, ridge_tokens)
-        )
+        return np.asarray(bias + k1 * grown(tokens) + k2 * touched + k3 * grown(rows))
 
-    draft = drafts * (draft_bias + draft_k * growth(batch, share, base, ridge_tokens))
+    draft = drafts * (draft_bias + draft_k * grown(batch))
     verify = target(batch * (drafts + float(runs.bonus_token)))
     whole = draft + verify + reject_bias + reject_k * batch
     return np.asarray(np.asarray(runs.accepted_length, float) * target(batch) / whole)
@@ -146,19 +144,10 @@ def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
 def _bounds(floors: Floors) -> tuple[Array, Array]:
     """Bounds by NAMES. The terms in G have no upper bound of their own; ten times a whole read of weights is ample."""
     most = 10.0 * (floors.target_s + floors.expert_s)
-    low = [floors.target_s, 0.0, floors.expert_s, 0.0, floors.draft_s, 0.0, 0.0, 0.0, 0.2, 1.0]
-    high = [
-        _FLOOR_FACTOR * floors.target_s,
-        most,
-        _FLOOR_FACTOR * floors.expert_s,
-        most,
-        _FLOOR_FACTOR * floors.draft_s,
-        10.0 * floors.draft_s,
-        floors.reject_max_s,
-        floors.reject_max_s,
-        1.0,
-        2.0,
-    ]
+    target, expert, draft, reject = floors.target_s, floors.expert_s, floors.draft_s, floors.reject_max_s
+    low = [target, 0.0, expert, 0.0, draft, 0.0, 0.0, 0.0, 0.2, 1.0]
+    over = _FLOOR_FACTOR
+    high = [over * target, most, over * expert, most, over * draft, 10.0 * draft, reject, reject, 1.0, 2.0]
     return np.array(low), np.array(high)
 
 

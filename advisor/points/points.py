@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,7 +16,6 @@ from advisor.acceptance import parse_acceptance
 from advisor.bands import Draws
 from advisor.calibration import OVERHEAD_NAMES, class_costs
 from advisor.curve import Curve, curve_for, prefill_per_token_s
-from advisor.kernel_costs import KernelCosts
 from advisor.points.observation import QUANTITIES, Observations, number, observe, time_columns
 from advisor.points.question import RowQuestion, question_of
 from advisor.prediction import AdvisorError
@@ -141,11 +141,8 @@ def _points(asked: Sequence[_Asked], setup: Setup, lengths: Sequence[tuple[float
 
 def with_costs(setup: Setup, **changes: Any) -> Setup:
     """`setup` with constants of its kernel costs replaced, in target and drafter alike."""
-
-    def changed(costs: KernelCosts) -> KernelCosts:
-        return replace(costs, **changes)
-
-    return replace(setup, costs=changed(setup.costs), draft_costs=changed(setup.draft_costs))
+    changed = {name: replace(getattr(setup, name), **changes) for name in ("costs", "draft_costs")}
+    return replace(setup, **changed)
 
 
 def published_rows() -> pd.DataFrame:
@@ -158,13 +155,12 @@ def points_of(
 ) -> tuple[list[Point], dict[str, int]]:
     """Points of the published rows that can be predicted and carry a speedup; reasons of the others with counts."""
     points: list[Point] = []
-    refused: dict[str, int] = {}
+    refused: Counter[str] = Counter()
     for row in frame.to_dict("records"):
         try:
             points.append(point_of({str(name): cell for name, cell in row.items()}, assume, other_models))
         except AdvisorError as error:
-            reason = str(error)
-            refused[reason] = refused.get(reason, 0) + 1
+            refused[str(error)] += 1
     return points, refused
 
 

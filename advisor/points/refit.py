@@ -8,6 +8,7 @@ points helps a little and cannot wreck much. Nothing is kept here: to undo a ref
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -159,12 +160,9 @@ def _too_few(
 ) -> str:
     wanted = " with ".join(name for name in (hardware_id, engine) if name)
     text = f"{counted(n, 'usable row')}{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
-    reasons: dict[str, int] = {}
-    for item in refused:
-        reasons[item.reason] = reasons.get(item.reason, 0) + 1
-    if reasons:
-        worst = max(reasons, key=lambda reason: reasons[reason])
-        text += f". Refused, {counted(reasons[worst], 'row')}: {worst}"
+    if refused:
+        ((worst, number),) = Counter(item.reason for item in refused).most_common(1)
+        text += f". Refused, {counted(number, 'row')}: {worst}"
     elif len(points) > n:
         text += ". The other rows are of another accelerator or engine"
     return text

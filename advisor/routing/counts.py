@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.routing.law import distinct_experts, expected_experts
-from advisor.routing.presets import RoutingPreset, write_own_routing
+from advisor.routing.presets import PARAMETERS, RoutingPreset, write_own_routing
 
-NAMES = ("load_cv", "affinity", "stickiness")
 PRIOR_SD = (0.5, 0.1, 0.1)
 """Least spread of the prior around the preset: other data than the preset was measured on (assumed). [1]"""
 UNIDENTIFIED = 0.9
@@ -150,10 +149,9 @@ def _parameters(
     limit: Array,
 ) -> tuple[CountParameter, ...]:
     """What was learnt with its interval, within its limits; the preset's own value and range for the rest."""
-    stated = _stated(preset)
     found = []
-    for i, name in enumerate(NAMES):
-        value, (low, high) = float(prior[i]), stated[i]
+    for i, (name, stated) in enumerate(zip(PARAMETERS, preset.parameters, strict=True)):
+        value, low, high = float(prior[i]), stated.low, stated.high
         if learnt[i]:
             value = float(theta[i])
             low = float(max(min(interval[0][i], value), 0.0))
@@ -213,14 +211,10 @@ def _relative_error(sums: Array, counts: Array, mean: Array) -> Array:
 
 def _prior(preset: RoutingPreset, n_experts: int, n_active: int) -> tuple[Array, Array]:
     """Centre and standard deviation of the prior [3]."""
-    items = (preset.load_cv, preset.affinity, preset.stickiness)
+    items = preset.parameters
     centre = np.clip([item.value for item in items], 0.0, _limits(n_experts, n_active))
     spread = [max((item.high - item.low) / (2.0 * _SIGMAS), least) for item, least in zip(items, PRIOR_SD, strict=True)]
     return centre, np.array(spread)
-
-
-def _stated(preset: RoutingPreset) -> list[tuple[float, float]]:
-    return [(item.low, item.high) for item in (preset.load_cv, preset.affinity, preset.stickiness)]
 
 
 def _limits(n_experts: int, n_active: int) -> Array:
@@ -292,7 +286,7 @@ def _words(
                 "counts tell how much affinity and stickiness save together, hardly how much each does: their "
                 "intervals belong together"
             )
-        open_ones = [name for name, known in zip(NAMES[1:], learnt[1:], strict=True) if not known]
+        open_ones = [name for name, known in zip(PARAMETERS[1:], learnt[1:], strict=True) if not known]
         if open_ones:
             words.append(f"{' and '.join(open_ones)} stay at the preset: the log does not tell")
     if not learnt[0]:

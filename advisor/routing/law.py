@@ -25,17 +25,9 @@ from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 
 _N_NODES = 32
-
-
 _MAX_TOKENS = 512
-
-
 _MAX_SIGMA = 80.0
-
-
 _IMBALANCE_RANKS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
-
-
 _IMBALANCE_FACTOR = np.array([0.0, 0.57, 1.03, 1.42, 1.77, 2.07])  # mean maximum of that many standard normals
 
 
@@ -126,12 +118,6 @@ def local_experts(touched: ArrayLike, n_experts: ArrayLike, expert_parallel: Arr
 def unrelated_overlap(n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayLike) -> Array:
     """J = k/N (1 + CV^2): share of experts that two unrelated tokens have in common. [1]"""
     return np.asarray(np.asarray(n_active, float) / np.asarray(n_experts, float) * (1.0 + np.square(load_cv)))
-
-
-def _log1m(value: Array) -> Array:
-    """log(1 - value), -inf at 1 without a warning."""
-    with np.errstate(divide="ignore"):
-        return np.log1p(-np.asarray(value, float))
 
 
 def _log_untouched(load: Array, fresh_chances: Sequence[Array], affinity: Array) -> Array:

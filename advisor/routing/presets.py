@@ -74,6 +74,11 @@ class RoutingPreset(Frozen):
     overlaps: Overlaps = Overlaps()
     notes: tuple[str, ...] = ()
 
+    @property
+    def parameters(self) -> tuple[Banded, Banded, Banded]:
+        """load_cv, affinity and stickiness, in the order of PARAMETERS."""
+        return self.load_cv, self.affinity, self.stickiness
+
 
 def routing_preset_ids() -> list[str]:
     """Ids of all routing presets, sorted."""
@@ -87,7 +92,7 @@ def load_routing_preset(preset_id: str) -> RoutingPreset:
 
 
 OWN_GRAMMAR = "load_cv/low/high,affinity/low/high,stickiness/low/high, e.g. 0.52/0.45/0.6,0.2/0.17/0.22,0.15/0.12/0.18"
-OWN_NAMES = ("load_cv", "affinity", "stickiness")
+PARAMETERS = ("load_cv", "affinity", "stickiness")
 NOT_LEARNT = "-"
 """Stands for a parameter that the user's own data leave open: the preset's then holds."""
 
@@ -99,16 +104,12 @@ def own_routing(text: str, otherwise: RoutingPreset) -> RoutingPreset:
     else.
     """
     try:
-        groups = dict(zip(OWN_NAMES, text.split(","), strict=True))
+        groups = dict(zip(PARAMETERS, text.split(","), strict=True))
         banded = {
             name: getattr(otherwise, name) if group == NOT_LEARNT else _own_constant(group)
             for name, group in groups.items()
         }
-        if (
-            any(item.low < 0.0 for item in banded.values())
-            or banded["affinity"].high > 1
-            or banded["stickiness"].high > 1
-        ):
+        if any(item.low < 0.0 or (item.high > 1 and name != "load_cv") for name, item in banded.items()):
             raise ValueError("out of range")
     except ValueError as error:
         raise AdvisorError(f"routing={text[:60]!r} is neither a preset ({_LISTING}) nor {OWN_GRAMMAR}") from error
@@ -116,16 +117,14 @@ def own_routing(text: str, otherwise: RoutingPreset) -> RoutingPreset:
         id="own-trace",
         name="your own routing trace",
         kind="own_trace",
-        load_cv=banded["load_cv"],
-        affinity=banded["affinity"],
-        stickiness=banded["stickiness"],
+        **banded,  # type: ignore[arg-type]
         gamma=banded["stickiness"].model_copy(update={"value": 1.0, "low": 0.0, "high": 1.0, "note": "not fitted"}),
     )
 
 
 def not_learnt(text: str) -> list[str]:
     """Names of the parameters that an own routing leaves to the preset."""
-    return [name for name, group in zip(OWN_NAMES, text.split(","), strict=False) if group == NOT_LEARNT]
+    return [name for name, group in zip(PARAMETERS, text.split(","), strict=False) if group == NOT_LEARNT]
 
 
 def _own_constant(group: str) -> Banded:

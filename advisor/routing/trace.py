@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-from advisor.routing.fit import RoutingFit, fit_overlaps
 from advisor.routing.law import distinct_experts, expected_experts, unrelated_overlap
 
 LAGS = 7
@@ -23,13 +23,39 @@ _BOOTSTRAP = 200
 
 
 @dataclass(frozen=True)
+class RoutingFit:
+    """Routing parameters learnt from overlaps or a trace, with 80 % intervals (low, high)."""
+
+    load_cv: float
+    affinity: float
+    stickiness: float
+    load_cv_interval: tuple[float, float]
+    affinity_interval: tuple[float, float]
+    stickiness_interval: tuple[float, float]
+    overlap_by_lag: tuple[float, ...]
+    unrelated_overlap: float
+
+
+def fit_overlaps(
+    unrelated: float, overlap_lag1: float, overlap_far: float, n_experts: int, n_active: int
+) -> tuple[float, float, float]:
+    """(load_cv, affinity, stickiness) from J, o_1 and o_inf, in closed form.
+
+    J = k/N (1 + CV^2), o_inf = J + (1-J) phi, o_1 = o_inf + (1-o_inf) rho. Estimates below zero are set to zero.
+    """
+    cv = math.sqrt(max(unrelated * n_experts / n_active - 1.0, 0.0))
+    phi = (overlap_far - unrelated) / (1.0 - unrelated) if unrelated < 1.0 else 0.0
+    rho = (overlap_lag1 - overlap_far) / (1.0 - overlap_far) if overlap_far < 1.0 else 0.0
+    return min(cv, math.sqrt(n_experts / n_active - 1.0)), min(max(phi, 0.0), 1.0), min(max(rho, 0.0), 1.0)
+
+
+@dataclass(frozen=True)
 class UnionRow:
     """Distinct experts of B sequences x t consecutive tokens: counted in the trace, predicted by the fit, uniform."""
 
     batch_size: int
     tokens: int
     counted: float
-    counted_stderr: float
     predicted: float
     uniform: float
 
@@ -76,7 +102,9 @@ def fit_sequences(
 
     Notes
     -----
-    Overlaps are averaged over sequences, then over layers, and solved in closed form (`routing.fit_overlaps`).
+    Overlaps are averaged over sequences, then over layers, and solved in closed form (`fit_overlaps`). The overlap of
+    unrelated tokens, J, uses different sequences only (unbiased); o_inf is the mean of lags 4 to 7. CV is poorly
+    determined when small; judge a fit by the U it predicts.
     """
     rng = rng or np.random.default_rng(0)
     long, warnings = _long_enough(sequences)
@@ -92,6 +120,8 @@ def fit_sequences(
     unrelated = _unrelated(use, n_active)
     point = _parameters(unrelated, lags, n_experts, n_active)
     half = max(2, len(kept) // 2)
+    # A sequence drawn twice would pair with itself and pass for unrelated, so half-samples without replacement are
+    # used; with n/2 of n sequences their spread equals the full sample's standard error.
     draws = []
     for _ in range(_BOOTSTRAP):
         rows = rng.permutation(len(kept))[:half]
@@ -186,8 +216,7 @@ def _unions(
             counts = [_count(sequences, batch, tokens, n_experts, rng) for _ in range(_DRAWS)]
             predicted = distinct_experts(batch, tokens, n_experts, n_active, fit.load_cv, fit.affinity, fit.stickiness)
             uniform = expected_experts(batch * tokens, n_experts, n_active)
-            stderr = float(np.std(counts) / np.sqrt(_DRAWS))
-            out.append(UnionRow(batch, tokens, float(np.mean(counts)), stderr, float(predicted), float(uniform)))
+            out.append(UnionRow(batch, tokens, float(np.mean(counts)), float(predicted), float(uniform)))
     return out
 
 

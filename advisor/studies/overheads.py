@@ -42,7 +42,7 @@ def build_fit() -> OverheadFit:
         form=FORM,
         data_sha256=hashlib.sha256(ROWS.read_bytes()).hexdigest(),
         kernel_fits_sha256=kernel_fits_hash(),
-        dropped={reason: refused[reason] for reason in sorted(refused)},
+        dropped=dict(sorted(refused.items())),
         held_out_error={f"common share {share:g}": _error_by_source(points, share) for share in SHARES_TRIED},
     )
 

@@ -110,14 +110,12 @@ def _smallest_width(judged: list[tuple[_Drawn, float]], default: Width) -> Width
     if len(judged) < MIN_RESIDUAL_ROWS:
         return default
     needed = min(int(np.ceil(bands.BAND_LEVEL * (len(judged) + 1))), len(judged))
-    for width in WIDTHS:
-        inside = 0
-        for drawn, measured in judged:
-            low, high = _band(drawn, width)
-            inside += low <= measured <= high
-        if inside >= needed:
-            return width
-    return WIDTHS[-1]
+
+    def inside(drawn: _Drawn, measured: float, width: Width) -> bool:
+        low, high = _band(drawn, width)
+        return low <= measured <= high
+
+    return next((width for width in WIDTHS if sum(inside(*one, width) for one in judged) >= needed), WIDTHS[-1])
 
 
 def _band(drawn: _Drawn, width: Width) -> tuple[float, float]:

@@ -17,24 +17,12 @@ from advisor.validation.held_out import costs_left_out
 
 NEEDED_COLUMNS = ("hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size")
 PREDICTED_COLUMNS = (
-    "predicted_speedup",
-    "predicted_low",
-    "predicted_high",
-    "predicted_tier",
-    "predicted_reason",
-    "accepted_length_source",
+    *("predicted_speedup", "predicted_low", "predicted_high"),
+    *("predicted_tier", "predicted_reason", "accepted_length_source"),
 )
 _SAME_GRID = (
-    "source_title",
-    "source",
-    "hardware_id",
-    "model_id",
-    "drafter",
-    "batch_size",
-    "engine",
-    "tensor_parallel",
-    "weight_dtype",
-    "dataset",
+    *("source_title", "source", "hardware_id", "model_id", "drafter", "batch_size"),
+    *("engine", "tensor_parallel", "weight_dtype", "dataset"),
 )
 """Rows that have these in common differ in K alone."""
 
@@ -88,7 +76,8 @@ def validate(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> Va
     """
     if "speedup" not in frame.columns:
         raise AdvisorError("the file has no speedup column to validate against; use `predict` instead")
-    rows = predict_rows(frame, assume, _fits_without(frame), other_models=True)
+    sources = set(frame["source_title"].dropna().astype(str)) if "source_title" in frame.columns else set()
+    rows = predict_rows(frame, assume, costs_left_out(sources), other_models=True)
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
@@ -116,12 +105,6 @@ def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
     return {str(key): judged_errors(group) for key, group in judged.groupby(column)}
 
 
-def _fits_without(frame: pd.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
-    if "source_title" not in frame.columns:
-        return {}
-    return costs_left_out(set(frame["source_title"].dropna().astype(str)))
-
-
 def _predict(
     row: Mapping[str, Any],
     assume: Mapping[str, str] | None,
@@ -131,14 +114,11 @@ def _predict(
     try:
         question = question_of(row, assume, other_models)
         constants = left_out.get(str(row.get("source_title", "")))
-        costs = class_costs(question.engine_class) if constants is None else _of_class(constants, question.engine_class)
-        return _answer(question, costs)
+        if constants is None:
+            return _answer(question, class_costs(question.engine_class))
+        return _answer(question, constants.get(question.engine_class, constants[ANY_CLASS]))
     except AdvisorError as error:
         return None, None, None, None, f"not predicted: {error}", "none"
-
-
-def _of_class(constants: Mapping[str, Mapping[str, Any]], engine_class: str) -> Mapping[str, Any]:
-    return constants.get(engine_class, constants[ANY_CLASS])
 
 
 def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:

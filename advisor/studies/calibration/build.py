@@ -14,6 +14,7 @@ from advisor.calibration import (
     BYTES_PER_WEIGHT,
     DTYPE_NAMES,
     GEMM_KEYS,
+    IDENTITY,
     KV_BYTES,
     MEASURED,
     MLA_KEYS,
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.store import Store
-
-IDENTITY = ["hardware_id", "engine", "version", "dtype", "kernel_source"]
-
 
 KernelTables = Callable[[str, str], "pd.DataFrame"]
 """Measured rows of (table, accelerator): the columns of the store's table of that name, latency_s in seconds; empty
@@ -116,7 +114,7 @@ def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[Fit
     serving = {choice.record.id: choice.record for choice in choices if choice is not None}
     found: list[MeasuredTable] = []
     for identity, frame in _groups(_named(tables("moe", hardware.id)), IDENTITY, all_versions=True):
-        record = serving.get(record_id(identity))
+        record = serving.get(record_id("moe", identity))
         if record is not None:
             found += _some(measured_table(one_row_per_point(frame, MOE_KEYS), record))
     return found
@@ -219,9 +217,8 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
     if not len(table):
         return table
     out = table.copy()
-    for name in ("dtype", "kv_dtype"):
-        if name in out.columns:
-            out[name] = out[name].replace(DTYPE_NAMES)
+    names = [name for name in ("dtype", "kv_dtype") if name in out.columns]
+    out[names] = out[names].replace(DTYPE_NAMES)
     if "kernel_source" in out.columns:
         out["kernel_source"] = out["kernel_source"].fillna("unknown")
     return out

@@ -21,6 +21,7 @@ from advisor.studies.runtime.study import (
     paper_study,
     rows_of,
 )
+from advisor.studies.validation.tables import markdown_table
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "runtime-k-validation.md"
 EAGLE_SPREAD = 1.5
@@ -35,12 +36,6 @@ def document() -> str:
     parts = [_HEAD, _SETTING, _headline(study, passages), _by_model(study), _needed(study), _WHY]
     parts += [_cohere([cohere_k(m, d) for m in ("command-a-plus", "command-a") for d in ("eagle", "eagle3")])]
     return "\n\n".join(parts) + "\n"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *[[str(cell) for cell in row] for row in rows]]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 _HEAD = """# Run-time K against published results
@@ -89,47 +84,33 @@ def _headline(study: PaperStudy, passages: PaperStudy) -> str:
     moving = rows_of(passages.rows, "eagle")
     summaries = [summarise_study(rows) for rows in (ngram, eagle, moving)]
     warm, cold = study.always_bad, tuple(study.always_bad_cold.values())
-    bad = [
-        [item for item in items if item.model.endswith(drafter)]
-        for drafter, items in (("ngram", warm), ("eagle", warm), ("eagle", cold))
+    cases = (("ngram", warm), ("eagle", warm), ("eagle", cold))
+    bad = [[item for item in items if item.model.endswith(drafter)] for drafter, items in cases]
+
+    def worst(what: str, published: str, policy: str) -> Sequence[object]:
+        return f"worst slowdown, {what}", published, *(_percent(s.worst_slowdown[policy]) for s in summaries)
+
+    gains = [list(s.gain_over_best_static.values()) for s in summaries]
+    rows = [
+        *(worst(f"static K = {k}", f"{share:.0%}", f"static K={k}") for k, share in PUBLISHED_WORST.items()),
+        worst("Cascade", "5%", "Cascade"),
+        ("gain over the best static K, by model", "7-14%", *map(_span, gains)),
+        worst("acceptance-only control", "-", "acceptance only (EMA)"),
     ]
-    rows: list[Sequence[object]] = [
-        (
-            f"worst slowdown, static K = {k}",
-            f"{published:.0%}",
-            *(_percent(s.worst_slowdown[f"static K={k}"]) for s in summaries),
-        )
-        for k, published in PUBLISHED_WORST.items()
-    ]
-    rows.append(("worst slowdown, Cascade", "5%", *(_percent(s.worst_slowdown["Cascade"]) for s in summaries)))
-    gains = [s.gain_over_best_static.values() for s in summaries]
-    rows.append(("gain over the best static K, by model", "7-14%", *(_span(list(g)) for g in gains)))
-    rows.append(
-        (
-            "worst slowdown, acceptance-only control",
-            "-",
-            *(_percent(s.worst_slowdown["acceptance only (EMA)"]) for s in summaries),
-        )
-    )
-    text = table(("", "published", "n-gram", "EAGLE, independent rounds", "EAGLE, with passages"), rows)
+    text = markdown_table(("", "published", "n-gram", "EAGLE, independent rounds", "EAGLE, with passages"), rows)
     off = [[item.test_iterations_without_back_off for item in items] for items in bad]
+    slow_off = [[item.slowdown_without_back_off for item in items] for items in bad]
     always: list[Sequence[object]] = [
         ("test iterations of 250, back-off off", "52", *map(_ints, off)),
         ("test iterations of 250, back-off on", "16-18", *(_ints([b.test_iterations for b in items]) for items in bad)),
         ("slowdown, back-off on", "at most 5%", *(_span([b.slowdown for b in items]) for items in bad)),
-        (
-            "slowdown, back-off off",
-            "more than 10%",
-            *(_span([b.slowdown_without_back_off for b in items]) for items in bad),
-        ),
+        ("slowdown, back-off off", "more than 10%", *map(_span, slow_off)),
     ]
     bad_header = ("", "published", "n-gram", "EAGLE, kept ready at K = 0", "EAGLE, not kept ready")
     return (
-        "### Published against computed\n\n"
-        f"{text}\n\nWorst over five models and all workloads; gains are means over a model's workloads, "
-        "least to largest over the models.\n\n"
-        "A request whose drafts are never accepted (least to largest over the models):\n\n"
-        f"{table(bad_header, always)}"
+        f"### Published against computed\n\n{text}\n\nWorst over five models and all workloads; gains are means over a "
+        "model's workloads, least to largest over the models.\n\nA request whose drafts are never accepted (least to "
+        f"largest over the models):\n\n{markdown_table(bad_header, always)}"
     )
 
 
@@ -141,25 +122,16 @@ def _by_model(study: PaperStudy) -> str:
         rows.append(
             (
                 model,
-                *(_percent(_worst(own, f"static K={k}")) for k in (1, 2, 3)),
-                _percent(_worst(own, "Cascade")),
+                *(_percent(_worst(own, policy)) for policy in (*(f"static K={k}" for k in (1, 2, 3)), "Cascade")),
                 f"K = {summary.best_static_k[model]}",
                 f"{summary.gain_over_best_static[model]:+.1%}",
                 f"{_mean(own, 'oracle (hindsight)') / _mean(own, 'Cascade') - 1:+.0%}",
             )
         )
-    header = (
-        "model / drafter",
-        "worst K=1",
-        "worst K=2",
-        "worst K=3",
-        "worst Cascade",
-        "best static",
-        "Cascade's gain",
-        "oracle over Cascade",
-    )
+    worst = ("worst K=1", "worst K=2", "worst K=3", "worst Cascade")
+    header = ("model / drafter", *worst, "best static", "Cascade's gain", "oracle over Cascade")
     note = "EAGLE with independent rounds. The oracle sees each round's luck: a loose upper bound."
-    return f"### By model\n\n{table(header, rows)}\n\n{note}"
+    return f"### By model\n\n{markdown_table(header, rows)}\n\n{note}"
 
 
 def _needed(study: PaperStudy) -> str:
@@ -170,24 +142,15 @@ def _needed(study: PaperStudy) -> str:
         ratio = costs.round_time_s[0] / costs.round_time_s[0, 0]
         needed = [f"{ratio[k] / (1 + loss):.2f}" for k, loss in PUBLISHED_WORST.items()]
         rows.append((name, *(f"{ratio[k]:.2f}" for k in (1, 2, 3, 7)), *needed))
-    header = (
-        "model / drafter",
-        "cost K=1",
-        "K=2",
-        "K=3",
-        "K=7",
-        "AL for -26% at K=1",
-        "AL for -38% at K=2",
-        "AL for -54% at K=3",
-    )
+    lengths = (f"AL for -{loss:.0%} at K={k}" for k, loss in PUBLISHED_WORST.items())
+    header = ("model / drafter", "cost K=1", "K=2", "K=3", "K=7", *lengths)
     mixtral = study.costs["mixtral-8x7b int4 / ngram"].round_time_s[0]
     cost = float(mixtral[7] / mixtral[0])
     return (
-        "### Cost of a round, and the accepted length at which it gives the published slowdown\n\n"
-        f"{table(header, rows)}\n\n"
-        f"Mixtral at K = 7, published: {PUBLISHED_ETR_AT_7} tokens at {PUBLISHED_COST_AT_7} plain steps, "
-        f"{PUBLISHED_ETR_AT_7 / PUBLISHED_COST_AT_7:.2f}x. Here the round costs {cost:.2f}, so the same tokens give "
-        f"{PUBLISHED_ETR_AT_7 / cost:.2f}x."
+        "### Cost of a round, and the accepted length at which it gives the published "
+        f"slowdown\n\n{markdown_table(header, rows)}\n\nMixtral at K = 7, published: {PUBLISHED_ETR_AT_7} tokens at "
+        f"{PUBLISHED_COST_AT_7} plain steps, {PUBLISHED_ETR_AT_7 / PUBLISHED_COST_AT_7:.2f}x. Here the round costs "
+        f"{cost:.2f}, so the same tokens give {PUBLISHED_ETR_AT_7 / cost:.2f}x."
     )
 
 
@@ -204,16 +167,14 @@ def _cohere(found: Sequence[CohereK]) -> str:
     ]
     verdicts = "\n".join(f"- {name}: {verdict(item)}" for name, item in zip(names, found, strict=True))
     return (
-        "## Best K over batch: Command A+ (MoE) and Command A (dense)\n\n"
-        "4 x H200, TP4, fp8 weights, 2,048 tokens of context, vLLM's overheads; AL(0..7) = "
-        f"{', '.join(f'{length:g}' for length in COHERE_ACCEPTED_LENGTH)} for both\n"
-        "(Cohere's list for Command A+, seen second-hand; the GPU of the original is not published). Published\n"
-        "direction: on the MoE K = 3, then 5 at batch 16-32, then 3; on the dense model non-increasing. Printed, not\n"
-        "tuned. K of the highest speedup:\n\n"
-        f"{table(('batch', *names), rows)}\n\n{verdicts}\n\n"
-        "The published rise is from 3 to 5. The schedule takes a K within 2 % of the best as equal, so a rise worth\n"
-        "no more than that does not reach it:\n\n"
-        f"{table(('model, drafter', 'batch range: K'), schedules)}"
+        "## Best K over batch: Command A+ (MoE) and Command A (dense)\n\n4 x H200, TP4, fp8 weights, 2,048 tokens of "
+        f"context, vLLM's overheads; AL(0..7) = {', '.join(f'{length:g}' for length in COHERE_ACCEPTED_LENGTH)} for "
+        "both\n(Cohere's list for Command A+, seen second-hand; the GPU of the original is not published). "
+        "Published\ndirection: on the MoE K = 3, then 5 at batch 16-32, then 3; on the dense model non-increasing. "
+        "Printed, not\ntuned. K of the highest "
+        f"speedup:\n\n{markdown_table(('batch', *names), rows)}\n\n{verdicts}\n\nThe published rise is from 3 to 5. "
+        "The schedule takes a K within 2 % of the best as equal, so a rise worth\nno more than that does not reach "
+        f"it:\n\n{markdown_table(('model, drafter', 'batch range: K'), schedules)}"
     )
 
 

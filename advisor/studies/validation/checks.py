@@ -180,38 +180,25 @@ def plain_decode(frame: pd.DataFrame) -> pd.DataFrame:
             continue
         tensor, expert, groups = placement
         try:
-            setup = _plain_setup(
-                point["hardware_id"],
-                point["engine"],
-                PLAIN_MODELS[point["model"]],
-                _plain_formats(point),
-                tensor,
-                expert,
-            )
+            named = point["hardware_id"], point["engine"], PLAIN_MODELS[point["model"]]
+            setup = _plain_setup(*named, _plain_formats(point), tensor, expert)
         except AdvisorError:
             continue
         lengths = int(point["input_tokens"]), int(point["output_tokens"])
         if tensor * expert and setup.memory.largest_batch == 0:
             continue
-        scenario = setup.scenario.model_copy(
-            update={
-                "context_tokens": lengths[0] + lengths[1] // 2,
-                "input_tokens": lengths[0],
-                "output_tokens": lengths[1],
-            }
-        )
+        asked = dict(zip(("input_tokens", "output_tokens"), lengths, strict=True))
+        asked["context_tokens"] = lengths[0] + lengths[1] // 2
+        scenario = setup.scenario.model_copy(update=asked)
         curve = curve_for(replace(setup, scenario=scenario), [int(point["batch_size"]) * groups], [0])
         rows.append(
             {
-                "model_id": PLAIN_MODELS[point["model"]],
-                "hardware_id": point["hardware_id"],
-                "engine": point["engine"],
+                **dict(zip(("hardware_id", "engine", "model_id"), named, strict=True)),
                 "weight_dtype": str(point["weight_dtype"]),
                 "tensor_parallel": tensor,
                 "expert_parallel": expert,
                 "batch_size": int(point["batch_size"]) * groups,
-                "input_tokens": lengths[0],
-                "output_tokens": lengths[1],
+                **asked,
                 "tier": str(curve.tier[0, 0]),
                 "measured_s": float(point["tpot_s"]),
                 "predicted_s": float(curve.tpot_s[0, 0]),

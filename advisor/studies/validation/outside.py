@@ -24,14 +24,12 @@ def external_section(external: pd.DataFrame, as_prior: pd.DataFrame) -> str:
         for name, group in external.groupby("source")
     )
     return (
-        "## Round cost on rows without a stated accelerator\n\nNever fitted. Measured: accepted length over "
-        "speedup, in plain "
-        f"steps. Assumed: {ASSUMED_HARDWARE}; as many GPUs (1, 2, 4 or 8) as bring the predicted plain step nearest "
-        "to the plain throughput that the rows state (eight for MiMo, which counts its batch per node); 1024 tokens "
-        "of context; MiMo's three dense MTP layers costed as an EAGLE head. By its date SpecBundle "
-        "belongs to the class `sglang-synchronous`, fitted on other sources (table above); the prior serves today's "
-        "SGLang. Mean error by source, with "
-        f"the prior in brackets: {overall}.\n\n"
+        "## Round cost on rows without a stated accelerator\n\nNever fitted. Measured: accepted length over speedup, "
+        f"in plain steps. Assumed: {ASSUMED_HARDWARE}; as many GPUs (1, 2, 4 or 8) as bring the predicted plain step "
+        "nearest to the plain throughput that the rows state (eight for MiMo, which counts its batch per node); 1024 "
+        "tokens of context; MiMo's three dense MTP layers costed as an EAGLE head. By its date SpecBundle belongs to "
+        "the class `sglang-synchronous`, fitted on other sources (table above); the prior serves today's SGLang. Mean "
+        f"error by source, with the prior in brackets: {overall}.\n\n"
         + _external_table(external, with_error)
         + "\n\nWhy the gate is missed: host time. With the prior's in place of the class's, every SpecBundle model but "
         f"Scout is met within {percent(float(known['error'].mean()))} (n {len(known)}), draft trees included, so "
@@ -101,9 +99,8 @@ def best_k_section(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFra
         (name, n, percent(regret)) for name, (regret, n) in regrets(rows, external[~external["tree"]], moesd).items()
     ]
     return (
-        "## Best K\n\nLoss at the K predicted best against the K measured best, over grids with several K. vLLM "
-        "pull request 16937 "
-        "has three K of EAGLE-1, for which no accepted length is published: not predicted.\n\n"
+        "## Best K\n\nLoss at the K predicted best against the K measured best, over grids with several K. vLLM pull "
+        "request 16937 has three K of EAGLE-1, for which no accepted length is published: not predicted.\n\n"
         + markdown_table(("grids", "n", "mean regret"), body)
     )
 
@@ -113,13 +110,7 @@ def decode_section(decode: pd.DataFrame | None) -> str:
     if decode is None:
         return title + "No store here, so not judged; run `make store` first."
     rows = decode.rename(columns={"measured_s": "measured", "predicted_s": "predicted"}).assign(
-        group=decode["model_id"]
-        + ", "
-        + decode["engine"]
-        + ", "
-        + decode["hardware_id"]
-        + ", "
-        + decode["weight_dtype"]
+        group=decode[["model_id", "engine", "hardware_id", "weight_dtype"]].agg(", ".join, axis=1)
     )
     light = rows[rows["step_s"] >= 0.9 * rows["predicted"]]
     body = [
@@ -132,13 +123,10 @@ def decode_section(decode: pd.DataFrame | None) -> str:
         for name, group in rows.groupby("group")
     ]
     return (
-        f"{title}Points of the measured-kernel package (silicon_sample.csv), never fitted on: aggregated "
-        f"serving, placements a scenario "
-        f"can express, duplicates counted once. Predicted: plain step at the mean context plus the prefill that "
-        f"shares the GPU. All "
-        f"{len(rows)} points: median {percent(errors_of(rows).median_ape)}, 90 % within "
-        f"{percent(errors_of(rows).p90_ape)}; the {len(light)} where prefill is under a "
-        f"tenth: median "
+        f"{title}Points of the measured-kernel package (silicon_sample.csv), never fitted on: aggregated serving, "
+        "placements a scenario can express, duplicates counted once. Predicted: plain step at the mean context plus "
+        f"the prefill that shares the GPU. All {len(rows)} points: median {percent(errors_of(rows).median_ape)}, 90 % "
+        f"within {percent(errors_of(rows).p90_ape)}; the {len(light)} where prefill is under a tenth: median "
         f"{percent(errors_of(light).median_ape)}.\n\n"
         + markdown_table(("model, engine, accelerator, weights", "n", "median error", "median bias"), body)
     )
@@ -159,31 +147,15 @@ def moesd_section(cells: pd.DataFrame) -> str:
                 percent(errors.coverage, 0),
             )
         )
+    keys = ("model", "accelerator", "GPUs", "tier")
     errors = errors_of(cells)
     return (
-        "## R14: MoESD's tables\n\nPeak over batches 1 to 100, published acceptance, gamma tokens verified, "
-        "overheads of vLLM before 2026, "
-        f"no fit. {len(cells)} cells: median error {percent(errors.median_ape)}, 90 % within "
-        f"{percent(errors.p90_ape)}. "
-        "H800 and A800 use the kernels measured on H100 and A100. The model is too high almost throughout, as it "
-        "would be if that "
-        "implementation paid more host time per round than the prior says; the batch of each published peak is "
-        "not known.\n\n"
-        + markdown_table(
-            (
-                "model",
-                "accelerator",
-                "GPUs",
-                "tier",
-                "cells",
-                "measured",
-                "predicted",
-                "at batch",
-                "median error",
-                "in band",
-            ),
-            body,
-        )
+        "## R14: MoESD's tables\n\nPeak over batches 1 to 100, published acceptance, gamma tokens verified, overheads "
+        f"of vLLM before 2026, no fit. {len(cells)} cells: median error {percent(errors.median_ape)}, 90 % within "
+        f"{percent(errors.p90_ape)}. H800 and A800 use the kernels measured on H100 and A100. The model is too high "
+        "almost throughout, as it would be if that implementation paid more host time per round than the prior says; "
+        "the batch of each published peak is not known.\n\n"
+        + markdown_table((*keys, "cells", "measured", "predicted", "at batch", "median error", "in band"), body)
     )
 
 
@@ -237,7 +209,6 @@ def _r19(table: pd.DataFrame | None) -> str:
     found = [(int(t), float(time_s[t] / time_s[4 * t])) for t in time_s.index if 4 * t in time_s.index and t <= 512]
     ratios = ", ".join(f"{t}: {ratio:.2f}" for t, ratio in found)
     return (
-        "- R19 (H200 bf16 128/8 2048x768 balanced, measured T(B)/T(4B); expected a minimum near B 4 of .31, >= "
-        ".93 for B 16-64, "
-        f".76 at 512): {ratios}."
+        "- R19 (H200 bf16 128/8 2048x768 balanced, measured T(B)/T(4B); expected a minimum near B 4 of .31, >= .93 "
+        f"for B 16-64, .76 at 512): {ratios}."
     )

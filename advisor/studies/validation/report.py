@@ -51,8 +51,7 @@ MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"
 REASONS = {
     "SpecForge issue 339": "a user's report of a slowdown; its build is not stated",
     "ROCm/ATOM recipe for DeepSeek-V4": "no measured kernels on this accelerator; accepted length borrowed, and "
-    "the first rows "
-    "need more than the borrowed 2.49 tokens per round even if verification cost nothing",
+    "the first rows need more than the borrowed 2.49 tokens per round even if verification cost nothing",
     "ROCm/ATOM recipe for DeepSeek-R1": "no measured kernels on this accelerator; accepted length borrowed, "
     "prompts random",
     "LMSYS blog: multi-token prediction in SGLang": "baseline without overlap scheduling (1.35 against the one "
@@ -234,8 +233,7 @@ def _rivals(points: list[Point], rows: pd.DataFrame, outside: list[Point], exter
     )
     return (
         "## The same rows judged by simpler models\n\nEach fitted per engine class under the same protocol: the "
-        "source of the row "
-        "left out; the external rows by a fit on all published rows.\n\n"
+        "source of the row left out; the external rows by a fit on all published rows.\n\n"
         + markdown_table(header, body)
         + "\n\n"
         + _must_beat(frame, ext)

@@ -10,6 +10,7 @@ from advisor.architecture import Architecture
 from advisor.curve import Curve, curve_for, speedup_curve
 from advisor.scenario import Scenario
 from advisor.setup import by_form, load_setup
+from advisor.studies.runtime.study import COHERE_ACCEPTED_LENGTH, conditional_acceptance
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 COMMAND_A_PLUS = Scenario(
@@ -23,14 +24,6 @@ COMMAND_A_PLUS = Scenario(
     k_max=7,
 )
 COMMAND_A = COMMAND_A_PLUS.model_copy(update={"model_id": "command-a"})
-# AL(0..7) = 1, 1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25 (Cohere blog) as chances given the tokens before.
-PUBLISHED_LENGTHS = np.array([1.0, 1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25])
-
-
-def published_acceptance() -> str:
-    """The published accepted lengths as a list of conditional acceptance probabilities."""
-    gains = np.diff(PUBLISHED_LENGTHS)
-    return ",".join(f"{chance:.6f}" for chance in gains / np.concatenate([[1.0], gains[:-1]]))
 
 
 def cohere() -> tuple[Curve, Curve]:
@@ -40,7 +33,7 @@ def cohere() -> tuple[Curve, Curve]:
 
 def best_k() -> tuple[np.ndarray, np.ndarray]:
     """R17: best K over BATCHES for Command A+ and dense Command A with the published accepted lengths."""
-    given = {"acceptance": published_acceptance()}
+    given = {"acceptance": conditional_acceptance(COHERE_ACCEPTED_LENGTH)}
     curves = (speedup_curve(s.model_copy(update=given), BATCHES) for s in (COMMAND_A_PLUS, COMMAND_A))
     moe, dense = (curve.drafts[curve.speedup.argmax(axis=1)] for curve in curves)
     return moe, dense
