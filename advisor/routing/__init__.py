@@ -13,7 +13,7 @@ from advisor.routing.presets import (
     routing_preset_ids,
     write_own_routing,
 )
-from advisor.routing.trace import TraceFit, UnionRow, fit_sequences, implied_overlaps
+from advisor.routing.trace import TraceFit, UnionRow, fit_sequences, fit_trace, implied_overlaps
 
 __all__ = [
     "CountCell",
@@ -25,6 +25,7 @@ __all__ = [
     "expected_experts",
     "fit_counts",
     "fit_sequences",
+    "fit_trace",
     "implied_overlaps",
     "load_routing_preset",
     "local_experts",

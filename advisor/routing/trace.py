@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
@@ -82,6 +82,20 @@ class TraceFit:
     def largest_error(self) -> float:
         """Largest |predicted / counted - 1| over the union table. [1]"""
         return max(abs(row.predicted / row.counted - 1.0) for row in self.unions)
+
+
+def fit_trace(expert_ids: ArrayLike, n_experts: int, rng: np.random.Generator | None = None) -> RoutingFit:
+    """Routing parameters of one layer's trace, with 80 % intervals: `fit_sequences` for a single layer.
+
+    `expert_ids` [sequences, tokens, k] are whole numbers in [0, N). Raises AdvisorError for another shape, and for what
+    `fit_sequences` refuses.
+    """
+    ids = np.asarray(expert_ids)
+    if ids.ndim != 3 or not np.issubdtype(ids.dtype, np.integer):
+        raise AdvisorError(
+            f"expert_ids has shape {ids.shape} of {ids.dtype}; expected whole numbers [sequences, tokens, k]"
+        )
+    return fit_sequences([sequence[:, None, :] for sequence in ids], n_experts, rng).fit
 
 
 def fit_sequences(
