@@ -109,25 +109,12 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:
     own = space.baseline
-    return {
-        "n_experts": own.n_experts,
-        "n_active": own.n_active,
-        "n_shared": own.n_shared,
-        "expert_width": own.expert_width,
-        "total_params": own.total_params,
-        "active_params": own.active_params,
-        "dense_equivalent": own.dense_equivalent,
-        "speedup": own.served.speedup[:, 0],
-        "tpot_s": own.served.tpot_s[:, 0],
-        "k_draft": own.served.k_draft[:, 0],
-        "objective": space.question.value(own.score),
-    }
+    return (
+        {name: value for name, value in vars(own).items() if name not in ("activation", "shape", "served", "score")}
+        | {name: values[:, 0] for name, values in vars(own.served).items()}
+        | {"objective": space.question.value(own.score)}
+    )
 
 
 def _sweep(found: Sweep) -> dict[str, Any]:
-    return {
-        "n_experts": found.mix.n_experts,
-        "n_active": found.mix.n_active,
-        "n_shared": found.mix.n_shared,
-        **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "mix"},
-    }
+    return vars(found.mix) | {name: value for name, value in vars(found).items() if name != "mix"}
