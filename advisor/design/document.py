@@ -72,26 +72,13 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
     return {
         "scenario": space.setup.scenario,
         "scenario_hash": space.setup.scenario.hash,
-        "objective": question.objective,
-        "batches": question.batches,
-        "batch_weights": question.batch_weights,
-        "quality_eps": question.quality_eps,
-        "training_tokens": question.training_tokens,
+        **{name: getattr(question, name) for name in ("objective", "batches", "batch_weights")},
+        **{name: getattr(question, name) for name in ("quality_eps", "training_tokens")},
         "n_designs": len(space),
         "n_feasible": len(space.candidates),
         "verdict": answer.verdict,
         "baseline": _baseline(space),
-        "recommended": answer.recommended,
-        "cautious": answer.cautious,
-        "infeasible": answer.infeasible,
-        "top": answer.top,
-        "by_objective": answer.by_objective,
-        "disagreement": answer.disagreement,
-        "binding": answer.binding,
-        "binding_text": answer.binding_text,
-        "try_next": answer.try_next,
-        "sensitivity": answer.sensitivity,
-        "heat_map": answer.heat_map,
+        **{name: value for name, value in vars(answer).items() if name not in ("space", "verdict")},
         "shared_sweep": _sweep(answer.shared_sweep),
         "granularity_sweep": _sweep(answer.granularity_sweep),
         "pareto": [
@@ -102,8 +89,6 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
             }
             for i in answer.pareto
         ],
-        "limits": answer.limits,
-        "warnings": answer.warnings,
     }
 
 
