@@ -85,13 +85,11 @@ class Candidate:
 def setup_of(space: DesignSpace, index: int) -> Setup:
     """A design as a Setup: what `curve_for` and every other part of the advisor take."""
     body = space.bodies[space.body[index]]
-    architecture = space.architecture(index)
-    return _as_setup(space, body.setup, architecture, *(float(x[0]) for x in vars(space.mix([index])).values()))
-
-
-def _as_setup(space: DesignSpace, setup: Setup, architecture, n: float, k: float, s: float) -> Setup:  # type: ignore[no-untyped-def]
+    architecture, setup = space.architecture(index), body.setup
+    n, k, s, _ = _counts(space, index)
     per_pass = setup.draft_architecture
     if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None:
+        assert architecture.moe is not None
         layer = architecture.moe.model_copy(update={"count": per_pass.moe.count})
         per_pass = per_pass.model_copy(update={"moe": layer})
     scenario = setup.scenario
@@ -220,13 +218,12 @@ def _gains(space: DesignSpace, index: int, drawn: _Drawn, base: _Drawn) -> tuple
     gpus = space.setup.placement.gpus
     score, base_score = (question.score(gpus, x.speedup.T, x.tpot_s.T) for x in (drawn, base))
     speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
-    base_tpot = float((weight * own.served.tpot_s[:, 0]).sum())
-    base_speedup = (weight * own.served.speedup[:, 0] * own.served.tpot_s[:, 0]).sum() / base_tpot
-    mean_speedup = float((weight * speedup * tpot).sum() / (weight * tpot).sum())
+    base_tpot = question.mean_tpot_s(own.served.tpot_s[:, 0])
+    base_speedup = question.mean_speedup(own.served.speedup[:, 0], own.served.tpot_s[:, 0])
     return (
         Band.of(float(space.score[index]) / own.score, score / base_score * wobble),
-        Band.of(mean_speedup / base_speedup, plain / spec / (base_plain / base_spec) * wobble),
-        Band.of(base_tpot / float((weight * tpot).sum()), base_spec / spec * wobble),
+        Band.of(question.mean_speedup(speedup, tpot) / base_speedup, plain / spec / (base_plain / base_spec) * wobble),
+        Band.of(base_tpot / question.mean_tpot_s(tpot), base_spec / spec * wobble),
     )
 
 

@@ -133,10 +133,16 @@ def _compared(
 ) -> Sensitivity:
     top = int(scores.argmax())
     kept = float(scores[np.flatnonzero(found == space.best)[0]])
-    regret = 1.0 - kept / float(scores[top])
-    return Sensitivity(
-        what, change, int(found[top]), space.describe(int(found[top])), regret, kept / baseline, regret > FLIP_REGRET
-    )
+    return _held(space, (what, change), int(found[top]), float(scores[top]), kept, baseline)
+
+
+def _held(
+    space: DesignSpace, what: tuple[str, str], best: int, best_score: float, kept: float, baseline: float
+) -> Sensitivity:
+    """Today's recommendation, whose score is now `kept` (NaN: it is not allowed any more), against the best."""
+    regret = 1.0 - kept / best_score
+    flips = np.isnan(regret) or regret > FLIP_REGRET
+    return Sensitivity(*what, best, space.describe(best), regret, kept / baseline, bool(flips))
 
 
 def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -178,13 +184,8 @@ def _under_law(space: DesignSpace, change: str, keeps: NDArray[np.bool_]) -> Sen
     chosen = space.best
     assert chosen is not None
     twin = index[np.all(mixes_of(space, index) == mixes_of(space, np.array([chosen])), axis=0)]
-    if not len(twin):
-        return Sensitivity("law", change, top, space.describe(top), float("nan"), float("nan"), True)
-    kept = float(space.score[twin[0]])
-    regret = 1.0 - kept / float(space.score[top])
-    return Sensitivity(
-        "law", change, top, space.describe(top), regret, kept / space.baseline.score, regret > FLIP_REGRET
-    )
+    kept = float(space.score[twin[0]]) if len(twin) else float("nan")
+    return _held(space, ("law", change), top, float(space.score[top]), kept, space.baseline.score)
 
 
 def mixes_of(space: DesignSpace, index: NDArray[np.intp]) -> Array:

@@ -182,16 +182,16 @@ def try_next(space: DesignSpace, count: int = 6) -> list[Change]:
     alike = same_n.astype(int) + same_k + same_s + same_body
     moved = found[alike == 3]
     weight = space.question.batch_weights[:, None]
+    own_speed = own.served.speedup[:, 0], own.served.tpot_s[:, 0]
     times = (weight * space.tpot_s[:, moved]).sum(0)
     plain = (weight * space.tpot_s[:, moved] * space.speedup[:, moved]).sum(0)
-    base_time = float((weight * own.served.tpot_s).sum())
-    base_plain = float((weight * own.served.tpot_s * own.served.speedup).sum())
+    base_speedup, base_time = space.question.mean_speedup(*own_speed), space.question.mean_tpot_s(own_speed[1])
     changes = [
         Change(
             what=_what_changed(space, int(index)),
             index=int(index),
             objective_gain=float(space.score[index]) / own.score,
-            speedup_gain=float(plain[i] / times[i]) / (base_plain / base_time),
+            speedup_gain=float(plain[i] / times[i]) / base_speedup,
             tpot_gain=base_time / float(times[i]),
         )
         for i, index in enumerate(moved)

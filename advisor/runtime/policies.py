@@ -90,16 +90,12 @@ class StaticK:
     """The same K always. K = 0 is an engine started without speculation: no drafter to keep warm."""
 
     k: int
+    keeps_drafter: bool = False
 
     @property
     def name(self) -> str:
         """`static K=3`."""
         return f"static K={self.k}"
-
-    @property
-    def keeps_drafter(self) -> bool:
-        """False: it never switches."""
-        return False
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:  # noqa: ARG002 - one table serves all groups
         """A table of this K alone; refuses one that the costs do not cover."""
