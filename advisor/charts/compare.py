@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.advice import Advice
-from advisor.charts.figure import DASHES, SERIES, Chart, add_band, add_line, log_axis, new_figure
+from advisor.charts.figure import Chart, add_band, add_line, log_axis, new_figure, series_look
 from advisor.charts.speedup import add_slowdown, speedup_table
 
 _MARKERS = ("circle", "square", "diamond", "triangle-up")
@@ -30,7 +30,7 @@ def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
     add_slowdown(figure, low)
     for order, (advice, name) in enumerate(zip(advices, names, strict=True)):
         curve, column, row = advice.curve, _column(advice), advice.batch_index
-        color, dash = SERIES[order % len(SERIES)], ("solid", *DASHES)[order % (len(DASHES) + 1)]
+        color, dash = series_look(order)
         add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "", color, opacity=0.2)
         label = f"{name}, K = {advice.curve_k}"
         add_line(figure, curve.batches, curve.speedup[:, column], label, color, dash=dash)

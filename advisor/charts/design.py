@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from advisor.arrays import Array
-from advisor.charts.figure import BLUE, DASHES, GREEN, NEUTRAL, PURPLE, SERIES, SKY, VERMILLION, Chart, new_figure
+from advisor.charts.figure import BLUE, GREEN, NEUTRAL, PURPLE, SKY, VERMILLION, Chart, new_figure, series_look
 from advisor.design import HeatMap, Sweep
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
@@ -52,7 +52,7 @@ def heat_map_chart(
     describe : index of a design into words.
     """
     drawn = _columns_drawn(found)
-    left_out = _left_out("batch ", [f"{b:g}" for b in found.batches[~drawn]], "nothing fits in memory")
+    left_out = _left_out([f"{b:g}" for b in found.batches[~drawn]], "batch ")
     shown = _at(found, drawn)
     values = shown.speedup if baseline_tpot_s is None else shown.tpot_s / baseline_tpot_s[drawn]
     rows, columns = values.shape
@@ -102,19 +102,17 @@ def _columns_drawn(found: HeatMap) -> NDArray[np.bool_]:
 
 def _at(found: HeatMap, columns: NDArray[np.bool_]) -> HeatMap:
     """The map at some of its batches."""
-    return HeatMap(
-        found.ratio,
-        found.batches[columns],
-        found.speedup[:, columns],
-        found.tpot_s[:, columns],
-        found.design[:, columns],
-    )
+    by_batch = {name: values[..., columns] for name, values in vars(found).items() if name != "ratio"}
+    return HeatMap(found.ratio, **by_batch)
 
 
-def _left_out(what: str, names: Sequence[str], because: str) -> str:
+def _left_out(names: Sequence[str], what: str = "") -> str:
     """`Left out: batch 512 and 1024, where nothing fits in memory.`; empty where nothing is."""
-    *first, last = names or [""]
-    return f"Left out: {what}{', '.join(first)}{' and ' if first else ''}{last}, where {because}." if last else ""
+    if not len(names):
+        return ""
+    *first, last = names
+    listed = f"{', '.join(first)} and {last}" if first else last
+    return f"Left out: {what}{listed}, where nothing fits in memory."
 
 
 def _add_cell_points(figure: go.Figure, design: NDArray[np.int64], values: Array, names: list[list[str]]) -> None:
@@ -157,10 +155,7 @@ def granularity_chart(
 def sweep_table(found: Sweep) -> pd.DataFrame:
     """One row for each design and batch of a sweep."""
     n_batches, n = found.speedup.shape
-    repeated = {
-        "n_experts": found.mix.n_experts,
-        "n_active": found.mix.n_active,
-        "n_shared": found.mix.n_shared,
+    repeated = vars(found.mix) | {
         "expert_width": found.expert_width,
         "quality_ratio": found.quality_ratio,
         "loss_difference_nats": found.loss_difference,
@@ -253,7 +248,7 @@ def _sweep_chart(
     values = np.where(found.batches[:, None] <= found.largest_batch, values, np.nan)
     chosen = np.flatnonzero(np.isin(found.batches, np.asarray(batches, float)))
     drawn = _designs_drawn(values[chosen], own)
-    left_out = _left_out("", [labels[i] for i in np.flatnonzero(~drawn)], "nothing fits in memory")
+    left_out = _left_out([labels[i] for i in np.flatnonzero(~drawn)])
     values, labels = values[:, drawn], [labels[i] for i in np.flatnonzero(drawn)]
     own = None if own is None else int(drawn[:own].sum())
     figure = new_figure(f"{what}<br>{by}, at each batch", x_title, what, 380)
@@ -292,8 +287,7 @@ def _mark_baseline(figure: go.Figure, place: float) -> None:
 
 def _add_series(figure: go.Figure, x: Array, y: Array, name: str, order: int) -> None:
     """A line told apart by colour, dash and marker."""
-    dash = "solid" if order == 0 else DASHES[(order - 1) % len(DASHES)]
-    color = SERIES[order % len(SERIES)]
+    color, dash = series_look(order)
     figure.add_scatter(
         x=x, y=y, name=name, mode="lines+markers", hovertemplate="%{y:.3f}",
         line={"color": color, "width": 2.2, "dash": dash},

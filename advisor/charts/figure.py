@@ -86,6 +86,11 @@ def log_axis(figure: go.Figure, values: ArrayLike) -> None:
     )
 
 
+def series_look(order: int) -> tuple[str, str]:
+    """Colour and dash of the series of this number, from 0: the first is solid."""
+    return SERIES[order % len(SERIES)], DASHES[(order - 1) % len(DASHES)] if order else "solid"
+
+
 def add_line(figure: go.Figure, x: ArrayLike, y: ArrayLike, name: str, color: str, **line: Any) -> None:
     """One curve. `line` goes to plotly's line (dash, width)."""
     figure.add_scatter(

@@ -50,22 +50,15 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     log_axis(figure, curves.batches)
     change = float(np.median(curves.after / curves.before - 1.0))
     inside = curves.points[curves.points["used"]]
-    off_before = float((inside["before"] / inside["measured"] - 1.0).abs().mean()) if len(inside) else float("nan")
-    off_after = float((inside["after"] / inside["measured"] - 1.0).abs().mean()) if len(inside) else float("nan")
+    off_before, off_after = (
+        float((inside[when] / inside["measured"] - 1.0).abs().mean()) for when in ("before", "after")
+    )
     alt = (
         f"{title} against batch size for {what}: the refit changes the curve by {change:+.1%} in the median; "
         f"{len(inside)} of your points lie {off_before:.1%} off it before and {off_after:.1%} after, in the mean."
     )
-    table = pd.DataFrame(
-        {
-            "batch_size": curves.batches,
-            "before": curves.before,
-            "after": curves.after,
-            "after_low": curves.after_low,
-            "after_high": curves.after_high,
-        }
-    )
-    return Chart(figure, alt, table)
+    lines = {name: getattr(curves, name) for name in ("before", "after", "after_low", "after_high")}
+    return Chart(figure, alt, pd.DataFrame({"batch_size": curves.batches, **lines}))
 
 
 def residual_chart(result: RefitResult) -> Chart:

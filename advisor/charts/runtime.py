@@ -7,21 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike
 
 from advisor.charts.figure import (
     BLUE,
-    DASHES,
     GREEN,
     NEUTRAL,
     ORANGE,
-    SERIES,
     VERMILLION,
     Chart,
     add_vertical,
     fit_legend,
     log_axis,
     new_figure,
+    series_look,
 )
 from advisor.curve import Curve
 from advisor.runtime import (
@@ -80,14 +78,13 @@ def schedule_chart(
     lines = [(f"your context, {context_tokens:,}", tuple(ranges))]
     lines += [(_context_name(bucket), bucket.ranges) for bucket in by_context]
     for order, (name, steps) in enumerate(lines):
-        # A hair apart, so that equal schedules stay visible; the table carries the exact K.
-        offset = 0.04 * order
+        color, dash = series_look(order)
+        offset = 0.04 * order  # a hair apart, so that equal schedules stay visible; the table carries the exact K
         x = [step.batch_start for step in steps] + [last]
         y = np.array([step.k_draft for step in steps] + [steps[-1].k_draft], float)
         figure.add_scatter(
             x=x, y=y + offset, name=name, mode="lines", customdata=y, hovertemplate="K = %{customdata:.0f}",
-            line={"shape": "hv", "color": SERIES[order % len(SERIES)], "width": 3 if order == 0 else 2}
-            | ({"dash": DASHES[(order - 1) % len(DASHES)]} if order else {}),
+            line={"shape": "hv", "color": color, "width": 2 if order else 3} | ({"dash": dash} if order else {}),
         )  # fmt: skip
     highest = max(step.k_draft for _, steps in lines for step in steps)
     if curve is not None:
@@ -185,7 +182,17 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
         f"Over the map {least.min():.2f} to {least.max():.2f} are needed; in {int((~possible).sum())} of {least.size} "
         f"cells no acceptance pays, and in {int((given < least).sum())} yours does not."
     )
-    return Chart(figure, alt, _break_even_table(curve.batches, drafts, least, given, possible))
+    table = pd.DataFrame(
+        {
+            "batch_size": np.repeat(np.asarray(curve.batches, float), len(drafts)).astype(int),
+            "k_draft": np.tile(drafts, len(batches)),
+            "least_accepted_length": least.ravel(),
+            "accepted_length": given.ravel(),
+            "can_pay": possible.ravel(),
+            "pays": (given >= least).ravel(),
+        }
+    )
+    return Chart(figure, alt, table)
 
 
 def paying_batches(curve: Curve, k_draft: int, last: int) -> str:
@@ -221,10 +228,9 @@ def simulation_chart(report: SimulationReport) -> Chart:
         "",
         height=130 + 26 * len(outcomes),
     )
-    colors = [NEUTRAL if outcome.static_k is not None else BLUE for outcome in outcomes]
     colors = [
-        ORANGE if outcome is best else GREEN if outcome is oracle else color
-        for outcome, color in zip(outcomes, colors, strict=True)
+        ORANGE if outcome is best else GREEN if outcome is oracle else BLUE if outcome.static_k is None else NEUTRAL
+        for outcome in outcomes
     ]
     figure.add_bar(
         x=values, y=names, orientation="h", marker_color=colors,
@@ -255,22 +261,10 @@ def _add_value_column(figure: go.Figure, names: Sequence[str], values: Sequence[
 
 
 def simulation_table(report: SimulationReport) -> pd.DataFrame:
-    """One row per policy: speedup, gain over the best single K, times, mean K and batch, share of tests."""
-    return pd.DataFrame(
-        {
-            "policy": [o.policy for o in report.outcomes],
-            "speedup": [o.speedup for o in report.outcomes],
-            "gain_over_best_static": [o.gain_over_best_static for o in report.outcomes],
-            "tpot_ms": [o.tpot_s * 1e3 for o in report.outcomes],
-            "p95_request_tpot_ms": [
-                np.nan if o.p95_request_tpot_s is None else o.p95_request_tpot_s * 1e3 for o in report.outcomes
-            ],
-            "mean_draft": [o.mean_draft for o in report.outcomes],
-            "mean_batch": [o.mean_batch for o in report.outcomes],
-            "test_share": [np.nan if o.test_share is None else o.test_share for o in report.outcomes],
-            "finished_requests": [o.finished for o in report.outcomes],
-        }
-    )
+    """One row per policy, with the columns of POLICY_COLUMNS; a time or share that a policy lacks is NaN."""
+    table = pd.DataFrame(map(vars, report.outcomes)).astype({"p95_request_tpot_s": float, "test_share": float})
+    table["tpot_ms"], table["p95_request_tpot_ms"] = table["tpot_s"] * 1e3, table["p95_request_tpot_s"] * 1e3
+    return table.rename(columns={"finished": "finished_requests"})[list(POLICY_COLUMNS)]
 
 
 def _policy_name(policy: str, static_k: int | None) -> str:
@@ -290,26 +284,5 @@ def _schedule_alt(ranges: Sequence[KRange], batch_size: int) -> str:
 
 
 def _schedule_table(lines: Sequence[tuple[str, Sequence[KRange]]]) -> pd.DataFrame:
-    rows = [
-        (name, r.batch_start, r.batch_end, r.k_draft, r.speedup, r.regret, r.meets_limit)
-        for name, ranges in lines
-        for r in ranges
-    ]
-    columns = ["context", "batch_start", "batch_end", "k_draft", "mean_speedup", "largest_regret", "meets_limit"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _break_even_table(
-    batches: ArrayLike, drafts: Sequence[int], least: np.ndarray, given: np.ndarray, possible: np.ndarray
-) -> pd.DataFrame:
-    rows = np.asarray(batches, float)
-    return pd.DataFrame(
-        {
-            "batch_size": np.repeat(rows, len(drafts)).astype(int),
-            "k_draft": np.tile(drafts, rows.size),
-            "least_accepted_length": least.ravel(),
-            "accepted_length": given.ravel(),
-            "can_pay": possible.ravel(),
-            "pays": (given >= least).ravel(),
-        }
-    )
+    rows = [{"context": name, **vars(item)} for name, ranges in lines for item in ranges]
+    return pd.DataFrame(rows).rename(columns={"speedup": "mean_speedup", "regret": "largest_regret"})

@@ -124,8 +124,8 @@ def components_chart(
         bargap=0.25,
         hovermode="y unified",
         legend={"xref": "paper", "yref": "paper", "y": 1.0, "yanchor": "bottom", "traceorder": "reversed"},
+        margin={"t": 104},
     )
-    figure.update_layout(margin={"t": 104})
     figure.update_yaxes(autorange="reversed")
     first = data.iloc[0]
     plain_ms, round_ms = sum(plain.values()) * 1e3, sum(round_.values()) * 1e3

@@ -8,7 +8,7 @@ import click
 
 from advisor import ingest as reading
 from advisor.cli.measure import read_bytes
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import json_option, print_json, print_labelled, print_table
 from advisor.ingest import AcceptanceRates
 from advisor.prediction import AdvisorError
 
@@ -21,7 +21,7 @@ from advisor.prediction import AdvisorError
     help="The list gives each rate given that all tokens before were accepted [default: share of all rounds].",
 )  # fmt: skip
 @click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
     """Accepted length by K from FILE, the text of vLLM's /metrics; with BEFORE, from what was counted in between."""
     found = _read(files, rates, conditional)
@@ -48,8 +48,7 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
             for row in lengths.itertuples()
         ],
     )  # fmt: skip
-    for text in found.warnings:
-        click.echo(f"warning: {text}")
+    print_labelled("warning", found.warnings)
     click.echo(f"\nTo use it: --acceptance {found.text}")
 
 

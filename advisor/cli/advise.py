@@ -9,7 +9,7 @@ import click
 
 from advisor.advice import Advice, answer_values
 from advisor.advice import advise as advise_scenario
-from advisor.cli.output import k_by_batch_on_terminal, print_json, print_table
+from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.curve import DEFAULT_BATCHES, curve_rows, speedup_curve
 from advisor.next_steps import (
@@ -33,7 +33,7 @@ from advisor.text import MERITS, csv_text
 @click.option(
     "--goal", type=click.Choice(GOALS), default=GOALS[0], show_default=True, help="What `try next` is ranked by."
 )
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     """Recommend a draft length K for one scenario, with its band and the reason, and what to try next.
 
@@ -67,7 +67,7 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
 @click.command(cls=ScenarioCommand)
 @click.option("--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes.")
 @click.option("--k", "drafts", help="Comma-separated draft lengths [default: 0 to --k-max].")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -> None:
     """Speedup over batch and K, with bands, expert counts and components, as CSV."""
     grid = speedup_curve(
@@ -132,13 +132,11 @@ def _print_next(steps: NextSteps, goal: Goal) -> None:
         for item in best
     ]
     print_table(header, rows)
-    for note in dict.fromkeys(note for item in best for note in item.change.notes):
-        click.echo(f"note: {note}")
+    print_labelled("note", dict.fromkeys(note for item in best for note in item.change.notes))
 
 
 def _print_notes(advice: Advice) -> None:
     setup = advice.setup
     click.echo(f"\nAccepted length: {setup.acceptance.source.rstrip('.')}.")
     click.echo(f"Routing: {setup.routing_because.rstrip('.')}.")
-    for warning in advice.warnings:
-        click.echo(f"warning: {warning}")
+    print_labelled("warning", advice.warnings)

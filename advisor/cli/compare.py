@@ -8,14 +8,14 @@ import click
 
 from advisor.advice import advise
 from advisor.cli.advise import advice_document
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import json_option, print_json, print_table
 from advisor.comparison import MAX_COMPARED, comparison_rows, finding, short_names
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, example_ids, load_example, load_scenario_file
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def examples(as_json: bool) -> None:
     """List the named examples that --example takes."""
     found = [load_example(name) for name in example_ids()]
@@ -30,7 +30,7 @@ def examples(as_json: bool) -> None:
 
 @click.command()
 @click.argument("scenarios", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
     """Answer two to four SCENARIOS side by side: scenario files, JSON reports, or ids of examples."""
     if not 2 <= len(scenarios) <= MAX_COMPARED:

@@ -11,7 +11,7 @@ from advisor import store as measured
 from advisor.acceptance import acceptance_curves
 from advisor.architecture import attention_share_of_active, parameter_counts, weight_bytes
 from advisor.catalog import load_model, model_ids
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import json_option, print_json, print_table
 from advisor.drafter import drafter_ids, load_drafter
 from advisor.hardware import hardware_ids, load_hardware
 from advisor.routing import load_routing_preset, routing_preset_ids
@@ -27,7 +27,7 @@ def store() -> None:
 
 @store.command()
 @click.option("--if-stale", is_flag=True, help="Do nothing when the store matches its sources.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def build(if_stale: bool, as_json: bool) -> None:
     """Build the store from the installed kernel tables and measurements/; the old one stays until all is done."""
     if if_stale:
@@ -56,7 +56,7 @@ def build(if_stale: bool, as_json: bool) -> None:
 @store.command()
 @click.option("--hardware", "hardware_id", help="Every measured table of this accelerator.")
 @click.option("--all", "whole", is_flag=True, help="Every measured table [default: one line per accelerator].")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output, always with every table.")
+@json_option("Machine-readable output, always with every table.")
 def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
     """What the store holds, and whether it is up to date."""
     if hardware_id is not None:
@@ -90,11 +90,8 @@ def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
 def _status_document(now: measured.StoreStatus, coverage: pd.DataFrame | None) -> dict[str, Any]:
     return {
         "path": str(now.path),
-        "exists": now.exists,
-        "problem": now.problem,
-        "stale_because": now.stale_because,
-        "kernel_package_version": now.kernel_package_version,
-        "size_bytes": now.size_bytes,
+        **{name: getattr(now, name) for name in ("exists", "problem", "stale_because")},
+        **{name: getattr(now, name) for name in ("kernel_package_version", "size_bytes")},
         "rows_by_table": now.rows_by_table or {},
         "coverage": coverage.to_dict("records") if coverage is not None else [],
         "sweeps": now.sweeps.to_dict("records") if now.sweeps is not None else [],
@@ -119,7 +116,7 @@ def _print_frame(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def models(as_json: bool) -> None:
     """List the known models: size, experts, weights."""
     rows: list[dict[str, Any]] = []
@@ -131,10 +128,7 @@ def models(as_json: bool) -> None:
                 "id": model_id,
                 "total_params": counts.total,
                 "active_params": counts.active_all,
-                "n_experts": moe.n_experts if moe else None,
-                "n_active": moe.n_active if moe else None,
-                "n_shared": moe.n_shared if moe else None,
-                "expert_width": moe.expert_width if moe else None,
+                **{name: getattr(moe, name, None) for name in ("n_experts", "n_active", "n_shared", "expert_width")},
                 "attention_share": attention_share_of_active(architecture),
                 "weight_bytes": weight_bytes(architecture),
                 "mtp_modules": architecture.mtp_modules,
@@ -165,7 +159,7 @@ def models(as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def hardware(as_json: bool) -> None:
     """List the known accelerators: memory, bandwidth, arithmetic, whether kernels are measured."""
     profiles = [load_hardware(hardware_id) for hardware_id in hardware_ids()]
@@ -198,7 +192,7 @@ def _show_progress(step: str, fraction: float) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def presets(as_json: bool) -> None:
     """List drafters, measured acceptance curves and routing presets, with the ids that the options take."""
     drafters = [load_drafter(name) for name in drafter_ids()]

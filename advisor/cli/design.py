@@ -10,7 +10,7 @@ import click
 import numpy as np
 from pydantic import ValidationError
 
-from advisor.cli.output import print_json, print_table, write_file
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.design import (
     OBJECTIVES,
@@ -29,52 +29,32 @@ from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, explain
 from advisor.text import csv_text
 
-_OPTIONS = [
-    click.option(
-        "--objective", type=click.Choice(OBJECTIVES), default="sd_speedup", show_default=True, help="What to rank by."
-    ),
-    click.option(
-        "--quality-eps", type=float, default=0.02, show_default=True, help="Share of quality that may be lost."
-    ),
-    click.option(
-        "--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12."
-    ),
-    click.option("--batches", help="1,64,512, a range 1-512, or with weights 1:0.2,64:0.8 [default: --batch]."),
-    click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10."),
-    click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90% of it]."),
-    click.option("--price", type=float, help="USD per GPU-hour [default: the accelerator's]."),
-    click.option("--experts", help="Numbers of experts to try, comma-separated."),
-    click.option("--active", help="Experts per token to try."),
-    click.option("--shared", help="Numbers of shared experts to try."),
-    click.option("--width-step", type=int, default=32, show_default=True, help="Step of the expert width."),
-    click.option("--depths", help="Multiples of the baseline's depth to try, e.g. 0.75,1,1.25."),
-    click.option("--heads", help="Multiples of the baseline's attention heads to try, e.g. 0.5,1."),
-    click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list."),
-    click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write the candidates here as CSV."),
-    click.option(
-        "--config", "config_file", type=click.Path(path_type=Path), help="Write the best as config.json here."
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Machine-readable output."),
-]
-
-
-def _with_options(function: Any) -> Any:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
 
 @click.command(cls=ScenarioCommand)
-@_with_options
+@click.option(
+    "--objective", type=click.Choice(OBJECTIVES), default="sd_speedup", show_default=True, help="What to rank by."
+)
+@click.option("--quality-eps", type=float, default=0.02, show_default=True, help="Share of quality that may be lost.")
+@click.option("--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12.")
+@click.option("--batches", help="1,64,512, a range 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
+@click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10.")
+@click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90% of it].")
+@click.option("--price", "price_usd_per_hour", type=float, help="USD per GPU-hour [default: the accelerator's].")
+@click.option("--experts", help="Numbers of experts to try, comma-separated.")
+@click.option("--active", help="Experts per token to try.")
+@click.option("--shared", help="Numbers of shared experts to try.")
+@click.option("--width-step", type=int, default=32, show_default=True, help="Step of the expert width.")
+@click.option("--depths", help="Multiples of the baseline's depth to try, e.g. 0.75,1,1.25.")
+@click.option("--heads", help="Multiples of the baseline's attention heads to try, e.g. 0.5,1.")
+@click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write the candidates here as CSV.")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="Write the best as config.json here.")
+@json_option()
 def design(
     scenario: Scenario,
-    objective: Any,
-    quality_eps: float,
-    training_tokens: float | None,
+    *,
     batches: str | None,
-    max_total_params: float | None,
     max_memory_gb: float | None,
-    price: float | None,
     experts: str | None,
     active: str | None,
     shared: str | None,
@@ -85,18 +65,15 @@ def design(
     csv_file: Path | None,
     config_file: Path | None,
     as_json: bool,
+    **question: Any,  # the options that design_space takes as they stand
 ) -> None:
     """Which MoE to train instead of --model, at equal quality, so that it serves best with speculative decoding."""
     space = design_space(
         scenario,
-        objective=objective,
-        quality_eps=quality_eps,
-        training_tokens=training_tokens,
         batches=parse_batches(batches) if batches else None,
         grid=_grid(experts, active, shared, width_step, depths, heads),
-        max_total_params=max_total_params,
         max_memory_bytes=None if max_memory_gb is None else max_memory_gb * 1e9,
-        price_usd_per_hour=price,
+        **question,
     )
     answer = design_answer(space, top)
     if csv_file is not None:
@@ -171,10 +148,8 @@ def _print(answer: DesignAnswer) -> None:
         cost = "it is then not allowed" if np.isnan(item.regret) else f"keeping it costs {item.regret:.1%}"
         click.echo(f"  {item.change}: {item.best_text} ({cost})")
     click.echo("")
-    for warning in answer.warnings:
-        click.echo(f"warning: {warning}")
-    for limit in answer.limits:
-        click.echo(f"limit: {limit}")
+    print_labelled("warning", answer.warnings)
+    print_labelled("limit", answer.limits)
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:

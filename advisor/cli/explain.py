@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from advisor.advice import advise
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import json_option, print_json, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.explain import GROUPS, Derivation, Quantity, band_parts, derive, step_text, value_text
 from advisor.prediction import AdvisorError
@@ -18,7 +18,7 @@ from advisor.setup import Setup
 @click.command(cls=ScenarioCommand)
 @click.option("--k", "k_draft", type=int, help="Draft length [default: the recommended one, else the best above 0].")
 @click.option("--nearby/--no-nearby", default=True, show_default=True, help="Measured points near it, from the store.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output, SI units.")
+@json_option("Machine-readable output, SI units.")
 def explain(scenario: Scenario, k_draft: int | None, nearby: bool, as_json: bool) -> None:
     """Show how the speedup at --batch and --k was made: formulas, numbers, sources, and measured points near it."""
     advice = advise(scenario)

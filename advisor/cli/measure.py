@@ -11,7 +11,7 @@ import click
 from advisor import ingest as reading
 from advisor import store
 from advisor.catalog import model_ids
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import file_errors, json_option, print_json, print_table, write_file
 from advisor.cli.scenario_options import given_acceptance
 from advisor.hardware import hardware_ids
 from advisor.ingest import MAX_BYTES, IngestResult, Rows, kept_table
@@ -27,7 +27,6 @@ _MAP = click.option(
     "--map", "columns", multiple=True, metavar="THEIRS=OURS",
     help="Read a CSV column under another name, e.g. --map 'users=batch_size'; repeat for several.",
 )  # fmt: skip
-_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 
 
 @click.command()
@@ -37,7 +36,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable o
 @click.option("--save", "name", help="Keep the usable rows in this advisor's store under this name.")
 @click.option("--by", "given_by", default="", help="Who gives it, kept with --save.")
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
-@_JSON
+@json_option()
 def ingest(
     paths: Sequence[Path],
     values: Sequence[str],
@@ -113,7 +112,7 @@ def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands."
 )
-@_JSON
+@json_option()
 def fit(
     paths: Sequence[Path],
     values: Sequence[str],
@@ -152,7 +151,7 @@ def fit(
     answer, small = refit_chosen(points, refused), moesd_of(points)
     text = write_adjustment(adjustment_of(answer))
     if output is not None:
-        _write(output, f"{text}\n".encode())
+        write_file(output, f"{text}\n")
     if as_json:
         compared = answer.rows.to_dict("records")
         said = {k: v for k, v in vars(answer).items() if k != "rows"}
@@ -174,13 +173,11 @@ def fit(
 
 def read_bytes(file: Path) -> bytes:
     """The bytes of a file. Raises AdvisorError when it cannot be read or is larger than an upload may be."""
-    try:
+    with file_errors(f"read {file}"):
         size = file.stat().st_size
         if size > MAX_BYTES:
             raise AdvisorError(f"{file} has {size:,} bytes; at most {MAX_BYTES:,} are read")
         return file.read_bytes()
-    except OSError as error:
-        raise AdvisorError(f"cannot read {file}: {error.strerror or error}") from error
 
 
 def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:
@@ -220,30 +217,16 @@ def _save(result: IngestResult, name: str, given_by: str) -> str:
 
 def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:
     parts = [reading.csv_of(result.rejects).split(b"\n", 1) for result in results]
-    _write(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
+    write_file(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
 
 
 def _summary(result: IngestResult) -> dict[str, Any]:
     return {
         "file": result.file_name,
         "format": result.format_id,
-        "format_name": result.format_name,
-        "kind": result.kind,
-        "sha256": result.sha256,
-        "rows_read": result.rows_read,
-        "rows_kept": result.rows_kept,
-        "rows_refused": result.rows_refused,
-        "ready": result.ready,
-        "missing": result.missing,
-        "derived": result.derived,
-        "warnings": result.warnings,
+        **{name: getattr(result, name) for name in ("format_name", "kind", "sha256")},
+        **{name: getattr(result, name) for name in ("rows_read", "rows_kept", "rows_refused")},
+        **{name: getattr(result, name) for name in ("ready", "missing", "derived", "warnings")},
         "rejects": result.rejects.head(200).to_dict("records"),
     }
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -13,8 +14,14 @@ from advisor.prediction import AdvisorError
 from advisor.runtime import KRange, k_by_batch_table
 from advisor.text import json_text
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 _NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?( ?([x%s]|ms|\N{MICRO SIGN}s))?|nan")
 """A cell that is a number, with its unit or without, empty or a dash for none."""
+
+
+def json_option(help_text: str = "Machine-readable output.") -> Callable[[_Command], _Command]:
+    """The option --json of every command that prints an answer."""
+    return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
 def print_json(value: Any) -> None:
@@ -31,12 +38,28 @@ def k_by_batch_on_terminal(
     return tuple(name if name == "K" else name.lower() for name in columns), plain
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write text to a file. Raises AdvisorError when that cannot be."""
+@contextmanager
+def file_errors(doing: str, instead: str = "") -> Iterator[None]:
+    """Turn a failure of the file system into AdvisorError: that it cannot be done, why, and what to do instead.
+
+    doing : what is being done, as in `read FILE`.
+    """
     try:
-        path.write_text(text, encoding="utf-8")
+        yield
     except OSError as error:
-        raise AdvisorError(f"cannot write {path}: {error.strerror or error}") from error
+        raise AdvisorError(f"cannot {doing}: {error.strerror or error}{instead and f'; {instead}'}") from error
+
+
+def print_labelled(label: str, texts: Iterable[str]) -> None:
+    """Each text on a line of its own, as `warning: text`."""
+    for text in texts:
+        click.echo(f"{label}: {text}")
+
+
+def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
+    """Write text as UTF-8, or bytes as they are. Raises AdvisorError, which names `instead`, when that cannot be."""
+    with file_errors(f"write {path}", instead):
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from advisor.advice import advise
-from advisor.cli.output import print_json
+from advisor.cli.output import json_option, print_json, write_file
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
 from advisor.next_steps import next_steps
 from advisor.points import Errors
@@ -29,7 +29,7 @@ from advisor.scenario import Scenario
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
 @click.option("--brief", is_flag=True, help="Leave out designs and what to try next, which take half a second.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@json_option("Print what was written as JSON.")
 def report(
     scenario: Scenario,
     date: dt.datetime | None,
@@ -51,10 +51,7 @@ def report(
         advice, day, steps=steps, validation=known, served_model=served_model, draft_model=draft_model
     )
     content = render(document, form)
-    try:
-        output.write_bytes(content)
-    except OSError as error:
-        raise AdvisorError(f"cannot write {output}: {error.strerror or error}; choose another --output") from error
+    write_file(output, content, "choose another --output")
     if as_json:
         print_json(
             {

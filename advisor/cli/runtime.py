@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from advisor.cli.output import k_by_batch_on_terminal, print_json, print_table
+from advisor.cli.output import file_errors, json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.engines import export_scenario, write_export
 from advisor.prediction import AdvisorError
@@ -34,13 +34,11 @@ from advisor.runtime import (
 )
 from advisor.scenario import Scenario
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-
 
 @click.command(cls=ScenarioCommand)
 @click.option("--contexts", help="Comma-separated context lengths: one schedule for each bucket around them.")
 @click.option("--histogram", help="batch:weight,...: time your server spends at each batch size; weighs the gain.")
-@_JSON
+@json_option()
 def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as_json: bool) -> None:
     """K by batch size (and context), and what it gains over the best single K."""
     weighed = BatchHistogram.from_text(histogram) if histogram else None
@@ -68,28 +66,18 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
 @click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
 @click.option("--max-running-requests", type=click.IntRange(1), help="Put this limit on the launch line.")
-@_JSON
+@json_option()
 def export(
     scenario: Scenario,
     output: Path,
     static_k: int | None,
-    served_model: str | None,
-    draft_model: str | None,
-    max_running_requests: int | None,
     as_json: bool,
+    **launch: Any,  # the options that export_scenario takes as they stand
 ) -> None:
     """Write the schedule as the configuration and launch line of --engine (vllm or sglang), checked by its rules."""
     found = schedule_for(scenario)
     ranges = found.ranges if static_k is None else static_ranges(found.curve, static_k)
-    made = export_scenario(
-        found.setup,
-        ranges,
-        scenario.engine,
-        served_model=served_model,
-        draft_model=draft_model,
-        max_running_requests=max_running_requests,
-        folder=output,
-    )
+    made = export_scenario(found.setup, ranges, scenario.engine, folder=output, **launch)
     files = write_export(made, output)
     if as_json:
         print_json(
@@ -107,8 +95,7 @@ def export(
     for file in files:
         click.echo(f"wrote {file}")
     click.echo(f"\n{made.launch_line}")
-    for warning in made.warnings:
-        click.echo(f"warning: {warning}")
+    print_labelled("warning", made.warnings)
 
 
 @click.command(cls=ScenarioCommand)
@@ -134,7 +121,7 @@ def export(
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same result.")
 @click.option("--cold-drafter", is_flag=True, help="Do not charge for keeping the drafter ready at K = 0.")
 @click.option("--no-back-off", is_flag=True, help="Cascade without back-off.")
-@_JSON
+@json_option()
 def simulate(
     scenario: Scenario,
     process: str | None,
@@ -142,17 +129,13 @@ def simulate(
     spread: float,
     good_share: float,
     good_tokens: float,
-    requests: int,
-    iterations: int,
-    request_tokens: int,
-    load_share: float | None,
-    seed: int,
     cold_drafter: bool,
     no_back_off: bool,
     as_json: bool,
+    **load: Any,  # the options that SimulationPlan takes as they stand
 ) -> None:
     """Compare K = 0, each static K, the schedule, Cascade, acceptance-only control and the oracle on one load."""
-    plan = SimulationPlan(requests, iterations, request_tokens, scenario.batch_size, load_share, seed)
+    plan = SimulationPlan(batch_size=scenario.batch_size, **load)
     kind = process or ("trace" if trace else "list")
     if (kind == "trace") != (trace is not None):
         raise AdvisorError("--process trace and --trace FILE go together; give both, or neither")
@@ -234,8 +217,5 @@ def _context_name(bucket: ContextSchedule) -> str:
 
 
 def _read_trace(path: Path) -> RecordedSteps:
-    try:
-        with path.open("rb") as file:
-            return recorded(file.read(MAX_TRACE_BYTES + 1), str(path))
-    except OSError as error:
-        raise AdvisorError(f"cannot read {path}: {error.strerror or error}") from error
+    with file_errors(f"read {path}"), path.open("rb") as file:
+        return recorded(file.read(MAX_TRACE_BYTES + 1), str(path))

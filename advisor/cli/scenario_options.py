@@ -10,6 +10,7 @@ import click
 from advisor.acceptance import load_acceptance_curve
 from advisor.calibration import parse_adjustment
 from advisor.catalog import MAX_HARDWARE_BYTES, checkpoint_name, given_hardware, hardware_slug, with_quantisation_file
+from advisor.cli.output import file_errors
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario import FIELDS, FieldRow, Flag, Scenario, build_scenario, load_example, load_scenario_file
@@ -154,12 +155,8 @@ def _refit_text(given: str) -> str:
     """The text of a refit, given itself or as a file. Raises AdvisorError when it is neither."""
     text = given
     if not given.startswith("on="):
-        try:
+        with file_errors(f"read {given}", "write a refit with `advisor fit RESULT --output FILE`"):
             text = Path(given).read_bytes()[:MAX_REFIT_BYTES].decode("utf-8", errors="replace")
-        except OSError as error:
-            raise AdvisorError(
-                f"cannot read {given}: {error.strerror or error}; write a refit with `advisor fit RESULT --output FILE`"
-            ) from error
     if not text.startswith("on="):
         raise AdvisorError(
             f"{given} is no refit; make one of a benchmark result with `advisor fit RESULT --output FILE`"
@@ -180,10 +177,9 @@ def read_config(path: Path) -> str:
 
 def _read_text(path: Path, limit: int, what: str, instead: str) -> str:
     try:
-        if path.stat().st_size > limit:
-            raise AdvisorError(f"{path} has {path.stat().st_size:,} bytes; {what} has at most {limit:,}")
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise AdvisorError(f"cannot read {path}: {error.strerror}; give {instead}") from error
+        with file_errors(f"read {path}", f"give {instead}"):
+            if path.stat().st_size > limit:
+                raise AdvisorError(f"{path} has {path.stat().st_size:,} bytes; {what} has at most {limit:,}")
+            return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise AdvisorError(f"{path} is not a text file; give {instead}") from error

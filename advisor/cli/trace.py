@@ -8,7 +8,7 @@ import click
 
 from advisor.catalog import load_model
 from advisor.cli.measure import read_bytes
-from advisor.cli.output import print_json, print_table
+from advisor.cli.output import json_option, print_json, print_labelled, print_table
 from advisor.ingest import ActivationLog, LayerCounts, layer_counts, open_activation_log, read_traces
 from advisor.prediction import AdvisorError
 from advisor.routing import RoutingPreset, load_routing_preset, preset_for, write_own_routing
@@ -23,7 +23,7 @@ ANY_MOE = "class-fine-no-shared"
 @click.option("--model", "model_id", help="Model id, for its number of experts.")
 @click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
 @click.option("--active", type=int, help="Experts per token, with --experts, for a log of activated experts.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option()
 def trace(
     files: tuple[Path, ...], model_id: str | None, experts: int | None, active: int | None, as_json: bool
 ) -> None:
@@ -63,8 +63,7 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, as_json
     click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
     click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
     _union_table([(u.batch_size, u.tokens, u.counted, u.predicted, u.uniform) for u in found.unions])
-    for text in found.warnings:
-        click.echo(f"warning: {text}")
+    print_labelled("warning", found.warnings)
     click.echo(f"\nTo use it: --routing {own}")
 
 
@@ -87,8 +86,7 @@ def _counts(log: ActivationLog, n_experts: int, n_active: int | None, model_id: 
     _union_table([(c.batch_size, c.tokens, c.counted, c.predicted, c.uniform) for c in found.cells])
     for reason, count in log.left_out:
         click.echo(f"not used, {count:,} passes: {reason}")
-    for text in found.warnings:
-        click.echo(f"warning: {text}")
+    print_labelled("warning", found.warnings)
     click.echo(f"\nTo use it: --routing {found.routing}")
 
 

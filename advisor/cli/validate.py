@@ -10,7 +10,7 @@ import click
 import pandas as pd
 
 from advisor import store
-from advisor.cli.output import print_json, print_table, write_file
+from advisor.cli.output import file_errors, json_option, print_json, print_table, write_file
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
 from advisor.text import json_text
@@ -27,7 +27,7 @@ _ASSUME = click.option(
 @click.argument("file", type=click.Path(path_type=Path))
 @_ASSUME
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
-@click.option("--json", "as_json", is_flag=True, help="Rows as JSON instead of CSV.")
+@json_option("Rows as JSON instead of CSV.")
 def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None:
     """Add predicted speedup, band, tier and reason to the rows of FILE (columns: measurements/published_speedups).
 
@@ -49,7 +49,7 @@ def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_ASSUME
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output: overall, by_source, rows.")
+@json_option("Machine-readable output: overall, by_source, rows.")
 def validate(file: Path | None, assume: str, as_json: bool) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
     frame = read_csv(file) if file is not None else _shipped()
@@ -84,15 +84,13 @@ def validate(file: Path | None, assume: str, as_json: bool) -> None:
 def read_csv(path: Path) -> pd.DataFrame:
     """A CSV file of measured points, every cell as text. Raises AdvisorError for anything else."""
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise AdvisorError(f"{path} has {size:,} bytes; at most {MAX_BYTES:,} are read")
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except OSError as error:
-        raise AdvisorError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, UnicodeError) as error:
+        with file_errors(f"read {path}"):
+            size = path.stat().st_size
+            if size <= MAX_BYTES:
+                return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except ValueError as error:
         raise AdvisorError(f"{path} is not a CSV file with a header line: {error}") from error
-    return frame
+    raise AdvisorError(f"{path} has {size:,} bytes; at most {MAX_BYTES:,} are read")
 
 
 def _shipped() -> pd.DataFrame:

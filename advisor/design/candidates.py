@@ -15,7 +15,7 @@ from advisor.design.routing_shift import shifted_preset
 from advisor.design.space import DesignSpace
 from advisor.memory import memory_fit
 from advisor.prediction import Tier, lowest
-from advisor.quality import activation_ratio, anchored_ratio, expert_mix_loss, granularity, loss_as_active_params
+from advisor.quality import activation_ratio, anchored_ratio, granularity, loss_as_active_params
 from advisor.setup import Setup
 
 SHAPE_LOG_SD = 0.05
@@ -33,6 +33,12 @@ class Band:
     low: float
     high: float
     chance: float
+
+    @classmethod
+    def of(cls, value: float, draws: Array) -> Band:
+        """The band of `draws` around a central value, which it always holds."""
+        low, high = (float(edge) for edge in bands.band(draws))
+        return cls(float(value), min(low, float(value)), max(high, float(value)), float(np.mean(draws > 1.0)))
 
 
 @dataclass(frozen=True)
@@ -79,13 +85,11 @@ class Candidate:
 def setup_of(space: DesignSpace, index: int) -> Setup:
     """A design as a Setup: what `curve_for` and every other part of the advisor take."""
     body = space.bodies[space.body[index]]
-    architecture = space.architecture(index)
-    return _as_setup(space, body.setup, architecture, *(float(x[0]) for x in vars(space.mix([index])).values()))
-
-
-def _as_setup(space: DesignSpace, setup: Setup, architecture, n: float, k: float, s: float) -> Setup:  # type: ignore[no-untyped-def]
+    architecture, setup = space.architecture(index), body.setup
+    n, k, s, _ = _counts(space, index)
     per_pass = setup.draft_architecture
     if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None:
+        assert architecture.moe is not None
         layer = architecture.moe.model_copy(update={"count": per_pass.moe.count})
         per_pass = per_pass.model_copy(update={"moe": layer})
     scenario = setup.scenario
@@ -146,7 +150,7 @@ def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
     body = space.bodies[space.body[index]].architecture
     activation = float(activation_ratio(n, k, s))
     ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
-    loss = _loss_difference(space, index)
+    loss = float(space.loss_difference(int(space.body[index]), total, active, k, s))
     tokens = question.training_tokens
     drawn = _drawn(space, setup_of(space, index), space.k_draft[:, index])
     objective_gain, speedup_gain, tpot_gain = _gains(space, index, drawn, base)
@@ -194,19 +198,6 @@ def _counts(space: DesignSpace, index: int) -> tuple[float, float, float, int]:
     return n, k, s, int(space.expert_width[index])
 
 
-def _loss_difference(space: DesignSpace, index: int) -> float:
-    """Training loss by the expert-mix law, minus the baseline's; embeddings are left out of both sizes. [nat]"""
-    own = space.baseline
-    _, k, s, _ = _counts(space, index)
-    total, active = float(space.total_params[index]), float(space.active_params[index])
-    embedding = total - _nonembedding(space, index)
-    own_experts = own.n_active + own.n_shared
-    return float(
-        expert_mix_loss(total - embedding, active, k + s, s / (k + s))
-        - expert_mix_loss(own.total_params - embedding, own.active_params, own_experts, own.n_shared / own_experts)
-    )
-
-
 def _gains(space: DesignSpace, index: int, drawn: _Drawn, base: _Drawn) -> tuple[Band, Band, Band]:
     """Objective, speedup and time per output token over the baseline's, with bands from shared draws.
 
@@ -227,26 +218,13 @@ def _gains(space: DesignSpace, index: int, drawn: _Drawn, base: _Drawn) -> tuple
     gpus = space.setup.placement.gpus
     score, base_score = (question.score(gpus, x.speedup.T, x.tpot_s.T) for x in (drawn, base))
     speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
-    base_tpot = float((weight * own.served.tpot_s[:, 0]).sum())
-    base_speedup = (weight * own.served.speedup[:, 0] * own.served.tpot_s[:, 0]).sum() / base_tpot
-    mean_speedup = float((weight * speedup * tpot).sum() / (weight * tpot).sum())
+    base_tpot = question.mean_tpot_s(own.served.tpot_s[:, 0])
+    base_speedup = question.mean_speedup(own.served.speedup[:, 0], own.served.tpot_s[:, 0])
     return (
-        _band(float(space.score[index]) / own.score, score / base_score * wobble),
-        _band(mean_speedup / base_speedup, plain / spec / (base_plain / base_spec) * wobble),
-        _band(base_tpot / float((weight * tpot).sum()), base_spec / spec * wobble),
+        Band.of(float(space.score[index]) / own.score, score / base_score * wobble),
+        Band.of(question.mean_speedup(speedup, tpot) / base_speedup, plain / spec / (base_plain / base_spec) * wobble),
+        Band.of(base_tpot / question.mean_tpot_s(tpot), base_spec / spec * wobble),
     )
-
-
-def _nonembedding(space: DesignSpace, index: int) -> float:
-    body = space.bodies[space.body[index]].architecture
-    tables = 1 if body.tie_embeddings else 2
-    return float(space.total_params[index]) - tables * body.vocab_size * body.hidden_size
-
-
-def _band(value: float, draws: Array) -> Band:
-    low, high = bands.band(draws)
-    centre = float(value)
-    return Band(centre, min(float(low), centre), max(float(high), centre), float(np.mean(draws > 1.0)))
 
 
 def distinct_candidates(space: DesignSpace, count: int) -> list[int]:

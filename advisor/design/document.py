@@ -72,26 +72,13 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
     return {
         "scenario": space.setup.scenario,
         "scenario_hash": space.setup.scenario.hash,
-        "objective": question.objective,
-        "batches": question.batches,
-        "batch_weights": question.batch_weights,
-        "quality_eps": question.quality_eps,
-        "training_tokens": question.training_tokens,
+        **{name: getattr(question, name) for name in ("objective", "batches", "batch_weights")},
+        **{name: getattr(question, name) for name in ("quality_eps", "training_tokens")},
         "n_designs": len(space),
         "n_feasible": len(space.candidates),
         "verdict": answer.verdict,
         "baseline": _baseline(space),
-        "recommended": answer.recommended,
-        "cautious": answer.cautious,
-        "infeasible": answer.infeasible,
-        "top": answer.top,
-        "by_objective": answer.by_objective,
-        "disagreement": answer.disagreement,
-        "binding": answer.binding,
-        "binding_text": answer.binding_text,
-        "try_next": answer.try_next,
-        "sensitivity": answer.sensitivity,
-        "heat_map": answer.heat_map,
+        **{name: value for name, value in vars(answer).items() if name not in ("space", "verdict")},
         "shared_sweep": _sweep(answer.shared_sweep),
         "granularity_sweep": _sweep(answer.granularity_sweep),
         "pareto": [
@@ -102,32 +89,17 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
             }
             for i in answer.pareto
         ],
-        "limits": answer.limits,
-        "warnings": answer.warnings,
     }
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:
     own = space.baseline
-    return {
-        "n_experts": own.n_experts,
-        "n_active": own.n_active,
-        "n_shared": own.n_shared,
-        "expert_width": own.expert_width,
-        "total_params": own.total_params,
-        "active_params": own.active_params,
-        "dense_equivalent": own.dense_equivalent,
-        "speedup": own.served.speedup[:, 0],
-        "tpot_s": own.served.tpot_s[:, 0],
-        "k_draft": own.served.k_draft[:, 0],
-        "objective": space.question.value(own.score),
-    }
+    return (
+        {name: value for name, value in vars(own).items() if name not in ("activation", "shape", "served", "score")}
+        | {name: values[:, 0] for name, values in vars(own.served).items()}
+        | {"objective": space.question.value(own.score)}
+    )
 
 
 def _sweep(found: Sweep) -> dict[str, Any]:
-    return {
-        "n_experts": found.mix.n_experts,
-        "n_active": found.mix.n_active,
-        "n_shared": found.mix.n_shared,
-        **{field.name: getattr(found, field.name) for field in fields(found) if field.name != "mix"},
-    }
+    return vars(found.mix) | {name: value for name, value in vars(found).items() if name != "mix"}

@@ -17,6 +17,7 @@ from advisor.design.question import Question
 from advisor.design.routing_shift import RoutingShift
 from advisor.draft_cost import draft_architecture, draft_time
 from advisor.memory import USABLE_SHARE, cache_bytes_per_gpu, weight_bytes_per_gpu
+from advisor.quality import activation_ratio, dense_equivalent, granularity, training_flops
 from advisor.routing import distinct_experts
 from advisor.setup import Setup
 from advisor.speedup import speedup
@@ -214,6 +215,17 @@ def sizes(body: Body, mix: Mixes, width: Array, memory_limit_bytes: float | None
     groups = setup.placement.attention_groups
     fit = np.floor(np.maximum(usable - resident, 0.0) / body.cache_bytes_per_sequence) * groups
     return Sizes(weights(body.architecture, shape), resident, fit, usable)
+
+
+def quality_of(body: Body, mix: Mixes, width: Array, active: Array, question: Question) -> Array:
+    """Dense-equivalent size of designs by the default law, broadcast over mix and width. [parameters]"""
+    hidden = body.architecture.hidden_size
+    return dense_equivalent(
+        active,
+        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
+        granularity(hidden, width),
+        training_flops(active, question.training_tokens),
+    )
 
 
 def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, str]:

@@ -43,10 +43,6 @@ class RoutingShift:
     affinity: Array
     stickiness: Array
 
-    def ends(self) -> tuple[Array, Array, Array]:
-        """(load_cv, affinity, stickiness)."""
-        return self.load_cv, self.affinity, self.stickiness
-
 
 def class_routing(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike) -> tuple[Array, Array, Array]:
     """(load_cv, affinity, stickiness) of a design's class, interpolated between the class presets. [1]
@@ -118,12 +114,11 @@ def shifted_preset(
     if preset is None or (float(n_experts), float(n_active), float(n_shared)) == tuple(map(float, baseline)):
         return preset
     ends = {
-        end: shifted_routing(preset, baseline, n_experts, n_active, n_shared, end).ends()
-        for end in ("value", "low", "high")
+        end: shifted_routing(preset, baseline, n_experts, n_active, n_shared, end) for end in ("value", "low", "high")
     }
     update: dict[str, object] = {}
-    for index, name in enumerate(_SCATTER):
-        low, middle, high = (float(ends[end][index]) for end in ("high", "value", "low"))
+    for name in _SCATTER:
+        low, middle, high = (float(getattr(ends[end], name)) for end in ("high", "value", "low"))
         banded = getattr(preset, name)
         update[name] = banded.model_copy(
             update={

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from advisor.arrays import Array
 from advisor.components import DEVICE_RECORDS, OVERHEADS
-from advisor.design.evaluate import Body, arms, served, sizes, touched_by
-from advisor.design.routing_shift import RoutingShift, shifted_routing
+from advisor.design.grid import Mixes
 from advisor.design.space import CONSTRAINTS, DesignSpace
+from advisor.design.sweeps import serve
 from advisor.kernel_costs import KernelCosts
-from advisor.quality import activation_ratio, anchored_ratio, expert_mix_loss, loss_as_active_params
+from advisor.quality import activation_ratio, anchored_ratio, loss_as_active_params
 from advisor.setup import Setup
 
 FLIP_REGRET = 0.01
@@ -50,12 +50,6 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
     results = [_compared(space, found, what, change, *_scores(space, found, setup, routing))
                for what, change, setup, routing in _variations(space)]  # fmt: skip
     return results + [_under_law(space, name, keeps) for name, keeps in _laws(space)]
-
-
-def flips(space: DesignSpace) -> list[Sensitivity]:
-    """Only those that flip the recommendation, worst first."""
-    found = [item for item in sensitivity(space) if item.flips]
-    return sorted(found, key=lambda item: -np.nan_to_num(item.regret, nan=np.inf))
 
 
 _Edit = Callable[[Setup], Setup]
@@ -118,36 +112,20 @@ def _with_overheads(costs: KernelCosts, factor: float) -> KernelCosts:
 def _scores(space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]) -> tuple[Array, float]:
     """Scores of the candidates [n] and of the baseline under an edited setup."""
     own, question = space.baseline, space.question
+    skew, correlation = ends
+
+    def score(number: int, mix: Mixes, width: Array) -> Array:
+        body = space.bodies[number]
+        edited = replace(body, setup=edit(body.setup))
+        result = serve(space, edited, mix, width, question.batches, skew=skew, correlation=correlation)
+        return question.score(space.setup.placement.gpus, result.speedup, result.tpot_s)
+
     scores = np.empty(len(found))
-    gpus = space.setup.placement.gpus
     for number in np.unique(space.body[found]):
         at = np.flatnonzero(space.body[found] == number)
-        mix, width = space.mix(found[at]), space.expert_width[found[at]].astype(float)
-        body = _edited(space.bodies[number], edit)
-        result = served(body.setup, *_served_arguments(space, body, mix, width, ends))
-        scores[at] = question.score(gpus, result.speedup, result.tpot_s)
-    body = _edited(space.bodies[0], edit)
-    mix = type(space.mix(found[:1]))(*(np.array([x]) for x in own.counts))
-    width = np.array([float(own.expert_width)])
-    result = served(body.setup, *_served_arguments(space, body, mix, width, ends))
-    return scores, float(question.score(gpus, result.speedup, result.tpot_s)[0])
-
-
-def _edited(body: Body, edit: _Edit) -> Body:
-    return replace(body, setup=edit(body.setup))
-
-
-def _served_arguments(space, body, mix, width, ends):  # type: ignore[no-untyped-def]
-    batches, drafts = space.question.batches, space.drafts
-    per_end = {
-        end: shifted_routing(space.setup.routing, space.baseline.counts, mix.n_experts, mix.n_active, mix.n_shared, end)
-        for end in set(ends)
-    }
-    skew, correlation = (per_end[end] for end in ends)
-    routing = RoutingShift(skew.load_cv, correlation.affinity, correlation.stickiness)
-    touched = touched_by(body.setup, mix, routing, batches, drafts)
-    active = sizes(body, mix, width).weights.active
-    return arms(body, mix, width, touched, batches, drafts), active, batches, drafts
+        scores[at] = score(number, space.mix(found[at]), space.expert_width[found[at]].astype(float))
+    mix = Mixes(*(np.array([count]) for count in own.counts))
+    return scores, float(score(0, mix, np.array([float(own.expert_width)]))[0])
 
 
 def _compared(
@@ -155,10 +133,16 @@ def _compared(
 ) -> Sensitivity:
     top = int(scores.argmax())
     kept = float(scores[np.flatnonzero(found == space.best)[0]])
-    regret = 1.0 - kept / float(scores[top])
-    return Sensitivity(
-        what, change, int(found[top]), space.describe(int(found[top])), regret, kept / baseline, regret > FLIP_REGRET
-    )
+    return _held(space, (what, change), int(found[top]), float(scores[top]), kept, baseline)
+
+
+def _held(
+    space: DesignSpace, what: tuple[str, str], best: int, best_score: float, kept: float, baseline: float
+) -> Sensitivity:
+    """Today's recommendation, whose score is now `kept` (NaN: it is not allowed any more), against the best."""
+    regret = 1.0 - kept / best_score
+    flips = np.isnan(regret) or regret > FLIP_REGRET
+    return Sensitivity(*what, best, space.describe(best), regret, kept / baseline, bool(flips))
 
 
 def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -168,12 +152,7 @@ def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     anchored = anchored_ratio(space.active_params, activation, own.active_params, own.activation)
     both = np.minimum(anchored, space.dense_equivalent / own.dense_equivalent) >= floor
     yield "equal quality by N_act ~ A^0.30 (arXiv:2507.20534) as well", both
-    body = space.bodies[0].architecture
-    tables = (1 if body.tie_embeddings else 2) * body.vocab_size * body.hidden_size
-    count = space.n_active + space.n_shared
-    loss = expert_mix_loss(space.total_params - tables, space.active_params, count, space.n_shared / count)
-    n_own = own.n_active + own.n_shared
-    loss -= expert_mix_loss(own.total_params - tables, own.active_params, n_own, own.n_shared / n_own)
+    loss = space.loss_difference(0, space.total_params, space.active_params, space.n_active, space.n_shared)
     equivalent = loss_as_active_params(loss, own.total_params, own.active_params)
     yield "equal loss by arXiv:2509.23678 instead", equivalent <= 1.0 / floor - 1.0
 
@@ -205,13 +184,8 @@ def _under_law(space: DesignSpace, change: str, keeps: NDArray[np.bool_]) -> Sen
     chosen = space.best
     assert chosen is not None
     twin = index[np.all(mixes_of(space, index) == mixes_of(space, np.array([chosen])), axis=0)]
-    if not len(twin):
-        return Sensitivity("law", change, top, space.describe(top), float("nan"), float("nan"), True)
-    kept = float(space.score[twin[0]])
-    regret = 1.0 - kept / float(space.score[top])
-    return Sensitivity(
-        "law", change, top, space.describe(top), regret, kept / space.baseline.score, regret > FLIP_REGRET
-    )
+    kept = float(space.score[twin[0]]) if len(twin) else float("nan")
+    return _held(space, ("law", change), top, float(space.score[top]), kept, space.baseline.score)
 
 
 def mixes_of(space: DesignSpace, index: NDArray[np.intp]) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from advisor.architecture import Architecture, parameter_counts
 from advisor.arrays import Array
@@ -18,6 +18,7 @@ from advisor.design.evaluate import (
     make_body,
     measured_gap,
     over_widths,
+    quality_of,
     served,
     sizes,
     touched_by,
@@ -40,9 +41,8 @@ from advisor.quality import (
     GuardRails,
     Shape,
     activation_ratio,
-    dense_equivalent,
+    expert_mix_loss,
     granularity,
-    training_flops,
 )
 from advisor.scenario import Scenario
 from advisor.setup import Setup, by_form, load_setup
@@ -177,6 +177,25 @@ class DesignSpace:
             return f"The baseline misses the limit of {limit_s * 1e3:g} ms per output token."
         return ""
 
+    def loss_difference(
+        self, body: int, total_params: ArrayLike, active_params: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike
+    ) -> Array:
+        """Training loss of designs of one body by the expert-mix law, minus the baseline's, broadcast. [nat]
+
+        The body's embeddings are left out of both sizes.
+        """
+        architecture = self.bodies[body].architecture
+        tables = (1 if architecture.tie_embeddings else 2) * architecture.vocab_size * architecture.hidden_size
+
+        def loss(total: ArrayLike, active: ArrayLike, k: ArrayLike, s: ArrayLike) -> Array:
+            count = np.asarray(k) + np.asarray(s)
+            return expert_mix_loss(np.asarray(total) - tables, active, count, np.asarray(s) / count)
+
+        own = self.baseline
+        return loss(total_params, active_params, n_active, n_shared) - loss(
+            own.total_params, own.active_params, own.n_active, own.n_shared
+        )
+
     def describe(self, index: int) -> str:
         """One design in words."""
         shared = float(self.n_shared[index])
@@ -276,7 +295,7 @@ def _evaluate(
     column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
     size = sizes(body, column, width, question.memory_limit_bytes)
     active, total = size.weights.active, size.weights.total
-    quality = _quality(body, column, width, active, question)
+    quality = quality_of(body, column, width, active, question)
     broken, violation = _broken(body, column, width, size, quality, question, baseline, rails)
     n_batches, gpus = len(question.batches), body.setup.placement.gpus
     speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
@@ -311,16 +330,6 @@ def _evaluate(
     flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in spread.items()}
     by_batch = {"speedup": speedup, "tpot_s": tpot, "k_draft": k_draft}
     return flat | {name: values.reshape(n_batches, -1) for name, values in by_batch.items()}
-
-
-def _quality(body: Body, mix: Mixes, width: Array, active: Array, question: Question) -> Array:
-    hidden = body.architecture.hidden_size
-    return dense_equivalent(
-        active,
-        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
-        granularity(hidden, width),
-        training_flops(active, question.training_tokens),
-    )
 
 
 def _broken(
@@ -365,7 +374,9 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
     width = np.array([float(moe.expert_width)])
     counts = parameter_counts(body.architecture)
     active = np.array([counts.active_nonembedding])
-    routing = shifted_routing(setup.routing, (moe.n_experts, moe.n_active, shared), *_axes(mix))
+    routing = shifted_routing(
+        setup.routing, (moe.n_experts, moe.n_active, shared), mix.n_experts, mix.n_active, mix.n_shared
+    )
     touched = touched_by(setup, mix, routing, question.batches, drafts)
     found = served(setup, arms(body, mix, width, touched, question.batches, drafts), active, question.batches, drafts)
     activation = activation_ratio(mix.n_experts, mix.n_active, mix.n_shared)
@@ -384,12 +395,8 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
         total_params=float(counts.total),
         active_params=float(counts.active_nonembedding),
         activation=float(activation[0]),
-        dense_equivalent=float(_quality(body, mix, width, active, question)[0]),
+        dense_equivalent=float(quality_of(body, mix, width, active, question)[0]),
         shape=Shape(*(np.asarray(x).reshape(()) for x in vars(shape).values())),
         served=found,
         score=float(question.score(setup.placement.gpus, found.speedup, found.tpot_s)[0]),
     )
-
-
-def _axes(mix: Mixes) -> tuple[Array, Array, Array]:
-    return mix.n_experts, mix.n_active, mix.n_shared

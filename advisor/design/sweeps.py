@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.arrays import Array
-from advisor.design.evaluate import Served, arms, served, sizes, touched_by
+from advisor.design.evaluate import Body, Served, arms, quality_of, served, sizes, touched_by
 from advisor.design.grid import Mixes, widths
 from advisor.design.routing_shift import shifted_routing
 from advisor.design.space import DesignSpace
-from advisor.quality import activation_ratio, dense_equivalent, expert_mix_loss, granularity, training_flops
 
 SWEEP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BINS_PER_OCTAVE = 2
@@ -37,27 +36,36 @@ class Sweep:
     largest_batch: Array
 
 
-def serve(space: DesignSpace, body: int, mix: Mixes, width: Array, batches: Array) -> Served:
-    """Designs [n] at any batches, outside the grid too."""
-    stack = space.bodies[body]
-    routing = shifted_routing(space.setup.routing, space.baseline.counts, mix.n_experts, mix.n_active, mix.n_shared)
-    touched = touched_by(stack.setup, mix, routing, batches, space.drafts)
-    active = sizes(stack, mix, width).weights.active
-    return served(stack.setup, arms(stack, mix, width, touched, batches, space.drafts), active, batches, space.drafts)
+def serve(
+    space: DesignSpace,
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    batches: Array,
+    *,
+    skew: str = "value",
+    correlation: str = "value",
+) -> Served:
+    """Designs [n] at any batches, outside the grid too.
+
+    skew, correlation : ends of the routing band that expert load, and affinity and stickiness, are taken from.
+    """
+    per_end = {
+        end: shifted_routing(space.setup.routing, space.baseline.counts, mix.n_experts, mix.n_active, mix.n_shared, end)
+        for end in {skew, correlation}
+    }
+    routing = replace(per_end[correlation], load_cv=per_end[skew].load_cv)
+    touched = touched_by(body.setup, mix, routing, batches, space.drafts)
+    active = sizes(body, mix, width).weights.active
+    return served(body.setup, arms(body, mix, width, touched, batches, space.drafts), active, batches, space.drafts)
 
 
 def sweep(space: DesignSpace, mix: Mixes, width: Array, batches: Array) -> Sweep:
     """Designs of the baseline's own depth and attention."""
-    found = serve(space, 0, mix, width, batches)
-    body, own = space.bodies[0], space.baseline
+    body = space.bodies[0]
+    found = serve(space, body, mix, width, batches)
     size = sizes(body, mix, width, space.question.memory_limit_bytes)
-    tables = (
-        (1 if body.architecture.tie_embeddings else 2) * body.architecture.vocab_size * body.architecture.hidden_size
-    )
-    _, k, s = own.counts
-    loss = expert_mix_loss(
-        size.weights.total - tables, size.weights.active, mix.n_active + mix.n_shared, mix.shared_share
-    ) - expert_mix_loss(own.total_params - tables, own.active_params, k + s, s / (k + s))
+    total, active = size.weights.total, size.weights.active
     return Sweep(
         mix=mix,
         expert_width=width,
@@ -65,8 +73,8 @@ def sweep(space: DesignSpace, mix: Mixes, width: Array, batches: Array) -> Sweep
         speedup=found.speedup,
         tpot_s=found.tpot_s,
         k_draft=found.k_draft,
-        quality_ratio=_quality(space, mix, width) / own.dense_equivalent,
-        loss_difference=loss,
+        quality_ratio=quality_of(body, mix, width, active, space.question) / space.baseline.dense_equivalent,
+        loss_difference=space.loss_difference(0, total, active, mix.n_active, mix.n_shared),
         largest_batch=size.largest_batch,
     )
 
@@ -97,24 +105,14 @@ def granularity_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCH
     return sweep(space, mix.take(solved), width[solved], np.array(batches, float))
 
 
-def equal_quality_width(space: DesignSpace, mix: Mixes, body: int = 0) -> tuple[Array, NDArray[np.intp]]:
+def equal_quality_width(space: DesignSpace, mix: Mixes) -> tuple[Array, NDArray[np.intp]]:
     """Narrowest width of the grid that keeps the baseline's quality, and the designs that have one. [n], [<= n]"""
-    steps = widths(space.grid, space.bodies[body].architecture, space.setup.placement)
+    body = space.bodies[0]
+    steps = widths(space.grid, body.architecture, space.setup.placement)
     column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
     floor = (1.0 - space.question.quality_eps) * space.baseline.dense_equivalent
-    keeps = _quality(space, column, steps, body) >= floor
+    keeps = quality_of(body, column, steps, sizes(body, column, steps).weights.active, space.question) >= floor
     return steps[keeps.argmax(axis=1)], np.flatnonzero(keeps.any(axis=1))
-
-
-def _quality(space: DesignSpace, mix: Mixes, width: Array, body: int = 0) -> Array:
-    stack = space.bodies[body]
-    active = sizes(stack, mix, width).weights.active
-    return dense_equivalent(
-        active,
-        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
-        granularity(stack.architecture.hidden_size, width),
-        training_flops(active, space.question.training_tokens),
-    )
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,8 @@ def serve_many(space: DesignSpace, indices: NDArray[np.intp], batches: Array) ->
     for body in np.unique(space.body[indices]):
         at = np.flatnonzero(space.body[indices] == body)
         chosen = indices[at]
-        found = serve(space, int(body), space.mix(chosen), space.expert_width[chosen].astype(float), batches)
+        width = space.expert_width[chosen].astype(float)
+        found = serve(space, space.bodies[body], space.mix(chosen), width, batches)
         gain[:, at], tpot[:, at] = found.speedup, found.tpot_s
     return gain, tpot
 
@@ -183,16 +182,16 @@ def try_next(space: DesignSpace, count: int = 6) -> list[Change]:
     alike = same_n.astype(int) + same_k + same_s + same_body
     moved = found[alike == 3]
     weight = space.question.batch_weights[:, None]
+    own_speed = own.served.speedup[:, 0], own.served.tpot_s[:, 0]
     times = (weight * space.tpot_s[:, moved]).sum(0)
     plain = (weight * space.tpot_s[:, moved] * space.speedup[:, moved]).sum(0)
-    base_time = float((weight * own.served.tpot_s).sum())
-    base_plain = float((weight * own.served.tpot_s * own.served.speedup).sum())
+    base_speedup, base_time = space.question.mean_speedup(*own_speed), space.question.mean_tpot_s(own_speed[1])
     changes = [
         Change(
             what=_what_changed(space, int(index)),
             index=int(index),
             objective_gain=float(space.score[index]) / own.score,
-            speedup_gain=float(plain[i] / times[i]) / (base_plain / base_time),
+            speedup_gain=float(plain[i] / times[i]) / base_speedup,
             tpot_gain=base_time / float(times[i]),
         )
         for i, index in enumerate(moved)

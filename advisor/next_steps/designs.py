@@ -56,8 +56,9 @@ def design_standing(setup: Setup) -> DesignStanding | None:
             f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} from the fit by which "
             "other designs are costed: they are not ranked against it here."
         )
-        return DesignStanding(space, best, fastest, text)
-    return DesignStanding(space, best, fastest, _sentence(space, best, fastest))
+    else:
+        text = _sentence(space, best, fastest)
+    return DesignStanding(space, best, fastest, text)
 
 
 def k_over_n(item: Candidate) -> str:

@@ -180,11 +180,11 @@ def _effect(change: Change, base: Base, after: _Drawn) -> Effect:
     faster = before.tpot_s / after.tpot_s
     busier = (after.batch / after.gpus) / (before.batch / before.gpus)
     gain: dict[Goal, Band] = {
-        "tokens_per_s_per_gpu": _band(
+        "tokens_per_s_per_gpu": Band.of(
             after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu, faster * busier
         ),
-        "tpot": _band(before.speed.tpot_s / after.speed.tpot_s, faster),
-        "speedup": _band(after.speed.speedup / before.speed.speedup, after.speedup / before.speedup),
+        "tpot": Band.of(before.speed.tpot_s / after.speed.tpot_s, faster),
+        "speedup": Band.of(after.speed.speedup / before.speed.speedup, after.speedup / before.speedup),
     }
     return Effect(
         change,
@@ -194,11 +194,6 @@ def _effect(change: Change, base: Base, after: _Drawn) -> Effect:
         lowest([before.tier, after.tier]),
         before.extrapolated or after.extrapolated,
     )
-
-
-def _band(value: float, draws: Array) -> Band:
-    low, high = (float(edge) for edge in bands.band(draws))
-    return Band(value, min(low, value), max(high, value), float(np.mean(draws > 1.0)))
 
 
 def _designs(advice: Advice, standing: DesignStanding) -> list[Effect]:

@@ -10,7 +10,7 @@ from advisor.explain import step_text
 from advisor.next_steps import GOALS, DesignStanding, change_text, gain_text
 from advisor.prediction import AdvisorError
 from advisor.report.build import LIMITS, Report
-from advisor.report.document import ReportDocument, UsedConstant
+from advisor.report.document import DesignChoice, ReportDocument, UsedConstant
 from advisor.report.further import best_designs, cited_works, shown_steps, tried, what_binds
 from advisor.scenario import Scenario
 from advisor.text import MERITS, csv_text, json_values, printable
@@ -61,22 +61,17 @@ def curve_csv(report: Report) -> str:
 def document_of(report: Report) -> ReportDocument:
     """The JSON report: floats with six significant digits."""
     advice = report.advice
-    values = {
-        "share_query": report.share_query,
-        "question": report.question,
-        "verdict": report.verdict,
+    same = ("share_query", "question", "verdict", "engines", "assumptions", "warnings", "sources", "versions")
+    values = {name: getattr(report, name) for name in same} | {
         "answer": _answer(report),
         "curve_k": advice.curve_k,
         "sweet_spot_batch": int(advice.sweet_spot_batch),
         "break_even_batch": advice.break_even_batch,
         "curve": _curve(report),
         "schedule": advice.k_by_batch,
-        "engines": report.engines,
         "check_commands": report.checks,
         "components": component_times(advice),
         "accepted_lengths": _accepted_lengths(report),
-        "assumptions": report.assumptions,
-        "warnings": report.warnings,
         "limits": LIMITS,
         "validation": _errors(report),
         "design": None if report.standing is None else _design(report.standing),
@@ -86,8 +81,6 @@ def document_of(report: Report) -> ReportDocument:
             for step in shown_steps(advice)
         ],
         "cited": [{"text": text, "url": url, "used_for": used} for text, url, used in cited_works(report)],
-        "sources": report.sources,
-        "versions": report.versions,
     }
     return ReportDocument(
         date=report.date,
@@ -150,21 +143,11 @@ def _errors(report: Report) -> list[dict[str, Any]] | None:
 
 
 def _design(standing: DesignStanding) -> dict[str, Any]:
-    same = (
-        "n_experts",
-        "n_active",
-        "n_shared",
-        "shared_share",
-        "expert_width",
-        "total_params",
-        "active_params",
-        "tier",
-    )
     choices = [
         {
+            **{name: value for name, value in vars(item).items() if name in DesignChoice.model_fields},
             "goal": goal,
             "design": printable(standing.space.describe(item.index)),
-            **{name: getattr(item, name) for name in same},
             "k_draft": item.k_draft[0],
             "speedup": item.speedup[0],
             "tpot_ms": item.tpot_s[0] * 1e3,

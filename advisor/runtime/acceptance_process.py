@@ -203,12 +203,6 @@ def draw_trace(
     return process.run_lengths(n_streams, n_tokens, k_max, rng)
 
 
-def accepted_length_of(run_length: RunLengths, k_max: int) -> Array:
-    """Mean tokens per round of a trace at each K = 0..k_max, over all its positions. [k_max + 1]"""
-    reached = [float(np.mean(run_length >= k)) for k in range(1, k_max + 1)]
-    return np.concatenate([[1.0], 1.0 + np.cumsum(reached)])
-
-
 def concave(accepted_length: ArrayLike) -> Array:
     """Nearest AL(0..k_max) that any acceptance process can have: it grows by ever smaller steps between 0 and 1.
 

@@ -61,16 +61,6 @@ def paying_intervals(batches: ArrayLike, speedup: ArrayLike) -> tuple[tuple[floa
     return tuple(found)
 
 
-def last_paying_batch(batches: ArrayLike, speedup: ArrayLike) -> Array:
-    """Largest batch at which each K pays: batches [nB], speedup [nB, nK] -> [nK].
-
-    nan: never pays on this grid. inf: still pays at the largest batch of the grid (column 0 always).
-    """
-    table = np.asarray(speedup, dtype=float)
-    ends = [paying_intervals(batches, table[:, k]) for k in range(table.shape[1])]
-    return np.array([intervals[-1][1] if intervals else np.nan for intervals in ends])
-
-
 def sweet_spot(batches: Array, speedup: Array) -> float:
     """Batch size with the highest speedup. [1]"""
     return float(batches[int(np.argmax(speedup))])

@@ -90,30 +90,18 @@ class StaticK:
     """The same K always. K = 0 is an engine started without speculation: no drafter to keep warm."""
 
     k: int
+    keeps_drafter: bool = False
 
     @property
     def name(self) -> str:
         """`static K=3`."""
         return f"static K={self.k}"
 
-    @property
-    def keeps_drafter(self) -> bool:
-        """False: it never switches."""
-        return False
-
-    def controller(self, n_groups: int, time_s: Array) -> Controller:
-        """Refuses a K that the costs do not cover."""
+    def controller(self, n_groups: int, time_s: Array) -> Controller:  # noqa: ARG002 - one table serves all groups
+        """A table of this K alone; refuses one that the costs do not cover."""
         if not 0 <= self.k < time_s.shape[1]:
             raise AdvisorError(f"static K={self.k} lies outside the costs' drafts 0..{time_s.shape[1] - 1}")
-        return _Fixed(np.full(n_groups, self.k, dtype=np.int64))
-
-
-class _Fixed(_Memoryless):
-    def __init__(self, k: IntArray) -> None:
-        self.k = k
-
-    def choose(self, situation: Situation) -> IntArray:  # noqa: ARG002 - the point of a static K
-        return self.k
+        return _Table(np.full(time_s.shape[0], self.k, dtype=np.int64))
 
 
 @dataclass(frozen=True)

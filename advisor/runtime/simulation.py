@@ -40,11 +40,9 @@ class SimulationPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, most in (
-            ("requests", self.requests, MAX_REQUESTS),
-            ("iterations", self.iterations, MAX_ITERATIONS),
-            ("request_tokens", self.request_tokens, MAX_REQUEST_TOKENS),
-        ):
+        limits = {"requests": MAX_REQUESTS, "iterations": MAX_ITERATIONS, "request_tokens": MAX_REQUEST_TOKENS}
+        for name, most in limits.items():
+            value = getattr(self, name)
             if not 1 <= value <= most:
                 raise AdvisorError(f"{name}={value} must lie in 1..{most:,}")
         if self.load_share is not None and not 0 < self.load_share <= 2:

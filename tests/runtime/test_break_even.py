@@ -9,7 +9,6 @@ from advisor.runtime.break_even import (
     break_even_accepted_length,
     break_even_batch,
     can_pay,
-    last_paying_batch,
     paying_intervals,
     sweet_spot,
 )
@@ -29,13 +28,13 @@ def test_speedup_is_one_exactly_at_break_even() -> None:
     assert np.allclose(costs.speedup, 1.0)
 
 
-def test_last_paying_batch_is_interpolated_and_marks_never_and_always() -> None:
-    table = np.column_stack([np.ones(3), [1.2, 1.0 / 1.2, 0.5], [0.9, 0.8, 0.7], [1.5, 1.4, 1.3]])
-    last = last_paying_batch([1, 4, 16], table)
-    assert np.isinf(last[0])
-    assert last[1] == pytest.approx(2.0)  # halfway in log speedup between batch 1 and 4
-    assert np.isnan(last[2])
-    assert np.isinf(last[3])
+def test_the_end_of_paying_is_interpolated_and_tells_never_from_always() -> None:
+    batches = [1, 4, 16]
+    assert paying_intervals(batches, [1.0, 1.0, 1.0]) == ((1.0, np.inf),)
+    ((_, end),) = paying_intervals(batches, [1.2, 1.0 / 1.2, 0.5])
+    assert end == pytest.approx(2.0)  # halfway in log speedup between batch 1 and 4
+    assert paying_intervals(batches, [0.9, 0.8, 0.7]) == ()
+    assert paying_intervals(batches, [1.5, 1.4, 1.3]) == ((1.0, np.inf),)
 
 
 def test_a_dip_at_middle_batches_gives_two_paying_intervals() -> None:

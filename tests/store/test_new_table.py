@@ -16,9 +16,7 @@ NORM = KernelTable(
     shape="width",
     tokens="rows",
 )
-SPEC = TableSpec(
-    "norm_perf", "norm", {"dtype": "norm_dtype", "width": "n", "rows": "m"}, ("width", "rows"), dtype_columns=("dtype",)
-)
+SPEC = TableSpec("norm_perf", "norm", {"dtype": "norm_dtype", "width": "n", "rows": "m"})
 
 
 def test_a_new_kernel_table_is_loaded_asked_and_covered_by_two_rows(
