@@ -148,16 +148,16 @@ def _same(*names: str) -> dict[str, str]:
 
 
 _SHAPE = _same("num_tokens", "hidden_size", "topk", "num_experts")
-_MODULE_KEYS = {
-    **_same("kernel_source", "model", "num_heads", "batch_size", "tp_size", "compress_ratio"),
-    **{"op": "op_name", "dtype": "mla_dtype", "kv_dtype": "kv_cache_dtype", "gemm_dtype": "gemm_type"},
-    "context_tokens": "=isl + step",
-}
-_RECURRENT_KEYS = {
-    **{"op": "op_name", "model": "model_name"},
-    **_same("kernel_source", "phase", "batch_size", "seq_len", "d_model", "d_conv", "head_k_dim", "head_v_dim"),
-    **_same("num_k_heads", "num_v_heads"),
-}
+_MODULE_KEYS = (
+    _same("kernel_source", "model", "num_heads", "batch_size", "tp_size", "compress_ratio")
+    | {"op": "op_name", "dtype": "mla_dtype", "kv_dtype": "kv_cache_dtype", "gemm_dtype": "gemm_type"}
+    | {"context_tokens": "=isl + step"}
+)
+_RECURRENT_KEYS = (
+    _same("kernel_source", "phase", "batch_size", "seq_len", "d_model", "d_conv", "head_k_dim", "head_v_dim")
+    | _same("num_k_heads", "num_v_heads")
+    | {"op": "op_name", "model": "model_name"}
+)
 
 
 def _recurrent(table: str, **renamed: str) -> TableSpec:
@@ -173,21 +173,17 @@ SPECS = (
     TableSpec(
         "moe_perf",
         "moe",
-        {
-            **_same("kernel_source", "inter_size", "moe_tp_size", "moe_ep_size", "distribution"),
-            **_SHAPE,
-            "dtype": "moe_dtype",
-        },
+        _SHAPE
+        | _same("kernel_source", "inter_size", "moe_tp_size", "moe_ep_size", "distribution")
+        | {"dtype": "moe_dtype"},
     ),
     TableSpec("gemm_perf", "gemm", {**_same("kernel_source", "m", "n", "k"), "dtype": "gemm_dtype"}),
     TableSpec(
         "generation_attention_perf",
         "attention",
-        {
-            **_same("kernel_source", "batch_size", "num_heads", "head_dim", "window_size"),
-            **{"dtype": "attn_dtype", "kv_dtype": "kv_cache_dtype", "num_kv_heads": "num_key_value_heads"},
-            "context_tokens": "=isl + step",
-        },
+        _same("kernel_source", "batch_size", "num_heads", "head_dim", "window_size")
+        | {"dtype": "attn_dtype", "kv_dtype": "kv_cache_dtype", "num_kv_heads": "num_key_value_heads"}
+        | {"context_tokens": "=isl + step"},
     ),
     *(
         TableSpec(table, "mla", _MODULE_KEYS)
@@ -213,31 +209,24 @@ SPECS = (
     TableSpec(
         "moe_a2a_perf",
         "all_to_all",
-        {
-            **_SHAPE,
-            **_same("phase"),
-            **{"backend": "comm_backend", "dtype": "comm_dtype", "n_ranks": "ep_size", "n_nodes": "node_num"},
-        },
+        _SHAPE
+        | {"backend": "comm_backend", "phase": "phase"}
+        | {"dtype": "comm_dtype", "n_ranks": "ep_size", "n_nodes": "node_num"},
         seconds_per_unit=MICROSECOND,  # its `latency` equals transmit_us + notify_us
     ),
     TableSpec(
         "wideep_deepep_ll_perf",
         "all_to_all",
-        {
-            **_SHAPE,
-            **{"backend": "='deepep_ll'", "n_nodes": "node_num", "num_tokens": "num_token", "topk": "num_topk"},
-        },
+        _SHAPE | {"backend": "='deepep_ll'", "n_nodes": "node_num", "num_tokens": "num_token", "topk": "num_topk"},
         seconds_per_unit=MICROSECOND,
         latency=(("dispatch", "dispatch_avg_t_us"), ("combine", "combine_avg_t_us")),
     ),
     TableSpec(
         "trtllm_alltoall_perf",
         "all_to_all",
-        {
-            **_SHAPE,
-            **{"backend": "kernel_source", "dtype": "moe_dtype", "n_ranks": "moe_ep_size"},
-            "phase": "=replace(op_name, 'alltoall_', '')",
-        },
+        _SHAPE
+        | {"backend": "kernel_source", "phase": "=replace(op_name, 'alltoall_', '')"}
+        | {"dtype": "moe_dtype", "n_ranks": "moe_ep_size"},
     ),
 )
 """Every package table the store reads; all others are left alone (see docs/measured-tables.md)."""
