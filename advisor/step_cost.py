@@ -62,15 +62,8 @@ class MoeShape:
         moe = architecture.moe
         if moe is None:
             return None
-        return cls(
-            moe.count,
-            moe.n_experts,
-            effective_n_active(moe),
-            moe.expert_width,
-            moe.expert_input_width,
-            moe.matrices,
-            moe.shared_width,
-        )
+        sizes = (moe.expert_width, moe.expert_input_width, moe.matrices, moe.shared_width)
+        return cls(moe.count, moe.n_experts, effective_n_active(moe), *sizes)
 
 
 @dataclass(frozen=True)
@@ -169,14 +162,8 @@ class Products:
 
     def symbols(self, rows: Floats) -> dict[str, Any]:
         """What `laws.gemm` takes, for `rows` rows on this rank. SI units."""
-        return {
-            "L": np.asarray(self.layers, float),
-            "n": self.launches,
-            "W": np.asarray(self.weights, float),
-            "b": BYTES_PER_WEIGHT[self.dtype],
-            "M": rows,
-            **self.cost.symbols,
-        }
+        weights = {"W": np.asarray(self.weights, float), "b": BYTES_PER_WEIGHT[self.dtype]}
+        return {"L": np.asarray(self.layers, float), "n": self.launches, **weights, "M": rows, **self.cost.symbols}
 
     def time_s(self, rows: Floats) -> Array:
         """Time of the products over `rows` rows, broadcast. [s]"""
@@ -235,15 +222,9 @@ def routed_time(
     experts, count = arrays(shape.n_experts, layers)
     ranks = placement.expert_parallel
     rows_each = laws.rows_per_expert(tokens, active, touched)
-    work = expert_work(
-        tokens=tokens,
-        n_active=active,
-        rows_per_expert=rows_each,
-        touched=local_experts(touched, experts, ranks) if ranks > 1 else touched,
-        bytes_per_weight=BYTES_PER_WEIGHT[dtype],
-        ranks=ranks,
-        **expert_sizes(shape, placement),
-    )
+    here = local_experts(touched, experts, ranks) if ranks > 1 else touched
+    step = {"tokens": tokens, "n_active": active, "rows_per_expert": rows_each, "touched": here, "ranks": ranks}
+    work = expert_work(**step, bytes_per_weight=BYTES_PER_WEIGHT[dtype], **expert_sizes(shape, placement))
     if cost.measured is not None and expert_shape(shape, placement) == cost.measured.shape:
         factor = cost.measured.factor(tokens)
     else:
@@ -342,9 +323,8 @@ def attention_cores(
         latent = mixer.kind in ("mla", "sparse")
         cost = costs.mla if latent and costs.mla is not None else costs.attention
         law, values = attention_reading(mixer, batch, q, context, placement.tensor_parallel, kv_bytes)
-        moved = np.asarray(law(**values))
         flops = attention_operations(mixer, batch, q, context, placement.tensor_parallel)
-        found.append(Core(mixer, cost, costs.attention_flops_per_s, law, values, moved, flops))
+        found.append(Core(mixer, cost, costs.attention_flops_per_s, law, values, np.asarray(law(**values)), flops))
     return tuple(found)
 
 
@@ -355,14 +335,9 @@ def attention_reading(
     if mixer.kind == "linear":
         return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": tensor_parallel}
     values = {"B": batch, "c": context, "q": q, "e": mixer.kv_elements_per_token, "b": kv_bytes}
-    return laws.cache_read, {
-        **values,
-        **_visible(mixer),
-        "n_q": q if mixer.kind == "sparse" else 1.0,
-        "w_local": mixer.local_window_tokens,
-        "s": min(tensor_parallel, mixer.kv_shards),
-        "e_index": mixer.index_elements_per_token,
-    }
+    n_q, shards = q if mixer.kind == "sparse" else 1.0, min(tensor_parallel, mixer.kv_shards)
+    own = {"n_q": n_q, "w_local": mixer.local_window_tokens, "s": shards, "e_index": mixer.index_elements_per_token}
+    return laws.cache_read, values | _visible(mixer) | own
 
 
 def attention_operations(mixer: Mixer, batch: Floats, q: Floats, context: Floats, tensor_parallel: int) -> Array:
@@ -406,9 +381,8 @@ def exchanges(
     if tp > 1:
         reduce = stream_cost(costs.all_reduce, tp)
         if reduce is None:
-            raise AdvisorError(
-                "no all-reduce cost for this accelerator; choose tensor_parallel=1 or give its link speed"
-            )
+            advice = "choose tensor_parallel=1 or give its link speed"
+            raise AdvisorError(f"no all-reduce cost for this accelerator; {advice}")
         values = {"L": n_layers(architecture), "X": message, "r": reduce.factor(message), **reduce.symbols}
         found.append(Exchange("all-reduce", reduce, laws.all_reduces, values))
     if shape is not None and placement.attention_groups > 1:

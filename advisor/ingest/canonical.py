@@ -199,13 +199,10 @@ def _header_table(kind: TableKind) -> dict[str, tuple[str, float]]:
     table: dict[str, tuple[str, float]] = {}
     for column in COLUMNS[kind].values():
         stem = column.name.removesuffix("_s") if column.unit == "s" else column.name
+        units = {f"_{unit}": factor for unit, factor in UNIT_FACTORS.items()} if column.unit == "s" else {"": 1.0}
         for name in (column.name, stem, *column.aliases):
-            if column.unit != "s":
-                table.setdefault(name, (column.name, 1.0))
-                continue
-            for unit, factor in UNIT_FACTORS.items():
-                table.setdefault(f"{name}_{unit}", (column.name, factor))
-        table.setdefault(column.name, (column.name, 1.0))
+            for ending, factor in units.items():
+                table.setdefault(name + ending, (column.name, factor))
     return table
 
 

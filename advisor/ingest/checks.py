@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest.canonical import COLUMNS, MEASURED_COLUMNS, TableKind
-from advisor.ingest.derived import lower_is_better
+from advisor.ingest.derived import lower_is_better, speedup_from_values
 from advisor.ingest.result import Reject, Swap
 from advisor.ingest.table import Table
 
@@ -91,10 +91,8 @@ def check_rows(frame: pd.DataFrame, kind: TableKind) -> tuple[np.ndarray, list[R
             keep &= ~contradicted
     empty = frame[list(MEASURED_COLUMNS[kind])].isna().all(axis=1).to_numpy()
     if empty.any():
-        wanted = ", ".join(MEASURED_COLUMNS[kind])
-        rejects += [
-            Reject(int(line), "", "", f"nothing measured: fill at least one of {wanted}") for line in lines[empty]
-        ]
+        reason = f"nothing measured: fill at least one of {', '.join(MEASURED_COLUMNS[kind])}"
+        rejects += [Reject(int(line), "", "", reason) for line in lines[empty]]
         keep &= ~empty
     return keep, rejects, swaps
 
@@ -132,9 +130,8 @@ def _swap_hint(rule: Rule, values: Values, broken: np.ndarray) -> str:
 
 def _speedup_contradicted(frame: pd.DataFrame) -> np.ndarray:
     values = numeric_values(frame, ("speedup", "sd_value", "baseline_value"))
-    ratio = values["sd_value"] / values["baseline_value"]
     metric = frame["metric"].fillna("")
-    expected = np.where(lower_is_better(metric), 1.0 / ratio, ratio)
+    expected = speedup_from_values(values["baseline_value"], values["sd_value"], lower_is_better(metric))
     with np.errstate(invalid="ignore"):
         off = np.abs(values["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE
     return off & (metric != "").to_numpy()

@@ -239,30 +239,22 @@ def match_baselines(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     wanted &= timed
     if n_drafting == 0:
         return frame, _matching_note(0, 0, n_stated, n_untimed, bool(np.isnan(k).any()))
-    positions = np.flatnonzero(wanted)
-    found = _nearest_baseline(frame, positions)
+    found = _nearest_baseline(frame, np.flatnonzero(wanted))
     out = frame.copy(deep=False)
-    ratio, base, with_drafts, use_tpot = _ratios(frame[list(_COMPARED)].iloc[positions], found)
+    ratio, base, with_drafts, use_tpot = _ratios(frame, found)
     ok = np.isfinite(ratio) & (ratio > 0)
-    rows = positions[ok]
-    mask = np.zeros(len(frame), dtype=bool)
-    mask[rows] = True
     for name, values in (("speedup", ratio), ("baseline_value", base), ("sd_value", with_drafts)):
-        column = frame[name].to_numpy(dtype=float, na_value=np.nan).copy()
-        column[rows] = values[ok]
-        out[name] = column
-    by_tpot = np.zeros(len(frame), dtype=bool)
-    by_tpot[rows] = use_tpot[ok]
-    named = pc.if_else(pa.array(by_tpot), "tpot_ms", "output_tok_per_s").cast(pa.large_string())
-    metric = pc.if_else(pa.array(mask), named, pa.array(frame["metric"], pa.large_string()))
+        out[name] = np.where(ok, values, frame[name].to_numpy(dtype=float, na_value=np.nan))
+    named = pc.if_else(pa.array(use_tpot), "tpot_ms", "output_tok_per_s").cast(pa.large_string())
+    metric = pc.if_else(pa.array(ok), named, pa.array(frame["metric"], pa.large_string()))
     out["metric"] = pd.Series(metric.to_pandas(), dtype="str").set_axis(frame.index)
-    out["derived"] = _merge_names(frame["derived"], {"speedup": mask} if mask.any() else {})
+    out["derived"] = _merge_names(frame["derived"], {"speedup": ok} if ok.any() else {})
     matched = int(ok.sum())
     return out, _matching_note(matched, n_drafting - matched, n_stated, n_untimed, bool(np.isnan(k).any()))
 
 
 def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
-    """For each of `rows` (positions in `frame`), tpot_s and output_tok_per_s of its baseline; NaN where none."""
+    """tpot_s and output_tok_per_s of each row's baseline; NaN where none, and outside `rows` (positions)."""
     table = pd.DataFrame(
         {
             "group": _group_codes(frame),
@@ -276,13 +268,13 @@ def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
     plain &= frame["batch_size"].notna().to_numpy()
     plain &= table["tpot_s"].notna().to_numpy() | table["output_tok_per_s"].notna().to_numpy()
     baselines = table[plain].groupby(["group", "input", "output"], as_index=False).median()
-    wanted = table.iloc[rows][["group", "input", "output"]].assign(row=np.arange(len(rows)))
-    best = pd.DataFrame({"tpot_s": np.nan, "output_tok_per_s": np.nan}, index=np.arange(len(rows)))
+    wanted = table.iloc[rows][["group", "input", "output"]].assign(row=rows)
+    best = pd.DataFrame({"tpot_s": np.nan, "output_tok_per_s": np.nan}, index=np.arange(len(frame)))
     if baselines.empty or wanted.empty:
         return best
     # Equal prompt lengths first, then equal output lengths, then both near: another shape is never nearer.
     for exact, near in (("input", "output"), ("output", "input"), (None, "output")):
-        left = wanted[best.isna().all(axis=1).to_numpy()]
+        left = wanted[best.iloc[rows].isna().all(axis=1).to_numpy()]
         joined = _join_near(left, baselines, exact, near)
         best.loc[joined.index, ["tpot_s", "output_tok_per_s"]] = joined[["tpot_s", "output_tok_per_s"]]
     return best
@@ -319,10 +311,10 @@ def _log_length(column: pd.Series) -> np.ndarray:
     return np.where(np.isnan(values), -1e3, np.log(np.maximum(values, 0.5)))
 
 
-def _ratios(rows: pd.DataFrame, found: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _ratios(frame: pd.DataFrame, found: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Speedup, baseline value, value with drafts, and whether tpot_ms is the metric (else output_tok_per_s)."""
-    tpot = rows["tpot_s"].to_numpy(dtype=float, na_value=np.nan) * 1e3
-    rate = rows["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan)
+    tpot = frame["tpot_s"].to_numpy(dtype=float, na_value=np.nan) * 1e3
+    rate = frame["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan)
     base_tpot = found["tpot_s"].to_numpy() * 1e3
     base_rate = found["output_tok_per_s"].to_numpy()
     use_tpot = ~np.isnan(base_tpot / tpot)

@@ -117,6 +117,27 @@ def from_records(records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap])
     return cells
 
 
+def with_fields(score: float, *fields: str) -> Callable[[Sample], float]:
+    """Detection: `score` for JSON whose first record has all these fields."""
+    return lambda sample: score if sample.kind in ("json", "jsonl") and sample.first.keys() >= {*fields} else 0.0
+
+
+def with_header(score: float, *cells: str) -> Callable[[Sample], float]:
+    """Detection: `score` for text whose header has all these cells."""
+    return lambda sample: score if sample.kind == "text" and {*cells} <= set(sample.header) else 0.0
+
+
+def raw_points(
+    sample: Sample, maps: Sequence[FieldMap], finish: Finish | None = None, **constants: str
+) -> tuple[RawRows, list[dict[str, Any]]]:
+    """A row for each object of a JSON sample with `constants` in every row, and those objects."""
+    records, lines, rejects = keep_objects(sample)
+    raw = RawRows("points", lines, from_records(records, maps), rejects, finish=finish)
+    for column, value in constants.items():
+        raw.constant(column, value)
+    return raw, records
+
+
 def from_table(table: Table, maps: Sequence[FieldMap]) -> dict[str, Cells]:
     """Raw cells of a CSV table by field map; the first source header that is present is taken."""
     cells: dict[str, Cells] = {}

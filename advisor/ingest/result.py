@@ -102,13 +102,9 @@ def shorten(value: object) -> str:
 def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
     """The rejects as a table with columns line (integer), column, value, reason."""
     rows = list(rejects)
+    kinds = {"line": "int64", "column": "str", "value": "str", "reason": "str"}
     return pd.DataFrame(
-        {
-            "line": pd.Series([item.line for item in rows], dtype="int64"),
-            "column": pd.Series([item.column for item in rows], dtype="str"),
-            "value": pd.Series([item.value for item in rows], dtype="str"),
-            "reason": pd.Series([item.reason for item in rows], dtype="str"),
-        }
+        {name: pd.Series([getattr(item, name) for item in rows], dtype=kind) for name, kind in kinds.items()}
     )
 
 

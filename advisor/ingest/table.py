@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,13 +66,9 @@ def read_table(sample: Sample) -> Table:
     header = tuple((column[0].as_py() or "").strip() for column in columns)
     numbers = _row_numbers(n_rows, [number for number, _, _ in skipped])
     lines = numbers + skipped_lines + _extra_lines(columns, numbers)
+    reason = f"cells where the header has {width}; check delimiters and quotes"
     rejects = [
-        Reject(
-            _line_of(number, numbers, lines),
-            "",
-            shorten(text),
-            f"{found} cells where the header has {width}; check delimiters and quotes",
-        )
+        Reject(_line_of(number, numbers, lines), "", shorten(text), f"{found} {reason}")
         for number, found, text in skipped
     ]
     columns = [column[1:] for column in columns]
@@ -82,17 +79,9 @@ def read_table(sample: Sample) -> Table:
 
 def _from_header(data: bytes) -> tuple[bytes, int]:
     """The data from its first line that is neither blank nor a `#` comment, and how many lines came before."""
-    start = skipped = 0
-    while start < len(data):
-        end = data.find(b"\n", start)
-        line = data[start : end if end >= 0 else len(data)]
-        if line.strip() and not line.startswith(b"#"):
-            break
-        if end < 0:
-            break
-        start = end + 1
-        skipped += 1
-    return (data[start:] if start else data), skipped
+    found = re.match(rb"(?:(?:#[^\n]*|[^\S\n]*)\n)*+", data)
+    start = found.end() if found else 0
+    return data[start:], data.count(b"\n", 0, start)
 
 
 def _parse(sample: Sample, data: bytes, width: int, refuse: object) -> pa.Table:
@@ -121,12 +110,7 @@ def _parse(sample: Sample, data: bytes, width: int, refuse: object) -> pa.Table:
 
 def _row_numbers(n_rows: int, skipped: list[int]) -> np.ndarray:
     """Number of each kept row in the file, the header being 1, given the numbers of the refused ones."""
-    total = n_rows + len(skipped)
-    keep = np.ones(total + 1, dtype=bool)
-    keep[0] = False
-    if skipped:
-        keep[np.asarray(skipped)] = False
-    return np.flatnonzero(keep)
+    return np.delete(np.arange(1, n_rows + len(skipped) + 1), np.asarray(skipped, dtype=np.int64) - 1)
 
 
 def _extra_lines(columns: list[pa.Array], numbers: np.ndarray) -> np.ndarray:
@@ -224,16 +208,11 @@ def read_parquet(sample: Sample, kind: TableKind) -> Table:
                 parts[name].append(text)
             if n_rows > MAX_ROWS or n_bytes > 4 * MAX_BYTES:
                 raise AdvisorError(f"{sample.name} unpacks to more than is allowed; split it")
+    except AdvisorError:
+        raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        if isinstance(error, AdvisorError):
-            raise
         raise AdvisorError(f"{sample.name} is a damaged parquet file; write it again") from error
-    columns = tuple(
-        pa.chunked_array(parts[name], pa.large_string()).combine_chunks()
-        if parts[name]
-        else pa.array([], pa.large_string())
-        for name in wanted
-    )
+    columns = tuple(pa.chunked_array(parts[name], pa.large_string()).combine_chunks() for name in wanted)
     return Table(tuple(wanted), columns, np.arange(1, n_rows + 1), ())
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import base64
 import binascii
 import io
-import struct
+import math
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from advisor.architecture import Architecture
@@ -122,28 +122,22 @@ def _sequences(name: str, data: bytes, model: LayerCounts) -> tuple[list[Ids], s
 
 def parse_npy(name: str, data: bytes) -> Ids:
     """The integer array in a .npy file. Raises AdvisorError for objects, other types, or a shape that cannot be."""
+    stream = io.BytesIO(data)
     try:
-        major = data[6]
-        width, start = (2, 10) if major == 1 else (4, 12)
-        length = struct.unpack("<H" if width == 2 else "<I", data[8:start])[0]
-        if major not in (1, 2, 3) or length > _MAX_HEADER:
-            raise ValueError("unusual header")
-        header = ast.literal_eval(data[start : start + length].decode("latin-1"))
-        dtype, shape = np.dtype(header["descr"]), header["shape"]
-        if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
+        major, _ = npy.read_magic(stream)
+        read_header = npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0
+        shape, fortran_order, dtype = read_header(stream, max_header_size=_MAX_HEADER)
+        if min(shape, default=0) < 0:
             raise ValueError("shape")
-    except (ValueError, SyntaxError, KeyError, TypeError, IndexError, struct.error, RecursionError) as error:
+    except Exception as error:  # numpy's parser of headers raises many kinds on damaged ones
         raise AdvisorError(f"{name} is a damaged .npy file; save it again with numpy.save") from error
     if dtype.kind not in "iu":
         raise AdvisorError(f"{name} holds {dtype}; expert ids are whole numbers (save them as uint16 or int32)")
-    count = 1
-    for n in shape:
-        count *= n
-    body = memoryview(data)[start + length :]
+    count = math.prod(shape)
+    body = memoryview(data)[stream.tell() :]
     if count * dtype.itemsize != len(body):
         raise AdvisorError(f"{name} says {count:,} values of {dtype.itemsize} bytes but holds {len(body):,} bytes")
-    order: Literal["C", "F"] = "F" if header.get("fortran_order") else "C"
-    array: Ids = np.frombuffer(body, dtype).reshape(shape, order=order)
+    array: Ids = np.frombuffer(body, dtype).reshape(shape, order="F" if fortran_order else "C")
     return array
 
 

@@ -38,7 +38,7 @@ SampleKind = Literal["json", "jsonl", "parquet", "text"]
 
 _CHUNK = MIB
 _HEAD_BYTES = 256 * 1024
-_FOREIGN = (
+_FOREIGN: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
     (b"\x93NUMPY", "it is a NumPy array; arrays are read as routing traces, not as benchmark results"),
     (b"\x28\xb5\x2f\xfd", "it is compressed with zstd; compress it with gzip or send it as it is"),
     (b"BZh", "it is compressed with bzip2; compress it with gzip or send it as it is"),
@@ -48,9 +48,10 @@ _FOREIGN = (
     (b"\xd0\xcf\x11\xe0", "it is an old Excel workbook; save the sheet as CSV"),
     (b"SQLite format 3\x00", "it is a database; export the table as CSV"),
     (b"\x89PNG", "it is an image; export the numbers as CSV"),
-    (b"\x80\x02", "it is a Python pickle, which could run code when opened; save the numbers as CSV or JSON"),
-    (b"\x80\x04", "it is a Python pickle, which could run code when opened; save the numbers as CSV or JSON"),
-    (b"\x80\x05", "it is a Python pickle, which could run code when opened; save the numbers as CSV or JSON"),
+    (
+        (b"\x80\x02", b"\x80\x04", b"\x80\x05"),
+        "it is a Python pickle, which could run code when opened; save the numbers as CSV or JSON",
+    ),
 )
 
 

@@ -178,13 +178,7 @@ class Fleet:
     def _store(self, block: Block, status: str, rows: list[dict[str, Any]], message: str, seconds: float) -> None:
         if rows:
             self.folder.append(rows)
-        self.state.blocks[block.name] = {
-            "status": status,
-            "rows": len(rows),
-            "seconds": round(seconds, 3),
-            "estimate_s": block.estimate_s,
-            "message": message,
-        }
+        self.state.record(block, status, len(rows), message, seconds)
         self.show(f"{len(self.state.blocks)}/{len(self.plan.blocks)} {block.name}: {status} {message}".rstrip())
 
     def _close(self) -> Outcome:
@@ -199,8 +193,7 @@ class Fleet:
         meta = build_meta(self.plan, self.state, self.folder, status, reasons, name, facts)
         meta["device"].pop("clocks_at_end", None)  # this process sits elsewhere and cannot see the workers' clocks
         self.folder.write_meta(meta)
-        rows = sum(entry["rows"] for entry in self.state.blocks.values())
-        return Outcome(status, tuple(reasons), str(self.folder.path), rows, self.state.elapsed_s)
+        return Outcome(status, tuple(reasons), str(self.folder.path), self.state.n_rows, self.state.elapsed_s)
 
 
 def start_actor(ray: Any, resources: dict[str, float], wanted: str, seed: int) -> Any:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from advisor.profiling.errors import DeviceLostError
-from advisor.profiling.kernels_moe import TOLERANCE, random_tensor, relative_error
+from advisor.profiling.kernels_moe import TOLERANCE, checked_error, random_tensor
 from advisor.profiling.plan import Block
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measure, row_of
+from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measure, row_of, tried
 
 Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """(q [B, q, Hq, D], k [B, Hkv, C, D], v [B, Hkv, C, Dv]) -> [B, q, Hq, Dv]; query i sees C - q + i + 1 keys."""
@@ -158,10 +158,8 @@ class AttentionSweep:
         caches = self.caches(batch, n_keys)
         q = random_tensor((batch, n_queries, self.n_heads, self.dim), 1.0, self.dtype, context.torch_device)
         k, v = caches[-1]
-        error = relative_error(kernel(q, k, v)[-1:], attention_reference(q, k, v))
-        tolerance = TOLERANCE[self.block.params["dtype"]]
-        if not error <= tolerance:
-            raise ValueError(f"wrong output: relative error {error:.2g} over {tolerance:.0e}")
+        wanted = attention_reference(q, k, v)
+        error = checked_error(kernel(q, k, v)[-1:], wanted, TOLERANCE[self.block.params["dtype"]])
         turn = [0]
 
         def every() -> None:
@@ -199,15 +197,17 @@ def measure_attention(block: Block, context: Context) -> list[dict[str, Any]]:
     for point in block.params["points"]:
         groups.setdefault((point[0], point[2]), []).append(point)
     for points in groups.values():  # one batch and context at a time: its caches fit, then go
-        cases = []
-        for point in points:
-            fastest = _fastest(sweep, point, working, rows)
-            if fastest is not None:
-                cases.append(fastest)
+        fastest = [_fastest(sweep, point, working, rows) for point in points]
+        cases = [case for case in fastest if case is not None]
         if cases:
             measure(cases, context)
             rows += [row_of(case, context) for case in cases]
     return rows
+
+
+def _timed_case(sweep: AttentionSweep, point: list[int], name: str, kernel: Attention) -> tuple[float, str, Case]:
+    case = sweep.case(point, name, kernel)
+    return brief_seconds(case, sweep.context, 3), name, case
 
 
 def _fastest(
@@ -215,23 +215,18 @@ def _fastest(
 ) -> Case | None:
     """The case of the fastest right kernel at a point; a kernel that fails becomes a row and is dropped."""
     context = sweep.context
-    tried: list[tuple[float, str, Case]] = []
+    timed: list[tuple[float, str, Case]] = []
     for name, kernel in list(kernels.items()):
         context.on_kernel(name)
-        try:
-            case = sweep.case(point, name, kernel)
-            tried.append((brief_seconds(case, context, 3), name, case))
-        except (DeviceLostError, MemoryError):
-            raise
-        except Exception as error:
-            context.recover()
-            status = "wrong" if "wrong output" in str(error) else "error"
-            rows.append(failed_row(sweep.columns(point, name), status, f"{type(error).__name__}: {error}"))
+        columns = sweep.columns(point, name)
+        found = tried(partial(_timed_case, sweep, point, name, kernel), columns, rows, context, wrong="wrong")
+        if found is None:
             del kernels[name]
+        else:
+            timed.append(found)
     context.on_kernel("")
-    if not tried:
+    if not timed:
         return None
-    tried.sort(key=lambda item: item[0])
-    best = tried[0]
-    best[2].notes += [f"{name} took {seconds / best[0]:.2f} times as long" for seconds, name, _ in tried[1:]]
-    return best[2]
+    (best_s, _, best), *others = sorted(timed, key=lambda item: item[0])
+    best.notes += [f"{name} took {seconds / best_s:.2f} times as long" for seconds, name, _ in others]
+    return best

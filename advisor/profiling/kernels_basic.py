@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from advisor.profiling.errors import DeviceLostError
-from advisor.profiling.kernels_moe import TOLERANCE, random_tensor, relative_error
+from advisor.profiling.kernels_moe import TOLERANCE, checked_error, random_tensor, relative_error
 from advisor.profiling.plan import Block
-from advisor.profiling.timing import Case, Context, capture, failed_row, measure, row_of
+from advisor.profiling.timing import Case, Context, capture, measure, row_of, tried
 
 FP8_TOLERANCE = 2e-2
 """An fp8 product is checked against float64 of the same rounded operands, so only its bf16 output rounds. [1]"""
@@ -79,63 +79,58 @@ def _buffers(weight_bytes: float, context: Context) -> int:
     return int(min(max(2, -(-3 * context.device.cache_bytes // max(weight_bytes, 1))), 256))
 
 
-def _linear_case(
-    columns: dict[str, Any], tokens: int, shape: tuple[int, int], dtype: torch.dtype, context: Context
+def _product_case(
+    columns: dict[str, Any],
+    tokens: int,
+    x: torch.Tensor,
+    weights: list[torch.Tensor],
+    product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    context: Context,
 ) -> Case:
-    """x [tokens, in] times each of several rotating weights [out, in]; time is per product."""
-    out_features, in_features = shape
-    count = _buffers(out_features * in_features * dtype.itemsize, context)
-    x = random_tensor((tokens, in_features), 1.0, dtype, context.torch_device)
-    weights = [random_tensor(shape, in_features**-0.5, dtype, context.torch_device) for _ in range(count)]
-    rows = slice(0, min(tokens, 16))
-    wanted = x[rows].double() @ weights[0].double().T
-    error = relative_error(F.linear(x, weights[0])[rows], wanted)
-    tolerance = TOLERANCE[columns["dtype"]]
-    if not error <= tolerance:
-        raise ValueError(f"wrong output: relative error {error:.2g} over {tolerance:.0e}")
+    """x [rows, in] times each of several rotating weights [out, in], checked against float64; time is per product."""
+    out_features, in_features = weights[0].shape
+    # Through float32: float8 converts to nothing wider.
+    wanted = x[:16].float().double() @ weights[0].float().double().T
+    fp8 = columns["dtype"].startswith("float8")
+    tolerance = FP8_TOLERANCE if fp8 else TOLERANCE[columns["dtype"]]
+    error = checked_error(product(x, weights[0])[:16], wanted, tolerance)
 
     def every() -> None:
         for weight in weights:
-            F.linear(x, weight)
+            product(x, weight)
 
     call, mode, why = capture(every, context)
-    size = dtype.itemsize
-    volume = float(size * (in_features * out_features + tokens * (in_features + out_features)))
+    rows, size = len(x), x.dtype.itemsize
+    out_size = 2 if fp8 else size
+    volume = float(size * in_features * (out_features + rows) + out_size * rows * out_features)
     work = 2.0 * tokens * in_features * out_features
-    identity = columns | {"checked_error": error, "mode": mode, "kernel": "torch.linear"}
-    return Case(identity, call, divisor=count, account=lambda _: (volume, work), notes=[why])
+    identity = columns | {"checked_error": error, "mode": mode}
+    note = f"rows padded to {rows}" if rows != tokens else ""
+    return Case(identity, call, divisor=len(weights), account=lambda _: (volume, work), notes=[note, why])
+
+
+def _linear_case(columns: dict[str, Any], tokens: int, shape: tuple[int, int], context: Context) -> Case:
+    dtype, device = getattr(torch, columns["dtype"]), context.torch_device
+    x = random_tensor((tokens, shape[1]), 1.0, dtype, device)
+    count = _buffers(shape[0] * shape[1] * dtype.itemsize, context)
+    weights = [random_tensor(shape, shape[1] ** -0.5, dtype, device) for _ in range(count)]
+    return _product_case(columns | {"kernel": "torch.linear"}, tokens, x, weights, F.linear, context)
 
 
 def _fp8_case(columns: dict[str, Any], tokens: int, shape: tuple[int, int], context: Context) -> Case:
     """As `_linear_case` in float8 e4m3 with one scale per tensor through torch._scaled_mm, bf16 out."""
-    out_features, in_features = shape
-    fp8 = torch.float8_e4m3fn
+    fp8, device = torch.float8_e4m3fn, context.torch_device
     padded = max(16, -(-tokens // 16) * 16)  # the product wants rows in multiples of 16
-    count = _buffers(out_features * in_features, context)
-    device = context.torch_device
-    x = random_tensor((padded, in_features), 1.0, torch.bfloat16, device).to(fp8)
+    x = random_tensor((padded, shape[1]), 1.0, torch.bfloat16, device).to(fp8)
+    count = _buffers(shape[0] * shape[1], context)
     weights = [random_tensor(shape, 1.0, torch.bfloat16, device).to(fp8) for _ in range(count)]
     one = torch.ones((), dtype=torch.float32, device=device)
 
-    def product(weight: torch.Tensor) -> torch.Tensor:
+    def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         out = torch._scaled_mm(x, weight.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
         return out[0] if isinstance(out, tuple) else out
 
-    wanted = x[:16].float().double() @ weights[0].float().double().T
-    error = relative_error(product(weights[0])[:16], wanted)
-    if not error <= FP8_TOLERANCE:
-        raise ValueError(f"wrong output: relative error {error:.2g} over {FP8_TOLERANCE:.0e}")
-
-    def every() -> None:
-        for weight in weights:
-            product(weight)
-
-    call, mode, why = capture(every, context)
-    volume = float(in_features * out_features + padded * (in_features + 2 * out_features))
-    work = 2.0 * tokens * in_features * out_features
-    identity = columns | {"checked_error": error, "mode": mode, "kernel": "torch._scaled_mm"}
-    note = f"rows padded to {padded}" if padded != tokens else ""
-    return Case(identity, call, divisor=count, account=lambda _: (volume, work), notes=[note, why])
+    return _product_case(columns | {"kernel": "torch._scaled_mm"}, tokens, x, weights, product, context)
 
 
 def measure_gemm(block: Block, context: Context) -> list[dict[str, Any]]:
@@ -147,28 +142,15 @@ def measure_gemm(block: Block, context: Context) -> list[dict[str, Any]]:
             for tokens in block.params["tokens"]:
                 columns = {"block": block.name, "op": "gemm", "dtype": dtype, "n_tokens": tokens}
                 columns |= {"in_features": in_features, "out_features": out_features}
-                rows += _add(cases, columns, tokens, (out_features, in_features), context)
+                build = _fp8_case if dtype.startswith("float8") else _linear_case
+                work = partial(build, columns, tokens, (out_features, in_features), context)
+                case = tried(work, columns | {"kernel": "torch"}, rows, context)
+                if case is not None:
+                    cases.append(case)
         if cases:
             measure(cases, context)
             rows += [row_of(case, context) for case in cases]
     return rows
-
-
-def _add(
-    cases: list[Case], columns: dict[str, Any], tokens: int, shape: tuple[int, int], context: Context
-) -> list[dict[str, Any]]:
-    """Append the case, or return the row that says why there is none."""
-    try:
-        if columns["dtype"].startswith("float8"):
-            cases.append(_fp8_case(columns, tokens, shape, context))
-        else:
-            cases.append(_linear_case(columns, tokens, shape, getattr(torch, columns["dtype"]), context))
-    except (DeviceLostError, MemoryError):
-        raise
-    except Exception as error:
-        context.recover()
-        return [failed_row(columns | {"kernel": "torch"}, "error", f"{type(error).__name__}: {error}")]
-    return []
 
 
 def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:

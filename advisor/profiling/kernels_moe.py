@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from advisor.profiling.errors import DeviceLostError
 from advisor.profiling.plan import Block
 from advisor.profiling.routing_draw import Routing, draw_typical, mean_touched, touched
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measure, row_of
+from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measure, row_of, tried
 
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2}
 """Largest accepted |out - reference| / |reference| in the 2-norm, reference in float64 from the same inputs. [1]"""
@@ -190,6 +190,14 @@ def relative_error(out: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((out.double() - wanted).norm() / wanted.norm())
 
 
+def checked_error(out: torch.Tensor, wanted: torch.Tensor, tolerance: float, what: str = "output") -> float:
+    """As `relative_error`; raises ValueError when it is above `tolerance` or not a number."""
+    error = relative_error(out, wanted)
+    if not error <= tolerance:
+        raise ValueError(f"wrong {what}: relative error {error:.2g} over {tolerance:.0e}")
+    return error
+
+
 def run_layer(kernel: Kernel, x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
     """Routed experts by `kernel` plus the shared experts, [T, H]."""
     out = kernel(x, layer, choice)
@@ -207,15 +215,10 @@ class MoeSweep:
         self.dtype = getattr(torch, params["dtype"])
         expert = 3 * params["hidden_size"] * params["expert_width"] * self.dtype.itemsize
         context.require_bytes(1.3 * params["layers"] * params["n_experts"] * expert, block.name)
+        sizes = ("n_experts", "expert_width", "hidden_size", "shared_width")
+        n_experts, width, hidden, shared = (params[name] for name in sizes)
         self.layers = [
-            make_layer(
-                params["n_experts"],
-                params["expert_width"],
-                params["hidden_size"],
-                params["shared_width"],
-                self.dtype,
-                context.torch_device,
-            )
+            make_layer(n_experts, width, hidden, shared, self.dtype, context.torch_device)
             for _ in range(params["layers"])
         ]
         self._targets: dict[str, float] = {}
@@ -305,10 +308,8 @@ class MoeSweep:
         count = min(len(ids), 12 if self.context.accelerator else 3)
         rows = sorted(self.context.rng.choice(len(ids), count, replace=False).tolist())
         out = run_layer(kernel, x, self.layers[-1], choice)
-        error = relative_error(out[rows], reference(x, self.layers[-1], choice, rows))
-        if not error <= TOLERANCE[self.params["dtype"]]:
-            raise ValueError(f"wrong output: relative error {error:.2g} over {TOLERANCE[self.params['dtype']]:.0e}")
-        return error
+        wanted = reference(x, self.layers[-1], choice, rows)
+        return checked_error(out[rows], wanted, TOLERANCE[self.params["dtype"]])
 
 
 def _probes(points: list[list[Any]]) -> list[list[Any]]:
@@ -316,6 +317,10 @@ def _probes(points: list[list[Any]]) -> list[list[Any]]:
     by_tokens = sorted(points, key=lambda point: (point[1] * point[2], point[0]))
     few = [point for point in by_tokens if point[1] * point[2] <= 64] or by_tokens
     return [few[len(few) // 4], few[-1]] if len(few) > 1 else few
+
+
+def _probe_seconds(sweep: MoeSweep, probes: list[list[Any]], name: str, kernel: Kernel) -> list[float]:
+    return [brief_seconds(sweep.case(point, name, kernel), sweep.context) for point in probes]
 
 
 def _try_kernels(
@@ -331,16 +336,10 @@ def _try_kernels(
             rows.append(failed_row(identity, "unavailable", kernel))
             continue
         context.on_kernel(name)
-        try:
-            times = [brief_seconds(sweep.case(point, name, kernel), context) for point in probes]
-        except (DeviceLostError, MemoryError):
-            raise
-        except Exception as error:
-            context.recover()
-            status = "wrong" if isinstance(error, ValueError) and "wrong" in str(error) else "error"
-            rows.append(failed_row(identity, status, f"{type(error).__name__}: {error}"))
-            continue
-        scores[name], working[name] = float(np.mean(np.log(times))), kernel
+        time_all = partial(_probe_seconds, sweep, probes, name, kernel)
+        times = tried(time_all, identity, rows, context, wrong="wrong")
+        if times is not None:
+            scores[name], working[name] = float(np.mean(np.log(times))), kernel
     context.on_kernel("")
     return scores, working
 
@@ -359,13 +358,9 @@ def measure_moe(block: Block, context: Context) -> list[dict[str, Any]]:
     wanted = [(point, best) for point in points]
     wanted += [(point, name) for name in working if name != best for point in probes]
     for point, name in wanted:
-        try:
-            cases.append(sweep.case(point, name, working[name]))
-        except (DeviceLostError, MemoryError):
-            raise
-        except Exception as error:
-            context.recover()
-            rows.append(failed_row(sweep.columns(point, name), "error", f"{type(error).__name__}: {error}"))
+        case = tried(partial(sweep.case, point, name, working[name]), sweep.columns(point, name), rows, context)
+        if case is not None:
+            cases.append(case)
     for case in cases:
         if case.columns["kernel"] == best:
             case.notes.append("fastest at the probe sizes")

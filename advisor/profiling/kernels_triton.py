@@ -325,28 +325,10 @@ def split_kv_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, n_proc
     part = torch.empty(batch * n_kv, pieces, rows, dim, **floats)
     best, total = torch.empty(batch * n_kv, pieces, rows, **floats), torch.empty(batch * n_kv, pieces, rows, **floats)
     precision = "ieee" if q.dtype == torch.float32 else "tf32"
-    _attend[(batch * n_kv, pieces)](
-        q,
-        k,
-        v,
-        part,
-        best,
-        total,
-        n_queries,
-        n_kv,
-        group,
-        n_keys,
-        split,
-        dim**-0.5,
-        ROWS=rows,
-        DIM=dim,
-        TILE_C=tile_c,
-        PRECISION=precision,
-        num_warps=4 if rows <= 64 else 8,
-        num_stages=3 if rows <= 64 else 2,
-    )
+    parts, shape = (part, best, total), (n_queries, n_kv, group)
+    launch = {"num_warps": 4, "num_stages": 3} if rows <= 64 else {"num_warps": 8, "num_stages": 2}
+    settings = {"ROWS": rows, "DIM": dim, "TILE_C": tile_c, "PRECISION": precision}
+    _attend[(batch * n_kv, pieces)](q, k, v, *parts, *shape, n_keys, split, dim**-0.5, **settings, **launch)
     out = torch.empty_like(q)
-    _combine[(batch * n_kv, n_queries * group)](
-        part, best, total, out, n_queries, n_kv, group, pieces, ROWS=rows, DIM=dim, num_warps=2
-    )
+    _combine[(batch * n_kv, n_queries * group)](*parts, out, *shape, pieces, ROWS=rows, DIM=dim, num_warps=2)
     return out

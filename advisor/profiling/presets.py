@@ -13,86 +13,36 @@ INDEPENDENT: dict[str, Any] = {"name": "independent"}
 CORRELATED: dict[str, Any] = {"name": "correlated", "affinity": 0.2, "stickiness": 0.3}
 SKEWED: dict[str, Any] = {"name": "skewed", "load_cv": 1.0}
 
+
 # Dimensions from the models' public Hugging Face config.json files (expert_width = moe_intermediate_size).
-QWEN3_30B = {
-    "like": "Qwen3-30B-A3B",
-    "n_experts": 128,
-    "expert_width": 768,
-    "hidden_size": 2048,
-    "shared_width": 0,
-    "dtype": "bfloat16",
-}
-DEEPSEEK_LITE = {
-    "like": "DeepSeek-V2-Lite",
-    "n_experts": 64,
-    "expert_width": 1408,
-    "hidden_size": 2048,
-    "shared_width": 2816,
-    "dtype": "bfloat16",
-}
-MIXTRAL = {
-    "like": "Mixtral-8x7B",
-    "n_experts": 8,
-    "expert_width": 14336,
-    "hidden_size": 4096,
-    "shared_width": 0,
-    "dtype": "bfloat16",
-}
-DEEPSEEK_V3 = {
-    "like": "DeepSeek-V3",
-    "n_experts": 256,
-    "expert_width": 2048,
-    "hidden_size": 7168,
-    "shared_width": 2048,
-    "dtype": "bfloat16",
-}
-QWEN3_30B_MODEL = {
-    "like": "Qwen3-30B-A3B",
-    "hidden_size": 2048,
-    "n_heads": 32,
-    "n_kv_heads": 4,
-    "head_dim": 128,
-    "vocab_size": 151936,
-    "draft_vocab_size": 32000,
-    "dense_width": 6144,
-    "n_experts": 128,
-    "n_active": 8,
-    "expert_width": 768,
-    "shared_width": 0,
-    "dtype": "bfloat16",
-    "real_n_layers": 48,
-}
+def _experts(
+    like: str, n_experts: int, expert_width: int, hidden_size: int, shared_width: int, dtype: str = "bfloat16"
+) -> dict[str, Any]:
+    sizes = {"n_experts": n_experts, "expert_width": expert_width, "hidden_size": hidden_size}
+    return {"like": like, **sizes, "shared_width": shared_width, "dtype": dtype}
+
+
+QWEN3_30B = _experts("Qwen3-30B-A3B", 128, 768, 2048, 0)
+DEEPSEEK_LITE = _experts("DeepSeek-V2-Lite", 64, 1408, 2048, 2816)
+MIXTRAL = _experts("Mixtral-8x7B", 8, 14336, 4096, 0)
+DEEPSEEK_V3 = _experts("DeepSeek-V3", 256, 2048, 7168, 2048)
+QWEN3_30B_MODEL = (
+    QWEN3_30B
+    | {"n_heads": 32, "n_kv_heads": 4, "head_dim": 128, "n_active": 8, "real_n_layers": 48}
+    | {"vocab_size": 151936, "draft_vocab_size": 32000, "dense_width": 6144}
+)
 # The CPU's model is made for the CPU: one layer's experts are three times the last-level cache of a server chip.
-CPU_MODEL = {
-    "like": "",
-    "hidden_size": 1024,
-    "n_heads": 16,
-    "n_kv_heads": 4,
-    "head_dim": 64,
-    "vocab_size": 32000,
-    "draft_vocab_size": 8000,
-    "dense_width": 2048,
-    "n_experts": 32,
-    "n_active": 4,
-    "expert_width": 512,
-    "shared_width": 512,
-    "dtype": "bfloat16",
-    "real_n_layers": 0,
-}
-SMOKE_MODEL = CPU_MODEL | {
-    "hidden_size": 64,
-    "n_heads": 4,
-    "n_kv_heads": 2,
-    "head_dim": 16,
-    "vocab_size": 256,
-    "draft_vocab_size": 128,
-    "dense_width": 128,
-    "n_experts": 8,
-    "n_active": 2,
-    "expert_width": 32,
-    "shared_width": 32,
-    "dtype": "float32",
-}
+CPU_MODEL = (
+    _experts("", 32, 512, 1024, 512)
+    | {"n_heads": 16, "n_kv_heads": 4, "head_dim": 64, "n_active": 4, "real_n_layers": 0}
+    | {"vocab_size": 32000, "draft_vocab_size": 8000, "dense_width": 2048}
+)
+SMOKE_EXPERTS = _experts("", 8, 32, 64, 32, "float32")
+SMOKE_MODEL = (
+    SMOKE_EXPERTS
+    | {"n_heads": 4, "n_kv_heads": 2, "head_dim": 16, "n_active": 2, "real_n_layers": 0}
+    | {"vocab_size": 256, "draft_vocab_size": 128, "dense_width": 128}
+)
 
 
 def preset_rounds(preset: str, device: Device) -> int:
@@ -148,22 +98,14 @@ def _points(ks: list[int], tokens: list[int], routings: list[dict[str, Any]], se
 
 
 def _smoke() -> list[Spec]:
-    moe = {"n_experts": 8, "expert_width": 32, "hidden_size": 64, "shared_width": 32, "dtype": "float32", "like": ""}
-    moe |= {"points": [*_points([1, 2], [1, 4], [INDEPENDENT]), [2, 2, 2, CORRELATED]], "layers": 2}
+    points = [*_points([1, 2], [1, 4], [INDEPENDENT]), [2, 2, 2, CORRELATED]]
     steps = {"n_layers": [1, 2], "batches": [1, 2], "queries": [1, 3], "context": 64, "routing": CORRELATED}
-    rounds = {
-        "n_layers": 1,
-        "batches": [2],
-        "drafts": [1, 2],
-        "context": 64,
-        "alpha": 0.7,
-        "drafters": ["eagle", "mtp"],
-    }
-    rounds["routing"] = CORRELATED
+    rounds = {"n_layers": 1, "batches": [2], "drafts": [1, 2], "context": 64, "routing": CORRELATED}
+    rounds |= {"alpha": 0.7, "drafters": ["eagle", "mtp"]}
     return [
         ("bandwidth", "bandwidth", {"bytes": 2**22}),
         ("launch", "launch", {"launches": 50}),
-        ("moe-smoke", "moe_layer", moe),
+        ("moe-smoke", "moe_layer", SMOKE_EXPERTS | {"points": points, "layers": 2}),
         ("gemm", "gemm", {"sizes": [[64, 64]], "tokens": [1, 8], "dtypes": ["float32"]}),
         ("attention-gqa", "attention_decode", _gqa(4, 2, 16, "float32", [1, 2], [1, 3], [64])),
         ("attention-mla", "mla_decode", _mla(2, 32, 8, "float32", [1], [1, 3], [64])),
@@ -187,51 +129,46 @@ def _mla(
     return {"n_heads": heads, "latent_width": latent, "rope_width": rope, "dtype": dtype, "points": points}
 
 
+def _cpu_layers(
+    n_experts: int, points: list[list[Any]], width: int = 512, shared: int = 0, dtype: str = "bfloat16"
+) -> dict[str, Any]:
+    return _experts("", n_experts, width, 1024, shared, dtype) | {"layers": 2, "points": points}
+
+
 def _cpu(preset: str) -> list[Spec]:
     deep = preset != "quick"
-    tokens = [1, 2, 4, 8, 16, 32] + ([3, 6, 12, 24, 64] if deep else [])
+    tokens = sorted([1, 2, 4, 8, 16, 32] + ([3, 6, 12, 24, 64] if deep else []))
     pools = [{"name": f"pool{n}", "expert_pool": n} for n in (4, 8, 16)]
-    base = {"expert_width": 512, "hidden_size": 1024, "shared_width": 0, "like": "", "layers": 2}
     around = _points([4], [8, 16, 32], [CORRELATED], sequences=4) + _points([4], [16, 32], [SKEWED, *pools])
-    moe32 = base | {"n_experts": 32, "dtype": "bfloat16"}
-    moe32["points"] = _points([1, 2, 3, 4, 6, 8], sorted(tokens), [INDEPENDENT]) + around
-    moe64 = base | {"n_experts": 64, "dtype": "bfloat16"}
-    moe64["points"] = _points([1, 2, 4, 6, 8] if deep else [1, 2, 4, 8], sorted(tokens), [INDEPENDENT])
-    moe_f32 = base | {"n_experts": 32, "dtype": "float32"}
-    moe_f32["points"] = _points(
-        [1, 2, 4, 6, 8] if deep else [1, 4, 8], [1, 4, 16] if not deep else tokens, [INDEPENDENT]
-    )
-    shared = base | {"n_experts": 32, "dtype": "bfloat16", "shared_width": 1024}
-    shared["points"] = _points([4], [1, 4, 16, 32], [INDEPENDENT])
+    moe32 = _points([1, 2, 3, 4, 6, 8], tokens, [INDEPENDENT]) + around
+    moe64 = _points([1, 2, 4, 6, 8] if deep else [1, 2, 4, 8], tokens, [INDEPENDENT])
+    f32_tokens = [1, 2, 4, 8, 16, 32, 3, 6, 12, 24, 64] if deep else [1, 4, 16]
+    moe_f32 = _points([1, 2, 4, 6, 8] if deep else [1, 4, 8], f32_tokens, [INDEPENDENT])
+    shared = _points([4], [1, 4, 16, 32], [INDEPENDENT])
     steps = {"n_layers": [2, 4], "batches": [1, 4, 8], "queries": [1, 2, 4], "context": 512, "routing": CORRELATED}
-    rounds = {"n_layers": 4, "batches": [1, 4, 8], "drafts": [1, 3], "context": 512, "alpha": 0.75}
-    rounds["routing"] = CORRELATED
-    rounds |= {"drafters": ["eagle", "mtp"] if deep else ["eagle"]}
+    rounds = {"n_layers": 4, "batches": [1, 4, 8], "drafts": [1, 3], "context": 512, "routing": CORRELATED}
+    rounds |= {"alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
     if deep:
         steps |= {"batches": [1, 2, 4, 8, 16], "queries": [1, 2, 3, 4, 6, 8]}
         rounds |= {"batches": [1, 4, 16], "drafts": [1, 2, 3, 5]}
+    sizes = [[1024, 1024], [2048, 2048]]
     specs: list[Spec] = [
         ("bandwidth", "bandwidth", {"bytes": 2**27}),
         ("launch", "launch", {"launches": 2000}),
-        ("moe-bf16-n32", "moe_layer", moe32),
-        ("moe-bf16-n64", "moe_layer", moe64),
-        ("moe-fp32-n32", "moe_layer", moe_f32),
-        ("moe-bf16-n32-shared", "moe_layer", shared),
+        ("moe-bf16-n32", "moe_layer", _cpu_layers(32, moe32)),
+        ("moe-bf16-n64", "moe_layer", _cpu_layers(64, moe64)),
+        ("moe-fp32-n32", "moe_layer", _cpu_layers(32, moe_f32, dtype="float32")),
+        ("moe-bf16-n32-shared", "moe_layer", _cpu_layers(32, shared, shared=1024)),
         ("steps", "decode_step", CPU_MODEL | steps),
         ("rounds", "sd_speedup", CPU_MODEL | rounds),
         ("attention-gqa", "attention_decode", _gqa(16, 4, 64, "bfloat16", [1, 4, 16], [1, 2, 4], [512, 2048])),
         ("attention-mla", "mla_decode", _mla(8, 256, 32, "bfloat16", [1, 4], [1, 4], [2048])),
         ("lm-head", "lm_head", {"hidden_size": 1024, "vocab_size": 32000, "tokens": [1, 4, 16], "dtype": "bfloat16"}),
-        (
-            "gemm",
-            "gemm",
-            {"sizes": [[1024, 1024], [2048, 2048]], "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]},
-        ),
+        ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]}),
     ]
     if deep:
-        wide = base | {"n_experts": 16, "expert_width": 2048, "dtype": "bfloat16"}
-        wide["points"] = _points([1, 2, 4], sorted(tokens), [INDEPENDENT])
-        specs.append(("moe-bf16-n16-wide", "moe_layer", wide))
+        wide = _points([1, 2, 4], tokens, [INDEPENDENT])
+        specs.append(("moe-bf16-n16-wide", "moe_layer", _cpu_layers(16, wide, width=2048)))
     return specs
 
 
@@ -242,15 +179,10 @@ def _accelerator(preset: str) -> list[Spec]:
         tokens = sorted([*tokens, 3, 6, 12, 24, 48, 96, 192, 384, 1024, 2048])
     pools = [{"name": f"pool{n}", "expert_pool": n} for n in (16, 32, 64)]
     around = _points([8], [16, 64], [CORRELATED], sequences=4) + _points([8], [64], [SKEWED, *pools])
-    qwen = QWEN3_30B | {"layers": 4}
-    qwen["points"] = (
-        _points(
-            [1, 2, 4, 6, 8, 12, 16] if full else ([1, 2, 4, 6, 8, 16] if deep else [2, 4, 8]), tokens, [INDEPENDENT]
-        )
-        + around
-    )
-    lite = DEEPSEEK_LITE | {"layers": 4}
-    lite["points"] = _points([2, 4, 6, 8] if deep else [6], tokens, [INDEPENDENT])
+    qwen_k = [1, 2, 4, 6, 8, 12, 16] if full else ([1, 2, 4, 6, 8, 16] if deep else [2, 4, 8])
+    qwen = QWEN3_30B | {"layers": 4, "points": _points(qwen_k, tokens, [INDEPENDENT]) + around}
+    lite_points = _points([2, 4, 6, 8] if deep else [6], tokens, [INDEPENDENT])
+    lite = DEEPSEEK_LITE | {"layers": 4, "points": lite_points}
     mixtral = MIXTRAL | {"layers": 2, "points": _points([1, 2, 4] if deep else [2], tokens, [INDEPENDENT])}
     v3 = DEEPSEEK_V3 | {"layers": 2, "points": _points([4, 8] if full else [8], tokens, [INDEPENDENT])}
     batches = [1, 2, 4, 8, 16, 32, 64, 128] if deep else [1, 8, 32]

@@ -18,64 +18,22 @@ GZIP_ABOVE_BYTES = 8 * 2**20
 """A larger data.csv is shipped as data.csv.gz. [bytes]"""
 
 COLUMNS = (
-    "block",
-    "op",
-    "status",
-    "dtype",
-    "kernel",
-    "mode",
-    "like",
-    "batch_size",
-    "tokens_per_sequence",
-    "n_tokens",
-    "context_tokens",
-    "n_experts",
-    "n_active",
-    "expert_width",
-    "hidden_size",
-    "shared_width",
-    "touched_experts",
-    "touched_experts_sd",
-    "routing",
-    "load_cv",
-    "affinity",
-    "stickiness",
-    "expert_pool",
-    "n_heads",
-    "n_kv_heads",
-    "head_dim",
-    "value_dim",
-    "in_features",
-    "out_features",
-    "vocab_size",
-    "n_layers",
-    "n_draft",
-    "drafter",
-    "acceptance",
-    "accepted_length",
-    "baseline_time_s",
-    "speedup",
-    "time_s",
-    "time_p20_s",
-    "time_p80_s",
-    "n_rounds",
-    "bytes",
-    "flops",
-    "bandwidth_fraction",
-    "checked_error",
-    "control_ratio",
-    "worker",
-    "notes",
+    *("block", "op", "status", "dtype", "kernel", "mode", "like"),
+    *("batch_size", "tokens_per_sequence", "n_tokens", "context_tokens"),
+    *("n_experts", "n_active", "expert_width", "hidden_size", "shared_width", "touched_experts", "touched_experts_sd"),
+    *("routing", "load_cv", "affinity", "stickiness", "expert_pool"),
+    *("n_heads", "n_kv_heads", "head_dim", "value_dim", "in_features", "out_features", "vocab_size", "n_layers"),
+    *("n_draft", "drafter", "acceptance", "accepted_length", "baseline_time_s", "speedup"),
+    *("time_s", "time_p20_s", "time_p80_s", "n_rounds", "bytes", "flops", "bandwidth_fraction"),
+    *("checked_error", "control_ratio", "worker", "notes"),
 )
 """Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable, never zero."""
 
 
 def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
     if isinstance(value, float):
-        return "" if not math.isfinite(value) else f"{value:.9g}"
-    return value
+        return f"{value:.9g}" if math.isfinite(value) else ""
+    return value  # the writer leaves None empty
 
 
 def rows_text(rows: Iterable[Mapping[str, Any]], *, header: bool) -> str:
@@ -203,12 +161,6 @@ def _key(key: Any) -> str:
 
 
 def _scalar(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             return "null"
@@ -216,4 +168,4 @@ def _scalar(value: Any) -> str:
         mantissa, _, exponent = text.partition("e")  # YAML 1.1 wants a point in a float, also before an exponent
         mantissa = mantissa if "." in mantissa else mantissa + ".0"
         return mantissa + (f"e{exponent}" if exponent else "")
-    return json.dumps(str(value), ensure_ascii=True)
+    return json.dumps(value if value is None or isinstance(value, int) else str(value))

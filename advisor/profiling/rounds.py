@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from advisor.profiling.errors import DeviceLostError
 from advisor.profiling.kernels_attention import Attention, attention_kernels
-from advisor.profiling.kernels_moe import Kernel, available_kernels, relative_error
+from advisor.profiling.kernels_moe import Kernel, available_kernels, checked_error
 from advisor.profiling.plan import Block
 from advisor.profiling.synthetic import Dimensions, Drafter, Session, SyntheticModel, accept, redraw, reference_hidden
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measure, row_of
+from advisor.profiling.timing import Case, Context, brief_seconds, capture, measure, row_of, tried
 
 STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
 """Whole-pass tolerance: rounding of up to eight layers adds up, so three times the single layer's or more. [1]"""
@@ -58,22 +57,22 @@ class Stage:
         times: dict[str, float] = {}
         for name, (moe, attention) in candidates.items():
             self.context.on_kernel(name)
-            try:
-                self.check(session, moe, attention)
-                forward = partial(self.model.forward, session, moe, attention)
-                call, _, _ = capture(forward, self.context, wanted=name != "expert_loop")
-                case = Case({}, call, lambda rng: redraw(self.dims, session, rng))
-                times[name] = brief_seconds(case, self.context)
-            except (DeviceLostError, MemoryError):
-                raise
-            except Exception as error:
-                self.context.recover()
-                columns = {"block": self.block.name, "op": self.block.op, "kernel": name}
-                self.rows.append(failed_row(columns, "error", f"{type(error).__name__}: {error}"))
+            columns = {"block": self.block.name, "op": self.block.op, "kernel": name}
+            seconds = tried(
+                partial(self._pass_seconds, name, moe, attention, session), columns, self.rows, self.context
+            )
+            if seconds is not None:
+                times[name] = seconds
         self.context.on_kernel("")
         if not times:
             raise RuntimeError("no kernel gave a right whole pass: " + str(self.rows[-1]["notes"]))
         return min(times, key=lambda name: times[name])
+
+    def _pass_seconds(self, name: str, moe: Kernel, attention: Attention, session: Session) -> float:
+        self.check(session, moe, attention)
+        forward = partial(self.model.forward, session, moe, attention)
+        call, _, _ = capture(forward, self.context, wanted=name != "expert_loop")
+        return brief_seconds(Case({}, call, lambda rng: redraw(self.dims, session, rng)), self.context)
 
     def capture(self, call: Callable[[], Any]) -> tuple[Callable[[], Any], str, str]:
         """As timing.capture, for a call that uses the chosen kernels."""
@@ -84,11 +83,8 @@ class Stage:
         redraw(self.dims, session, self.context.rng)
         hidden = self.model.hidden(session, moe, attention)
         n_queries = session.tokens.shape[1]
-        error = relative_error(hidden[-n_queries:], reference_hidden(self.model, session))
-        tolerance = STEP_TOLERANCE[self.block.params["dtype"]]
-        if not error <= tolerance:
-            raise ValueError(f"wrong output of a whole pass: relative error {error:.2g} over {tolerance:.0e}")
-        return error
+        wanted, tolerance = reference_hidden(self.model, session), STEP_TOLERANCE[self.block.params["dtype"]]
+        return checked_error(hidden[-n_queries:], wanted, tolerance, "output of a whole pass")
 
     def columns(self, op: str, batch: int, n_queries: int, n_layers: int) -> dict[str, Any]:
         """Identity of a result row."""
@@ -134,14 +130,10 @@ def measure_steps(block: Block, context: Context) -> list[dict[str, Any]]:
         cases: list[Case] = []
         for n_queries in params["queries"]:
             for n_layers in params["n_layers"]:
-                try:
-                    cases.append(_step_case(stage, batch, n_queries, n_layers))
-                except (DeviceLostError, MemoryError):
-                    raise
-                except Exception as error:
-                    context.recover()
-                    columns = stage.columns("verify_step", batch, n_queries, n_layers)
-                    rows.append(failed_row(columns, "error", f"{type(error).__name__}: {error}"))
+                columns = stage.columns("verify_step", batch, n_queries, n_layers)
+                case = tried(partial(_step_case, stage, batch, n_queries, n_layers), columns, rows, context)
+                if case is not None:
+                    cases.append(case)
         if cases:
             measure(cases, context)
             rows += [row_of(case, context) for case in cases]
@@ -187,18 +179,13 @@ def measure_rounds(block: Block, context: Context) -> list[dict[str, Any]]:
         counts: list[tuple[Case, list[float]]] = []
         for kind, drafter in drafters.items():
             for n_draft in params["drafts"]:
-                try:
-                    draft, speculative, emitted = _round_cases(stage, drafter, batch, n_draft)
-                except (DeviceLostError, MemoryError):
-                    raise
-                except Exception as error:
-                    context.recover()
-                    columns = stage.columns("sd_speedup", batch, n_draft + 1, params["n_layers"])
-                    columns |= {"n_draft": n_draft, "drafter": kind}
-                    rows.append(failed_row(columns, "error", f"{type(error).__name__}: {error}"))
-                    continue
-                cases += [draft, speculative]
-                counts.append((speculative, emitted))
+                columns = stage.columns("sd_speedup", batch, n_draft + 1, params["n_layers"])
+                columns |= {"n_draft": n_draft, "drafter": kind}
+                found = tried(partial(_round_cases, stage, drafter, batch, n_draft), columns, rows, context)
+                if found is not None:
+                    draft, speculative, emitted = found
+                    cases += [draft, speculative]
+                    counts.append((speculative, emitted))
         measure(cases, context)
         baseline = float(np.median(plain.samples_s))
         for case, emitted in counts:

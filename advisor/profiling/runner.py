@@ -227,13 +227,7 @@ class Run:
         if status in ("ok", "error"):
             self.priced_s += block.estimate_s
             self.spent_s += seconds
-        self.state.blocks[block.name] = {
-            "status": status,
-            "rows": len(rows),
-            "seconds": round(seconds, 3),
-            "estimate_s": block.estimate_s,
-            "message": message,
-        }
+        self.state.record(block, status, len(rows), message, seconds)
         self.state.running = {}
         self.save()
         self.tell(block.name, self.plan.rounds, status if not message else f"{status}: {message}")
@@ -295,5 +289,4 @@ def _close(plan: Plan, folder: ResultFolder, this: Run, lost: str) -> Outcome:
     folder.write_meta(build_meta(plan, state, folder, status, reasons, name))
     if not open_blocks:
         (folder.path / "progress.json").unlink(missing_ok=True)
-    rows = sum(entry["rows"] for entry in state.blocks.values())
-    return Outcome(status, tuple(reasons), str(folder.path), rows, state.elapsed_s, bool(lost))
+    return Outcome(status, tuple(reasons), str(folder.path), state.n_rows, state.elapsed_s, bool(lost))

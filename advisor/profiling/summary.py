@@ -10,7 +10,7 @@ from advisor.profiling.device import clocks, driver_facts
 from advisor.profiling.results import ResultFolder, read_rows
 
 if TYPE_CHECKING:
-    from advisor.profiling.plan import Plan
+    from advisor.profiling.plan import Block, Plan
 
 DRIFT_LIMIT = 0.10
 """A control kernel this much slower or faster than at the start of the sweep is reported. [1]"""
@@ -32,6 +32,21 @@ class State:
     copy_bytes_per_s: float | None = None
     started_at: str = ""
     clocks_at_start: dict[str, Any] = field(default_factory=dict)
+
+    def record(self, block: Block, status: str, n_rows: int, message: str, seconds: float) -> None:
+        """Note how a block ended."""
+        self.blocks[block.name] = {
+            "status": status,
+            "rows": n_rows,
+            "seconds": round(seconds, 3),
+            "estimate_s": block.estimate_s,
+            "message": message,
+        }
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all blocks. [1]"""
+        return sum(entry["rows"] for entry in self.blocks.values())
 
     @property
     def finished(self) -> list[str]:

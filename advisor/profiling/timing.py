@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -244,6 +244,28 @@ def row_of(case: Case, context: Context) -> dict[str, Any]:
     if context.copy_bytes_per_s and row.get("bytes"):
         row["bandwidth_fraction"] = row["bytes"] / row["time_s"] / context.copy_bytes_per_s
     return row
+
+
+T = TypeVar("T")
+
+
+def tried(
+    work: Callable[[], T], columns: dict[str, Any], rows: list[dict[str, Any]], context: Context, wrong: str = "error"
+) -> T | None:
+    """What `work` gives, or None and a row that says why there is nothing.
+
+    `wrong` is the row's status for a ValueError that calls a result wrong. A lost device and memory that does not
+    suffice are raised: they end the block.
+    """
+    try:
+        return work()
+    except (DeviceLostError, MemoryError):
+        raise
+    except Exception as error:
+        context.recover()
+        status = wrong if isinstance(error, ValueError) and "wrong" in str(error) else "error"
+        rows.append(failed_row(columns, status, f"{type(error).__name__}: {error}"))
+        return None
 
 
 def failed_row(columns: dict[str, Any], status: str, why: object) -> dict[str, Any]:

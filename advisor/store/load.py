@@ -38,7 +38,7 @@ def _expression(spec: TableSpec, column: str, available: set[str]) -> str:
         return source[1:]
     if source not in available:
         return "NULL"
-    if column in spec.dtype_columns:
+    if column.endswith("dtype"):  # engines spell one format in several ways
         cases = " ".join(f"WHEN '{raw}' THEN '{ours}'" for raw, ours in DTYPE_NAMES.items())
         return f"CASE {source} {cases} ELSE {source} END"
     return source
@@ -54,7 +54,7 @@ def _stage(connection: duckdb.DuckDBPyConnection, spec: TableSpec, path: Path) -
     for phase, latency in spec.latency:
         fields = []
         for column, kind in types.items():
-            expression = f"'{phase}'" if column == spec.phase_column else _expression(spec, column, available)
+            expression = f"'{phase}'" if phase and column == "phase" else _expression(spec, column, available)
             fields.append(f"TRY_CAST({expression} AS {kind}) AS {column}")
         fields.append(f"CAST({latency} AS DOUBLE) * {spec.seconds_per_unit!r} AS latency_s")
         parts.append(f"SELECT {', '.join(fields)} FROM {source} WHERE {spec.keep}")

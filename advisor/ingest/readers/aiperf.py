@@ -55,15 +55,10 @@ class Metric:
 def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int]) -> RawRows:
     """One row per metric set. Raises AdvisorError on a time in an unknown unit."""
     cells: dict[str, Cells] = {}
-    for source, column in _TIMES.items():
+    for source, column in (_TIMES | _PLAIN).items():
         found = [row.get(source) for row in rows]
         if any(metric is not None for metric in found):
-            values = [None if metric is None else _seconds(source, metric) for metric in found]
-            cells[column] = Cells(values, source)
-    for source, column in _PLAIN.items():
-        found = [row.get(source) for row in rows]
-        if any(metric is not None for metric in found):
-            cells[column] = Cells([None if metric is None else metric.value for metric in found], source)
+            cells[column] = Cells([None if metric is None else _value(source, metric) for metric in found], source)
     accepted = [next((row[name].value for name in _ACCEPTED if name in row), None) for row in rows]
     if any(value is not None for value in accepted):
         cells["accepted_length"] = Cells(accepted, _ACCEPTED[0])
@@ -73,8 +68,10 @@ def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int])
     return raw
 
 
-def _seconds(name: str, metric: Metric) -> Any:
-    """The value in seconds; a value that is no number is passed on so that the row is refused."""
+def _value(name: str, metric: Metric) -> Any:
+    """The value, times in seconds; a time that is no number is passed on so that the row is refused."""
+    if name not in _TIMES:
+        return metric.value
     factor = UNIT_FACTORS.get(metric.unit.strip().lower())
     if factor is None:
         raise AdvisorError(f"{name} is in {metric.unit or 'no unit'!r}; expected one of s, ms, us, ns")
@@ -300,9 +297,8 @@ def read_records(sample: Sample) -> RawRows:
             continue
         found, problem = _numbers(metrics, units)
         if problem:
-            rejects.append(
-                Reject(line, problem, shorten(metrics.get(problem)), "not a finite number in the file's unit")
-            )
+            shown, reason = shorten(metrics.get(problem)), "not a finite number in the file's unit"
+            rejects.append(Reject(line, problem, shown, reason))
             continue
         n_used += 1
         for name, numbers in found.items():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from advisor.ingest.cells import Cells
-from advisor.ingest.raw import FieldMap, Format, RawRows, field_of, from_records
+from advisor.ingest.raw import FieldMap, Format, RawRows, field_of, from_records, with_header
 from advisor.ingest.result import Reject, shorten
 from advisor.ingest.upload import MAX_JSON_RECORDS, MAX_LINE_BYTES, Sample
 from advisor.prediction import AdvisorError
@@ -133,7 +133,6 @@ JSON = Format(
 # guidellm benchmarks.csv: three header rows (group, field, statistic), one row per benchmark.
 
 Key = tuple[str, str, str]
-_MS = 1e-3
 _ITL: Key = ("Inter Token Latency", "Successful ms", "Mean")
 _ITERATION: Key = ("Token Streaming", "Successful Iter Tokens/Iter", "Mean")
 _COLUMNS: dict[str, tuple[Key, float]] = {
@@ -145,12 +144,6 @@ _COLUMNS: dict[str, tuple[Key, float]] = {
     "input_tokens": (("Token Metrics", "Successful Input Tokens", "Mean"), 1.0),
     "output_tokens": (("Token Metrics", "Successful Output Tokens", "Mean"), 1.0),
 }
-
-
-def detect_csv(sample: Sample) -> float:
-    """0.95 for its group row."""
-    groups = set(sample.header)
-    return 0.95 if sample.kind == "text" and {"Benchmark", "Inter Token Latency"} <= groups else 0.0
 
 
 def read_csv(sample: Sample) -> RawRows:
@@ -229,6 +222,6 @@ CSV = Format(
     "guidellm_csv",
     "guidellm CSV",
     "three header rows whose first has Run Info, Benchmark and Inter Token Latency",
-    detect_csv,
+    with_header(0.95, "Benchmark", "Inter Token Latency"),
     read_csv,
 )

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest.cells import Cells
-from advisor.ingest.raw import FieldMap, Format, RawRows, floats, from_records, keep_objects
+from advisor.ingest.raw import FieldMap, Format, RawRows, floats, raw_points, with_fields
 from advisor.ingest.upload import Sample
 
-_KEYS = frozenset({"hw", "conc", "framework", "isl", "osl", "tput_per_gpu"})
 _MAPS = (
     FieldMap("hardware_id", ("hw",)),
     FieldMap("model_id", ("model", "infmax_model_prefix")),
@@ -34,15 +33,10 @@ _MAPS = (
 _OFF = frozenset({"", "none", "off", "false", "0"})
 
 
-def detect_aggregate(sample: Sample) -> float:
-    """0.95 for its fields."""
-    return 0.95 if sample.kind in ("json", "jsonl") and sample.first.keys() >= _KEYS else 0.0
-
-
 def read_aggregate(sample: Sample) -> RawRows:
     """One row per object. Speculation is named, its K is not: rows with it ask for K."""
-    records, lines, rejects = keep_objects(sample)
-    cells = from_records(records, _MAPS)
+    raw, records = raw_points(sample, _MAPS, _finish, batch_kind="max_concurrency")
+    cells = raw.cells
     methods = [_method(record.get("spec_decoding")) for record in records]
     cells["draft_tokens_k"] = Cells([0 if method == "" else None for method in methods], "spec_decoding")
     cells["drafter"] = Cells([method or None for method in methods], "spec_decoding")
@@ -52,8 +46,6 @@ def read_aggregate(sample: Sample) -> RawRows:
     )
     image = [record.get("image") if isinstance(record.get("image"), str) else None for record in records]
     cells["engine_version"] = Cells(image, "image")
-    raw = RawRows("points", lines, cells, rejects, finish=_finish)
-    raw.constant("batch_kind", "max_concurrency")
     return raw
 
 
@@ -73,9 +65,7 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     """GPU count tp x pp and whole-run rates, where prefill and decode share the GPUs."""
 
     shared = floats(frame, "_split") == 0
-    gpus = np.where(
-        shared, floats(frame, "_tp") * np.where(np.isnan(floats(frame, "_pp")), 1.0, floats(frame, "_pp")), np.nan
-    )
+    gpus = np.where(shared, floats(frame, "_tp") * np.nan_to_num(floats(frame, "_pp"), nan=1.0), np.nan)
     known = ~np.isnan(gpus) & (gpus >= 1)
     if not known.any():
         return []
@@ -89,6 +79,6 @@ AGGREGATE = Format(
     "inferencex",
     "InferenceX aggregate JSON",
     "fields hw, conc, framework, precision, isl, osl and tput_per_gpu",
-    detect_aggregate,
+    with_fields(0.95, "hw", "conc", "framework", "isl", "osl", "tput_per_gpu"),
     read_aggregate,
 )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from advisor.ingest.canonical import MEASURED_COLUMNS, header_key, match_header
 from advisor.ingest.cells import Cells
 from advisor.ingest.checks import misplaced_columns
-from advisor.ingest.raw import Format, RawRows, from_mapped
+from advisor.ingest.raw import Format, RawRows, from_mapped, with_header
 from advisor.ingest.result import Reject, shorten
 from advisor.ingest.table import Table, load_table, map_header, read_table, table_header, unit_hints
 from advisor.ingest.upload import Sample
@@ -56,6 +55,7 @@ TEMPLATE = Format(
 # data.csv of `python -m advisor profile`: its MoE layers become kernel rows; its other operations stay behind.
 
 _NEEDED = ("op", "status", "touched_experts", "expert_width", "time_s", "time_p20_s", "checked_error", "control_ratio")
+"""Columns that only the profiler writes."""
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 _COLUMNS = {
     "n_tokens": "num_tokens",
@@ -67,11 +67,6 @@ _COLUMNS = {
     "kernel": "kernel_source",
     "time_s": "latency_s",
 }
-
-
-def detect_sweep(sample: Sample) -> float:
-    """0.98 when all columns that only the profiler writes are in the header."""
-    return 0.98 if sample.kind == "text" and set(_NEEDED) <= set(sample.header) else 0.0
 
 
 def read_sweep(sample: Sample) -> RawRows:
@@ -86,7 +81,7 @@ def read_sweep(sample: Sample) -> RawRows:
         raise AdvisorError(
             f"{sample.name} lacks the columns {', '.join(absent)}; send data.csv as the profiler wrote it"
         )
-    layers = _equals(table, "op", "moe_layer")
+    layers = _words(table, "op") == "moe_layer"
     if not layers.any():
         raise AdvisorError(f"{sample.name} holds no MoE layer; profile with a block named moe-...")
     status = _words(table, "status")
@@ -129,15 +124,10 @@ def _word(table: Table, name: str, row: int | np.integer) -> str:
     return shorten(_column(table, name)[int(row)].as_py() or "no reason given")
 
 
-def _equals(table: Table, name: str, word: str) -> np.ndarray:
-    found: np.ndarray = pc.fill_null(pc.equal(_column(table, name), word), False).to_numpy(zero_copy_only=False)
-    return found
-
-
 SWEEP = Format(
     "profiler_sweep",
     "a sweep of `advisor profile` (data.csv)",
     "columns op, touched_experts, expert_width, time_p20_s, checked_error and control_ratio",
-    detect_sweep,
+    with_header(0.98, *_NEEDED),
     read_sweep,
 )

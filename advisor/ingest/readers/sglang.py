@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.catalog import engines
 from advisor.ingest.cells import Cells
-from advisor.ingest.raw import FieldMap, Format, RawRows, floats, from_records, keep_objects
+from advisor.ingest.raw import FieldMap, Format, RawRows, floats, raw_points, with_fields
 from advisor.ingest.readers.vllm import finish_serve
 from advisor.ingest.upload import Sample
 
@@ -49,8 +49,8 @@ def detect_serving(sample: Sample) -> float:
 
 def read_serving(sample: Sample) -> RawRows:
     """One row per run; K, tree width and drafter from server_info."""
-    records, lines, rejects = keep_objects(sample)
-    cells = from_records(records, _SERVING_MAPS)
+    raw, records = raw_points(sample, _SERVING_MAPS, finish_serve)
+    cells = raw.cells
     speculation = [speculation_of(record.get("server_info")) for record in records]
     for name in ("draft_tokens_k", "draft_structure", "drafter"):
         cells[name] = Cells([item.get(name) for item in speculation], "server_info")
@@ -61,8 +61,8 @@ def read_serving(sample: Sample) -> RawRows:
     kinds = ["max_concurrency" if record.get("max_concurrency") is not None else None for record in records]
     cells["batch_kind"] = Cells(kinds, "max_concurrency")
     mean = sample.first.get("concurrency")
-    prefill = {"batch_size": round(mean, 2) if isinstance(mean, float) else mean, "engine": "sglang"}
-    return RawRows("points", lines, cells, rejects, prefill, finish=finish_serve)
+    raw.prefill = {"batch_size": round(mean, 2) if isinstance(mean, float) else mean, "engine": "sglang"}
+    return raw
 
 
 def positive_or_none(value: Any) -> Any:
@@ -127,16 +127,13 @@ def detect_one_batch(sample: Sample) -> float:
 
 def read_one_batch(sample: Sample) -> RawRows:
     """One row per batch. bench_one_batch never speculates, so its rows are baselines (K = 0)."""
-    records, lines, rejects = keep_objects(sample)
-    cells = from_records(records, _ONE_BATCH_MAPS)
+    raw, records = raw_points(sample, _ONE_BATCH_MAPS, _finish_one_batch, engine="sglang", batch_kind="batch")
+    cells = raw.cells
     offline = ["median_decode_latency" in record for record in records]
     cells["draft_tokens_k"] = Cells(
         [0 if own else _plain(record) for own, record in zip(offline, records, strict=True)], "(tool)"
     )
     cells["accepted_length"] = Cells([positive_or_none(record.get("acc_length")) for record in records], "acc_length")
-    raw = RawRows("points", lines, cells, rejects, finish=_finish_one_batch)
-    raw.constant("engine", "sglang")
-    raw.constant("batch_kind", "batch")
     return raw
 
 
@@ -172,7 +169,6 @@ ONE_BATCH = Format(
 
 # SGLang bench_speculative JSONL: step time and acceptance by batch and draft shape, with its own baseline lines.
 
-_SPECULATIVE_KEYS = frozenset({"batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed"})
 _SPECULATIVE_MAPS = (
     FieldMap("batch_size", ("batch_size",)),
     FieldMap("draft_tokens_k", ("steps",)),
@@ -181,21 +177,13 @@ _SPECULATIVE_MAPS = (
 )
 
 
-def detect_speculative(sample: Sample) -> float:
-    """0.95 for its seven fields."""
-    return 0.95 if sample.kind in ("json", "jsonl") and sample.first.keys() >= _SPECULATIVE_KEYS else 0.0
-
-
 def read_speculative(sample: Sample) -> RawRows:
     """One row per line. `speed` is tokens/s of one request; steps = 0 marks the baseline without speculation."""
-    records, lines, rejects = keep_objects(sample)
-    cells = from_records(records, _SPECULATIVE_MAPS)
+    raw, records = raw_points(sample, _SPECULATIVE_MAPS, _finish_speculative, engine="sglang", batch_kind="batch")
+    cells = raw.cells
     cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
     lengths = [None if record.get("steps") == 0 else record.get("acc_length") for record in records]
     cells["accepted_length"] = Cells(lengths, "acc_length")
-    raw = RawRows("points", lines, cells, rejects, finish=_finish_speculative)
-    raw.constant("engine", "sglang")
-    raw.constant("batch_kind", "batch")
     raw.notes.append("step_time_s is the tool's 20th percentile of a whole round: drafting and verification together")
     return raw
 
@@ -220,6 +208,6 @@ SPECULATIVE = Format(
     "sglang_speculative",
     "SGLang bench_speculative JSONL",
     "fields batch_size, steps, topk, num_draft_tokens, acc_length, step_time and speed",
-    detect_speculative,
+    with_fields(0.95, "batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed"),
     read_speculative,
 )

@@ -10,7 +10,18 @@ import pandas as pd
 
 from advisor.ingest.cells import Cells
 from advisor.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
-from advisor.ingest.raw import FieldMap, Format, RawRows, floats, from_records, from_table, keep_objects
+from advisor.ingest.raw import (
+    FieldMap,
+    Format,
+    RawRows,
+    floats,
+    from_records,
+    from_table,
+    keep_objects,
+    raw_points,
+    with_fields,
+    with_header,
+)
 from advisor.ingest.result import Reject, shorten
 from advisor.ingest.table import read_table
 from advisor.ingest.upload import Sample
@@ -118,20 +129,11 @@ def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> N
 
 # `vllm bench serve --save-result`: one JSON object, one per line, or a list of them.
 
-_SERVE_KEYS = frozenset({"duration", "completed", "output_throughput", "total_token_throughput"})
-
-
-def detect_serve(sample: Sample) -> float:
-    """0.9 for the result fields of vLLM's serving benchmark."""
-    if sample.kind not in ("json", "jsonl"):
-        return 0.0
-    return 0.9 if sample.first.keys() >= _SERVE_KEYS else 0.0
-
 
 def read_serve(sample: Sample) -> RawRows:
     """One row per run. `max_concurrency` stands for the batch; K and acceptance come from the metadata and counters."""
-    records, lines, rejects = keep_objects(sample)
-    cells = from_records(records, _SERVE_MAPS)
+    raw, records = raw_points(sample, _SERVE_MAPS, finish_serve)
+    cells = raw.cells
     if any(_PER_POSITION in record for record in records):
         cells |= _by_position([record.get(_PER_POSITION) for record in records])
     kinds = ["max_concurrency" if record.get("max_concurrency") is not None else None for record in records]
@@ -142,8 +144,8 @@ def read_serve(sample: Sample) -> RawRows:
         (int(c) for r in records if isinstance(c := r.get("max_concurrent_requests"), int | float) and c > 0),
         default=None,
     )
-    prefill = {"engine": "vllm", "batch_size": seen}
-    return RawRows("points", lines, cells, rejects, prefill, finish=finish_serve)
+    raw.prefill = {"engine": "vllm", "batch_size": seen}
+    return raw
 
 
 def _engine(record: dict[str, Any]) -> str | None:
@@ -157,19 +159,12 @@ SERVE = Format(
     "vllm_serve",
     "vLLM bench serve JSON",
     "fields duration, completed, output_throughput, mean_tpot_ms and total_token_throughput",
-    detect_serve,
+    with_fields(0.9, "duration", "completed", "output_throughput", "total_token_throughput"),
     read_serve,
 )
 
 
 # `vllm bench sweep serve` summary.csv: one row per run, overrides as columns named as typed.
-
-_HEADERS = {"run_number", "output_throughput", "total_token_throughput", "mean_tpot_ms"}
-
-
-def detect_sweep(sample: Sample) -> float:
-    """0.95 for its columns, above our own template, which shares some names."""
-    return 0.95 if sample.kind == "text" and set(sample.header) >= _HEADERS else 0.0
 
 
 def read_sweep(sample: Sample) -> RawRows:
@@ -190,7 +185,8 @@ SWEEP = Format(
     "vllm_sweep",
     "vLLM bench sweep summary.csv",
     "columns run_number, output_throughput, mean_tpot_ms and total_token_throughput",
-    detect_sweep,
+    # Above our own template, which shares some names.
+    with_header(0.95, "run_number", "output_throughput", "total_token_throughput", "mean_tpot_ms"),
     read_sweep,
 )
 
@@ -206,18 +202,9 @@ _LATENCY_MAPS = (
 )
 
 
-def detect_latency(sample: Sample) -> float:
-    """0.9 for its three fields."""
-    found = sample.first.keys() >= {"avg_latency", "latencies", "percentiles"}
-    return 0.9 if found and sample.kind in ("json", "jsonl") else 0.0
-
-
 def read_latency(sample: Sample) -> RawRows:
     """One row per object; the output rate follows once batch and lengths are filled in."""
-    records, lines, rejects = keep_objects(sample)
-    raw = RawRows("points", lines, from_records(records, _LATENCY_MAPS), rejects)
-    raw.constant("engine", "vllm")
-    raw.constant("batch_kind", "batch")
+    raw, _ = raw_points(sample, _LATENCY_MAPS, engine="vllm", batch_kind="batch")
     raw.notes.append("the latency is of a whole batch and includes prefill, so it gives a rate but no step time")
     return raw
 
@@ -226,7 +213,7 @@ LATENCY = Format(
     "vllm_latency",
     "vLLM bench latency JSON",
     "fields avg_latency, latencies and percentiles",
-    detect_latency,
+    with_fields(0.9, "avg_latency", "latencies", "percentiles"),
     read_latency,
 )
 
@@ -239,19 +226,11 @@ _THROUGHPUT_MAPS = (
     FieldMap("input_tokens", ("input_len",)),
     FieldMap("output_tokens", ("output_len",)),
 )
-_THROUGHPUT_KEYS = frozenset({"elapsed_time", "num_requests", "total_num_tokens", "tokens_per_second"})
-
-
-def detect_throughput(sample: Sample) -> float:
-    """0.9 for its four fields."""
-    return 0.9 if sample.kind in ("json", "jsonl") and sample.first.keys() >= _THROUGHPUT_KEYS else 0.0
 
 
 def read_throughput(sample: Sample) -> RawRows:
     """One row per object; the output rate follows once the two lengths are filled in."""
-    records, lines, rejects = keep_objects(sample)
-    raw = RawRows("points", lines, from_records(records, _THROUGHPUT_MAPS), rejects)
-    raw.constant("engine", "vllm")
+    raw, _ = raw_points(sample, _THROUGHPUT_MAPS, engine="vllm")
     raw.notes.append("tokens_per_second counts prompt and generated tokens; the batch is the engine's own choice")
     return raw
 
@@ -260,7 +239,7 @@ THROUGHPUT = Format(
     "vllm_throughput",
     "vLLM bench throughput JSON",
     "fields elapsed_time, num_requests, total_num_tokens and tokens_per_second",
-    detect_throughput,
+    with_fields(0.9, "elapsed_time", "num_requests", "total_num_tokens", "tokens_per_second"),
     read_throughput,
 )
 
@@ -325,11 +304,8 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
         return None, "requests", "requests of this case differ in draft length; one row needs one K"
     k, query = drafts.pop() or 0, queries.pop()
     if query != k + 1:
-        return (
-            None,
-            "requests",
-            f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a decoding step",
-        )
+        reason = f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a decoding step"
+        return None, "requests", reason
     contexts = [item.get("kv_len") for item in requests]
     numbers = [value for value in contexts if isinstance(value, int | float) and not isinstance(value, bool)]
     context = float(np.mean(numbers)) if len(numbers) == len(contexts) else None
