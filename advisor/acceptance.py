@@ -21,21 +21,11 @@ SAME_RUN_LOG_SD = 0.04
 
 This and the next are what remains between published speculative-decoding points when they are compared across sources.
 """
-
-
 BORROWED_LOG_SD = 0.13
 """The same for one taken from another run: another model, drafter or workload."""
-
-
 _Z80 = 1.2815515655446004  # normal quantile of an 80 % band
-
-
 _MAX_DRAFT = 64
-
-
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-
-
 _GRAMMAR = (
     "give `X@K` (2.4@3), a list of acceptance probabilities (0.7,0.5,0.4), or a measured curve's id "
     "(`python -m advisor presets` lists them)"

@@ -19,7 +19,7 @@ PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
 interpolation, kernel times as much between neighbouring token counts. [1]"""
 MAX_DRAFT = 64
-"""Longest draft a scenario can ask for (drafter.parse_acceptance). [1]"""
+"""Longest draft whose errors are drawn: as far as accepted lengths are given (`acceptance.parse_acceptance`). [1]"""
 _SIGMAS = 1.2815515655446004  # standard normal quantile of 0.9: half-width of an 80 % band in standard deviations
 
 

@@ -117,7 +117,7 @@ def draft_time(
         moe=moe,
     )
     kernels = np.asarray(sum(time for name, time in step.components.items() if name not in ("host", "launch")))
-    return DraftTime(kernels, np.minimum(drafts, 1.0) if parallel else drafts, n_layers(pass_architecture))
+    return DraftTime(kernels, drafter.passes(drafts), n_layers(pass_architecture))
 
 
 def _mtp_module(target: Architecture) -> Architecture:

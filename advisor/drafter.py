@@ -5,6 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from advisor.arrays import Array
 from advisor.prediction import Constant, Frozen
 from advisor.profiles import load_profile, profile_ids
 
@@ -32,6 +36,11 @@ class Drafter(Frozen):
     """All K tokens come from one pass although the method drafts in turn: the engine must be told."""
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def passes(self, n_draft: ArrayLike) -> Array:
+        """Drafting passes of one round of K tokens: K, or one where all K come together. [1]"""
+        drafts = np.asarray(n_draft, float)
+        return np.minimum(drafts, 1.0) if self.kind == "parallel" else drafts
 
 
 def drafter_ids() -> list[str]:

@@ -15,12 +15,8 @@ from advisor.setup import Setup
 
 CALIBRATED_TOKENS = 2048
 """Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [1]"""
-
-
 _WIDENING_PER_DOUBLING = 0.1
 """Extra log standard deviation for each doubling beyond the calibrated range (assumed). [1]"""
-
-
 _MATTERS = 0.1
 """A component counts for the tier when it takes at least this share of a step. [1]"""
 

@@ -40,7 +40,7 @@ def check_commands(
 
     Acceptance is synthetic: the scenario's accepted length is imposed, so the run tests the cost model alone.
 
-    Raises AdvisorError as `scenario_export.export_scenario` does, for vLLM.
+    Raises AdvisorError as `export.export_scenario` does, for vLLM.
     """
     method = method_for(setup, "vllm")
     model = served_model or default_served_model(setup)

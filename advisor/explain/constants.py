@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from advisor.calibration import ANY_CLASS, Adjustment, FitRecord, load_overheads, load_records
+from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES, Adjustment, FitRecord, load_overheads, load_records
 from advisor.components import KERNELS, OVERHEADS
 from advisor.kernel_costs import GemmCost, MoeCost, StreamCost
 from advisor.setup import Setup
@@ -95,10 +95,13 @@ def stream_constants(setup: Setup, part: Part, cost: StreamCost, drafting: bool 
 def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> ConstantUse:
     """A launch or host overhead with the factor of its 80 % range in its source."""
     value = float(getattr(setup.costs, field))
-    if setup.adjustment is not None:
-        key = next(one.factor for one in OVERHEADS if field in one.priced_by)
+    key = next(one.factor for one in OVERHEADS if field in one.priced_by)
+    shared = field in OVERHEAD_NAMES  # fitted per engine class, so that a refit moves all of them together
+    if setup.adjustment is not None and (shared or key in setup.adjustment.factors):
         stderr = _refit_stderr(setup.adjustment, key, value)
         return ConstantUse(symbol, name, value, "s", "fitted", _refit_source(setup.adjustment), stderr)
+    if not shared:
+        return ConstantUse(symbol, name, value, "s", "assumed", "docs/model.md")
     fit = load_overheads()
     record = None if fit is None else fit.record(setup.scenario.engine)
     if record is not None and record.engine_class != ANY_CLASS:

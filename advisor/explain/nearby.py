@@ -21,7 +21,7 @@ from advisor.explain.constants import record_behind
 from advisor.kernel_costs import GemmCost, MoeCost, stream_cost
 from advisor.points import WHOLE_BATCH_KINDS
 from advisor.setup import Setup
-from advisor.step_cost import PROJECTION_GEMMS, gemm_time
+from advisor.step_cost import gemm_time, matrix_products
 
 if TYPE_CHECKING:
     from advisor.store import Store
@@ -113,12 +113,13 @@ def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Arra
 
 def _projections(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
     """One GEMM of the largest group of attention layers."""
-    mixer = max(setup.architecture.mixers, key=lambda mixer: mixer.count)
+    products = matrix_products(setup.architecture, setup.costs, setup.placement, None)["attention_projection"]
+    product = max(products, key=lambda product: float(np.max(product.layers)))
     cost: GemmCost = setup.costs.attention_projection
     record = record_behind(setup, "projections", cost.t0_s)
-    if record is None or not PROJECTION_GEMMS[mixer.kind]:
+    if record is None or not product.launches:
         return []
-    weights = mixer.projection_params / setup.placement.tensor_parallel / PROJECTION_GEMMS[mixer.kind]
+    weights = float(np.max(product.weights)) / product.launches
     rows = batch / setup.placement.attention_groups * q
     table = _rows("gemm", store, record)
     table = table.assign(weights=table["n"].astype(float) * table["k"])

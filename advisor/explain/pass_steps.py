@@ -94,7 +94,7 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     parts["T_head"] = _gemm(b, run, Head("lm_head", "LM head", "T_head", "s"), products["lm_head"][0])
     if not run.drafting:
         parts["T_launch"] = _launches(b, run)
-        host = ConstantUse("T_host", "host time of a step", run.costs.host_per_step_s, "s", "assumed", "docs/model.md")
+        host = overhead_constant(run.setup, "T_host", "host time of a step", "host_per_step_s")
         parts["T_host"] = b.given(Head("host", "Host", "T_host", "s"), host.value, (host,))
     return b.add_sum(Head("total", total_title, total_symbol, "s"), parts)
 

@@ -73,7 +73,7 @@ def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Qu
     found: dict[str, Quantity] = {}
     if setup.draft_architecture is not None:
         parallel = setup.drafter.kind == "parallel"
-        passes = 1.0 if parallel else float(k)
+        passes = float(setup.drafter.passes(k))
         touched = next((step.result.value for step in b.steps if step.id == "plain.experts"), None)
         run = Pass(setup, setup.draft_architecture, batch, float(k) if parallel else 1.0, touched or 0.0, drafting=True)
         one = add_pass(b, run, "T_pass", f"Kernels of one drafting pass, {setup.drafter.name}")

@@ -1,7 +1,7 @@
 """Any Hugging Face config.json of a decoder-only model -> Architecture.
 
-The language-model block is unwrapped first, then each topic is read by its own module: `hf_mixers` (attention),
-`hf_linear`, `hf_ffn` (experts), `hf_weight_format`. Everything unreadable raises AdvisorError; everything assumed is
+The language-model block is unwrapped first, then each topic is read by its own module: `mixers` (attention),
+`linear`, `ffn` (experts), `weight_format`. Everything unreadable raises AdvisorError; everything assumed is
 listed in Architecture.warnings.
 """
 
@@ -39,7 +39,7 @@ def architecture_from_config(
 
     Parameters
     ----------
-    config : the parsed object, or the JSON text of config.json (not a path; see `model_profiles.load_model`).
+    config : the parsed object, or the JSON text of config.json (not a path; see `catalog.load_model`).
     name : how to call the model; by default the file's _name_or_path, else its model_type.
     file_name : what messages call the file.
 

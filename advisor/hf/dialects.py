@@ -2,7 +2,7 @@
 
 Sources: the configuration classes of huggingface/transformers v5.23.0 (src/transformers/models/*/configuration_*.py),
 and the config.json files of the checkpoints listed in profiles/models. Keys that mean the same everywhere are read in
-`hf_ffn`, `hf_mixers` and `hf_weight_format`; this table holds only what the file itself does not say.
+`ffn`, `mixers` and `weight_format`; this table holds only what the file itself does not say.
 """
 
 from __future__ import annotations

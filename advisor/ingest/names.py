@@ -19,8 +19,6 @@ _DTYPES = {
     "mxfp4": "mxfp4",
     "nvfp4": "nvfp4",
 }
-_PREDICTED_DTYPES = ("bf16", "fp8", "int4", "mxfp4", "nvfp4")
-"""Weight types that a row can be predicted in; others that a name says are left to whoever gives the row."""
 _METHODS = {"eagle3": "eagle3", "eagle": "eagle", "mtp": "mtp", "ngram": "ngram", "draft_model": "draft_model"}
 _NOISE = frozenset(
     {
@@ -99,15 +97,11 @@ def match_model(text: str, ids: Iterable[str]) -> str | None:
 def named_format(text: str) -> tuple[str | None, str]:
     """The weight format that a checkpoint name says, in a table's words, and what is to be said of the name.
 
-    None where the name says no format, or one that no row can be predicted in.
+    None where the name says no format.
     """
     named = resolve_model_name(text)
     if named is None:
         return None, "not known as a checkpoint; a profile's id that it begins with stands for it"
     if named.weight_format is None:
         return None, named.note
-    found = named.weight_format.removesuffix("_block")
-    if found in _PREDICTED_DTYPES:
-        return found, named.note
-    left_out = f"its {found} weights are left out: no row is predicted in them"
-    return None, f"{named.note}; {left_out}" if named.note else left_out
+    return named.weight_format.removesuffix("_block"), named.note

@@ -154,7 +154,7 @@ def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> R
     values are skipped.
     """
     spec = COLUMNS[rows.kind]
-    frame = rows.frame.copy(deep=False)
+    frame, chosen = rows.frame.copy(deep=False), set[str]()
     for name, value in values.items():
         column = spec.get(name)
         if column is None or not column.context:
@@ -165,7 +165,9 @@ def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> R
         typed = _one_value(column, value)
         if typed is not None:
             frame[name] = _filled(frame[name], typed, column, override)
-    return replace(rows, frame=frame)
+            chosen |= {name} if override else set()
+    unknown = tuple(name for name in rows.unknown if name.column not in chosen)
+    return replace(rows, frame=frame, unknown=unknown)
 
 
 def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Rows:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from advisor import laws
 from advisor.architecture import BYTES_PER_WEIGHT, effective_n_active, weight_bytes
 from advisor.arrays import Array
 from advisor.hardware import effective_bandwidth, effective_flops
@@ -101,7 +102,7 @@ def moesd_speedup(parameters: ArrayLike, ridge_tokens: float, runs: Runs) -> Arr
 
     def target(tokens: Array) -> Array:
         touched = expected_experts(tokens, runs.n_experts, runs.n_active)
-        rows = tokens * np.asarray(runs.n_active, float) / touched
+        rows = np.asarray(laws.rows_per_expert(tokens, np.asarray(runs.n_active, float), touched))
         return np.asarray(bias + k1 * grown(tokens) + k2 * touched + k3 * grown(rows))
 
     draft = drafts * (draft_bias + draft_k * grown(batch))
@@ -177,7 +178,9 @@ def floors_of(setup: Setup) -> Floors:
         expert_s=expert / rate,
         draft_s=max(draft, expert) / rate,
         reject_max_s=ASSUMED_REJECT_S,
-        ridge_tokens=effective_flops(setup.hardware, "bf16").value / effective_bandwidth(setup.hardware, "bf16").value,
+        ridge_tokens=float(
+            laws.ridge(effective_flops(setup.hardware, "bf16").value, effective_bandwidth(setup.hardware, "bf16").value)
+        ),
     )
 
 

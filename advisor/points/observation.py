@@ -19,6 +19,7 @@ from advisor.arrays import Array
 from advisor.components import COMPONENTS, FACTORS
 from advisor.curve import Curve
 from advisor.setup import Setup
+from advisor.step_cost import n_layers
 
 TIME_NAMES = tuple(FACTORS)
 NAMES = (*TIME_NAMES, "accepted_length")
@@ -161,8 +162,7 @@ def _draft_layers(setup: Setup, n_draft: int) -> int:
     """Layers launched over all drafting passes of one round. [1]"""
     if setup.draft_architecture is None or n_draft == 0:
         return 0
-    passes = 1 if setup.drafter.kind == "parallel" else n_draft
-    return passes * sum(mixer.count for mixer in setup.draft_architecture.mixers)
+    return int(setup.drafter.passes(n_draft)) * n_layers(setup.draft_architecture)
 
 
 def _grouped(parts: Mapping[str, Array]) -> Array:

@@ -6,11 +6,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from advisor.acceptance import acceptance_curves, parse_acceptance
+from advisor.architecture import WeightDtype
 from advisor.catalog import OTHER_ENGINE, engine_called, engine_ids, load_engine, load_model, model_ids
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
@@ -20,14 +21,12 @@ ASSUMED_CONTEXT_TOKENS = 1024
 """Context of rows that state no lengths (assumed; speedups of short-context benchmarks hardly depend on it)."""
 
 _WEIGHTS: dict[str, dict[str, str]] = {
+    **{name: {"weight_dtype": name} for name in get_args(WeightDtype)},
     "": {},
     "checkpoint_default": {},
-    "mxfp4": {},  # published checkpoints keep just their experts in mxfp4, as their profiles say
-    "bf16": {"weight_dtype": "bf16"},
-    "fp8": {"weight_dtype": "fp8"},
+    "fp16": {"weight_dtype": "bf16"},
     "mxfp8": {"weight_dtype": "fp8"},
-    "int4": {"weight_dtype": "int4"},
-    "nvfp4": {"weight_dtype": "nvfp4"},
+    "mxfp4": {"expert_dtype": "mxfp4"},
     "fp4": {"expert_dtype": "nvfp4"},
     "nvfp4_experts": {"expert_dtype": "nvfp4"},
     "fp4_experts": {"expert_dtype": "nvfp4"},
@@ -215,6 +214,8 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     model_id = cells.get("model_id", "")
     if stated == "fp8" and model_id in model_ids() and load_model(model_id).dtypes.attention == "fp8_block":
         return {}  # "fp8" then names the published checkpoint: 128 x 128 blocks, its experts as they are stored
+    if stated == "mxfp4" and model_id in model_ids() and load_model(model_id).dtypes.routed == "mxfp4":
+        return {}  # as published: just the experts are in mxfp4
     if stated not in _WEIGHTS:
         raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
     return _WEIGHTS[stated]

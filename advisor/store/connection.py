@@ -48,16 +48,19 @@ def only_writer(path: Path, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the write lock of `path`: a file `<path>.lock` beside it, which the system frees when its holder dies.
 
     Works between processes and between threads of one process. Raises AdvisorError when another writer still has it
-    after `wait_s` [s].
+    after `wait_s` [s], or when its folder cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.with_name(path.name + ".lock"), timeout=wait_s, poll_interval=0.02)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
-    except Timeout as error:
+    except Timeout as error:  # an OSError too, so it comes first
         raise AdvisorError(
             f"{path} is being written by another process or thread; wait until it has finished and try again"
         ) from error
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise AdvisorError(f"cannot write {path}: {why}; set MOE_ADVISOR_STORE to a folder you can write") from error
     try:
         yield
     finally:

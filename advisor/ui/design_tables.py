@@ -196,7 +196,7 @@ def under(space: DesignSpace, objective: Objective) -> DesignSpace:
 
 
 def pareto(answer: DesignAnswer, objective: Objective) -> pd.DataFrame:
-    """Designs that no other beats in quality and an objective, in its own unit; see `charts_design.pareto_chart`."""
+    """Designs that no other beats in quality and an objective, in its own unit; see `charts.pareto_chart`."""
     space = under(answer.space, objective)
     index = answer.pareto if space is answer.space else pareto_front(space)
     mix = space.mix(index)

@@ -10,6 +10,7 @@ import pytest
 
 from advisor.curve import curve_for
 from advisor.explain import band_parts, derive, step_latex, step_text, value_text
+from advisor.explain.constants import ConstantUse
 from advisor.explain.expression import formula_of, written
 from advisor.explain.step import Quantity
 from advisor.prediction import AdvisorError
@@ -211,3 +212,15 @@ def test_an_engine_without_rows_of_its_own_says_that_its_overheads_are_the_prior
     made = derive(load_setup(Scenario(acceptance="2.4@3", engine="sglang")), 16, 3)
     host = next(use for use in made.constants if use.symbol == "c_d")
     assert (host.tier, host.source.startswith("weak prior")) == ("assumed", True)
+
+
+def test_the_hosts_time_is_the_prior_s_until_a_refit_speaks_of_it() -> None:
+    def host(refit: str | None) -> ConstantUse:
+        scenario = SCENARIOS["refitted"].model_copy(update={"refit": refit})
+        return derive(load_setup(scenario), 16, 3).step("plain.host").constants[0]
+
+    shipped, silent, spoken = host(None), host(REFIT.replace("host=0.9/0.3;", "", 1)), host(REFIT)
+    assert (shipped.tier, shipped.source) == (silent.tier, silent.source) == ("assumed", "docs/model.md")
+    assert spoken.value == pytest.approx(0.9 * shipped.value)
+    assert spoken.source.startswith("refitted on 13 uploaded points")
+    assert spoken.stderr == pytest.approx(0.3 * spoken.value)

@@ -378,7 +378,7 @@ def test_a_model_s_name_means_the_profile_with_its_dimensions_before_a_shorter_i
         ("Qwen/Qwen3-30B-A3B-FP8", "", "fp8", "weight_dtype fp8 read from the name 'Qwen/Qwen3-30B-A3B-FP8'"),
         ("Qwen/Qwen3-30B-A3B-AWQ", "", "int4", "where none is given (awq taken for 4 bits)"),
         ("Qwen/Qwen3-30B-A3B-FP8", "bf16", "bf16", ""),
-        ("Qwen/Qwen3-30B-A3B-GPTQ-Int8", "", None, "int8 weights are left out"),
+        ("Qwen/Qwen3-30B-A3B-GPTQ-Int8", "", "int8", "int8 read from the name"),
         ("Qwen/Qwen3-30B-A3B-GGUF", "", None, "gguf left out of account"),
         ("Qwen/Qwen3-30B-A3B", "", None, ""),
         ("Qwen3-30B-A3B-speculator.eagle3", "", None, "not known as a checkpoint"),

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.ingest import COLUMNS, complete, csv_of, read_upload, template_csv
+from advisor.catalog import model_ids
+from advisor.hardware import hardware_ids
+from advisor.ingest import COLUMNS, complete, csv_of, read_upload, resolve_names, template_csv
 from advisor.prediction import AdvisorError
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"
@@ -228,3 +230,11 @@ def test_types_are_stable_whatever_the_file_lacks():
     assert str(frame["draft_tokens_k"].dtype) == "Int64"
     assert frame["tpot_s"].dtype == np.float64
     assert str(frame["model_id"].dtype) == "str"
+
+
+def test_a_name_that_the_user_replaced_is_not_warned_of_any_more():
+    text = "hardware_id,model_id,batch_size,tpot_s\nmybox,qwen3-30b-a3b,8,0.01\n"
+    rows = resolve_names(read_upload("points.csv", text.encode()), hardware_ids(), model_ids())
+    assert any("mybox" in warning for warning in rows.result.warnings)
+    chosen = complete(rows, {"hardware_id": "h200-sxm"}, override=True).result
+    assert not any("mybox" in warning for warning in chosen.warnings)

@@ -164,3 +164,13 @@ def test_a_foreign_file_and_another_schema_are_refused_with_advice(store_path: P
         connection.execute("UPDATE store_info SET value = '999' WHERE key = 'schema_version'")
     with pytest.raises(AdvisorError, match="schema version 999"):
         open_store(store_path)
+
+
+def test_a_folder_that_cannot_be_made_or_locked_is_said_in_a_sentence(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    locked = tmp_path / "y.duckdb"
+    locked.with_name("y.duckdb.lock").mkdir()
+    for path in (in_the_way / "x.duckdb", locked):
+        with pytest.raises(AdvisorError, match=r"MOE_ADVISOR_STORE|being written"), only_writer(path):
+            pass

@@ -195,3 +195,18 @@ def test_missing_columns_are_named() -> None:
         validate(pd.DataFrame([{k: v for k, v in ROW.items() if k != "speedup"}]))
     with pytest.raises(AdvisorError, match="nonsense"):
         predict_rows(pd.DataFrame([ROW]), {"nonsense": "1"})
+
+
+@pytest.mark.parametrize(
+    ("model_id", "stated", "routed", "attention"),
+    [
+        ("gpt-oss-20b", "mxfp4", "mxfp4", "bf16"),  # as published: just its experts
+        ("qwen3-30b-a3b", "mxfp4", "mxfp4", "bf16"),
+        ("qwen3-30b-a3b", "int8", "int8", "int8"),
+        ("qwen3-30b-a3b", "fp16", "bf16", "bf16"),
+    ],
+)
+def test_a_row_is_predicted_in_the_weight_format_it_states(model_id, stated, routed, attention):
+    question = question_of(ROW | {"model_id": model_id, "weight_dtype": stated, "drafter": "eagle3"})
+    dtypes = question.setup().architecture.dtypes
+    assert (dtypes.routed, dtypes.attention) == (routed, attention)
