@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from advisor import bands
 from advisor.calibration import kernel_costs
 from advisor.calibration.overhead_records import OVERHEAD_NAMES
 from advisor.catalog import load_model
-from advisor.components import BY_KEY, COMPONENTS, FACTORS, JOINT, KERNELS, OVERHEADS, component_name
+from advisor.components import BY_KEY, COMPONENTS, FACTORS, JOINT, KERNELS, OVERHEADS
 from advisor.curve import curve_for
 from advisor.hardware import load_hardware
 from advisor.kernel_costs import KernelCosts
@@ -22,6 +20,7 @@ from advisor.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.step_cost import Placement, step_time
 from advisor.tiers import component_tier_ranks
+from tests.source_scan import listed_words
 
 PACKAGE = Path(__file__).resolve().parent.parent / "advisor"
 CREATED_IN = {"components.py", "step_cost.py", "draft_cost.py"}
@@ -32,22 +31,11 @@ FEW = 3
 """So many keys in one literal are a formula's; more are a list."""
 
 
-def literals(source: str) -> Iterator[tuple[int, set[str]]]:
-    """Line and component keys of each dict, tuple, list or set that is written out."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Dict):
-            parts = [*node.keys, *node.values]
-        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
-            parts = list(node.elts)
-        else:
-            continue
-        yield node.lineno, {p.value for p in parts if isinstance(p, ast.Constant) and p.value in BY_KEY}
-
-
 def repeated_lists(name: str, source: str) -> list[str]:
     if name in CREATED_IN or name.startswith(BARE):
         return []
-    return [f"{name}:{line} lists {sorted(keys)}" for line, keys in literals(source) if len(keys) > FEW]
+    listed = ((line, words & set(BY_KEY)) for line, words in listed_words(source))
+    return [f"{name}:{line} lists {sorted(keys)}" for line, keys in listed if len(keys) > FEW]
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +73,8 @@ def test_the_components_stand_in_one_list() -> None:
         'NAMES = {"routed": "Experts", "dense": "FFN", "host": "Host", "launch": "Launches"}',
         'for name in ("attention", "router", "shared", "lm_head"):\n    pass',
         'ROWS = dict(a=["draft", "draft_host", "round_host", "routed"])',
+        "TIMES = dict(routed=1, dense=2, host=3, launch=4)",
+        'for name in "routed dense host launch".split():\n    pass',
     ],
 )
 def test_a_planted_list_is_seen(planted: str) -> None:
@@ -97,7 +87,6 @@ def test_rows_name_what_there_is() -> None:
     assert {name for one in COMPONENTS for name in one.priced_by} <= fields
     assert {one.factor for one in COMPONENTS} == set(FACTORS), "each multiplier of a refit scales something"
     for one in COMPONENTS:
-        assert component_name(one.key) == one.label
         assert one.meaning.endswith(".")
     for one in OVERHEADS:
         assert len(one.priced_by) == 1, "an overhead is one constant"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import json
 import shutil
@@ -35,6 +34,7 @@ from advisor.report.engines import engine_blocks, engine_setups
 from advisor.runtime import KRange
 from advisor.scenario import Scenario, build_scenario
 from advisor.setup import load_setup
+from tests.source_scan import listed_words
 
 PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
 BARE = "profiling/"
@@ -158,19 +158,9 @@ def repeated_lists(name: str, source: str) -> list[str]:
     """Dicts, tuples, lists and sets that name two engines or more, as ids or for readers."""
     if name.startswith(BARE):
         return []
-    words = {word for engine in engines() for word in (engine.id, engine.name)}
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Dict):
-            parts = [*node.keys, *node.values]
-        elif isinstance(node, ast.Tuple | ast.List | ast.Set):
-            parts = list(node.elts)
-        else:
-            continue
-        named = {p.value.lower() for p in parts if isinstance(p, ast.Constant) and p.value in words}
-        if len(named) > 1:
-            found.append(f"{name}:{node.lineno} lists {sorted(named)}")
-    return found
+    words = {word.lower() for engine in engines() for word in (engine.id, engine.name)}
+    listed = ((line, {word.lower() for word in found} & words) for line, found in listed_words(source))
+    return [f"{name}:{line} lists {sorted(named)}" for line, named in listed if len(named) > 1]
 
 
 def test_the_engines_stand_in_one_list() -> None:
@@ -186,6 +176,8 @@ def test_the_engines_stand_in_one_list() -> None:
         'Engine = Literal["vllm", "sglang"]',
         'NAMES = {"vllm": "vLLM", "trtllm": "TensorRT-LLM"}',
         'X = ["SGLang", "vLLM"]',
+        'X = dict(vllm="a", sglang="b")',
+        'X = "vllm sglang".split()',
     ],
 )
 def test_a_planted_list_is_seen(planted: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from advisor.scenario.field_row import FieldRow, Section, rows_of
 from advisor.scenario.fields import DOCUMENTS, FIELDS, SETTINGS
 from advisor.scenario.scenario import Scenario
 from tests.golden import scenario_table
+from tests.source_scan import listed_words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -208,14 +208,9 @@ DELIBERATE = {
 
 def repeats(source: str) -> Iterator[tuple[int, set[str]]]:
     """Line and names of each literal that names at least REPEATED fields, as elements, keys, values or within them."""
-    for node in ast.walk(ast.parse(source)):
-        named: set[object] = set()
-        if isinstance(node, ast.List | ast.Tuple | ast.Set | ast.Dict):
-            named = {item.value for item in ast.walk(node) if isinstance(item, ast.Constant)}
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
-            named = {keyword.arg for keyword in node.keywords}
-        if len(known := {name for name in named if isinstance(name, str) and name in FIELDS}) >= REPEATED:
-            yield node.lineno, known
+    for line, words in listed_words(source):
+        if len(known := words & set(FIELDS)) >= REPEATED:
+            yield line, known
 
 
 def is_deliberate(path: str) -> bool:
@@ -242,6 +237,7 @@ def test_no_other_file_lists_the_fields_again() -> None:
         'SHOWN = {"GPUs": "n_gpus", "Batch": "batch_size", "K": "k_max", "Engine": "engine"}',
         'ASKED = {"n_gpus", "batch_size", "k_max", "engine"}',
         "SHORT = dict(n_gpus=1, batch_size=2, k_max=3, engine=4)",
+        'NAMES = "n_gpus batch_size k_max engine".split()',
     ],
 )
 def test_a_planted_list_is_seen(planted: str) -> None:
