@@ -199,15 +199,20 @@ def test_the_model_page_has_each_law_once_and_as_its_docstring_says() -> None:
     assert page == with_laws(page), "run: python -m tests.golden.model_page"
 
 
-RATES = {"bandwidth_bytes_per_s", "flops_per_s", "activation_bandwidth_bytes_per_s", "attention_flops_per_s"}
+RATES = {
+    *("bandwidth_bytes_per_s", "flops_per_s", "activation_bandwidth_bytes_per_s", "attention_flops_per_s"),
+    *("effective_bandwidth", "effective_flops", "peak_flops"),
+}
 TIMES = {"t0_s", "per_expert_s", "per_resident_expert_s", "launch_per_layer_s", "host_per_draft_pass_s"}
 ALLOWED = {"calibration/power_law.py": {"p-norm"}}
 """Sampling a power law by its inverse also ends in a root of a sum of powers."""
 
 
 def name_of(node: ast.expr) -> str:
-    """What an operand is called: an attribute, a name, or a text subscript."""
+    """What an operand is called: an attribute, a name, a text subscript, or the function whose value it is."""
     match node:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id=name)), attr="value"):
+            return name
         case ast.Attribute(attr=name) | ast.Name(id=name) | ast.Subscript(slice=ast.Constant(value=str() as name)):
             return name
     return ""
@@ -252,6 +257,10 @@ def divided_by(node: ast.BinOp, op: type[ast.operator], *words: str) -> bool:
 
 RULES = {
     "division by a rate": lambda node: isinstance(node.op, ast.Div) and name_of(node.right) in RATES,
+    "rows of an expert": lambda node: isinstance(node.op, ast.Div) and name_of(node.right) in {"touched", "distinct"},
+    "verification ratio": lambda node: (
+        isinstance(node.op, ast.Div) and {name_of(node.left), name_of(node.right)} == {"verify_step_s", "plain_step_s"}
+    ),
     "a fixed cost": fixed_cost,
     "tile padding": lambda node: bool({ast.unparse(node.left), ast.unparse(node.right)} & {"7.5", "16.0"}),
     "p-norm": root_of_powers,
@@ -269,9 +278,34 @@ RULES = {
 
 def breaches(source: str) -> Iterator[str]:
     """What looks like a law's arithmetic in a source, as far as names and shapes of expressions tell."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(spelled_out(ast.parse(source))):
         if isinstance(node, ast.BinOp):
             yield from (f"{what}: {ast.unparse(node)}" for what, looks_like in RULES.items() if looks_like(node))
+
+
+class SpelledOut(ast.NodeTransformer):
+    """Makes numpy's functions operators, and puts a rate or a cost in the place of a name given to it."""
+
+    def __init__(self, named: dict[str, ast.expr]) -> None:
+        self.named = named
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.named.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        op = {"divide": ast.Div, "multiply": ast.Mult}.get(name_of(node.func))
+        return ast.BinOp(node.args[0], op(), node.args[1]) if op and len(node.args) > 1 else node
+
+
+def spelled_out(tree: ast.Module) -> ast.Module:
+    named = {
+        node.targets[0].id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if isinstance(node.value, ast.Attribute) and name_of(node.value) in RATES | TIMES
+    }
+    return SpelledOut(named).visit(tree)
 
 
 def test_no_law_s_arithmetic_stands_outside_the_laws() -> None:
@@ -297,6 +331,11 @@ def test_no_law_s_arithmetic_stands_outside_the_laws() -> None:
         ("division by a rate", "time = moved / cost.activation_bandwidth_bytes_per_s"),
         ("a fixed cost", "launch = costs.launch_per_layer_s * layers"),
         ("a fixed cost", "launch = class_costs(name)['launch_per_layer_s'] * layers"),
+        ("division by a rate", "bw = cost.bandwidth_bytes_per_s\ntime = weights / bw"),
+        ("division by a rate", "time = np.divide(weights, cost.bandwidth_bytes_per_s)"),
+        ("division by a rate", "ridge = effective_flops(h).value / effective_bandwidth(h).value"),
+        ("rows of an expert", "rows = tokens * k / touched"),
+        ("verification ratio", "ratio = verify_step_s / plain_step_s"),
         ("p-norm", "time = (a**p + b**p) ** (1.0 / p)"),
         ("p-norm", "time = high * (1.0 + ratio**sharpness) ** (1.0 / sharpness)"),
         ("tile padding", "rows = np.maximum(16.0, m + 7.5)"),

@@ -150,7 +150,7 @@ def frame_work(frame: pd.DataFrame, dtype: str, ungated: bool) -> dict[str, Any]
     work = expert_work(
         tokens=get["num_tokens"],
         n_active=rows / get["num_tokens"],  # of the measured rank, so that the rows are those it was given
-        rows_per_expert=rows / touched,
+        rows_per_expert=np.asarray(laws.rows_per_expert(rows, 1.0, touched)),
         touched=touched,
         h=get["hidden_size"],
         I=get["inter_size"] / get["moe_tp_size"],
@@ -221,7 +221,7 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
     if len(used) < 30:
         return None
     measured = used["latency_s"].to_numpy()
-    rows = (used["routed_rows"] / used["touched"]).to_numpy()
+    rows = np.asarray(laws.rows_per_expert(used["routed_rows"].to_numpy(), 1.0, used["touched"].to_numpy()))
     shape = labels(used, SHAPE)
     candidates: list[tuple[float, bool, np.ndarray, np.ndarray]] = []
     has_two = bool(two_matrices(used).any())

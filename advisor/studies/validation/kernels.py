@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from advisor import laws
 from advisor.calibration import (
     SHAPE,
     FitRecord,
@@ -127,7 +128,7 @@ def _bar_errors(opened: Store, bar: Bar) -> _BarErrors:
     frame = add_touched(frame)
     shape = frame[SHAPE].astype(str).agg("x".join, axis=1).to_numpy()
     measured = frame["latency_s"].to_numpy()
-    rows = (frame["routed_rows"] / frame["touched"]).to_numpy()
+    rows = np.asarray(laws.rows_per_expert(frame["routed_rows"].to_numpy(), 1.0, frame["touched"].to_numpy()))
 
     def error(predicted: np.ndarray) -> float:
         return float(np.nanmean(np.abs(predicted / measured - 1.0)))
