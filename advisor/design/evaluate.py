@@ -246,6 +246,7 @@ def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served
     )
     note = (
         f"Designs are compared by the fitted kernels; so costed, the baseline has {fit_speedup:.2f}x and "
-        f"{fit_tpot_ms:.2f} ms. Its own measured rows, used elsewhere, give {speedup:.2f}x and {tpot_ms:.2f} ms."
+        f"{fit_tpot_ms:.2f} ms. Its own measured rows, used elsewhere, give {speedup:.2f}x and {tpot_ms:.2f} ms at the "
+        "same K."
     )
     return float(gaps[np.argmax(np.abs(gaps))]), note
