@@ -54,7 +54,7 @@ def kernel_costs(
     Parameters
     ----------
     hardware : accelerator profile; its `kernel_table_device` names the records.
-    engine : vllm, sglang, trtllm or other (then the best-fitted engine of the accelerator serves, with a warning).
+    engine : a profile's id, or other (then the best-fitted engine of the accelerator serves, with a warning).
     dtypes : stored format by component.
     kv_dtype : format of the KV cache, bf16 or fp8.
     gated_experts : False for experts of two matrices (up, down), which engines run with other kernels.

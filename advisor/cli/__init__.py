@@ -20,7 +20,7 @@ _COMMANDS = {
     "explain": ("explain", "How one prediction was made, formula by formula."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
-    "export": ("runtime", "Write the schedule as vLLM or SGLang configuration."),
+    "export": ("runtime", "Write the schedule as an engine's configuration."),
     "simulate": ("runtime", "Compare ways to choose K while serving."),
     "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),

@@ -74,7 +74,7 @@ def export(
     as_json: bool,
     **launch: Any,  # the options that export_scenario takes as they stand
 ) -> None:
-    """Write the schedule as the configuration and launch line of --engine (vllm or sglang), checked by its rules."""
+    """Write the schedule as the configuration and launch line of --engine, checked by its rules."""
     found = schedule_for(scenario)
     ranges = found.ranges if static_k is None else static_ranges(found.curve, static_k)
     made = export_scenario(found.setup, ranges, scenario.engine, folder=output, **launch)
