@@ -181,6 +181,7 @@ def test_search_designs_click_a_trade_off_and_take_it_as_the_scenario(page: Any,
     model = page.get_by_role("combobox", name="Model", exact=True).input_value()
     experts, active = re.match(r"(\d+) experts top-(\d+)", names[0]).groups()
     assert model.startswith(f"own-qwen3-30b-a3b-n{experts}k{active}s")
+    page.wait_for_url("**model_id=own-*")  # the chart is drawn before the browser has its new address
     taken = Scenario.from_query(page.url.split("?", 1)[1])
     assert taken.model_id == model
     wait_for_verdict(page, taken)
