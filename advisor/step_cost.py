@@ -124,25 +124,42 @@ def step_time(
     group_batch = batch / placement.attention_groups
     rows = group_batch * q
     cores = attention_cores(architecture, costs, placement, group_batch, q, context, kv_bytes_per_element)
-    messages = exchanges(architecture, costs, placement, rows, shape)
-    products = {
-        name: sum((item.time_s(rows) for item in items), np.zeros_like(rows))
-        for name, items in matrix_products(architecture, costs, placement, shape).items()
-    }
+    weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape)
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
         "launch": np.asarray(laws.launches(costs.launch_per_layer_s, n_layers(architecture))),
-        "attention_projection": products["attention_projection"],
+        "attention_projection": weights.pop("attention_projection"),
         "attention": sum((core.time_s for core in cores), np.zeros(np.broadcast(batch, q, context).shape)),
-        "dense": products["dense"],
-        "communication": sum((item.time_s for item in messages), np.zeros_like(rows)),
-        "lm_head": products["lm_head"],
+        **weights,
+        "lm_head": lm_head(architecture, costs, placement).time_s(rows),
     }
+    return StepTime(parts)
+
+
+def weights_time(
+    architecture: Architecture,
+    costs: KernelCosts,
+    placement: Placement,
+    rows: Floats,
+    n_tokens: Floats,
+    distinct: Floats,
+    shape: MoeShape | None,
+) -> dict[str, Array]:
+    """Time of everything in the layers but the attention core, by component: what grows with tokens, not with context.
+
+    rows : tokens of one attention group. [1]
+    n_tokens, distinct : tokens of the whole instance, and the experts that they touch together. [1]
+    """
+    messages = exchanges(architecture, costs, placement, rows, shape)
+    parts = {
+        name: sum((item.time_s(rows) for item in items), np.zeros_like(rows))
+        for name, items in matrix_products(architecture, costs, placement, shape).items()
+    }
+    parts["communication"] = sum((item.time_s for item in messages), np.zeros_like(rows))
     if shape is not None:
         dtype = architecture.dtypes.routed
-        routed = routed_time(costs.routed, placement, shape, batch * q, touched, dtype, shape.count)
-        parts |= {"router": products["router"], "routed": routed, "shared": products["shared"]}
-    return StepTime(parts)
+        parts["routed"] = routed_time(costs.routed, placement, shape, n_tokens, distinct, dtype, shape.count)
+    return parts
 
 
 def n_layers(architecture: Architecture) -> int:
@@ -173,7 +190,7 @@ class Products:
 def matrix_products(
     architecture: Architecture, costs: KernelCosts, placement: Placement, shape: MoeShape | None
 ) -> dict[str, tuple[Products, ...]]:
-    """Everything that multiplies by weights but the routed experts, by component.
+    """Everything in the layers that multiplies by weights but the routed experts, by component.
 
     Tensor-parallel ranks split the weights but those that a mixer replicates, and the router.
     """
@@ -189,7 +206,6 @@ def matrix_products(
             Products(costs.dense, block.matrices * d * block.width / tp, dtypes.dense, 2, block.count)
             for block in architecture.dense
         ),
-        "lm_head": (Products(costs.lm_head, architecture.vocab_size * d / tp, dtypes.embedding, 1, 1),),
     }
     if shape is not None:
         count, experts, matrices, width = arrays(shape.count, shape.n_experts, shape.matrices, shape.shared_width)
@@ -197,6 +213,12 @@ def matrix_products(
         # Designs without a shared expert stand in one array with those that have one: they run no such layer.
         found["shared"] = (Products(costs.shared, matrices * d * width / tp, dtypes.shared, 2, count * (width > 0)),)
     return found
+
+
+def lm_head(architecture: Architecture, costs: KernelCosts, placement: Placement) -> Products:
+    """The product that gives a token's logits."""
+    weights = architecture.vocab_size * architecture.hidden_size / placement.tensor_parallel
+    return Products(costs.lm_head, weights, architecture.dtypes.embedding, 1, 1)
 
 
 def gemm_time(cost: GemmCost, rows: ArrayLike, weights: ArrayLike, dtype: WeightDtype, launches: int) -> Array:

@@ -54,10 +54,11 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "drafting": ({"n": 3, "T_pass": 1e-4, "c_l": 1e-5, "L": 2}, 3.6e-4),
     "draft_host": ({"n": 3, "c_d": 3e-4}, 9e-4),
     "accepted_length": ({"alpha": 0.5, "K": 3}, 1.875),
-    "prefill": (
-        {"B": 16, "ISL": 1000, "OSL": 200, "N_act": 3e9, "eta": 0.4, "F_peak": 1e15, "n_GPU": 2},
-        16 * 5 * 6e9 / 8e14,
-    ),
+    "prompt_flops": ({"P": 100, "a": 8, "r": 2, "w": 30, "tp": 4}, 100 * 25 * 2),
+    "prompt_attention": ({"F": 1e12, "eta": 0.5, "F_peak": 1e15}, 2e-3),
+    "prompt_small": ({"P": 1000, "L": 10, "d": 50, "BW": 1e9}, 1.2e-2),
+    "prompt": ({"n": 2, "T_with": 5, "T_without": 3, "T_attn": 1, "T_small": 0.5}, 5.5),
+    "prefill": ({"S": 16, "T_prompt": 0.1, "OSL": 200}, 8e-3),
     "speedup": ({"AL": 2, "T_plain": 3, "T_round": 4, "pf": 1}, 8 / 6),
     "verification_ratio": ({"T_verify": 3, "T_plain": 2}, 1.5),
     "target_efficiency": ({"T_plain": 2, "T_verify": 2.5}, 0.8),
@@ -272,7 +273,11 @@ RULES = {
     ),
     "tokens per second": lambda node: divided_by(node, ast.Mult, "tpot", "gpus"),
     "speedup": lambda node: divided_by(node, ast.Add, "round", "prefill"),
-    "prefill": lambda node: "PREFILL_EFFICIENCY" in parts_of(node),
+    "prefill": lambda node: (
+        isinstance(node.op, ast.Div)
+        and any("output_tokens" in name for name in parts_of(node.right))
+        and any("prompt" in name for name in parts_of(node.left))
+    ),
 }
 
 
@@ -343,7 +348,7 @@ def test_no_law_s_arithmetic_stands_outside_the_laws() -> None:
         ("time per output token", "tpot = round_s / accepted + prefill"),
         ("tokens per second", "rate = batch / (tpot * setup.placement.gpus)"),
         ("speedup", "gain = length * (plain + prefill) / (round_s + length * prefill)"),
-        ("prefill", "prefill = work / (PREFILL_EFFICIENCY * peak)"),
+        ("prefill", "prefill = batch * prompt.time_s / scenario.output_tokens"),
     ],
 )
 def test_a_planted_breach_is_seen(rule: str, line: str) -> None:

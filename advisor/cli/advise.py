@@ -106,6 +106,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
             "largest_batch": advice.setup.memory.largest_batch,
         },
         "routing": advice.setup.routing_because,
+        "kv_cache": advice.setup.cache.sentence,
         "acceptance_source": advice.setup.acceptance.source,
         "sources": advice.setup.sources,
         "warnings": advice.warnings,

@@ -30,6 +30,7 @@ from advisor.step_cost import (
     exchanges,
     expert_shape,
     expert_sizes,
+    lm_head,
     matrix_products,
     n_layers,
 )
@@ -91,7 +92,9 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
         parts["T_dense"] = _gemms(b, run, whole, "T_block", titles, products["dense"])
     if run.setup.placement.gpus > 1:
         parts["T_links"] = _communication(b, run)
-    parts["T_head"] = _gemm(b, run, Head("lm_head", "LM head", "T_head", "s"), products["lm_head"][0])
+    parts["T_head"] = _gemm(
+        b, run, Head("lm_head", "LM head", "T_head", "s"), lm_head(run.architecture, run.costs, run.setup.placement)
+    )
     if not run.drafting:
         parts["T_launch"] = _launches(b, run)
         host = overhead_constant(run.setup, "T_host", "host time of a step", "host_per_step_s")

@@ -17,11 +17,11 @@ from typing import Literal
 import numpy as np
 
 from advisor import laws
-from advisor.curve import Curve, touched_experts
+from advisor.curve import Curve
 from advisor.hardware import compute_dtype, peak_flops
 from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
-from advisor.setup import Setup
+from advisor.setup import Setup, touched_experts
 from advisor.step_cost import step_time
 
 Arm = Literal["plain", "verify"]

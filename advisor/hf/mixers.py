@@ -241,6 +241,7 @@ def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
         kv_elements_per_token=latent + rope,
         kv_shards=1,
         attend_flops_per_query_key=2 * heads * (2 * latent + rope),
+        prompt_flops_per_query_key=0 if sparse else 2 * heads * (nope + rope + value_dim),
         window_tokens=fields.count("index_topk") if sparse else None,
         index_elements_per_token=fields.count("index_head_dim") if index else 0,
     )

@@ -13,6 +13,8 @@ TILE_PADDING = 7.5
 """Mean rows added by padding a block to the next multiple of 16. [1]"""
 STATE_BYTES = 4.0
 """Recurrent states are kept in fp32. [B]"""
+SMALL_KERNEL_BYTES = 24.0
+"""Moved by the small kernels of a layer for one element of the hidden state of a prompt's token (assumed). [B]"""
 MESSAGE_BYTES = 2.0
 """Activations travel between GPUs in 16 bits. [B]"""
 
@@ -213,6 +215,43 @@ def attention_flops(
     tp: ranks that split the heads. [1]
     """
     return B * q * np.minimum((c + q) / r, w) * a / tp
+
+
+def prompt_flops(P: Floats, a: Floats, r: Floats = 1.0, w: Floats = np.inf, tp: Floats = 1.0) -> Floats:
+    """Operations of one layer's softmax attention over a prompt, on one rank.
+
+    F = P × min(P / 2 / r, w) × a / tp
+
+    P: tokens of the prompt; one of them attends to half of it in the mean. [1]
+    r: positions held by one entry of a compressed cache. [1]
+    w: entries that a window, or the choice of sparse attention, lets through. [1]
+    a: operations of one query against one entry: 2 heads (d_qk + d_v). [FLOP]
+    tp: ranks that split the heads. [1]
+    """
+    return P * np.minimum(P / 2 / r, w) * a / tp
+
+
+def prompt_attention(F: Floats, eta: Floats, F_peak: Floats) -> Floats:
+    """Time of the attention of a prompt's tokens on each other, in all layers.
+
+    T_attn = F / (eta × F_peak)
+
+    F: operations of all layers on one rank. [FLOP]
+    F_peak, eta: peak arithmetic of 16 bits [FLOP/s], and the share of it that the kernel reaches. [1]
+    Limits: never bound by reading: a prompt's keys are read once for many queries.
+    """
+    return F / (eta * F_peak)
+
+
+def prompt_small(P: Floats, d: Floats, L: Floats, BW: Floats) -> Floats:
+    """Time of the small kernels of a prompt: norms, rotary embeddings, activations, additions, quantisation.
+
+    T_small = P × L × d × 24 / BW
+
+    P, L, d: tokens, layers, hidden size: 12 passes over rows of 16 bits in a layer (assumed). [1]
+    BW: rate of reading and writing. [B/s]
+    """
+    return P * L * d * SMALL_KERNEL_BYTES / BW
 
 
 def state_moved(B: Floats, S: Floats, q: Floats, tp: Floats = 1.0) -> Floats:
