@@ -1,0 +1,130 @@
+"""Figures of plain decode: errors by kind of point, by group, and the direction between engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog import load_model
+from advisor.studies.validation.tables import markdown_table, percent
+
+GROUP = ("model_id", "engine", "hardware_id", "weight_dtype")
+LIGHT = 0.9
+"""Where the plain step is less of the predicted time than this, prefill is a tenth or more: heavy. [1]"""
+NEAR, FAR, FAR_POINTS = 0.15, 0.25, 20
+"""A group is near within NEAR; one of FAR_POINTS points or more beyond FAR needs a named cause. [1]"""
+BEYOND = 0.05
+"""Measured differences up to this are within the noise between runs: direction is judged beyond. [1]"""
+
+
+def errors_s(rows: pd.DataFrame, predicted: str = "predicted_s", measured: str = "measured_s") -> np.ndarray:
+    """|predicted / measured - 1| of each row. [1]"""
+    return np.abs(rows[predicted].to_numpy(float) / rows[measured].to_numpy(float) - 1.0)
+
+
+def figures_s(
+    rows: pd.DataFrame, predicted: str = "predicted_s", measured: str = "measured_s"
+) -> tuple[int, float, float, float]:
+    """(n, median error, 90 % within, median bias) of rows; NaN without rows."""
+    if rows.empty:
+        return 0, np.nan, np.nan, np.nan
+    error = errors_s(rows, predicted, measured)
+    ratio = rows[predicted].to_numpy(float) / rows[measured].to_numpy(float)
+    return len(rows), float(np.median(error)), float(np.quantile(error, 0.9)), float(np.median(ratio) - 1.0)
+
+
+def is_moe(rows: pd.DataFrame) -> pd.Series:
+    """Whether each row's model has routed experts."""
+    known = {model_id: load_model(model_id).moe is not None for model_id in rows["model_id"].unique()}
+    return rows["model_id"].map(known).astype(bool)
+
+
+def is_heavy(rows: pd.DataFrame) -> pd.Series:
+    """Whether prefill is a tenth or more of each row's predicted time per token."""
+    return rows["step_s"] < LIGHT * rows["predicted_s"]
+
+
+def kinds(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows by kind: all of them, MoE, dense, heavy, by engine, by weights."""
+    yield "all", rows
+    moe, heavy = is_moe(rows), is_heavy(rows)
+    yield "MoE", rows[moe]
+    yield "dense", rows[~moe]
+    yield "heavy (prefill >= 1/10)", rows[heavy]
+    for engine, group in rows.groupby("engine"):
+        yield str(engine), group
+    for weights, group in rows.groupby("weight_dtype"):
+        yield f"weights {weights}", group
+
+
+def groups(rows: pd.DataFrame) -> pd.DataFrame:
+    """n, median error, 90 % within and median bias of each GROUP, worst first."""
+    found: list[dict[str, Any]] = []
+    for key, group in rows.groupby(list(GROUP)):
+        n, median, p90, bias = figures_s(group)
+        found.append(dict(zip(GROUP, key, strict=True)) | {"n": n, "median": median, "p90": p90, "bias": bias})
+    table = pd.DataFrame(found, columns=[*GROUP, "n", "median", "p90", "bias"])
+    return table.sort_values("median", ascending=False, ignore_index=True)
+
+
+def engine_pairs(rows: pd.DataFrame) -> pd.DataFrame:
+    """Points with all settings but the engine equal, each engine at its median over versions.
+
+    Columns: settings, a, b (engines, alphabetical), measured and predicted: time on `a` over time on `b`.
+    """
+    settings = ["hardware_id", "model_id", "weight_dtype", "tensor_parallel", "expert_parallel"]
+    settings += ["attention_groups", "batch_size", "input_tokens", "output_tokens"]
+    times = rows.groupby([*settings, "engine"])[["measured_s", "predicted_s"]].median().reset_index()
+    both = times.merge(times, on=settings, suffixes=("_a", "_b"))
+    both = both[both["engine_a"] < both["engine_b"]].reset_index(drop=True)
+    return both[settings].assign(
+        a=both["engine_a"],
+        b=both["engine_b"],
+        measured=both["measured_s_a"] / both["measured_s_b"],
+        predicted=both["predicted_s_a"] / both["predicted_s_b"],
+    )
+
+
+def direction(pairs: pd.DataFrame, beyond: float = BEYOND) -> tuple[int, float]:
+    """(pairs whose measured ratio differs from 1 by more than `beyond`, share of them predicted on its side)."""
+    apart = pairs[np.abs(np.log(pairs["measured"])) > np.log1p(beyond)]
+    if apart.empty:
+        return 0, np.nan
+    return len(apart), float(((apart["measured"] > 1.0) == (apart["predicted"] > 1.0)).mean())
+
+
+def overview(rows: pd.DataFrame) -> str:
+    """The figures of plain decode on one screen: kinds of points, groups, direction between engines."""
+    lines = [("all points", *_cells(rows))]
+    once = rows[~rows["near_duplicate"]]
+    lines += [(f"once: {name}", *_cells(kind)) for name, kind in kinds(once)]
+    table = groups(once)
+    far = table[(table["n"] >= FAR_POINTS) & (table["median"] > FAR)]
+    pairs = engine_pairs(once)
+    trt = pairs[(pairs["a"] == "trtllm") & (pairs["b"] == "vllm")]
+    spoken = [
+        markdown_table(("points", "n", "median", "p90", "bias"), lines),
+        f"{len(table)} groups ({', '.join(GROUP)}): mean of their medians {percent(float(table['median'].mean()))}, "
+        f"within {NEAR:.0%}: {percent(float((table['median'] <= NEAR).mean()))}; of {FAR_POINTS} points or more beyond "
+        f"{FAR:.0%}: {len(far)}",
+        markdown_table(
+            (*GROUP, "n", "median", "p90", "bias"),
+            [(*row[:5], *(percent(value) for value in row[5:])) for row in table.itertuples(index=False)],
+        )
+        if not table.empty
+        else "",
+        "Engine direction beyond 5 %: "
+        + "; ".join(
+            f"{name} {percent(direction(kind)[1])} of {direction(kind)[0]}"
+            for name, kind in (("all", pairs), ("TensorRT-LLM against vLLM", trt))
+        ),
+    ]
+    return "\n\n".join(spoken)
+
+
+def _cells(rows: pd.DataFrame) -> tuple[object, ...]:
+    n, *shares = figures_s(rows)
+    return (n, *(percent(share) for share in shares))
