@@ -65,6 +65,8 @@ class Mixer(Frozen):
     """Operations for one query position against one cached position: 2 heads (d_qk + d_v)."""
     prompt_flops_per_query_key: int = Field(default=0, ge=0)
     """The same within a prompt, where latent attention expands keys and values; 0: as attend_flops_per_query_key."""
+    query_key_norm: bool = False
+    """Queries and keys are normalised before they meet: small kernels of their own in some engines."""
     window_tokens: int | None = Field(default=None, ge=1)
     """At most this many entries are read. `sliding`: older ones are dropped too. `sparse`: the top-k, all are kept."""
     local_window_tokens: int = Field(default=0, ge=0)

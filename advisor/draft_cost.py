@@ -155,6 +155,7 @@ def _head_attention(target: Architecture, layers: int) -> Mixer:
                 "kind": "full",
                 "count": layers,
                 "window_tokens": None,
+                "query_key_norm": False,
                 "projection_params": template.projection_params + fusion,
             }
         )

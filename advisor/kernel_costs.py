@@ -171,6 +171,8 @@ class KernelCosts:
     """Attention over a latent cache; None: as `attention`."""
     attention_flops_per_s: float = np.inf
     launch_per_layer_s: float = 10e-6
+    query_key_norm_s: float = 0.0
+    """What a layer that normalises queries and keys adds."""
     host_per_step_s: float = 300e-6
     host_per_draft_pass_s: float = 300e-6
     host_per_round_s: float = 400e-6

@@ -127,7 +127,7 @@ def step_time(
     weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape)
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
-        "launch": np.asarray(laws.launches(costs.launch_per_layer_s, n_layers(architecture))),
+        "launch": np.asarray(laws.launches(**launch_symbols(architecture, costs))),
         "attention_projection": weights.pop("attention_projection"),
         "attention": sum((core.time_s for core in cores), np.zeros(np.broadcast(batch, q, context).shape)),
         **weights,
@@ -160,6 +160,17 @@ def weights_time(
         dtype = architecture.dtypes.routed
         parts["routed"] = routed_time(costs.routed, placement, shape, n_tokens, distinct, dtype, shape.count)
     return parts
+
+
+def launch_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
+    """What `laws.launches` takes. SI units."""
+    normed = sum(mixer.count for mixer in architecture.mixers if mixer.query_key_norm)
+    return {
+        "c_l": costs.launch_per_layer_s,
+        "L": float(n_layers(architecture)),
+        "c_q": costs.query_key_norm_s,
+        "L_q": float(normed),
+    }
 
 
 def n_layers(architecture: Architecture) -> int:

@@ -47,7 +47,7 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "all_reduces": ({"X": 12, "t0": 1, "BW": 4, "r": 1.25, "L": 3}, 30),
     "sent_bytes": ({"X": 12, "k": 8, "tp": 4}, 24),
     "expert_exchange": ({"X": 12, "k": 8, "tp": 4, "t0": 1, "BW": 8, "r": 1.25, "L": 3}, 30),
-    "launches": ({"c_l": 1e-5, "L": 48}, 4.8e-4),
+    "launches": ({"c_l": 1e-5, "L": 48, "c_q": 2e-5, "L_q": 10}, 6.8e-4),
     "between_knots": ({"x": 4, "x_1": 2, "x_2": 8, "c_1": 1, "c_2": 9}, 3),
     "ridge": ({"F_peak": 989e12, "BW": 4.8e12}, 989 / 4.8),
     "bandwidth_share": ({"R": 2.4e9, "T": 1e-3, "BW": 4.8e12}, 0.5),

@@ -48,6 +48,7 @@ from advisor.calibration.records import (
     rounded,
     write_records,
 )
+from advisor.calibration.small_launches import SmallLaunch, load_small_launches, small_launch, write_small_launches
 from advisor.calibration.stream_fit import (
     ATTENTION_KEYS,
     KV_BYTES,
@@ -81,6 +82,7 @@ __all__ = [
     "OverheadFit",
     "OverheadRecord",
     "ResidualRecord",
+    "SmallLaunch",
     "SweepFit",
     "add_touched",
     "adjusted",
@@ -101,6 +103,7 @@ __all__ = [
     "load_measured",
     "load_overheads",
     "load_records",
+    "load_small_launches",
     "measured_table",
     "mla_record",
     "moe_record",
@@ -109,6 +112,7 @@ __all__ = [
     "record_id",
     "recorded_devices",
     "rounded",
+    "small_launch",
     "version_key",
     "with_measured_shape",
     "without_measured_shape",
@@ -116,4 +120,5 @@ __all__ = [
     "write_measured",
     "write_overheads",
     "write_records",
+    "write_small_launches",
 ]

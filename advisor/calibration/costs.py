@@ -10,6 +10,7 @@ from advisor.architecture import WeightDtype, WeightDtypes
 from advisor.calibration.choice import Choice, choose, choose_experts, expert_read_rate
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
 from advisor.calibration.records import FitRecord, Operation, load_records
+from advisor.calibration.small_launches import small_launch
 from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
 from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
@@ -106,11 +107,14 @@ def _kernel_costs(
 
 def _overheads(engine: str) -> dict[str, Any]:
     """Overheads of the engine as it is today and the spread that speedups leave unexplained, from the shipped fit."""
+    norm = small_launch(engine, "query_key_norm_s")
+    added = {} if norm is None else {"query_key_norm_s": norm.value_s}
     fit = load_overheads()
     if fit is None:
         names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S)
-        return dict(zip(OVERHEAD_NAMES, names, strict=True))
+        return added | dict(zip(OVERHEAD_NAMES, names, strict=True))
     return {
+        **added,
         **class_costs(engine),
         "residual_log_sd_by_tier": {residual.tier: residual.log_sd for residual in fit.residuals},
         "band_share_by_tier": {residual.tier: residual.share for residual in fit.residuals},

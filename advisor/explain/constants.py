@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES, Adjustment, FitRecord, load_overheads, load_records
+from advisor.calibration import (
+    ANY_CLASS,
+    OVERHEAD_NAMES,
+    Adjustment,
+    FitRecord,
+    load_overheads,
+    load_records,
+    small_launch,
+)
 from advisor.components import KERNELS, OVERHEADS
 from advisor.kernel_costs import GemmCost, MoeCost, StreamCost
 from advisor.setup import Setup
@@ -114,6 +122,14 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         return ConstantUse(symbol, name, value, "s", "fitted", source)
     source = "weak prior of docs/model.md, 80% range a factor of 3 either way"
     return ConstantUse(symbol, name, value, "s", "assumed", source)
+
+
+def norm_constant(setup: Setup) -> ConstantUse:
+    """What normalising queries and keys adds to a layer's launches, on the scenario's engine."""
+    name, value = "normalising queries and keys, of a layer", setup.costs.query_key_norm_s
+    record = small_launch(setup.scenario.engine, "query_key_norm_s")
+    source = "as given" if record is None else f"{record.source}, {record.n_points} points"
+    return ConstantUse("c_q", name, value, "s", "fitted", source)
 
 
 def _uses(

@@ -13,6 +13,7 @@ from advisor.explain.constants import (
     Part,
     gemm_constants,
     moe_constants,
+    norm_constant,
     overhead_constant,
     stream_constants,
 )
@@ -30,6 +31,7 @@ from advisor.step_cost import (
     exchanges,
     expert_shape,
     expert_sizes,
+    launch_symbols,
     lm_head,
     matrix_products,
     n_layers,
@@ -265,5 +267,8 @@ def _exchange(b: Builder, run: Pass, head: Head, item: Exchange, message: Quanti
 
 def _launches(b: Builder, run: Pass) -> Quantity:
     use = overhead_constant(run.setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
-    head = Head("launch", "Kernel launches", "T_launch", "s")
-    return b.add(head, laws.launches, {"L": n_layers(run.architecture)}, (use,))
+    symbols = launch_symbols(run.architecture, run.costs)
+    head, layers = Head("launch", "Kernel launches", "T_launch", "s"), {"L": symbols["L"]}
+    if not symbols["c_q"] * symbols["L_q"]:
+        return b.add(head, laws.launches, layers, (use,))
+    return b.add(head, laws.launches, layers | {"L_q": symbols["L_q"]}, (use, norm_constant(run.setup)))

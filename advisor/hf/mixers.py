@@ -162,6 +162,7 @@ def _grouped_query(
         kv_elements_per_token=key + value,
         kv_shards=groups,
         attend_flops_per_query_key=2 * heads * (head_dim + value_dim),
+        query_key_norm=fields.flag("use_qk_norm", default=dialect.query_key_norm),
         window_tokens=window_of(fields) if sliding else None,
     )
     if sliding:
