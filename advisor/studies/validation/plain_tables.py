@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog import load_model
+from advisor.studies.validation.silicon import GROUP
 from advisor.studies.validation.tables import markdown_table, percent
 
-GROUP = ("model_id", "engine", "hardware_id", "weight_dtype")
 LIGHT = 0.9
 """Where the plain step is less of the predicted time than this, prefill is a tenth or more: heavy. [1]"""
 NEAR, FAR, FAR_POINTS = 0.15, 0.25, 20
@@ -96,33 +96,58 @@ def direction(pairs: pd.DataFrame, beyond: float = BEYOND) -> tuple[int, float]:
     return len(apart), float(((apart["measured"] > 1.0) == (apart["predicted"] > 1.0)).mean())
 
 
+def believed(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that are judged: not in the quarantine, a measurement listed twice once."""
+    return rows[(rows["rule"] == "") & ~rows["near_duplicate"]]
+
+
 def overview(rows: pd.DataFrame) -> str:
     """The figures of plain decode on one screen: kinds of points, groups, direction between engines."""
-    lines = [("all points", *_cells(rows))]
-    once = rows[~rows["near_duplicate"]]
-    lines += [(f"once: {name}", *_cells(kind)) for name, kind in kinds(once)]
-    table = groups(once)
-    far = table[(table["n"] >= FAR_POINTS) & (table["median"] > FAR)]
-    pairs = engine_pairs(once)
-    trt = pairs[(pairs["a"] == "trtllm") & (pairs["b"] == "vllm")]
-    spoken = [
-        markdown_table(("points", "n", "median", "p90", "bias"), lines),
-        f"{len(table)} groups ({', '.join(GROUP)}): mean of their medians {percent(float(table['median'].mean()))}, "
-        f"within {NEAR:.0%}: {percent(float((table['median'] <= NEAR).mean()))}; of {FAR_POINTS} points or more beyond "
-        f"{FAR:.0%}: {len(far)}",
-        markdown_table(
-            (*GROUP, "n", "median", "p90", "bias"),
-            [(*row[:5], *(percent(value) for value in row[5:])) for row in table.itertuples(index=False)],
+    judged = believed(rows)
+    pairs = engine_pairs(judged)
+    named = {"all": pairs, "TensorRT-LLM against vLLM": pairs[(pairs["a"] == "trtllm") & (pairs["b"] == "vllm")]}
+    found = {name: direction(kind) for name, kind in named.items()}
+    engines = "; ".join(f"{name} {percent(share)} of {n}" for name, (n, share) in found.items())
+    return "\n\n".join(
+        (
+            kinds_table(rows),
+            groups_line(judged),
+            groups_table(judged),
+            f"Engine direction, measured differences beyond {BEYOND:.0%}: {engines}",
         )
-        if not table.empty
-        else "",
-        "Engine direction beyond 5 %: "
-        + "; ".join(
-            f"{name} {percent(direction(kind)[1])} of {direction(kind)[0]}"
-            for name, kind in (("all", pairs), ("TensorRT-LLM against vLLM", trt))
-        ),
+    )
+
+
+def kinds_table(rows: pd.DataFrame) -> str:
+    """Errors of all points, of those after the quarantine, and of these, each measurement once, by kind."""
+    judged = believed(rows)
+    lines = [("all points", *_cells(rows)), ("after quarantine", *_cells(rows[rows["rule"] == ""]))]
+    lines += [("each measurement once", *_cells(judged))]
+    lines += [(f"- {name}", *_cells(kind)) for name, kind in kinds(judged)][1:]
+    whole = judged.assign(predicted_s=judged["predicted_end_to_end_s"], measured_s=judged["end_to_end_s"])
+    heavy = is_heavy(judged)
+    lines += [("end to end, (TTFT + decode) / OSL", *_cells(whole)), ("- heavy, end to end", *_cells(whole[heavy]))]
+    return markdown_table(("points", "n", "median", "p90", "bias"), lines)
+
+
+def groups_line(judged: pd.DataFrame) -> str:
+    """Mean of the group medians, the share of groups that are near, and how many large ones are far."""
+    table = groups(judged)
+    far = table[(table["n"] >= FAR_POINTS) & (table["median"] > FAR)]
+    return (
+        f"{len(table)} groups (model, engine, accelerator, weights): mean of their medians "
+        f"{percent(float(table['median'].mean()))}, within {NEAR:.0%}: "
+        f"{percent(float((table['median'] <= NEAR).mean()))}; of {FAR_POINTS} points or more beyond {FAR:.0%}: "
+        f"{len(far)}"
+    )
+
+
+def groups_table(judged: pd.DataFrame) -> str:
+    """The groups, worst first."""
+    lines = [
+        (*row[:5], *(percent(share) for share in row[5:])) for row in groups(judged).itertuples(index=False, name=None)
     ]
-    return "\n\n".join(spoken)
+    return markdown_table(("model", "engine", "accelerator", "weights", "n", "median", "p90", "bias"), lines)
 
 
 def _cells(rows: pd.DataFrame) -> tuple[object, ...]:
