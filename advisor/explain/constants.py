@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES, Adjustment, FitRecord, load_overheads, load_records
 from advisor.components import KERNELS, OVERHEADS
-from advisor.kernel_costs import GemmCost, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, MoeCost, StreamCost
 from advisor.setup import Setup
 
 Part = Literal["experts", "projections", "attention", "latent attention", "all-reduce", "expert exchange"]
@@ -92,6 +92,19 @@ def stream_constants(setup: Setup, part: Part, cost: StreamCost, drafting: bool 
     return _uses(setup, part, cost, rows, drafting)
 
 
+def attention_constants(
+    setup: Setup, part: Part, cost: AttentionCost, drafting: bool = False
+) -> tuple[ConstantUse, ...]:
+    """Constants of an attention core."""
+    rows = {
+        "t0": _Row(f"{part}: fixed cost of a call", "s", "t0_s"),
+        "BW": _Row(f"{part}: rate of bytes", "B/s", "s_per_byte", True),
+        "F_attn": _Row(f"{part}: {_RATE}", "FLOP/s", "s_per_flop", True),
+        "p": _Row(f"{part}: sharpness of the bend between them", "1", "sharpness"),
+    }
+    return _uses(setup, part, cost, rows, drafting)
+
+
 def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> ConstantUse:
     """A launch or host overhead with the factor of its 80 % range in its source."""
     value = float(getattr(setup.costs, field))
@@ -117,7 +130,11 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
 
 
 def _uses(
-    setup: Setup, part: Part, cost: MoeCost | GemmCost | StreamCost, rows: Mapping[str, _Row], drafting: bool
+    setup: Setup,
+    part: Part,
+    cost: MoeCost | GemmCost | AttentionCost | StreamCost,
+    rows: Mapping[str, _Row],
+    drafting: bool,
 ) -> tuple[ConstantUse, ...]:
     found = []
     record = record_behind(setup, part, cost.t0_s, drafting)
