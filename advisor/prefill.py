@@ -184,7 +184,7 @@ def _attention_flops(setup: Setup, length: float) -> float:
     for mixer in setup.architecture.mixers:
         if mixer.kind in ("linear", "none"):
             continue
-        each = mixer.prompt_flops_per_query_key or mixer.attend_flops_per_query_key
+        each = mixer.query_heads * (mixer.prompt_flops_per_head_and_key or mixer.flops_per_head_and_key)
         window = np.inf if mixer.window_tokens is None else float(mixer.window_tokens)
         total += mixer.count * float(laws.prompt_flops(length, each, mixer.compression, window, tp))
     return total

@@ -9,6 +9,14 @@ from advisor.calibration.adjustment import (
     parse_adjustment,
     write_adjustment,
 )
+from advisor.calibration.attention_fit import (
+    ATTENTION_KEYS,
+    KV_BYTES,
+    MLA_KEYS,
+    attention_record,
+    limits,
+    mla_record,
+)
 from advisor.calibration.choice import choose_experts, version_key
 from advisor.calibration.costs import kernel_costs
 from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, error_quantiles, one_row_per_point
@@ -49,15 +57,7 @@ from advisor.calibration.records import (
     write_records,
 )
 from advisor.calibration.small_launches import SmallLaunch, load_small_launches, small_launch, write_small_launches
-from advisor.calibration.stream_fit import (
-    ATTENTION_KEYS,
-    KV_BYTES,
-    MLA_KEYS,
-    all_reduce_record,
-    all_to_all_record,
-    attention_record,
-    mla_record,
-)
+from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record
 from advisor.calibration.sweep_fit import SweepFit, fit_sweep
 
 __all__ = [
@@ -100,6 +100,7 @@ __all__ = [
     "kernel_costs",
     "leave_one_group_out",
     "leave_one_shape_out",
+    "limits",
     "load_measured",
     "load_overheads",
     "load_records",

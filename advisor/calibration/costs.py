@@ -7,12 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 from advisor.architecture import WeightDtype, WeightDtypes
+from advisor.calibration.attention_costs import attention_cost, roofline_attention
 from advisor.calibration.choice import Choice, choose, choose_experts, expert_read_rate
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
 from advisor.calibration.records import FitRecord, Operation, load_records
 from advisor.calibration.small_launches import small_launch
 from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
-from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
 
 ROOFLINE_MOE_T0_S = 26e-6
@@ -35,7 +36,6 @@ HOST_PER_ROUND_S = 400e-6
 OVERHEAD_LOG_SD = math.log(3.0) / 1.2816
 """Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
 
-ROOFLINE_ATTENTION_T0_S = 11e-6
 ROOFLINE_ALL_REDUCE_T0_S = {2: 5e-6, 4: 7e-6, 8: 8e-6}
 ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
 """Of the link rate, a ring moving 2 (n - 1) / n of the message."""
@@ -259,17 +259,15 @@ def _gemm(
 
 def _attention(
     hardware: Hardware, records: tuple[FitRecord, ...], engine: str, op: Operation, kv_dtype: str, notes: _Notes
-) -> StreamCost:
-    choice = choose(records, op, engine, "bf16", kernel_ending=f"+kv-{kv_dtype}")
-    if choice is None and kv_dtype != "bf16":
-        choice = choose(records, op, engine, "bf16", kernel_ending="+kv-bf16")
-    if choice is None:
+) -> AttentionCost:
+    priced = attention_cost(hardware, records, engine, op, kv_dtype)
+    if priced is None:
         notes.roofline(_PART[op])
-        return StreamCost(
-            ROOFLINE_ATTENTION_T0_S, effective_bandwidth(hardware, "bf16").value, Tier.ROOFLINE, ROOFLINE_LOG_SD
-        )
-    notes.took(choice)
-    return _stream(choice)
+        return roofline_attention(hardware, op, ROOFLINE_LOG_SD)
+    notes.took(priced.choice)
+    if priced.note:
+        notes.warn(_PART[op], f"{_PART[op].capitalize()}: {priced.note}")
+    return priced.cost
 
 
 def _all_reduce(

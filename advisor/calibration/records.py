@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import PROFILES
 
-FORM_VERSION = "3"
+FORM_VERSION = "4"
 """Raised whenever a functional form, a drop rule or an error definition changes."""
 
 RECORDS = PROFILES / "calibration"

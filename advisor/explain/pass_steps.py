@@ -11,6 +11,7 @@ from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Moe, effective_
 from advisor.explain.constants import (
     ConstantUse,
     Part,
+    attention_constants,
     gemm_constants,
     moe_constants,
     norm_constant,
@@ -229,11 +230,13 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
     read = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
     latent = mixer.kind in ("mla", "sparse") and run.costs.mla is not None
     part: Part = "latent attention" if latent else "attention"
-    uses = stream_constants(run.setup, part, core.cost, run.drafting)
-    work = {"R": read, "F": Quantity(float(core.flops), "FLOP"), "F_attn": Quantity(core.flops_per_s, "FLOP/s")}
+    uses = attention_constants(run.setup, part, core.cost, run.drafting)
+    head = Head(f"attention_flops{suffix}", "Operations of one layer's core", "F", "FLOP")
+    known = {"R": read} if mixer.kind == "linear" else {**core.work, "a": Quantity(core.work["a"], "FLOP")}
+    note = "" if mixer.kind == "linear" else "Query rows padded to blocks of m_0, which each KV head fills on its own."
+    flops = b.add(head, core.work_law, known, note=note, names={"n_q": "q"})
     head = Head(f"attention{suffix}", f"Attention core, {counted(mixer.count, f'{mixer.kind} layer')}", symbol, "s")
-    note = "F operations of one layer." if math.isfinite(core.flops_per_s) else ""
-    return b.add(head, laws.attention_core, {**core.symbols, **work}, uses, note)
+    return b.add(head, laws.attention_core, {**core.symbols, "R": read, "F": flops}, uses)
 
 
 def _communication(b: Builder, run: Pass) -> Quantity:

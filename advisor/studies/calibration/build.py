@@ -28,6 +28,7 @@ from advisor.calibration import (
     attention_record,
     choose_experts,
     gemm_record,
+    limits,
     measured_table,
     mla_record,
     moe_record,
@@ -136,24 +137,27 @@ def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitReco
             peak = hardware.bandwidth_bytes_per_s.value
             yield from _some(gemm_record(clean, identity, cache, peak))
     for op in ("attention", "mla"):
-        yield from _attention(op, _named(tables(op, hardware.id)))
+        yield from _attention(op, _named(tables(op, hardware.id)), hardware)
     yield from _communication(tables, hardware.id)
 
 
-def _attention(op: str, table: pd.DataFrame) -> Iterator[FitRecord]:
+def _attention(op: str, table: pd.DataFrame, hardware: Hardware) -> Iterator[FitRecord]:
     keys, record = {
         "attention": ([*ATTENTION_KEYS, "window_size"], attention_record),
         "mla": (MLA_KEYS, mla_record),
     }[op]
     if op == "mla" and "op" in table.columns:
-        table = table[table["op"].isin(["mla_generation", "generation_mla"])]
+        # Rows of that name in another format (fp8_block) time a module with its projections and launches.
+        alone = table["op"].isin(["mla_generation", "generation_mla"]) & table["dtype"].isin(["bf16", "fp16"])
+        table = table[alone]
     for identity, frame in _groups(table, [*IDENTITY, "kv_dtype"]):
         kv_dtype = identity.pop("kv_dtype")
         if kv_dtype in KV_BYTES:
             present = [key for key in keys if key in frame.columns]
             # The cache's format decides the bytes, so it is part of the kernel's name.
             named = {**identity, "kernel_source": f"{identity['kernel_source']}+kv-{kv_dtype}"}
-            yield from _some(record(one_row_per_point(frame, present), named, kv_dtype))
+            bounds = limits(hardware, kv_dtype)
+            yield from _some(record(one_row_per_point(frame, present), named, kv_dtype, bounds))
 
 
 def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord]:

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from advisor import store
-from advisor.curve import curve_for, prefill_per_token_s
+from advisor.curve import curve_for
 from advisor.prediction import AdvisorError
+from advisor.prefill import prefill_per_token_s
 from advisor.scenario import build_scenario
 from advisor.setup import Setup, load_setup
 from advisor.studies.validation.plain_tables import overview

@@ -56,8 +56,8 @@ def with_physics(points: pd.DataFrame) -> pd.DataFrame:
     """`points` with what physics asks of each: floor_s, every_weight_s, layers, and its end-to-end time per token.
 
     floor_s: a step that reads one token's weights (the output head left out, in the point's favour) and the batch's
-    cache, and its share of the prompts' arithmetic, at REACHED of peak. every_weight_s: the same with every expert read. end_to_end_s: by Little's law,
-    (TTFT + (OSL - 1) TPOT) / OSL, whatever the engine does first. [s]
+    cache, and its share of the prompts' arithmetic, at REACHED of peak. every_weight_s: the same with every expert
+    read. end_to_end_s: by Little's law, (TTFT + (OSL - 1) TPOT) / OSL, whatever the engine does first. [s]
     gpus, layers, and surely_fits: the batch that memory holds with a 16-bit cache. [1]
     """
     keys = [name for name in (*SETTINGS, *SCENARIO_FORMATS) if name != "batch_size"]
