@@ -53,7 +53,7 @@ def fitted(rows: pd.DataFrame) -> list[SmallLaunch]:
     found = []
     for engine, group in normed.groupby("engine"):
         first = FUSED_SINCE.get(str(engine))
-        new = group["version"].map(lambda version: first is None or _is_since(str(version), first))
+        new = pd.Series([first is None or _is_since(str(version), first) for version in group["version"]], group.index)
         pooled = _by_model(normed, "normed_layers")  # where one kind of version is seen in no model, all engines' mean
         named, old = (str(engine), "query_key_norm_s"), _by_model(group[~new], "normed_layers")
         today = _by_model(group[new], "normed_layers")
