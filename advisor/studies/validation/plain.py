@@ -1,6 +1,7 @@
 """Time per output token without speculation, predicted for the kernel package's silicon points.
 
 `python -m advisor.studies.validation.plain` prints how right it is, in seconds: what to run after any change of a step.
+With `--write` it also writes profiles/validation/ratios.json, as `make validation` does.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from advisor.prefill import prefill_per_token_s
 from advisor.scenario import build_scenario
 from advisor.setup import Setup, load_setup
 from advisor.step_cost import launch_symbols
-from advisor.studies.validation.plain_tables import overview
+from advisor.studies.validation.plain_tables import believed, overview
 from advisor.studies.validation.quarantine import read_quarantine
+from advisor.studies.validation.ratios import SOURCE, ratio_records
 from advisor.studies.validation.silicon import (
     POINTS,
     SCENARIO_FORMATS,
@@ -30,6 +32,7 @@ from advisor.studies.validation.silicon import (
     near_duplicates,
     placement_of,
 )
+from advisor.validation import write_ratios
 
 LAUNCHES = ("n_layers", "normed_layers", "launch_per_layer_s", "query_key_norm_s")
 """What the prediction charges for small launches."""
@@ -106,11 +109,18 @@ def plain_setup(point: Mapping[str, Any]) -> Setup:
     )
 
 
-def main() -> None:
-    """Print the figures of plain decode."""
+def judged_plain_decode() -> pd.DataFrame:
+    """`plain_decode` of the store here. Raises AdvisorError without one."""
     with store.open_store(store.default_store_path()) as opened:
-        rows = plain_decode(store.plain_decode_points(opened))
+        return plain_decode(store.plain_decode_points(opened))
+
+
+def main() -> None:
+    """Print the figures of plain decode; with `--write`, also write the ratios that comparisons read."""
+    rows = judged_plain_decode()
     sys.stdout.write(overview(rows) + "\n")
+    if "--write" in sys.argv[1:]:
+        sys.stdout.write(f"{write_ratios(ratio_records(believed(rows)), SOURCE)} written\n")
 
 
 if __name__ == "__main__":

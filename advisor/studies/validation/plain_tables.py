@@ -1,4 +1,4 @@
-"""Figures of plain decode: errors by kind of point, by group, and the direction between engines."""
+"""Figures of plain decode: errors by kind of point and by group."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog import load_model
+from advisor.studies.validation.ratios import ratios_table
 from advisor.studies.validation.silicon import GROUP
 from advisor.studies.validation.tables import markdown_table, percent
 
@@ -16,8 +17,6 @@ LIGHT = 0.9
 """Where the plain step is less of the predicted time than this, prefill is a tenth or more: heavy. [1]"""
 NEAR, FAR, FAR_POINTS = 0.15, 0.25, 20
 """A group is near within NEAR; one of FAR_POINTS points or more beyond FAR needs a named cause. [1]"""
-BEYOND = 0.05
-"""Measured differences up to this are within the noise between runs: direction is judged beyond. [1]"""
 
 
 def errors_s(rows: pd.DataFrame, predicted: str = "predicted_s", measured: str = "measured_s") -> np.ndarray:
@@ -70,52 +69,15 @@ def groups(rows: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("median", ascending=False, ignore_index=True)
 
 
-def engine_pairs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Points with all settings but the engine equal, each engine at its median over versions.
-
-    Columns: settings, a, b (engines, alphabetical), measured and predicted: time on `a` over time on `b`.
-    """
-    settings = ["hardware_id", "model_id", "weight_dtype", "tensor_parallel", "expert_parallel"]
-    settings += ["attention_groups", "batch_size", "input_tokens", "output_tokens"]
-    times = rows.groupby([*settings, "engine"])[["measured_s", "predicted_s"]].median().reset_index()
-    both = times.merge(times, on=settings, suffixes=("_a", "_b"))
-    both = both[both["engine_a"] < both["engine_b"]].reset_index(drop=True)
-    return both[settings].assign(
-        a=both["engine_a"],
-        b=both["engine_b"],
-        measured=both["measured_s_a"] / both["measured_s_b"],
-        predicted=both["predicted_s_a"] / both["predicted_s_b"],
-    )
-
-
-def direction(pairs: pd.DataFrame, beyond: float = BEYOND) -> tuple[int, float]:
-    """(pairs whose measured ratio differs from 1 by more than `beyond`, share of them predicted on its side)."""
-    apart = pairs[np.abs(np.log(pairs["measured"])) > np.log1p(beyond)]
-    if apart.empty:
-        return 0, np.nan
-    return len(apart), float(((apart["measured"] > 1.0) == (apart["predicted"] > 1.0)).mean())
-
-
 def believed(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that are judged: not in the quarantine, a measurement listed twice once."""
     return rows[(rows["rule"] == "") & ~rows["near_duplicate"]]
 
 
 def overview(rows: pd.DataFrame) -> str:
-    """The figures of plain decode on one screen: kinds of points, groups, direction between engines."""
+    """The figures of plain decode on one screen: kinds of points, groups, ratios between choices."""
     judged = believed(rows)
-    pairs = engine_pairs(judged)
-    named = {"all": pairs, "TensorRT-LLM against vLLM": pairs[(pairs["a"] == "trtllm") & (pairs["b"] == "vllm")]}
-    found = {name: direction(kind) for name, kind in named.items()}
-    engines = "; ".join(f"{name} {percent(share)} of {n}" for name, (n, share) in found.items())
-    return "\n\n".join(
-        (
-            kinds_table(rows),
-            groups_line(judged),
-            groups_table(judged),
-            f"Engine direction, measured differences beyond {BEYOND:.0%}: {engines}",
-        )
-    )
+    return "\n\n".join((kinds_table(rows), groups_line(judged), groups_table(judged), ratios_table(judged)))
 
 
 def kinds_table(rows: pd.DataFrame) -> str:
