@@ -96,6 +96,8 @@ class MoeCost:
     """The FitRecord behind these constants; empty for a roofline."""
     stands_in: bool = False
     """The record is of another engine or format than the one asked for."""
+    reason: str = ""
+    """Why this record of several, in words; empty where nothing has to be said."""
     measured: MeasuredLayer | None = None
     """Where the model's own shape was measured: its rows, in place of `curve`."""
 

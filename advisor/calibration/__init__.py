@@ -9,11 +9,13 @@ from advisor.calibration.adjustment import (
     parse_adjustment,
     write_adjustment,
 )
-from advisor.calibration.choice import choose_experts, version_key
+from advisor.calibration.choice import version_key
 from advisor.calibration.costs import kernel_costs
+from advisor.calibration.expert_choice import choose_experts, layer_seconds, measured_rows
 from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, error_quantiles, one_row_per_point
 from advisor.calibration.gemm_fit import GEMM_KEYS, gemm_record
-from advisor.calibration.measured_costs import with_measured_shape, without_measured_shape
+from advisor.calibration.gemm_variants import SCALE_KEYS, ActivationScales, gemm_variants
+from advisor.calibration.measured_costs import with_measured_shape
 from advisor.calibration.measured_moe import measured_table
 from advisor.calibration.measured_records import MEASURED, MeasuredTable, load_measured, write_measured
 from advisor.calibration.moe_fit import (
@@ -42,6 +44,7 @@ from advisor.calibration.records import (
     RECORDS,
     FitParameter,
     FitRecord,
+    Operation,
     load_records,
     record_id,
     recorded_devices,
@@ -73,11 +76,14 @@ __all__ = [
     "OVERHEADS_FILE",
     "OVERHEAD_NAMES",
     "RECORDS",
+    "SCALE_KEYS",
     "SHAPE",
+    "ActivationScales",
     "Adjustment",
     "FitParameter",
     "FitRecord",
     "MeasuredTable",
+    "Operation",
     "OverheadFit",
     "OverheadRecord",
     "ResidualRecord",
@@ -95,12 +101,15 @@ __all__ = [
     "frame_columns",
     "frame_work",
     "gemm_record",
+    "gemm_variants",
     "kernel_costs",
+    "layer_seconds",
     "leave_one_group_out",
     "leave_one_shape_out",
     "load_measured",
     "load_overheads",
     "load_records",
+    "measured_rows",
     "measured_table",
     "mla_record",
     "moe_record",
@@ -111,7 +120,6 @@ __all__ = [
     "rounded",
     "version_key",
     "with_measured_shape",
-    "without_measured_shape",
     "write_adjustment",
     "write_measured",
     "write_overheads",

@@ -9,14 +9,10 @@ import numpy as np
 
 from advisor.architecture import Architecture
 from advisor.calibration.choice import BORROWED_LOG_SD
-from advisor.calibration.measured_records import MeasuredTable, load_measured
+from advisor.calibration.measured_records import MAX_FACTOR, MeasuredTable, load_measured
 from advisor.hardware import Hardware
 from advisor.kernel_costs import KernelCosts, MeasuredLayer, MoeCost
 from advisor.step_cost import MoeShape, Placement, expert_shape
-
-MAX_FACTOR = 3.0
-"""Rows further than this from the form, either way, show a kernel that was not tuned for the shape: engines then run
-another one. They are reported, not used. [1]"""
 
 
 def with_measured_shape(
@@ -36,14 +32,11 @@ def with_measured_shape(
         return dataclasses.replace(costs, warnings=warnings)
     _, _, engine, version, dtype, *_ = table.fit_id.split("/")
     because = f"{engine} {version}, {dtype}, this very shape measured at {len(tokens)} token counts"
+    if costs.routed.reason:
+        because += f" ({costs.routed.reason})"
     routed = dataclasses.replace(costs.routed, measured=layer, because=because)
     sources = {**costs.sources, "experts": (*costs.sources.get("experts", ()), _source(table, tokens))}
     return dataclasses.replace(costs, routed=routed, sources=sources)
-
-
-def without_measured_shape(costs: KernelCosts) -> KernelCosts:
-    """`costs` by the fitted forms alone, so that designs of other shapes are compared on the same footing."""
-    return dataclasses.replace(costs, routed=dataclasses.replace(costs.routed, measured=None))
 
 
 def _rows(

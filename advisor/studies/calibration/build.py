@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 import numpy as np
 
+from advisor import __version__
 from advisor.architecture import WeightDtype
 from advisor.calibration import (
     ATTENTION_KEYS,
@@ -20,14 +21,18 @@ from advisor.calibration import (
     MLA_KEYS,
     MOE_KEYS,
     RECORDS,
+    SCALE_KEYS,
     SHAPE,
     FitRecord,
     MeasuredTable,
+    Operation,
     all_reduce_record,
     all_to_all_record,
     attention_record,
     choose_experts,
     gemm_record,
+    gemm_variants,
+    load_records,
     measured_table,
     mla_record,
     moe_record,
@@ -47,6 +52,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.store import Store
+
+OPERATIONS = frozenset(get_args(Operation))
+"""Everything that is fitted."""
 
 KernelTables = Callable[[str, str], "pd.DataFrame"]
 """Measured rows of (table, accelerator): the columns of the store's table of that name, latency_s in seconds; empty
@@ -79,22 +87,27 @@ def calibrate(
     tables: KernelTables,
     devices: list[Hardware],
     folder: Path = RECORDS,
+    ops: frozenset[str] = OPERATIONS,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[FitRecord]:
-    """Fit every table of `devices` and write one file per device; returns all records.
+    """Fit the tables of `ops` on `devices` and write one file per device; returns all records of these devices.
 
-    `devices` are the accelerators that were measured themselves (not those that borrow another's tables).
+    `devices` are the accelerators that were measured themselves (not those that borrow another's tables). Records of
+    operations that are not asked for stay as they are in `folder`.
     """
     every: list[FitRecord] = []
     for hardware in devices:
-        if hardware.kernel_table_device is None:
+        device = hardware.kernel_table_device
+        if device is None:
             continue
-        records = list(device_records(tables, hardware))
+        fresh = [one.model_copy(update={"code_version": __version__}) for one in device_records(tables, hardware, ops)]
+        records = fresh + [one for one in load_records(device, folder) if one.op not in ops]
         if records:
-            write_records(hardware.kernel_table_device, records, folder)
+            write_records(device, records, folder)
+        if records and "moe" in ops:
             measured = measured_shapes(tables, hardware, tuple(records))
-            write_measured(hardware.kernel_table_device, measured, folder / MEASURED.name)
-            progress(f"{hardware.id}: {len(records)} fits, {sum(len(table.shapes) for table in measured)} shapes")
+            write_measured(device, measured, folder / MEASURED.name)
+        progress(f"{hardware.id}: {len(fresh)} of {len(records)} fits")
         every += records
     return every
 
@@ -120,24 +133,45 @@ def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[Fit
     return found
 
 
-def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitRecord]:
-    """All fits of one accelerator, in a fixed order.
+def device_records(tables: KernelTables, hardware: Hardware, ops: frozenset[str] = OPERATIONS) -> Iterator[FitRecord]:
+    """All fits of `ops` on one accelerator, in a fixed order.
 
     MoE tables of every version; of the other operations the newest, whose constants hardly move between versions.
     """
-    gemm = _named(tables("gemm", hardware.id))
-    cache = cache_resident_bytes(gemm, hardware)
-    for identity, frame in _groups(_named(tables("moe", hardware.id)), IDENTITY, all_versions=True):
+    gemm = _named(tables("gemm", hardware.id)) if ops & {"moe", "gemm"} else None
+    cache = 0.0 if gemm is None else cache_resident_bytes(gemm, hardware)
+    for identity, frame in _groups(_named(tables("moe", hardware.id)), IDENTITY, True) if "moe" in ops else ():
         if identity["dtype"] in BYTES_PER_WEIGHT:
             yield from _some(moe_record(one_row_per_point(frame, MOE_KEYS), identity, cache))
-    for identity, frame in _groups(gemm, IDENTITY):
-        if identity["dtype"] in BYTES_PER_WEIGHT:
-            clean = one_row_per_point(frame, GEMM_KEYS)
-            peak = hardware.bandwidth_bytes_per_s.value
-            yield from _some(gemm_record(clean, identity, cache, peak))
+    if gemm is not None and "gemm" in ops:
+        yield from _gemm(tables, hardware, gemm, cache)
     for op in ("attention", "mla"):
-        yield from _attention(op, _named(tables(op, hardware.id)))
-    yield from _communication(tables, hardware.id)
+        if op in ops:
+            yield from _attention(op, _named(tables(op, hardware.id)))
+    if ops & {"all_reduce", "all_to_all"}:
+        yield from _communication(tables, hardware.id)
+
+
+def _gemm(tables: KernelTables, hardware: Hardware, gemm: pd.DataFrame, cache: float) -> Iterator[FitRecord]:
+    """Fits of the newest GEMM tables, each as the kernels that serving runs."""
+    peak = hardware.bandwidth_bytes_per_s.value
+    launches = _named(tables("activation_scale", hardware.id))
+    newest = {(one["engine"], one["dtype"]): (one, frame) for one, frame in _groups(gemm, IDENTITY)}
+    for identity, frame in _groups(gemm, IDENTITY):
+        engine, dtype = identity["engine"], identity["dtype"]
+        if dtype not in BYTES_PER_WEIGHT:
+            continue
+        own = launches[(launches["engine"] == engine) & (launches["dtype"] == dtype)] if len(launches) else launches
+        beside = newest.get(("vllm", dtype), ({}, frame.iloc[:0]))[1]
+        for variant in gemm_variants(
+            one_row_per_point(frame, GEMM_KEYS),
+            engine,
+            dtype,
+            one_row_per_point(own, SCALE_KEYS) if len(own) else own,
+            one_row_per_point(beside, GEMM_KEYS),
+        ):
+            named = {**identity, "kernel_source": identity["kernel_source"] + variant.ending}
+            yield from _some(gemm_record(variant.frame, named, cache, peak, variant.note, variant.assumed_log_sd))
 
 
 def _attention(op: str, table: pd.DataFrame) -> Iterator[FitRecord]:
