@@ -9,7 +9,7 @@ from advisor.calibration.adjustment import (
     parse_adjustment,
     write_adjustment,
 )
-from advisor.calibration.choice import version_key
+from advisor.calibration.choice import MIN_SHAPES, version_key
 from advisor.calibration.costs import kernel_costs
 from advisor.calibration.expert_choice import choose_experts, layer_seconds, measured_rows
 from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, error_quantiles, one_row_per_point
@@ -22,6 +22,7 @@ from advisor.calibration.moe_fit import (
     MOE_KEYS,
     SHAPE,
     add_touched,
+    clean_table,
     frame_columns,
     frame_work,
     leave_one_shape_out,
@@ -71,6 +72,7 @@ __all__ = [
     "IDENTITY",
     "KV_BYTES",
     "MEASURED",
+    "MIN_SHAPES",
     "MLA_KEYS",
     "MOE_KEYS",
     "OVERHEADS_FILE",
@@ -96,6 +98,7 @@ __all__ = [
     "check_adjustment",
     "choose_experts",
     "class_costs",
+    "clean_table",
     "error_quantiles",
     "fit_sweep",
     "frame_columns",

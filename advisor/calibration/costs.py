@@ -118,6 +118,7 @@ def _kernel_costs(
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
         **_overheads(engine),
+        kernels_of=notes.kernels_of,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
         warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
     )
@@ -160,9 +161,11 @@ class _Notes:
         self.engine = engine
         self.sources: dict[str, list[str]] = {}
         self.warnings: dict[str, list[str]] = {}
+        self.kernels_of = ""
         measured_on = {record.hardware_id for record in records}
-        if records and hardware.id not in measured_on:
-            self.warn("accelerator", f"Kernels were measured on {', '.join(sorted(measured_on))}, the same chip.")
+        if measured_on and hardware.id not in measured_on:
+            self.kernels_of = " and ".join(load_hardware(one).name for one in sorted(measured_on))
+            self.warn("accelerator", f"Kernels were measured on {self.kernels_of}, the same chip.")
 
     def warn(self, part: str, text: str) -> None:
         """Note a warning about one part."""

@@ -44,7 +44,7 @@ TYPICAL_EXPERT_BYTES = 8e6
 SLOW_FRACTION = 0.5
 """An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was not tuned for it.
 Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does."""
-COMPARED_TOKENS = 2.0 ** np.arange(3, 10)
+COMPARED_TOKENS = 2.0 ** np.arange(3, 10, dtype=np.float64)
 """Tokens of the steps at which kernels of one shape are compared: 8 to 512. [1]"""
 
 _Rank = tuple[bool, bool, bool, bool, bool, bool, bool, float, bool, float, str]
@@ -205,25 +205,32 @@ def _shared_kernel(candidates: _Candidates, best: FitRecord, newest: Mapping[str
 
 def _reason(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]) -> str:
     """Why `best` serves, in words that follow its name."""
-    if best.id in candidates.rows:
-        rivals = [
-            record
-            for record in candidates.records
-            if record.id in candidates.rows
-            and record.engine == best.engine
-            and record.dtype in TABLE_DTYPES[candidates.dtype]
-            and version_key(record.version) == newest.get(record.engine)
-        ]
-        return (
-            "measured this shape" if len(rivals) < 2 else f"quickest of {len(rivals)} kernels that measured this shape"
-        )
+    return ", ".join(text for text in (_why_not_own(candidates, best), _why(candidates, best, newest)) if text)
+
+
+def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
+    """What is wrong with the kernels of the engine that was asked for; empty where one of them serves or none is."""
     own = [record for record in candidates.records if record.engine == candidates.engine]
-    if best.engine != candidates.engine and own:
-        if all(candidates.says_little(record) for record in own):
-            return f"the kernel of {candidates.engine} was measured at one width of a shard, and not at this shape"
-        if any(candidates.slow(record) for record in own):
-            return f"the kernel of {candidates.engine} reads weights slowly here"
-    return "" if candidates.shape is None else "this shape was not measured"
+    if best.engine == candidates.engine or not own:
+        return ""
+    if all(candidates.says_little(record) for record in own):
+        return f"the kernel of {candidates.engine} was measured at one width of a shard, another than this"
+    return f"the kernel of {candidates.engine} reads weights at under half of what this accelerator streams"
+
+
+def _why(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]) -> str:
+    """What speaks for a record."""
+    if best.id not in candidates.rows:
+        return "" if candidates.shape is None else "this shape was not measured"
+    rivals = [
+        record
+        for record in candidates.records
+        if record.id in candidates.rows
+        and record.engine == best.engine
+        and record.dtype in TABLE_DTYPES[candidates.dtype]
+        and version_key(record.version) == newest.get(record.engine)
+    ]
+    return "measured this shape" if len(rivals) < 2 else f"quickest of {len(rivals)} kernels that measured this shape"
 
 
 def reads_slowly(record: FitRecord, streaming_rate: float) -> bool:

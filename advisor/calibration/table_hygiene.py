@@ -1,4 +1,4 @@
-"""What a table of expert kernels must satisfy before it is fitted or shipped: no spikes, no time that falls with tokens.
+"""What an expert table must satisfy before it is fitted or shipped: no spikes, no times that fall with tokens.
 
 A step of more tokens never takes longer than it must: a smaller one can be padded to it. So each time is lowered to the
 least of those at more tokens. On plain decode neither rule has an effect; without them a bump at one token count makes
@@ -41,12 +41,10 @@ def without_spikes(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return ordered[~spike].sort_index(), int(spike.sum())
 
 
-def monotone(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """`frame` with every latency_s lowered to the least at as many or more tokens, and how many rows that was felt by.
-
-    Felt: lowered by more than SEEN_LOWERING.
-    """
+def monotone(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame` with every latency_s lowered to the least at as many or more tokens, and in column `lowered` whether that
+    was by more than SEEN_LOWERING."""
     ordered = frame.sort_values([*SERIES, "num_tokens"], ascending=False)
     least = ordered.groupby(SERIES, sort=False, dropna=False, observed=True)["latency_s"].cummin()
     lowered = ordered["latency_s"] > SEEN_LOWERING * least
-    return ordered.assign(latency_s=least).sort_index(), int(lowered.sum())
+    return ordered.assign(latency_s=least, lowered=lowered).sort_index()

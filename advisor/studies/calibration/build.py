@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 import numpy as np
 
 from advisor import __version__
-from advisor.architecture import WeightDtype
 from advisor.calibration import (
     ATTENTION_KEYS,
     BYTES_PER_WEIGHT,
@@ -18,6 +17,7 @@ from advisor.calibration import (
     IDENTITY,
     KV_BYTES,
     MEASURED,
+    MIN_SHAPES,
     MLA_KEYS,
     MOE_KEYS,
     RECORDS,
@@ -29,7 +29,7 @@ from advisor.calibration import (
     all_reduce_record,
     all_to_all_record,
     attention_record,
-    choose_experts,
+    clean_table,
     gemm_record,
     gemm_variants,
     load_records,
@@ -42,7 +42,6 @@ from advisor.calibration import (
     write_measured,
     write_records,
 )
-from advisor.catalog import engine_choices
 from advisor.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
 from advisor.store import hardware_id as device_hardware_id
@@ -113,24 +112,31 @@ def calibrate(
 
 
 def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[FitRecord, ...]) -> list[MeasuredTable]:
-    """Measured shapes of the expert kernels that serve some scenario on this device; others would be dead weight."""
-    sharing = [
-        one for one in map(load_hardware, hardware_ids()) if one.kernel_table_device == hardware.kernel_table_device
-    ]
-    choices = [
-        choose_experts(records, engine, dtype, one, gated)
-        for one in sharing
-        for engine in engine_choices()
-        for dtype in get_args(WeightDtype)
-        for gated in (True, False)
-    ]
-    serving = {choice.record.id: choice.record for choice in choices if choice is not None}
+    """Measured shapes of the expert kernels that may serve: the newest version of each engine and format, and older
+    ones where that has few shapes."""
+    wanted = {record.id: record for record in _shipped(records)}
+    cache = cache_resident_bytes(_named(tables("gemm", hardware.id)), hardware)
     found: list[MeasuredTable] = []
     for identity, frame in _groups(_named(tables("moe", hardware.id)), IDENTITY, all_versions=True):
-        record = serving.get(record_id("moe", identity))
+        record = wanted.get(record_id("moe", identity))
         if record is not None:
-            found += _some(measured_table(one_row_per_point(frame, MOE_KEYS), record))
+            clean, _ = clean_table(one_row_per_point(frame, MOE_KEYS))
+            found += _some(measured_table(clean, record, cache))
     return found
+
+
+def _shipped(records: tuple[FitRecord, ...]) -> Iterator[FitRecord]:
+    by_table: dict[tuple[str, str], dict[str, list[FitRecord]]] = {}
+    for record in records:
+        if record.op == "moe" and record.success:
+            by_table.setdefault((record.engine, record.dtype), {}).setdefault(record.version, []).append(record)
+    for versions in by_table.values():
+        n_shapes = 0
+        for version in sorted(versions, key=version_key, reverse=True):
+            if n_shapes >= MIN_SHAPES:
+                break
+            yield from versions[version]
+            n_shapes += sum(record.n_shapes for record in versions[version])
 
 
 def device_records(tables: KernelTables, hardware: Hardware, ops: frozenset[str] = OPERATIONS) -> Iterator[FitRecord]:
@@ -142,7 +148,8 @@ def device_records(tables: KernelTables, hardware: Hardware, ops: frozenset[str]
     cache = 0.0 if gemm is None else cache_resident_bytes(gemm, hardware)
     for identity, frame in _groups(_named(tables("moe", hardware.id)), IDENTITY, True) if "moe" in ops else ():
         if identity["dtype"] in BYTES_PER_WEIGHT:
-            yield from _some(moe_record(one_row_per_point(frame, MOE_KEYS), identity, cache))
+            peak = hardware.bandwidth_bytes_per_s.value
+            yield from _some(moe_record(one_row_per_point(frame, MOE_KEYS), identity, cache, peak))
     if gemm is not None and "gemm" in ops:
         yield from _gemm(tables, hardware, gemm, cache)
     for op in ("attention", "mla"):
