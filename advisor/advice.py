@@ -220,7 +220,9 @@ def _tier_because(setup: Setup, tier: Tier) -> str:
         return f"{assumed}{_refit_note(setup)}"
     experts = f"; experts: {setup.costs.routed.because}" if setup.architecture.moe is not None else ""
     how = "fitted on" if tier is Tier.FITTED else "read off"
-    return f"kernel times {how} measurements of this accelerator{experts}{_refit_note(setup)}"
+    other = setup.costs.kernels_of
+    whose = f"{other}, the same chip" if other else "this accelerator"
+    return f"kernel times {how} measurements of {whose}{experts}{_refit_note(setup)}"
 
 
 def _refit_note(setup: Setup) -> str:

@@ -61,6 +61,13 @@ class MeasuredLayer:
     """Of measured over predicted time on rows that were not used. [1]"""
     stands_in: bool = False
     """The rows are of another engine's or format's kernel: they serve, but at the tier of a fit."""
+    at_tokens: tuple[float, ...] = ()
+    """Token counts that were measured, where `knots` has others between them; empty: all knots."""
+
+    @property
+    def tokens(self) -> tuple[float, ...]:
+        """Token counts of the step that were measured, rising. [1]"""
+        return self.at_tokens or tuple(at for at, _ in self.knots)
 
     def factor(self, n_tokens: ArrayLike) -> NDArray[np.float64]:
         """Measured over additive time, broadcast over `n_tokens`. [1]"""
@@ -68,7 +75,7 @@ class MeasuredLayer:
 
     def tier_rank(self, n_tokens: ArrayLike) -> NDArray[np.int64]:
         """`Tier.rank`: measured at the measured token counts, interpolated between, fitted outside."""
-        tokens, known = np.asarray(n_tokens, float), np.array([at for at, _ in self.knots])
+        tokens, known = np.asarray(n_tokens, float), np.array(self.tokens)
         if self.stands_in:
             return np.full(tokens.shape, Tier.FITTED.rank)
         same = np.abs(tokens[..., None] / known - 1.0).min(axis=-1) < _SAME_TOKENS
@@ -96,6 +103,8 @@ class MoeCost:
     """The FitRecord behind these constants; empty for a roofline."""
     stands_in: bool = False
     """The record is of another engine or format than the one asked for."""
+    reason: str = ""
+    """Why this record of several, in words; empty where nothing has to be said."""
     measured: MeasuredLayer | None = None
     """Where the model's own shape was measured: its rows, in place of `curve`."""
 
@@ -208,6 +217,8 @@ class KernelCosts:
     """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
     band_share_by_tier: Mapping[str, float] = field(default_factory=dict)
     """Share of the components' spread that left-out speedups of a tier needed, where less than all did; else 1. [1]"""
+    kernels_of: str = ""
+    """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's own, or none."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By part: accelerator, experts, projections, attention, latent attention, all-reduce, expert exchange."""

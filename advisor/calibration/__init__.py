@@ -17,17 +17,20 @@ from advisor.calibration.attention_fit import (
     limits,
     mla_record,
 )
-from advisor.calibration.choice import choose_experts, version_key
+from advisor.calibration.choice import MIN_SHAPES, version_key
 from advisor.calibration.costs import kernel_costs
+from advisor.calibration.expert_choice import choose_experts, layer_seconds, measured_rows
 from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, error_quantiles, one_row_per_point
 from advisor.calibration.gemm_fit import GEMM_KEYS, gemm_record
-from advisor.calibration.measured_costs import with_measured_shape, without_measured_shape
+from advisor.calibration.gemm_variants import SCALE_KEYS, ActivationScales, gemm_variants
+from advisor.calibration.measured_costs import with_measured_shape
 from advisor.calibration.measured_moe import measured_table
 from advisor.calibration.measured_records import MEASURED, MeasuredTable, load_measured, write_measured
 from advisor.calibration.moe_fit import (
     MOE_KEYS,
     SHAPE,
     add_touched,
+    clean_table,
     frame_columns,
     frame_work,
     leave_one_shape_out,
@@ -50,6 +53,7 @@ from advisor.calibration.records import (
     RECORDS,
     FitParameter,
     FitRecord,
+    Operation,
     load_records,
     record_id,
     recorded_devices,
@@ -69,16 +73,20 @@ __all__ = [
     "IDENTITY",
     "KV_BYTES",
     "MEASURED",
+    "MIN_SHAPES",
     "MLA_KEYS",
     "MOE_KEYS",
     "OVERHEADS_FILE",
     "OVERHEAD_NAMES",
     "RECORDS",
+    "SCALE_KEYS",
     "SHAPE",
+    "ActivationScales",
     "Adjustment",
     "FitParameter",
     "FitRecord",
     "MeasuredTable",
+    "Operation",
     "OverheadFit",
     "OverheadRecord",
     "ResidualRecord",
@@ -92,12 +100,15 @@ __all__ = [
     "check_adjustment",
     "choose_experts",
     "class_costs",
+    "clean_table",
     "error_quantiles",
     "fit_sweep",
     "frame_columns",
     "frame_work",
     "gemm_record",
+    "gemm_variants",
     "kernel_costs",
+    "layer_seconds",
     "leave_one_group_out",
     "leave_one_shape_out",
     "limits",
@@ -105,6 +116,7 @@ __all__ = [
     "load_overheads",
     "load_records",
     "load_small_launches",
+    "measured_rows",
     "measured_table",
     "mla_record",
     "moe_record",
@@ -116,7 +128,6 @@ __all__ = [
     "small_launch",
     "version_key",
     "with_measured_shape",
-    "without_measured_shape",
     "write_adjustment",
     "write_measured",
     "write_overheads",
