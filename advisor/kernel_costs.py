@@ -61,6 +61,13 @@ class MeasuredLayer:
     """Of measured over predicted time on rows that were not used. [1]"""
     stands_in: bool = False
     """The rows are of another engine's or format's kernel: they serve, but at the tier of a fit."""
+    at_tokens: tuple[float, ...] = ()
+    """Token counts that were measured, where `knots` has others between them; empty: all knots."""
+
+    @property
+    def tokens(self) -> tuple[float, ...]:
+        """Token counts of the step that were measured, rising. [1]"""
+        return self.at_tokens or tuple(at for at, _ in self.knots)
 
     def factor(self, n_tokens: ArrayLike) -> NDArray[np.float64]:
         """Measured over additive time, broadcast over `n_tokens`. [1]"""
@@ -68,7 +75,7 @@ class MeasuredLayer:
 
     def tier_rank(self, n_tokens: ArrayLike) -> NDArray[np.int64]:
         """`Tier.rank`: measured at the measured token counts, interpolated between, fitted outside."""
-        tokens, known = np.asarray(n_tokens, float), np.array([at for at, _ in self.knots])
+        tokens, known = np.asarray(n_tokens, float), np.array(self.tokens)
         if self.stands_in:
             return np.full(tokens.shape, Tier.FITTED.rank)
         same = np.abs(tokens[..., None] / known - 1.0).min(axis=-1) < _SAME_TOKENS
@@ -96,6 +103,8 @@ class MoeCost:
     """The FitRecord behind these constants; empty for a roofline."""
     stands_in: bool = False
     """The record is of another engine or format than the one asked for."""
+    reason: str = ""
+    """Why this record of several, in words; empty where nothing has to be said."""
     measured: MeasuredLayer | None = None
     """Where the model's own shape was measured: its rows, in place of `curve`."""
 
@@ -128,9 +137,31 @@ class MoeCost:
 
 
 @dataclass(frozen=True)
+class AttentionCost:
+    """Constants of `laws.attention_core`, and the rows of `laws.attention_flops` that a kernel pads its queries to."""
+
+    t0_s: float
+    bandwidth_bytes_per_s: float
+    flops_per_s: float
+    tier: Tier
+    log_sd: float = 0.2
+    sharpness: float = 4.0
+    block_rows: float = 16.0
+
+    @property
+    def symbols(self) -> dict[str, float]:
+        """The constants of the time by the law's symbols. SI units."""
+        return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s, "F_attn": self.flops_per_s, "p": self.sharpness}
+
+    def time_s(self, n_bytes: ArrayLike, flops: ArrayLike) -> NDArray[np.float64]:
+        """Time of one layer that reads `n_bytes` and computes `flops`, broadcast. [s]"""
+        read, work = np.asarray(n_bytes, float), np.asarray(flops, float)
+        return np.asarray(laws.attention_core(R=read, F=work, **self.symbols))
+
+
+@dataclass(frozen=True)
 class StreamCost:
-    """Constants of `laws.stream`, times a factor where it was measured: attention over a KV cache, an all-reduce, an
-    all-to-all."""
+    """Constants of `laws.stream`, times a factor where it was measured: an all-reduce, an all-to-all."""
 
     t0_s: float
     bandwidth_bytes_per_s: float
@@ -163,14 +194,15 @@ class KernelCosts:
     shared: GemmCost
     dense: GemmCost
     lm_head: GemmCost
-    attention: StreamCost
+    attention: AttentionCost
     all_reduce: Mapping[int, StreamCost] = field(default_factory=dict)
     """By number of ranks; missing sizes use the nearest larger one, else the largest."""
     all_to_all: Mapping[int, StreamCost] = field(default_factory=dict)
-    mla: StreamCost | None = None
+    mla: AttentionCost | None = None
     """Attention over a latent cache; None: as `attention`."""
-    attention_flops_per_s: float = np.inf
     launch_per_layer_s: float = 10e-6
+    query_key_norm_s: float = 0.0
+    """What a layer that normalises queries and keys adds."""
     host_per_step_s: float = 300e-6
     host_per_draft_pass_s: float = 300e-6
     host_per_round_s: float = 400e-6
@@ -185,6 +217,8 @@ class KernelCosts:
     """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
     band_share_by_tier: Mapping[str, float] = field(default_factory=dict)
     """Share of the components' spread that left-out speedups of a tier needed, where less than all did; else 1. [1]"""
+    kernels_of: str = ""
+    """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's own, or none."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By part: accelerator, experts, projections, attention, latent attention, all-reduce, expert exchange."""

@@ -12,11 +12,12 @@ import numpy as np
 from advisor import bands, laws
 from advisor.advice import Advice
 from advisor.arrays import Array
-from advisor.curve import Curve, batches_with, curve_for, prefill_per_token_s
+from advisor.curve import Curve, batches_with, curve_for
 from advisor.design import Band, DesignSpace
 from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_changes, design_standing
 from advisor.prediction import AdvisorError, Tier, lowest
+from advisor.prefill import prefill_shares_s
 from advisor.runtime import MIN_GAIN, ranges_of, recommended_draft
 from advisor.setup import Setup, load_setup
 from advisor.validation import measured_range, records_between, unproven
@@ -82,6 +83,8 @@ class _Drawn:
     speed: Speed
     speedup: Array
     tpot_s: Array
+    token_s: Array
+    """As tpot_s with the prefill of the sequence's own prompt: what throughput goes by."""
     gpus: int
     batch: float
     tier: Tier
@@ -176,7 +179,8 @@ def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect
 
 def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
     speedup = curve.draws[:, row, best]
-    prefill = prefill_per_token_s(setup, curve.batches)[row]
+    prefill, own_prompt = (share[row] for share in prefill_shares_s(setup, curve.batches))
+    token_s = (curve.plain_draws_s[:, row] + prefill) / speedup
     return _Drawn(
         Speed(
             int(curve.drafts[best]),
@@ -185,7 +189,8 @@ def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
             float(curve.tokens_per_s_per_gpu[row, best]),
         ),
         speedup,
-        (curve.plain_draws_s[:, row] + prefill) / speedup,
+        token_s - own_prompt,
+        token_s,
         setup.placement.gpus,
         float(curve.batches[row]),
         Tier(curve.tier[row, best]),
@@ -196,13 +201,16 @@ def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
 def _effect(change: Change, base: Base, after: _Drawn, time_ratio: tuple[float, float]) -> Effect:
     """`time_ratio`: 80 % range of the measured over the predicted ratio of plain steps, for changes of this kind."""
     before = base.drawn
-    faster = before.tpot_s / after.tpot_s
     busier = (after.batch / after.gpus) / (before.batch / before.gpus)
     gain: dict[Goal, Band] = {
         "tokens_per_s_per_gpu": _at_least(
-            Band.of(after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu, faster * busier), time_ratio
+            Band.of(
+                after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu,
+                before.token_s / after.token_s * busier,
+            ),
+            time_ratio,
         ),
-        "tpot": _at_least(Band.of(before.speed.tpot_s / after.speed.tpot_s, faster), time_ratio),
+        "tpot": _at_least(Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s), time_ratio),
         "speedup": Band.of(after.speed.speedup / before.speed.speedup, after.speedup / before.speedup),
     }
     return Effect(

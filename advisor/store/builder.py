@@ -111,7 +111,7 @@ def _fill(
     progress: Progress,
 ) -> BuildSummary:
     connection.execute("SET preserve_insertion_order = true")  # rows sorted by key compress and skip well
-    applied = schema.apply(connection, schema.MIGRATIONS)
+    schema.apply(connection, schema.MIGRATIONS)
     progress("shipped measurements", 0.0)
     for folder in dataset_folders(measurements):
         meta, frame = read_dataset(folder)
@@ -128,7 +128,7 @@ def _fill(
         begun = BuildSummary(target, kernel_package_version=package.version, notes=tuple(notes))
         summary = _fill_kernels(connection, begun, package, progress)
     info = {
-        "schema_version": str(applied),
+        "schema_version": schema.SCHEMA_VERSION,
         "built_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "kernel_package_version": "" if package is None else package.version,
         "measurement_hashes": to_json(measurement_hashes(measurements)),

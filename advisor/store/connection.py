@@ -141,7 +141,7 @@ def open_store(path: str | os.PathLike[str] | None = None) -> Store:
         connection.close()
         first = str(error).splitlines()[0]
         raise AdvisorError(f"{file} is not a usable store ({first}); rebuild it with `{BUILD_COMMAND}`") from error
-    if version != str(SCHEMA_VERSION):
+    if version != SCHEMA_VERSION:
         connection.close()
         raise AdvisorError(
             f"{file} has schema version {version}, this program needs {SCHEMA_VERSION}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 import duckdb
@@ -78,7 +79,16 @@ def _sweeps(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points, _sweeps)
-SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def _layout() -> str:
+    """Eight digits over the kernel tables and their columns, which the second migration makes from their one table."""
+    columns = [(name, tuple(table.columns.items())) for name, table in KERNEL_TABLES.items()]
+    return hashlib.sha256(repr(columns).encode()).hexdigest()[:8]
+
+
+SCHEMA_VERSION = f"{len(MIGRATIONS)}-{_layout()}"
+"""A store of another one is refused with the command that rebuilds it."""
 
 
 def apply(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration], applied: int = 0) -> int:

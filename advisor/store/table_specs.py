@@ -49,6 +49,13 @@ KERNEL_TABLES = {
         shape="(n, k)",
         tokens="m",
     ),
+    "activation_scale": KernelTable(
+        "Finding the scale of m rows of k activations before a product in `dtype`: a launch of its own under "
+        "TensorRT-LLM, the difference of dynamic and static quantisation under vLLM, nothing under SGLang.",
+        {"dtype": _WORD, "kernel_source": _WORD_OR_NONE, "k": _COUNT, "m": _COUNT},
+        shape="k",
+        tokens="m",
+    ),
     "attention": KernelTable(
         "Decode attention of one layer, one query token per sequence: batch_size sequences each attend to "
         "context_tokens cached tokens; window_size 0 is full attention, missing is not stated.",
@@ -178,6 +185,7 @@ SPECS = (
         | {"dtype": "moe_dtype"},
     ),
     TableSpec("gemm_perf", "gemm", {**_same("kernel_source", "m", "n", "k"), "dtype": "gemm_dtype"}),
+    TableSpec("computescale_perf", "activation_scale", {**_same("kernel_source", "m", "k"), "dtype": "quant_dtype"}),
     TableSpec(
         "generation_attention_perf",
         "attention",

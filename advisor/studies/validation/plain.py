@@ -14,10 +14,12 @@ import numpy as np
 import pandas as pd
 
 from advisor import store
-from advisor.curve import curve_for, prefill_per_token_s
+from advisor.curve import curve_for
 from advisor.prediction import AdvisorError
+from advisor.prefill import prefill_per_token_s
 from advisor.scenario import build_scenario
 from advisor.setup import Setup, load_setup
+from advisor.step_cost import launch_symbols
 from advisor.studies.validation.plain_tables import believed, overview
 from advisor.studies.validation.quarantine import read_quarantine
 from advisor.studies.validation.ratios import SOURCE, ratio_records
@@ -32,7 +34,9 @@ from advisor.studies.validation.silicon import (
 )
 from advisor.validation import write_ratios
 
-PREDICTED = ("gpus", "served_batch", "predicted_s", "step_s", "predicted_end_to_end_s", "tier")
+LAUNCHES = ("n_layers", "normed_layers", "launch_per_layer_s", "query_key_norm_s")
+"""What the prediction charges for small launches."""
+PREDICTED = ("gpus", "served_batch", "predicted_s", "step_s", "predicted_end_to_end_s", "tier", *LAUNCHES)
 
 
 def plain_decode(frame: pd.DataFrame) -> pd.DataFrame:
@@ -70,7 +74,7 @@ def _predicted(group: pd.DataFrame) -> pd.DataFrame | None:
         return None
     served = group["batch_size"].clip(upper=fits)
     batches, where = np.unique(served.to_numpy(float), return_inverse=True)
-    curve = curve_for(setup, batches, [0])
+    curve, launch = curve_for(setup, batches, [0]), launch_symbols(setup.architecture, setup.costs)
     whole_s = curve.plain_step_s + prefill_per_token_s(setup, batches)
     return group.assign(
         gpus=setup.placement.gpus,
@@ -79,6 +83,7 @@ def _predicted(group: pd.DataFrame) -> pd.DataFrame | None:
         step_s=curve.plain_step_s[where],
         predicted_end_to_end_s=whole_s[where] * group["batch_size"] / served,
         tier=curve.tier[where, 0].astype(str),
+        **dict(zip(LAUNCHES, (launch[symbol] for symbol in ("L", "L_q", "c_l", "c_q")), strict=True)),
     )
 
 
