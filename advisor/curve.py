@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor import bands, laws
-from advisor.architecture import parameter_counts
 from advisor.arrays import Array
 from advisor.draft_cost import draft_time
-from advisor.hardware import peak_flops
-from advisor.prediction import AdvisorError, Constant
-from advisor.routing import distinct_experts
+from advisor.prediction import AdvisorError
+from advisor.prefill import prompt_cost
 from advisor.scenario import MAX_BATCH, Scenario
-from advisor.setup import Setup, load_setup
+from advisor.setup import Setup, load_setup, touched_experts
 from advisor.speedup import speedup, verification_ratio
 from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
 from advisor.tiers import CALIBRATED_TOKENS, _by_tier, _tiers, beyond_log_sd
 
 DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-
-
-PREFILL_EFFICIENCY = 0.4
-"""Share of peak arithmetic that prefill reaches (docs/model.md, assumed). [1]"""
 
 
 @dataclass(frozen=True)
@@ -56,8 +50,11 @@ class Curve:
     tier: NDArray[np.object_]
     extrapolated: NDArray[np.bool_]
     tpot_s: Array
-    """Time per output token of one user, [nB, nK]."""
+    """Time per output token of one user after the first, [nB, nK]."""
     tokens_per_s_per_gpu: Array
+    """Throughput, with the prefill of every prompt, [nB, nK]."""
+    ttft_s: Array | None = None
+    """Time to first token of a prompt that does not queue, beside plain decode, [nB]; None without lengths."""
 
     def column(self, k_draft: int) -> int:
         """Index of one K along the axis of draft lengths. Raises AdvisorError for a K that is not on it."""
@@ -113,7 +110,9 @@ def curve_for(
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     plain_s = np.asarray(sum(plain_components.values()))
     accepted = setup.acceptance.accepted_length[k]
-    prefill = prefill_per_token_s(setup, batch)
+    prompt = prompt_cost(setup, batch)
+    prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
+    waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
     tier = _tiers(setup, plain_components, components, batch, column * verified)
     draws = draws or bands.make_draws(setup.costs)
@@ -121,7 +120,7 @@ def curve_for(
     round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
     samples = _samples(setup, draws, plain_draws, round_draws, column * verified, k, prefill, tier, central)
     low, high = bands.band(samples)
-    tpot = np.asarray(laws.tpot(round_s, accepted, prefill[:, None]))
+    each_s = laws.tpot(round_s, accepted, prefill[:, None])
     return Curve(
         batches=batch,
         drafts=k,
@@ -141,8 +140,9 @@ def curve_for(
         round_components=components,
         tier=tier,
         extrapolated=column * verified > CALIBRATED_TOKENS,
-        tpot_s=tpot,
-        tokens_per_s_per_gpu=np.asarray(laws.tokens_per_s_per_gpu(column, tpot, setup.placement.gpus)),
+        tpot_s=np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
+        tokens_per_s_per_gpu=np.asarray(laws.tokens_per_s_per_gpu(column, each_s, setup.placement.gpus)),
+        ttft_s=None if prompt is None else prompt.first_token_s,
     )
 
 
@@ -169,58 +169,12 @@ def _round_components(
     return components
 
 
-def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
-    """Prefill time charged to one output token when input and output lengths are given, else 0: `laws.prefill`. [s]
-
-    Prefill shares the GPU with decode, so throughput pays for it.
-    """
-    values = prefill_symbols(setup)
-    return np.zeros_like(batch) if values is None else np.asarray(laws.prefill(batch, **values))
-
-
-def prefill_symbols(setup: Setup) -> dict[str, float] | None:
-    """What `laws.prefill` takes besides the batch; None where input and output lengths are not given."""
-    scenario = setup.scenario
-    if scenario.input_tokens is None or scenario.output_tokens is None:
-        return None
-    return {
-        "ISL": float(scenario.input_tokens),
-        "OSL": float(scenario.output_tokens),
-        "N_act": parameter_counts(setup.architecture).active_nonembedding,
-        "eta": PREFILL_EFFICIENCY,
-        "F_peak": prefill_peak(setup).value,
-        "n_GPU": setup.placement.gpus,
-    }
-
-
-def prefill_peak(setup: Setup) -> Constant:
-    """Peak arithmetic in the format of most weights, of one GPU."""
-    dtypes = setup.architecture.dtypes
-    computed = dtypes.routed if setup.architecture.moe is not None else dtypes.dense
-    return peak_flops(setup.hardware, "bf16" if computed == "fp32" else computed)
-
-
 @dataclass(frozen=True)
 class _Pass:
     step: StepTime
     distinct: Array
     routed_low: Array | None
     routed_high: Array | None
-
-
-def touched_experts(
-    setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: Literal["value", "low", "high"] = "value"
-) -> Array:
-    """Distinct experts for this scenario's routing, B sequences x t tokens; 0 for a dense model. [1]
-
-    `end` picks the routing preset's value, or the end of its 80 % range that touches fewer (low) or more (high).
-    """
-    shape = MoeShape.of(setup.architecture)
-    if shape is None:
-        return np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(tokens)))
-    experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
-    cv, phi, rho = setup.routing_parameters(end)
-    return distinct_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
 
 
 def _pass(setup: Setup, batch: Array, tokens: Array, context: float) -> _Pass:
@@ -298,7 +252,11 @@ def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
         "distinct_experts_plain": grid.distinct_plain[:, None],
         "distinct_experts_verify": grid.distinct_verify,
         "tpot_ms": grid.tpot_s * 1e3,
+        "tokens_per_s_per_user": 1.0 / grid.tpot_s,
+        "tokens_per_s_per_gpu": grid.tokens_per_s_per_gpu,
     }
+    if grid.ttft_s is not None:
+        columns["ttft_ms"] = grid.ttft_s[:, None] * 1e3
     columns |= {f"{name}_ms": time * 1e3 for name, time in grid.round_components.items()}
     return {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()}
 

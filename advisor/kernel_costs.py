@@ -137,9 +137,31 @@ class MoeCost:
 
 
 @dataclass(frozen=True)
+class AttentionCost:
+    """Constants of `laws.attention_core`, and the rows of `laws.attention_flops` that a kernel pads its queries to."""
+
+    t0_s: float
+    bandwidth_bytes_per_s: float
+    flops_per_s: float
+    tier: Tier
+    log_sd: float = 0.2
+    sharpness: float = 4.0
+    block_rows: float = 16.0
+
+    @property
+    def symbols(self) -> dict[str, float]:
+        """The constants of the time by the law's symbols. SI units."""
+        return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s, "F_attn": self.flops_per_s, "p": self.sharpness}
+
+    def time_s(self, n_bytes: ArrayLike, flops: ArrayLike) -> NDArray[np.float64]:
+        """Time of one layer that reads `n_bytes` and computes `flops`, broadcast. [s]"""
+        read, work = np.asarray(n_bytes, float), np.asarray(flops, float)
+        return np.asarray(laws.attention_core(R=read, F=work, **self.symbols))
+
+
+@dataclass(frozen=True)
 class StreamCost:
-    """Constants of `laws.stream`, times a factor where it was measured: attention over a KV cache, an all-reduce, an
-    all-to-all."""
+    """Constants of `laws.stream`, times a factor where it was measured: an all-reduce, an all-to-all."""
 
     t0_s: float
     bandwidth_bytes_per_s: float
@@ -172,14 +194,15 @@ class KernelCosts:
     shared: GemmCost
     dense: GemmCost
     lm_head: GemmCost
-    attention: StreamCost
+    attention: AttentionCost
     all_reduce: Mapping[int, StreamCost] = field(default_factory=dict)
     """By number of ranks; missing sizes use the nearest larger one, else the largest."""
     all_to_all: Mapping[int, StreamCost] = field(default_factory=dict)
-    mla: StreamCost | None = None
+    mla: AttentionCost | None = None
     """Attention over a latent cache; None: as `attention`."""
-    attention_flops_per_s: float = np.inf
     launch_per_layer_s: float = 10e-6
+    query_key_norm_s: float = 0.0
+    """What a layer that normalises queries and keys adds."""
     host_per_step_s: float = 300e-6
     host_per_draft_pass_s: float = 300e-6
     host_per_round_s: float = 400e-6

@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from advisor.acceptance import Acceptance, parse_acceptance
-from advisor.architecture import Architecture, with_dtype
+from advisor.architecture import Architecture
+from advisor.arrays import Array
 from advisor.calibration import (
     Adjustment,
     adjusted,
@@ -26,11 +30,19 @@ from advisor.hf import architecture_from_config
 from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit, memory_fit
 from advisor.prediction import AdvisorError
-from advisor.routing import RoutingPreset, load_routing_preset, not_learnt, own_routing, preset_for, routing_preset_ids
+from advisor.routing import (
+    RoutingPreset,
+    distinct_experts,
+    load_routing_preset,
+    not_learnt,
+    own_routing,
+    preset_for,
+    routing_preset_ids,
+)
 from advisor.scenario import Scenario
+from advisor.serving_formats import CacheFormat, served_cache, served_weights
 from advisor.step_cost import MoeShape, Placement, expert_shape
 
-KV_BYTES = {"bf16": 2.0, "fp8": 1.0}
 _NODE_GPUS = 8
 """GPUs that share the fast links of one node in the measured machines."""
 
@@ -52,6 +64,7 @@ class Setup:
     costs: KernelCosts
     draft_costs: KernelCosts
     memory: MemoryFit
+    cache: CacheFormat
     warnings: tuple[str, ...]
     sources: tuple[str, ...]
     adjustment: Adjustment | None
@@ -79,7 +92,7 @@ class Setup:
     @property
     def kv_bytes_per_element(self) -> float:
         """Bytes of one element of the KV cache. [B]"""
-        return KV_BYTES[self.scenario.kv_dtype]
+        return self.cache.bytes_per_element
 
 
 def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
@@ -101,10 +114,11 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     per_pass = draft_architecture(drafter, architecture, draft_model)
     placement = Placement(scenario.tensor_parallel, scenario.expert_parallel)
     _check_placement(scenario, architecture, placement)
+    cache = served_cache(architecture, scenario, hardware)
     adjustment = parse_adjustment(scenario.refit) if scenario.refit is not None else None
     if adjustment is not None:
         check_adjustment(adjustment, hardware.id, scenario.engine)
-    costs, draft_costs = _both_costs(scenario, hardware, (architecture, per_pass), placement, adjustment)
+    costs, draft_costs = _both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
     routing, because = _routing(scenario, architecture)
     acceptance = parse_acceptance(
         scenario.acceptance,
@@ -118,12 +132,12 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         placement,
         hardware.memory_bytes.value,
         scenario.context_tokens,
-        KV_BYTES[scenario.kv_dtype],
+        cache.bytes_per_element,
         per_pass,
     )
     setup = Setup(
         scenario, hardware, architecture, placement, drafter, per_pass, acceptance, routing, because,
-        costs, draft_costs, memory, warnings=(), sources=(), adjustment=adjustment,
+        costs, draft_costs, memory, cache, warnings=(), sources=(), adjustment=adjustment,
     )  # fmt: skip
     return dataclasses.replace(setup, warnings=_warnings(setup), sources=_sources(setup))
 
@@ -166,12 +180,28 @@ def _sources(setup: Setup) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def touched_experts(
+    setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: Literal["value", "low", "high"] = "value"
+) -> Array:
+    """Distinct experts for this scenario's routing, B sequences x t tokens; 0 for a dense model. [1]
+
+    `end` picks the routing preset's value, or the end of its 80 % range that touches fewer (low) or more (high).
+    """
+    shape = MoeShape.of(setup.architecture)
+    if shape is None:
+        return np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(tokens)))
+    experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
+    cv, phi, rho = setup.routing_parameters(end)
+    return distinct_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
+
+
 def by_form(setup: Setup) -> Setup:
     """`setup` with the fitted forms alone, also where its very shape was measured, and with kernels chosen without
     looking at shapes: designs of other shapes then compare on the same footing."""
     costs, draft_costs = _both_costs(
         setup.scenario,
         setup.hardware,
+        setup.cache,
         (setup.architecture, setup.draft_architecture),
         setup.placement,
         setup.adjustment,
@@ -183,6 +213,7 @@ def by_form(setup: Setup) -> Setup:
 def _both_costs(
     scenario: Scenario,
     hardware: Hardware,
+    cache: CacheFormat,
     architectures: tuple[Architecture, Architecture | None],
     placement: Placement,
     adjustment: Adjustment | None,
@@ -190,20 +221,25 @@ def _both_costs(
 ) -> tuple[KernelCosts, KernelCosts]:
     """Costs of the target and of one draft pass (the target's where there is none), with the user's refit."""
     target, per_pass = architectures
-    costs = _costs(scenario, hardware, target, placement, by_shape)
-    draft_costs = _costs(scenario, hardware, per_pass, placement, by_shape) if per_pass else costs
+    costs = _costs(scenario, hardware, cache, target, placement, by_shape)
+    draft_costs = _costs(scenario, hardware, cache, per_pass, placement, by_shape) if per_pass else costs
     return adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
 
 
 def _costs(
-    scenario: Scenario, hardware: Hardware, architecture: Architecture, placement: Placement, by_shape: bool
+    scenario: Scenario,
+    hardware: Hardware,
+    cache: CacheFormat,
+    architecture: Architecture,
+    placement: Placement,
+    by_shape: bool,
 ) -> KernelCosts:
     """Constants of the accelerator and engine for one model; `by_shape` with the kernel that measured its own expert
     shape, and the rows of that."""
     gated = architecture.moe is None or architecture.moe.matrices > 2
     shape = MoeShape.of(architecture) if by_shape else None
     layer = expert_shape(shape, placement) if shape is not None else None
-    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, scenario.kv_dtype, gated, layer)
+    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer)
     return with_measured_shape(costs, hardware, architecture, placement) if by_shape else costs
 
 
@@ -243,12 +279,7 @@ def _architecture(scenario: Scenario) -> Architecture:
         raise AdvisorError(unknown_model(scenario.model_id))
     else:
         architecture = load_model(scenario.model_id)
-    if scenario.weight_dtype is not None:
-        architecture = with_dtype(architecture, scenario.weight_dtype)
-    if scenario.expert_dtype is not None and architecture.moe is not None:
-        dtypes = architecture.dtypes.model_copy(update={"routed": scenario.expert_dtype})
-        architecture = architecture.model_copy(update={"dtypes": dtypes})
-    return architecture
+    return served_weights(architecture, scenario)
 
 
 def _check_placement(scenario: Scenario, architecture: Architecture, placement: Placement) -> None:

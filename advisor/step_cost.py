@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from advisor import laws
 from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype, effective_n_active
 from advisor.arrays import Array, Floats, arrays
-from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
+from advisor.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError
 from advisor.routing import local_experts
 
@@ -124,25 +124,53 @@ def step_time(
     group_batch = batch / placement.attention_groups
     rows = group_batch * q
     cores = attention_cores(architecture, costs, placement, group_batch, q, context, kv_bytes_per_element)
+    weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape)
+    parts: dict[str, Array] = {
+        "host": np.asarray(costs.host_per_step_s),
+        "launch": np.asarray(laws.launches(**launch_symbols(architecture, costs))),
+        "attention_projection": weights.pop("attention_projection"),
+        "attention": sum((core.time_s for core in cores), np.zeros(np.broadcast(batch, q, context).shape)),
+        **weights,
+        "lm_head": lm_head(architecture, costs, placement).time_s(rows),
+    }
+    return StepTime(parts)
+
+
+def weights_time(
+    architecture: Architecture,
+    costs: KernelCosts,
+    placement: Placement,
+    rows: Floats,
+    n_tokens: Floats,
+    distinct: Floats,
+    shape: MoeShape | None,
+) -> dict[str, Array]:
+    """Time of everything in the layers but the attention core, by component: what grows with tokens, not with context.
+
+    rows : tokens of one attention group. [1]
+    n_tokens, distinct : tokens of the whole instance, and the experts that they touch together. [1]
+    """
     messages = exchanges(architecture, costs, placement, rows, shape)
-    products = {
+    parts = {
         name: sum((item.time_s(rows) for item in items), np.zeros_like(rows))
         for name, items in matrix_products(architecture, costs, placement, shape).items()
     }
-    parts: dict[str, Array] = {
-        "host": np.asarray(costs.host_per_step_s),
-        "launch": np.asarray(laws.launches(costs.launch_per_layer_s, n_layers(architecture))),
-        "attention_projection": products["attention_projection"],
-        "attention": sum((core.time_s for core in cores), np.zeros(np.broadcast(batch, q, context).shape)),
-        "dense": products["dense"],
-        "communication": sum((item.time_s for item in messages), np.zeros_like(rows)),
-        "lm_head": products["lm_head"],
-    }
+    parts["communication"] = sum((item.time_s for item in messages), np.zeros_like(rows))
     if shape is not None:
         dtype = architecture.dtypes.routed
-        routed = routed_time(costs.routed, placement, shape, batch * q, touched, dtype, shape.count)
-        parts |= {"router": products["router"], "routed": routed, "shared": products["shared"]}
-    return StepTime(parts)
+        parts["routed"] = routed_time(costs.routed, placement, shape, n_tokens, distinct, dtype, shape.count)
+    return parts
+
+
+def launch_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
+    """What `laws.launches` takes. SI units."""
+    normed = sum(mixer.count for mixer in architecture.mixers if mixer.query_key_norm)
+    return {
+        "c_l": costs.launch_per_layer_s,
+        "L": float(n_layers(architecture)),
+        "c_q": costs.query_key_norm_s,
+        "L_q": float(normed),
+    }
 
 
 def n_layers(architecture: Architecture) -> int:
@@ -173,7 +201,7 @@ class Products:
 def matrix_products(
     architecture: Architecture, costs: KernelCosts, placement: Placement, shape: MoeShape | None
 ) -> dict[str, tuple[Products, ...]]:
-    """Everything that multiplies by weights but the routed experts, by component.
+    """Everything in the layers that multiplies by weights but the routed experts, by component.
 
     Tensor-parallel ranks split the weights but those that a mixer replicates, and the router.
     """
@@ -189,7 +217,6 @@ def matrix_products(
             Products(costs.dense, block.matrices * d * block.width / tp, dtypes.dense, 2, block.count)
             for block in architecture.dense
         ),
-        "lm_head": (Products(costs.lm_head, architecture.vocab_size * d / tp, dtypes.embedding, 1, 1),),
     }
     if shape is not None:
         count, experts, matrices, width = arrays(shape.count, shape.n_experts, shape.matrices, shape.shared_width)
@@ -197,6 +224,12 @@ def matrix_products(
         # Designs without a shared expert stand in one array with those that have one: they run no such layer.
         found["shared"] = (Products(costs.shared, matrices * d * width / tp, dtypes.shared, 2, count * (width > 0)),)
     return found
+
+
+def lm_head(architecture: Architecture, costs: KernelCosts, placement: Placement) -> Products:
+    """The product that gives a token's logits."""
+    weights = architecture.vocab_size * architecture.hidden_size / placement.tensor_parallel
+    return Products(costs.lm_head, weights, architecture.dtypes.embedding, 1, 1)
 
 
 def gemm_time(cost: GemmCost, rows: ArrayLike, weights: ArrayLike, dtype: WeightDtype, launches: int) -> Array:
@@ -283,22 +316,27 @@ class Core:
     """The attention core of the layers of one mixer."""
 
     mixer: Mixer
-    cost: StreamCost
-    flops_per_s: float
+    cost: AttentionCost
     read_law: Callable[..., Floats]
     """`laws.cache_read` or `laws.state_moved`."""
     read: Mapping[str, Any]
     """What it takes, by its symbols."""
     read_bytes: Array
     """Bytes of one layer on one rank. [B]"""
-    flops: Array
-    """Operations of one layer on one rank. [FLOP]"""
+    work_law: Callable[..., Floats]
+    """`laws.attention_flops` or `laws.state_flops`."""
+    work: Mapping[str, Any]
+    """What it takes, by its symbols."""
+
+    @property
+    def flops(self) -> Array:
+        """Operations of one layer on one rank. [FLOP]"""
+        return np.asarray(self.work_law(**self.work))
 
     @property
     def symbols(self) -> dict[str, Any]:
         """What `laws.attention_core` takes. SI units."""
-        work = {"R": self.read_bytes, "F": self.flops, "F_attn": self.flops_per_s}
-        return {"L": self.mixer.count, **work, **self.cost.symbols}
+        return {"L": self.mixer.count, "R": self.read_bytes, "F": self.flops, **self.cost.symbols}
 
     @property
     def time_s(self) -> Array:
@@ -323,8 +361,9 @@ def attention_cores(
         latent = mixer.kind in ("mla", "sparse")
         cost = costs.mla if latent and costs.mla is not None else costs.attention
         law, values = attention_reading(mixer, batch, q, context, placement.tensor_parallel, kv_bytes)
-        flops = attention_operations(mixer, batch, q, context, placement.tensor_parallel)
-        found.append(Core(mixer, cost, costs.attention_flops_per_s, law, values, np.asarray(law(**values)), flops))
+        read = np.asarray(law(**values))
+        work = attention_operations(mixer, cost, values, read, placement.tensor_parallel)
+        found.append(Core(mixer, cost, law, values, read, *work))
     return tuple(found)
 
 
@@ -335,22 +374,24 @@ def attention_reading(
     if mixer.kind == "linear":
         return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": tensor_parallel}
     values = {"B": batch, "c": context, "q": q, "e": mixer.kv_elements_per_token, "b": kv_bytes}
-    n_q, shards = q if mixer.kind == "sparse" else 1.0, min(tensor_parallel, mixer.kv_shards)
-    own = {"n_q": n_q, "w_local": mixer.local_window_tokens, "s": shards, "e_index": mixer.index_elements_per_token}
-    return laws.cache_read, values | _visible(mixer) | own
-
-
-def attention_operations(mixer: Mixer, batch: Floats, q: Floats, context: Floats, tensor_parallel: int) -> Array:
-    """Operations of one layer's attention core on one rank. [FLOP]"""
-    if mixer.kind == "linear":
-        return np.asarray(laws.state_flops(laws.state_moved(batch, mixer.state_elements, q, tensor_parallel)))
-    each = mixer.attend_flops_per_query_key
-    return np.asarray(laws.attention_flops(batch, context, q, each, tp=tensor_parallel, **_visible(mixer)))
-
-
-def _visible(mixer: Mixer) -> dict[str, float]:
     window = np.inf if mixer.window_tokens is None else mixer.window_tokens
-    return {"r": mixer.compression, "w": window}
+    seen = {"r": mixer.compression, "w": window, "n_q": q if mixer.kind == "sparse" else 1.0}
+    own = {"w_local": mixer.local_window_tokens, "e_index": mixer.index_elements_per_token}
+    return laws.cache_read, values | seen | own | {"s": min(tensor_parallel, mixer.kv_shards)}
+
+
+def attention_operations(
+    mixer: Mixer, cost: AttentionCost, reading: Mapping[str, Any], read_bytes: Array, tensor_parallel: int
+) -> tuple[Callable[..., Floats], dict[str, Any]]:
+    """The law of the operations of one layer's attention core on one rank, and what it takes.
+
+    `reading` is what the law of the bytes takes, `read_bytes` [B] what it gives.
+    """
+    if mixer.kind == "linear":
+        return laws.state_flops, {"R": read_bytes}
+    heads = {"H": mixer.query_heads, "n_g": mixer.kv_shards, "m_0": cost.block_rows, "tp": tensor_parallel}
+    shared = {name: reading[name] for name in ("B", "c", "q", "r", "w", "n_q", "s")}
+    return laws.attention_flops, {**shared, **heads, "a": mixer.flops_per_head_and_key}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
 from advisor.components import KERNELS, Component
-from advisor.kernel_costs import GemmCost, MoeCost, StreamCost, stream_cost
+from advisor.kernel_costs import AttentionCost, GemmCost, MoeCost, StreamCost, stream_cost
 from advisor.prediction import Tier
 from advisor.setup import Setup
 
@@ -38,7 +38,7 @@ def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDAr
     return {one.key: _tier_rank(records_in_use(setup, one), step_tokens) for one in KERNELS}
 
 
-def records_in_use(setup: Setup, component: Component) -> list[GemmCost | MoeCost | StreamCost]:
+def records_in_use(setup: Setup, component: Component) -> list[AttentionCost | GemmCost | MoeCost | StreamCost]:
     """The kernel records that price a component of this model and placement; none where no link is used."""
     costs, placement = setup.draft_costs if component.drafter else setup.costs, setup.placement
     if component.bound == "links":
@@ -53,7 +53,9 @@ def records_in_use(setup: Setup, component: Component) -> list[GemmCost | MoeCos
     return [getattr(costs, name) for name in component.priced_by]
 
 
-def _tier_rank(records: list[GemmCost | MoeCost | StreamCost], step_tokens: ArrayLike) -> NDArray[np.int64]:
+def _tier_rank(
+    records: list[AttentionCost | GemmCost | MoeCost | StreamCost], step_tokens: ArrayLike
+) -> NDArray[np.int64]:
     """The worst rank of the records, a roofline's where there are none."""
     tokens = np.asarray(step_tokens, float)
     ranks = [

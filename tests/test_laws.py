@@ -39,25 +39,29 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
         {"B": 2, "c": 97, "q": 3, "e": 8, "b": 2, "r": 4, "w": 6, "n_q": 3, "w_local": 10, "s": 2, "e_index": 5},
         2 * ((18 + 10) * 8 * 2 / 2 + 25 * 5),
     ),
-    "attention_flops": ({"B": 2, "c": 97, "q": 3, "a": 8, "r": 4, "w": 6, "tp": 2}, 2 * 3 * 6 * 8 / 2),
+    "attention_flops": (
+        {"B": 2, "c": 97, "q": 6, "a": 8, "H": 10, "m_0": 16, "n_g": 2, "r": 4, "w": 6, "n_q": 3, "tp": 2, "s": 2},
+        2 * 3 * 16 * 6 * 8,
+    ),
     "state_moved": ({"B": 2, "S": 10, "q": 3, "tp": 4}, 2 * 10 * 4 * 4 / 4),
     "state_flops": ({"R": 80}, 40),
-    "attention_core": ({"R": 12, "F": 28, "t0": 1, "BW": 4, "F_attn": 7, "L": 2}, 2 * (1 + 5)),
+    "attention_core": ({"R": 12, "F": 28, "p": 2, "t0": 1, "BW": 4, "F_attn": 7, "L": 2}, 2 * (1 + 5)),
     "message_bytes": ({"M": 16, "d": 2048}, 65_536),
     "all_reduces": ({"X": 12, "t0": 1, "BW": 4, "r": 1.25, "L": 3}, 30),
     "sent_bytes": ({"X": 12, "k": 8, "tp": 4}, 24),
     "expert_exchange": ({"X": 12, "k": 8, "tp": 4, "t0": 1, "BW": 8, "r": 1.25, "L": 3}, 30),
-    "launches": ({"c_l": 1e-5, "L": 48}, 4.8e-4),
+    "launches": ({"c_l": 1e-5, "L": 48, "c_q": 2e-5, "L_q": 10}, 6.8e-4),
     "between_knots": ({"x": 4, "x_1": 2, "x_2": 8, "c_1": 1, "c_2": 9}, 3),
     "ridge": ({"F_peak": 989e12, "BW": 4.8e12}, 989 / 4.8),
     "bandwidth_share": ({"R": 2.4e9, "T": 1e-3, "BW": 4.8e12}, 0.5),
     "drafting": ({"n": 3, "T_pass": 1e-4, "c_l": 1e-5, "L": 2}, 3.6e-4),
     "draft_host": ({"n": 3, "c_d": 3e-4}, 9e-4),
     "accepted_length": ({"alpha": 0.5, "K": 3}, 1.875),
-    "prefill": (
-        {"B": 16, "ISL": 1000, "OSL": 200, "N_act": 3e9, "eta": 0.4, "F_peak": 1e15, "n_GPU": 2},
-        16 * 5 * 6e9 / 8e14,
-    ),
+    "prompt_flops": ({"P": 100, "a": 8, "r": 2, "w": 30, "tp": 4}, 100 * 25 * 2),
+    "prompt_attention": ({"F": 1e12, "eta": 0.5, "F_peak": 1e15}, 2e-3),
+    "prompt_small": ({"P": 1000, "L": 10, "d": 50, "BW": 1e9}, 1.2e-2),
+    "prompt": ({"n": 2, "T_with": 5, "T_without": 3, "T_attn": 1, "T_small": 0.5}, 5.5),
+    "prefill": ({"S": 16, "T_prompt": 0.1, "OSL": 200}, 8e-3),
     "speedup": ({"AL": 2, "T_plain": 3, "T_round": 4, "pf": 1}, 8 / 6),
     "verification_ratio": ({"T_verify": 3, "T_plain": 2}, 1.5),
     "target_efficiency": ({"T_plain": 2, "T_verify": 2.5}, 0.8),
@@ -148,6 +152,7 @@ def test_a_parameter_that_a_law_needs_has_no_value_at_which_its_term_vanishes() 
         (laws.cache_read, {"w": 128, "s": 4}, "B × min(c + q, w) × e × b / s"),
         (laws.cache_read, {"n_q": 4, "e_index": 128}, "B × (min((c + q) × n_q, c + q) × e × b + (c + q) × e_index)"),
         (laws.attention_core, {"BW": 4e12, "t0": 1e-5}, "t0 + R / BW"),
+        (laws.attention_flops, {"m_0": 64, "H": 128}, "B × max(q × H, m_0) × (c + q) × a"),
         (laws.all_reduces, {"BW": 1e11, "L": 48}, "2 × L × X / BW"),
         (laws.expert_exchange, {"BW": 1e11, "t0": 1e-6}, "2 × (t0 + X × k / BW)"),
         (laws.expert_activation_bytes, {}, "M × k × (4 × h + 2 × n_mat × I) + 4 × M × h"),
@@ -168,8 +173,8 @@ def test_what_is_shown_has_the_terms_that_are_there(law: Law, given: dict[str, f
         (laws.expert_flops, r"2 \cdot n_{\text{mat}} \cdot h \cdot I \cdot U \cdot \max\left(16, m + 7.5\right)"),
         (
             laws.attention_core,
-            r"L \cdot \left(\text{t0} + \left[\left(\frac{R}{\text{BW}}\right)^{2} + "
-            r"\left(\frac{F}{F_{\text{attn}}}\right)^{2}\right]^{1/2}\right)",
+            r"L \cdot \left(\text{t0} + \left[\left(\frac{R}{\text{BW}}\right)^{p} + "
+            r"\left(\frac{F}{F_{\text{attn}}}\right)^{p}\right]^{1/p}\right)",
         ),
     ],
 )
@@ -200,7 +205,7 @@ def test_the_model_page_has_each_law_once_and_as_its_docstring_says() -> None:
 
 
 RATES = {
-    *("bandwidth_bytes_per_s", "flops_per_s", "activation_bandwidth_bytes_per_s", "attention_flops_per_s"),
+    *("bandwidth_bytes_per_s", "flops_per_s", "activation_bandwidth_bytes_per_s"),
     *("effective_bandwidth", "effective_flops", "peak_flops"),
 }
 TIMES = {"t0_s", "per_expert_s", "per_resident_expert_s", "launch_per_layer_s", "host_per_draft_pass_s"}
@@ -272,7 +277,11 @@ RULES = {
     ),
     "tokens per second": lambda node: divided_by(node, ast.Mult, "tpot", "gpus"),
     "speedup": lambda node: divided_by(node, ast.Add, "round", "prefill"),
-    "prefill": lambda node: "PREFILL_EFFICIENCY" in parts_of(node),
+    "prefill": lambda node: (
+        isinstance(node.op, ast.Div)
+        and any("output_tokens" in name for name in parts_of(node.right))
+        and any("prompt" in name for name in parts_of(node.left))
+    ),
 }
 
 
@@ -343,7 +352,7 @@ def test_no_law_s_arithmetic_stands_outside_the_laws() -> None:
         ("time per output token", "tpot = round_s / accepted + prefill"),
         ("tokens per second", "rate = batch / (tpot * setup.placement.gpus)"),
         ("speedup", "gain = length * (plain + prefill) / (round_s + length * prefill)"),
-        ("prefill", "prefill = work / (PREFILL_EFFICIENCY * peak)"),
+        ("prefill", "prefill = batch * prompt.time_s / scenario.output_tokens"),
     ],
 )
 def test_a_planted_breach_is_seen(rule: str, line: str) -> None:

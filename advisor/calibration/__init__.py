@@ -9,6 +9,14 @@ from advisor.calibration.adjustment import (
     parse_adjustment,
     write_adjustment,
 )
+from advisor.calibration.attention_fit import (
+    ATTENTION_KEYS,
+    KV_BYTES,
+    MLA_KEYS,
+    attention_record,
+    limits,
+    mla_record,
+)
 from advisor.calibration.choice import MIN_SHAPES, version_key
 from advisor.calibration.costs import kernel_costs
 from advisor.calibration.expert_choice import choose_experts, layer_seconds, measured_rows
@@ -52,15 +60,8 @@ from advisor.calibration.records import (
     rounded,
     write_records,
 )
-from advisor.calibration.stream_fit import (
-    ATTENTION_KEYS,
-    KV_BYTES,
-    MLA_KEYS,
-    all_reduce_record,
-    all_to_all_record,
-    attention_record,
-    mla_record,
-)
+from advisor.calibration.small_launches import SmallLaunch, load_small_launches, small_launch, write_small_launches
+from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record
 from advisor.calibration.sweep_fit import SweepFit, fit_sweep
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "OverheadFit",
     "OverheadRecord",
     "ResidualRecord",
+    "SmallLaunch",
     "SweepFit",
     "add_touched",
     "adjusted",
@@ -109,9 +111,11 @@ __all__ = [
     "layer_seconds",
     "leave_one_group_out",
     "leave_one_shape_out",
+    "limits",
     "load_measured",
     "load_overheads",
     "load_records",
+    "load_small_launches",
     "measured_rows",
     "measured_table",
     "mla_record",
@@ -121,10 +125,12 @@ __all__ = [
     "record_id",
     "recorded_devices",
     "rounded",
+    "small_launch",
     "version_key",
     "with_measured_shape",
     "write_adjustment",
     "write_measured",
     "write_overheads",
     "write_records",
+    "write_small_launches",
 ]

@@ -7,14 +7,16 @@ from functools import lru_cache
 from typing import Any
 
 from advisor.architecture import WeightDtype, WeightDtypes
+from advisor.calibration.attention_costs import attention_cost, roofline_attention
 from advisor.calibration.choice import Choice, choose
 from advisor.calibration.expert_choice import choose_experts
 from advisor.calibration.gemm_variants import ActivationScales
 from advisor.calibration.measured_records import load_measured
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
 from advisor.calibration.records import FitRecord, Operation, load_records
+from advisor.calibration.small_launches import small_launch
 from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
-from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
 
 ROOFLINE_MOE_T0_S = 26e-6
@@ -37,7 +39,6 @@ HOST_PER_ROUND_S = 400e-6
 OVERHEAD_LOG_SD = math.log(3.0) / 1.2816
 """Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
 
-ROOFLINE_ATTENTION_T0_S = 11e-6
 ROOFLINE_ALL_REDUCE_T0_S = {2: 5e-6, 4: 7e-6, 8: 8e-6}
 ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
 """Of the link rate, a ring moving 2 (n - 1) / n of the message."""
@@ -126,11 +127,14 @@ def _kernel_costs(
 
 def _overheads(engine: str) -> dict[str, Any]:
     """Overheads of the engine as it is today and the spread that speedups leave unexplained, from the shipped fit."""
+    norm = small_launch(engine, "query_key_norm_s")
+    added = {} if norm is None else {"query_key_norm_s": norm.value_s}
     fit = load_overheads()
     if fit is None:
         names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S)
-        return dict(zip(OVERHEAD_NAMES, names, strict=True))
+        return added | dict(zip(OVERHEAD_NAMES, names, strict=True))
     return {
+        **added,
         **class_costs(engine),
         "residual_log_sd_by_tier": {residual.tier: residual.log_sd for residual in fit.residuals},
         "band_share_by_tier": {residual.tier: residual.share for residual in fit.residuals},
@@ -275,17 +279,15 @@ def _gemm(
 
 def _attention(
     hardware: Hardware, records: tuple[FitRecord, ...], engine: str, op: Operation, kv_dtype: str, notes: _Notes
-) -> StreamCost:
-    choice = choose(records, op, engine, "bf16", kernel_ending=f"+kv-{kv_dtype}")
-    if choice is None and kv_dtype != "bf16":
-        choice = choose(records, op, engine, "bf16", kernel_ending="+kv-bf16")
-    if choice is None:
+) -> AttentionCost:
+    priced = attention_cost(hardware, records, engine, op, kv_dtype)
+    if priced is None:
         notes.roofline(_PART[op])
-        return StreamCost(
-            ROOFLINE_ATTENTION_T0_S, effective_bandwidth(hardware, "bf16").value, Tier.ROOFLINE, ROOFLINE_LOG_SD
-        )
-    notes.took(choice)
-    return _stream(choice)
+        return roofline_attention(hardware, op, ROOFLINE_LOG_SD)
+    notes.took(priced.choice)
+    if priced.note:
+        notes.warn(_PART[op], f"{_PART[op].capitalize()}: {priced.note}")
+    return priced.cost
 
 
 def _all_reduce(

@@ -68,6 +68,8 @@ class Engine(Frozen):
     """Its own name of each drafting method that an export can ask for, by the method's name in vLLM."""
     parallel_drafting: bool = False
     """It can be told that a drafter of a method that drafts in turn proposes all K tokens in one pass."""
+    decodes_during_prefill: bool = True
+    """A step may hold tokens of a prompt beside those of running sequences; else decoding stops for a prompt."""
     export: ExportRule | None = None
     """None: nothing is exported for it."""
     sources: tuple[str, ...] = Field(min_length=1)
@@ -103,6 +105,11 @@ def engine_ids() -> list[str]:
 def engine_choices() -> list[str]:
     """What a scenario's engine may be."""
     return [*engine_ids(), OTHER_ENGINE]
+
+
+def decodes_during_prefill(engine: str) -> bool:
+    """Whether a scenario's engine puts a prompt's tokens into the steps of running sequences."""
+    return engine == OTHER_ENGINE or load_engine(engine).decodes_during_prefill
 
 
 def export_engines() -> list[Engine]:

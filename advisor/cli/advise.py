@@ -51,10 +51,9 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     if steps.standing is not None:
         click.echo(steps.standing.text)
     click.echo(f"{answer.bound_because} ({answer.bound}-bound)")
-    click.echo(
-        f"{tpot.name} {tpot.text(answer.tpot_s)}, {rate.text(answer.tokens_per_s_per_gpu)} {rate.words}; "
-        f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected loss {answer.regret:.1%}."
-    )
+    speed = f"{tpot.text(answer.tpot_s)} {answer.per_user}; {rate.text(answer.tokens_per_s_per_gpu)} {rate.words}"
+    odds = f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected loss {answer.regret:.1%}"
+    click.echo(f"{tpot.name} {speed}; {odds}.")
     if answer.equals:
         click.echo(answer.equals)
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
@@ -106,6 +105,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
             "largest_batch": advice.setup.memory.largest_batch,
         },
         "routing": advice.setup.routing_because,
+        "kv_cache": advice.setup.cache.sentence,
         "acceptance_source": advice.setup.acceptance.source,
         "sources": advice.setup.sources,
         "warnings": advice.warnings,

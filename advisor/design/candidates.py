@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from advisor import bands, laws
 from advisor.arrays import Array
-from advisor.curve import curve_for, prefill_per_token_s
+from advisor.curve import curve_for
 from advisor.design.routing_shift import shifted_preset
 from advisor.design.space import DesignSpace
 from advisor.memory import memory_fit
 from advisor.prediction import Tier, lowest
+from advisor.prefill import prefill_per_token_s
 from advisor.quality import activation_ratio, anchored_ratio, granularity, loss_as_active_params
 from advisor.setup import Setup
 

@@ -9,19 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture import Architecture, parameter_counts
+from advisor.architecture import Architecture
 from advisor.arrays import Array
-from advisor.curve import curve_for, prefill_per_token_s
+from advisor.curve import curve_for
 from advisor.design.grid import Mixes, Weights, computing_share, moe_shape, weight_bytes_each_gpu, weights
 from advisor.design.question import Question
 from advisor.design.routing_shift import RoutingShift
 from advisor.draft_cost import draft_architecture, draft_time
 from advisor.memory import USABLE_SHARE, cache_bytes_per_gpu, weight_bytes_per_gpu
+from advisor.prefill import has_lengths, prompt_cost, step_rows
 from advisor.quality import activation_ratio, dense_equivalent, granularity, training_flops
 from advisor.routing import distinct_experts
 from advisor.setup import Setup
 from advisor.speedup import speedup
-from advisor.step_cost import step_time
+from advisor.step_cost import MoeShape, step_time, weights_time
 
 _CHUNK_CELLS = 50_000
 """Designs x batches evaluated together: arrays of this size stay in a core's cache."""
@@ -69,33 +70,45 @@ def _drafts_with_experts(setup: Setup) -> bool:
     return setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None
 
 
-def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]) -> Array:
-    """Distinct experts U for one token per sequence, then for K + 1 at each K: [1 + nK, nB, n]."""
+@dataclass(frozen=True)
+class Touched:
+    """Distinct experts U that designs touch in a layer."""
+
+    steps: Array
+    """By one token per sequence, then by K + 1 at each K: [1 + nK, nB, n]."""
+    chunk: Array | None
+    """By a step with a chunk of a prompt, [nB, n]; None where no lengths are given."""
+
+
+def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]) -> Touched:
+    """What designs touch at each batch [nB] and K [nK]."""
     active = np.maximum(mix.n_active * computing_share(setup.architecture), 1.0)
+
+    def distinct(sequences: Array, tokens: Array) -> Array:
+        experts, moved = mix.n_experts, (routing.load_cv, routing.affinity, routing.stickiness)
+        return distinct_experts(sequences, tokens, experts, active, *moved)
+
     tokens = np.array([1.0, *(drafts + 1.0)])
     unique, where = np.unique(tokens, return_inverse=True)
-    found = distinct_experts(
-        batches[None, :, None],
-        unique[:, None, None],
-        mix.n_experts,
-        active,
-        routing.load_cv,
-        routing.affinity,
-        routing.stickiness,
-    )
-    return found[where]
+    steps = distinct(batches[None, :, None], unique[:, None, None])[where]
+    if not has_lengths(setup):
+        return Touched(steps, None)
+    rows = step_rows(setup, batches)[0][:, None] * setup.placement.attention_groups
+    return Touched(steps, distinct(rows, np.asarray(1.0)))
 
 
 @dataclass(frozen=True)
 class Arms:
-    """Both arms of a comparison: plain decode step [nB, n] and speculative round [nK, nB, n]. [s]"""
+    """Both arms of a comparison: plain decode step [nB, n] and speculative round [nK, nB, n]; and the prefill that each
+    output token pays, [nB, n]. [s]"""
 
     plain_s: Array
     round_s: Array
+    prefill_s: Array
 
 
-def arms(body: Body, mix: Mixes, width: Array, touched: Array, batches: Array, drafts: NDArray[np.int64]) -> Arms:
-    """Times of designs (mix, width), both [n], by the formulas of `curve`. `touched` is from `touched_by`."""
+def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array, drafts: NDArray[np.int64]) -> Arms:
+    """Times of designs (mix, width), both [n], by the formulas of `curve`."""
     setup = body.setup
     shape = moe_shape(body.architecture, mix, width)
     context = float(setup.scenario.context_tokens)
@@ -124,16 +137,41 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Array, batches: Array, d
         batch_size=column,
         n_draft=k,
         context_tokens=context,
-        distinct_one=touched[0] if own_experts else 0.0,
+        distinct_one=touched.steps[0] if own_experts else 0.0,
         kv_bytes_per_element=kv,
         moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
     )
     costs = setup.costs
     host = draft.host_s(costs.host_per_draft_pass_s) + costs.host_per_round_s * (k > 0)
-    plain = one_pass(np.asarray(1.0), touched[0])
-    rounds = one_pass(k + 1.0, touched[1:]) + draft.time_s(costs.launch_per_layer_s) + host
+    plain = one_pass(np.asarray(1.0), touched.steps[0])
+    rounds = one_pass(k + 1.0, touched.steps[1:]) + draft.time_s(costs.launch_per_layer_s) + host
     size = (len(batches), len(mix))
-    return Arms(np.broadcast_to(plain, size), np.broadcast_to(rounds, (len(drafts), *size)))
+    prefill = _prefill_s(body, shape, touched, batches)
+    return Arms(
+        *(
+            np.broadcast_to(time, full)
+            for time, full in ((plain, size), (rounds, (len(drafts), *size)), (prefill, size))
+        )
+    )
+
+
+def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) -> Array:
+    """Prefill charged to each output token, [nB, n]; 0 without lengths. [s]"""
+    if touched.chunk is None:
+        return np.zeros((len(batches), 1))
+    setup, column = body.setup, batches[:, None]
+    placement = setup.placement
+
+    def layers_s(rows: Array, distinct: Array) -> Array:
+        tokens = rows * placement.attention_groups
+        parts = weights_time(body.architecture, setup.costs, placement, rows, tokens, distinct, shape)
+        return np.asarray(sum(parts.values()))
+
+    with_chunk, without = step_rows(setup, column)
+    decoding_s = layers_s(without, touched.steps[0]) if without.any() else np.zeros_like(column)
+    prompt = prompt_cost(setup, column, (layers_s(with_chunk, touched.chunk), decoding_s))
+    assert prompt is not None
+    return prompt.per_token_s()
 
 
 @dataclass(frozen=True)
@@ -142,18 +180,13 @@ class Served:
 
     speedup: Array
     tpot_s: Array
+    """Of the batch: where lengths are given, every prompt's prefill is charged, a user's own too."""
     k_draft: NDArray[np.int16]
 
 
-def served(setup: Setup, both: Arms, active_params: Array, batches: Array, drafts: NDArray[np.int64]) -> Served:
-    """Speculation at the K with the highest speedup; plain decode (K = 0) where none exceeds 1.
-
-    `active_params` [...designs] scales the prefill charged to each output token, where the scenario asks for it.
-    """
-    tail = (1,) * (both.plain_s.ndim - 1)
-    own = parameter_counts(setup.architecture).active_nonembedding
-    prefill = prefill_per_token_s(setup, batches).reshape(-1, *tail) * (active_params / own)
-    lengths = setup.acceptance.accepted_length
+def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
+    """Speculation at the K with the highest speedup; plain decode (K = 0) where none exceeds 1."""
+    prefill, lengths = both.prefill_s, setup.acceptance.accepted_length
     best, chosen = np.ones_like(both.plain_s), np.zeros(both.plain_s.shape, np.int16)
     for index, k in enumerate(drafts):
         gain = speedup(lengths[k], both.plain_s, both.round_s[index], prefill)
@@ -164,27 +197,25 @@ def served(setup: Setup, both: Arms, active_params: Array, batches: Array, draft
 
 
 def over_widths(
-    body: Body, mix: Mixes, width: Array, touched: Array, batches: Array, drafts: NDArray[np.int64], active: Array
+    body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array, drafts: NDArray[np.int64]
 ) -> Iterator[tuple[slice, Served]]:
     """`served` for every mix at every width, in blocks of mixes: (block, Served [nB, block, nW]).
 
     A step's time is affine in the expert width: routed weights, operations and activations are proportional to it,
     and so are both sides of a shared expert's roofline. Two calls of the step-cost model therefore give all widths
-    exactly. `active` [n, nW] as in `served`.
+    exactly.
     """
     ends = np.array([width.min(), max(width.max(), width.min() + 1.0)])
     low, high = (
         arms(body, mix, np.full(len(mix), end), touched, batches, drafts) for end in (float(ends[0]), float(ends[1]))
     )
     share = (width - ends[0]) / (ends[1] - ends[0])
+    times = tuple((getattr(low, name), getattr(high, name)) for name in ("plain_s", "round_s", "prefill_s"))
     size = max(1, _CHUNK_CELLS // (len(width) * len(batches)))
     for start in range(0, len(mix), size):
         block = slice(start, min(start + size, len(mix)))
-        plain, rounds = (
-            at_low[..., block, None] + (at_high - at_low)[..., block, None] * share
-            for at_low, at_high in ((low.plain_s, high.plain_s), (low.round_s, high.round_s))
-        )
-        yield block, served(body.setup, Arms(plain, rounds), active[block], batches, drafts)
+        between = (at_low[..., block, None] + (at_high - at_low)[..., block, None] * share for at_low, at_high in times)
+        yield block, served(body.setup, Arms(*between), drafts)
 
 
 @dataclass(frozen=True)

@@ -249,7 +249,7 @@ def _resized(mixer: Mixer, depth: float, heads: float) -> Mixer:
             raise AdvisorError(
                 f"head_factors={heads:g} leaves {shards:g} of {mixer.kv_shards} KV heads; choose another"
             )
-        for name in ("projection_params", "replicated_params", "kv_elements_per_token", "attend_flops_per_query_key"):
+        for name in ("projection_params", "replicated_params", "kv_elements_per_token", "query_heads"):
             update[name] = round(getattr(mixer, name) * heads)
         update["kv_shards"] = int(shards)
     return mixer.model_copy(update=update)

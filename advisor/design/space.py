@@ -14,6 +14,7 @@ from advisor.design.evaluate import (
     Body,
     Served,
     Sizes,
+    Touched,
     arms,
     make_body,
     measured_gap,
@@ -285,7 +286,7 @@ def _evaluate(
     body: Body,
     mix: Mixes,
     width: Array,
-    touched: Array,
+    touched: Touched,
     question: Question,
     baseline: Baseline,
     rails: GuardRails,
@@ -300,7 +301,7 @@ def _evaluate(
     n_batches, gpus = len(question.batches), body.setup.placement.gpus
     speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
     k_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
-    for block, found in over_widths(body, mix, width, touched, question.batches, drafts, active):
+    for block, found in over_widths(body, mix, width, touched, question.batches, drafts):
         speedup[:, block], tpot[:, block], k_draft[:, block] = found.speedup, found.tpot_s, found.k_draft
         score[block] = question.score(gpus, found.speedup, found.tpot_s)
     if question.max_tpot_s is not None:
@@ -378,7 +379,7 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
         setup.routing, (moe.n_experts, moe.n_active, shared), mix.n_experts, mix.n_active, mix.n_shared
     )
     touched = touched_by(setup, mix, routing, question.batches, drafts)
-    found = served(setup, arms(body, mix, width, touched, question.batches, drafts), active, question.batches, drafts)
+    found = served(setup, arms(body, mix, width, touched, question.batches, drafts), drafts)
     activation = activation_ratio(mix.n_experts, mix.n_active, mix.n_shared)
     shape = Shape(
         activation,

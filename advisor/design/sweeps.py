@@ -56,8 +56,7 @@ def serve(
     }
     routing = replace(per_end[correlation], load_cv=per_end[skew].load_cv)
     touched = touched_by(body.setup, mix, routing, batches, space.drafts)
-    active = sizes(body, mix, width).weights.active
-    return served(body.setup, arms(body, mix, width, touched, batches, space.drafts), active, batches, space.drafts)
+    return served(body.setup, arms(body, mix, width, touched, batches, space.drafts), space.drafts)
 
 
 def sweep(space: DesignSpace, mix: Mixes, width: Array, batches: Array) -> Sweep:

@@ -104,6 +104,6 @@ def _placement_words(setup: Setup) -> list[str]:
         words += ["--data-parallel-size", str(placement.attention_groups)]
     if placement.expert_parallel > 1:
         words.append("--enable-expert-parallel")
-    if setup.scenario.kv_dtype == "fp8":
+    if setup.cache.dtype == "fp8":
         words += ["--kv-cache-dtype", "fp8"]
     return words

@@ -47,7 +47,7 @@ def export_scenario(
         expert_parallel=placement.expert_parallel,
         data_parallel=placement.attention_groups,
         max_running_requests=max_running_requests,
-        fp8_kv_cache=setup.scenario.kv_dtype == "fp8",
+        fp8_kv_cache=setup.cache.dtype == "fp8",
     )
     if draft_model is None:
         draft_model = default_draft_model(setup)

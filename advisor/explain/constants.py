@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES, Adjustment, FitRecord, load_overheads, load_records
+from advisor.calibration import (
+    ANY_CLASS,
+    OVERHEAD_NAMES,
+    Adjustment,
+    FitRecord,
+    load_overheads,
+    load_records,
+    small_launch,
+)
 from advisor.components import KERNELS, OVERHEADS
-from advisor.kernel_costs import GemmCost, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, MoeCost, StreamCost
 from advisor.setup import Setup
 
 Part = Literal["experts", "projections", "attention", "latent attention", "all-reduce", "expert exchange"]
@@ -92,6 +100,19 @@ def stream_constants(setup: Setup, part: Part, cost: StreamCost, drafting: bool 
     return _uses(setup, part, cost, rows, drafting)
 
 
+def attention_constants(
+    setup: Setup, part: Part, cost: AttentionCost, drafting: bool = False
+) -> tuple[ConstantUse, ...]:
+    """Constants of an attention core."""
+    rows = {
+        "t0": _Row(f"{part}: fixed cost of a call", "s", "t0_s"),
+        "BW": _Row(f"{part}: rate of bytes", "B/s", "s_per_byte", True),
+        "F_attn": _Row(f"{part}: {_RATE}", "FLOP/s", "s_per_flop", True),
+        "p": _Row(f"{part}: sharpness of the bend between them", "1", "sharpness"),
+    }
+    return _uses(setup, part, cost, rows, drafting)
+
+
 def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> ConstantUse:
     """A launch or host overhead with the factor of its 80 % range in its source."""
     value = float(getattr(setup.costs, field))
@@ -116,8 +137,20 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
     return ConstantUse(symbol, name, value, "s", "assumed", source)
 
 
+def norm_constant(setup: Setup) -> ConstantUse:
+    """What normalising queries and keys adds to a layer's launches, on the scenario's engine."""
+    name, value = "normalising queries and keys, of a layer", setup.costs.query_key_norm_s
+    record = small_launch(setup.scenario.engine, "query_key_norm_s")
+    source = "as given" if record is None else f"{record.source}, {record.n_points} points"
+    return ConstantUse("c_q", name, value, "s", "fitted", source)
+
+
 def _uses(
-    setup: Setup, part: Part, cost: MoeCost | GemmCost | StreamCost, rows: Mapping[str, _Row], drafting: bool
+    setup: Setup,
+    part: Part,
+    cost: MoeCost | GemmCost | AttentionCost | StreamCost,
+    rows: Mapping[str, _Row],
+    drafting: bool,
 ) -> tuple[ConstantUse, ...]:
     found = []
     record = record_behind(setup, part, cost.t0_s, drafting)

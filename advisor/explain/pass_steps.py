@@ -11,8 +11,10 @@ from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Moe, effective_
 from advisor.explain.constants import (
     ConstantUse,
     Part,
+    attention_constants,
     gemm_constants,
     moe_constants,
+    norm_constant,
     overhead_constant,
     stream_constants,
 )
@@ -30,6 +32,8 @@ from advisor.step_cost import (
     exchanges,
     expert_shape,
     expert_sizes,
+    launch_symbols,
+    lm_head,
     matrix_products,
     n_layers,
 )
@@ -91,7 +95,9 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
         parts["T_dense"] = _gemms(b, run, whole, "T_block", titles, products["dense"])
     if run.setup.placement.gpus > 1:
         parts["T_links"] = _communication(b, run)
-    parts["T_head"] = _gemm(b, run, Head("lm_head", "LM head", "T_head", "s"), products["lm_head"][0])
+    parts["T_head"] = _gemm(
+        b, run, Head("lm_head", "LM head", "T_head", "s"), lm_head(run.architecture, run.costs, run.setup.placement)
+    )
     if not run.drafting:
         parts["T_launch"] = _launches(b, run)
         host = overhead_constant(run.setup, "T_host", "host time of a step", "host_per_step_s")
@@ -224,11 +230,13 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
     read = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
     latent = mixer.kind in ("mla", "sparse") and run.costs.mla is not None
     part: Part = "latent attention" if latent else "attention"
-    uses = stream_constants(run.setup, part, core.cost, run.drafting)
-    work = {"R": read, "F": Quantity(float(core.flops), "FLOP"), "F_attn": Quantity(core.flops_per_s, "FLOP/s")}
+    uses = attention_constants(run.setup, part, core.cost, run.drafting)
+    head = Head(f"attention_flops{suffix}", "Operations of one layer's core", "F", "FLOP")
+    known = {"R": read} if mixer.kind == "linear" else {**core.work, "a": Quantity(core.work["a"], "FLOP")}
+    note = "" if mixer.kind == "linear" else "Query rows padded to blocks of m_0, which each KV head fills on its own."
+    flops = b.add(head, core.work_law, known, note=note, names={"n_q": "q"})
     head = Head(f"attention{suffix}", f"Attention core, {counted(mixer.count, f'{mixer.kind} layer')}", symbol, "s")
-    note = "F operations of one layer." if math.isfinite(core.flops_per_s) else ""
-    return b.add(head, laws.attention_core, {**core.symbols, **work}, uses, note)
+    return b.add(head, laws.attention_core, {**core.symbols, "R": read, "F": flops}, uses)
 
 
 def _communication(b: Builder, run: Pass) -> Quantity:
@@ -262,5 +270,8 @@ def _exchange(b: Builder, run: Pass, head: Head, item: Exchange, message: Quanti
 
 def _launches(b: Builder, run: Pass) -> Quantity:
     use = overhead_constant(run.setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
-    head = Head("launch", "Kernel launches", "T_launch", "s")
-    return b.add(head, laws.launches, {"L": n_layers(run.architecture)}, (use,))
+    symbols = launch_symbols(run.architecture, run.costs)
+    head, layers = Head("launch", "Kernel launches", "T_launch", "s"), {"L": symbols["L"]}
+    if not symbols["c_q"] * symbols["L_q"]:
+        return b.add(head, laws.launches, layers, (use,))
+    return b.add(head, laws.launches, layers | {"L_q": symbols["L_q"]}, (use, norm_constant(run.setup)))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from advisor import laws
-from advisor.curve import prefill_peak, prefill_symbols
 from advisor.explain.constants import ConstantUse, overhead_constant
 from advisor.explain.pass_steps import Pass, add_pass
 from advisor.explain.step import Builder, Group, Head, Quantity, Step, Values
 from advisor.prediction import AdvisorError
+from advisor.prefill import ATTENTION_SHARE, Prompt, prompt_cost
 from advisor.setup import Setup
 from advisor.step_cost import n_layers
 
@@ -95,14 +97,23 @@ def _answer(
 ) -> None:
     round_ = b.add_sum(Head("round", f"One round with K = {k}", "T_round", "s"), {"T_verify": verify, **extra})
     length = _accepted(b, setup, k)
-    prefill = _prefill(b, setup, batch)
+    prefill, waiting = _prefill(b, setup, batch)
     steps: Values = {"T_verify": verify, "T_plain": plain}
     b.add(Head("verify_ratio", "Verification in plain steps", "R"), laws.verification_ratio, steps)
     times: Values = {"AL": length, "T_round": round_, "pf": prefill}
     b.add(Head("speedup", "Speedup", "speedup"), laws.speedup, {**times, "T_plain": plain})
-    tpot = b.add(Head("tpot", "Time per output token", "TPOT", "s"), laws.tpot, times)
+    names = {"pf": "pf_others"} if prefill.value else None
+    head = Head("tpot", "Time per output token", "TPOT", "s")
+    each = b.add(head, laws.tpot, {**times, "pf": waiting}, names=names)
+    if prefill.value:
+        each = b.add(
+            Head("token_s", "Time per output token, the own prompt's prefill included", "T_token", "s"),
+            laws.tpot,
+            times,
+        )
     head = Head("tokens_per_s_per_gpu", "Tokens per second and GPU", "X", "1/s")
-    b.add(head, laws.tokens_per_s_per_gpu, {"B": batch, "TPOT": tpot, "n_GPU": setup.placement.gpus})
+    names = {"TPOT": "T_token"} if prefill.value else None
+    b.add(head, laws.tokens_per_s_per_gpu, {"B": batch, "TPOT": each, "n_GPU": setup.placement.gpus}, names=names)
 
 
 def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
@@ -114,15 +125,34 @@ def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
     return b.given(head, length, (use,), f"{band}bonus token included.")
 
 
-def _prefill(b: Builder, setup: Setup, batch: float) -> Quantity:
-    """Prefill charged to one output token; 0 where no lengths are given."""
-    values = prefill_symbols(setup)
-    if values is None:
-        return Quantity(0.0, "s")
-    peak = prefill_peak(setup)
-    uses = (
-        ConstantUse("F_peak", "peak arithmetic", peak.value, "FLOP/s", peak.kind, peak.source),
-        ConstantUse("eta", "share of it that prefill reaches", values["eta"], "1", "assumed", "docs/model.md"),
-    )
+def _prefill(b: Builder, setup: Setup, batch: float) -> tuple[Quantity, Quantity]:
+    """Prefill charged to one output token, of every sequence and of the others alone; 0 where no lengths are given."""
+    found = prompt_cost(setup, np.array([batch]))
+    if found is None:
+        return Quantity(0.0, "s"), Quantity(0.0, "s")
+    prompt, length = _prompt(b, found), Quantity(found.output_tokens)
+    sequences = float(found.sequences[0])
+    values: Values = {"T_prompt": prompt, "OSL": length}
     head = Head("prefill", "Prefill charged to one output token", "pf", "s")
-    return b.add(head, laws.prefill, {"B": batch, **values}, uses)
+    charged = b.add(head, laws.prefill, {**values, "S": sequences})
+    head = Head("waiting", "Prefill of the others between two tokens of a user", "pf_others", "s")
+    return charged, b.add(head, laws.prefill, {**values, "S": max(sequences - 1.0, 0.0)})
+
+
+def _prompt(b: Builder, found: Prompt) -> Quantity:
+    """Time that one prompt takes from the running sequences."""
+    peak, rate = found.attention_peak, found.small_bandwidth
+    uses = (
+        ConstantUse("F_peak", "peak arithmetic in 16 bits", peak.value, "FLOP/s", peak.kind, peak.source),
+        ConstantUse("eta", "share of it that attention reaches", ATTENTION_SHARE, "1", "assumed", "docs/model.md"),
+    )
+    head = Head("prompt_attention", "Attention of a prompt's tokens on each other", "T_attn", "s")
+    flops = Quantity(found.attention_flops, "FLOP")
+    attention = b.add(head, laws.prompt_attention, {"F": flops}, uses)
+    use = ConstantUse("BW", "rate of reading and writing", rate.value, "B/s", rate.kind, rate.source)
+    sizes: Values = {"P": found.input_tokens, "L": found.n_layers, "d": found.width}
+    small = b.add(Head("prompt_small", "Small kernels of a prompt", "T_small", "s"), laws.prompt_small, sizes, (use,))
+    steps = {name: Quantity(float(np.ravel(found.symbols[name])[0]), "s") for name in ("T_with", "T_without")}
+    head = Head("prompt", "One prompt", "T_prompt", "s")
+    note = f"With {found.input_tokens / found.n_chunks:,.0f} tokens of the prompt in a step, all kernels but attention."
+    return b.add(head, laws.prompt, {"n": found.n_chunks, **steps, "T_attn": attention, "T_small": small}, note=note)

@@ -34,6 +34,8 @@ class Dialect(Frozen):
     output_gate: bool = False
     """The query projection carries a gate of the same size."""
     qkv_bias: bool = False
+    query_key_norm: bool = False
+    """Queries and keys are normalised, where no key of the configuration (use_qk_norm) says so or not."""
     expert_bias: bool = False
     quirk: str = ""
     """What the import leaves out; shown as a warning."""
@@ -41,8 +43,9 @@ class Dialect(Frozen):
 
 _PLAIN = Dialect()
 _TIED = Dialect(tie_embeddings=True)
-_QWEN = Dialect(window="when_enabled")
-_GATED = Dialect(window="when_enabled", output_gate=True)
+_NORMED = Dialect(query_key_norm=True)
+_QWEN = Dialect(window="when_enabled", query_key_norm=True)
+_GATED = Dialect(window="when_enabled", output_gate=True, query_key_norm=True)
 _BAILING = Dialect(shared="own_width")
 _TWO_MATRICES = Dialect(ffn_matrices=2)
 _TWO_MATRICES_TIED = Dialect(ffn_matrices=2, tie_embeddings=True)
@@ -55,8 +58,6 @@ _PLAIN_TYPES = [
     "granitemoe_swa",
     "granitemoehybrid",
     "granitemoeshared",
-    "olmoe",
-    "flex_olmo",
     "dbrx",
     "deepseek",
     "deepseek_v2",
@@ -110,8 +111,6 @@ _PLAIN_TYPES = [
     "ministral3",
     "phi3",
     "olmo",
-    "olmo2",
-    "olmo3",
     "granite",
     "glm",
     "glm4",
@@ -134,6 +133,7 @@ _PLAIN_TYPES = [
 
 DIALECTS: dict[str, Dialect] = {
     **dict.fromkeys(_PLAIN_TYPES, _PLAIN),
+    **dict.fromkeys(("olmoe", "flex_olmo", "olmo2", "olmo3"), _NORMED),
     **dict.fromkeys(
         ("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_omni_moe_text", "qwen3_omni_moe_talker_text"), _QWEN
     ),
@@ -146,13 +146,13 @@ DIALECTS: dict[str, Dialect] = {
     **dict.fromkeys(("lfm2", "lfm2_moe", "cohere", "ernie4_5_moe", "ernie4_5_vl_moe_text", "ernie4_5_moe_vl"), _TIED),
     "qwen2": Dialect(window="when_enabled", qkv_bias=True),
     "qwen2_moe": Dialect(window="when_enabled", qkv_bias=True),
-    "qwen3_vl_moe_text": Dialect(window="when_enabled", tie_embeddings=True),
+    "qwen3_vl_moe_text": Dialect(window="when_enabled", tie_embeddings=True, query_key_norm=True),
     "gpt_oss": Dialect(window="alternate", expert_bias=True),
     "openai_privacy_filter": Dialect(expert_bias=True),
     "llama4_text": Dialect(shared="one_implicit"),
     "gemma": _TIED,
     "gemma2": Dialect(tie_embeddings=True, window="alternate"),
-    "gemma3_text": Dialect(tie_embeddings=True, window="every_nth_full", full_every=6),
+    "gemma3_text": Dialect(query_key_norm=True, tie_embeddings=True, window="every_nth_full", full_every=6),
     "gemma4_text": Dialect(shared="parallel_mlp", tie_embeddings=True, window="every_nth_full", full_every=6),
     "afmoe": Dialect(output_gate=True, window="every_nth_full", full_every=4),
     "exaone4": Dialect(window="every_nth_full", full_every=4),

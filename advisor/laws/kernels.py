@@ -13,6 +13,8 @@ TILE_PADDING = 7.5
 """Mean rows added by padding a block to the next multiple of 16. [1]"""
 STATE_BYTES = 4.0
 """Recurrent states are kept in fp32. [B]"""
+SMALL_KERNEL_BYTES = 24.0
+"""Moved by the small kernels of a layer for one element of the hidden state of a prompt's token (assumed). [B]"""
 MESSAGE_BYTES = 2.0
 """Activations travel between GPUs in 16 bits. [B]"""
 
@@ -202,17 +204,67 @@ def cache_read(
 
 
 def attention_flops(
-    B: Floats, c: Floats, q: Floats, a: Floats, r: Floats = 1.0, w: Floats = np.inf, tp: Floats = 1.0
+    B: Floats,
+    c: Floats,
+    q: Floats,
+    a: Floats,
+    H: Floats,
+    m_0: Floats,
+    n_g: Floats = 1.0,
+    r: Floats = 1.0,
+    w: Floats = np.inf,
+    n_q: Floats = 1.0,
+    tp: Floats = 1.0,
+    s: Floats = 1.0,
 ) -> Floats:
-    """Operations of one layer's softmax attention core on one rank.
+    """Operations of one layer's softmax attention core on one rank, padded to the rows of a matrix instruction.
 
-    F = B × q × min((c + q) / r, w) × a / tp
+    F = B × n_q × max(q / n_q × H / tp, m_0 × n_g / s) × min((c + q) / r, w) × a
 
-    B, c, q, r, w: as in the cache read. [1]
+    B, c, q, r, w, n_q: as in the cache read. [1]
+    H, a: query heads [1], and the operations of one of them against one entry: 2 (d_qk + d_v). [FLOP]
+    m_0, n_g: rows of a block, and the KV heads that have blocks of their own: the queries that share a KV head, those
+      of all q tokens together, fill its blocks. [1]
+    tp, s: ranks that split the query heads, and those that split the KV heads. [1]
+    """
+    return B * n_q * np.maximum(q / n_q * H / tp, m_0 * n_g / s) * np.minimum((c + q) / r, w) * a
+
+
+def prompt_flops(P: Floats, a: Floats, r: Floats = 1.0, w: Floats = np.inf, tp: Floats = 1.0) -> Floats:
+    """Operations of one layer's softmax attention over a prompt, on one rank.
+
+    F = P × min(P / 2 / r, w) × a / tp
+
+    P: tokens of the prompt; one of them attends to half of it in the mean. [1]
+    r: positions held by one entry of a compressed cache. [1]
+    w: entries that a window, or the choice of sparse attention, lets through. [1]
     a: operations of one query against one entry: 2 heads (d_qk + d_v). [FLOP]
     tp: ranks that split the heads. [1]
     """
-    return B * q * np.minimum((c + q) / r, w) * a / tp
+    return P * np.minimum(P / 2 / r, w) * a / tp
+
+
+def prompt_attention(F: Floats, eta: Floats, F_peak: Floats) -> Floats:
+    """Time of the attention of a prompt's tokens on each other, in all layers.
+
+    T_attn = F / (eta × F_peak)
+
+    F: operations of all layers on one rank. [FLOP]
+    F_peak, eta: peak arithmetic of 16 bits [FLOP/s], and the share of it that the kernel reaches. [1]
+    Limits: never bound by reading: a prompt's keys are read once for many queries.
+    """
+    return F / (eta * F_peak)
+
+
+def prompt_small(P: Floats, d: Floats, L: Floats, BW: Floats) -> Floats:
+    """Time of the small kernels of a prompt: norms, rotary embeddings, activations, additions, quantisation.
+
+    T_small = P × L × d × 24 / BW
+
+    P, L, d: tokens, layers, hidden size: 12 passes over rows of 16 bits in a layer (assumed). [1]
+    BW: rate of reading and writing. [B/s]
+    """
+    return P * L * d * SMALL_KERNEL_BYTES / BW
 
 
 def state_moved(B: Floats, S: Floats, q: Floats, tp: Floats = 1.0) -> Floats:
@@ -241,7 +293,8 @@ def state_flops(R: Floats) -> Floats:
 
 def attention_core(
     R: Floats,
-    F: Floats = 0.0,
+    F: Floats,
+    p: Floats,
     t0: Floats = 0.0,
     BW: Floats = np.inf,
     F_attn: Floats = np.inf,
@@ -249,14 +302,16 @@ def attention_core(
 ) -> Floats:
     """Time of the attention core of L layers.
 
-    T_attention = L × (t0 + [(R / BW)^2 + (F / F_attn)^2]^(1/2))
+    T_attention = L × (t0 + [(R / BW)^p + (F / F_attn)^p]^(1/p))
 
     L, t0: layers [1], and the fixed cost of one. [s]
     R, BW: bytes of cache or state, of one layer [B], and their rate. [B/s]
     F, F_attn: operations of one layer [FLOP], and their rate. [FLOP/s]
-    Limits: without F_attn, as in every shipped fit, L (t0 + R / BW).
+    p: sharpness of the bend between the two. [1]
+    Limits: few query rows for each byte wait for the cache, t0 + R / BW; many, as the heads of a latent cache times the
+      tokens that are verified, for arithmetic, t0 + F / F_attn.
     """
-    return L * (t0 + p_norm(R / BW, F / F_attn, 2))
+    return L * (t0 + p_norm(R / BW, F / F_attn, p))
 
 
 def message_bytes(M: Floats, d: Floats) -> Floats:
@@ -316,15 +371,17 @@ def expert_exchange(
     return 2 * L * stream(sent_bytes(X, k, tp), t0, BW, r)
 
 
-def launches(c_l: Floats, L: Floats) -> Floats:
-    """Time of launching the kernels of L layers.
+def launches(c_l: Floats, L: Floats, c_q: Floats = 0.0, L_q: Floats = 0.0) -> Floats:
+    """Time of launching the small kernels of L layers.
 
-    T_launch = c_l × L
+    T_launch = c_l × L + c_q × L_q
 
     c_l: launch overhead of a layer, fitted per engine class. [s]
     L: layers. [1]
+    c_q: what normalising queries and keys adds, fitted per engine. [s]
+    L_q: layers that do. [1]
     """
-    return c_l * L
+    return c_l * L + c_q * L_q
 
 
 def between_knots(x: Floats, x_1: Floats, x_2: Floats, c_1: Floats, c_2: Floats) -> Floats:

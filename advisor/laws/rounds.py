@@ -43,21 +43,34 @@ def accepted_length(alpha: Floats, K: Floats) -> Floats:
     return one_minus_power(alpha, K + 1) / (1 - alpha)
 
 
-def prefill(
-    B: Floats, ISL: Floats, OSL: Floats, N_act: Floats, eta: Floats, F_peak: Floats, n_GPU: Floats = 1.0
-) -> Floats:
+def prompt(n: Floats, T_with: Floats, T_without: Floats, T_attn: Floats, T_small: Floats) -> Floats:
+    """Time that the prefill of one prompt takes from the sequences that decode on the same GPUs.
+
+    T_prompt = n × (T_with - T_without) + T_attn + T_small
+
+    n: chunks of the prompt. [1]
+    T_with, T_without: a step with the tokens of one chunk, and without them; 0 without where an engine does not decode
+      while it prefills. [s]
+    T_attn: attention of the prompt's tokens on each other. [s]
+    T_small: small kernels of the prompt's tokens. [s]
+    Limits: a prompt of one token costs next to nothing where chunks ride along.
+    Source: docs/decisions/0008-prefill-as-a-mixed-step.md.
+    """
+    return n * (T_with - T_without) + T_attn + T_small
+
+
+def prefill(S: Floats, T_prompt: Floats, OSL: Floats) -> Floats:
     """Prefill time charged to one output token, where input and output lengths are given.
 
-    pf = B × ISL / OSL × 2 × N_act / (eta × F_peak × n_GPU)
+    pf = S × T_prompt / OSL
 
-    B: sequences that decode together, each of which was prefilled on the same GPUs. [1]
-    ISL, OSL: tokens of a prompt and of an answer. [1]
-    N_act: active parameters without embeddings. [1]
-    F_peak, eta: peak arithmetic of a GPU [FLOP/s], and the share of it that prefill reaches (0.4, assumed). [1]
-    n_GPU: GPUs of the instance. [1]
+    S: prompts processed while one answer is written: in a closed loop, one for each sequence of the attention group, or
+      without the answer's own where its user has waited for that before the first token. [1]
+    T_prompt: one prompt. [s]
+    OSL: tokens of an answer. [1]
     Limits: 0 for the headline, which is what one user sees.
     """
-    return B * ISL / OSL * 2 * N_act / (eta * F_peak * n_GPU)
+    return S * T_prompt / OSL
 
 
 def speedup(AL: Floats, T_plain: Floats, T_round: Floats, pf: Floats = 0.0) -> Floats:
@@ -130,12 +143,12 @@ def hidden_share(R: Floats, f: Floats, U_ratio: Floats) -> Floats:
 
 
 def tpot(T_round: Floats, AL: Floats, pf: Floats = 0.0) -> Floats:
-    """Time per output token of one user.
+    """Time per output token of one user, after the first.
 
     TPOT = T_round / AL + pf
 
     T_round, AL: one round [s], and the tokens that it emits. [1]
-    pf: prefill charged to each output token. [s]
+    pf: prefill of the other sequences' prompts, charged to each output token. [s]
     """
     return T_round / AL + pf
 
@@ -146,7 +159,7 @@ def tokens_per_s_per_gpu(B: Floats, TPOT: Floats, n_GPU: Floats = 1.0) -> Floats
     X = B / (TPOT × n_GPU)
 
     B: sequences of the instance. [1]
-    TPOT: time per output token of each. [s]
+    TPOT: time per output token of each, the prefill of its own prompt included. [s]
     n_GPU: GPUs of the instance. [1]
     """
     return B / (TPOT * n_GPU)

@@ -105,7 +105,7 @@ def _formats(advice: Advice) -> Iterator[Change]:
 
 
 def _cache(advice: Advice) -> Iterator[Change]:
-    if advice.scenario.kv_dtype == "bf16":
+    if advice.setup.cache.dtype == "bf16":
         yield from _made("KV cache", "KV cache bf16 -> fp8", advice.scenario, {"kv_dtype": "fp8"}, notes=(_QUALITY,))
 
 

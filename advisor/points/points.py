@@ -15,10 +15,11 @@ import pandas as pd
 from advisor.acceptance import parse_acceptance
 from advisor.bands import Draws
 from advisor.calibration import OVERHEAD_NAMES, class_costs
-from advisor.curve import Curve, curve_for, prefill_per_token_s
+from advisor.curve import Curve, curve_for
 from advisor.points.observation import QUANTITIES, Observations, number, observe, time_columns
 from advisor.points.question import RowQuestion, question_of
 from advisor.prediction import AdvisorError
+from advisor.prefill import prefill_per_token_s
 from advisor.profiles import MEASUREMENTS
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup

@@ -153,7 +153,7 @@ def scenario_settings(advice: Advice) -> tuple[Setting, ...]:
 def _assumptions(setup: Setup) -> tuple[str, ...]:
     source = setup.acceptance.source
     lines = [source[:1].upper() + source[1:] if source.startswith("accepted length") else f"Accepted length: {source}"]
-    lines.append(f"Routing: {setup.routing_because}")
+    lines += [f"Routing: {setup.routing_because}", setup.cache.sentence]
     lines += [f"{setup.drafter.name}: {note}" for note in setup.drafter.notes]
     lines += [f"{setup.hardware.name}: {note}" for note in setup.hardware.notes]
     return tuple(printable(line).rstrip(".") + "." for line in lines)

@@ -15,7 +15,7 @@ from advisor.catalog import EngineChoice, engine_choices
 from advisor.prediction import Frozen
 from advisor.scenario.field_row import FieldRow, Flag, Section, Told, Widget, rows_of
 
-KvDtype = Literal["bf16", "fp8"]
+KvDtype = Literal["auto", "bf16", "fp8"]
 
 MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
@@ -214,11 +214,16 @@ class ScenarioFields(Frozen):
             "KV cache",
             Section.ENGINE,
             short="KV {}",
-            widget=Widget(2),
+            widget=Widget(2, help="auto: as the checkpoint says, else as the engine chooses for its weights."),
             told=Told("Weights, KV cache", "; KV {}"),
-            flags=(Flag("--kv-dtype", "KV cache."),),
+            flags=(
+                Flag(
+                    "--kv-dtype", "KV cache; auto: as the checkpoint says, else as the engine chooses for its weights."
+                ),
+            ),
         ),
-    ] = "bf16"
+    ] = "auto"
+    """auto is settled by `serving_formats.served_cache`, which says why."""
     routing: Annotated[
         str,
         FieldRow(

@@ -12,12 +12,12 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from advisor.advice import Advice, advise
-from advisor.curve import prefill_per_token_s, touched_experts
 from advisor.next_steps import NextSteps, next_steps
 from advisor.prediction import AdvisorError
+from advisor.prefill import prefill_per_token_s
 from advisor.routing import expected_experts
 from advisor.scenario import Scenario
-from advisor.setup import Setup
+from advisor.setup import Setup, touched_experts
 from advisor.ui.remembered import remembered
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ def open_on(subject: Subject, question: Question) -> None:
     elif section == INPUTS:
         st.dataframe(pd.DataFrame(subject.settings, columns=["Setting", "Value"]), hide_index=True)
         st.caption(widgets.plain(f"Accepted length: {setup.acceptance.source.removeprefix('accepted length ')}."))
-        st.caption(widgets.plain(setup.routing_because))
+        st.caption(widgets.plain(f"{setup.cache.sentence}. {setup.routing_because}"))
     elif section == CONSTANTS:
         constants_table(made)
     else:

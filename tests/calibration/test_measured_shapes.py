@@ -10,12 +10,12 @@ import pytest
 from advisor.calibration import load_records, recorded_devices
 from advisor.calibration.choice import BORROWED_LOG_SD
 from advisor.calibration.measured_records import MeasuredTable, ShapeRows, load_measured, write_measured
-from advisor.curve import curve_for, touched_experts
+from advisor.curve import curve_for
 from advisor.hardware import load_hardware
 from advisor.kernel_costs import MeasuredLayer
 from advisor.prediction import AdvisorError, Tier
 from advisor.scenario.scenario import Scenario
-from advisor.setup import Setup, by_form, load_setup
+from advisor.setup import Setup, by_form, load_setup, touched_experts
 from advisor.step_cost import MoeShape, Placement, expert_shape, routed_time
 from advisor.store import default_store_path, open_store
 from advisor.studies.calibration.build import measured_shapes, tables_of

@@ -132,7 +132,7 @@ def test_it_travels_in_a_link_and_belongs_to_the_hash() -> None:
 
 
 def test_a_scenario_without_one_keeps_the_hash_it_had() -> None:
-    assert Scenario(acceptance="2.4@3").hash == "143e33ba133d"
+    assert Scenario(acceptance="2.4@3", kv_dtype="bf16").hash == "143e33ba133d"
 
 
 def test_names_become_ids_that_no_profile_has() -> None:

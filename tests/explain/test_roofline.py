@@ -8,9 +8,9 @@ import pytest
 from advisor.advice import Advice, advise
 from advisor.charts.roofline import roofline_chart
 from advisor.components import BY_KEY
-from advisor.curve import touched_experts
 from advisor.explain.roofline import pass_work, positions, roof_of
 from advisor.scenario.scenario import Scenario
+from advisor.setup import touched_experts
 
 MODELS = {
     "moe": Scenario(acceptance="2.4@3"),

@@ -54,8 +54,8 @@ def test_the_hash_changes_with_every_choice_and_with_nothing_else() -> None:
 
 def test_hashes_in_reports_that_were_written_hold() -> None:
     """A field that is added later must be marked `is_younger`, or every hash changes."""
-    assert Scenario(acceptance="2.4@3").hash == "143e33ba133d"
-    assert Scenario(acceptance="2.4@3", hardware_json="{}", refit="on=x").hash == "00be8028c608"
+    assert Scenario(acceptance="2.4@3", kv_dtype="bf16").hash == "143e33ba133d"
+    assert Scenario(acceptance="2.4@3", kv_dtype="bf16", hardware_json="{}", refit="on=x").hash == "00be8028c608"
 
 
 @pytest.mark.parametrize(

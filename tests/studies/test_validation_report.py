@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from advisor.points.points import Point, points_of, published_rows
-from advisor.studies.validation.checks import external_points, moesd_cells, plain_decode
+from advisor.studies.validation.checks import external_points, moesd_cells
 from advisor.studies.validation.report import MOESD, REPORT, data_hash
 from advisor.studies.validation.rivals import (
     RIVALS,
@@ -165,32 +165,3 @@ def test_external_rows_take_the_gpus_whose_plain_step_is_nearest_to_the_publishe
     assert gpus_at(8 / 0.025) == 2
     assert gpus_at(8 / 0.0127) == 4
     assert gpus_at(8 / 0.006) == 8
-
-
-def test_plain_decode_rows_are_judged_where_a_scenario_can_express_them() -> None:
-    base = {
-        "serving_mode": "agg",
-        "model": "MiniMaxAI/MiniMax-M2.5",
-        "engine": "vllm",
-        "hardware_id": "h200-sxm",
-        "weight_dtype": "fp8",
-        "gemm_dtype": "fp8",
-        "moe_dtype": "fp8",
-        "batch_size": 16,
-        "tensor_parallel": 4,
-        "pipeline_parallel": 1,
-        "attention_data_parallel": 1,
-        "moe_tensor_parallel": 4,
-        "expert_parallel": 1,
-        "input_tokens": 1024,
-        "output_tokens": 1024,
-        "tpot_s": 0.012,
-    }
-    grouped = {"tensor_parallel": 1, "attention_data_parallel": 8, "moe_tensor_parallel": 1, "expert_parallel": 8}
-    frame = pd.DataFrame(
-        [base, base, base | {"serving_mode": "disagg"}, base | {"pipeline_parallel": 2}, base | grouped]
-    )
-    judged = plain_decode(frame)
-    assert judged["batch_size"].tolist() == [16, 128]  # per attention rank, so eight ranks decode 128
-    assert judged["expert_parallel"].tolist() == [1, 8]
-    assert np.all(judged["predicted_s"] > judged["step_s"])

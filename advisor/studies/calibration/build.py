@@ -32,6 +32,7 @@ from advisor.calibration import (
     clean_table,
     gemm_record,
     gemm_variants,
+    limits,
     load_records,
     measured_table,
     mla_record,
@@ -154,7 +155,7 @@ def device_records(tables: KernelTables, hardware: Hardware, ops: frozenset[str]
         yield from _gemm(tables, hardware, gemm, cache)
     for op in ("attention", "mla"):
         if op in ops:
-            yield from _attention(op, _named(tables(op, hardware.id)))
+            yield from _attention(op, _named(tables(op, hardware.id)), hardware)
     if ops & {"all_reduce", "all_to_all"}:
         yield from _communication(tables, hardware.id)
 
@@ -181,20 +182,23 @@ def _gemm(tables: KernelTables, hardware: Hardware, gemm: pd.DataFrame, cache: f
             yield from _some(gemm_record(variant.frame, named, cache, peak, variant.note, variant.assumed_log_sd))
 
 
-def _attention(op: str, table: pd.DataFrame) -> Iterator[FitRecord]:
+def _attention(op: str, table: pd.DataFrame, hardware: Hardware) -> Iterator[FitRecord]:
     keys, record = {
         "attention": ([*ATTENTION_KEYS, "window_size"], attention_record),
         "mla": (MLA_KEYS, mla_record),
     }[op]
     if op == "mla" and "op" in table.columns:
-        table = table[table["op"].isin(["mla_generation", "generation_mla"])]
+        # Rows of that name in another format (fp8_block) time a module with its projections and launches.
+        alone = table["op"].isin(["mla_generation", "generation_mla"]) & table["dtype"].isin(["bf16", "fp16"])
+        table = table[alone]
     for identity, frame in _groups(table, [*IDENTITY, "kv_dtype"]):
         kv_dtype = identity.pop("kv_dtype")
         if kv_dtype in KV_BYTES:
             present = [key for key in keys if key in frame.columns]
             # The cache's format decides the bytes, so it is part of the kernel's name.
             named = {**identity, "kernel_source": f"{identity['kernel_source']}+kv-{kv_dtype}"}
-            yield from _some(record(one_row_per_point(frame, present), named, kv_dtype))
+            bounds = limits(hardware, kv_dtype)
+            yield from _some(record(one_row_per_point(frame, present), named, kv_dtype, bounds))
 
 
 def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord]:

@@ -1,10 +1,8 @@
-"""Checks on measurements that nothing is fitted on: round cost, plain decode, MoESD's tables, best K."""
+"""Checks on measurements that nothing is fitted on: round cost and MoESD's tables."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,8 @@ from advisor.calibration import class_costs
 from advisor.curve import curve_for
 from advisor.points import Overheads, Point, point_of, with_costs
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario, build_scenario
-from advisor.setup import Setup, load_setup
+from advisor.scenario import build_scenario
+from advisor.setup import load_setup
 
 EXTERNAL_SOURCES = {"SpecForge SpecBundle dashboard": "SpecBundle", "MiMo-V2-Flash technical report, table 10": "MiMo"}
 ASSUMED_HARDWARE = "h200-sxm"
@@ -24,25 +22,6 @@ ALSO_ASSUMED = ("h100-sxm", "b200-sxm")
 """What else they may have run on: shows how much of their error the assumption is."""
 GPU_COUNTS = ("1", "2", "4", "8")
 MOESD_BATCHES = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 80, 100)
-PLAIN_MODELS = {
-    "MiniMaxAI/MiniMax-M2.5": "minimax-m2",
-    "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b",
-    "Qwen/Qwen3-32B": "qwen3-32b",
-    "Qwen/Qwen3.5-397B-A17B": "qwen3.5-397b-a17b",
-    "deepseek-ai/DeepSeek-R1": "deepseek-v3",
-    "deepseek-ai/DeepSeek-V3": "deepseek-v3",
-    "nvidia/DeepSeek-R1-NVFP4": "deepseek-v3",
-    "nvidia/DeepSeek-V3.1-NVFP4": "deepseek-v3",
-    "nvidia/Qwen3-32B-NVFP4": "qwen3-32b",
-    "nvidia/Llama-3.1-8B-Instruct-FP8": "llama-3.1-8b",
-    "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
-    "meta-llama/Llama-3.1-8B-Instruct": "llama-3.1-8b",
-    "moonshotai/Kimi-K2.5": "kimi-k2",
-    "openai/gpt-oss-120b": "gpt-oss-120b",
-    "zhipuai/GLM-5": "glm-5",
-}
-"""Models of the plain-decode points and the profile with their dimensions."""
-_FORMATS = {"fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
 
 
 def external_points(frame: pd.DataFrame, hardware_id: str = ASSUMED_HARDWARE) -> list[Point]:
@@ -164,96 +143,3 @@ def moesd_cells(frame: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def plain_decode(frame: pd.DataFrame) -> pd.DataFrame:
-    """Measured and predicted time per output token without speculation, for the rows a scenario can express.
-
-    Aggregated serving, one worker, no pipeline parallelism; attention data parallelism only with expert parallelism
-    over the same ranks. The prediction is the plain step at the mean context plus the prefill that shares the GPU.
-    Points listed twice (a model and its alias) count once.
-    """
-    rows = []
-    for point in frame[frame["serving_mode"] == "agg"].to_dict("records"):
-        placement = _plain_placement(point)
-        if placement is None or point["model"] not in PLAIN_MODELS:
-            continue
-        tensor, expert, groups = placement
-        try:
-            named = point["hardware_id"], point["engine"], PLAIN_MODELS[point["model"]]
-            setup = _plain_setup(*named, _plain_formats(point), tensor, expert)
-        except AdvisorError:
-            continue
-        lengths = int(point["input_tokens"]), int(point["output_tokens"])
-        if tensor * expert and setup.memory.largest_batch == 0:
-            continue
-        asked = dict(zip(("input_tokens", "output_tokens"), lengths, strict=True))
-        asked["context_tokens"] = lengths[0] + lengths[1] // 2
-        scenario = setup.scenario.model_copy(update=asked)
-        curve = curve_for(replace(setup, scenario=scenario), [int(point["batch_size"]) * groups], [0])
-        rows.append(
-            {
-                **dict(zip(("hardware_id", "engine", "model_id"), named, strict=True)),
-                "weight_dtype": str(point["weight_dtype"]),
-                "tensor_parallel": tensor,
-                "expert_parallel": expert,
-                "batch_size": int(point["batch_size"]) * groups,
-                **asked,
-                "tier": str(curve.tier[0, 0]),
-                "measured_s": float(point["tpot_s"]),
-                "predicted_s": float(curve.tpot_s[0, 0]),
-                "step_s": float(curve.plain_step_s[0]),
-            }
-        )
-    return pd.DataFrame(rows).drop_duplicates().reset_index(drop=True)
-
-
-def _plain_placement(point: dict[str, object]) -> tuple[int, int, int] | None:
-    """(tp, ep, attention groups), or None where the row's parallelism does not nest as a scenario's does."""
-    tensor = _count(point["tensor_parallel"])
-    groups = _count(point["attention_data_parallel"])
-    expert, expert_tensor = _count(point["expert_parallel"]), _count(point["moe_tensor_parallel"])
-    if _count(point["pipeline_parallel"]) != 1 or tensor > 8 or pd.isna(point["batch_size"]):
-        return None
-    if groups > 1:
-        return (tensor, expert, groups) if expert_tensor == 1 and expert == tensor * groups else None
-    nests = expert * expert_tensor == tensor or (expert == 1 and expert_tensor == 1)
-    return (tensor, expert, 1) if nests else None
-
-
-def _count(value: object) -> int:
-    return 1 if pd.isna(value) else max(int(value), 1)  # type: ignore[call-overload]
-
-
-def _plain_formats(point: dict[str, object]) -> tuple[str, str]:
-    """(weight_dtype, expert_dtype) of the scenario; empty leaves the checkpoint's own."""
-    gemm, moe = str(point["gemm_dtype"]), str(point["moe_dtype"])
-    if "gpt-oss" in str(point["model"]):
-        return "", ""  # published in mxfp4 experts only, whatever the table calls it
-    if moe == "int4_wo":
-        return "bf16", "int4"
-    return _FORMATS.get(gemm, "bf16"), _FORMATS.get(moe, "")
-
-
-@functools.lru_cache(maxsize=512)
-def _plain_setup(
-    hardware_id: str, engine: str, model_id: str, formats: tuple[str, str], tensor: int, expert: int
-) -> Setup:
-    chosen = {name: text for name, text in zip(("weight_dtype", "expert_dtype"), formats, strict=True) if text}
-    if load_setup(Scenario(model_id=model_id, acceptance="1.5@1")).architecture.moe is None:
-        chosen.pop("expert_dtype", None)
-        expert = 1
-    return load_setup(
-        build_scenario(
-            hardware_id=hardware_id,
-            n_gpus=max(tensor, expert),
-            tensor_parallel=tensor,
-            expert_parallel=expert,
-            engine=engine,
-            model_id=model_id,
-            drafter_id="ngram",
-            acceptance="1.5@1",
-            k_max=1,
-            **chosen,
-        )
-    )

@@ -19,7 +19,6 @@ from advisor.studies.validation.checks import (
     external_points,
     external_round_costs,
     moesd_cells,
-    plain_decode,
 )
 from advisor.studies.validation.kernels import bars_section, gates_section, measured_section
 from advisor.studies.validation.outside import (
@@ -31,6 +30,7 @@ from advisor.studies.validation.outside import (
     regrets,
     reproduction_section,
 )
+from advisor.studies.validation.plain import plain_decode
 from advisor.studies.validation.rivals import RIVALS, rival_predictions, rival_round_costs
 from advisor.studies.validation.tables import (
     GateLine,

@@ -1,0 +1,59 @@
+"""Launches that no kernel table holds, by engine and version: fitted on measured plain decode, judged model by model.
+
+Written by `advisor.studies.small_launches`. What they are worth on a model that took no part stands in
+docs/validation.md; a version before the first with a row of its own takes the oldest.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field, TypeAdapter
+
+from advisor.calibration.choice import version_key
+from advisor.calibration.records import RECORDS, compact, one_a_line, read_fitted, rounded, write_text
+from advisor.prediction import Frozen
+
+SMALL_LAUNCHES_FILE = RECORDS / "end_to_end" / "small_launches.json"
+
+
+class SmallLaunch(Frozen):
+    """Seconds that one layer takes beside the measured kernels, on one engine before one version."""
+
+    engine: str
+    before_version: str | None = None
+    """None: today's."""
+    name: str = Field(pattern="launch_per_layer_s|query_key_norm_s")
+    """Field of KernelCosts: of every layer, or of a layer that normalises queries and keys."""
+    value_s: float = Field(ge=0)
+    low_s: float = Field(ge=0)
+    high_s: float = Field(ge=0)
+    """Range of the values with one model left out; with one model alone, of its quartiles."""
+    n_points: int = Field(ge=1)
+    models: tuple[str, ...]
+    source: str
+
+
+def write_small_launches(found: list[SmallLaunch], path: Path = SMALL_LAUNCHES_FILE) -> None:
+    """Write the file, one record a line."""
+    write_text(path, one_a_line(compact(rounded(one.model_dump(mode="json"))) for one in found))
+
+
+@lru_cache(maxsize=4)
+def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, ...]:
+    """The shipped records, read once; empty where there are none. Raises AdvisorError when the file is damaged."""
+    return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches") or ()
+
+
+def small_launch(
+    engine: str, name: str, version: str = "", records: tuple[SmallLaunch, ...] | None = None
+) -> SmallLaunch | None:
+    """The record of an engine and field at a version (empty: today's); None where the engine has none."""
+    found = [one for one in (load_small_launches() if records is None else records) if one.engine == engine]
+    named = [one for one in found if one.name == name]
+    older = [one for one in named if one.before_version and version]
+    held = [one for one in older if version_key(version) < version_key(str(one.before_version))]
+    if held:
+        return min(held, key=lambda one: version_key(str(one.before_version)))
+    return next((one for one in named if one.before_version is None), None)
