@@ -16,6 +16,7 @@ from advisor.calibration import (
     check_adjustment,
     kernel_costs,
     parse_adjustment,
+    with_attention_modules,
     with_measured_shape,
     without_measured_shape,
 )
@@ -177,10 +178,12 @@ def by_form(setup: Setup) -> Setup:
 
 
 def _costs(scenario: Scenario, hardware: Hardware, architecture: Architecture, placement: Placement) -> KernelCosts:
-    """Constants of the accelerator and engine for one model, with the measured rows of its own expert shape."""
+    """Constants of the accelerator and engine for one model, with measured rows of its own experts and attention."""
     gated = architecture.moe is None or architecture.moe.matrices > 2
     costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, scenario.kv_dtype, gated)
-    return with_measured_shape(costs, hardware, architecture, placement)
+    measured = with_measured_shape(costs, hardware, architecture, placement)
+    shards, engine, kv_dtype = placement.tensor_parallel, scenario.engine, scenario.kv_dtype
+    return with_attention_modules(measured, hardware, architecture, shards, engine, kv_dtype)
 
 
 def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from advisor.calibration.attention_fit import (
     limits,
     mla_record,
 )
+from advisor.calibration.attention_modules import CHECKPOINTS, SERVED_OPERATIONS, with_attention_modules
 from advisor.calibration.choice import choose_experts, version_key
 from advisor.calibration.costs import kernel_costs
 from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, error_quantiles, one_row_per_point
@@ -24,6 +25,8 @@ from advisor.calibration.gemm_fit import GEMM_KEYS, gemm_record
 from advisor.calibration.measured_costs import with_measured_shape, without_measured_shape
 from advisor.calibration.measured_moe import measured_table
 from advisor.calibration.measured_records import MEASURED, MeasuredTable, load_measured, write_measured
+from advisor.calibration.module_fit import MODULE_KEYS, module_table
+from advisor.calibration.module_records import MODULES, ModuleTable, load_modules, write_modules
 from advisor.calibration.moe_fit import (
     MOE_KEYS,
     SHAPE,
@@ -63,21 +66,26 @@ __all__ = [
     "ANY_CLASS",
     "ATTENTION_KEYS",
     "BYTES_PER_WEIGHT",
+    "CHECKPOINTS",
     "DTYPE_NAMES",
     "GEMM_KEYS",
     "IDENTITY",
     "KV_BYTES",
     "MEASURED",
     "MLA_KEYS",
+    "MODULES",
+    "MODULE_KEYS",
     "MOE_KEYS",
     "OVERHEADS_FILE",
     "OVERHEAD_NAMES",
     "RECORDS",
+    "SERVED_OPERATIONS",
     "SHAPE",
     "Adjustment",
     "FitParameter",
     "FitRecord",
     "MeasuredTable",
+    "ModuleTable",
     "OverheadFit",
     "OverheadRecord",
     "ResidualRecord",
@@ -100,10 +108,12 @@ __all__ = [
     "leave_one_shape_out",
     "limits",
     "load_measured",
+    "load_modules",
     "load_overheads",
     "load_records",
     "measured_table",
     "mla_record",
+    "module_table",
     "moe_record",
     "one_row_per_point",
     "parse_adjustment",
@@ -111,10 +121,12 @@ __all__ = [
     "recorded_devices",
     "rounded",
     "version_key",
+    "with_attention_modules",
     "with_measured_shape",
     "without_measured_shape",
     "write_adjustment",
     "write_measured",
+    "write_modules",
     "write_overheads",
     "write_records",
 ]

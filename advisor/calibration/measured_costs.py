@@ -43,7 +43,7 @@ def with_measured_shape(
 
 def without_measured_shape(costs: KernelCosts) -> KernelCosts:
     """`costs` by the fitted forms alone, so that designs of other shapes are compared on the same footing."""
-    return dataclasses.replace(costs, routed=dataclasses.replace(costs.routed, measured=None))
+    return dataclasses.replace(costs, routed=dataclasses.replace(costs.routed, measured=None), modules={})
 
 
 def _rows(

@@ -12,17 +12,22 @@ from advisor.architecture import WeightDtype
 from advisor.calibration import (
     ATTENTION_KEYS,
     BYTES_PER_WEIGHT,
+    CHECKPOINTS,
     DTYPE_NAMES,
     GEMM_KEYS,
     IDENTITY,
     KV_BYTES,
     MEASURED,
     MLA_KEYS,
+    MODULE_KEYS,
+    MODULES,
     MOE_KEYS,
     RECORDS,
+    SERVED_OPERATIONS,
     SHAPE,
     FitRecord,
     MeasuredTable,
+    ModuleTable,
     all_reduce_record,
     all_to_all_record,
     attention_record,
@@ -31,11 +36,13 @@ from advisor.calibration import (
     limits,
     measured_table,
     mla_record,
+    module_table,
     moe_record,
     one_row_per_point,
     record_id,
     version_key,
     write_measured,
+    write_modules,
     write_records,
 )
 from advisor.catalog import engine_choices
@@ -51,15 +58,13 @@ if TYPE_CHECKING:
 
 KernelTables = Callable[[str, str], "pd.DataFrame"]
 """Measured rows of (table, accelerator): the columns of the store's table of that name, latency_s in seconds; empty
-when unmeasured. Of latent attention the kernel alone."""
+when unmeasured."""
 
 
 def tables_of(store: Store) -> KernelTables:
     """The store's kernel tables, one accelerator at a time."""
 
     def rows(table: str, hardware_id: str) -> pd.DataFrame:
-        if table == "mla":
-            return kernel_table(store, table, hardware_id, op="mla_generation")
         return kernel_table(store, table, hardware_id)
 
     return rows
@@ -95,7 +100,11 @@ def calibrate(
             write_records(hardware.kernel_table_device, records, folder)
             measured = measured_shapes(tables, hardware, tuple(records))
             write_measured(hardware.kernel_table_device, measured, folder / MEASURED.name)
-            progress(f"{hardware.id}: {len(records)} fits, {sum(len(table.shapes) for table in measured)} shapes")
+            modules = list(attention_modules(tables("mla", hardware.id)))
+            if modules:
+                write_modules(hardware.kernel_table_device, modules, folder / MODULES.name)
+            shapes = sum(len(table.shapes) for table in measured)
+            progress(f"{hardware.id}: {len(records)} fits, {shapes} shapes, {len(modules)} attention layers")
         every += records
     return every
 
@@ -119,6 +128,25 @@ def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[Fit
         if record is not None:
             found += _some(measured_table(one_row_per_point(frame, MOE_KEYS), record))
     return found
+
+
+_MODULE_IDENTITY = ["op", "engine", "model", "kv_dtype", "gemm_dtype", "num_heads"]
+
+
+def attention_modules(table: pd.DataFrame) -> Iterator[ModuleTable]:
+    """Attention layers measured as a whole, of each engine's newest version, in a fixed order.
+
+    Several kernels of one layer take turns by batch. A layer of 16 heads is the same alone and as a rank of eight.
+    """
+    if not len(table):
+        return
+    modules = _named(table[table["op"].isin(SERVED_OPERATIONS) & table["model"].isin(CHECKPOINTS)])
+    for values, frame in modules.groupby(_MODULE_IDENTITY, sort=True, observed=True):
+        identity = dict(zip(_MODULE_IDENTITY, map(str, values), strict=True))
+        newest = max(frame["version"].unique(), key=version_key)
+        rows = one_row_per_point(frame[frame["version"] == newest], MODULE_KEYS)
+        heads = int(identity.pop("num_heads"))
+        yield from _some(module_table(rows, {**identity, "version": str(newest)}, heads))
 
 
 def device_records(tables: KernelTables, hardware: Hardware) -> Iterator[FitRecord]:
