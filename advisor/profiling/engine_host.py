@@ -21,6 +21,7 @@ from advisor.profiling.timing import Context, StoppedError, failed_row
 
 ENGINE = "vllm"
 POLL_S = 0.1
+OUT_OF_TIME = "ran out of time"
 
 
 def measure_engine_host(block: Block, context: Context) -> list[dict[str, Any]]:
@@ -35,11 +36,11 @@ def measure_engine_host(block: Block, context: Context) -> list[dict[str, Any]]:
         ended = _run([str(request), str(answer)], log, context)
         lines = _lines(answer)
         common = {"block": block.name, "op": "engine_host", "engine": ENGINE}
+        if not any("sizes" in line for line in lines) and ended == OUT_OF_TIME:
+            raise StoppedError("time limit reached")
         if not lines:
             return [failed_row(common, "error", f"the process that drives the scheduler {ended}: {_last_line(log)}")]
     rows = rows_of(common, lines)
-    if ended and not any(row["status"] == "ok" for row in rows):
-        raise StoppedError("time limit reached")
     return [*rows, failed_row(common, "error", f"not all points: the process {ended}")] if ended else rows
 
 
@@ -89,7 +90,7 @@ def _run(arguments: list[str], log: Path, context: Context) -> str:
                 if context.should_stop():
                     raise StoppedError("stopped on request")
                 if time.monotonic() > context.deadline_s:
-                    return "ran out of time"
+                    return OUT_OF_TIME
                 time.sleep(POLL_S)
         finally:
             if child.poll() is None:

@@ -72,7 +72,7 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
     """(status, rows, message) of one block; its failure is its own. Raises StoppedError and DeviceLostError only."""
     import torch
 
-    from advisor.profiling.graphs import GraphPool
+    from advisor.profiling.graph_pool import GraphPool
     from advisor.profiling.timing import StoppedError, failed_row
 
     context.graphs = GraphPool()

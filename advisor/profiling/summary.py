@@ -10,7 +10,7 @@ from advisor.profiling.device import clocks, driver_facts
 from advisor.profiling.results import ResultFolder, read_rows
 
 if TYPE_CHECKING:
-    from advisor.profiling.graphs import GraphPool
+    from advisor.profiling.graph_pool import GraphPool
     from advisor.profiling.plan import Block, Plan
 
 DRIFT_LIMIT = 0.10

@@ -51,7 +51,7 @@ def supervise(arguments: list[str], out: Path, budget_s: float, kernel_limit_s: 
         else:
             print(f"{given_up}; resuming without that kernel in a new process", file=sys.stderr, flush=True)
         left_s = max(budget_s - (time.monotonic() - began), 1.0)
-        extra = ["--resume", "--after-crash", "--time-budget-s", f"{left_s:.0f}"]
+        extra = ["--resume", "--after-crash", "--time-budget-s", f"{left_s:.1f}"]
     raise ProfilingError(f"the measuring process died {RESTARTS + 1} times; what was measured is in --output")
 
 

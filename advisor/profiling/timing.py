@@ -14,7 +14,7 @@ import torch
 from advisor.profiling.clock import ATTEMPTS, SPIN_S, Clock, Sample
 from advisor.profiling.device import Device, free_bytes
 from advisor.profiling.errors import DeviceLostError
-from advisor.profiling.graphs import GraphPool
+from advisor.profiling.graph_pool import GraphPool
 
 MINIMUM_ROUNDS = 20
 """Rounds below which a block that runs out of time is thrown away rather than reported. [1]"""
@@ -95,6 +95,13 @@ class Context:
         """Whether this is anything but a CPU."""
         return self.clock.accelerator
 
+    def go_on(self) -> None:
+        """Raise StoppedError when asked to stop or past the deadline; asked between any two pieces of work."""
+        if self.should_stop():
+            raise StoppedError("stopped on request")
+        if time.monotonic() > self.deadline_s:
+            raise StoppedError("time limit reached")
+
     def recover(self) -> None:
         """After a configuration failed: see that the device still answers, and give back what it held."""
         self.clock.synchronize()
@@ -149,12 +156,10 @@ def measure(cases: list[Case], context: Context) -> None:
     """
     control = ready_control(context)
     for done in range(context.rounds):
-        if context.should_stop():
-            raise StoppedError("stopped on request")
-        if time.monotonic() > context.deadline_s:
-            if done >= min(context.minimum_rounds, context.rounds):
-                break
-            raise StoppedError("time limit reached")
+        enough = done >= min(context.minimum_rounds, context.rounds)
+        if enough and time.monotonic() > context.deadline_s and not context.should_stop():
+            break
+        context.go_on()
         for index in context.rng.permutation(len(cases)):
             _sample(cases[index], context, control)
         context.on_round(done + 1, context.rounds)
@@ -174,6 +179,7 @@ def _sample(case: Case, context: Context, control: Callable[[], Any]) -> None:
 def brief_seconds(case: Case, context: Context, repeats: int = 5) -> float:
     """Median of a few calls of a case, warmed up: enough to choose between kernels, not to report. [s]"""
     control = ready_control(context)
+    context.go_on()
     case.prepare(context.rng)
     case.call()
     times = []
@@ -222,12 +228,13 @@ def tried(
 ) -> T | None:
     """What `work` gives, or None and a row that says why there is nothing.
 
-    `wrong` is the row's status for a ValueError that calls a result wrong. A lost device and memory that does not
-    suffice are raised: they end the block.
+    `wrong` is the row's status for a ValueError that calls a result wrong. A lost device, memory that does not suffice
+    and the end of the time are raised: they end the block.
     """
+    context.go_on()
     try:
         return work()
-    except (DeviceLostError, MemoryError):
+    except (DeviceLostError, MemoryError, StoppedError):
         raise
     except Exception as error:
         context.recover()

@@ -89,7 +89,22 @@ class Engine:
         }
 
     def config(self, point: Point) -> Any:
-        """A VllmConfig for one point; drafts come from n-grams, the drafter that needs no second model."""
+        """A VllmConfig for one point; drafts come from n-grams, the drafter that needs no second model.
+
+        Older versions refuse n-grams with asynchronous scheduling, since their worker cannot do it; their scheduler
+        can, and no worker runs here, so there the setting is made afterwards.
+        """
+        overlapped = point.scheduler == "async"
+        try:
+            return self._config(point, overlapped)
+        except ValueError:
+            if not (overlapped and point.n_draft):
+                raise
+        config = self._config(point, False)
+        config.scheduler_config.async_scheduling = True
+        return config
+
+    def _config(self, point: Point, overlapped: bool) -> Any:
         made = self.configs
         model = accepted(
             made["ModelConfig"],
@@ -107,7 +122,7 @@ class Engine:
             max_model_len=point.length,
             enable_chunked_prefill=True,
             is_encoder_decoder=False,
-            async_scheduling=point.scheduler == "async",
+            async_scheduling=overlapped,
         )
         cache = accepted(
             made["CacheConfig"], block_size=BLOCK_TOKENS, enable_prefix_caching=True, swap_space=0, cache_dtype="auto"
