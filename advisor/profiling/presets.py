@@ -173,14 +173,14 @@ def _cpu(preset: str) -> list[Spec]:
     f32_tokens = [1, 2, 4, 8, 16, 32, 6, 12, 24] if deep else [1, 4, 16]
     moe_f32 = _points([1, 2, 4, 6, 8] if deep else [1, 4, 8], f32_tokens, [INDEPENDENT])
     shared = _points([4], [1, 4, 16, 32], [INDEPENDENT])
-    fp8 = _points([2, 4] if deep else [4], [1, 4, 16], [INDEPENDENT])
-    counts = {"quick": [1, 32], "standard": [1, 8, 64], "full": [2**n for n in range(11)]}[preset]
+    fp8 = _points([4], [1, 4, 16] if deep else [1, 4], [INDEPENDENT])
+    counts = {"quick": [1, 16], "standard": [1, 8, 64], "full": [2**n for n in range(11)]}[preset]
     steps = {"n_layers": [2, 4], "batches": [1, 4, 8], "queries": [1, 2, 4], "context": 512, "routing": CORRELATED}
-    rounds = {"n_layers": 4, "batches": [1, 4, 8], "drafts": [1, 3], "context": 512, "routing": CORRELATED}
+    rounds = {"n_layers": 4, "batches": [1, 8], "drafts": [1, 3], "context": 512, "routing": CORRELATED}
     rounds |= {"alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
     if deep:
         steps |= {"batches": [1, 2, 4, 8, 16], "queries": [1, 2, 3, 4, 6, 8]}
-        rounds |= {"batches": [1, 4, 16], "drafts": [1, 2, 3, 5]}
+        rounds |= {"batches": [1, 4, 16], "drafts": [1, 3, 5]}
     sizes = [[1024, 1024], [2048, 2048]]
     specs: list[Spec] = [
         ("bandwidth", "bandwidth", {"bytes": 2**27}),

@@ -20,6 +20,9 @@ ITEM_BYTES = {"float32": 4, "float8_e4m3fn": 1}
 """Size of a number where it is not 2. [bytes]"""
 TRITON_S = {"moe_layer": 8.0, "decode_step": 6.0, "sd_speedup": 4.0, "verify_parts": 6.0, "attention_decode": 4.0}
 """Time that compiling the Triton kernels of a block is assumed to take. [s]"""
+CPU_COMPUTE = {"verify_parts": 1.4, "float8_e4m3fn": 30.0}
+"""How much longer than reading their bytes one CPU (EPYC Turin, one thread) took over passes of many tokens and over
+products in fp8, which it has no instructions for. [1]"""
 ENGINE_START_S = 25.0
 """Assumed time until an engine's package is imported and its scheduler stands. [s]"""
 NO_ENGINE_S = 0.5
@@ -47,6 +50,8 @@ def price(
         per_sample = 10e-3  # routing of every layer is drawn on the host
     if preset == "smoke":
         per_case, compiling = 0.02, 0.0
+    if cpu:
+        swept_bytes *= CPU_COMPUTE.get(params.get("dtype", ""), 1.0) * CPU_COMPUTE.get(op, 1.0)
     sampling = (rounds + 4) * (calls * swept_bytes / bandwidth + cases * per_sample)
     return round(0.3 + compiling + fill + cases * per_case + sampling, 1)
 
