@@ -15,11 +15,13 @@ from advisor.acceptance import Acceptance, parse_acceptance
 from advisor.architecture import Architecture
 from advisor.arrays import Array
 from advisor.calibration import (
+    ActivationScales,
     Adjustment,
     adjusted,
     check_adjustment,
     kernel_costs,
     parse_adjustment,
+    with_attention_modules,
     with_measured_shape,
 )
 from advisor.catalog import hardware_from_given, load_model, model_ids, unknown_model
@@ -198,6 +200,15 @@ def touched_experts(
 def by_form(setup: Setup) -> Setup:
     """`setup` with the fitted forms alone, also where its very shape was measured, and with kernels chosen without
     looking at shapes: designs of other shapes then compare on the same footing."""
+    return _with_costs(setup, by_shape=False)
+
+
+def with_scales(setup: Setup, scales: ActivationScales) -> Setup:
+    """`setup` with quantised products as `scales` says: what studies compare the assumption of static ones with."""
+    return _with_costs(setup, scales=scales)
+
+
+def _with_costs(setup: Setup, by_shape: bool = True, scales: ActivationScales = "static") -> Setup:
     costs, draft_costs = _both_costs(
         setup.scenario,
         setup.hardware,
@@ -205,7 +216,8 @@ def by_form(setup: Setup) -> Setup:
         (setup.architecture, setup.draft_architecture),
         setup.placement,
         setup.adjustment,
-        by_shape=False,
+        by_shape,
+        scales,
     )
     return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
 
@@ -218,11 +230,12 @@ def _both_costs(
     placement: Placement,
     adjustment: Adjustment | None,
     by_shape: bool = True,
+    scales: ActivationScales = "static",
 ) -> tuple[KernelCosts, KernelCosts]:
     """Costs of the target and of one draft pass (the target's where there is none), with the user's refit."""
     target, per_pass = architectures
-    costs = _costs(scenario, hardware, cache, target, placement, by_shape)
-    draft_costs = _costs(scenario, hardware, cache, per_pass, placement, by_shape) if per_pass else costs
+    costs = _costs(scenario, hardware, cache, target, placement, by_shape, scales)
+    draft_costs = _costs(scenario, hardware, cache, per_pass, placement, by_shape, scales) if per_pass else costs
     return adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
 
 
@@ -233,14 +246,19 @@ def _costs(
     architecture: Architecture,
     placement: Placement,
     by_shape: bool,
+    scales: ActivationScales,
 ) -> KernelCosts:
     """Constants of the accelerator and engine for one model; `by_shape` with the kernel that measured its own expert
-    shape, and the rows of that."""
+    shape, the rows of that, and its own attention layers where they were measured as a whole."""
     gated = architecture.moe is None or architecture.moe.matrices > 2
     shape = MoeShape.of(architecture) if by_shape else None
     layer = expert_shape(shape, placement) if shape is not None else None
-    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer)
-    return with_measured_shape(costs, hardware, architecture, placement) if by_shape else costs
+    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
+    if not by_shape:
+        return costs
+    measured = with_measured_shape(costs, hardware, architecture, placement)
+    shards = placement.tensor_parallel
+    return with_attention_modules(measured, hardware, architecture, shards, scenario.engine, cache.dtype)
 
 
 def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:

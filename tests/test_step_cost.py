@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtypes
+from advisor.attention import AttentionLoad, attention_core
 from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError, Tier
 from advisor.step_cost import (
     MoeShape,
     Placement,
-    attention_operations,
-    attention_reading,
     expert_work,
     gemm_time,
     routed_time,
@@ -69,10 +68,8 @@ def total(**arguments: object) -> np.ndarray:
 
 def attention_work(mixer: Mixer, batch: float, q: float, context: float, ranks: int, kv: float) -> tuple[float, float]:
     """(bytes, operations) of one layer's attention core on one rank."""
-    law, values = attention_reading(mixer, batch, q, context, ranks, kv)
-    read = np.asarray(law(**values))
-    work_law, work = attention_operations(mixer, COSTS.attention, values, read, ranks)
-    return float(read), float(work_law(**work))
+    core = attention_core(mixer, COSTS, AttentionLoad(batch, q, context, kv, ranks))
+    return float(core.read_bytes), float(core.flops)
 
 
 def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:

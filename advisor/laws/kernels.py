@@ -314,6 +314,29 @@ def attention_core(
     return L * (t0 + p_norm(R / BW, F / F_attn, p))
 
 
+def attention_module(
+    T_m: Floats,
+    T_q: Floats = 0.0,
+    T_1: Floats = 0.0,
+    C_q: Floats = 0.0,
+    C_1: Floats = 0.0,
+    C_q0: Floats = 0.0,
+    C_10: Floats = 0.0,
+    L: Floats = 1.0,
+) -> Floats:
+    """Time of L attention layers measured as a whole: norm, projections, core, cache write and their launches.
+
+    T_module = L × (T_m + max(T_q - T_1 + C_q - C_1 - (C_q0 - C_10), 0))
+
+    L, T_m: layers [1], and one of them measured at these sequences and context. [s]
+    T_q, T_1: one layer with a row for each token and for each sequence, at the shortest context: its projections. [s]
+    C_q, C_1: core of all tokens of the sequences, which share a cache, and of one token each. [s]
+    C_q0, C_10: core at the shortest context of as many sequences as tokens, and of the sequences: in T_q and T_1. [s]
+    Limits: sparse attention chooses entries for each token: T_m is measured with a sequence for each, and is all.
+    """
+    return L * (T_m + np.maximum(T_q - T_1 + C_q - C_1 - (C_q0 - C_10), 0))
+
+
 def message_bytes(M: Floats, d: Floats) -> Floats:
     """Message of one exchange between GPUs, in 16 bits.
 

@@ -127,15 +127,22 @@ def test_an_old_or_unmeasured_shared_kernel_does_not_serve():
     assert chosen([own, shared, newer], [rows(shared)]).record == own
 
 
-def test_a_fit_on_one_width_is_passed_over_unless_it_measured_this_shape():
-    own = record("one_width", "trtllm", n_widths=1)
-    other = record("triton")
-    choice = chosen([own, other], engine="trtllm")
-    assert choice.record == other
+def test_a_fit_on_one_other_width_gives_way_to_a_shared_kernel_that_measured_this_shape():
+    own, shared = record("one_width", "trtllm", n_widths=1), record("flashinfer_trtllm_moe")
+    choice = chosen([own, shared], [rows(shared)], engine="trtllm")  # no quicker, but known
+    assert choice.record == shared
     assert choice.borrowed == "vllm 1.0"
+    assert "one other width alone" in choice.reason
+    assert chosen([own, shared], [rows(shared), rows(own)], engine="trtllm").record == own
+
+
+def test_a_fit_on_one_width_serves_before_another_engine_s_kernel_and_says_what_it_is():
+    own, other = record("one_width", "trtllm", n_widths=1), record("triton")
+    choice = chosen([own, other], [rows(other)], engine="trtllm")
+    assert choice.record == own
     assert "one width of a shard" in choice.reason
-    assert chosen([own, other], [rows(own)], engine="trtllm").record == own
-    assert chosen([own], engine="trtllm").record == own  # nothing else there is
+    wide = record("several_widths", "trtllm", version="0.9")
+    assert chosen([own, wide], engine="trtllm").record == wide
 
 
 def test_what_is_passed_over_does_not_make_older_tables_of_its_engine_old():
@@ -188,11 +195,13 @@ def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_and_says_
     assert any("library that engines share" in warning for warning in setup.warnings)
 
 
-def test_gpt_oss_in_shards_under_tensorrt_llm_borrows_as_only_whole_experts_were_measured():
-    whole, shards = (setup_of("gpt-oss-120b", "h200-sxm", "trtllm", tp) for tp in (1, 2))
-    assert "/trtllm/" in whole.costs.routed.fit_id
-    assert "/trtllm/" not in shards.costs.routed.fit_id
-    assert any("one width of a shard" in warning for warning in shards.warnings)
+def test_gpt_oss_in_shards_on_blackwell_borrows_as_only_whole_experts_were_measured_there():
+    setup = setup_of("gpt-oss-120b", "b200-sxm", "trtllm", 2)
+    assert "trtllm" in setup.costs.routed.fit_id.split("/")[-1]
+    assert setup.costs.routed.stands_in
+    hopper = setup_of("gpt-oss-120b", "h200-sxm", "trtllm", 2)  # no shared kernel there
+    assert "/trtllm/" in hopper.costs.routed.fit_id
+    assert "one width of a shard" in hopper.costs.routed.because
 
 
 def test_designs_are_compared_by_kernels_chosen_without_looking_at_shapes():
