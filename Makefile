@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-browser bench screenshots format store calibrate validation documents predict-diff clean
+.PHONY: run test test-browser bench bench-peer screenshots format store calibrate validation documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -24,6 +24,12 @@ test-browser: $(VENV)/.dev-ready
 
 bench: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.benchmarks
+
+bench-peer: $(VENV)/.dev-ready
+	test -x .peer-venv/bin/python || $(PYTHON) -m venv .peer-venv
+	.peer-venv/bin/python -m pip install --quiet --disable-pip-version-check aiconfigurator==0.12.0
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m tests.benchmarks.peer
 
 screenshots: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -160,6 +162,71 @@ class AttentionCost:
 
 
 @dataclass(frozen=True)
+class AttentionModule:
+    """A whole attention layer as it was measured, by sequences with one token each and by context."""
+
+    batches: tuple[float, ...]
+    contexts: tuple[float, ...]
+    seconds: tuple[tuple[float, ...], ...]
+    """[batches, contexts], rising in both. [s]"""
+    measured_to: tuple[float, ...]
+    """Largest batch that was measured at each context; the times beyond are carried on. [1]"""
+    shares_cache: bool
+    """Whether the tokens of one sequence read its cache together; else each chooses entries of its own."""
+    log_sd: float
+    """Of measured over interpolated time, between the table's own rows. [1]"""
+    because: str
+    stands_in: bool = False
+    """The table is another engine's or format's."""
+
+    @functools.cached_property
+    def _grid(self) -> tuple[NDArray[np.float64], ...]:
+        """Logarithms of batches, contexts and seconds, each axis carried on by its last slope, of 1 at most."""
+        batches, contexts, times = (np.log(np.array(each)) for each in (self.batches, self.contexts, self.seconds))
+        times = np.vstack([times, _carried_on(times[-2], times[-1], batches[-1] - batches[-2])])
+        times = np.column_stack([times, _carried_on(times[:, -2], times[:, -1], contexts[-1] - contexts[-2])])
+        return np.append(batches, batches[-1] + _FAR), np.append(contexts, contexts[-1] + _FAR), times
+
+    def time_s(self, sequences: ArrayLike, context: ArrayLike) -> NDArray[np.float64]:
+        """Time of one layer, straight in the logarithms between measured points, broadcast. [s]"""
+        batches, contexts, times = self._grid
+        row, down = _between(batches, sequences)
+        column, right = _between(contexts, context)
+        upper = times[row, column] * (1.0 - right) + times[row, column + 1] * right
+        lower = times[row + 1, column] * (1.0 - right) + times[row + 1, column + 1] * right
+        return np.asarray(np.exp(upper * (1.0 - down) + lower * down))
+
+    def slower(self, factor: float) -> AttentionModule:
+        """The same layer with all times multiplied by `factor`."""
+        return replace(self, seconds=tuple(tuple(factor * each for each in row) for row in self.seconds))
+
+    @property
+    def shortest(self) -> float:
+        """The shortest context of the table, where the cache hardly counts. [1]"""
+        return self.contexts[0]
+
+    @property
+    def tier(self) -> Tier:
+        """Of times inside the table."""
+        return Tier.FITTED if self.stands_in else Tier.INTERPOLATED
+
+
+_FAR = float(np.log(64.0))
+"""How far a table is carried on beyond its last row, in logarithms. [1]"""
+
+
+def _carried_on(before: NDArray[np.float64], last: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    return last + np.clip((last - before) / step, 0.0, 1.0) * _FAR
+
+
+def _between(knots: NDArray[np.float64], size: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Index of the knot below each size, and how far it lies to the next, in logarithms; ends hold."""
+    at = np.clip(np.log(np.maximum(np.asarray(size, float), 1e-9)), knots[0], knots[-1])
+    below = np.clip(np.searchsorted(knots, at, "right") - 1, 0, len(knots) - 2)
+    return below, (at - knots[below]) / (knots[below + 1] - knots[below])
+
+
+@dataclass(frozen=True)
 class StreamCost:
     """Constants of `laws.stream`, times a factor where it was measured: an all-reduce, an all-to-all."""
 
@@ -200,6 +267,10 @@ class KernelCosts:
     all_to_all: Mapping[int, StreamCost] = field(default_factory=dict)
     mla: AttentionCost | None = None
     """Attention over a latent cache; None: as `attention`."""
+    modules: Mapping[Any, AttentionModule] = field(default_factory=dict)
+    """By mixer of the model: attention layers that were measured as a whole, with projections and launches."""
+    attention_log_sd: float | None = None
+    """Spread of the attention that a model has, whichever record or module prices it; None: that of `attention`. [1]"""
     launch_per_layer_s: float = 10e-6
     query_key_norm_s: float = 0.0
     """What a layer that normalises queries and keys adds."""

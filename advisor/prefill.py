@@ -6,6 +6,7 @@ one step, so that the sequences wait for the longer step alone; SGLang stops dec
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -159,7 +160,9 @@ def _layers_s(setup: Setup, rows: Array) -> Array:
     tokens = np.maximum(rows * setup.placement.attention_groups, 1.0)
     touched = touched_experts(setup, tokens, 1.0)
     shape = MoeShape.of(setup.architecture)
-    parts = weights_time(setup.architecture, setup.costs, setup.placement, rows, tokens, touched, shape)
+    # Layers measured as a whole were measured while decoding: a chunk's products are those of the form.
+    costs = dataclasses.replace(setup.costs, modules={})
+    parts = weights_time(setup.architecture, costs, setup.placement, rows, tokens, touched, shape)
     return np.where(rows > 0, np.asarray(sum(parts.values())), 0.0)
 
 

@@ -21,6 +21,7 @@ from advisor.calibration import (
     check_adjustment,
     kernel_costs,
     parse_adjustment,
+    with_attention_modules,
     with_measured_shape,
 )
 from advisor.catalog import hardware_from_given, load_model, model_ids, unknown_model
@@ -255,12 +256,16 @@ def _costs(
     scales: ActivationScales,
 ) -> KernelCosts:
     """Constants of the accelerator and engine for one model; `by_shape` with the kernel that measured its own expert
-    shape, and the rows of that."""
+    shape, the rows of that, and its own attention layers where they were measured as a whole."""
     gated = architecture.moe is None or architecture.moe.matrices > 2
     shape = MoeShape.of(architecture) if by_shape else None
     layer = expert_shape(shape, placement) if shape is not None else None
     costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
-    return with_measured_shape(costs, hardware, architecture, placement) if by_shape else costs
+    if not by_shape:
+        return costs
+    measured = with_measured_shape(costs, hardware, architecture, placement)
+    shards = placement.tensor_parallel
+    return with_attention_modules(measured, hardware, architecture, shards, scenario.engine, cache.dtype)
 
 
 def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:

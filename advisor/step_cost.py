@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor import laws
-from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype, effective_n_active
+from advisor.architecture import BYTES_PER_WEIGHT, Architecture, WeightDtype, effective_n_active
 from advisor.arrays import Array, Floats, arrays
-from advisor.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
+from advisor.attention import AttentionLoad, attention_layers
+from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError
 from advisor.routing import local_experts
 
@@ -123,13 +124,14 @@ def step_time(
     shape = moe or MoeShape.of(architecture)
     group_batch = batch / placement.attention_groups
     rows = group_batch * q
-    cores = attention_cores(architecture, costs, placement, group_batch, q, context, kv_bytes_per_element)
+    load = AttentionLoad(group_batch, q, context, kv_bytes_per_element, placement.tensor_parallel)
+    attention = attention_layers(architecture, costs, load)
     weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape)
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
         "launch": np.asarray(laws.launches(**launch_symbols(architecture, costs))),
         "attention_projection": weights.pop("attention_projection"),
-        "attention": sum((core.time_s for core in cores), np.zeros(np.broadcast(batch, q, context).shape)),
+        "attention": sum((item.time_s for item in attention), np.zeros(np.broadcast(batch, q, context).shape)),
         **weights,
         "lm_head": lm_head(architecture, costs, placement).time_s(rows),
     }
@@ -163,18 +165,18 @@ def weights_time(
 
 
 def launch_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
-    """What `laws.launches` takes. SI units."""
-    normed = sum(mixer.count for mixer in architecture.mixers if mixer.query_key_norm)
+    """What `laws.launches` takes: all layers but those whose measured attention contains its own launches. SI units."""
+    launched = [mixer for mixer in architecture.mixers if mixer not in costs.modules]
     return {
         "c_l": costs.launch_per_layer_s,
-        "L": float(n_layers(architecture)),
+        "L": float(sum(mixer.count for mixer in launched)),
         "c_q": costs.query_key_norm_s,
-        "L_q": float(normed),
+        "L_q": float(sum(mixer.count for mixer in launched if mixer.query_key_norm)),
     }
 
 
 def n_layers(architecture: Architecture) -> int:
-    """Layers whose kernels are launched in one pass. [1]"""
+    """Layers of one pass. [1]"""
     return sum(mixer.count for mixer in architecture.mixers)
 
 
@@ -208,6 +210,8 @@ def matrix_products(
     d, tp, dtypes = architecture.hidden_size, placement.tensor_parallel, architecture.dtypes
     projections = []
     for mixer in architecture.mixers:
+        if mixer in costs.modules:
+            continue  # measured with its projections
         weights = (mixer.projection_params - mixer.replicated_params) / tp + mixer.replicated_params
         item = (weights, dtypes.attention, PROJECTION_GEMMS[mixer.kind], mixer.count)
         projections.append(Products(costs.attention_projection, *item))
@@ -309,89 +313,6 @@ def expert_shape(shape: MoeShape, placement: Placement) -> ExpertShape | None:
         return None
     h, width, active, experts, matrices = (float(np.asarray(size).item()) for size in sizes)
     return (h, width / placement.expert_tensor_parallel, active, experts, matrices, float(placement.expert_parallel))
-
-
-@dataclass(frozen=True)
-class Core:
-    """The attention core of the layers of one mixer."""
-
-    mixer: Mixer
-    cost: AttentionCost
-    read_law: Callable[..., Floats]
-    """`laws.cache_read` or `laws.state_moved`."""
-    read: Mapping[str, Any]
-    """What it takes, by its symbols."""
-    read_bytes: Array
-    """Bytes of one layer on one rank. [B]"""
-    work_law: Callable[..., Floats]
-    """`laws.attention_flops` or `laws.state_flops`."""
-    work: Mapping[str, Any]
-    """What it takes, by its symbols."""
-
-    @property
-    def flops(self) -> Array:
-        """Operations of one layer on one rank. [FLOP]"""
-        return np.asarray(self.work_law(**self.work))
-
-    @property
-    def symbols(self) -> dict[str, Any]:
-        """What `laws.attention_core` takes. SI units."""
-        return {"L": self.mixer.count, "R": self.read_bytes, "F": self.flops, **self.cost.symbols}
-
-    @property
-    def time_s(self) -> Array:
-        """Time of all the mixer's layers. [s]"""
-        return np.asarray(laws.attention_core(**self.symbols))
-
-
-def attention_cores(
-    architecture: Architecture,
-    costs: KernelCosts,
-    placement: Placement,
-    batch: Floats,
-    q: Floats,
-    context: Floats,
-    kv_bytes: float,
-) -> tuple[Core, ...]:
-    """The attention core of each mixer that has one, for `batch` sequences of one attention group."""
-    found = []
-    for mixer in architecture.mixers:
-        if mixer.kind == "none":
-            continue
-        latent = mixer.kind in ("mla", "sparse")
-        cost = costs.mla if latent and costs.mla is not None else costs.attention
-        law, values = attention_reading(mixer, batch, q, context, placement.tensor_parallel, kv_bytes)
-        read = np.asarray(law(**values))
-        work = attention_operations(mixer, cost, values, read, placement.tensor_parallel)
-        found.append(Core(mixer, cost, law, values, read, *work))
-    return tuple(found)
-
-
-def attention_reading(
-    mixer: Mixer, batch: Floats, q: Floats, context: Floats, tensor_parallel: int, kv_bytes: float
-) -> tuple[Callable[..., Floats], dict[str, Any]]:
-    """The law of the bytes that one layer's attention core reads on one rank, and what it takes."""
-    if mixer.kind == "linear":
-        return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": tensor_parallel}
-    values = {"B": batch, "c": context, "q": q, "e": mixer.kv_elements_per_token, "b": kv_bytes}
-    window = np.inf if mixer.window_tokens is None else mixer.window_tokens
-    seen = {"r": mixer.compression, "w": window, "n_q": q if mixer.kind == "sparse" else 1.0}
-    own = {"w_local": mixer.local_window_tokens, "e_index": mixer.index_elements_per_token}
-    return laws.cache_read, values | seen | own | {"s": min(tensor_parallel, mixer.kv_shards)}
-
-
-def attention_operations(
-    mixer: Mixer, cost: AttentionCost, reading: Mapping[str, Any], read_bytes: Array, tensor_parallel: int
-) -> tuple[Callable[..., Floats], dict[str, Any]]:
-    """The law of the operations of one layer's attention core on one rank, and what it takes.
-
-    `reading` is what the law of the bytes takes, `read_bytes` [B] what it gives.
-    """
-    if mixer.kind == "linear":
-        return laws.state_flops, {"R": read_bytes}
-    heads = {"H": mixer.query_heads, "n_g": mixer.kv_shards, "m_0": cost.block_rows, "tp": tensor_parallel}
-    shared = {name: reading[name] for name in ("B", "c", "q", "r", "w", "n_q", "s")}
-    return laws.attention_flops, {**shared, **heads, "a": mixer.flops_per_head_and_key}
 
 
 @dataclass(frozen=True)

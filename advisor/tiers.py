@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
 from advisor.components import KERNELS, Component
-from advisor.kernel_costs import AttentionCost, GemmCost, MoeCost, StreamCost, stream_cost
+from advisor.kernel_costs import AttentionCost, AttentionModule, GemmCost, MoeCost, StreamCost, stream_cost
 from advisor.prediction import Tier
 from advisor.setup import Setup
 
@@ -38,7 +38,11 @@ def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDAr
     return {one.key: _tier_rank(records_in_use(setup, one), step_tokens) for one in KERNELS}
 
 
-def records_in_use(setup: Setup, component: Component) -> list[AttentionCost | GemmCost | MoeCost | StreamCost]:
+KernelRecord = AttentionCost | AttentionModule | GemmCost | MoeCost | StreamCost
+"""What prices a component."""
+
+
+def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
     """The kernel records that price a component of this model and placement; none where no link is used."""
     costs, placement = setup.draft_costs if component.drafter else setup.costs, setup.placement
     if component.bound == "links":
@@ -48,14 +52,14 @@ def records_in_use(setup: Setup, component: Component) -> list[AttentionCost | G
         )
         return [cost for cost in links if cost is not None]
     if component.key == "attention":
-        latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)
-        return [costs.mla if latent and costs.mla is not None else costs.attention]
+        rest = [mixer for mixer in setup.architecture.mixers if mixer not in costs.modules]
+        latent = any(mixer.kind in ("mla", "sparse") for mixer in rest)
+        core = [costs.mla if latent and costs.mla is not None else costs.attention] if rest else []
+        return [*costs.modules.values(), *core]
     return [getattr(costs, name) for name in component.priced_by]
 
 
-def _tier_rank(
-    records: list[AttentionCost | GemmCost | MoeCost | StreamCost], step_tokens: ArrayLike
-) -> NDArray[np.int64]:
+def _tier_rank(records: list[KernelRecord], step_tokens: ArrayLike) -> NDArray[np.int64]:
     """The worst rank of the records, a roofline's where there are none."""
     tokens = np.asarray(step_tokens, float)
     ranks = [

@@ -46,6 +46,10 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "state_moved": ({"B": 2, "S": 10, "q": 3, "tp": 4}, 2 * 10 * 4 * 4 / 4),
     "state_flops": ({"R": 80}, 40),
     "attention_core": ({"R": 12, "F": 28, "p": 2, "t0": 1, "BW": 4, "F_attn": 7, "L": 2}, 2 * (1 + 5)),
+    "attention_module": (
+        {"T_m": 10, "T_q": 9, "T_1": 6, "C_q": 8, "C_1": 5, "C_q0": 3, "C_10": 1, "L": 2},
+        2 * (10 + 3 + 3 - 2),
+    ),
     "message_bytes": ({"M": 16, "d": 2048}, 65_536),
     "all_reduces": ({"X": 12, "t0": 1, "BW": 4, "r": 1.25, "L": 3}, 30),
     "sent_bytes": ({"X": 12, "k": 8, "tp": 4}, 24),
@@ -153,6 +157,7 @@ def test_a_parameter_that_a_law_needs_has_no_value_at_which_its_term_vanishes() 
         (laws.cache_read, {"n_q": 4, "e_index": 128}, "B × (min((c + q) × n_q, c + q) × e × b + (c + q) × e_index)"),
         (laws.attention_core, {"BW": 4e12, "t0": 1e-5}, "t0 + R / BW"),
         (laws.attention_flops, {"m_0": 64, "H": 128}, "B × max(q × H, m_0) × (c + q) × a"),
+        (laws.attention_module, {"L": 61}, "L × T_m"),
         (laws.all_reduces, {"BW": 1e11, "L": 48}, "2 × L × X / BW"),
         (laws.expert_exchange, {"BW": 1e11, "t0": 1e-6}, "2 × (t0 + X × k / BW)"),
         (laws.expert_activation_bytes, {}, "M × k × (4 × h + 2 × n_mat × I) + 4 × M × h"),

@@ -17,6 +17,7 @@ from advisor.calibration.attention_fit import (
     limits,
     mla_record,
 )
+from advisor.calibration.attention_modules import CHECKPOINTS, SERVED_OPERATIONS, with_attention_modules
 from advisor.calibration.choice import MIN_SHAPES, version_key
 from advisor.calibration.costs import kernel_costs
 from advisor.calibration.expert_choice import (
@@ -32,6 +33,8 @@ from advisor.calibration.gemm_variants import SCALE_KEYS, ActivationScales, gemm
 from advisor.calibration.measured_costs import with_measured_shape
 from advisor.calibration.measured_moe import measured_table
 from advisor.calibration.measured_records import MEASURED, MeasuredTable, load_measured, write_measured
+from advisor.calibration.module_fit import MODULE_KEYS, module_table
+from advisor.calibration.module_records import MODULES, ModuleTable, load_modules, write_modules
 from advisor.calibration.moe_fit import (
     MOE_KEYS,
     SHAPE,
@@ -77,6 +80,7 @@ __all__ = [
     "ANY_CLASS",
     "ATTENTION_KEYS",
     "BYTES_PER_WEIGHT",
+    "CHECKPOINTS",
     "DTYPE_NAMES",
     "GEMM_KEYS",
     "IDENTITY",
@@ -84,11 +88,14 @@ __all__ = [
     "MEASURED",
     "MIN_SHAPES",
     "MLA_KEYS",
+    "MODULES",
+    "MODULE_KEYS",
     "MOE_KEYS",
     "OVERHEADS_FILE",
     "OVERHEAD_NAMES",
     "RECORDS",
     "SCALE_KEYS",
+    "SERVED_OPERATIONS",
     "SHAPE",
     "SHARED_KERNELS",
     "UNGATED_KERNELS",
@@ -97,6 +104,7 @@ __all__ = [
     "FitParameter",
     "FitRecord",
     "MeasuredTable",
+    "ModuleTable",
     "Operation",
     "OverheadFit",
     "OverheadRecord",
@@ -126,12 +134,14 @@ __all__ = [
     "leave_one_shape_out",
     "limits",
     "load_measured",
+    "load_modules",
     "load_overheads",
     "load_records",
     "load_small_launches",
     "measured_rows",
     "measured_table",
     "mla_record",
+    "module_table",
     "moe_record",
     "one_row_per_point",
     "parse_adjustment",
@@ -141,9 +151,11 @@ __all__ = [
     "select_rows",
     "small_launch",
     "version_key",
+    "with_attention_modules",
     "with_measured_shape",
     "write_adjustment",
     "write_measured",
+    "write_modules",
     "write_overheads",
     "write_records",
     "write_small_launches",

@@ -126,12 +126,20 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     for one in KERNELS:
         if not one.drafter:
             changes |= _scaled_records(base, one.priced_by, factors.get(one.factor, 1.0), log_sd.get(one.factor))
+    changes |= _scaled_modules(base, factors.get("attention", 1.0), log_sd.get("attention"))
     return replace(base, **changes), slower(draft_costs, factors.get("drafter", 1.0), log_sd.get("drafter"))
 
 
 def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> KernelCosts:
     """`costs` with every kernel's time multiplied by `factor`; overheads stay."""
-    return replace(costs, **_scaled_records(costs, (*DEVICE_RECORDS, *LINK_RECORDS), factor, log_sd))
+    changes = _scaled_records(costs, (*DEVICE_RECORDS, *LINK_RECORDS), factor, log_sd)
+    return replace(costs, **changes, **_scaled_modules(costs, factor, log_sd))
+
+
+def _scaled_modules(costs: KernelCosts, factor: float, log_sd: float | None) -> dict[str, Any]:
+    """Measured attention layers of `costs` with their time multiplied by `factor`, and the spread of attention."""
+    spread = {} if log_sd is None else {"attention_log_sd": log_sd}
+    return {"modules": {mixer: module.slower(factor) for mixer, module in costs.modules.items()}, **spread}
 
 
 def _scaled_records(costs: KernelCosts, names: Iterable[str], factor: float, log_sd: float | None) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from advisor.profiling.graphs import capture
+from advisor.profiling.kernel_choice import available_kernels
 from advisor.profiling.kernels_attention import Attention, attention_kernels
-from advisor.profiling.kernels_moe import Kernel, available_kernels, checked_error
+from advisor.profiling.kernels_moe import Kernel, checked_error
 from advisor.profiling.plan import Block
 from advisor.profiling.synthetic import Dimensions, Drafter, Session, SyntheticModel, accept, redraw, reference_hidden
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, measure, row_of, tried
+from advisor.profiling.timing import Case, Context, brief_seconds, measure, row_of, tried
 
 STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
 """Whole-pass tolerance: rounding of up to eight layers adds up, so three times the single layer's or more. [1]"""
@@ -22,26 +24,23 @@ STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
 class Stage:
     """A synthetic model on a device with the kernels that were fastest for it."""
 
-    def __init__(self, block: Block, context: Context, n_layers: int) -> None:
+    def __init__(self, block: Block, context: Context, n_layers: int, probe: tuple[int, int] | None = None) -> None:
         self.block, self.context = block, context
         self.dims = Dimensions(block.params)
         context.require_bytes(1.4 * self.dims.model_bytes(n_layers), block.name)
         self.model = SyntheticModel(self.dims, n_layers, context.torch_device)
         self.n_layers = n_layers
         self.rows: list[dict[str, Any]] = []
-        self.moe_name, self.moe, self.attention_name, self.attention = self._choose()
+        self.moe_name, self.moe, self.attention_name, self.attention = self._choose(*(probe or _probe(block.params)))
 
     @property
     def kernel(self) -> str:
         """Name for the result's kernel column."""
         return f"moe:{self.moe_name}+attention:{self.attention_name}"
 
-    def _choose(self) -> tuple[str, Kernel, str, Attention]:
-        """The fastest right kernels for a whole pass at the middle batch and largest number of queries."""
-        params = self.block.params
-        batches = sorted(params["batches"])
-        queries = max(params["queries"]) if "queries" in params else max(params["drafts"]) + 1
-        session = self.model.session(batches[len(batches) // 2], queries, params["context"], min(2, self.n_layers))
+    def _choose(self, batch: int, queries: int) -> tuple[str, Kernel, str, Attention]:
+        """The fastest right kernels for a whole pass of `queries` tokens of each of `batch` sequences."""
+        session = self.model.session(batch, queries, self.block.params["context"], min(2, self.n_layers))
         dim = self.dims.head_dim
         attentions = attention_kernels(self.context, power_of_two=dim & (dim - 1) == 0)
         usable = {name: kernel for name, kernel in attentions.items() if not isinstance(kernel, str)}
@@ -119,6 +118,13 @@ class Stage:
         core = 2 * context * d.heads * d.head_dim
         work = 2 * tokens * (n_layers * (fixed + routed * d.active + core) + head)
         return float(volume), float(work)
+
+
+def _probe(params: dict[str, Any]) -> tuple[int, int]:
+    """(sequences, tokens of each) at which kernels are compared: the middle batch, the most queries."""
+    batches = sorted(params["batches"])
+    queries = max(params["queries"]) if "queries" in params else max(params["drafts"]) + 1
+    return batches[len(batches) // 2], queries
 
 
 def measure_steps(block: Block, context: Context) -> list[dict[str, Any]]:

@@ -13,7 +13,10 @@ from advisor.store.table_specs import KERNEL_TABLES
 Migration = Callable[[duckdb.DuckDBPyConnection], object]
 
 SWEEP_TEXT_COLUMNS = frozenset(
-    {"block", "op", "status", "dtype", "kernel", "mode", "like", "routing", "drafter", "worker", "notes"}
+    {
+        *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),
+        *("routing", "drafter", "worker", "notes"),
+    }
 )
 """Columns of COLUMNS that hold words; all others are numbers, SI."""
 

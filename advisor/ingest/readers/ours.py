@@ -56,7 +56,7 @@ TEMPLATE = Format(
 
 _NEEDED = ("op", "status", "touched_experts", "expert_width", "time_s", "time_p20_s", "checked_error", "control_ratio")
 """Columns that only the profiler writes."""
-_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float8_e4m3fn": "fp8"}
 _COLUMNS = {
     "n_tokens": "num_tokens",
     "hidden_size": "hidden_size",

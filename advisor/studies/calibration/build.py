@@ -12,6 +12,7 @@ from advisor import __version__
 from advisor.calibration import (
     ATTENTION_KEYS,
     BYTES_PER_WEIGHT,
+    CHECKPOINTS,
     DTYPE_NAMES,
     GEMM_KEYS,
     IDENTITY,
@@ -19,13 +20,17 @@ from advisor.calibration import (
     MEASURED,
     MIN_SHAPES,
     MLA_KEYS,
+    MODULE_KEYS,
+    MODULES,
     MOE_KEYS,
     RECORDS,
     SCALE_KEYS,
+    SERVED_OPERATIONS,
     SHAPE,
     UNGATED_KERNELS,
     FitRecord,
     MeasuredTable,
+    ModuleTable,
     Operation,
     all_reduce_record,
     all_to_all_record,
@@ -37,12 +42,14 @@ from advisor.calibration import (
     load_records,
     measured_table,
     mla_record,
+    module_table,
     moe_record,
     one_row_per_point,
     record_id,
     select_rows,
     version_key,
     write_measured,
+    write_modules,
     write_records,
 )
 from advisor.hardware import Hardware, hardware_ids, load_hardware
@@ -60,15 +67,13 @@ OPERATIONS = frozenset(get_args(Operation))
 
 KernelTables = Callable[[str, str], "pd.DataFrame"]
 """Measured rows of (table, accelerator): the columns of the store's table of that name, latency_s in seconds; empty
-when unmeasured. Of latent attention the kernel alone."""
+when unmeasured."""
 
 
 def tables_of(store: Store) -> KernelTables:
     """The store's kernel tables, one accelerator at a time."""
 
     def rows(table: str, hardware_id: str) -> pd.DataFrame:
-        if table == "mla":
-            return kernel_table(store, table, hardware_id, op="mla_generation")
         return kernel_table(store, table, hardware_id)
 
     return rows
@@ -109,7 +114,10 @@ def calibrate(
         if records and "moe" in ops:
             measured = measured_shapes(tables, hardware, tuple(records))
             write_measured(device, measured, folder / MEASURED.name)
-        progress(f"{hardware.id}: {len(fresh)} of {len(records)} fits")
+        modules = list(attention_modules(tables("mla", hardware.id))) if "mla" in ops else []
+        if modules:
+            write_modules(device, modules, folder / MODULES.name)
+        progress(f"{hardware.id}: {len(fresh)} of {len(records)} fits, {len(modules)} attention layers")
         every += records
     return every
 
@@ -140,6 +148,25 @@ def _shipped(records: tuple[FitRecord, ...]) -> Iterator[FitRecord]:
                 break
             yield from versions[version]
             n_shapes += sum(record.n_shapes for record in versions[version])
+
+
+_MODULE_IDENTITY = ["op", "engine", "model", "kv_dtype", "gemm_dtype", "num_heads"]
+
+
+def attention_modules(table: pd.DataFrame) -> Iterator[ModuleTable]:
+    """Attention layers measured as a whole, of each engine's newest version, in a fixed order.
+
+    Several kernels of one layer take turns by batch. A layer of 16 heads is the same alone and as a rank of eight.
+    """
+    if not len(table):
+        return
+    modules = _named(table[table["op"].isin(SERVED_OPERATIONS) & table["model"].isin(CHECKPOINTS)])
+    for values, frame in modules.groupby(_MODULE_IDENTITY, sort=True, observed=True):
+        identity = dict(zip(_MODULE_IDENTITY, map(str, values), strict=True))
+        newest = max(frame["version"].unique(), key=version_key)
+        rows = one_row_per_point(frame[frame["version"] == newest], MODULE_KEYS)
+        heads = int(identity.pop("num_heads"))
+        yield from _some(module_table(rows, {**identity, "version": str(newest)}, heads))
 
 
 def device_records(tables: KernelTables, hardware: Hardware, ops: frozenset[str] = OPERATIONS) -> Iterator[FitRecord]:

@@ -115,3 +115,39 @@ def groups_table(judged: pd.DataFrame) -> str:
 def _cells(rows: pd.DataFrame) -> tuple[object, ...]:
     n, *shares = figures_s(rows)
     return (n, *(percent(share) for share in shares))
+
+
+def decode_section(rows: pd.DataFrame, shipped: pd.DataFrame, bare: pd.DataFrame) -> str:
+    """The section of docs/validation.md.
+
+    `rows`: judged, small launches fitted without the point's model; `shipped`: with those that are shipped; `bare`:
+    with none that was chosen on these points.
+    """
+    apart = rows[rows["rule"] != ""]
+    runs = apart["model_id"] + " " + apart["version"]
+    by_rule = [(rule, len(group), ", ".join(sorted(set(runs[group.index])))) for rule, group in apart.groupby("rule")]
+    variants = {
+        "fitted without the point's model": rows,
+        "as shipped": shipped,
+        "none chosen on these points": bare,
+    }
+    by_variant = [(name, *_cells(believed(each))) for name, each in variants.items()]
+    return (
+        "## Plain decode: time per output token\n\nPoints of the measured-kernel package (silicon_sample.csv): "
+        "aggregated serving, placements a scenario can express, a point and its alias once. Predicted: plain step at "
+        "the mean context plus the prefill that shares the GPU, at the batch that memory holds. 8-bit checkpoints but "
+        "Llama's are scaled by blocks, whatever the table calls them.\n\n"
+        "Small launches that no kernel table holds are the only constants chosen on these points, so each point is "
+        "judged with those fitted without its model:\n\n"
+        + markdown_table(("small launches", "n", "median", "p90", "bias"), by_variant)
+        + "\n\n"
+        + kinds_table(rows)
+        + "\n\nEnd to end is judged by Little's law, which does not ask whether an engine mixes prompts into steps or "
+        "runs them first.\n\n"
+        f"Quarantine: {len(apart)} of {len(rows)} points, found by rules on measured fields and physics, listed with a "
+        "reason each in profiles/validation/plain_decode_quarantine.csv; no rule sees a prediction. Its thresholds "
+        "were set so that the list keeps to 5 % of the points. Points within 0.5 % of another of the same setting and "
+        "version count once.\n\n"
+        + markdown_table(("rule", "points", "runs"), by_rule)
+        + f"\n\n{groups_line(believed(rows))}\n\n{groups_table(believed(rows))}"
+    )
