@@ -279,4 +279,5 @@ def _exchange(b: Builder, run: Pass, head: Head, item: Exchange, message: Quanti
 def _launches(b: Builder, run: Pass) -> Quantity:
     use = overhead_constant(run.setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
     head = Head("launch", "Kernel launches", "T_launch", "s")
-    return b.add(head, laws.launches, {"L": launched_layers(run.architecture, run.costs)}, (use,))
+    note = "Half of each layer whose attention was measured with its launches." if run.costs.modules else ""
+    return b.add(head, laws.launches, {"L": launched_layers(run.architecture, run.costs)}, (use,), note)

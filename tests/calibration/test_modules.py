@@ -8,13 +8,16 @@ import pytest
 
 from advisor.attention import AttentionLoad, attention_core, measured_attention
 from advisor.calibration import MODULES, load_modules
+from advisor.calibration.adjustment import slower
 from advisor.calibration.attention_modules import CHECKPOINTS, MAX_GAP, serving_module
 from advisor.calibration.module_fit import filled, module_table, rising, served, without_spikes
 from advisor.calibration.module_records import ModuleTable, write_modules
 from advisor.catalog import load_model
 from advisor.curve import curve_for
+from advisor.prediction import Tier
 from advisor.scenario import build_scenario
 from advisor.setup import by_form, load_setup
+from advisor.tiers import component_tier_ranks
 
 NAN = float("nan")
 IDENTITY = {
@@ -175,7 +178,8 @@ def test_deepseek_v3_s_plain_attention_is_the_row_that_was_measured():
     curve = curve_for(setup, [32], [0])
     assert float(curve.plain_components["attention"][0]) == pytest.approx(61 * 121e-6, rel=0.02)
     assert float(curve.plain_components["attention_projection"][0]) == 0.0
-    assert float(curve.plain_components["launch"][0]) == 0.0
+    # The attention's launches are inside; those of the feed-forward half are not.
+    assert float(curve.plain_components["launch"][0]) == pytest.approx(0.5 * 61 * setup.costs.launch_per_layer_s)
 
 
 def test_designs_are_compared_by_forms_alone():
@@ -208,6 +212,24 @@ def test_tokens_that_choose_their_own_entries_are_as_sequences_of_their_own():
     module = setup.costs.modules[mixer]
     assert not module.shares_cache
     assert float(four) == pytest.approx(61 * float(module.time_s(32.0, 8196.0)))
+
+
+def test_what_was_measured_is_told_from_what_is_carried_on():
+    setup = setup_of("deepseek-v3.2", "trtllm", context_tokens=8192)
+    ranks = component_tier_ranks(setup, np.array([64.0, 1e5]))["attention"]
+    assert [list(Tier)[rank] for rank in ranks] == [Tier.INTERPOLATED, Tier.FITTED]
+    shared = component_tier_ranks(setup_of(), np.array([64.0]))["attention"]
+    assert list(Tier)[shared[0]] is Tier.FITTED  # several tokens over one cache are a law's
+
+
+def test_a_refit_scales_measured_layers_and_their_band():
+    costs = setup_of().costs
+    (module,) = costs.modules.values()
+    slowed = slower(costs, 1.5, log_sd=0.3)
+    (changed,) = slowed.modules.values()
+    assert changed.time_s(32.0, 8192.0) == pytest.approx(1.5 * module.time_s(32.0, 8192.0))
+    assert costs.attention_log_sd == module.log_sd
+    assert slowed.attention_log_sd == 0.3
 
 
 def test_a_model_without_measured_layers_has_none():
