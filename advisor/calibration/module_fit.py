@@ -22,7 +22,7 @@ MODULE_KEYS = ["batch_size", "context_tokens"]
 CONTEXTS = (16, 128, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 """Contexts kept: between them the layers' times bend little. [1]"""
 SPIKE = 1.5
-"""A batch whose time grows more than this much faster than it, and larger ones, ran a kernel that does not serve. [1]"""
+"""A batch whose time grows this many times faster than it, and larger ones, ran a kernel that does not serve. [1]"""
 WELL = 0.25
 """Share of the largest batch up to which a context must be measured to be carried on by its own rows. [1]"""
 MIN_ROWS = 24
