@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor import laws
 from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtypes
 from advisor.attention import AttentionLoad, attention_core
 from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
@@ -308,3 +309,18 @@ def test_a_dense_model_has_no_routed_component() -> None:
     assert "routed" not in parts
     expected = 4 * float(gemm_time(GEMM, 1, 3 * 2048 * 8192, "bf16", 2))
     assert float(parts["dense"]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "times_us"),
+    [
+        ("H200, SGLang 0.5.16, packed decode and sigmoid-gating update", [906.0, 1320.6, 2120.6, 3816.4]),
+        ("B200, vLLM, packed decode and fused_recurrent_kda", [559.3, 787.0, 1344.2, 2489.1]),
+    ],
+)
+def test_a_recurrent_layer_writes_a_state_for_each_verified_token_as_measured(
+    kernel: str, times_us: list[float]
+) -> None:
+    """Kimi-K3's 96 heads of 128 x 128 at 256 sequences and 1, 2, 4, 8 tokens, of the store's linear_attention table."""
+    moved = laws.state_moved(256.0, 96 * 128 * 128, np.array([1.0, 2.0, 4.0, 8.0]))
+    assert np.array(times_us) / times_us[0] == pytest.approx(moved / moved[0], rel=0.08), kernel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.catalog.engines import (
     OTHER_ENGINE,
+    Build,
     EngineChoice,
     ExportEngineId,
     ExportRule,
@@ -30,6 +31,7 @@ from advisor.catalog.shipped import model_ids, model_profile, unknown_model
 __all__ = [
     "MAX_HARDWARE_BYTES",
     "OTHER_ENGINE",
+    "Build",
     "EngineChoice",
     "ExportEngineId",
     "ExportRule",

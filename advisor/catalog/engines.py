@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from advisor.prediction import Frozen
@@ -19,24 +19,72 @@ OTHER_ENGINE = "other"
 """Any engine without a file: it borrows kernels, and overheads are the mean over the known ones."""
 
 
-class EngineClass(Frozen):
-    """Versions of an engine whose rows share launch and host overheads that today's version has not."""
+@dataclass(frozen=True)
+class Build:
+    """What a measured row says of the engine that ran it; empty where it says nothing."""
 
-    ending: str = Field(pattern=r"[a-z]+")
+    version: str = ""
+    """Release, commit or image as the source names it."""
+    date: str = ""
+    """YYYY, YYYY-MM or YYYY-MM-DD: an interval of months."""
+    tree: bool = False
+    """It verified a draft tree."""
+    vendor: str = ""
+    """Of the accelerator, as in profiles/hardware."""
+    notes: str = ""
+
+    @property
+    def months(self) -> tuple[str, str]:
+        """First and last month that the date may mean; empty texts without a date."""
+        if not self.date:
+            return "", ""
+        return (f"{self.date}-01", f"{self.date}-12") if len(self.date) == len("2026") else (self.date[:7],) * 2
+
+
+class EngineClass(Frozen):
+    """Builds of an engine whose rows share launch and host overheads that today's release has not."""
+
+    ending: str = Field(pattern=r"[a-z0-9]+")
     """The class is called `ENGINE-ENDING` in profiles/calibration/end_to_end/overheads.json."""
-    before: str = Field(pattern=r"\d{4}-\d{2}")
+    before: str | None = Field(default=None, pattern=r"\d{4}-\d{2}")
     """Month from which on rows are of today's version, where they name none."""
-    before_version: str = Field(pattern=r"\d+(\.\d+)+")
+    before_version: str | None = Field(default=None, pattern=r"\d+(\.\d+)+")
     """First release of today's kind; a row that names its version is judged by it, not by its date."""
+    not_called: tuple[str, ...] = ()
+    """Words of a version or note that say that a build is of today's kind, whatever its date."""
     trees: bool = False
     """Draft trees are scheduled like this in every version."""
+    vendor: str = ""
+    """Builds for accelerators of this vendor."""
+    called: tuple[str, ...] = ()
+    """Words of a version that say that it is no release: forks, patched images, kernels of a community."""
     source: str = Field(min_length=3)
 
-    def holds(self, version: str, date: str, tree: bool) -> bool:
-        """Whether a row belongs to it: by version, else by date, and by draft structure; never by its result."""
-        release = _release(version)
-        old = release < _release(self.before_version) if release else bool(date) and date < self.before
-        return old or (tree and self.trees)
+    @model_validator(mode="after")
+    def _tells(self) -> EngineClass:
+        if not (self.before or self.vendor or self.called):
+            raise ValueError("give before, vendor or called: what tells a build of this class")
+        return self
+
+    def holds(self, build: Build) -> bool | None:
+        """Whether a build belongs to it, by what its row states and never by its result; None where a date is no
+        answer because today's kind came out between the months it may mean."""
+        if self.trees and build.tree:
+            return True
+        if self.vendor or self.called:
+            return self.vendor == build.vendor != "" or _names_any(build.version, self.called)
+        return self._old(build)
+
+    def _old(self, build: Build) -> bool | None:
+        release = _release(build.version)
+        if release and self.before_version:
+            return release < _release(self.before_version)
+        if _names_any(f"{build.version} {build.notes}", self.not_called):
+            return False
+        first, last = build.months
+        if not first or self.before is None or first >= self.before:
+            return False
+        return True if last < self.before else None
 
 
 class ExportRule(Frozen):
@@ -63,7 +111,7 @@ class Engine(Frozen):
     backend: str = Field(min_length=1)
     """How the backend names of SGLang's serving benchmark begin that mean it."""
     classes: tuple[EngineClass, ...] = ()
-    """Its vintages; the first that a row belongs to counts, else the row is of today's version."""
+    """Kinds of builds; the first that a row belongs to counts, else the row is of today's release."""
     methods: dict[str, str] = Field(default_factory=dict)
     """Its own name of each drafting method that an export can ask for, by the method's name in vLLM."""
     parallel_drafting: bool = False
@@ -74,10 +122,16 @@ class Engine(Frozen):
     """None: nothing is exported for it."""
     sources: tuple[str, ...] = Field(min_length=1)
 
-    def class_of(self, version: str, date: str, tree: bool) -> str:
-        """The engine, with its vintage where scheduling changed: rows of one class share launch and host overheads."""
-        found = next((one for one in self.classes if one.holds(version, date, tree)), None)
-        return f"{self.id}-{found.ending}" if found else self.id
+    def class_of(self, build: Build) -> str:
+        """The engine, with the kind of its build where that is none of today's releases: rows of one class share launch
+        and host overheads. OTHER_ENGINE, which informs no class, where a date leaves it open."""
+        for one in self.classes:
+            holds = one.holds(build)
+            if holds is None:
+                return OTHER_ENGINE
+            if holds:
+                return f"{self.id}-{one.ending}"
+        return self.id
 
 
 @lru_cache(maxsize=1)
@@ -124,6 +178,10 @@ def engine_called(text: str, forks: bool = False) -> Engine | None:
         if wanted in map(name_key, (*engine.aliases, *(engine.forks if forks else ()))):
             return engine
     return None
+
+
+def _names_any(text: str, words: tuple[str, ...]) -> bool:
+    return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) for word in words)
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list, read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
 from advisor.ingest.canonical import COLUMNS, template_csv
+from advisor.ingest.names import match_hardware
 from advisor.ingest.read import read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
 from advisor.ingest.result import IngestResult, csv_of, kept_points, kept_table
@@ -39,6 +40,7 @@ __all__ = [
     "kept_points",
     "kept_table",
     "layer_counts",
+    "match_hardware",
     "open_activation_log",
     "own_headers",
     "rates_from_list",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.points.before_after import BeforeAfter, before_after, curve_groups
 from advisor.points.errors import Errors, best_k_regret, errors_of, relative_error
+from advisor.points.laboratories import laboratory_of, set_apart
 from advisor.points.moesd import moesd_of
 from advisor.points.overheads import (
     ANY_CLASS,
@@ -16,7 +17,13 @@ from advisor.points.overheads import (
     row_log_sd,
     speedups,
 )
-from advisor.points.points import ROWS, Point, Refused, point_of, points_of, published_rows, with_costs
+from advisor.points.points import Point, Refused, point_of, points_of, with_costs
+from advisor.points.published import (
+    COLLECTIONS,
+    ROWS,
+    measured_times,
+    published_rows,
+)
 from advisor.points.question import WHOLE_BATCH_KINDS, RowQuestion, question_of
 from advisor.points.refit import adjustment_of, refit_chosen, select_points
 from advisor.points.result import PARAMETER_COLUMNS, RefitResult, notes, parameter_rows
@@ -24,6 +31,7 @@ from advisor.points.solve import Prior, solve
 
 __all__ = [
     "ANY_CLASS",
+    "COLLECTIONS",
     "PARAMETER_COLUMNS",
     "PRIOR_LOG_SD",
     "PRIOR_S",
@@ -45,6 +53,8 @@ __all__ = [
     "curve_groups",
     "errors_of",
     "fit_overheads",
+    "laboratory_of",
+    "measured_times",
     "moesd_of",
     "notes",
     "parameter_rows",
@@ -56,6 +66,7 @@ __all__ = [
     "relative_error",
     "row_log_sd",
     "select_points",
+    "set_apart",
     "solve",
     "speedups",
     "with_costs",

@@ -20,11 +20,9 @@ from advisor.points.observation import QUANTITIES, Observations, number, observe
 from advisor.points.question import RowQuestion, question_of
 from advisor.prediction import AdvisorError
 from advisor.prefill import prefill_per_token_s
-from advisor.profiles import MEASUREMENTS
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup
 
-ROWS = MEASUREMENTS / "published_speedups" / "data.csv"
 ACCEPTANCE_LOG_SD = {"same_run": 0.04, "borrowed": 0.13, "other_model": 0.25}
 """Spread of log accepted length: same run and same model from docs/model.md; of another model, the spread of heads of
 one kind between models and prompt sets in the shipped rows (0.2) with the difference between runs. [1]"""
@@ -146,19 +144,17 @@ def with_costs(setup: Setup, **changes: Any) -> Setup:
     return replace(setup, **changed)
 
 
-def published_rows() -> pd.DataFrame:
-    """The shipped published speedups, every cell as text."""
-    return pd.read_csv(ROWS, dtype=str, keep_default_na=False)
-
-
 def points_of(
     frame: pd.DataFrame, assume: Mapping[str, str] | None = None, other_models: bool = False
 ) -> tuple[list[Point], dict[str, int]]:
-    """Points of the published rows that can be predicted and carry a speedup; reasons of the others with counts."""
+    """Points of the published rows that can be predicted, carry a speedup and no defect; reasons of the others with
+    counts."""
     points: list[Point] = []
     refused: Counter[str] = Counter()
     for row in frame.to_dict("records"):
         try:
+            if row.get("defect"):
+                raise AdvisorError(f"set aside for a defect: {row['defect']}")
             points.append(point_of({str(name): cell for name, cell in row.items()}, assume, other_models))
         except AdvisorError as error:
             refused[str(error)] += 1

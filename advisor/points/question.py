@@ -12,7 +12,18 @@ import numpy as np
 
 from advisor.acceptance import acceptance_curves, parse_acceptance
 from advisor.architecture import WeightDtype
-from advisor.catalog import OTHER_ENGINE, engine_called, engine_ids, load_engine, load_model, model_ids
+from advisor.catalog import (
+    OTHER_ENGINE,
+    Build,
+    engine_called,
+    engine_ids,
+    load_engine,
+    load_model,
+    model_ids,
+    resolve_model_name,
+)
+from advisor.hardware import hardware_ids, load_hardware
+from advisor.ingest import match_hardware
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup, load_setup
@@ -33,7 +44,14 @@ _WEIGHTS: dict[str, dict[str, str]] = {
 }
 _NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}
 WHOLE_BATCH_KINDS = {"batch", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
-_THROUGHPUT = {"output_tok_per_s", "output_tok_per_s_per_rank"}
+PREFILL_METRICS = {
+    *("output_tok_per_s", "output_tok_per_s_per_rank", "output_tok_per_s_per_gpu"),
+    *("total_tok_per_s", "total_tok_per_s_per_gpu", "request_latency_s"),
+}
+"""Metrics in which a prompt's prefill is paid: throughput, and by Little's law the latency of whole requests (a batch
+over its throughput)."""
+_SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
+# Same GPU and memory (96 GB, 1.79 TB/s) at 300 W instead of 600 W: NVIDIA's product page, read 2026-11-22.
 _EMPTY = {"", "nan", "none", "not-stated", "not stated"}
 
 
@@ -69,12 +87,7 @@ def question_of(
     accepted length borrow the median of what the same drafter reaches on other models. Raises AdvisorError with the
     reason when the row cannot be predicted.
     """
-    cells = {name: _text(value) for name, value in row.items()}
-    filled = []
-    for name, value in (assume or {}).items():
-        if not cells.get(name):
-            cells[name] = value
-            filled.append(f"{name}={value}")
+    cells, filled = _filled(row, assume or {})
     if "adaptive" in cells.get("draft_structure", ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     n_draft = _whole(cells, "draft_tokens_k")
@@ -83,7 +96,7 @@ def question_of(
     acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
     lengths = _lengths(cells)
     engine = engine_called(cells.get("engine", ""), forks=True)
-    if not cells.get("input_tokens") and not cells.get("output_tokens"):
+    if not _stated_lengths(cells):
         filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
@@ -102,6 +115,32 @@ def question_of(
     return RowQuestion(
         scenario, n_draft, _verify_tokens(cells, n_draft), origin, tuple(filled), engine_class(cells, scenario.engine)
     )
+
+
+def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Cells as text with accelerator and model by our ids, and what was assumed in them."""
+    cells = {name: _text(value) for name, value in row.items()}
+    filled = []
+    for name, value in assume.items():
+        if not cells.get(name):
+            cells[name] = value
+            filled.append(f"{name}={value}")
+    hardware, model = cells.get("hardware_id", ""), cells.get("model_id", "")
+    if hardware in _SAME_CHIP:
+        filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
+    if hardware:
+        cells["hardware_id"] = _SAME_CHIP.get(hardware) or _hardware(hardware)
+    named = resolve_model_name(model) if model and model not in model_ids() else None
+    if named is not None:
+        cells["model_id"] = named.model_id
+        if named.weight_format and not cells.get("weight_dtype"):
+            cells["weight_dtype"] = named.weight_format
+    return cells, filled
+
+
+def _hardware(name: str) -> str:
+    """The id of the accelerator that a name means; the name itself where none or several fit."""
+    return name if name in hardware_ids() else match_hardware(name, hardware_ids()) or name
 
 
 def _text(value: Any) -> str:
@@ -166,18 +205,30 @@ def _drafter(cells: Mapping[str, str]) -> str:
 
 
 def engine_class(cells: Mapping[str, str], engine: str) -> str:
-    """The engine, with its vintage where scheduling changed: rows of one class share launch and host overheads."""
+    """The engine, with the kind of its build where that is none of today's releases: rows of one class share launch and
+    host overheads. Raises AdvisorError for an unknown accelerator."""
     if engine not in engine_ids():
         return engine
-    tree = cells.get("draft_structure", "").startswith("tree")
-    return load_engine(engine).class_of(cells.get("engine_version", ""), cells.get("date", ""), tree)
+    build = Build(
+        version=cells.get("engine_version", ""),
+        date=cells.get("date", ""),
+        tree=cells.get("draft_structure", "").startswith("tree"),
+        vendor=_vendor(cells.get("hardware_id", "")),
+        notes=cells.get("notes", ""),
+    )
+    return load_engine(engine).class_of(build)
+
+
+def _vendor(hardware_id: str) -> str:
+    return load_hardware(hardware_id).vendor if hardware_id in hardware_ids() else ""
 
 
 def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:
     stated = cells.get("accepted_length")
     if stated:
         same_run = cells.get("accepted_length_same_run", "") in ("1", "1.0", "True", "true")
-        return f"{stated}@{n_draft}", "same_run" if same_run else "borrowed"
+        nothing = ",".join(["0"] * n_draft)  # one emitted token a round: no draft was accepted
+        return nothing if stated in ("1", "1.0") else f"{stated}@{n_draft}", "same_run" if same_run else "borrowed"
     curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
     if not curves and other_models:
         lengths = [
@@ -195,16 +246,29 @@ def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_mode
     return (matching or curves)[0].id, "borrowed"
 
 
+def _stated_lengths(cells: Mapping[str, str]) -> dict[str, int]:
+    """Prompt and output lengths; 0 tokens of prompt mean a short one, whose length is not stated."""
+    names = ("input_tokens", "output_tokens")
+    return {name: _whole(cells, name) for name in names if cells.get(name) and _number(cells[name]) != 0}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def _lengths(cells: Mapping[str, str]) -> dict[str, int]:
     """Context while decoding, and prompt and output lengths where prefill shares the measured throughput."""
-    given = {name: _whole(cells, name) for name in ("input_tokens", "output_tokens") if cells.get(name)}
+    given = _stated_lengths(cells)
     if not given:
         return {"context_tokens": ASSUMED_CONTEXT_TOKENS}
     context = given.get("input_tokens", ASSUMED_CONTEXT_TOKENS // 2) + given.get("output_tokens", 0) // 2
     lengths = {"context_tokens": max(context, 1)}
     # On separate decode nodes, prefill costs the decode rate nothing.
     shared = "decode nodes" not in cells.get("notes", "")
-    if len(given) == 2 and shared and cells.get("metric") in _THROUGHPUT:
+    if len(given) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
         lengths |= given
     return lengths
 

@@ -32,7 +32,8 @@ class Source(Frozen):
     """A publication that rows were read from."""
 
     title: str = Field(min_length=3)
-    url: str = Field(pattern=r"^https?://")
+    url: str = Field(pattern=r"^(https?://.*)?$")
+    """Empty where nobody noted the address."""
 
 
 class DatasetMeta(Frozen):

@@ -102,6 +102,19 @@ KERNEL_TABLES = {
         tokens="batch_size * seq_len",
         label="op",
     ),
+    "hyper_connections": KernelTable(
+        "Mixing of one layer's residual streams (hyper-connections, DeepSeek-V4): op pre before its num_sites blocks, post "
+        "after them.",
+        {
+            "op": _WORD,
+            "kernel_source": _WORD_OR_NONE,
+            **dict.fromkeys(("hidden_size", "hc_mult", "num_sites"), _COUNT),
+            "num_tokens": _COUNT,
+        },
+        shape="(hidden_size, hc_mult, num_sites)",
+        tokens="num_tokens",
+        label="op",
+    ),
     "all_reduce": KernelTable(
         "All-reduce of message_elements among n_ranks accelerators; the engine may be nccl or oneccl.",
         {"kernel_source": _WORD_OR_NONE, "dtype": _WORD, "n_ranks": _COUNT, "message_elements": "BIGINT NOT NULL"},
@@ -210,6 +223,11 @@ SPECS = (
     # A state-space layer in the words of linear attention: state size = key width, groups = key heads.
     _recurrent(
         "mamba2_perf", num_k_heads="n_groups", head_k_dim="d_state", num_v_heads="nheads", head_v_dim="head_dim"
+    ),
+    TableSpec(
+        "mhc_module_perf",
+        "hyper_connections",
+        _same("kernel_source", "hidden_size", "hc_mult", "num_sites", "num_tokens") | {"op": "op_name"},
     ),
     _all_reduce("custom_allreduce_perf", "allreduce_dtype"),
     _all_reduce("nccl_perf", "nccl_dtype", keep="op_name = 'all_reduce'"),

@@ -16,7 +16,8 @@ from advisor.catalog.models import load_model
 from advisor.hardware import load_hardware
 from advisor.points.observation import NAMES, Observations
 from advisor.points.overheads import ANY_CLASS, PRIOR_LOG_SD, PRIOR_S, fit_overheads, log_speedup
-from advisor.points.points import ROWS, Point, points_of, published_rows
+from advisor.points.points import Point, points_of
+from advisor.points.published import ROWS, published_rows
 from advisor.points.question import engine_class
 from advisor.validation.held_out import costs_left_out, predictions_left_out, widths_by_tier
 

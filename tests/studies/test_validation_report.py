@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.points.points import Point, points_of, published_rows
+from advisor.points.points import Point, points_of
+from advisor.points.published import published_rows
 from advisor.studies.validation.checks import external_points, moesd_cells
 from advisor.studies.validation.report import MOESD, REPORT, data_hash
 from advisor.studies.validation.rivals import (
