@@ -46,6 +46,10 @@ SMOKE_MODEL = (
 )
 
 
+HOST_BATCHES = {True: [1, 16, 64, 256], False: [1, 16, 64]}
+"""Sequences at which an engine's scheduler is timed, in the longer presets and in `quick`. [1]"""
+
+
 def preset_rounds(preset: str, device: Device) -> int:
     """Rounds of each configuration. [1]"""
     if preset == "smoke":
@@ -175,6 +179,7 @@ def _cpu(preset: str) -> list[Spec]:
     shared = _points([4], [1, 4, 16, 32], [INDEPENDENT])
     fp8 = _points([4], [1, 4, 16] if deep else [1, 4], [INDEPENDENT])
     counts = {"quick": [1, 16], "standard": [1, 8, 64], "full": [2**n for n in range(11)]}[preset]
+    parts = _parts(counts, [1, 2, 4, 8] if preset == "full" else [1, 4], 2, 512)
     steps = {"n_layers": [2, 4], "batches": [1, 4, 8], "queries": [1, 2, 4], "context": 512, "routing": CORRELATED}
     rounds = {"n_layers": 4, "batches": [1, 8], "drafts": [1, 3], "context": 512, "routing": CORRELATED}
     rounds |= {"alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
@@ -188,11 +193,7 @@ def _cpu(preset: str) -> list[Spec]:
         ("moe-bf16-n32", "moe_layer", _cpu_layers(32, moe32)),
         ("moe-bf16-n64", "moe_layer", _cpu_layers(64, moe64)),
         ("moe-fp32-n32", "moe_layer", _cpu_layers(32, moe_f32, dtype="float32")),
-        (
-            "verify-parts",
-            "verify_parts",
-            CPU_MODEL | _parts(counts, [1, 4] if preset != "full" else [1, 2, 4, 8], 2, 512),
-        ),
+        ("verify-parts", "verify_parts", CPU_MODEL | parts),
         ("moe-bf16-n32-shared", "moe_layer", _cpu_layers(32, shared, shared=1024)),
         ("moe-fp8-n32", "moe_layer", _cpu_layers(32, fp8, dtype="float8_e4m3fn")),
         ("steps", "decode_step", CPU_MODEL | steps),
@@ -201,7 +202,7 @@ def _cpu(preset: str) -> list[Spec]:
         ("attention-mla", "mla_decode", _mla(8, 256, 32, "bfloat16", [1, 4], [1, 4], [2048])),
         ("lm-head", "lm_head", {"hidden_size": 1024, "vocab_size": 32000, "tokens": [1, 4, 16], "dtype": "bfloat16"}),
         ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]}),
-        ("engine-host", "engine_host", _engine_host([1, 16, 64, 256] if deep else [1, 16, 64], [0, 1, 3, 7])),
+        ("engine-host", "engine_host", _engine_host(HOST_BATCHES[deep], [0, 1, 3, 7])),
     ]
     if deep:
         wide = _points([1, 2, 4], tokens, [INDEPENDENT])
@@ -255,7 +256,7 @@ def _accelerator(preset: str) -> list[Spec]:
         ("attention-mla", "mla_decode", mla),
         ("lm-head", "lm_head", head),
         ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096], "dtypes": dtypes}),
-        ("engine-host", "engine_host", _engine_host([1, 16, 64, 256] if deep else [1, 16, 64], [0, 1, 3, 7])),
+        ("engine-host", "engine_host", _engine_host(HOST_BATCHES[deep], [0, 1, 3, 7])),
     ]
     if deep:
         specs.insert(-1, ("moe-deepseek-v3", "moe_layer", v3))
