@@ -46,6 +46,8 @@ SMOKE_MODEL = (
 )
 
 
+FP_DTYPES = {False: ["bfloat16", "float8_e4m3fn"], True: ["bfloat16", "float8_e4m3fn", "float16", "float32"]}
+"""Types of the plain products on an accelerator, in `quick` and in the longer presets."""
 HOST_BATCHES = {True: [1, 16, 64, 256], False: [1, 16, 64]}
 """Sequences at which an engine's scheduler is timed, in the longer presets and in `quick`. [1]"""
 
@@ -219,8 +221,8 @@ def _accelerator(preset: str) -> list[Spec]:
     around = _points([8], [16, 64], [CORRELATED], sequences=4) + _points([8], [64], [SKEWED, *pools])
     qwen_k = [1, 2, 4, 6, 8, 12, 16] if full else ([1, 2, 4, 6, 8, 16] if deep else [2, 4, 8])
     qwen = QWEN3_30B | {"layers": 4, "points": _points(qwen_k, tokens, [INDEPENDENT]) + around}
-    lite_points = _points([2, 4, 6, 8], tokens, [INDEPENDENT]) if deep else _points([6], [1, 16, 64], [INDEPENDENT])
-    lite = DEEPSEEK_LITE | {"layers": 4, "points": lite_points}
+    lite_k, lite_tokens = ([2, 4, 6, 8], tokens) if deep else ([6], [1, 16, 64])
+    lite = DEEPSEEK_LITE | {"layers": 4, "points": _points(lite_k, lite_tokens, [INDEPENDENT])}
     mixtral = MIXTRAL | {"layers": 2, "points": _points([1, 2, 4] if deep else [2], tokens, [INDEPENDENT])}
     v3 = DEEPSEEK_V3 | {"layers": 2, "points": _points([4, 8] if full else [8], tokens, [INDEPENDENT])}
     batches = [1, 2, 4, 8, 16, 32, 64, 128] if deep else [1, 8, 32]
@@ -240,7 +242,6 @@ def _accelerator(preset: str) -> list[Spec]:
     counts = [2**n for n in range(11)] if full else ([4**n for n in range(6)] if deep else [1, 64, 1024])
     parts = QWEN3_30B_MODEL | _parts(counts, [1, 2, 4, 8] if deep else [1, 4], 4, 1024)
     sizes = [[2048, 2048], [4096, 4096], [8192, 8192]] if deep else [[4096, 4096], [8192, 8192]]
-    dtypes = ["bfloat16", "float8_e4m3fn"] + (["float16", "float32"] if deep else [])
     head = {"hidden_size": 2048, "vocab_size": 151936, "tokens": [1, 16, 64, 256], "dtype": "bfloat16"}
     specs: list[Spec] = [
         ("bandwidth", "bandwidth", {"bytes": 2**31}),
@@ -255,7 +256,7 @@ def _accelerator(preset: str) -> list[Spec]:
         ("moe-mixtral", "moe_layer", mixtral),
         ("attention-mla", "mla_decode", mla),
         ("lm-head", "lm_head", head),
-        ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096], "dtypes": dtypes}),
+        ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096]} | {"dtypes": FP_DTYPES[deep]}),
         ("engine-host", "engine_host", _engine_host(HOST_BATCHES[deep], [0, 1, 3, 7])),
     ]
     if deep:

@@ -10,7 +10,7 @@ from advisor.charts import ratio_chart
 from advisor.store import Sweep, read_sweep
 from advisor.ui import profile_run, widgets
 
-PLAN_COLUMNS = {
+PLAN_COLUMNS: dict[str, Any] = {
     "name": "Block",
     "op": "Operation",
     "estimate_s": "Estimate (s)",
