@@ -101,7 +101,7 @@ def form_table(unions: dict[str, Unions]) -> str:
 
 
 def preset_table(unions: dict[str, Unions], presets: Sequence[str]) -> str:
-    """Largest error in the mean of shipped presets on each prompt set, and that of the longest run and most sequences."""
+    """Largest error in the mean of shipped presets on each prompt set, and at the longest run and most sequences."""
     lines = [f"{'prompt set':15}" + "".join(f"{name:>46}" for name in presets)]
     for name, one in unions.items():
         cells = []
