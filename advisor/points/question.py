@@ -81,7 +81,8 @@ def question_of(
     gpus, tensor_parallel, expert_parallel, batch = _placement(cells)
     drafter = _drafter(cells)
     acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
-    lengths = _lengths(cells)
+    lengths, rounded = _lengths(cells)
+    filled += rounded
     engine = engine_called(cells.get("engine", ""), forks=True)
     if not cells.get("input_tokens") and not cells.get("output_tokens"):
         filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
@@ -118,14 +119,21 @@ def _needed(cells: Mapping[str, str], name: str) -> str:
 
 
 def _whole(cells: Mapping[str, str], name: str) -> int:
+    value = _number(cells, name)
+    if value != math.floor(value) or value < 1:
+        raise AdvisorError(f"{name}={cells[name]!r} is not a whole number >= 1")
+    return int(value)
+
+
+def _number(cells: Mapping[str, str], name: str) -> float:
     text = _needed(cells, name)
     try:
         value = float(text)
     except ValueError as error:
         raise AdvisorError(f"{name}={text!r} is not a number") from error
-    if not math.isfinite(value) or value != math.floor(value) or value < 1:
-        raise AdvisorError(f"{name}={text!r} is not a whole number >= 1")
-    return int(value)
+    if not math.isfinite(value) or value < 0:
+        raise AdvisorError(f"{name}={text!r} is not a number of at least 0")
+    return value
 
 
 def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, int]:
@@ -195,18 +203,27 @@ def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_mode
     return (matching or curves)[0].id, "borrowed"
 
 
-def _lengths(cells: Mapping[str, str]) -> dict[str, int]:
-    """Context while decoding, and prompt and output lengths where prefill shares the measured throughput."""
-    given = {name: _whole(cells, name) for name in ("input_tokens", "output_tokens") if cells.get(name)}
+def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
+    """Context while decoding, and prompt and output lengths where prefill shares the measured throughput.
+
+    Also which lengths were rounded: benchmarks state means over requests, which are seldom whole.
+    """
+    given, rounded = {}, []
+    for name in ("input_tokens", "output_tokens"):
+        if cells.get(name):
+            mean = _number(cells, name)
+            given[name] = max(round(mean), 1)
+            if mean != given[name]:
+                rounded.append(f"{name}={given[name]} for a mean of {mean:.6g}")
     if not given:
-        return {"context_tokens": ASSUMED_CONTEXT_TOKENS}
+        return {"context_tokens": ASSUMED_CONTEXT_TOKENS}, []
     context = given.get("input_tokens", ASSUMED_CONTEXT_TOKENS // 2) + given.get("output_tokens", 0) // 2
     lengths = {"context_tokens": max(context, 1)}
     # On separate decode nodes, prefill costs the decode rate nothing.
     shared = "decode nodes" not in cells.get("notes", "")
     if len(given) == 2 and shared and cells.get("metric") in _THROUGHPUT:
         lengths |= given
-    return lengths
+    return lengths, rounded
 
 
 def _weights(cells: Mapping[str, str]) -> dict[str, str]:

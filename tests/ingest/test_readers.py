@@ -19,6 +19,21 @@ from advisor.prediction import AdvisorError
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
 EXPECTED = {
+    "vllm_serve_trimmed_constructed.json": "vllm_serve",
+    "atom_serving_constructed.json": "vllm_serve",
+    "serving_console_constructed.txt": "serving_console",
+    "specforge_constructed.jsonl": "specforge",
+    "specforge_eagle3_constructed.json": "specforge",
+    "aiperf_early_constructed.json": "aiperf_json",
+    "aiperf_early_constructed.jsonl": "aiperf_records",
+    "inferencex_agentic_constructed.json": "inferencex",
+    "inferencex_agentic_flat_constructed.json": "inferencex",
+    "inferencex_ci_constructed.json": "inferencex",
+    "inferencex_multiturn_constructed.json": "inferencex_multiturn",
+    "inferencex_multiturn_server_constructed.json": "inferencex_multiturn",
+    "together_runner_constructed.json": "together_runner",
+    "atom_results_constructed.json": "atom_results",
+    "canonical_constructed.json": "canonical_json",
     "vllm_serve_constructed.jsonl": "vllm_serve",
     "vllm_latency_constructed.json": "vllm_latency",
     "vllm_throughput_constructed.json": "vllm_throughput",
