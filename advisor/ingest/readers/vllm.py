@@ -213,7 +213,10 @@ _FORWARD_MAPS = (
     FieldMap("verify_time_s", ("median_us",), 1e-6),
     FieldMap("point_id", ("case",)),
     FieldMap("notes", ("notes",)),
+    FieldMap("batch_kind", ("batch_kind",)),
 )
+_PER_RANK = ("plain_per_rank", "verify_per_rank")
+"""Names that our own check commands give cases whose requests are one data-parallel rank's."""
 
 
 def detect_forward(sample: Sample) -> float:
@@ -230,7 +233,7 @@ def read_forward(sample: Sample) -> RawRows:
     records, lines, rejects = keep_objects(sample)
     rows: list[dict[str, Any]] = []
     kept: list[int] = []
-    ranks = set()
+    ranks = set[int]()
     for record, line in zip(records, lines, strict=True):
         row, column, reason = _forward_row(record)
         if row is None:
@@ -241,11 +244,14 @@ def read_forward(sample: Sample) -> RawRows:
         kept.append(int(line))
         if isinstance(record.get("ranks"), list) and record["ranks"]:
             ranks.add(len(record["ranks"]))
-    prefill = {"gpu_count": ranks.pop()} if len(ranks) == 1 else {}
+    prefill = {"gpu_count": next(iter(ranks))} if len(ranks) == 1 else {}
     raw = RawRows("points", np.array(kept, dtype=np.int64), from_records(rows, _FORWARD_MAPS), rejects, prefill)
     raw.constant("engine", "vllm")
-    raw.constant("batch_kind", "batch")
     raw.notes.append("verify_time_s is the timed forward pass itself (median); it contains no drafting and no sampling")
+    if max(ranks, default=1) > 1 and not any(row["batch_kind"] == "requests_per_rank" for row in rows):
+        raw.notes.append(
+            "requests are those of one data-parallel rank: where the run had any, set batch_kind=requests_per_rank"
+        )
     return raw
 
 
@@ -254,8 +260,18 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
     requests = record.get("requests")
     if not isinstance(requests, list) or not requests or not all(isinstance(item, dict) for item in requests):
         return None, "requests", "expected a list of requests"
-    if any(isinstance(rank, dict) and rank.get("finite") is False for rank in record.get("ranks") or []):
+    ranks = [rank for rank in record.get("ranks") or [] if isinstance(rank, dict)]
+    if any(rank.get("finite") is False for rank in ranks):
         return None, "case", "the tool marked the output of this case as not finite"
+    if any(rank.get("timing_scope", "target_only") != "target_only" or "drafter" in rank for rank in ranks):
+        return (
+            None,
+            "timing_scope",
+            (
+                "timed with its drafter, so it is neither a forward pass of the target nor a round as served; run it "
+                "again with --exclude-drafter"
+            ),
+        )
     drafts = {_whole(item.get("num_draft_tokens")) for item in requests}
     queries = {_whole(item.get("query_len")) for item in requests}
     if None in drafts or None in queries:
@@ -277,6 +293,7 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
         "median_us": record.get("median_us"),
         "case": record.get("case"),
         "notes": f"routing: {', '.join(sorted(map(str, routing)))}" if routing else None,
+        "batch_kind": "requests_per_rank" if str(record.get("case")).startswith(_PER_RANK) else "batch",
     }
     return row, "", ""
 
