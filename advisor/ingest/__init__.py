@@ -10,7 +10,8 @@ stored here. Everything that can go wrong with a file is an AdvisorError with on
 
 from __future__ import annotations
 
-from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list, read_acceptance
+from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list
+from advisor.ingest.acceptance_file import read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
 from advisor.ingest.canonical import COLUMNS, template_csv
 from advisor.ingest.read import read_upload

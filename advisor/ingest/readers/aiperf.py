@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.ingest.acceptance_file import histogram_shares
 from advisor.ingest.canonical import UNIT_FACTORS, header_key
 from advisor.ingest.cells import Cells
+from advisor.ingest.derived import acceptance_by_position_text
 from advisor.ingest.raw import Format, RawRows, field_of
 from advisor.ingest.result import Reject, shorten
 from advisor.ingest.upload import Sample
@@ -156,6 +158,11 @@ def read_json(sample: Sample) -> RawRows:
         if isinstance(value, dict) and "avg" in value
     }
     raw = raw_from_metrics([metrics], [1])
+    shares = histogram_shares(document.get("pooled_spec_decode_acceptance_histogram"))
+    if shares is not None:
+        raw.constant("acceptance_by_position", acceptance_by_position_text(shares), "acceptance histogram")
+        if "accepted_length" not in raw.cells:
+            raw.constant("accepted_length", 1.0 + sum(shares), "acceptance histogram")
     config = document.get("input_config")
     model = _model(config)
     if model:
