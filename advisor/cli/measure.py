@@ -157,12 +157,18 @@ def fit(
     if as_json:
         compared = answer.rows.to_dict("records")
         said = {k: v for k, v in vars(answer).items() if k != "rows"}
-        said |= {"sentence": answer.sentence, "reasons_against": answer.reasons_against, "refit": text}
+        said |= {
+            "warnings": rows.result.warnings,
+            "sentence": answer.sentence,
+            "reasons_against": answer.reasons_against,
+            "refit": text,
+        }
         print_json({**said, "rows": compared, "moesd": small})
         _check_written(output, text, answer.reasons_against)
         return
     for item in failed:
         click.echo(f"{item['file']}: not read: {item['reason']}")
+    print_labelled("warning", rows.result.warnings)
     click.echo(answer.sentence + "\n")
     print_table(PARAMETER_COLUMNS, parameter_rows(answer))
     for note in notes(answer):

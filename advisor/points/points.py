@@ -213,9 +213,12 @@ def refit_points(
     for scenario, group in _by_curve(_even_sample(asked, refused)):
         try:
             setup = with_costs(load_setup(scenario), **class_costs(group[0].question.engine_class))
-            points += _points(group, setup, [_length(item.question, setup) for item in group])
+            found = _points(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
             refused += [Refused(item.line, _for_users(str(error))) for item in group]
+            continue
+        points += [point for point in found if len(point.observations.line)]
+        refused += [Refused(point.line, _MEASURES_NOTHING) for point in found if not len(point.observations.line)]
     return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
 
 
@@ -229,7 +232,7 @@ def _for_users(reason: str) -> str:
 
 
 def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
-    """Of a long frame an even sample of the rows that may be predicted, and what the rest lacks; a short one as it is."""
+    """Of a long frame an even sample of rows that may be predicted, and what the rest lacks; a short one as it is."""
     if len(frame) <= MAX_ASKED:
         return frame, []
     known = {name: frame[name].notna().to_numpy() for name in ("draft_tokens_k", "batch_size")}
@@ -240,7 +243,9 @@ def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
         left &= has
     rows = np.flatnonzero(left)
     kept = _evenly(len(rows), MAX_ASKED)
-    refused += _refused_as_one(frame.index[np.delete(rows, kept)], f"not needed: an even sample of {MAX_ASKED:,} is read")
+    refused += _refused_as_one(
+        frame.index[np.delete(rows, kept)], f"not needed: an even sample of {MAX_ASKED:,} is read"
+    )
     return frame.iloc[rows[kept]], refused
 
 

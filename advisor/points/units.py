@@ -23,7 +23,7 @@ published speedups by 9 to 20 % in the mean (docs/validation.md). [1]"""
 MAX_ROOFLINE_FACTOR = 100.0
 """On rooflines, where overheads and efficiencies are guesses: a tenth of the smallest slip between SI prefixes. [1]"""
 WRONG_SHARE = 0.25
-"""Share of a column's rows beyond the factor that counts as the column's fault: no more are set aside as outliers. [1]"""
+"""Share of rows beyond the factor that counts as the column's fault: no more are set aside as outliers. [1]"""
 LEAST_NUMBER = 3.0
 """Factors below are within what predictions err by. [1]"""
 NEAR_LOG = 0.25
@@ -70,7 +70,9 @@ def check_units(points: Sequence[Point]) -> tuple[str, ...]:
             questions.append(f"{_said(quantity, off[chosen])}, near {meant.words}: {meant.question}")
     speedups = observed.quantity == "speedup"
     if speedups.any() and _inverted(observed.measured[speedups], off[speedups]):
-        questions.append("speedup agrees with predictions better when inverted: is it time with drafts over time without?")
+        questions.append(
+            "speedup agrees with predictions better when inverted: is it time with drafts over time without?"
+        )
     return tuple(questions)
 
 
@@ -80,16 +82,16 @@ def _said(quantity: str, off: Array) -> str:
     return f"{quantity} is {size} what is predicted in the median of {counted(len(off), 'row')}"
 
 
-def _refuse_wrong(
-    quantity: str, rows: Sequence[Point], measured: Array, off: Array, meant: _Reading | None
-) -> None:
+def _refuse_wrong(quantity: str, rows: Sequence[Point], measured: Array, off: Array, meant: _Reading | None) -> None:
     """Raise AdvisorError when more than WRONG_SHARE of a column's rows are further off than any engine."""
     limit = np.log([MAX_ROOFLINE_FACTOR if row.tier == "roofline" else MAX_FACTOR for row in rows])
     wrong = np.abs(off) > limit
     if wrong.mean() <= WRONG_SHARE:
         return
     worst = int(np.argmax(np.where(wrong, np.abs(off), 0.0)))
-    example = f"line {rows[worst].line}: {measured[worst]:.3g} where {measured[worst] / np.exp(off[worst]):.3g} is predicted"
+    example = (
+        f"line {rows[worst].line}: {measured[worst]:.3g} where {measured[worst] / np.exp(off[worst]):.3g} is predicted"
+    )
     near = meant.question if meant is not None else _prefix_question(quantity, float(np.median(off[wrong])))
     raise AdvisorError(
         f"{_said(quantity, off[wrong])} ({example}); is the unit in the header right? {near} Correct the column, or "

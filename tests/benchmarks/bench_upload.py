@@ -104,8 +104,8 @@ def main(n_rows: int = N_ROWS) -> int:
     """Print the table; 1 when memory is above its limit, or processor seconds are (only meaningful at full size)."""
     data = sweep_csv(n_rows)
     failed = False
-    print(f"{'case':16s} {'MB':>5s} {'rows':>9s} {'points':>7s} {'read s':>7s} {'(cpu)':>6s} {'refit s':>8s} {'(cpu)':>6s} "
-          f"{'GiB read':>9s} {'GiB peak':>9s} {'others p95 s':>13s}")  # fmt: skip
+    print(f"{'case':16s} {'MB':>5s} {'rows':>9s} {'points':>7s} {'read s':>7s} {'(cpu)':>6s} {'refit s':>8s} "
+          f"{'(cpu)':>6s} {'GiB read':>9s} {'GiB peak':>9s} {'others p95 s':>13s}")  # fmt: skip
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         Path(file.name).write_bytes(data)
         for case, busy in (("alone", False), ("another user", True)):
