@@ -13,6 +13,7 @@ from __future__ import annotations
 from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list, read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
 from advisor.ingest.canonical import COLUMNS, template_csv
+from advisor.ingest.given import GivenRows, read_given
 from advisor.ingest.read import read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
 from advisor.ingest.result import IngestResult, csv_of, kept_points, kept_table
@@ -29,6 +30,7 @@ __all__ = [
     "MIB",
     "AcceptanceRates",
     "ActivationLog",
+    "GivenRows",
     "Header",
     "IngestResult",
     "LayerCounts",
@@ -43,6 +45,7 @@ __all__ = [
     "own_headers",
     "rates_from_list",
     "read_acceptance",
+    "read_given",
     "read_trace",
     "read_traces",
     "read_upload",

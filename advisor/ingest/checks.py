@@ -85,8 +85,8 @@ class Checked:
     warnings: list[str]
 
 
-def check_rows(frame: pd.DataFrame, kind: TableKind) -> Checked:
-    """Hold the rows of a typed frame against every rule."""
+def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> Checked:
+    """Hold the rows of a typed frame against every rule; `measured`: also that each measures something."""
     keep = np.ones(len(frame), dtype=bool)
     rejects: list[Reject] = []
     swaps: list[Swap] = []
@@ -122,7 +122,7 @@ def check_rows(frame: pd.DataFrame, kind: TableKind) -> Checked:
             rejects += _list_rejects(names, numeric_values(frame, names), contradicted, lines, reason)
             keep &= ~contradicted
     empty = frame[list(MEASURED_COLUMNS[kind])].isna().all(axis=1).to_numpy()
-    if empty.any():
+    if measured and empty.any():
         reason = f"nothing measured: fill at least one of {', '.join(MEASURED_COLUMNS[kind])}"
         rejects += [Reject(int(line), "", "", reason) for line in lines[empty]]
         keep &= ~empty

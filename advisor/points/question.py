@@ -83,6 +83,8 @@ def question_of(
     acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
     lengths = _lengths(cells)
     engine = engine_called(cells.get("engine", ""), forks=True)
+    if engine is None and cells.get("engine"):
+        filled.append(f"the overheads of an unknown engine for {cells['engine']!r}")
     if not cells.get("input_tokens") and not cells.get("output_tokens"):
         filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
     scenario = build_scenario(
