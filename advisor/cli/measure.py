@@ -11,11 +11,12 @@ import click
 from advisor import ingest as reading
 from advisor import store
 from advisor.catalog import model_ids
-from advisor.cli.output import file_errors, json_option, print_json, print_labelled, print_table, write_file
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
 from advisor.cli.scenario_options import given_acceptance
 from advisor.hardware import hardware_ids
 from advisor.ingest import MAX_BYTES, IngestResult, Rows, kept_table
 from advisor.prediction import AdvisorError
+from advisor.profiles import is_there, read_file
 from advisor.text import counted
 
 MAX_FILES = 1000
@@ -193,11 +194,7 @@ def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]
 
 def read_bytes(file: Path) -> bytes:
     """The bytes of a file. Raises AdvisorError when it cannot be read or is larger than an upload may be."""
-    with file_errors(f"read {file}"):
-        size = file.stat().st_size
-        if size > MAX_BYTES:
-            raise AdvisorError(f"{file} has {size:,} bytes; at most {MAX_BYTES:,} are read")
-        return file.read_bytes()
+    return read_file(file, MAX_BYTES, "an upload")
 
 
 def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:
@@ -221,7 +218,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         inside = [path]
-        if path.is_dir():
+        if is_there(path) and path.is_dir():
             inside = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
         if not inside:
             raise AdvisorError(f"{path} holds no files; give a benchmark result or a directory of them")

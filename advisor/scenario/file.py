@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from advisor.prediction import AdvisorError
+from advisor.profiles import read_file, shown_path
 from advisor.scenario.scenario import Scenario, build_scenario
 from advisor.text import RepeatedKeyError, read_json
 
@@ -83,15 +84,11 @@ def read_scenario(content: bytes) -> ScenarioFile:
 
 def load_scenario_file(path: Path) -> ScenarioFile:
     """`read_scenario` of a file on disk. Raises AdvisorError, also when it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_SCENARIO_BYTES + 1)
-    except OSError as error:
-        raise AdvisorError(f"cannot read {path}: {error.strerror or error}; give a scenario file") from error
+    content = read_file(path, MAX_SCENARIO_BYTES, "a scenario file or JSON report", "give a scenario file")
     try:
         return read_scenario(content)
     except AdvisorError as error:
-        raise AdvisorError(f"{path}: {error}") from error
+        raise AdvisorError(f"{shown_path(path)}: {error}") from error
 
 
 def _date(document: dict[str, Any]) -> dt.date | None:
