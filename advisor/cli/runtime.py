@@ -42,8 +42,8 @@ from advisor.scenario import Scenario
 @json_option()
 def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as_json: bool) -> None:
     """K by batch size (and context), and what it gains over the best single K."""
-    weighed = BatchHistogram.from_text(histogram) if histogram else None
-    found = schedule_for(scenario, contexts_from_text(contexts) if contexts else (), weighed)
+    weighed = BatchHistogram.from_text(histogram) if histogram is not None else None
+    found = schedule_for(scenario, contexts_from_text(contexts) if contexts is not None else (), weighed)
     if as_json:
         print_json(schedule_document(found))
         return

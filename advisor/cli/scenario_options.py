@@ -118,7 +118,10 @@ def _model(text: str) -> dict[str, Any]:
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
         return {"model_id": text, "model_config_json": None}
-    name, config = checkpoint_name(path / "config.json" if path.is_dir() else path), read_config(path)
+    name, config = (
+        checkpoint_name(path / "config.json" if is_there(path) and path.is_dir() else path),
+        read_config(path),
+    )
     architecture_from_config(config, name, path.name if path.suffix == ".json" else "config.json")
     return {"model_id": name, "model_config_json": config}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -88,7 +89,7 @@ def storage_faults(path: Path, damaged: str, kinds: Sequence[type[Exception]] = 
             remedy = "free some space and try again; nothing was changed"
         elif "permission" in told or "read-only" in told or "read only" in told:
             remedy = f"set {STORE_VARIABLE} to a folder you can write"
-        elif "lock" in told:
+        elif re.search(r"\block", told):
             remedy = "close the program that uses it and try again"
         else:
             remedy = damaged
