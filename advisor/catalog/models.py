@@ -87,7 +87,7 @@ def published_architecture(model_id: str, release: str) -> Architecture:
 
 
 def _from_profile(profile: ModelProfile) -> Architecture:
-    architecture = architecture_from_config(profile.config, profile.hf_repo)
+    architecture = architecture_from_config(profile.config, profile.hf_repo, published=True)
     changes: dict[str, Any] = {
         "id": profile.id,
         "name": profile.name,
