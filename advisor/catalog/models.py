@@ -12,6 +12,7 @@ from advisor.catalog.names import ModelName, resolve_model_name, short_name
 from advisor.catalog.shipped import ModelProfile, model_ids, model_profile, unknown_model
 from advisor.hf import MAX_FILE_BYTES, NESTED_KEYS, architecture_from_config, parse_json
 from advisor.prediction import AdvisorError
+from advisor.profiles import read_file
 
 
 def load_model(id_or_path: str | Path) -> Architecture:
@@ -87,7 +88,7 @@ def published_architecture(model_id: str, release: str) -> Architecture:
 
 
 def _from_profile(profile: ModelProfile) -> Architecture:
-    architecture = architecture_from_config(profile.config, profile.hf_repo)
+    architecture = architecture_from_config(profile.config, profile.hf_repo, published=True)
     changes: dict[str, Any] = {
         "id": profile.id,
         "name": profile.name,
@@ -103,12 +104,7 @@ def _from_profile(profile: ModelProfile) -> Architecture:
 
 
 def _read(path: Path) -> bytes:
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise AdvisorError(
-            f"{path.name}: the file has {path.stat().st_size} bytes, expected a config.json of at most "
-            f"{MAX_FILE_BYTES}; give the config.json, not the weights"
-        )
-    return path.read_bytes()
+    return read_file(path, MAX_FILE_BYTES, "a config.json", "give the config.json, not the weights")
 
 
 def _from_folder(folder: Path) -> Architecture:

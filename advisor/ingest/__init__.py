@@ -14,6 +14,7 @@ from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_
 from advisor.ingest.acceptance_file import read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
 from advisor.ingest.canonical import COLUMNS, template_csv
+from advisor.ingest.given import GivenRows, read_given
 from advisor.ingest.names import match_hardware
 from advisor.ingest.read import read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
@@ -31,6 +32,7 @@ __all__ = [
     "MIB",
     "AcceptanceRates",
     "ActivationLog",
+    "GivenRows",
     "Header",
     "IngestResult",
     "LayerCounts",
@@ -46,6 +48,7 @@ __all__ = [
     "own_headers",
     "rates_from_list",
     "read_acceptance",
+    "read_given",
     "read_trace",
     "read_traces",
     "read_upload",

@@ -46,10 +46,10 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     if columns:
         fill_mapped(raw, sample, columns)
     raw.warnings = [*sample.warnings, *raw.warnings]
-    return _typed(raw, reader, name, hashlib.sha256(data).hexdigest())
+    return typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest())
 
 
-def _typed(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
+def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
     """What a reader found as a table. Raises AdvisorError when there is no row, not even a refused one."""
     refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
     rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())

@@ -275,13 +275,17 @@ def _filled(series: pd.Series, value: Any, column: Column, override: bool) -> pd
 
 def evaluate(rows: Rows) -> IngestResult:
     """The result of a table: empty quantities computed, rules checked, speedups over baselines matched."""
-    frame, computed = derive_rows(rows.frame) if rows.kind == "points" else (rows.frame, None)
-    keep, broken, swaps = check_rows(frame, rows.kind)
+    distinct, repeated = without_repeats(rows.frame)
+    frame, computed = derive_rows(distinct) if rows.kind == "points" else (distinct, None)
+    checked = check_rows(frame, rows.kind)
+    keep, broken = checked.keep, checked.rejects
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
     notes, warnings = _notes_of_readers(rows), _warnings_of_readers(rows, frame.index)
-    swaps = [*_swaps_of_readers(rows), *swaps]
-    warnings += [swap.reason for swap in swaps]
+    swaps = [*_swaps_of_readers(rows), *checked.swaps]
+    warnings += [*(swap.reason for swap in swaps), *checked.warnings]
+    if repeated:
+        warnings.append(f"{counted(repeated, 'row')} equal to another in every cell: counted once")
     if computed is not None:
         notes += computed.notes(keep)
         if len(frame):
@@ -303,11 +307,37 @@ def evaluate(rows: Rows) -> IngestResult:
         derived=tuple(notes),
         warnings=tuple(dict.fromkeys(warnings)),
         rows_read=sum(source.rows_read for source in rows.sources),
+        rows_repeated=repeated,
         file_name=rows.file_name,
         sha256=rows.sha256,
         reader_version=READER_VERSION,
         swapped=tuple(swap.columns for swap in swaps),
     )
+
+
+def without_repeats(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The frame with rows that equal an earlier one in every cell left out, and how many they were.
+
+    Numbers are hashed first; only rows whose numbers are those of another are compared cell by cell.
+    """
+    if len(frame) < 2:
+        return frame, 0
+    numbers = frame.select_dtypes("number")
+    code = np.zeros(len(frame), dtype=np.uint64)
+    for name in numbers:
+        if numbers[name].notna().any():
+            bits = numbers[name].to_numpy(dtype=float, na_value=np.nan).view(np.uint64)
+            code = (code ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+            code ^= code >> np.uint64(29)
+    alike = pd.Series(code).duplicated(keep=False).to_numpy()
+    if not alike.any():
+        return frame, 0
+    repeated = frame[alike].dropna(axis="columns", how="all").duplicated().to_numpy()
+    if not repeated.any():
+        return frame, 0
+    keep = np.ones(len(frame), dtype=bool)
+    keep[np.flatnonzero(alike)[repeated]] = False
+    return frame[keep], int(repeated.sum())
 
 
 def _notes_of_readers(rows: Rows) -> list[str]:

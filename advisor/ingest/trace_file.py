@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import io
 import math
 import zipfile
@@ -17,8 +18,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from advisor.architecture import Architecture
-from advisor.ingest.upload import MIB, open_upload
+from advisor.ingest.upload import MAX_COLUMNS, MIB, open_upload
 from advisor.prediction import AdvisorError
+from advisor.text import counted
 
 MAX_TRACE_BYTES = 256 * MIB
 MAX_IDS = 200_000_000
@@ -67,8 +69,11 @@ def read_traces(files: Sequence[tuple[str, bytes]], model: LayerCounts = NO_MODE
     found = [read_trace(name, data, model) for name, data in files]
     sequences = tuple(ids for trace in found for ids in trace.sequences)
     _check_size("the files", sequences)
-    layouts = dict.fromkeys(trace.layout for trace in found)
-    return TraceFile(sequences, "; ".join(layouts), ", ".join(trace.file_name for trace in found))
+    distinct = {(ids.shape, hashlib.sha256(ids.astype(np.int64).tobytes()).digest()): ids for ids in sequences}
+    layouts = list(dict.fromkeys(trace.layout for trace in found))
+    if repeated := len(sequences) - len(distinct):
+        layouts.append(f"{counted(repeated, 'sequence')} equal to another counted once")
+    return TraceFile(tuple(distinct.values()), "; ".join(layouts), ", ".join(trace.file_name for trace in found))
 
 
 def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFile:
@@ -92,7 +97,20 @@ def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFi
     if not sequences:
         raise AdvisorError(f"{name} holds no sequence of expert ids")
     _check_size(name, sequences)
+    _check_model(name, sequences, model)
     return TraceFile(tuple(sequences), layout, name)
+
+
+def _check_model(name: str, sequences: Sequence[Ids], model: LayerCounts) -> None:
+    """Raise AdvisorError when a sequence [tokens, layers, k] cannot be of the model that was named."""
+    for ids in sequences:
+        if model.n_active is not None and ids.shape[2] != model.n_active:
+            raise AdvisorError(
+                f"{name} has {ids.shape[2]} experts per token where the model has {model.n_active}; is it another's?"
+            )
+        known = [count for count in (model.routed, model.every) if count is not None]
+        if known and ids.shape[1] > max(known):
+            raise AdvisorError(f"{name} has {ids.shape[1]} layers, the model {max(known)}; is it another model's?")
 
 
 def _check_size(name: str, sequences: Sequence[Ids]) -> None:
@@ -160,8 +178,16 @@ def _npz_members(name: str, data: bytes) -> list[Ids]:
 def _split(name: str, array: Ids, model: LayerCounts) -> tuple[list[Ids], str]:
     if array.ndim == 3 and model.are(array.shape[1]):  # what vLLM and SGLang return for a request
         return _with_note([routing_layers(array, model)], [array], "one sequence [tokens, layers, k]")
+    if array.ndim == 3 and model.routed is not None:  # one layer of many sequences, or one sequence of another model
+        every = "" if model.every in (None, model.routed) else f" or {model.every}"
+        raise AdvisorError(
+            f"{name} has shape {array.shape} and no axis of the model's {model.routed}{every} layers; give "
+            "[tokens, layers, k], [sequences, tokens, layers, k] or, of one layer, [sequences, tokens, 1, k]"
+        )
     if array.ndim == 3:
         return [ids[:, None, :] for ids in array], "one layer, [sequences, tokens, k]"
+    if array.ndim == 4 and model.routed is not None and not model.are(array.shape[2]):
+        return list(array), f"[sequences, tokens, layers, k], {array.shape[2]} of the model's {model.routed} layers"
     if array.ndim == 4:
         return _with_note([routing_layers(ids, model) for ids in array], list(array), "[sequences, tokens, layers, k]")
     raise AdvisorError(
@@ -172,6 +198,8 @@ def _split(name: str, array: Ids, model: LayerCounts) -> tuple[list[Ids], str]:
 
 def _from_csv(name: str, data: bytes, delimiter: str) -> tuple[list[Ids], str]:
     """Columns sequence, token, layer (optional), then one column per expert or one cell `3;17;42`."""
+    if data.split(b"\n", 1)[0].count(delimiter.encode()) >= MAX_COLUMNS:
+        raise AdvisorError(f"{name} has more than {MAX_COLUMNS:,} columns; expected sequence,token,layer,experts")
     try:
         frame = pd.read_csv(io.BytesIO(data), sep=delimiter, comment="#", skipinitialspace=True)
     except (ValueError, UnicodeError) as error:

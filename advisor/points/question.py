@@ -97,6 +97,8 @@ def question_of(
     lengths, rounded = _lengths(cells)
     filled += rounded
     engine = engine_called(cells.get("engine", ""), forks=True)
+    if engine is None and cells.get("engine"):
+        filled.append(f"the overheads of an unknown engine for {cells['engine']!r}")
     if not _stated_lengths(cells):
         filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
     scenario = build_scenario(

@@ -24,6 +24,7 @@ from advisor.points.multipliers import BOUND_SIGMAS, MultiplierPrior, Posterior,
 from advisor.points.observation import NAMES, Observations, joined, log_predicted
 from advisor.points.points import Point, Refused, refit_points
 from advisor.points.result import OwnErrors, RefitParameter, RefitResult
+from advisor.points.units import check_units
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
 from advisor.text import counted
@@ -74,7 +75,11 @@ def select_points(
 
 
 def refit_chosen(points: Sequence[Point], refused: Iterable[Refused] = ()) -> RefitResult:
-    """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them."""
+    """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them.
+
+    Raises AdvisorError for a column that is off by a factor which no engine explains (`check_units`).
+    """
+    questions = check_units(points)
     prior, observed = multiplier_prior(points), joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
@@ -99,6 +104,7 @@ def refit_chosen(points: Sequence[Point], refused: Iterable[Refused] = ()) -> Re
         rows=rows,
         success=posterior.success,
         message=posterior.message,
+        questions=questions,
     )
 
 

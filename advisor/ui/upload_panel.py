@@ -89,7 +89,7 @@ def _refused(read: IngestResult) -> None:
     with st.expander(f"Refused rows ({read.rows_refused:,})"):
         st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
         st.download_button(
-            "Refused rows (CSV)", ingest.csv_of(read.rejects), file_name="refused-rows.csv", mime="text/csv",
+            "Refused rows (CSV)", lambda: ingest.csv_of(read.rejects), file_name="refused-rows.csv", mime="text/csv",
             key="rejects_csv", type="tertiary", icon=":material/download:", on_click="ignore",
         )  # fmt: skip
 

@@ -240,13 +240,13 @@ def _drop() -> None:
 
 def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
     """Refused rows as columns: reason, rows, first line."""
-    reasons: dict[str, list[int]] = {}
+    reasons: dict[str, list[Refused]] = {}
     for row in rows:
-        reasons.setdefault(row.reason, []).append(row.line)
+        reasons.setdefault(row.reason, []).append(row)
     return {
         "Reason": list(reasons),
-        "Rows": [len(lines) for lines in reasons.values()],
-        "First line": [min(lines) for lines in reasons.values()],
+        "Rows": [sum(one.rows for one in alike) for alike in reasons.values()],
+        "First line": [min(one.line for one in alike) for alike in reasons.values()],
     }
 
 

@@ -11,7 +11,7 @@ from advisor.validation.held_out import (
     widths_by_tier,
 )
 from advisor.validation.judged import JUDGED, judge, read_judged, write_judged
-from advisor.validation.predict import judged_errors, predict_rows, validate
+from advisor.validation.predict import PREDICTED_COLUMNS, judged_errors, predict_rows, validate
 from advisor.validation.ratios import (
     RatioRecord,
     measured_range,
@@ -23,6 +23,7 @@ from advisor.validation.ratios import (
 __all__ = [
     "COMMON_SHARE",
     "JUDGED",
+    "PREDICTED_COLUMNS",
     "RatioRecord",
     "Width",
     "held_out",

@@ -436,8 +436,8 @@ def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given,
 
 
 def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_joined():
-    header, row = "model_id,hardware_id,batch_size,tpot_s,weight_dtype", "h200-sxm,8,0.01,"
-    texts = [f"{header}\n{name},{row}\n" for name in ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B")]
+    header, names = "model_id,hardware_id,batch_size,tpot_s,weight_dtype", ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B")
+    texts = [f"{header}\n{name},h200-sxm,{batch},0.01,\n" for batch, name in enumerate(names, start=1)]
     files = [read_upload(f"{i}.csv", text.encode()) for i, text in enumerate(texts)]
     joined = resolve_names(combine(files), hardware_ids(), model_ids())
     for table in (joined, combine([resolve_names(each, hardware_ids(), model_ids()) for each in files])):
