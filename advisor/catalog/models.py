@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.architecture import Architecture, with_dtype
+from advisor.catalog.engines import implied_mtp
 from advisor.catalog.names import ModelName, resolve_model_name, short_name
 from advisor.catalog.shipped import ModelProfile, model_ids, model_profile, unknown_model
 from advisor.hf import MAX_FILE_BYTES, NESTED_KEYS, architecture_from_config, parse_json
@@ -95,6 +96,9 @@ def _from_profile(profile: ModelProfile) -> Architecture:
     }
     if profile.weight_dtypes is not None:
         changes["dtypes"] = profile.weight_dtypes
+    implied = implied_mtp(str(profile.config.get("model_type", "")))
+    if not architecture.mtp_modules and implied:
+        changes["mtp_modules"] = implied
     return architecture.model_copy(update=changes)
 
 

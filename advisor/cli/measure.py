@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ from advisor.text import counted
 MAX_FILES = 1000
 _SET = click.option(
     "--set", "values", multiple=True, metavar="COLUMN=VALUE",
-    help="Fill a column that the file lacks, e.g. --set hardware_id=h200-sxm; repeat for several.",
+    help="Fill a column that the file lacks, or say what a name in it means (hardware_id, model_id, engine, drafter, "
+    "weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
 )  # fmt: skip
 _MAP = click.option(
     "--map", "columns", multiple=True, metavar="THEIRS=OURS",
-    help="Read a CSV column under another name, e.g. --map 'users=batch_size'; repeat for several.",
+    help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map 'users=batch_size'; repeat.",
 )  # fmt: skip
 
 
@@ -147,7 +149,10 @@ def fit(
         raise AdvisorError(
             f"{rows.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
         )
-    points, refused = select_points(rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
+    result = rows.result
+    if not as_json:
+        _print_said(result)
+    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
     answer, small = refit_chosen(points, refused), moesd_of(points)
     text = write_adjustment(adjustment_of(answer))
     if output is not None:
@@ -172,7 +177,12 @@ def fit(
 
 
 def read_bytes(file: Path) -> bytes:
-    """The bytes of a file. Raises AdvisorError when it cannot be read or is larger than an upload may be."""
+    """The bytes of a file, `-` being standard input.
+
+    Raises AdvisorError when it cannot be read or is larger than an upload may be.
+    """
+    if str(file) == "-":
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
     with file_errors(f"read {file}"):
         size = file.stat().st_size
         if size > MAX_BYTES:
@@ -185,7 +195,7 @@ def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) ->
     mapping = dict(_pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
     rows = reading.read_upload(file.name, read_bytes(file), columns=mapping)
     given = dict(_pair(text) for text in values)
-    return reading.resolve_names(reading.complete(rows, given), hardware_ids(), model_ids())
+    return reading.resolve_names(reading.with_given(rows, given), hardware_ids(), model_ids())
 
 
 def _pair(
@@ -201,7 +211,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         inside = [path]
-        if path.is_dir():
+        if str(path) != "-" and path.is_dir():
             inside = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
         if not inside:
             raise AdvisorError(f"{path} holds no files; give a benchmark result or a directory of them")
@@ -253,6 +263,25 @@ def _print_result(result: IngestResult) -> None:
         click.echo(f"  line {reject['line']}, {reject['column'] or 'row'} {reject['value']!r}: {reject['reason']}")
     if len(result.rejects) > 10:
         click.echo(f"  ... {len(result.rejects) - 10:,} more reasons; write them with --rejects FILE.csv")
+
+
+def _print_said(result: IngestResult) -> None:
+    """What was concluded or refused while reading, before a fit: names, formats, rounding, refused rows by reason."""
+    for text in result.derived:
+        if text.startswith(("model_id", "weight_dtype", "hardware_id", "drafter", "engine")) or "as you say" in text:
+            click.echo(f"read: {text}")
+    for text in result.warnings:
+        click.echo(f"warning: {text}")
+    if result.kind == "points":
+        means = result.frame[["input_tokens", "output_tokens"]].to_numpy(dtype=float, na_value=0.0)
+        rounded = int((means % 1 != 0).any(axis=1).sum())
+        if rounded:
+            click.echo(f"read: mean lengths of {counted(rounded, 'row')} rounded to whole tokens")
+    by_reason: dict[str, list[int]] = {}
+    for item in result.rejects.to_dict("records"):
+        by_reason.setdefault(str(item["reason"]), []).append(int(item["line"]))
+    for reason, lines in list(by_reason.items())[:10]:
+        click.echo(f"refused, {counted(len(lines), 'row')} (first in line {lines[0]}): {reason}")
 
 
 def _acceptances(result: IngestResult) -> list[tuple[int, str]]:

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from advisor.ingest.canonical import COLUMNS, header_key
+from advisor.ingest.near_miss import near_miss
 from advisor.ingest.raw import Format, RawRows, coerce
 from advisor.ingest.readers import FORMATS
-from advisor.ingest.remap import rename_headers
+from advisor.ingest.remap import fill_mapped, rename_headers
 from advisor.ingest.result import shorten
 from advisor.ingest.rows import Rows, Source
 from advisor.ingest.table import table_header
@@ -42,6 +43,8 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
         sample = rename_headers(sample, columns)
     reader = detect(sample)
     raw = reader.read(sample)
+    if columns:
+        fill_mapped(raw, sample, columns)
     raw.warnings = [*sample.warnings, *raw.warnings]
     return _typed(raw, reader, name, hashlib.sha256(data).hexdigest())
 
@@ -78,6 +81,9 @@ def detect(sample: Sample) -> Format:
     reason = why_unusable(sample)
     if reason:
         raise AdvisorError(f"{sample.name} cannot be used: {reason}")
+    near = near_miss(sample, FORMATS)
+    if near:
+        raise AdvisorError(f"{sample.name} is not recognised: {near}")
     known = ", ".join(item.name for item in FORMATS)
     raise AdvisorError(f"{sample.name} is not recognised: {_seen(sample)}; expected a result file of {known}")
 

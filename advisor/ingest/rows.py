@@ -170,6 +170,38 @@ def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> R
     return replace(rows, frame=frame, unknown=unknown)
 
 
+NAME_COLUMNS = frozenset({"hardware_id", "hardware", "model_id", "engine", "drafter", "weight_dtype"})
+"""Columns of names. What a user says of one holds for every row, since a file may call a thing as it likes; numbers
+that a file states are facts of its run and stay."""
+
+
+def with_given(rows: Rows, values: Mapping[str, Any]) -> Rows:
+    """The table with what a user says of it: empty cells filled, and names that the file states replaced and said.
+
+    A weight format that a replaced model name says is kept. Raises AdvisorError as `complete` does.
+    """
+    names = {name: value for name, value in values.items() if name in NAME_COLUMNS and name in rows.frame}
+    rest = {name: value for name, value in values.items() if name not in names}
+    filled = complete(rows, rest)
+    if "model_id" in names and "weight_dtype" not in names:
+        frame = filled.frame.copy(deep=False)
+        sources = _with_named_formats(frame, filled.sources, frame["model_id"].dropna().unique(), formats_only=True)
+        filled = replace(filled, frame=frame, sources=sources)
+    changed = complete(filled, names, override=True)
+    sources = changed.sources
+    for name in names:
+        before, after = rows.frame[name], changed.frame[name]
+        replaced = before.notna() & (before != after)
+        for text in before[replaced].unique():
+            bearing = rows.frame.index[replaced & (before == text)].to_numpy()
+            said = (
+                f"{name} {shorten(text)!r}, which the file states in {counted(len(bearing), 'row')}, read as "
+                f"{shorten(values[name])!r}, as you say"
+            )
+            sources = tuple(source.saying(said, bearing) for source in sources)
+    return replace(changed, sources=sources)
+
+
 def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Rows:
     """The table with plain hardware and model names replaced by the one id each of them means, where there is one.
 
@@ -195,7 +227,9 @@ def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[s
     return replace(rows, frame=frame, sources=sources, unknown=tuple(unknown))
 
 
-def _with_named_formats(frame: pd.DataFrame, sources: tuple[Source, ...], names: Iterable[str]) -> tuple[Source, ...]:
+def _with_named_formats(
+    frame: pd.DataFrame, sources: tuple[Source, ...], names: Iterable[str], formats_only: bool = False
+) -> tuple[Source, ...]:
     """Fill empty weight types of `frame` from names of known models; each file with what is to be said of its names."""
     for text in names:
         found, note = named_format(text)
@@ -206,7 +240,7 @@ def _with_named_formats(frame: pd.DataFrame, sources: tuple[Source, ...], names:
             concluded = f" ({note})" if note else ""
             said = f"weight_dtype {found} read from the name {shorten(text)!r} where none is given{concluded}"
             sources = tuple(source.saying(said, frame.index[empty].to_numpy()) for source in sources)
-        elif note:
+        elif note and not formats_only:
             said = f"model_id {shorten(text)!r}: {note}"
             sources = tuple(source.saying(said, frame.index[bearing].to_numpy()) for source in sources)
     return sources

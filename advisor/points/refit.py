@@ -29,6 +29,8 @@ from advisor.setup import Setup
 from advisor.text import counted
 
 MEANINGS = {**FACTORS, "accepted_length": "the borrowed accepted length"}
+_REASONS_NAMED = 3
+"""Reasons that the refusal of a whole file gives, the most frequent first."""
 MIN_POINTS = 3
 """Fewer rows are not fitted. [1]"""
 OUTLIER_SIGMAS = 3.5
@@ -161,8 +163,8 @@ def _too_few(
     wanted = " with ".join(name for name in (hardware_id, engine) if name)
     text = f"{counted(n, 'usable row')}{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
     if refused:
-        ((worst, number),) = Counter(item.reason for item in refused).most_common(1)
-        text += f". Refused, {counted(number, 'row')}: {worst}"
+        reasons = Counter(item.reason for item in refused).most_common(_REASONS_NAMED)
+        text += "".join(f". Refused, {counted(number, 'row')}: {reason}" for reason, number in reasons)
     elif len(points) > n:
         text += ". The other rows are of another accelerator or engine"
     return text

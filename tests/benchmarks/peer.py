@@ -25,8 +25,9 @@ from advisor.studies.validation.plain_tables import believed
 INTERPRETER = data_root() / ".peer-venv" / "bin" / "python"
 PREDICT = Path(__file__).parent / "peer_predict.py"
 HOW = (
-    "aggregated serving, its newest tables; by the checkpoint where it has its configuration, else by the formats that "
-    "the points name, with the cache in fp8 for quantised releases on TensorRT-LLM"
+    "aggregated serving, its newest tables, the batch of the point; first by its configuration of the checkpoint, or "
+    "first by the formats that the points name, with the cache in fp8 for quantised releases on TensorRT-LLM, and the "
+    "other way where it has no answer"
 )
 
 

@@ -43,10 +43,15 @@ QUANTISED_CACHE = ("nvfp4", "fp8")
 """Formats whose ModelOpt releases say that the cache is fp8 (the checkpoints of RELEASES say so themselves)."""
 
 
-def ways(point: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
-    """(model, formats) to ask with, the first that the tool can answer counts: its checkpoint, then the row's formats.
+ORDERS = ("checkpoint", "format")
+"""Which way of asking comes first: both are natural, and either is the better one for some points."""
 
-    The row's formats are the package's own words for what was measured.
+
+def ways(point: dict[str, Any], first: str) -> list[tuple[str, dict[str, str]]]:
+    """(model, formats) to ask with, of which the first that the tool can answer counts.
+
+    By checkpoint: as the tool's configuration of the release says. By format: as the row says, in the package's own
+    words for what was measured.
     """
     release = RELEASES.get((point["model"], point["weight_dtype"]))
     model = DIMENSIONS.get(point["model"], point["model"])
@@ -55,15 +60,14 @@ def ways(point: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
         for name, column in (("gemm_quant_mode", "gemm_dtype"), ("moe_quant_mode", "moe_dtype"))
         if isinstance(point[column], str)
     }
-    cache_format = {}
+    cached = {}
     if point["engine"] == "trtllm" and formats.get("gemm_quant_mode") in QUANTISED_CACHE:
-        cache_format = {"kvcache_quant_mode": "fp8"}
-    own = [(release, {})] if release else []
-    if (not own and point["weight_dtype"] in ("int4", "bf16")) or "gpt-oss" in model or "-FP8" in model:
-        own = [(model, {})]  # as its configuration says
-    if model in ("MiniMaxAI/MiniMax-M2.5", "deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3") and not own:
-        own = [(model, {})]  # published in blocks of fp8
-    return [*own, (model, formats | cache_format), (model, formats), (model, {})]
+        cached = {"kvcache_quant_mode": "fp8"}
+    own_formats = point["weight_dtype"] in ("int4", "bf16") or "gpt-oss" in model or "-FP8" in model
+    in_blocks = model in ("MiniMaxAI/MiniMax-M2.5", "deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3")
+    published = [(release, {})] if release else [(model, {})] if own_formats or in_blocks else []
+    named = [(model, formats | cached), (model, formats)]
+    return [*(published + named if first == "checkpoint" else named + published), (model, {})]
 
 
 @cache
@@ -72,10 +76,10 @@ def version_of(system: str, engine: str) -> str:
     return str(get_latest_database_version(system=system, backend=engine))
 
 
-def predicted(point: dict[str, Any]) -> dict[str, Any]:
+def predicted(point: dict[str, Any], first: str) -> dict[str, Any]:
     """The tool's answer for one point: tpot_s, ttft_s, how it was asked, seconds taken; or why there is none."""
     why = ""
-    for model, formats in ways(point):
+    for model, formats in ways(point, first):
         started = time.perf_counter()
         try:
             found = cli_estimate(
@@ -96,24 +100,22 @@ def predicted(point: dict[str, Any]) -> dict[str, Any]:
             why = f"{type(error).__name__}: {error}"
             continue
         return {
-            "point_id": point["point_id"],
-            "tpot_s": float(f"{found.tpot / 1e3:.6g}"),
-            "ttft_s": float(f"{found.ttft / 1e3:.6g}"),
+            "tpot_s": found.tpot / 1e3,
+            "ttft_s": found.ttft / 1e3,
             "asked": " ".join((model, *(f"{name.split('_')[0]}={text}" for name, text in formats.items()))),
-            "database": found.backend_version,
             "seconds": time.perf_counter() - started,
         }
-    return {"point_id": point["point_id"], "asked": why.splitlines()[0][:80] if why else ""}
+    return {"asked": why.splitlines()[0][:80] if why else ""}
 
 
 def main() -> None:
-    """Predict every point of the first file; write the second, with the tool's version in each row."""
+    """Predict every point of the first file in both ORDERS; write the second, with the tool's version in each row."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    points = pd.read_csv(sys.argv[1], keep_default_na=True).to_dict("records")
+    points = pd.read_csv(sys.argv[1]).to_dict("records")
     rows = []
     for done, point in enumerate(points, 1):
-        rows.append(predicted(point))
+        rows += [{"point_id": point["point_id"], "first": first, **predicted(point, first)} for first in ORDERS]
         if done % 200 == 0:
             print(f"{done} of {len(points)} points", flush=True)
     version = importlib.metadata.version("aiconfigurator")

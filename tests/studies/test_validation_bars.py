@@ -97,29 +97,39 @@ def test_named_causes_say_something_checkable() -> None:
     assert all(len(cause) > 40 for cause in CAUSES.values())
 
 
-def test_answers_of_the_peer_are_kept_with_version_and_date_and_read_back(tmp_path: Path) -> None:
-    run = PeerRun("0.12.0", "2026-11-22", 3, 0.02, 0.002, "by checkpoint")
-    answers = pd.DataFrame(
-        {"point_id": ["a", "b", "c"], "tpot_s": [0.012, 0.02, np.nan], "ttft_s": [0.1, 0.2, np.nan], "asked": "x"}
+def answered(*lines: tuple[str, float, float]) -> pd.DataFrame:
+    """Answers by checkpoint; by format the tool is a tenth slower."""
+    return pd.DataFrame(
+        [
+            {"point_id": point, "first": way, "tpot_s": tpot * slower, "ttft_s": ttft, "asked": "x", "seconds": 0.02}
+            for point, tpot, ttft in lines
+            for way, slower in (("checkpoint", 1.0), ("format", 1.1))
+        ]
     )
+
+
+RUN = PeerRun("0.12.0", "2026-11-22", 3, 0.02, 0.002, "as it is asked")
+
+
+def test_answers_of_the_peer_are_kept_with_version_and_date_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "peer.csv"
-    write_peer(answers, run, path)
+    write_peer(answered(("a", 0.012, 0.1), ("b", 0.02, 0.2), ("c", np.nan, np.nan)), RUN, path)
     again, found = read_peer(path)
-    assert again == run
+    assert again == RUN
     assert found["point_id"].tolist() == ["a", "b"]  # the third was not answered
-    assert found["tpot_s"].tolist() == [0.012, 0.02]
+    assert found["tpot_s_checkpoint"].tolist() == [0.012, 0.02]
+    assert found["tpot_s_format"].tolist() == [0.0132, 0.022]
 
 
 def test_both_tools_are_judged_on_the_rows_that_both_answer(tmp_path: Path) -> None:
-    rows = points({}, {"engine": "sglang"}, {})
-    answers = pd.DataFrame({"point_id": ["a", "b"], "tpot_s": [0.0105, 0.02], "ttft_s": [0.1, 0.1]})
-    both = side_by_side(rows, answers)
+    rows, path = points({}, {"engine": "sglang"}, {}), tmp_path / "peer.csv"
+    write_peer(answered(("a", 0.0105, 0.1), ("b", 0.02, 0.1)), RUN, path)
+    both = side_by_side(rows, read_peer(path)[1], "checkpoint")
     assert both["point_id"].tolist() == ["a", "b"]
     assert both["peer_end_to_end_s"].iloc[0] == pytest.approx((0.1 + 100 * 0.0105) / 101)
     assert groups_closer(both) == (1, 2)  # nearer on SGLang, where the other is twice too slow
-    path = tmp_path / "peer.csv"
-    write_peer(answers, PeerRun("0.12.0", "2026-11-22", 3, 0.02, 0.002, "by checkpoint"), path)
+    assert groups_closer(side_by_side(rows, read_peer(path)[1], "format")) == (2, 2)
     text = peer_section(rows, path)
     assert "it answered 2 of 3" in text
-    assert "Closer in 1 of 2 groups" in text
+    assert "1 of 2 (by checkpoint) and 2 of 2 (by format)" in text
     assert "make bench-peer" in peer_section(rows, tmp_path / "absent.csv")

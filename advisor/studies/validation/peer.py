@@ -17,7 +17,9 @@ from advisor.studies.validation.tables import markdown_table, percent
 
 PEER = PROFILES.parent / "docs" / "peer" / "aiconfigurator.csv"
 """Its answers, one line a point; the first line says which version answered when, and how fast both tools are."""
-COLUMNS = ("point_id", "tpot_s", "ttft_s")
+WAYS = {"checkpoint": "by checkpoint", "format": "by format"}
+"""How the tool was asked first: by its configuration of the release, or by the formats that the points name."""
+COLUMNS = ("point_id", *(f"{name}_{way}" for way in WAYS for name in ("tpot_s", "ttft_s")))
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,14 @@ class PeerRun:
 
 
 def write_peer(answers: pd.DataFrame, run: PeerRun, path: Path = PEER) -> None:
-    """Write a run: its description as a comment, then COLUMNS of the points that were answered."""
+    """Write a run: its description as a comment, then COLUMNS of the points that were answered.
+
+    `answers` has a line for each point and way: point_id, first (of WAYS), tpot_s and ttft_s.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = answers.dropna(subset=["tpot_s"])[list(COLUMNS)].to_csv(index=False, float_format="%.4g")
+    wide = answers.pivot(index="point_id", columns="first", values=["tpot_s", "ttft_s"]).dropna()
+    wide.columns = [f"{name}_{way}" for name, way in wide.columns]
+    lines = wide.reset_index()[list(COLUMNS)].to_csv(index=False, float_format="%.4g")
     path.write_text(f"# {json.dumps(run.__dict__)}\n{lines}", encoding="utf-8")
 
 
@@ -51,9 +58,10 @@ def read_peer(path: Path = PEER) -> tuple[PeerRun, pd.DataFrame]:
     return run, pd.read_csv(path, comment="#")
 
 
-def side_by_side(judged: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """The judged rows that the tool answered, with peer_s and peer_end_to_end_s."""
-    both = judged.merge(answers.rename(columns={"tpot_s": "peer_s", "ttft_s": "peer_ttft_s"}), on="point_id")
+def side_by_side(judged: pd.DataFrame, answers: pd.DataFrame, way: str) -> pd.DataFrame:
+    """The judged rows that the tool answered, with peer_s and peer_end_to_end_s of one of WAYS."""
+    named = {f"tpot_s_{way}": "peer_s", f"ttft_s_{way}": "peer_ttft_s"}
+    both = judged.merge(answers[["point_id", *named]].rename(columns=named), on="point_id")
     tokens = both["output_tokens"]
     return both.assign(peer_end_to_end_s=(both["peer_ttft_s"] + (tokens - 1) * both["peer_s"]) / tokens)
 
@@ -81,18 +89,23 @@ def peer_section(judged: pd.DataFrame, path: Path = PEER) -> str:
     if not path.is_file():
         return "## Beside AIConfigurator\n\nNot run here; `make bench-peer` does."
     run, answers = read_peer(path)
-    both = side_by_side(judged, answers)
+    by_way = [side_by_side(judged, answers, way) for way in WAYS]
     body = []
-    for name, rows, measured, ours, theirs in compared(both):
-        own, peer = (figures_s(rows, column, measured) for column in (ours, theirs))
-        body.append((name, own[0], *(percent(share) for share in (*own[1:], *peer[1:]))))
-    header = ("points", "n", "ours: median", "p90", "bias", "AIConfigurator: median", "p90", "bias")
-    closer, groups = groups_closer(both)
+    for (name, rows, measured, ours, theirs), (_, other, *_) in zip(*map(compared, by_way), strict=True):
+        figures = figures_s(rows, ours, measured), *(figures_s(each, theirs, measured) for each in (rows, other))
+        body.append((name, len(rows), *(percent(share) for _, *shares in figures for share in shares)))
+    header: tuple[str, ...] = ("points", "n", "ours: median", "p90", "bias")
+    header += tuple(text for way in WAYS.values() for text in (f"AIConfigurator {way}: median", "p90", "bias"))
+    closer = " and ".join(
+        f"{won} of {count} ({way})"
+        for way, both in zip(WAYS.values(), by_way, strict=True)
+        for won, count in [groups_closer(both)]
+    )
     return (
         f"## Beside AIConfigurator\n\nAIConfigurator {run.version} asked for the same points on {run.date} "
         f"({run.how}); it answered {len(answers):,} of {run.asked:,}. Same rows for both, after the quarantine. Closer "
-        f"in {closer} of {groups} groups (model, engine, accelerator, weights). A point takes it "
+        f"in groups (model, engine, accelerator, weights): {closer}. A point takes it "
         f"{1e3 * run.seconds_per_point:.0f} ms with its tables in memory, us {1e3 * run.own_seconds_per_point:.1f} ms, "
-        "setups included. The points are "
-        "shipped with its own tables and were known to its makers.\n\n" + markdown_table(header, body)
+        "setups included. The points are shipped with its own tables and were known to its makers.\n\n"
+        + markdown_table(header, body)
     )

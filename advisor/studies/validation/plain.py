@@ -1,7 +1,8 @@
 """Time per output token without speculation, predicted for the kernel package's silicon points.
 
 `python -m advisor.studies.validation.plain` prints how right it is, in seconds: what to run after any change of a step.
-With `--write` it also writes profiles/validation/ratios.json, as `make validation` does.
+Its constants are those that are shipped; `python -m advisor.studies.validation.step_times` judges with those chosen on
+these points left out by model, and prints the bars.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import numpy as np
 import pandas as pd
 
 from advisor import store
+from advisor.calibration import ActivationScales
 from advisor.curve import curve_for
 from advisor.prediction import AdvisorError
 from advisor.prefill import prefill_per_token_s
 from advisor.scenario import build_scenario
-from advisor.setup import Setup, load_setup
+from advisor.setup import Setup, load_setup, with_scales
 from advisor.step_cost import launch_symbols
-from advisor.studies.validation.plain_tables import believed, overview
+from advisor.studies.validation.plain_tables import overview
 from advisor.studies.validation.quarantine import read_quarantine
-from advisor.studies.validation.ratios import SOURCE, ratio_records
 from advisor.studies.validation.silicon import (
     POINTS,
     SCENARIO_FORMATS,
@@ -32,14 +33,13 @@ from advisor.studies.validation.silicon import (
     near_duplicates,
     placement_of,
 )
-from advisor.validation import write_ratios
 
 LAUNCHES = ("n_layers", "normed_layers", "launch_per_layer_s", "query_key_norm_s")
 """What the prediction charges for small launches."""
 PREDICTED = ("gpus", "served_batch", "predicted_s", "step_s", "predicted_end_to_end_s", "tier", *LAUNCHES)
 
 
-def plain_decode(frame: pd.DataFrame) -> pd.DataFrame:
+def plain_decode(frame: pd.DataFrame, scales: ActivationScales = "static") -> pd.DataFrame:
     """Measured and predicted time per output token, for the points that a scenario can express.
 
     Predicted: the plain step at the mean context plus the prefill that shares the GPU, at the batch that fits there
@@ -47,11 +47,11 @@ def plain_decode(frame: pd.DataFrame) -> pd.DataFrame:
     of the sequences in flight, whatever the engine does first; those that wait for memory count as in flight.
 
     Columns: POINTS, end_to_end_s, PREDICTED, near_duplicate, and `rule`, by which a point stands in the quarantine
-    (else empty). `frame` is `store.plain_decode_points`.
+    (else empty). `frame` is `store.plain_decode_points`; `scales` are those of quantised products.
     """
     points = expressible(frame)
     keys = [name for name in (*SETTINGS, *SCENARIO_FORMATS) if name != "batch_size"]
-    judged = [rows for _, group in points.groupby(keys, sort=False) if (rows := _predicted(group)) is not None]
+    judged = [rows for _, group in points.groupby(keys, sort=False) if (rows := _predicted(group, scales)) is not None]
     rows = (
         pd.concat(judged).sort_index().reset_index(drop=True) if judged else points.assign(**dict.fromkeys(PREDICTED))
     )
@@ -63,10 +63,11 @@ def plain_decode(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _predicted(group: pd.DataFrame) -> pd.DataFrame | None:
+def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | None:
     """Points that differ in batch alone, with their prediction; None where no scenario or no sequence fits."""
     try:
         setup = plain_setup(group.iloc[0].to_dict())
+        setup = setup if scales == "static" else with_scales(setup, scales)
     except AdvisorError:
         return None
     fits = setup.memory.largest_batch
@@ -116,11 +117,8 @@ def judged_plain_decode() -> pd.DataFrame:
 
 
 def main() -> None:
-    """Print the figures of plain decode; with `--write`, also write the ratios that comparisons read."""
-    rows = judged_plain_decode()
-    sys.stdout.write(overview(rows) + "\n")
-    if "--write" in sys.argv[1:]:
-        sys.stdout.write(f"{write_ratios(ratio_records(believed(rows)), SOURCE)} written\n")
+    """Print the figures of plain decode."""
+    sys.stdout.write(overview(judged_plain_decode()) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,10 @@ BEYOND = (0.05, 0.10)
 GROUPED_BY = ("model_id", "hardware_id", "weight_dtype", "engine")
 """Pairs of one group share a server and its errors, so groups are counted beside pairs."""
 BAND = (0.1, 0.9)
+_HEADER = (
+    *("change", "pairs", "groups", "measured", "predicted", "median error", "p90"),
+    *(f"direction beyond {beyond:.0%}" for beyond in BEYOND),
+)
 SOURCE = "silicon_sample.csv of aiconfigurator-core, after the quarantine; pairs that differ in this choice alone"
 
 
@@ -177,22 +181,39 @@ def ratio_records(rows: pd.DataFrame) -> list[RatioRecord]:
     return found
 
 
-def ratios_section(rows: pd.DataFrame) -> str:
-    """The section of docs/validation.md. `rows`: judged plain decode, each measurement once."""
+def ratios_section(rows: pd.DataFrame, by_scales: Mapping[str, pd.DataFrame]) -> str:
+    """The section of docs/validation.md.
+
+    `rows`: judged plain decode, each measurement once; `by_scales`: the same by how much of TensorRT-LLM's nvfp4 excess
+    is taken off.
+    """
     return (
         "## Ratios between choices\n\nWhat a comparison says: time after a change over time before it, on pairs of "
         "plain-decode points that differ in this choice alone (same engine version on both sides, but between "
         "engines). Measured and predicted: medians. Direction: of pairs measured further apart, how many are predicted "
-        "on that side; in brackets by groups (model, accelerator, weights, engine).\n\n" + ratios_table(rows)
+        "on that side; in brackets by groups (model, accelerator, weights, engine).\n\n"
+        + ratios_table(rows)
+        + "\n\nTensorRT-LLM's nvfp4 products take longer than vLLM's of the same shape, by a launch that serving may "
+        "fuse. By the share of that excess taken off:\n\n"
+        + markdown_table(_HEADER, [_line(name, each) for name, each in _scale_lines(by_scales)])
     )
+
+
+def _scale_lines(by_scales: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Judged]]:
+    for name, rows in by_scales.items():
+        engines, weights = pairs(rows, "engine"), pairs(rows, "weights")
+        yield f"{name}: engine trtllm -> vllm", judged(engines[_is_change(engines, "trtllm", "vllm")])
+        yield f"{name}: weights fp8 -> fp4", judged(weights[_is_change(weights, "fp8", "fp4")])
+
+
+def _is_change(found: pd.DataFrame, before: str, after: str) -> pd.Series:
+    return (found["before"] == before) & (found["after"] == after)
 
 
 def ratios_table(rows: pd.DataFrame) -> str:
     """Every choice and its single changes, a line each."""
     lines = [_line(name, figures) for name, (_, _, _, figures) in judged_choices(rows).items()]
-    header: tuple[str, ...] = ("change", "pairs", "groups", "measured", "predicted", "median error", "p90")
-    header += tuple(f"direction beyond {beyond:.0%}" for beyond in BEYOND)
-    return markdown_table(header, lines)
+    return markdown_table(_HEADER, lines)
 
 
 def _line(name: str, figures: Judged) -> tuple[Any, ...]:

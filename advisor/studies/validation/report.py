@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from advisor import store
-from advisor.calibration import OVERHEAD_NAMES, load_overheads
+from advisor.calibration import OVERHEAD_NAMES, ActivationScales, load_overheads
 from advisor.points import PRIOR_S, ROWS, Overheads, Point, errors_of, points_of, published_rows, relative_error
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
@@ -30,11 +31,9 @@ from advisor.studies.validation.outside import (
     regrets,
     reproduction_section,
 )
-from advisor.studies.validation.plain import plain_decode
 from advisor.studies.validation.plain_tables import believed
-from advisor.studies.validation.ratios import SOURCE, ratio_records
 from advisor.studies.validation.rivals import RIVALS, rival_predictions, rival_round_costs
-from advisor.studies.validation.step_times import step_time_sections
+from advisor.studies.validation.step_times import judged_decode, step_time_sections, write_judged_ratios
 from advisor.studies.validation.tables import (
     GateLine,
     categories,
@@ -47,7 +46,7 @@ from advisor.studies.validation.tables import (
     summary,
     worst,
 )
-from advisor.validation import JUDGED, held_out, judge, write_judged, write_ratios
+from advisor.validation import JUDGED, held_out, judge, write_judged
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"
@@ -65,9 +64,11 @@ REASONS = {
 }
 """A checkable cause for sources among the worst; the others say unknown."""
 
+Decode = Mapping[ActivationScales, pd.DataFrame] | None
 
-def report() -> str:
-    """The whole document. Needs the store for plain decode and R19; says so where there is none."""
+
+def report(decode: Decode) -> str:
+    """The whole document. `decode`: `judged_decode`. Needs the store for it and R19; says so where there is none."""
     frame = published_rows()
     points, refused = points_of(frame, other_models=True)
     rows = held_out(points)
@@ -81,7 +82,7 @@ def report() -> str:
         for points_there in [external_points(frame, hardware_id)]
     }
     moesd = moesd_cells(pd.read_csv(MOESD))
-    decode, table, bars = _from_store()
+    table, bars = _from_store()
     sections = [
         _head(rows, refused),
         _gates(rows, external, moesd, decode),
@@ -128,7 +129,7 @@ grid of that post (DeepSeek-V4-Pro) is kept out of this project for outside vali
 model and quantity are not. Nothing is fitted on that figure."""
 
 
-def _gates(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFrame, decode: pd.DataFrame | None) -> str:
+def _gates(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFrame, decode: Decode) -> str:
     lines = speedup_gates(rows)
     chains = external[~external["tree"]]
     for name, group in external.groupby("source"):
@@ -136,7 +137,7 @@ def _gates(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFrame, deco
     for name, (regret, n) in regrets(rows, chains, moesd).items():
         lines.append(GateLine(f"best K regret, {name}", regret, 0.03, n, 1, needs_sources=False))
     if decode is not None:
-        once = believed(left_out(decode))
+        once = believed(left_out(decode["static"]))
         errors = errors_of(once.rename(columns={"predicted_s": "predicted", "measured_s": "measured"}))
         lines.append(GateLine("plain decode, median error", errors.median_ape, 0.20, errors.n, 1, needs_sources=False))
     body = [
@@ -301,29 +302,28 @@ def _worst(rows: pd.DataFrame) -> str:
     return "## Worst cases\n\n" + markdown_table(header, body)
 
 
-def _from_store() -> tuple[pd.DataFrame | None, pd.DataFrame | None, str]:
-    """(plain decode judged, the table of R19, the section on kernel bars); without a store, None."""
+def _from_store() -> tuple[pd.DataFrame | None, str]:
+    """(the table of R19, the section on kernel bars); without a store, None."""
     try:
         with store.open_store(store.default_store_path()) as opened:
-            points = store.plain_decode_points(opened)
             table = store.kernel_table(opened, "moe", "h200-sxm", "vllm", dtype="bf16", distribution="balanced", ep=1)
             bars = bars_section(opened)
     except AdvisorError:
-        return None, None, bars_section(None)
+        return None, bars_section(None)
     wanted = {"hidden_size": 2048, "inter_size": 768, "topk": 8, "num_experts": 128, "moe_tp_size": 1}
     for name, value in wanted.items():
         table = table[table[name] == value]
-    return plain_decode(points), table, bars
+    return table, bars
 
 
 def main(path: Path = REPORT) -> None:
     """Write the document, the judged rows that reports and pages read, and the ratios that comparisons read."""
-    path.write_text(report(), encoding="utf-8")
+    decode = judged_decode()
+    path.write_text(report(decode), encoding="utf-8")
     write_judged(judge(published_rows()), data_hash())
     sys.stdout.write(f"{path} and {JUDGED} written\n")
-    decode = _from_store()[0]
     if decode is not None:
-        sys.stdout.write(f"{write_ratios(ratio_records(believed(left_out(decode))), SOURCE)} written\n")
+        sys.stdout.write(f"{write_judged_ratios(decode)} written\n")
 
 
 if __name__ == "__main__":
