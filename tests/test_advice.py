@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.advice import advise
+from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError, Tier
 from advisor.runtime import k_at
 from advisor.scenario.scenario import Scenario
@@ -135,3 +136,13 @@ def test_what_cannot_be_is_refused_in_one_sentence(change: dict[str, object], fr
         advise(QWEN.model_copy(update=change))
     assert fragment in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_answer_on_another_accelerators_kernels_says_whose_they_are():
+    own, borrowed = (
+        advise(Scenario(hardware_id=one, model_id="qwen3-30b-a3b", acceptance="2.4@3"))
+        for one in ("h100-sxm", "h800-sxm")
+    )
+    assert "measurements of this accelerator" in own.recommendation.speedup.because
+    assert "this accelerator" not in borrowed.recommendation.speedup.because
+    assert f"{load_hardware('h100-sxm').name}, the same chip" in borrowed.recommendation.speedup.because

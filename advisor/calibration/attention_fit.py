@@ -42,6 +42,8 @@ LATENT_FLOPS = 2.0 * (576 + 512)
 """Of one head against one entry: scores over all elements, values over the latent ones. [FLOP]"""
 ATTENTION_KEYS = ["batch_size", "context_tokens", "num_heads", "num_kv_heads", "head_dim"]
 MLA_KEYS = ["batch_size", "context_tokens", "num_heads"]
+LAUNCH_READ_S = 1e-6
+"""Reading for less, at the memory's peak, is a tenth of a kernel's fixed start. [s]"""
 MAX_BATCH = 1024
 MIN_ROWS = 6
 UNKNOWN_LOG_SD = 0.3
@@ -73,13 +75,16 @@ class Limits:
     """At the peak of the cache's format: no kernel is faster. [s/FLOP]"""
     block_rows: float
     """Query rows that a latent kernel pads to. [1]"""
+    cache_bytes: float = 0.0
+    """Last-level cache where small tables are served from it, else 0. [B]"""
 
 
-def limits(hardware: Hardware, kv_dtype: str) -> Limits:
+def limits(hardware: Hardware, kv_dtype: str, cache_bytes: float = 0.0) -> Limits:
     """The peaks of an accelerator that bound attention over a cache of `kv_dtype`."""
     half = _slope(peak_flops(hardware, "bf16").value)
     cached = min(half, _slope(peak_flops(hardware, "fp8").value)) if kv_dtype == "fp8" else half
-    return Limits(_slope(hardware.bandwidth_bytes_per_s.value), half, cached, latent_block_rows(hardware))
+    memory = _slope(hardware.bandwidth_bytes_per_s.value)
+    return Limits(memory, half, cached, latent_block_rows(hardware), cache_bytes)
 
 
 def _slope(rate: float) -> float:
@@ -107,16 +112,16 @@ def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: st
     rules = _rules(frame)
     if "window_size" in frame.columns:
         rules.insert(0, ("sliding window", frame["window_size"].fillna(0) <= 0))
+    rules.append(_not_from_cache(_cache_read(frame, _elements(frame), kv_dtype), bounds))
     used, dropped = keep_rows(frame, rules)
     if len(used) < MIN_ROWS:
         return None
-    elements = 2.0 * (used["num_kv_heads"] * used["head_dim"]).to_numpy(dtype=float)
-    read = _cache_read(used, elements, kv_dtype)
+    read, low = _cache_read(used, _elements(used), kv_dtype), np.array([0.0, bounds.s_per_byte])
     columns, measured = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=read), used["latency_s"].to_numpy()
-    fit, group = fit_relative(columns, measured), labels(used, ["num_heads", "num_kv_heads", "head_dim"])
+    fit, group = fit_relative(columns, measured, low), labels(used, ["num_heads", "num_kv_heads", "head_dim"])
     fields = linear_fields(PARAMETERS[:2], fit)
     fields["parameters"]["s_per_flop"] = _given_slope(bounds.s_per_flop / ASSUMED_RATE, bounds)
-    messages = [f"{name} at the bound 0" for name, found in fields["parameters"].items() if found.value == 0]
+    messages = [f"{name} at its bound" for name, _ in PARAMETERS[:2] if fields["parameters"][name].at_bound]
     messages.append(f"rate of arithmetic not identified: {ASSUMED_RATE:g} of the 16-bit peak assumed")
     return FitRecord(
         id=record_id("attention", identity),
@@ -124,7 +129,7 @@ def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: st
         **identity,  # type: ignore[arg-type]
         form=FORM,
         **fields,
-        **_errors(leave_one_group_out(columns, measured, group), measured),
+        **_errors(leave_one_group_out(columns, measured, group, low), measured),
         n_shapes=len(np.unique(group)),
         dropped=dropped,
         data_sha256=content_hash(frame, ATTENTION_KEYS),
@@ -142,7 +147,8 @@ def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bou
     """
     require_columns(frame, (*MLA_KEYS, "latency_s"), "MLA")
     few = ("fewer than 8 heads: thinner than any split in use", frame["num_heads"] >= 8)
-    used, dropped = keep_rows(frame, [*_rules(frame), few])
+    resident = _not_from_cache(_cache_read(frame, LATENT_ELEMENTS, kv_dtype), bounds)
+    used, dropped = keep_rows(frame, [*_rules(frame), few, resident])
     if len(used) < MIN_ROWS:
         return None
     work, measured = _latent_work(used, kv_dtype, bounds), used["latency_s"].to_numpy()
@@ -183,6 +189,19 @@ def _rules(frame: pd.DataFrame) -> list[tuple[str, Any]]:
         (f"more than {MAX_BATCH} sequences", frame["batch_size"] <= MAX_BATCH),
         ("fewer than 16 cached tokens", frame["context_tokens"] >= 16),
     ]
+
+
+def _not_from_cache(read: np.ndarray, bounds: Limits) -> tuple[str, Any]:
+    """Rows whose KV cache, `read` bytes, the last-level cache cannot hold, and those that are a launch and no more
+    wherever it lies: between two steps of a layer the caches of all others pass through."""
+    launch = read * bounds.s_per_byte <= LAUNCH_READ_S
+    reason = f"KV cache below 2.5 x the last-level cache of {bounds.cache_bytes / 1e6:.0f} MB: served from it"
+    return reason, (read >= 2.5 * bounds.cache_bytes) | launch
+
+
+def _elements(frame: pd.DataFrame) -> np.ndarray:
+    """Elements of an entry of the cache, K and V of all KV heads. [rows]"""
+    return 2.0 * (frame["num_kv_heads"] * frame["head_dim"]).to_numpy(dtype=float)
 
 
 def _cache_read(frame: pd.DataFrame, elements: np.ndarray | float, kv_dtype: str) -> np.ndarray:

@@ -94,12 +94,15 @@ def fit_relative(columns: np.ndarray, measured: np.ndarray, low: np.ndarray | No
     return LinearFit(x, least, stderr, correlation, float(1.4826 * np.median(np.abs(log_ratio))))
 
 
-def leave_one_group_out(columns: np.ndarray, measured: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Prediction of each row by a fit that saw no row of its group. Arrays [rows]; NaN with a single group."""
+def leave_one_group_out(
+    columns: np.ndarray, measured: np.ndarray, group: np.ndarray, low: np.ndarray | None = None
+) -> np.ndarray:
+    """Prediction of each row by a fit, its coefficients at least `low`, that saw no row of its group. Arrays [rows];
+    NaN with a single group."""
     relative = columns / measured[:, None]
 
     def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
-        return np.asarray(columns[held] @ _coefficients(relative[seen])[0])
+        return np.asarray(columns[held] @ _coefficients(relative[seen], low)[0])
 
     return held_out(group, predict)
 

@@ -8,7 +8,15 @@ import pytest
 
 from advisor.architecture import WeightDtypes
 from advisor.attention import AttentionLoad, attention_core, attention_layers
-from advisor.calibration import KV_BYTES, attention_record, kernel_costs, limits, load_records, mla_record
+from advisor.calibration import (
+    ATTENTION_KEYS,
+    KV_BYTES,
+    attention_record,
+    kernel_costs,
+    limits,
+    load_records,
+    mla_record,
+)
 from advisor.calibration.attention_costs import attention_cost
 from advisor.calibration.attention_fit import ASSUMED_RATE, ASSUMED_RATE_LOG_SD
 from advisor.calibration.records import FitParameter, FitRecord
@@ -222,3 +230,17 @@ def test_sglang_s_fp8_latent_record_on_hopper_is_refused(hardware_id):
 def test_an_attention_core_waits_for_bytes_and_arithmetic_together():
     cost = AttentionCost(1e-5, 4e12, 6e14, Tier.FITTED)
     assert float(cost.time_s(4e9, 6e11)) == pytest.approx(1e-5 + 1e-3 * 2**0.25)
+
+
+def test_rows_that_a_last_level_cache_served_take_no_part_but_launches_do():
+    rows = [(batch, context, 32, 8, 128) for batch in (1, 8, 64, 512) for context in (64, 1024, 16384, 131072)]
+    frame = pd.DataFrame(rows, columns=ATTENTION_KEYS)
+    read = 2.0 * 8 * 128 * 2.0 * frame["batch_size"] * frame["context_tokens"]
+    cached = read < 100e6
+    frame["latency_s"] = 8e-6 + read / np.where(cached, 12e12, 4e12)
+    free = attention_record(frame, IDENTITY, "bf16", limits(H200, "bf16"))
+    told = attention_record(frame, IDENTITY, "bf16", limits(H200, "bf16", 40e6))
+    assert 1.0 / told.value("s_per_byte") == pytest.approx(4e12, rel=0.02)
+    assert told.value("t0_s") == pytest.approx(8e-6, rel=0.1)
+    assert any("last-level cache" in dropped.reason for dropped in told.dropped)
+    assert 1.0 / free.value("s_per_byte") <= H200.bandwidth_bytes_per_s.value * 1.0001

@@ -104,17 +104,11 @@ def test_products_stay_within_both_peaks_and_launch_like_a_captured_kernel(devic
         assert 0.5e-6 <= record.value("t0_s") <= MAX_KERNEL_T0_S, record.id
 
 
-CACHE_READ = ("l40s", "rtx_pro_6000_server")
-"""Accelerators whose attention tables time caches small enough for the last level: not yet told apart by the fit."""
-
-
 @pytest.mark.parametrize("device", recorded_devices())
 def test_attention_reads_its_cache_no_faster_than_the_memory(device):
-    if device in CACHE_READ:
-        pytest.skip("its attention tables were read from the last-level cache")
     for record in (*served(device, "attention"), *served(device, "mla")):
         peak = load_hardware(record.hardware_id).bandwidth_bytes_per_s.value
-        assert 1.0 / record.value("s_per_byte") <= MARGIN * peak, record.id
+        assert 1.0 / record.value("s_per_byte") <= 1.0001 * peak, record.id
 
 
 HOST_LAUNCHED = ("arc-pro-b60",)

@@ -174,7 +174,7 @@ def device_records(tables: KernelTables, hardware: Hardware, ops: frozenset[str]
 
     MoE tables of every version; of the other operations the newest, whose constants hardly move between versions.
     """
-    gemm = _named(tables("gemm", hardware.id)) if ops & {"moe", "gemm"} else None
+    gemm = _named(tables("gemm", hardware.id)) if ops & {"moe", "gemm", "attention", "mla"} else None
     cache = 0.0 if gemm is None else cache_resident_bytes(gemm, hardware)
     for identity, frame in _groups(_named(tables("moe", hardware.id)), IDENTITY, True) if "moe" in ops else ():
         if identity["dtype"] in BYTES_PER_WEIGHT:
@@ -184,7 +184,7 @@ def device_records(tables: KernelTables, hardware: Hardware, ops: frozenset[str]
         yield from _gemm(tables, hardware, gemm, cache)
     for op in ("attention", "mla"):
         if op in ops:
-            yield from _attention(op, _named(tables(op, hardware.id)), hardware)
+            yield from _attention(op, _named(tables(op, hardware.id)), hardware, cache)
     if ops & {"all_reduce", "all_to_all"}:
         yield from _communication(tables, hardware.id)
 
@@ -211,7 +211,7 @@ def _gemm(tables: KernelTables, hardware: Hardware, gemm: pd.DataFrame, cache: f
             yield from _some(gemm_record(variant.frame, named, cache, peak, variant.note, variant.assumed_log_sd))
 
 
-def _attention(op: str, table: pd.DataFrame, hardware: Hardware) -> Iterator[FitRecord]:
+def _attention(op: str, table: pd.DataFrame, hardware: Hardware, cache: float) -> Iterator[FitRecord]:
     keys, record = {
         "attention": ([*ATTENTION_KEYS, "window_size"], attention_record),
         "mla": (MLA_KEYS, mla_record),
@@ -226,7 +226,7 @@ def _attention(op: str, table: pd.DataFrame, hardware: Hardware) -> Iterator[Fit
             present = [key for key in keys if key in frame.columns]
             # The cache's format decides the bytes, so it is part of the kernel's name.
             named = {**identity, "kernel_source": f"{identity['kernel_source']}+kv-{kv_dtype}"}
-            bounds = limits(hardware, kv_dtype)
+            bounds = limits(hardware, kv_dtype, cache)
             yield from _some(record(one_row_per_point(frame, present), named, kv_dtype, bounds))
 
 
