@@ -36,27 +36,35 @@ def attention_cost(
     """Constants of grouped (`attention`) or latent (`mla`) attention; None where no record serves.
 
     A record of a smaller cache that reads a token no faster than the same engine's 16-bit record does is refused: it
-    times a kernel that the engine would not choose. The 16-bit record then serves, at the smaller cache's bytes where
-    another engine's tables show that these pay on this accelerator, else at the 16-bit time.
+    times a kernel that the engine would not choose. The engine's 16-bit record then serves, at the smaller cache's
+    bytes where another engine's tables show that these pay on this accelerator, else at the 16-bit time.
     """
-    own = choose(records, op, engine, "bf16", kernel_ending=_ending(kv_dtype))
-    plain = choose(records, op, engine if own is None else own.record.engine, "bf16", kernel_ending=_ending("bf16"))
-    if kv_dtype == "bf16" or plain is None or (own is not None and saves(own.record, plain.record)):
-        return None if own is None else PricedAttention(_cost(hardware, op, own), own)
-    shown_by = sorted(
-        {record.engine for record in records if record.engine != engine and _pays(records, op, record, kv_dtype)}
-    )
-    refused = "" if own is None else f"{_name(own.record)} was measured no faster with it than with a 16-bit one"
-    why = refused or f"no table of {_name(plain.record)} with it"
-    start = f"{kv_dtype} KV cache: {why}; "
-    if shown_by:
-        return PricedAttention(
-            _cost(hardware, op, plain),
-            plain,
-            f"{start}the 16-bit kernel's rate at {kv_dtype} bytes is assumed, as {' and '.join(shown_by)} reach.",
-        )
+    kept = tuple(record for record in records if not _refused(records, record))
+    small = choose(kept, op, engine, "bf16", kernel_ending=_ending(kv_dtype))
+    if kv_dtype == "bf16":
+        return None if small is None else PricedAttention(_cost(hardware, op, small), small)
+    plain = choose(records, op, engine, "bf16", kernel_ending=_ending("bf16"))
+    own = plain is not None and plain.record.engine == engine
+    if small is not None and (small.record.engine == engine or not own):
+        return PricedAttention(_cost(hardware, op, small), small)
+    if plain is None:
+        return None
+    measured = any(r.op == op and r.engine == engine and _format(r) == kv_dtype for r in records)
+    why = "its kernel was measured no faster than the 16-bit one" if measured else "its kernel was not measured"
+    start = f"{kv_dtype} KV cache: {why} under {plain.record.engine} {plain.record.version}; "
+    if small is not None:
+        note = f"{start}the 16-bit kernel's rate at {kv_dtype} bytes is assumed, as {small.record.engine} reaches."
+        return PricedAttention(_cost(hardware, op, plain), plain, note)
     slower = KV_BYTES["bf16"] / KV_BYTES[kv_dtype]
     return PricedAttention(_cost(hardware, op, plain, slower), plain, f"{start}the 16-bit cache's time is assumed.")
+
+
+def _refused(records: tuple[FitRecord, ...], record: FitRecord) -> bool:
+    """Whether `record` is of a smaller cache and saves nothing against the same engine's 16-bit record."""
+    if record.op not in ("attention", "mla") or _format(record) == "bf16":
+        return False
+    plain = choose(records, record.op, record.engine, "bf16", kernel_ending=_ending("bf16"))
+    return plain is not None and plain.record.engine == record.engine and not saves(record, plain.record)
 
 
 def saves(small: FitRecord, plain: FitRecord) -> bool:
@@ -66,24 +74,16 @@ def saves(small: FitRecord, plain: FitRecord) -> bool:
 
 def _token_time(record: FitRecord) -> float:
     """Seconds to read one element of the cache, of whatever bytes. [s]"""
-    return record.value("s_per_byte") * KV_BYTES[record.kernel_source.rpartition("+kv-")[2]]
+    return record.value("s_per_byte") * KV_BYTES[_format(record)]
 
 
-def _pays(records: tuple[FitRecord, ...], op: Operation, record: FitRecord, kv_dtype: str) -> bool:
-    """Whether `record` is an engine's serving record of this cache format, and saves against its 16-bit one."""
-    small = choose(records, op, record.engine, "bf16", kernel_ending=_ending(kv_dtype))
-    plain = choose(records, op, record.engine, "bf16", kernel_ending=_ending("bf16"))
-    if small is None or plain is None or small.record != record or plain.record.engine != record.engine:
-        return False
-    return saves(small.record, plain.record)
+def _format(record: FitRecord) -> str:
+    """Format of the cache that a record was measured with."""
+    return record.kernel_source.rpartition("+kv-")[2]
 
 
 def _ending(kv_dtype: str) -> str:
     return f"+kv-{kv_dtype}"
-
-
-def _name(record: FitRecord) -> str:
-    return f"{record.engine} {record.version}'s {record.kernel_source.rpartition('+kv-')[0]} kernel"
 
 
 def _cost(hardware: Hardware, op: Operation, choice: Choice, slower_by: float = 1.0) -> AttentionCost:

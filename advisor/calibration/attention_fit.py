@@ -24,6 +24,7 @@ from advisor.calibration.frames import (
 )
 from advisor.calibration.nnls import correlation_fields, fit_relative, leave_one_group_out, linear_fields
 from advisor.calibration.records import FitParameter, FitRecord, record_id
+from advisor.calibration.stream_fit import MIN_GROUP_ROWS, UNKNOWN_LOG_SD
 from advisor.hardware import Hardware, peak_flops
 
 if TYPE_CHECKING:
@@ -45,9 +46,6 @@ MLA_KEYS = ["batch_size", "context_tokens", "num_heads"]
 LAUNCH_READ_S = 1e-6
 """Reading for less, at the memory's peak, is a tenth of a kernel's fixed start. [s]"""
 MAX_BATCH = 1024
-MIN_ROWS = 6
-UNKNOWN_LOG_SD = 0.3
-"""Band of a table where nothing can be held out (assumed). [1]"""
 ASSUMED_RATE = 0.6
 """Share of the 16-bit peak that attention's arithmetic is taken to reach where no table tells: latent bf16 tables of
 H100 and H200 under two engines give 0.54 to 0.60. [1]"""
@@ -106,7 +104,7 @@ def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: st
     """Decode attention of one table: one query per sequence, grouped heads, full context. Held out by head layout.
 
     An entry of the cache has 2 x KV heads x head size elements. t0 and bandwidth are fitted, the rate is assumed. None
-    with fewer than MIN_ROWS rows.
+    with fewer than MIN_GROUP_ROWS rows.
     """
     require_columns(frame, (*ATTENTION_KEYS, "latency_s"), "attention")
     rules = _rules(frame)
@@ -114,7 +112,7 @@ def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: st
         rules.insert(0, ("sliding window", frame["window_size"].fillna(0) <= 0))
     rules.append(_not_from_cache(_cache_read(frame, _elements(frame), kv_dtype), bounds))
     used, dropped = keep_rows(frame, rules)
-    if len(used) < MIN_ROWS:
+    if len(used) < MIN_GROUP_ROWS:
         return None
     read, low = _cache_read(used, _elements(used), kv_dtype), np.array([0.0, bounds.s_per_byte])
     columns, measured = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=read), used["latency_s"].to_numpy()
@@ -143,13 +141,13 @@ def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bou
 
     Each head's queries multiply with it, padded to `bounds.block_rows` rows. Held out by heads. Where fewer than
     MIN_BOUND_SHARE of the rows wait for arithmetic, its rate is the assumed share of the peak, or what the table's rows
-    reach where that is more. None with fewer than MIN_ROWS rows.
+    reach where that is more. None with fewer than MIN_GROUP_ROWS rows.
     """
     require_columns(frame, (*MLA_KEYS, "latency_s"), "MLA")
     few = ("fewer than 8 heads: thinner than any split in use", frame["num_heads"] >= 8)
     resident = _not_from_cache(_cache_read(frame, LATENT_ELEMENTS, kv_dtype), bounds)
     used, dropped = keep_rows(frame, [*_rules(frame), few, resident])
-    if len(used) < MIN_ROWS:
+    if len(used) < MIN_GROUP_ROWS:
         return None
     work, measured = _latent_work(used, kv_dtype, bounds), used["latency_s"].to_numpy()
     free = _Search(bounds).run(work, measured)

@@ -201,7 +201,15 @@ def test_a_smaller_cache_that_is_slower_here_but_pays_elsewhere_takes_its_bytes_
     found = priced(fake("bf16", 1 / 4e12), fake("fp8", 1 / 1e12), *others)
     assert found.choice.record.id == "attention/vllm/bf16"
     assert found.cost.bandwidth_bytes_per_s == pytest.approx(4e12)
-    assert "as trtllm reach" in found.note
+    assert "as trtllm reaches" in found.note
+
+
+def test_an_engine_without_a_table_borrows_the_smaller_cache_s_record_of_one_where_it_pays():
+    others = fake("bf16", 1 / 4e12, "trtllm"), fake("fp8", 1 / 3e12, "trtllm")
+    slow = fake("bf16", 1 / 4e12, "sglang"), fake("fp8", 1 / 1e12, "sglang")
+    found = priced(*slow, *others, engine="vllm")
+    assert found.choice.record.id == "attention/trtllm/fp8"
+    assert found.choice.borrowed
 
 
 @pytest.mark.parametrize("hardware_id", hardware_ids())
