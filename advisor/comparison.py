@@ -146,7 +146,7 @@ def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
         ratio, doubt = other.recommendation.tpot_s / fastest.recommendation.tpot_s, unproven(records)
         if doubt is not None:
             found.append(
-                f"Whether {names[first]} is faster than {names[index]} is open: the direction of {doubt.name} was "
+                f"Whether {names[first]} is faster than {names[index]} is open: changes like {doubt.name} were "
                 f"{doubt.evidence}."
             )
         elif ratio * measured_range(records)[0] < 1.0 and records:

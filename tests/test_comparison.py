@@ -95,7 +95,7 @@ def test_the_finding_says_which_order_measured_pairs_do_not_bear_out(monkeypatch
         return finding([first, second], names)
 
     assert f"Whether {names[0]} is faster than {names[1]} is open" in said(0.5, 1.5)
-    assert "right in 50% of 90 measured pairs" in said(0.5, 1.5)
+    assert "in the right direction in 50% of 90 measured pairs" in said(0.5, 1.5)
     assert f"differ in time per output token by {off:.0%}, within the" in said(0.9, 1.1 * (1.0 + off))
     assert "measured" not in said(0.9, 1.0 + off / 2)
 

@@ -55,7 +55,7 @@ class RatioRecord:
         """On how many pairs its direction was right."""
         if self.right is None:
             return "no measured pairs"
-        return f"right in {self.right:.0%} of {self.n_apart} measured pairs"
+        return f"predicted in the right direction in {self.right:.0%} of {self.n_apart} measured pairs"
 
     @property
     def is_right(self) -> bool:

@@ -21,6 +21,7 @@ from advisor.next_steps import (
     next_steps,
     outcome_text,
     steps_document,
+    unoffered_texts,
 )
 from advisor.next_steps.designs import design_changes
 from advisor.prediction import Tier
@@ -226,8 +227,12 @@ def test_a_change_whose_direction_measured_pairs_do_not_bear_out_is_refused_with
     found = next_steps(advice)
     why = {what: why for what, why in found.refused if what.startswith("engine")}
     assert why
-    assert all("was right in 50% of 270 measured pairs" in text for text in why.values())
+    assert all(
+        "such changes were predicted in the right direction in 50% of 270 measured pairs" in text
+        for text in why.values()
+    )
     assert not [effect for effect in found.effects if effect.change.kind == "engine"]
+    assert set(unoffered_texts(found)) == {text.removeprefix("not offered: ") for text in why.values()}
     assert [effect for effect in found.effects if effect.change.kind == "weights"]
 
 

@@ -55,7 +55,7 @@ def test_an_engine_is_judged_with_its_own_pairs_and_sglang_with_those_of_sglang(
     assert unproven([ratio_record("engine", "trtllm", "vllm")]) is None  # type: ignore[list-item]
     doubt = unproven([ratio_record("engine", "vllm", "sglang")])  # type: ignore[list-item]
     assert doubt is not None
-    assert doubt.evidence == "right in 55% of 90 measured pairs"
+    assert doubt.evidence == "predicted in the right direction in 55% of 90 measured pairs"
     assert doubt.name == "engine vllm -> sglang"
 
 
