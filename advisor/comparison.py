@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from advisor.advice import Advice
 from advisor.calibration import parse_adjustment
 from advisor.prediction import AdvisorError
+from advisor.ratios import measured_range, records_between, unproven
 from advisor.scenario import DOCUMENTS, FIELDS, SETTINGS, Scenario
 from advisor.setup import Setup
 from advisor.text import MAX_NAME, MERITS, printable, tier_text
-from advisor.validation import measured_range, records_between, unproven
 
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""

@@ -6,13 +6,14 @@ import json
 
 import pytest
 
+from advisor import ratios
 from advisor.advice import advise
 from advisor.charts.compare import compared_chart
 from advisor.comparison import comparison_rows, differing, finding, setting_lines, short_names
 from advisor.prediction import AdvisorError
+from advisor.ratios import RatioRecord
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
-from advisor.validation import RatioRecord, ratios
 from tests.catalog.test_own_hardware import POD
 
 BASE = Scenario(acceptance="2.4@3")

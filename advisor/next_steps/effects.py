@@ -18,9 +18,9 @@ from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_changes, design_standing
 from advisor.prediction import AdvisorError, Tier, lowest
 from advisor.prefill import prefill_shares_s
+from advisor.ratios import measured_range, records_between, unproven
 from advisor.runtime import MIN_GAIN, ranges_of, recommended_draft
 from advisor.setup import Setup, load_setup
-from advisor.validation import measured_range, records_between, unproven
 
 Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
 GOALS: tuple[Goal, ...] = get_args(Goal)

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from advisor import ratios
 from advisor.advice import Advice, advise
 from advisor.design import Band
 from advisor.next_steps import (
@@ -25,9 +26,9 @@ from advisor.next_steps import (
 )
 from advisor.next_steps.designs import design_changes
 from advisor.prediction import Tier
+from advisor.ratios import RatioRecord
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
-from advisor.validation import RatioRecord, ratios
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from advisor import ratios
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.validation import ratios
-from advisor.validation.ratios import (
+from advisor.ratios import (
     MIN_PAIRS,
     RatioRecord,
     measured_range,
@@ -21,6 +19,8 @@ from advisor.validation.ratios import (
     unproven,
     write_ratios,
 )
+from advisor.scenario import Scenario
+from advisor.setup import load_setup
 
 TRT_VLLM = RatioRecord("engine", "trtllm", "vllm", 300, 9, 270, 0.9, 0.8, 1.1)
 ENGINES = RatioRecord("engine", "", "", 400, 12, 370, 0.75, 0.7, 1.2)
