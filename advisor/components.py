@@ -136,7 +136,7 @@ COMPONENTS = (
         bound="host",
         draw="joint",
         factor="launch",
-        meaning="Launching the kernels of every layer of the target, but those whose whole attention was measured.",
+        meaning="Launching the kernels of every layer of the target; half where its attention was measured whole.",
     ),
     Component(
         key="host",

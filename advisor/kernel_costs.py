@@ -205,10 +205,14 @@ class AttentionModule:
         """The shortest context of the table, where the cache hardly counts. [1]"""
         return self.contexts[0]
 
-    @property
-    def tier(self) -> Tier:
-        """Of times inside the table."""
-        return Tier.FITTED if self.stands_in else Tier.INTERPOLATED
+    def tier_rank(self, n_rows: ArrayLike, context: ArrayLike) -> NDArray[np.int64]:
+        """`Tier.rank` of layers over B q rows: interpolated inside what was measured, else fitted.
+
+        Several tokens over one cache were not measured: a law carries them, so such layers count as fitted.
+        """
+        reach = np.interp(np.log(np.asarray(context, float)), np.log(self.contexts), self.measured_to, right=0.0)
+        inside = np.less_equal(n_rows, reach) & (not self.stands_in and not self.shares_cache)
+        return np.where(inside, Tier.INTERPOLATED.rank, Tier.FITTED.rank)
 
 
 _FAR = float(np.log(64.0))

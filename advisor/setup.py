@@ -199,8 +199,15 @@ def touched_experts(
 
 def by_form(setup: Setup) -> Setup:
     """`setup` with the fitted forms alone, also where its very shape was measured, and with kernels chosen without
-    looking at shapes: designs of other shapes then compare on the same footing."""
-    return _with_costs(setup, by_shape=False)
+    looking at shapes: designs of other shapes then compare on the same footing. Costs that a caller changed keep their
+    kernels and lose the measured rows alone."""
+    if _with_costs(setup) == setup:
+        return _with_costs(setup, by_shape=False)
+    costs, draft_costs = (
+        dataclasses.replace(each, routed=dataclasses.replace(each.routed, measured=None))
+        for each in (setup.costs, setup.draft_costs)
+    )
+    return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
 
 
 def with_scales(setup: Setup, scales: ActivationScales) -> Setup:

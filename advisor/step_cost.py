@@ -84,6 +84,11 @@ class StepTime:
 PROJECTION_GEMMS = {"full": 2, "sliding": 2, "sparse": 6, "mla": 5, "linear": 3, "none": 0}
 
 
+MODULE_LAUNCHES = 0.5
+"""Share of a layer's small launches that a measured attention leaves: those of its feed-forward half, which has a norm
+and glue of its own (assumed; 0 and 1 serve the plain-decode points as well, within 0.1 points). [1]"""
+
+
 def step_time(
     architecture: Architecture,
     costs: KernelCosts,
@@ -165,13 +170,14 @@ def weights_time(
 
 
 def launch_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
-    """What `laws.launches` takes: all layers but those whose measured attention contains its own launches. SI units."""
-    launched = [mixer for mixer in architecture.mixers if mixer not in costs.modules]
+    """What `laws.launches` takes, half of a layer for each whose measured attention contains its own. SI units."""
+    charged = {True: MODULE_LAUNCHES, False: 1.0}
+    normed = [m for m in architecture.mixers if m.query_key_norm and m not in costs.modules]
     return {
         "c_l": costs.launch_per_layer_s,
-        "L": float(sum(mixer.count for mixer in launched)),
+        "L": float(sum(mixer.count * charged[mixer in costs.modules] for mixer in architecture.mixers)),
         "c_q": costs.query_key_norm_s,
-        "L_q": float(sum(mixer.count for mixer in launched if mixer.query_key_norm)),
+        "L_q": float(sum(mixer.count for mixer in normed)),
     }
 
 

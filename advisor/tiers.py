@@ -20,6 +20,9 @@ _WIDENING_PER_DOUBLING = 0.1
 _MATTERS = 0.1
 """A component counts for the tier when it takes at least this share of a step. [1]"""
 
+KernelRecord = AttentionCost | AttentionModule | GemmCost | MoeCost | StreamCost
+"""What prices a component."""
+
 
 def beyond_log_sd(step_tokens: ArrayLike) -> Array:
     """Log standard deviation that a step longer than the measured ones adds to a speedup. [1]"""
@@ -35,11 +38,12 @@ def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: fl
 
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
     """`Tier.rank` of each kernel component of a step over `step_tokens` M = B q tokens, broadcast over them."""
-    return {one.key: _tier_rank(records_in_use(setup, one), step_tokens) for one in KERNELS}
-
-
-KernelRecord = AttentionCost | AttentionModule | GemmCost | MoeCost | StreamCost
-"""What prices a component."""
+    tokens = np.asarray(step_tokens, float)
+    found = {}
+    for one in KERNELS:
+        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)]
+        found[one.key] = np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
+    return found
 
 
 def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
@@ -59,14 +63,13 @@ def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
     return [getattr(costs, name) for name in component.priced_by]
 
 
-def _tier_rank(records: list[KernelRecord], step_tokens: ArrayLike) -> NDArray[np.int64]:
-    """The worst rank of the records, a roofline's where there are none."""
-    tokens = np.asarray(step_tokens, float)
-    ranks = [
-        cost.tier_rank(tokens) if isinstance(cost, MoeCost) else np.full(tokens.shape, cost.tier.rank)
-        for cost in records
-    ]
-    return np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
+def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[np.int64]:
+    if isinstance(cost, MoeCost):
+        return cost.tier_rank(step_tokens)
+    if isinstance(cost, AttentionModule):
+        rows = step_tokens / setup.placement.attention_groups
+        return cost.tier_rank(rows, float(setup.scenario.context_tokens))
+    return np.full(step_tokens.shape, cost.tier.rank)
 
 
 def _tiers(

@@ -23,7 +23,7 @@ FLOORS = [
     {"arrays", "components", "prediction", "text", "profiling"},
     {"laws"},
     {"architecture", "kernel_costs", "profiles", "quality"},
-    {"acceptance", "attention", "bands", "drafter", "hardware", "hf", "routing", "store"},
+    {"acceptance", "attention", "bands", "drafter", "hardware", "hf", "routing", "store", "task_transfer"},
     {"catalog", "speedup", "step_cost"},
     {"calibration", "draft_cost", "memory", "scenario"},
     {"serving_formats"},

@@ -20,7 +20,13 @@ from advisor.calibration.attention_fit import (
 from advisor.calibration.attention_modules import CHECKPOINTS, SERVED_OPERATIONS, with_attention_modules
 from advisor.calibration.choice import MIN_SHAPES, version_key
 from advisor.calibration.costs import kernel_costs
-from advisor.calibration.expert_choice import choose_experts, layer_seconds, measured_rows
+from advisor.calibration.expert_choice import (
+    SHARED_KERNELS,
+    UNGATED_KERNELS,
+    choose_experts,
+    layer_seconds,
+    measured_rows,
+)
 from advisor.calibration.frames import BYTES_PER_WEIGHT, DTYPE_NAMES, error_quantiles, one_row_per_point
 from advisor.calibration.gemm_fit import GEMM_KEYS, gemm_record
 from advisor.calibration.gemm_variants import SCALE_KEYS, ActivationScales, gemm_variants
@@ -34,10 +40,13 @@ from advisor.calibration.moe_fit import (
     SHAPE,
     add_touched,
     clean_table,
+    fit_moe,
     frame_columns,
     frame_work,
+    least_coefficients,
     leave_one_shape_out,
     moe_record,
+    select_rows,
 )
 from advisor.calibration.nnls import leave_one_group_out
 from advisor.calibration.overhead_records import (
@@ -88,6 +97,8 @@ __all__ = [
     "SCALE_KEYS",
     "SERVED_OPERATIONS",
     "SHAPE",
+    "SHARED_KERNELS",
+    "UNGATED_KERNELS",
     "ActivationScales",
     "Adjustment",
     "FitParameter",
@@ -110,6 +121,7 @@ __all__ = [
     "class_costs",
     "clean_table",
     "error_quantiles",
+    "fit_moe",
     "fit_sweep",
     "frame_columns",
     "frame_work",
@@ -117,6 +129,7 @@ __all__ = [
     "gemm_variants",
     "kernel_costs",
     "layer_seconds",
+    "least_coefficients",
     "leave_one_group_out",
     "leave_one_shape_out",
     "limits",
@@ -135,6 +148,7 @@ __all__ = [
     "record_id",
     "recorded_devices",
     "rounded",
+    "select_rows",
     "small_launch",
     "version_key",
     "with_attention_modules",

@@ -117,7 +117,7 @@ def choose_experts(
 
     Why a fit on one width is not simply borrowed for: carried to the other widths of 309 shapes of H200 and B200 tables
     it errs by 13 % (median; by 91 % where weights may be read faster than the memory allows), another engine's table of
-    the same format by 19 %, but that of a shared kernel by 2 to 4 %.
+    the same format by 19 %, but that of a shared kernel by 2 % (`python -m advisor.studies.calibration.widths`).
     """
     names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
     usable = [

@@ -1,8 +1,8 @@
 """From rows of a whole attention layer to a thin table that rises in batch and context.
 
 A layer with more sequences or a longer context is never cheaper, since one could pad: rows above a later one are
-lowered to it. Where a batch was not measured at a context, the growth with context of the measured batches is carried
-on as a + b B, its fixed part and its cache traffic.
+lowered to it. Where only small batches were measured at a context, the layer's growth up to it is carried on to the
+others as a fixed part and cache traffic.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ MODULE_KEYS = ["batch_size", "context_tokens"]
 CONTEXTS = (16, 128, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
 """Contexts kept: between them the layers' times bend little. [1]"""
 SPIKE = 1.5
-"""A row whose time grows more than this much faster than its batch, to the end of the table, was not the kernel that
-serves it. [1]"""
+"""A batch whose time grows this many times faster than it, and larger ones, ran a kernel that does not serve. [1]"""
+WELL = 0.25
+"""Share of the largest batch up to which a context must be measured to be carried on by its own rows. [1]"""
 MIN_ROWS = 24
 
 
@@ -39,7 +40,7 @@ def module_table(frame: pd.DataFrame, identity: dict[str, str], n_heads: int) ->
     if len(batches) < 2 or len(contexts) < 2:
         return None
     kept, n_spikes = without_spikes(table.to_numpy(dtype=float), batches)
-    full = filled(rising(kept), batches)
+    full = filled(rising(kept), batches, contexts)
     wanted = np.array([each for each in CONTEXTS if contexts[0] <= each < 1.2 * contexts[-1]])
     thin = np.exp(np.array([np.interp(np.log(wanted), np.log(contexts), row) for row in np.log(full)]))
     measured = np.isfinite(kept)
@@ -74,16 +75,15 @@ def served(table: ModuleTable, shares_cache: bool, log_sd: float, because: str, 
 
 
 def without_spikes(times: np.ndarray, batches: np.ndarray) -> tuple[np.ndarray, int]:
-    """`times` [batches, contexts] without rows at the end that grow SPIKE times faster than the batch; how many."""
-    out, n_spikes = times.copy(), 0
+    """`times` [batches, contexts] without what follows a jump SPIKE times steeper than the batch; how many rows."""
+    out = times.copy()
     for column in range(times.shape[1]):
-        known = np.flatnonzero(np.isfinite(out[:, column]))
-        while known.size > 1:
-            last, before = known[-1], known[-2]
-            if out[last, column] / out[before, column] <= SPIKE * batches[last] / batches[before]:
-                break
-            out[last, column], known, n_spikes = np.nan, known[:-1], n_spikes + 1
-    return out, n_spikes
+        known = np.flatnonzero(np.isfinite(times[:, column]))
+        steps = times[known[1:], column] / times[known[:-1], column]
+        jumps = np.flatnonzero(steps > SPIKE * batches[known[1:]] / batches[known[:-1]])
+        if jumps.size:
+            out[known[jumps[0] + 1] :, column] = np.nan
+    return out, int(np.isfinite(times).sum() - np.isfinite(out).sum())
 
 
 def rising(times: np.ndarray) -> np.ndarray:
@@ -94,17 +94,41 @@ def rising(times: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(times), out, np.nan)
 
 
-def filled(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
-    """`times` [batches, contexts] with its holes filled: the first column along the batch, the others from the left."""
-    out = times.copy()
-    out[:, 0] = _along_batch(out[:, 0], batches)
-    for column in range(1, out.shape[1]):
-        known = np.isfinite(out[:, column])
-        growth = out[known, column] - out[known, column - 1]
-        fixed, each = _line(batches[known], growth) if known.any() else (0.0, 0.0)
-        carried = out[:, column - 1] + fixed + each * batches
-        out[:, column] = np.where(known, out[:, column], carried)
-    return np.maximum.accumulate(np.maximum.accumulate(out, axis=0), axis=1)
+def filled(times: np.ndarray, batches: np.ndarray, contexts: np.ndarray) -> np.ndarray:
+    """`times` [batches, contexts] with its holes filled, rising along both.
+
+    A column that reaches WELL of the largest batch is carried on along the batch. Another grows from the last such
+    column before it by a fixed part, its own, and by cache traffic, the same for each token of all columns.
+    """
+    out, known = times.copy(), np.isfinite(times)
+    reach = np.max(np.where(known, batches[:, None], 0.0), axis=0)
+    well = reach >= min(WELL * batches[-1], reach.max())
+    for column in np.flatnonzero(well):
+        out[:, column] = _along_batch(out[:, column], batches)
+    first = int(np.flatnonzero(well)[0])
+    base = np.maximum.accumulate(np.where(well, np.arange(len(contexts)), first))
+    per_token = _traffic(out, known, batches, contexts, base)
+    for column in np.flatnonzero(~well):
+        start, rows = base[column], known[:, column]
+        carried = out[:, start] + per_token * max(contexts[column] - contexts[start], 0.0) * batches
+        fixed = max(float(np.mean(times[rows, column] - carried[rows])), 0.0) if column > start else 0.0
+        out[:, column] = np.where(rows, times[:, column], carried + fixed)
+    return np.maximum.accumulate(rising(out), axis=0)
+
+
+def _traffic(
+    times: np.ndarray, known: np.ndarray, batches: np.ndarray, contexts: np.ndarray, base: np.ndarray
+) -> float:
+    """Seconds by which each cached token of each sequence lengthens a layer: where batches and contexts lie furthest
+    apart among the measured rows. [s]"""
+    found = [(0.0, 0.0)]
+    for column in range(len(contexts)):
+        start = base[column] if base[column] < column else max(column - 1, 0)
+        rows, more = known[:, column] & known[:, start], contexts[column] - contexts[start]
+        if rows.sum() > 1 and more > 0:
+            slope = np.polyfit(batches[rows], times[rows, column] - times[rows, start], 1)[0]
+            found.append((float(np.ptp(batches[rows]) * more), max(float(slope / more), 0.0)))
+    return max(found)[1]
 
 
 def _along_batch(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
@@ -117,18 +141,6 @@ def _along_batch(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
         slope = np.clip((values[-1] - values[-2]) / (logs[known[-1]] - logs[known[-2]]), 0.0, 1.0)
         out = out + slope * np.maximum(logs - logs[known[-1]], 0.0)
     return np.exp(out)
-
-
-def _line(batches: np.ndarray, growth: np.ndarray) -> tuple[float, float]:
-    """(a, b), both 0 or more, of growth ~ a + b batches; of a single batch a alone."""
-    if len(batches) < 2:
-        return max(float(growth[0]), 0.0), 0.0
-    each, fixed = np.polyfit(batches, growth, 1)
-    if each < 0:
-        return max(float(growth.mean()), 0.0), 0.0
-    if fixed < 0:
-        return 0.0, max(float((growth * batches).sum() / (batches**2).sum()), 0.0)
-    return float(fixed), float(each)
 
 
 def _reach(measured: np.ndarray, batches: np.ndarray, contexts: np.ndarray, context: float) -> int:

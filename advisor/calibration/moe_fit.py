@@ -199,7 +199,7 @@ def expert_parallel_error(
     return error_quantiles(fit.predict(columns, global_rows / global_touched), used["latency_s"].to_numpy())
 
 
-def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+def select_rows(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
     """Rows that the fit uses with touched and routed_rows, and the others by reason."""
     rules = [
         ("expert parallel rows, kept as a test", frame["moe_ep_size"] == 1),
@@ -246,7 +246,7 @@ def moe_record(
     require_columns(frame, (*MOE_KEYS, "latency_s"), "MoE")
     digest = content_hash(frame, MOE_KEYS)
     clean, spikes = clean_table(frame)
-    used, dropped = _select(clean, cache_bytes, identity["dtype"])
+    used, dropped = select_rows(clean, cache_bytes, identity["dtype"])
     if len(used) < 30:
         return None
     measured = used["latency_s"].to_numpy()

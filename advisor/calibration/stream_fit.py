@@ -15,6 +15,7 @@ from advisor import laws
 from advisor.calibration.frames import content_hash, keep_rows, labels, left_out_errors, require_columns
 from advisor.calibration.nnls import fit_relative, leave_one_group_out, linear_fields
 from advisor.calibration.records import Dropped, FitRecord, Operation, record_id
+from advisor.calibration.table_hygiene import monotone
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,9 +92,13 @@ def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
 
 
 def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
-    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out size by size."""
+    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out size by size.
+
+    A larger message never takes less: engines could pad to it, and a fall would make a larger batch quicker.
+    """
     require_columns(frame, ("message_elements", "latency_s"), "all-reduce")
     used, dropped = keep_rows(frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)])
+    used = monotone(used, "message_elements", ())
     n_bytes = np.asarray(laws.message_bytes(used["message_elements"].to_numpy(dtype=float), 1.0))
     digest = content_hash(frame, ["message_elements"])
     return stream_record(

@@ -1,12 +1,14 @@
-"""What an expert table must satisfy before it is fitted or shipped: no spikes, no times that fall with tokens.
+"""What a measured table must satisfy before it is fitted or shipped: no spikes, no times that fall with size.
 
-A step of more tokens never takes longer than it must: a smaller one can be padded to it. So each time is lowered to the
-least of those at more tokens. On plain decode neither rule has an effect; without them a bump at one token count makes
-the recommended draft length jump.
+A step of more tokens never takes less than one of fewer must: engines can pad to it. So each time is lowered to the
+least of those at more tokens, and that of a message to the least of larger ones. On plain decode that changes little
+(0.1 points of the median error); without it a bump at one token count, or an all-reduce that changes its algorithm,
+makes the recommended draft length jump (steps of 8 GPUs on B200 fell by up to 14 % with batch or K, now by 2.5 %).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,10 +43,14 @@ def without_spikes(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return ordered[~spike].sort_index(), int(spike.sum())
 
 
-def monotone(frame: pd.DataFrame) -> pd.DataFrame:
-    """`frame` with every latency_s lowered to the least at as many or more tokens, and in column `lowered` whether that
-    was by more than SEEN_LOWERING."""
-    ordered = frame.sort_values([*SERIES, "num_tokens"], ascending=False)
-    least = ordered.groupby(SERIES, sort=False, dropna=False, observed=True)["latency_s"].cummin()
-    lowered = ordered["latency_s"] > SEEN_LOWERING * least
-    return ordered.assign(latency_s=least, lowered=lowered).sort_index()
+def monotone(frame: pd.DataFrame, by: str = "num_tokens", series: Sequence[str] = SERIES) -> pd.DataFrame:
+    """`frame` with every latency_s lowered to the least at as many or more of `by`, among rows that agree in `series`
+    (none: all rows), and in column `lowered` whether that was by more than SEEN_LOWERING."""
+    ordered = frame.sort_values([*series, by], ascending=False)
+    times = ordered["latency_s"]
+    if series:
+        times_of = times.groupby([ordered[name] for name in series], sort=False, dropna=False, observed=True)
+        least = times_of.cummin()
+    else:
+        least = times.cummin()
+    return ordered.assign(latency_s=least, lowered=times > SEEN_LOWERING * least).sort_index()

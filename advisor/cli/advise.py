@@ -71,7 +71,9 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
 def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -> None:
     """Speedup over batch and K, with bands, expert counts and components, as CSV."""
     grid = speedup_curve(
-        scenario, _whole_numbers("--batches", batches), _whole_numbers("--k", drafts) if drafts else None
+        scenario,
+        _whole_numbers("--batches", batches),
+        _whole_numbers("--k", drafts) if drafts is not None else None,
     )
     rows = curve_rows(grid)
     if as_json:
@@ -113,11 +115,21 @@ def advice_document(advice: Advice) -> dict[str, Any]:
     }
 
 
+MAX_NUMBERS = 4096
+"""Batch sizes, or draft lengths, of one curve. [1]"""
+
+
 def _whole_numbers(option: str, text: str) -> list[int]:
+    if text.count(",") >= MAX_NUMBERS:
+        raise AdvisorError(
+            f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted at once"
+        )
     try:
         return [int(piece) for piece in text.split(",")]
     except ValueError as error:
-        raise AdvisorError(f"{option} {text!r} is not a comma-separated list of whole numbers, e.g. 1,2,4") from error
+        raise AdvisorError(
+            f"{option} {text[:60]!r} is not a comma-separated list of whole numbers, e.g. 1,2,4"
+        ) from error
 
 
 def _print_next(steps: NextSteps, goal: Goal) -> None:

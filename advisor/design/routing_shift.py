@@ -19,7 +19,9 @@ from numpy.typing import ArrayLike
 from advisor.arrays import Array
 from advisor.routing import RoutingPreset, load_routing_preset
 
-_BY_SHARED_SHARE = ("class-fine-no-shared", "class-fine-one-shared", "class-quarter-shared", "class-half-shared")
+_BY_SHARED_SHARE = ("class-fine-no-shared", "class-quarter-shared", "class-half-shared")
+# Not the class with one shared of nine: its one router was measured on other traffic than the 18 models, and the step
+# between the two measurements would be read as what one shared expert does.
 _COARSE = "class-coarse-top2"
 _COARSE_UP_TO, _FINE_FROM = 16.0, 64.0  # experts; between them lie only three unlike measured models
 _SCATTER = {"load_cv": math.log(1.6), "affinity": math.log(1.4), "stickiness": math.log(1.4)}
@@ -30,7 +32,7 @@ _SHARE_OF_FULL_SCATTER = 0.25
 
 NOTE = (
     "Routing moves with the design: skew, affinity and stickiness follow the measured class presets along the shared "
-    "share and the number of experts (interpolated between classes; one shared of nine was never measured), scaled to "
+    "share and the number of experts (interpolated between classes that were measured alike), scaled to "
     "the baseline's own preset. The further a design is from the baseline, the wider its band."
 )
 
@@ -47,7 +49,7 @@ class RoutingShift:
 def class_routing(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike) -> tuple[Array, Array, Array]:
     """(load_cv, affinity, stickiness) of a design's class, interpolated between the class presets. [1]
 
-    Linear in S between the presets at 0, 1/9, 1/4 and 1/2; below 64 experts geometrically in log N towards the
+    Linear in S between the presets at 0, 1/4 and 1/2; below 64 experts geometrically in log N towards the
     coarse preset, reached at 16.
     """
     n, k, s = (np.asarray(x, float) for x in (n_experts, n_active, n_shared))

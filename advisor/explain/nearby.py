@@ -112,8 +112,10 @@ def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Arra
 
 
 def _projections(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
-    """One GEMM of the largest group of attention layers."""
+    """One GEMM of the largest group of attention layers whose projections stand apart from the rest."""
     products = matrix_products(setup.architecture, setup.costs, setup.placement, None)["attention_projection"]
+    if not products:
+        return []
     product = max(products, key=lambda product: float(np.max(product.layers)))
     cost: GemmCost = setup.costs.attention_projection
     record = record_behind(setup, "projections", cost.t0_s)
@@ -132,10 +134,11 @@ def _projections(store: Store, setup: Setup, batch: float, q: float, count: int)
 
 
 def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
-    """The core of the largest group of softmax layers; windows are not in the fits."""
+    """The core of the largest group of softmax layers that are not measured whole; windows are not in the fits."""
     if q != 1.0:  # tables time one query per sequence, and the cache is read once whatever q is
         return []
-    mixers = [mixer for mixer in setup.architecture.mixers if mixer.kind in ("full", "mla")]
+    apart = [mixer for mixer in setup.architecture.mixers if mixer not in setup.costs.modules]
+    mixers = [mixer for mixer in apart if mixer.kind in ("full", "mla")]
     if not mixers:
         return []
     mixer = max(mixers, key=lambda mixer: mixer.count)

@@ -284,6 +284,7 @@ def _launches(b: Builder, run: Pass) -> Quantity:
     use = overhead_constant(run.setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
     symbols = launch_symbols(run.architecture, run.costs)
     head, layers = Head("launch", "Kernel launches", "T_launch", "s"), {"L": symbols["L"]}
+    note = "Half of each layer whose attention was measured with its launches." if run.costs.modules else ""
     if not symbols["c_q"] * symbols["L_q"]:
-        return b.add(head, laws.launches, layers, (use,))
-    return b.add(head, laws.launches, layers | {"L_q": symbols["L_q"]}, (use, norm_constant(run.setup)))
+        return b.add(head, laws.launches, layers, (use,), note)
+    return b.add(head, laws.launches, layers | {"L_q": symbols["L_q"]}, (use, norm_constant(run.setup)), note)

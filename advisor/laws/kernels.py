@@ -335,7 +335,8 @@ def attention_module(
     T_q, T_1: one layer with a row for each token and for each sequence, at the shortest context: its projections. [s]
     C_q, C_1: core of all tokens of the sequences, which share a cache, and of one token each. [s]
     C_q0, C_10: core at the shortest context of as many sequences as tokens, and of the sequences: in T_q and T_1. [s]
-    Limits: sparse attention chooses entries for each token: T_m is measured with a sequence for each, and is all.
+    Limits: sparse attention chooses entries for each token: T_m is measured with a sequence for each, and is all; an
+      upper bound, since index keys are then read for each token, not once for those of a sequence.
     """
     return L * (T_m + np.maximum(T_q - T_1 + C_q - C_1 - (C_q0 - C_10), 0))
 

@@ -21,6 +21,8 @@ from advisor.profiling.timing import Context, StoppedError, failed_row
 
 ENGINE = "vllm"
 POLL_S = 0.1
+BUSY = 1.15
+"""Wall time over processor time of a step above which a row says so: other processes ran in between. [1]"""
 OUT_OF_TIME = "ran out of time"
 
 
@@ -63,18 +65,21 @@ def rows_of(common: dict[str, Any], lines: list[dict[str, Any]]) -> list[dict[st
             continue
         control = float(np.median(line["parts"]["python_control"]))
         first_control = first_control or control
+        wall = float(np.median(line["parts"].pop("wall")))
+        busy = wall / float(np.median(line["parts"]["sum"]))
         rows += [
-            identity | {"part": part, "control_ratio": control / first_control} | _quantiles(samples)
+            identity | {"part": part, "control_ratio": control / first_control} | _quantiles(samples, busy)
             for part, samples in line["parts"].items()
         ]
     return rows
 
 
-def _quantiles(samples_s: list[float]) -> dict[str, Any]:
+def _quantiles(samples_s: list[float], busy: float) -> dict[str, Any]:
     samples = np.asarray(samples_s)
     names = ("time_p20_s", "time_s", "time_p80_s")
     times = {name: float(np.quantile(samples, level)) for name, level in zip(names, (0.2, 0.5, 0.8), strict=True)}
-    note = "the device is taken out: model outputs are made up, the host's own work is the engine's"
+    note = "processor time; the device is taken out: model outputs are made up, the host's own work is the engine's"
+    note += f"; by the wall's clock a step took {busy:.2f} times as long" if busy > BUSY else ""
     return times | {"n_rounds": len(samples), "status": "ok", "notes": note}
 
 

@@ -15,6 +15,9 @@ from advisor.profiling.kernels_moe import Choice, Kernel, MoeLayer, sorted_pairs
 ROWS = 16
 """Rows of a product on an accelerator come in multiples of this (torch._scaled_mm on CUDA). [1]"""
 
+NOT_BUILT = ("Could not run", "only supported", "not supported", "not compiled", "compute capability")
+"""Words with which torch refuses a product that it does not have for a device."""
+
 
 def scaled_grouped_mm(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
     """Sort pairs by expert, two grouped fp8 products, put back in order, sum over k; capturable in a graph."""
@@ -38,7 +41,13 @@ def _grouped(
     if call is None:
         raise NotImplementedError("this torch has no _scaled_grouped_mm")
     columns = weight.transpose(-2, -1)
-    out: torch.Tensor = call(x, columns, scale, weight_scale, offs=ends, out_dtype=torch.bfloat16)
+    try:
+        out: torch.Tensor = call(x, columns, scale, weight_scale, offs=ends, out_dtype=torch.bfloat16)
+    except (NotImplementedError, RuntimeError) as error:
+        if any(word in str(error) for word in NOT_BUILT):
+            first = str(error).splitlines()[0].split(". ")[0]
+            raise NotImplementedError(f"torch has no grouped fp8 product for this device: {first}") from error
+        raise
     return out
 
 

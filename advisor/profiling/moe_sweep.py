@@ -256,6 +256,8 @@ def _alignment_cases(sweep: MoeSweep, best: str, working: dict[str, Kernel], row
     cases = []
     for point in alignment_points(sweep.params["points"]):
         columns = sweep.columns(point, name) | {"op": "moe_align"}
+        sweep.context.on_kernel(name)
         case = tried(partial(sweep.alignment_case, point, name, alignment), columns, rows, sweep.context, wrong="wrong")
+        sweep.context.on_kernel("")
         cases += [] if case is None else [case]
     return cases

@@ -46,6 +46,12 @@ SMOKE_MODEL = (
 )
 
 
+FP_DTYPES = {False: ["bfloat16", "float8_e4m3fn"], True: ["bfloat16", "float8_e4m3fn", "float16", "float32"]}
+"""Types of the plain products on an accelerator, in `quick` and in the longer presets."""
+HOST_BATCHES = {True: [1, 16, 64, 256], False: [1, 16, 64]}
+"""Sequences at which an engine's scheduler is timed, in the longer presets and in `quick`. [1]"""
+
+
 def preset_rounds(preset: str, device: Device) -> int:
     """Rounds of each configuration. [1]"""
     if preset == "smoke":
@@ -175,6 +181,7 @@ def _cpu(preset: str) -> list[Spec]:
     shared = _points([4], [1, 4, 16, 32], [INDEPENDENT])
     fp8 = _points([4], [1, 4, 16] if deep else [1, 4], [INDEPENDENT])
     counts = {"quick": [1, 16], "standard": [1, 8, 64], "full": [2**n for n in range(11)]}[preset]
+    parts = _parts(counts, [1, 2, 4, 8] if preset == "full" else [1, 4], 2, 512)
     steps = {"n_layers": [2, 4], "batches": [1, 4, 8], "queries": [1, 2, 4], "context": 512, "routing": CORRELATED}
     rounds = {"n_layers": 4, "batches": [1, 8], "drafts": [1, 3], "context": 512, "routing": CORRELATED}
     rounds |= {"alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
@@ -188,11 +195,7 @@ def _cpu(preset: str) -> list[Spec]:
         ("moe-bf16-n32", "moe_layer", _cpu_layers(32, moe32)),
         ("moe-bf16-n64", "moe_layer", _cpu_layers(64, moe64)),
         ("moe-fp32-n32", "moe_layer", _cpu_layers(32, moe_f32, dtype="float32")),
-        (
-            "verify-parts",
-            "verify_parts",
-            CPU_MODEL | _parts(counts, [1, 4] if preset != "full" else [1, 2, 4, 8], 2, 512),
-        ),
+        ("verify-parts", "verify_parts", CPU_MODEL | parts),
         ("moe-bf16-n32-shared", "moe_layer", _cpu_layers(32, shared, shared=1024)),
         ("moe-fp8-n32", "moe_layer", _cpu_layers(32, fp8, dtype="float8_e4m3fn")),
         ("steps", "decode_step", CPU_MODEL | steps),
@@ -201,7 +204,7 @@ def _cpu(preset: str) -> list[Spec]:
         ("attention-mla", "mla_decode", _mla(8, 256, 32, "bfloat16", [1, 4], [1, 4], [2048])),
         ("lm-head", "lm_head", {"hidden_size": 1024, "vocab_size": 32000, "tokens": [1, 4, 16], "dtype": "bfloat16"}),
         ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]}),
-        ("engine-host", "engine_host", _engine_host([1, 16, 64, 256] if deep else [1, 16, 64], [0, 1, 3, 7])),
+        ("engine-host", "engine_host", _engine_host(HOST_BATCHES[deep], [0, 1, 3, 7])),
     ]
     if deep:
         wide = _points([1, 2, 4], tokens, [INDEPENDENT])
@@ -218,8 +221,8 @@ def _accelerator(preset: str) -> list[Spec]:
     around = _points([8], [16, 64], [CORRELATED], sequences=4) + _points([8], [64], [SKEWED, *pools])
     qwen_k = [1, 2, 4, 6, 8, 12, 16] if full else ([1, 2, 4, 6, 8, 16] if deep else [2, 4, 8])
     qwen = QWEN3_30B | {"layers": 4, "points": _points(qwen_k, tokens, [INDEPENDENT]) + around}
-    lite_points = _points([2, 4, 6, 8], tokens, [INDEPENDENT]) if deep else _points([6], [1, 16, 64], [INDEPENDENT])
-    lite = DEEPSEEK_LITE | {"layers": 4, "points": lite_points}
+    lite_k, lite_tokens = ([2, 4, 6, 8], tokens) if deep else ([6], [1, 16, 64])
+    lite = DEEPSEEK_LITE | {"layers": 4, "points": _points(lite_k, lite_tokens, [INDEPENDENT])}
     mixtral = MIXTRAL | {"layers": 2, "points": _points([1, 2, 4] if deep else [2], tokens, [INDEPENDENT])}
     v3 = DEEPSEEK_V3 | {"layers": 2, "points": _points([4, 8] if full else [8], tokens, [INDEPENDENT])}
     batches = [1, 2, 4, 8, 16, 32, 64, 128] if deep else [1, 8, 32]
@@ -239,7 +242,6 @@ def _accelerator(preset: str) -> list[Spec]:
     counts = [2**n for n in range(11)] if full else ([4**n for n in range(6)] if deep else [1, 64, 1024])
     parts = QWEN3_30B_MODEL | _parts(counts, [1, 2, 4, 8] if deep else [1, 4], 4, 1024)
     sizes = [[2048, 2048], [4096, 4096], [8192, 8192]] if deep else [[4096, 4096], [8192, 8192]]
-    dtypes = ["bfloat16", "float8_e4m3fn"] + (["float16", "float32"] if deep else [])
     head = {"hidden_size": 2048, "vocab_size": 151936, "tokens": [1, 16, 64, 256], "dtype": "bfloat16"}
     specs: list[Spec] = [
         ("bandwidth", "bandwidth", {"bytes": 2**31}),
@@ -254,8 +256,8 @@ def _accelerator(preset: str) -> list[Spec]:
         ("moe-mixtral", "moe_layer", mixtral),
         ("attention-mla", "mla_decode", mla),
         ("lm-head", "lm_head", head),
-        ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096], "dtypes": dtypes}),
-        ("engine-host", "engine_host", _engine_host([1, 16, 64, 256] if deep else [1, 16, 64], [0, 1, 3, 7])),
+        ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096]} | {"dtypes": FP_DTYPES[deep]}),
+        ("engine-host", "engine_host", _engine_host(HOST_BATCHES[deep], [0, 1, 3, 7])),
     ]
     if deep:
         specs.insert(-1, ("moe-deepseek-v3", "moe_layer", v3))

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiling.device import clocks, driver_facts
+from advisor.profiling.device import Device, clocks, driver_facts
 from advisor.profiling.results import ResultFolder, read_rows
 
 if TYPE_CHECKING:
@@ -186,21 +186,25 @@ def build_meta(
             "estimate_s": plan.estimate_s,
             "code_version": plan.code_version,
         },
-        "device": {
-            "backend": device.backend,
-            "name": device.name,
-            "memory_bytes": device.memory_bytes,
-            "last_level_cache_bytes": device.cache_bytes,
-            "last_level_cache_known": device.cache_known,
-            "compute_capability": device.compute_capability or None,
-            "n_multiprocessors": device.n_multiprocessors or None,
-            "clocks_at_start": state.clocks_at_start,
-            "clocks_at_end": clocks(device),
-        },
+        "device": _device_facts(device, state),
         "software": driver_facts(device) if software is None else software,
         "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],
         "avoided_kernels": dict(state.avoid),
         "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,
+    }
+
+
+def _device_facts(device: Device, state: State) -> dict[str, Any]:
+    return {
+        "backend": device.backend,
+        "name": device.name,
+        "memory_bytes": device.memory_bytes,
+        "last_level_cache_bytes": device.cache_bytes,
+        "last_level_cache_known": device.cache_known,
+        "compute_capability": device.compute_capability or None,
+        "n_multiprocessors": device.n_multiprocessors or None,
+        "clocks_at_start": state.clocks_at_start,
+        "clocks_at_end": clocks(device),
     }
 
 

@@ -54,7 +54,7 @@ def _probe(params: dict[str, Any]) -> tuple[int, int]:
 def _cases(stage: Stage, batch: int, n_queries: int) -> list[Case]:
     """A case for each part of one shape; they share a session, hence routing and caches."""
     session = stage.model.session(batch, n_queries, stage.block.params["context"], stage.n_layers)
-    error = stage.check(session, stage.moe, stage.attention)
+    error = stage.check_chosen(session)
     error = max(error, _head_error(stage, session))
     found = []
     for part, call in _parts(stage, session).items():

@@ -103,8 +103,8 @@ KERNEL_TABLES = {
         label="op",
     ),
     "hyper_connections": KernelTable(
-        "Mixing of one layer's residual streams (hyper-connections, DeepSeek-V4): op pre before its num_sites blocks, post "
-        "after them.",
+        "Mixing of one layer's residual streams (hyper-connections, DeepSeek-V4): op pre before its num_sites blocks, "
+        "post after them.",
         {
             "op": _WORD,
             "kernel_source": _WORD_OR_NONE,

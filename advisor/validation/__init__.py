@@ -11,11 +11,12 @@ from advisor.validation.held_out import (
     widths_by_tier,
 )
 from advisor.validation.judged import JUDGED, judge, read_judged, write_judged
-from advisor.validation.predict import judged_errors, predict_rows, validate
+from advisor.validation.predict import PREDICTED_COLUMNS, judged_errors, predict_rows, validate
 
 __all__ = [
     "COMMON_SHARE",
     "JUDGED",
+    "PREDICTED_COLUMNS",
     "Width",
     "held_out",
     "judge",

@@ -89,6 +89,13 @@ class StructuredOutputManager:
         pass
 
 
+def work(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+    time.sleep(WAITS)
+
+
 class Scheduler:
     overlapped = False
 
@@ -101,7 +108,7 @@ class Scheduler:
         self.requests[request.request_id] = request
 
     def schedule(self):
-        time.sleep(SCHEDULE_S * len(self.requests))
+        work(SCHEDULE_S * len(self.requests))
         tokens, drafts = {}, {}
         for name, request in self.requests.items():
             tokens[name] = 1 + len(request.spec) if request.prefilled else len(request.prompt_token_ids)
@@ -113,7 +120,7 @@ class Scheduler:
 
     def update_from_output(self, output, result):
         emitted = sum(map(len, result.sampled_token_ids))
-        time.sleep(UPDATE_S * emitted)
+        work(UPDATE_S * emitted)
         lost = LOSES
         outputs = [SimpleNamespace(new_token_ids=ids[lost:]) for ids in result.sampled_token_ids]
         return {0: SimpleNamespace(outputs=outputs)}
@@ -138,11 +145,16 @@ PLACES = (
 )
 
 
-def install(folder: Path, *, without: str = "", loses: int = 0, refuses: bool = False) -> Path:
-    """Write the package below `folder`; `without` leaves a module out, `loses` drops tokens of every output."""
+def install(folder: Path, *, without: str = "", loses: int = 0, refuses: bool = False, waits: float = 0.0) -> Path:
+    """Write the package below `folder`; `without` leaves a module out, `loses` drops tokens of every output.
+
+    waits: time for which another process has the core in every part of a step. [s]
+    """
     root = folder / "vllm"
     root.mkdir(parents=True)
-    constants = f"SCHEDULE_S, UPDATE_S, LOSES, REFUSES = {SCHEDULE_S}, {UPDATE_S}, {loses}, {refuses}\n"
+    constants = (
+        f"SCHEDULE_S, UPDATE_S, LOSES, REFUSES = {SCHEDULE_S}, {UPDATE_S}, {loses}, {refuses}\nWAITS = {waits}\n"
+    )
     (root / "stub.py").write_text(constants + SOURCE)
     (root / "__init__.py").write_text("from vllm.stub import __version__\n")
     for place in PLACES:

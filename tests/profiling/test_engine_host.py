@@ -69,6 +69,15 @@ def test_both_schedulers_are_timed_part_by_part(context: Context, with_stub: Any
     assert all(row["time_p20_s"] <= row["time_s"] <= row["time_p80_s"] for row in rows)
 
 
+def test_other_processes_do_not_count_as_the_engine_s_time_but_are_named(context: Context, with_stub: Any) -> None:
+    with_stub(waits=0.02)
+    rows = measure_engine_host(block([[2, 0, 1]], ("sync",)), context)
+    assert time_of(rows, "Scheduler", [2, 0, 1], "sum") < 0.02
+    (note,) = {row["notes"] for row in rows}
+    assert "by the wall's clock a step took" in note
+    assert float(note.split(" took ")[1].split()[0]) > 5
+
+
 def test_a_version_that_refuses_ngrams_with_overlap_is_driven_all_the_same(context: Context, with_stub: Any) -> None:
     with_stub(refuses=True)
     rows = measure_engine_host(block(), context)

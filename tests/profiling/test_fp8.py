@@ -59,7 +59,6 @@ def test_rounding_to_fp8_uses_the_whole_range_of_each_row() -> None:
 
 @pytest.mark.parametrize("tokens", [1, 7, 40])
 def test_fp8_kernels_agree_with_float64(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "_scaled_grouped_mm", torch._scaled_grouped_mm, raising=False)
     layer, choice = fp8_layer(), filled(tokens)
     x = torch.randn(tokens, HIDDEN).to(torch.bfloat16)
     wanted = moe.reference(x, layer, choice, list(range(tokens)))
@@ -116,3 +115,29 @@ def test_alignment_groups_pairs_by_expert() -> None:
         check_alignment(choice, torch.zeros_like(pairs) + pairs[0], ends)
     with pytest.raises(ValueError, match="ends"):
         check_alignment(choice, pairs, ends + 1)
+
+
+def test_a_device_without_the_grouped_product_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, choice = fp8_layer(), filled(4)
+    x = torch.randn(4, HIDDEN).to(torch.bfloat16)
+    with pytest.raises(NotImplementedError, match="no grouped fp8 product for this device: Could not run"):
+        moe_fp8.scaled_grouped_mm(x, layer, choice)
+
+    def refusing(*_: Any, **__: Any) -> torch.Tensor:
+        raise RuntimeError("torch._scaled_grouped_mm is only supported on CUDA devices with compute capability = 9.0")
+
+    monkeypatch.setattr(torch, "_scaled_grouped_mm", refusing)
+    with pytest.raises(NotImplementedError, match="compute capability"):
+        moe_fp8.scaled_grouped_mm(x, layer, choice)
+    monkeypatch.delattr(torch, "_scaled_grouped_mm")
+    with pytest.raises(NotImplementedError, match="this torch has no _scaled_grouped_mm"):
+        moe_fp8.scaled_grouped_mm(x, layer, choice)
+
+
+def test_an_illegal_access_is_no_missing_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crashing(*_: Any, **__: Any) -> torch.Tensor:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch, "_scaled_grouped_mm", crashing)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        moe_fp8.scaled_grouped_mm(torch.randn(4, HIDDEN).to(torch.bfloat16), fp8_layer(), filled(4))

@@ -30,11 +30,11 @@ def architecture(
     return Architecture(id=model_id, name="Some Model", hidden_size=2048, vocab_size=100, mixers=(mixer,), moe=moe)
 
 
-def test_the_twenty_four_presets_load_eighteen_of_them_measured():
+def test_the_twenty_six_presets_load_nineteen_of_them_measured():
     presets = [load_routing_preset(name) for name in routing_preset_ids()]
     kinds = [preset.kind for preset in presets]
-    assert len(presets) == 24
-    assert (kinds.count("measured_model"), kinds.count("class_default"), kinds.count("published_preset")) == (18, 5, 1)
+    assert len(presets) == 26
+    assert (kinds.count("measured_model"), kinds.count("class_default"), kinds.count("published_preset")) == (19, 6, 1)
 
 
 def test_every_number_is_a_possible_value_with_a_band_around_it_and_a_source():

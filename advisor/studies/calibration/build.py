@@ -27,6 +27,7 @@ from advisor.calibration import (
     SCALE_KEYS,
     SERVED_OPERATIONS,
     SHAPE,
+    UNGATED_KERNELS,
     FitRecord,
     MeasuredTable,
     ModuleTable,
@@ -45,6 +46,7 @@ from advisor.calibration import (
     moe_record,
     one_row_per_point,
     record_id,
+    select_rows,
     version_key,
     write_measured,
     write_modules,
@@ -246,6 +248,16 @@ def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord
     for identity, frame in _groups(table, [*IDENTITY, "n_ranks"]):
         n_ranks = int(float(identity.pop("n_ranks")))
         yield from _some(all_to_all_record(frame, identity, n_ranks))
+
+
+def fitted_moe_tables(tables: KernelTables, hardware_id: str) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
+    """Newest expert tables of gated models by engine, format and kernel: cleaned, those rows that a fit uses, with
+    touched and routed_rows."""
+    for identity, frame in _groups(_named(tables("moe", hardware_id)), IDENTITY):
+        if identity["dtype"] in BYTES_PER_WEIGHT and UNGATED_KERNELS not in identity["kernel_source"]:
+            clean, _ = clean_table(one_row_per_point(frame, MOE_KEYS))
+            used, _ = select_rows(clean, 0.0, identity["dtype"])
+            yield (identity["engine"], identity["dtype"], identity["kernel_source"]), used
 
 
 def one_gpu_moe_table(

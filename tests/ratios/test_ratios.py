@@ -7,18 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor import ratios
 from advisor.prediction import AdvisorError
-from advisor.ratios import (
-    MIN_PAIRS,
-    RatioRecord,
-    measured_range,
-    ratio_record,
-    read_ratios,
-    records_between,
-    unproven,
-    write_ratios,
-)
+from advisor.ratios import records
+from advisor.ratios.choices import measured_range, records_between, unproven
+from advisor.ratios.records import MIN_PAIRS, RatioRecord, ratio_record, read_ratios, write_ratios
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
 
@@ -31,7 +23,7 @@ TENSOR = RatioRecord("tensor parallel", "", "", 1000, 30, 900, 0.96, 0.95, 1.25)
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records by hand in place of the shipped ones."""
-    monkeypatch.setattr(ratios, "read_ratios", lambda: (TRT_VLLM, ENGINES, WITH_SGLANG, TENSOR))
+    monkeypatch.setattr(records, "read_ratios", lambda: (TRT_VLLM, ENGINES, WITH_SGLANG, TENSOR))
 
 
 @pytest.mark.usefixtures("known")

@@ -1,0 +1,85 @@
+"""Bias and spread between kinds of text: the shipped numbers are what the shipped lengths give."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.calibration import rounded
+from advisor.points import laboratory_of, published_rows, set_apart
+from advisor.studies.acceptance_transfer import (
+    COLUMNS,
+    contexts,
+    differences,
+    estimate,
+    left_out,
+    left_out_table,
+    measured_lengths,
+    table,
+    transfers,
+)
+from advisor.task_transfer import TRANSFERS
+
+
+@pytest.fixture(scope="module")
+def lengths() -> pd.DataFrame:
+    return measured_lengths()
+
+
+def test_the_shipped_file_is_what_the_shipped_lengths_give(lengths: pd.DataFrame) -> None:
+    content = {"transfers": [one.model_dump(mode="json") for one in transfers(lengths)], "contexts": contexts()}
+    shipped = json.loads(TRANSFERS.read_text(encoding="utf-8"))
+    assert shipped == rounded(content), "run `python -m advisor.studies.acceptance_transfer --write`"
+
+
+def test_no_speedup_laboratory_set_apart_takes_part(lengths: pd.DataFrame) -> None:
+    apart = {name for name in map(laboratory_of, published_rows()["source_title"]) if set_apart(name)}
+    assert apart
+    assert not apart & set(lengths["laboratory"])
+
+
+def invented(**factors: float) -> pd.DataFrame:
+    """Heads of laboratories a, b, ... whose AL - 1 on chat is `factor` times that on coding, at two draft lengths."""
+    rows = [
+        (name[0], "title", name, "eagle", task, cell, math.log(accepted * (factor if task == "chat" else 1.0)))
+        for name, factor in factors.items()
+        for task in ("coding", "chat")
+        for cell, accepted in (("3", 1.5), ("7", 2.0))
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def test_a_head_counts_once_however_many_draft_lengths_it_was_measured_at() -> None:
+    found = differences(invented(a1=0.5), "coding", "chat")
+    assert [one.value for one in found] == pytest.approx([math.log(0.5)])
+
+
+def test_a_laboratory_counts_once_however_many_heads_it_measured() -> None:
+    bias, variance, free = estimate(differences(invented(a1=0.5, a2=0.5, a3=0.5, b1=1.0), "coding", "chat"))
+    assert bias == pytest.approx(math.log(0.5) / 2)
+    assert free == 1
+    assert variance == pytest.approx(np.var([math.log(0.5), 0.0], ddof=1) * 1.5)
+
+
+def test_lengths_at_different_draft_lengths_are_not_compared() -> None:
+    frame = invented(a1=0.5)
+    frame["cell"] = frame["cell"] + frame["task"]
+    assert differences(frame, "coding", "chat") == []
+
+
+def test_a_laboratory_left_out_is_predicted_from_the_others() -> None:
+    judged = left_out(invented(a1=0.5, b1=0.5, c1=0.5))
+    assert judged["bias"].abs().max() == pytest.approx(0.0, abs=1e-12)
+    assert judged["unchanged"].to_numpy() == pytest.approx(math.log(0.5))
+    assert "all" in left_out_table(judged)
+
+
+def test_the_bias_of_the_kind_helps_on_laboratories_left_out_in_the_mean(lengths: pd.DataFrame) -> None:
+    judged = left_out(lengths)
+    mean = judged.groupby("laboratory")[["unchanged", "bias_of_kind"]].agg(lambda each: (each**2).mean()).mean()
+    assert mean["bias_of_kind"] < mean["unchanged"]
+    assert len(table(transfers(lengths)).splitlines()) > 10
