@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from advisor.advice import Advice
 from advisor.calibration import parse_adjustment
 from advisor.prediction import AdvisorError
+from advisor.ratios import measured_range, records_between, unproven
 from advisor.scenario import DOCUMENTS, FIELDS, SETTINGS, Scenario
 from advisor.setup import Setup
 from advisor.text import MAX_NAME, MERITS, printable, tier_text
-from advisor.validation import measured_range, records_between, unproven
 
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""
@@ -146,7 +146,7 @@ def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
         ratio, doubt = other.recommendation.tpot_s / fastest.recommendation.tpot_s, unproven(records)
         if doubt is not None:
             found.append(
-                f"Whether {names[first]} is faster than {names[index]} is open: the direction of {doubt.name} was "
+                f"Whether {names[first]} is faster than {names[index]} is open: changes like {doubt.name} were "
                 f"{doubt.evidence}."
             )
         elif ratio * measured_range(records)[0] < 1.0 and records:

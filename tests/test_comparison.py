@@ -10,9 +10,9 @@ from advisor.advice import advise
 from advisor.charts.compare import compared_chart
 from advisor.comparison import comparison_rows, differing, finding, setting_lines, short_names
 from advisor.prediction import AdvisorError
+from advisor.ratios import RatioRecord, records
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
-from advisor.validation import RatioRecord, ratios
 from tests.catalog.test_own_hardware import POD
 
 BASE = Scenario(acceptance="2.4@3")
@@ -91,11 +91,11 @@ def test_the_finding_says_which_order_measured_pairs_do_not_bear_out(monkeypatch
 
     def said(right: float, far: float) -> str:
         known = (RatioRecord("engine", "sglang", "", 99, 5, 90, right, 1 / far, far),)
-        monkeypatch.setattr(ratios, "read_ratios", lambda: known)
+        monkeypatch.setattr(records, "read_ratios", lambda: known)
         return finding([first, second], names)
 
     assert f"Whether {names[0]} is faster than {names[1]} is open" in said(0.5, 1.5)
-    assert "right in 50% of 90 measured pairs" in said(0.5, 1.5)
+    assert "in the right direction in 50% of 90 measured pairs" in said(0.5, 1.5)
     assert f"differ in time per output token by {off:.0%}, within the" in said(0.9, 1.1 * (1.0 + off))
     assert "measured" not in said(0.9, 1.0 + off / 2)
 

@@ -28,7 +28,7 @@ FLOORS = [
     {"calibration", "draft_cost", "memory", "scenario"},
     {"serving_formats"},
     {"ingest", "setup"},
-    {"prefill", "tiers"},
+    {"prefill", "ratios", "tiers"},
     {"curve"},
     {"design", "points", "runtime"},
     {"advice", "engines", "explain", "validation"},

@@ -22,6 +22,7 @@ from advisor.next_steps import (
     next_steps,
     none_text,
     steps_document,
+    unoffered_texts,
 )
 from advisor.prediction import AdvisorError
 from advisor.runtime import DEFAULT_MARGIN
@@ -145,6 +146,7 @@ def _print_next(steps: NextSteps, goal: Goal) -> None:
     ]
     print_table(header, rows)
     print_labelled("note", dict.fromkeys(note for item in best for note in item.change.notes))
+    print_labelled("not offered", unoffered_texts(steps))
 
 
 def _print_notes(advice: Advice) -> None:

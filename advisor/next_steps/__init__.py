@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_is_searched, design_standing
 from advisor.next_steps.effects import GOALS, Effect, Goal, NextSteps, Speed, best_effects, evaluate, next_steps
-from advisor.next_steps.words import change_text, gain_text, none_text, outcome_text, steps_document
+from advisor.next_steps.words import change_text, gain_text, none_text, outcome_text, steps_document, unoffered_texts
 
 __all__ = [
     "GOALS",
@@ -26,4 +26,5 @@ __all__ = [
     "none_text",
     "outcome_text",
     "steps_document",
+    "unoffered_texts",
 ]

@@ -18,15 +18,17 @@ from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_changes, design_standing
 from advisor.prediction import AdvisorError, Tier, lowest
 from advisor.prefill import prefill_shares_s
+from advisor.ratios import measured_range, records_between, unproven
 from advisor.runtime import MIN_GAIN, ranges_of, recommended_draft
 from advisor.setup import Setup, load_setup
-from advisor.validation import measured_range, records_between, unproven
 
 Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
 """What changes are ranked by; the first is the default: it is absolute, and more GPUs do not win it by themselves."""
 _APART_SEED = 20250602
 """Seed of kernel errors that have nothing in common with today's."""
+NOT_OFFERED = "not offered"
+"""How a refusal begins that measured pairs are the reason of."""
 _Z_80 = 1.2816
 """Standard deviations from the middle to an end of an 80 % band. [1]"""
 
@@ -117,7 +119,7 @@ def unoffered(today: Setup, change: Change) -> str | None:
         record = unproven(records_between(today, load_setup(change.scenario)))
     except AdvisorError:
         return None
-    return None if record is None else f"not offered: the direction of {record.name} was {record.evidence}"
+    return None if record is None else f"{NOT_OFFERED}: {record.name}, such changes were {record.evidence}"
 
 
 def best_effects(steps: NextSteps, goal: Goal, count: int = 3) -> tuple[Effect, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from advisor.next_steps.effects import GOALS, Effect, Goal, NextSteps, Speed, best_effects
+from advisor.next_steps.effects import GOALS, NOT_OFFERED, Effect, Goal, NextSteps, Speed, best_effects
 from advisor.text import MERITS
 
 
@@ -30,6 +30,12 @@ def outcome_text(effect: Effect, goal: Goal) -> str:
 def none_text(steps: NextSteps, goal: Goal) -> str:
     """What to say where no change helps beyond noise."""
     return f"None of {len(steps.effects)} single changes raises {MERITS[goal].words} beyond noise."
+
+
+def unoffered_texts(steps: NextSteps) -> list[str]:
+    """Each change that measured pairs speak against, with what they say."""
+    said = (why.partition(f"{NOT_OFFERED}: ") for _, why in steps.refused)
+    return list(dict.fromkeys(why for before, found, why in said if found and not before))
 
 
 def steps_document(steps: NextSteps) -> dict[str, Any]:

@@ -21,12 +21,13 @@ from advisor.next_steps import (
     next_steps,
     outcome_text,
     steps_document,
+    unoffered_texts,
 )
 from advisor.next_steps.designs import design_changes
 from advisor.prediction import Tier
+from advisor.ratios import RatioRecord, records
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
-from advisor.validation import RatioRecord, ratios
 
 
 @pytest.fixture(scope="module")
@@ -222,17 +223,21 @@ def test_a_change_whose_direction_measured_pairs_do_not_bear_out_is_refused_with
     advice: Advice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = (record("engine", 0.5), record("weights", 0.9))
-    monkeypatch.setattr(ratios, "read_ratios", lambda: known)
+    monkeypatch.setattr(records, "read_ratios", lambda: known)
     found = next_steps(advice)
     why = {what: why for what, why in found.refused if what.startswith("engine")}
     assert why
-    assert all("was right in 50% of 270 measured pairs" in text for text in why.values())
+    assert all(
+        "such changes were predicted in the right direction in 50% of 270 measured pairs" in text
+        for text in why.values()
+    )
     assert not [effect for effect in found.effects if effect.change.kind == "engine"]
+    assert set(unoffered_texts(found)) == {text.removeprefix("not offered: ") for text in why.values()}
     assert [effect for effect in found.effects if effect.change.kind == "weights"]
 
 
 def test_an_engine_that_has_passed_is_offered(advice: Advice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratios, "read_ratios", lambda: (record("engine", 0.9),))
+    monkeypatch.setattr(records, "read_ratios", lambda: (record("engine", 0.9),))
     assert [effect for effect in next_steps(advice).effects if effect.change.kind == "engine"]
 
 
@@ -240,9 +245,9 @@ def test_a_band_is_no_narrower_than_measured_ratios_of_its_kind_were_off(
     advice: Advice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change = next(change for change in changes(advice) if change.kind == "batch")
-    monkeypatch.setattr(ratios, "read_ratios", lambda: (record("batch", 0.9, low=0.5, high=1.25),))
+    monkeypatch.setattr(records, "read_ratios", lambda: (record("batch", 0.9, low=0.5, high=1.25),))
     wide = evaluate(advice, change)
-    monkeypatch.setattr(ratios, "read_ratios", lambda: ())
+    monkeypatch.setattr(records, "read_ratios", lambda: ())
     drawn = evaluate(advice, change)
     assert isinstance(wide, Effect)
     assert isinstance(drawn, Effect)

@@ -13,6 +13,7 @@ from advisor.studies.validation.decode_no_sd import (
     decode_rates_section,
     not_steady,
 )
+from advisor.studies.validation.step_times import step_time_sections
 from advisor.studies.validation.verify_cost import (
     CURVES,
     QUERIES,
@@ -88,3 +89,12 @@ def test_published_rates_are_judged_with_the_cookbook_apart() -> None:
 def test_the_section_of_step_times_has_a_line_for_each_sharing(costs: pd.DataFrame) -> None:
     text = verify_cost_section(costs)
     assert sum(line.startswith(tuple(f"| {queries} |" for queries in QUERIES)) for line in text.splitlines()) == 4
+
+
+def test_without_a_store_what_it_holds_is_said_not_to_be_judged() -> None:
+    sections = step_time_sections(None)
+    assert "No store here" in sections[0]
+    assert [section.splitlines()[0] for section in sections[1:]] == [
+        "## Step time against verified tokens",
+        "## Published decode rates without speculation",
+    ]

@@ -95,12 +95,14 @@ def kinds_table(rows: pd.DataFrame) -> str:
 def groups_line(judged: pd.DataFrame) -> str:
     """Mean of the group medians, the share of groups that are near, and how many large ones are far."""
     table = groups(judged)
+    whole = groups(judged.assign(predicted_s=judged["predicted_end_to_end_s"], measured_s=judged["end_to_end_s"]))
     far = table[(table["n"] >= FAR_POINTS) & (table["median"] > FAR)]
     return (
         f"{len(table)} groups (model, engine, accelerator, weights): mean of their medians "
         f"{percent(float(table['median'].mean()))}, within {NEAR:.0%}: "
         f"{percent(float((table['median'] <= NEAR).mean()))}; of {FAR_POINTS} points or more beyond {FAR:.0%}: "
-        f"{len(far)}"
+        f"{len(far)}. End to end: {percent(float(whole['median'].mean()))}, within {NEAR:.0%}: "
+        f"{percent(float((whole['median'] <= NEAR).mean()))}."
     )
 
 

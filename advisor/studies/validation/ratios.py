@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.ratios import RatioRecord
 from advisor.studies.validation.silicon import SETTINGS
 from advisor.studies.validation.tables import markdown_table, percent
-from advisor.validation import RatioRecord
 
 FORMATS = ("bf16", "fp8", "int4", "fp4")
 """Weight formats from wide to narrow: a change goes this way."""

@@ -15,6 +15,7 @@ import pandas as pd
 from advisor import store
 from advisor.calibration import ActivationScales
 from advisor.prediction import AdvisorError
+from advisor.ratios import write_ratios
 from advisor.studies.small_launches import left_out, without
 from advisor.studies.validation.bars import bars_of_step_times, step_time_bars
 from advisor.studies.validation.decode_no_sd import RATES, decode_rates, decode_rates_section
@@ -23,7 +24,6 @@ from advisor.studies.validation.plain import plain_decode
 from advisor.studies.validation.plain_tables import believed, decode_section
 from advisor.studies.validation.ratios import SOURCE, ratio_records, ratios_section
 from advisor.studies.validation.verify_cost import CURVES, verify_cost_section, verify_costs
-from advisor.validation import write_ratios
 
 NVFP4_SCALES: dict[ActivationScales, str] = {"static": "half (shipped)", "dynamic": "none", "fused": "all"}
 """How much of TensorRT-LLM's nvfp4 time beyond vLLM's at the same product is taken off; no table settles it."""

@@ -8,19 +8,11 @@ from pathlib import Path
 import pytest
 
 from advisor.prediction import AdvisorError
+from advisor.ratios import records
+from advisor.ratios.choices import measured_range, records_between, unproven
+from advisor.ratios.records import MIN_PAIRS, RatioRecord, ratio_record, read_ratios, write_ratios
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
-from advisor.validation import ratios
-from advisor.validation.ratios import (
-    MIN_PAIRS,
-    RatioRecord,
-    measured_range,
-    ratio_record,
-    read_ratios,
-    records_between,
-    unproven,
-    write_ratios,
-)
 
 TRT_VLLM = RatioRecord("engine", "trtllm", "vllm", 300, 9, 270, 0.9, 0.8, 1.1)
 ENGINES = RatioRecord("engine", "", "", 400, 12, 370, 0.75, 0.7, 1.2)
@@ -31,7 +23,7 @@ TENSOR = RatioRecord("tensor parallel", "", "", 1000, 30, 900, 0.96, 0.95, 1.25)
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records by hand in place of the shipped ones."""
-    monkeypatch.setattr(ratios, "read_ratios", lambda: (TRT_VLLM, ENGINES, WITH_SGLANG, TENSOR))
+    monkeypatch.setattr(records, "read_ratios", lambda: (TRT_VLLM, ENGINES, WITH_SGLANG, TENSOR))
 
 
 @pytest.mark.usefixtures("known")
@@ -55,7 +47,7 @@ def test_an_engine_is_judged_with_its_own_pairs_and_sglang_with_those_of_sglang(
     assert unproven([ratio_record("engine", "trtllm", "vllm")]) is None  # type: ignore[list-item]
     doubt = unproven([ratio_record("engine", "vllm", "sglang")])  # type: ignore[list-item]
     assert doubt is not None
-    assert doubt.evidence == "right in 55% of 90 measured pairs"
+    assert doubt.evidence == "predicted in the right direction in 55% of 90 measured pairs"
     assert doubt.name == "engine vllm -> sglang"
 
 
