@@ -29,7 +29,7 @@ LEAST_BATCHES = 3
 
 
 def predicted_times(point: Point) -> tuple[float, float]:
-    """Seconds for a token of one sequence without and with speculation, with the prefill that the row's metric holds."""
+    """Seconds for a token of one sequence without and with speculation, with the prefill that its metric holds."""
     setup = with_costs(point.setup, **class_costs(point.engine_class))
     curve = point.curve(setup)
     prefill_s = float(prefill_per_token_s(setup, np.array([point.batch_size]))[0])
