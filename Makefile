@@ -4,7 +4,7 @@ PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-browser bench screenshots format store calibrate validation documents predict-diff clean
+.PHONY: run test test-browser bench bench-peer test-engines screenshots format store calibrate validation documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -22,8 +22,17 @@ test-browser: $(VENV)/.dev-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m thorough
 
+test-engines: $(VENV)/.dev-ready
+	$(BIN)/python -m tests.engine_code
+
 bench: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.benchmarks
+
+bench-peer: $(VENV)/.dev-ready
+	test -x .peer-venv/bin/python || $(PYTHON) -m venv .peer-venv
+	.peer-venv/bin/python -m pip install --quiet --disable-pip-version-check aiconfigurator==0.12.0
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m tests.benchmarks.peer
 
 screenshots: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh
@@ -66,6 +75,7 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.scenario_table
 	$(BIN)/python -m tests.golden.model_page
 	$(BIN)/python -m tests.golden.readme_example
+	$(BIN)/python -m tests.golden.engines_page
 	$(BIN)/python -m tests.golden.counts
 
 predict-diff: $(VENV)/.dev-ready

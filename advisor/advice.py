@@ -24,6 +24,7 @@ from advisor.runtime import (
 )
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
+from advisor.text import MERITS
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Recommendation:
     """bandwidth, compute, launch or communication: what most of a plain step waits for."""
     bound_because: str
     tpot_s: float
+    ttft_s: float | None
+    """Time to first token of a prompt that does not queue, beside plain decode; None without prompt length."""
     tokens_per_s_per_gpu: float
     p_best: float
     regret: float
@@ -45,6 +48,12 @@ class Recommendation:
     meets_limit: bool
     """False when no K keeps the scenario's limit on time per output token."""
     verdict: str
+
+    @property
+    def per_user(self) -> str:
+        """What stands beside the time per output token."""
+        wait = "" if self.ttft_s is None else f", the first after {MERITS['ttft'].text(self.ttft_s)}"
+        return f"per user{wait}"
 
     @property
     def equals(self) -> str:
@@ -117,6 +126,7 @@ def answer_values(advice: Advice) -> dict[str, Any]:
         "bound": answer.bound,
         "bound_because": answer.bound_because,
         "tpot_ms": answer.tpot_s * 1e3,
+        "ttft_ms": None if answer.ttft_s is None else answer.ttft_s * 1e3,
         "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
         "p_best": answer.p_best,
         "regret": answer.regret,
@@ -167,6 +177,7 @@ def _recommendation(setup: Setup, curve: Curve, row: int, best: BestDraft) -> Re
         bound=bound,
         bound_because=because,
         tpot_s=float(curve.tpot_s[row, best.index]),
+        ttft_s=None if curve.ttft_s is None else float(curve.ttft_s[row]),
         tokens_per_s_per_gpu=float(curve.tokens_per_s_per_gpu[row, best.index]),
         p_best=best.p_best,
         regret=best.regret,
@@ -209,7 +220,9 @@ def _tier_because(setup: Setup, tier: Tier) -> str:
         return f"{assumed}{_refit_note(setup)}"
     experts = f"; experts: {setup.costs.routed.because}" if setup.architecture.moe is not None else ""
     how = "fitted on" if tier is Tier.FITTED else "read off"
-    return f"kernel times {how} measurements of this accelerator{experts}{_refit_note(setup)}"
+    other = setup.costs.kernels_of
+    whose = f"{other}, the same chip" if other else "this accelerator"
+    return f"kernel times {how} measurements of {whose}{experts}{_refit_note(setup)}"
 
 
 def _refit_note(setup: Setup) -> str:

@@ -61,10 +61,12 @@ class Mixer(Frozen):
     """Elements of one cache entry, K and V together; 0 for linear layers. With compression 1 a token adds one entry."""
     kv_shards: int = Field(default=1, ge=1)
     """KV heads: tensor parallelism splits the cache at most this often (1 for latent caches: replicated)."""
-    attend_flops_per_query_key: int = Field(default=0, ge=0)
-    """Operations for one query position against one cached position: 2 heads (d_qk + d_v)."""
-    prompt_flops_per_query_key: int = Field(default=0, ge=0)
-    """The same within a prompt, where latent attention expands keys and values; 0: as attend_flops_per_query_key."""
+    query_heads: int = Field(default=0, ge=0)
+    """Heads of one query position; 0 for linear layers."""
+    flops_per_head_and_key: int = Field(default=0, ge=0)
+    """Operations of one query head against one cache entry: 2 (d_qk + d_v)."""
+    prompt_flops_per_head_and_key: int = Field(default=0, ge=0)
+    """The same within a prompt, where latent attention expands keys and values; 0: as flops_per_head_and_key."""
     query_key_norm: bool = False
     """Queries and keys are normalised before they meet: small kernels of their own in some engines."""
     window_tokens: int | None = Field(default=None, ge=1)

@@ -61,6 +61,8 @@ def _log_sd(costs: KernelCosts, component: Component) -> float:
     """Log standard deviation of a component's time, of several links the widest; the drafter's is the target's. [1]"""
     if component.bound == "host":
         return costs.overhead_log_sd
+    if component.key == "attention" and costs.attention_log_sd is not None:
+        return costs.attention_log_sd
     record = getattr(costs, component.priced_by[0])
     if isinstance(record, MoeCost):
         return record.band_log_sd

@@ -12,6 +12,7 @@ from advisor.prediction import AdvisorError
 from advisor.scenario import DOCUMENTS, FIELDS, SETTINGS, Scenario
 from advisor.setup import Setup
 from advisor.text import MAX_NAME, MERITS, printable, tier_text
+from advisor.validation import measured_range, records_between, unproven
 
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""
@@ -112,7 +113,8 @@ def comparison_rows(advices: Sequence[Advice]) -> tuple[Row, ...]:
 
 
 def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
-    """Which scenario has the highest speedup, the shortest time per output token and the most tokens/s per GPU."""
+    """Which scenario has the highest speedup, the shortest time per output token and the most tokens/s per GPU; and
+    which of them measured pairs of such a choice do not tell apart."""
     answers = [advice.recommendation for advice in advices]
     ratio = max(answers, key=lambda answer: answer.speedup.value)
     fastest = min(answers, key=lambda answer: answer.tpot_s)
@@ -127,7 +129,33 @@ def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
     for name, answer in zip(names, answers, strict=True):
         if won := [what for winner, what in best if winner is answer]:
             told.append(f"{name} has {' and '.join(won) if len(won) < 3 else f'{won[0]}, {won[1]} and {won[2]}'}")
-    return "; ".join(told) + "."
+    return " ".join(("; ".join(told) + ".", *reservations(advices, names)))
+
+
+def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
+    """What measured pairs say against the order of time per output token, one sentence for each scenario that follows
+    the fastest: a choice whose direction is unproven, or a difference within what such ratios are off by."""
+    order = sorted(range(len(advices)), key=lambda index: advices[index].recommendation.tpot_s)
+    first, *rest = order
+    found = []
+    for index in rest:
+        fastest, other = advices[first], advices[index]
+        if fastest.setup.architecture.name != other.setup.architecture.name:
+            continue
+        records = records_between(fastest.setup, other.setup)
+        ratio, doubt = other.recommendation.tpot_s / fastest.recommendation.tpot_s, unproven(records)
+        if doubt is not None:
+            found.append(
+                f"Whether {names[first]} is faster than {names[index]} is open: the direction of {doubt.name} was "
+                f"{doubt.evidence}."
+            )
+        elif ratio * measured_range(records)[0] < 1.0 and records:
+            off = 1.0 - measured_range(records)[0]
+            found.append(
+                f"{names[first]} and {names[index]} differ in time per output token by {ratio - 1.0:.0%}, within the "
+                f"{off:.0%} by which measured ratios of such choices fall short."
+            )
+    return found
 
 
 def _answers(advice: Advice) -> dict[str, str]:

@@ -60,7 +60,8 @@ COMPONENTS = (
         priced_by=("attention_projection",),
         parts=("projections",),
         factor="dense",
-        meaning="Products with the query, key, value and output matrices of all attention layers.",
+        meaning="Products with the query, key, value and output matrices of all attention layers; none where whole "
+        "attention layers were measured: there they are part of the attention itself.",
     ),
     Component(
         key="attention",
@@ -69,7 +70,8 @@ COMPONENTS = (
         priced_by=("attention", "mla"),
         parts=("attention", "latent attention"),
         factor="attention",
-        meaning="Reading the cache of every sequence once per pass, and the products of queries with it.",
+        meaning="Reading the cache of every sequence once per pass, and the products of queries with it; where whole "
+        "attention layers were measured, also their projections, cache write and launches.",
     ),
     Component(
         key="router",
@@ -134,7 +136,7 @@ COMPONENTS = (
         bound="host",
         draw="joint",
         factor="launch",
-        meaning="Launching the kernels of every layer of the target.",
+        meaning="Launching the kernels of every layer of the target; half where its attention was measured whole.",
     ),
     Component(
         key="host",

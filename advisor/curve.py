@@ -53,7 +53,7 @@ class Curve:
     """Time per output token of one user after the first, [nB, nK]."""
     tokens_per_s_per_gpu: Array
     """Throughput, with the prefill of every prompt, [nB, nK]."""
-    ttft_s: Array | None
+    ttft_s: Array | None = None
     """Time to first token of a prompt that does not queue, beside plain decode, [nB]; None without lengths."""
 
     def column(self, k_draft: int) -> int:
@@ -252,7 +252,11 @@ def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
         "distinct_experts_plain": grid.distinct_plain[:, None],
         "distinct_experts_verify": grid.distinct_verify,
         "tpot_ms": grid.tpot_s * 1e3,
+        "tokens_per_s_per_user": 1.0 / grid.tpot_s,
+        "tokens_per_s_per_gpu": grid.tokens_per_s_per_gpu,
     }
+    if grid.ttft_s is not None:
+        columns["ttft_ms"] = grid.ttft_s[:, None] * 1e3
     columns |= {f"{name}_ms": time * 1e3 for name, time in grid.round_components.items()}
     return {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()}
 

@@ -166,5 +166,6 @@ def _head_attention(target: Architecture, layers: int) -> Mixer:
         projection_params=hidden * _HEAD_DIM * (2 * heads + 2 * _KV_HEADS) + fusion,
         kv_elements_per_token=2 * _KV_HEADS * _HEAD_DIM,
         kv_shards=_KV_HEADS,
-        attend_flops_per_query_key=4 * heads * _HEAD_DIM,
+        query_heads=heads,
+        flops_per_head_and_key=4 * _HEAD_DIM,
     )

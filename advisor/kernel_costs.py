@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +63,13 @@ class MeasuredLayer:
     """Of measured over predicted time on rows that were not used. [1]"""
     stands_in: bool = False
     """The rows are of another engine's or format's kernel: they serve, but at the tier of a fit."""
+    at_tokens: tuple[float, ...] = ()
+    """Token counts that were measured, where `knots` has others between them; empty: all knots."""
+
+    @property
+    def tokens(self) -> tuple[float, ...]:
+        """Token counts of the step that were measured, rising. [1]"""
+        return self.at_tokens or tuple(at for at, _ in self.knots)
 
     def factor(self, n_tokens: ArrayLike) -> NDArray[np.float64]:
         """Measured over additive time, broadcast over `n_tokens`. [1]"""
@@ -68,7 +77,7 @@ class MeasuredLayer:
 
     def tier_rank(self, n_tokens: ArrayLike) -> NDArray[np.int64]:
         """`Tier.rank`: measured at the measured token counts, interpolated between, fitted outside."""
-        tokens, known = np.asarray(n_tokens, float), np.array([at for at, _ in self.knots])
+        tokens, known = np.asarray(n_tokens, float), np.array(self.tokens)
         if self.stands_in:
             return np.full(tokens.shape, Tier.FITTED.rank)
         same = np.abs(tokens[..., None] / known - 1.0).min(axis=-1) < _SAME_TOKENS
@@ -96,6 +105,8 @@ class MoeCost:
     """The FitRecord behind these constants; empty for a roofline."""
     stands_in: bool = False
     """The record is of another engine or format than the one asked for."""
+    reason: str = ""
+    """Why this record of several, in words; empty where nothing has to be said."""
     measured: MeasuredLayer | None = None
     """Where the model's own shape was measured: its rows, in place of `curve`."""
 
@@ -128,9 +139,100 @@ class MoeCost:
 
 
 @dataclass(frozen=True)
+class AttentionCost:
+    """Constants of `laws.attention_core`, and the rows of `laws.attention_flops` that a kernel pads its queries to."""
+
+    t0_s: float
+    bandwidth_bytes_per_s: float
+    flops_per_s: float
+    tier: Tier
+    log_sd: float = 0.2
+    sharpness: float = 4.0
+    block_rows: float = 16.0
+
+    @property
+    def symbols(self) -> dict[str, float]:
+        """The constants of the time by the law's symbols. SI units."""
+        return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s, "F_attn": self.flops_per_s, "p": self.sharpness}
+
+    def time_s(self, n_bytes: ArrayLike, flops: ArrayLike) -> NDArray[np.float64]:
+        """Time of one layer that reads `n_bytes` and computes `flops`, broadcast. [s]"""
+        read, work = np.asarray(n_bytes, float), np.asarray(flops, float)
+        return np.asarray(laws.attention_core(R=read, F=work, **self.symbols))
+
+
+@dataclass(frozen=True)
+class AttentionModule:
+    """A whole attention layer as it was measured, by sequences with one token each and by context."""
+
+    batches: tuple[float, ...]
+    contexts: tuple[float, ...]
+    seconds: tuple[tuple[float, ...], ...]
+    """[batches, contexts], rising in both. [s]"""
+    measured_to: tuple[float, ...]
+    """Largest batch that was measured at each context; the times beyond are carried on. [1]"""
+    shares_cache: bool
+    """Whether the tokens of one sequence read its cache together; else each chooses entries of its own."""
+    log_sd: float
+    """Of measured over interpolated time, between the table's own rows. [1]"""
+    because: str
+    stands_in: bool = False
+    """The table is another engine's or format's."""
+
+    @functools.cached_property
+    def _grid(self) -> tuple[NDArray[np.float64], ...]:
+        """Logarithms of batches, contexts and seconds, each axis carried on by its last slope, of 1 at most."""
+        batches, contexts, times = (np.log(np.array(each)) for each in (self.batches, self.contexts, self.seconds))
+        times = np.vstack([times, _carried_on(times[-2], times[-1], batches[-1] - batches[-2])])
+        times = np.column_stack([times, _carried_on(times[:, -2], times[:, -1], contexts[-1] - contexts[-2])])
+        return np.append(batches, batches[-1] + _FAR), np.append(contexts, contexts[-1] + _FAR), times
+
+    def time_s(self, sequences: ArrayLike, context: ArrayLike) -> NDArray[np.float64]:
+        """Time of one layer, straight in the logarithms between measured points, broadcast. [s]"""
+        batches, contexts, times = self._grid
+        row, down = _between(batches, sequences)
+        column, right = _between(contexts, context)
+        upper = times[row, column] * (1.0 - right) + times[row, column + 1] * right
+        lower = times[row + 1, column] * (1.0 - right) + times[row + 1, column + 1] * right
+        return np.asarray(np.exp(upper * (1.0 - down) + lower * down))
+
+    def slower(self, factor: float) -> AttentionModule:
+        """The same layer with all times multiplied by `factor`."""
+        return replace(self, seconds=tuple(tuple(factor * each for each in row) for row in self.seconds))
+
+    @property
+    def shortest(self) -> float:
+        """The shortest context of the table, where the cache hardly counts. [1]"""
+        return self.contexts[0]
+
+    def tier_rank(self, n_rows: ArrayLike, context: ArrayLike) -> NDArray[np.int64]:
+        """`Tier.rank` of layers over B q rows: interpolated inside what was measured, else fitted.
+
+        Several tokens over one cache were not measured: a law carries them, so such layers count as fitted.
+        """
+        reach = np.interp(np.log(np.asarray(context, float)), np.log(self.contexts), self.measured_to, right=0.0)
+        inside = np.less_equal(n_rows, reach) & (not self.stands_in and not self.shares_cache)
+        return np.where(inside, Tier.INTERPOLATED.rank, Tier.FITTED.rank)
+
+
+_FAR = float(np.log(64.0))
+"""How far a table is carried on beyond its last row, in logarithms. [1]"""
+
+
+def _carried_on(before: NDArray[np.float64], last: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    return last + np.clip((last - before) / step, 0.0, 1.0) * _FAR
+
+
+def _between(knots: NDArray[np.float64], size: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Index of the knot below each size, and how far it lies to the next, in logarithms; ends hold."""
+    at = np.clip(np.log(np.maximum(np.asarray(size, float), 1e-9)), knots[0], knots[-1])
+    below = np.clip(np.searchsorted(knots, at, "right") - 1, 0, len(knots) - 2)
+    return below, (at - knots[below]) / (knots[below + 1] - knots[below])
+
+
+@dataclass(frozen=True)
 class StreamCost:
-    """Constants of `laws.stream`, times a factor where it was measured: attention over a KV cache, an all-reduce, an
-    all-to-all."""
+    """Constants of `laws.stream`, times a factor where it was measured: an all-reduce, an all-to-all."""
 
     t0_s: float
     bandwidth_bytes_per_s: float
@@ -163,13 +265,16 @@ class KernelCosts:
     shared: GemmCost
     dense: GemmCost
     lm_head: GemmCost
-    attention: StreamCost
+    attention: AttentionCost
     all_reduce: Mapping[int, StreamCost] = field(default_factory=dict)
     """By number of ranks; missing sizes use the nearest larger one, else the largest."""
     all_to_all: Mapping[int, StreamCost] = field(default_factory=dict)
-    mla: StreamCost | None = None
+    mla: AttentionCost | None = None
     """Attention over a latent cache; None: as `attention`."""
-    attention_flops_per_s: float = np.inf
+    modules: Mapping[Any, AttentionModule] = field(default_factory=dict)
+    """By mixer of the model: attention layers that were measured as a whole, with projections and launches."""
+    attention_log_sd: float | None = None
+    """Spread of the attention that a model has, whichever record or module prices it; None: that of `attention`. [1]"""
     launch_per_layer_s: float = 10e-6
     query_key_norm_s: float = 0.0
     """What a layer that normalises queries and keys adds."""
@@ -187,6 +292,8 @@ class KernelCosts:
     """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
     band_share_by_tier: Mapping[str, float] = field(default_factory=dict)
     """Share of the components' spread that left-out speedups of a tier needed, where less than all did; else 1. [1]"""
+    kernels_of: str = ""
+    """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's own, or none."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By part: accelerator, experts, projections, attention, latent attention, all-reduce, expert exchange."""

@@ -6,6 +6,7 @@ one step, so that the sequences wait for the longer step alone; SGLang stops dec
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -159,7 +160,9 @@ def _layers_s(setup: Setup, rows: Array) -> Array:
     tokens = np.maximum(rows * setup.placement.attention_groups, 1.0)
     touched = touched_experts(setup, tokens, 1.0)
     shape = MoeShape.of(setup.architecture)
-    parts = weights_time(setup.architecture, setup.costs, setup.placement, rows, tokens, touched, shape)
+    # Layers measured as a whole were measured while decoding: a chunk's products are those of the form.
+    costs = dataclasses.replace(setup.costs, modules={})
+    parts = weights_time(setup.architecture, costs, setup.placement, rows, tokens, touched, shape)
     return np.where(rows > 0, np.asarray(sum(parts.values())), 0.0)
 
 
@@ -184,7 +187,7 @@ def _attention_flops(setup: Setup, length: float) -> float:
     for mixer in setup.architecture.mixers:
         if mixer.kind in ("linear", "none"):
             continue
-        each = mixer.prompt_flops_per_query_key or mixer.attend_flops_per_query_key
+        each = mixer.query_heads * (mixer.prompt_flops_per_head_and_key or mixer.flops_per_head_and_key)
         window = np.inf if mixer.window_tokens is None else float(mixer.window_tokens)
         total += mixer.count * float(laws.prompt_flops(length, each, mixer.compression, window, tp))
     return total

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
+import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,42 @@ def data_root(package: Path = PACKAGE) -> Path:
     """Where profiles/, measurements/ and app.py lie: `_data` of an installed package, else the checkout around it."""
     installed = package / "_data"
     return installed if installed.is_dir() else package.parent
+
+
+def read_file(path: Path, limit: int, what: str = "a file that is read here", instead: str = "") -> bytes:
+    """The bytes of a regular file of at most `limit` bytes, which messages call `what`.
+
+    Raises AdvisorError, which names `instead`, when that cannot be. Devices and pipes are refused: they need not end.
+    """
+    shown, remedy = shown_path(path), instead and f"; {instead}"
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a folder" if stat.S_ISDIR(mode) else "a device or pipe"
+            raise AdvisorError(f"{shown} is {kind}, not a file{remedy}")
+        with path.open("rb") as file:
+            content = file.read(limit + 1)
+    except OSError as error:
+        raise AdvisorError(f"cannot read {shown}: {error.strerror or error}{remedy}") from error
+    except ValueError as error:  # a NUL in the path
+        raise AdvisorError(f"cannot read {shown}: this is no path{remedy}") from error
+    if len(content) > limit:
+        raise AdvisorError(f"{shown} has more than {limit:,} bytes; {what} has at most so many")
+    return content
+
+
+def is_there(path: Path) -> bool:
+    """Whether something lies at a path; False for text that cannot be one (too long, with a NUL)."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def shown_path(path: Path, longest: int = 200) -> str:
+    """A path as messages show it: one line, the end of a long one."""
+    text = "".join(letter if letter.isprintable() else "?" for letter in str(path))
+    return text if len(text) <= longest else f"...{text[-longest:]}"
 
 
 PROFILES = data_root() / "profiles"

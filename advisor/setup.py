@@ -15,13 +15,14 @@ from advisor.acceptance import Acceptance, parse_acceptance
 from advisor.architecture import Architecture
 from advisor.arrays import Array
 from advisor.calibration import (
+    ActivationScales,
     Adjustment,
     adjusted,
     check_adjustment,
     kernel_costs,
     parse_adjustment,
+    with_attention_modules,
     with_measured_shape,
-    without_measured_shape,
 )
 from advisor.catalog import hardware_from_given, load_model, model_ids, unknown_model
 from advisor.draft_cost import draft_architecture
@@ -42,7 +43,7 @@ from advisor.routing import (
 )
 from advisor.scenario import Scenario
 from advisor.serving_formats import CacheFormat, served_cache, served_weights
-from advisor.step_cost import MoeShape, Placement
+from advisor.step_cost import MoeShape, Placement, expert_shape
 
 _NODE_GPUS = 8
 """GPUs that share the fast links of one node in the measured machines."""
@@ -116,12 +117,10 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     placement = Placement(scenario.tensor_parallel, scenario.expert_parallel)
     _check_placement(scenario, architecture, placement)
     cache = served_cache(architecture, scenario, hardware)
-    costs = _costs(scenario, hardware, architecture, placement, cache)
-    draft_costs = _costs(scenario, hardware, per_pass, placement, cache) if per_pass else costs
     adjustment = parse_adjustment(scenario.refit) if scenario.refit is not None else None
     if adjustment is not None:
         check_adjustment(adjustment, hardware.id, scenario.engine)
-        costs, draft_costs = adjusted(costs, draft_costs, adjustment)
+    costs, draft_costs = _both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
     routing, because = _routing(scenario, architecture)
     acceptance = parse_acceptance(
         scenario.acceptance,
@@ -199,19 +198,74 @@ def touched_experts(
 
 
 def by_form(setup: Setup) -> Setup:
-    """`setup` with the fitted forms alone, also where its very shape was measured: designs of other shapes then compare
-    on the same footing."""
-    costs, draft_costs = (without_measured_shape(each) for each in (setup.costs, setup.draft_costs))
+    """`setup` with the fitted forms alone, also where its very shape was measured, and with kernels chosen without
+    looking at shapes: designs of other shapes then compare on the same footing. Costs that a caller changed keep their
+    kernels and lose the measured rows alone."""
+    if _with_costs(setup) == setup:
+        return _with_costs(setup, by_shape=False)
+    costs, draft_costs = (
+        dataclasses.replace(each, routed=dataclasses.replace(each.routed, measured=None))
+        for each in (setup.costs, setup.draft_costs)
+    )
     return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
 
 
+def with_scales(setup: Setup, scales: ActivationScales) -> Setup:
+    """`setup` with quantised products as `scales` says: what studies compare the assumption of static ones with."""
+    return _with_costs(setup, scales=scales)
+
+
+def _with_costs(setup: Setup, by_shape: bool = True, scales: ActivationScales = "static") -> Setup:
+    costs, draft_costs = _both_costs(
+        setup.scenario,
+        setup.hardware,
+        setup.cache,
+        (setup.architecture, setup.draft_architecture),
+        setup.placement,
+        setup.adjustment,
+        by_shape,
+        scales,
+    )
+    return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
+
+
+def _both_costs(
+    scenario: Scenario,
+    hardware: Hardware,
+    cache: CacheFormat,
+    architectures: tuple[Architecture, Architecture | None],
+    placement: Placement,
+    adjustment: Adjustment | None,
+    by_shape: bool = True,
+    scales: ActivationScales = "static",
+) -> tuple[KernelCosts, KernelCosts]:
+    """Costs of the target and of one draft pass (the target's where there is none), with the user's refit."""
+    target, per_pass = architectures
+    costs = _costs(scenario, hardware, cache, target, placement, by_shape, scales)
+    draft_costs = _costs(scenario, hardware, cache, per_pass, placement, by_shape, scales) if per_pass else costs
+    return adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
+
+
 def _costs(
-    scenario: Scenario, hardware: Hardware, architecture: Architecture, placement: Placement, cache: CacheFormat
+    scenario: Scenario,
+    hardware: Hardware,
+    cache: CacheFormat,
+    architecture: Architecture,
+    placement: Placement,
+    by_shape: bool,
+    scales: ActivationScales,
 ) -> KernelCosts:
-    """Constants of the accelerator and engine for one model, with the measured rows of its own expert shape."""
+    """Constants of the accelerator and engine for one model; `by_shape` with the kernel that measured its own expert
+    shape, the rows of that, and its own attention layers where they were measured as a whole."""
     gated = architecture.moe is None or architecture.moe.matrices > 2
-    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated)
-    return with_measured_shape(costs, hardware, architecture, placement)
+    shape = MoeShape.of(architecture) if by_shape else None
+    layer = expert_shape(shape, placement) if shape is not None else None
+    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
+    if not by_shape:
+        return costs
+    measured = with_measured_shape(costs, hardware, architecture, placement)
+    shards = placement.tensor_parallel
+    return with_attention_modules(measured, hardware, architecture, shards, scenario.engine, cache.dtype)
 
 
 def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:

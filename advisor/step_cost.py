@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor import laws
-from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Mixer, WeightDtype, effective_n_active
+from advisor.architecture import BYTES_PER_WEIGHT, Architecture, WeightDtype, effective_n_active
 from advisor.arrays import Array, Floats, arrays
+from advisor.attention import AttentionLoad, attention_layers
 from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError
 from advisor.routing import local_experts
@@ -83,6 +84,11 @@ class StepTime:
 PROJECTION_GEMMS = {"full": 2, "sliding": 2, "sparse": 6, "mla": 5, "linear": 3, "none": 0}
 
 
+MODULE_LAUNCHES = 0.5
+"""Share of a layer's small launches that a measured attention leaves: those of its feed-forward half, which has a norm
+and glue of its own (assumed; 0 and 1 serve the plain-decode points as well, within 0.1 points). [1]"""
+
+
 def step_time(
     architecture: Architecture,
     costs: KernelCosts,
@@ -123,13 +129,14 @@ def step_time(
     shape = moe or MoeShape.of(architecture)
     group_batch = batch / placement.attention_groups
     rows = group_batch * q
-    cores = attention_cores(architecture, costs, placement, group_batch, q, context, kv_bytes_per_element)
+    load = AttentionLoad(group_batch, q, context, kv_bytes_per_element, placement.tensor_parallel)
+    attention = attention_layers(architecture, costs, load)
     weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape)
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
         "launch": np.asarray(laws.launches(**launch_symbols(architecture, costs))),
         "attention_projection": weights.pop("attention_projection"),
-        "attention": sum((core.time_s for core in cores), np.zeros(np.broadcast(batch, q, context).shape)),
+        "attention": sum((item.time_s for item in attention), np.zeros(np.broadcast(batch, q, context).shape)),
         **weights,
         "lm_head": lm_head(architecture, costs, placement).time_s(rows),
     }
@@ -163,18 +170,19 @@ def weights_time(
 
 
 def launch_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
-    """What `laws.launches` takes. SI units."""
-    normed = sum(mixer.count for mixer in architecture.mixers if mixer.query_key_norm)
+    """What `laws.launches` takes, half of a layer for each whose measured attention contains its own. SI units."""
+    charged = {True: MODULE_LAUNCHES, False: 1.0}
+    normed = [m for m in architecture.mixers if m.query_key_norm and m not in costs.modules]
     return {
         "c_l": costs.launch_per_layer_s,
-        "L": float(n_layers(architecture)),
+        "L": float(sum(mixer.count * charged[mixer in costs.modules] for mixer in architecture.mixers)),
         "c_q": costs.query_key_norm_s,
-        "L_q": float(normed),
+        "L_q": float(sum(mixer.count for mixer in normed)),
     }
 
 
 def n_layers(architecture: Architecture) -> int:
-    """Layers whose kernels are launched in one pass. [1]"""
+    """Layers of one pass. [1]"""
     return sum(mixer.count for mixer in architecture.mixers)
 
 
@@ -208,6 +216,8 @@ def matrix_products(
     d, tp, dtypes = architecture.hidden_size, placement.tensor_parallel, architecture.dtypes
     projections = []
     for mixer in architecture.mixers:
+        if mixer in costs.modules:
+            continue  # measured with its projections
         weights = (mixer.projection_params - mixer.replicated_params) / tp + mixer.replicated_params
         item = (weights, dtypes.attention, PROJECTION_GEMMS[mixer.kind], mixer.count)
         projections.append(Products(costs.attention_projection, *item))
@@ -309,81 +319,6 @@ def expert_shape(shape: MoeShape, placement: Placement) -> ExpertShape | None:
         return None
     h, width, active, experts, matrices = (float(np.asarray(size).item()) for size in sizes)
     return (h, width / placement.expert_tensor_parallel, active, experts, matrices, float(placement.expert_parallel))
-
-
-@dataclass(frozen=True)
-class Core:
-    """The attention core of the layers of one mixer."""
-
-    mixer: Mixer
-    cost: StreamCost
-    flops_per_s: float
-    read_law: Callable[..., Floats]
-    """`laws.cache_read` or `laws.state_moved`."""
-    read: Mapping[str, Any]
-    """What it takes, by its symbols."""
-    read_bytes: Array
-    """Bytes of one layer on one rank. [B]"""
-    flops: Array
-    """Operations of one layer on one rank. [FLOP]"""
-
-    @property
-    def symbols(self) -> dict[str, Any]:
-        """What `laws.attention_core` takes. SI units."""
-        work = {"R": self.read_bytes, "F": self.flops, "F_attn": self.flops_per_s}
-        return {"L": self.mixer.count, **work, **self.cost.symbols}
-
-    @property
-    def time_s(self) -> Array:
-        """Time of all the mixer's layers. [s]"""
-        return np.asarray(laws.attention_core(**self.symbols))
-
-
-def attention_cores(
-    architecture: Architecture,
-    costs: KernelCosts,
-    placement: Placement,
-    batch: Floats,
-    q: Floats,
-    context: Floats,
-    kv_bytes: float,
-) -> tuple[Core, ...]:
-    """The attention core of each mixer that has one, for `batch` sequences of one attention group."""
-    found = []
-    for mixer in architecture.mixers:
-        if mixer.kind == "none":
-            continue
-        latent = mixer.kind in ("mla", "sparse")
-        cost = costs.mla if latent and costs.mla is not None else costs.attention
-        law, values = attention_reading(mixer, batch, q, context, placement.tensor_parallel, kv_bytes)
-        flops = attention_operations(mixer, batch, q, context, placement.tensor_parallel)
-        found.append(Core(mixer, cost, costs.attention_flops_per_s, law, values, np.asarray(law(**values)), flops))
-    return tuple(found)
-
-
-def attention_reading(
-    mixer: Mixer, batch: Floats, q: Floats, context: Floats, tensor_parallel: int, kv_bytes: float
-) -> tuple[Callable[..., Floats], dict[str, Any]]:
-    """The law of the bytes that one layer's attention core reads on one rank, and what it takes."""
-    if mixer.kind == "linear":
-        return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": tensor_parallel}
-    values = {"B": batch, "c": context, "q": q, "e": mixer.kv_elements_per_token, "b": kv_bytes}
-    n_q, shards = q if mixer.kind == "sparse" else 1.0, min(tensor_parallel, mixer.kv_shards)
-    own = {"n_q": n_q, "w_local": mixer.local_window_tokens, "s": shards, "e_index": mixer.index_elements_per_token}
-    return laws.cache_read, values | _visible(mixer) | own
-
-
-def attention_operations(mixer: Mixer, batch: Floats, q: Floats, context: Floats, tensor_parallel: int) -> Array:
-    """Operations of one layer's attention core on one rank. [FLOP]"""
-    if mixer.kind == "linear":
-        return np.asarray(laws.state_flops(laws.state_moved(batch, mixer.state_elements, q, tensor_parallel)))
-    each = mixer.attend_flops_per_query_key
-    return np.asarray(laws.attention_flops(batch, context, q, each, tp=tensor_parallel, **_visible(mixer)))
-
-
-def _visible(mixer: Mixer) -> dict[str, float]:
-    window = np.inf if mixer.window_tokens is None else mixer.window_tokens
-    return {"r": mixer.compression, "w": window}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
 from advisor.components import KERNELS, Component
-from advisor.kernel_costs import GemmCost, MoeCost, StreamCost, stream_cost
+from advisor.kernel_costs import AttentionCost, AttentionModule, GemmCost, MoeCost, StreamCost, stream_cost
 from advisor.prediction import Tier
 from advisor.setup import Setup
 
@@ -19,6 +19,9 @@ _WIDENING_PER_DOUBLING = 0.1
 """Extra log standard deviation for each doubling beyond the calibrated range (assumed). [1]"""
 _MATTERS = 0.1
 """A component counts for the tier when it takes at least this share of a step. [1]"""
+
+KernelRecord = AttentionCost | AttentionModule | GemmCost | MoeCost | StreamCost
+"""What prices a component."""
 
 
 def beyond_log_sd(step_tokens: ArrayLike) -> Array:
@@ -35,10 +38,15 @@ def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: fl
 
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
     """`Tier.rank` of each kernel component of a step over `step_tokens` M = B q tokens, broadcast over them."""
-    return {one.key: _tier_rank(records_in_use(setup, one), step_tokens) for one in KERNELS}
+    tokens = np.asarray(step_tokens, float)
+    found = {}
+    for one in KERNELS:
+        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)]
+        found[one.key] = np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
+    return found
 
 
-def records_in_use(setup: Setup, component: Component) -> list[GemmCost | MoeCost | StreamCost]:
+def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
     """The kernel records that price a component of this model and placement; none where no link is used."""
     costs, placement = setup.draft_costs if component.drafter else setup.costs, setup.placement
     if component.bound == "links":
@@ -48,19 +56,20 @@ def records_in_use(setup: Setup, component: Component) -> list[GemmCost | MoeCos
         )
         return [cost for cost in links if cost is not None]
     if component.key == "attention":
-        latent = any(mixer.kind in ("mla", "sparse") for mixer in setup.architecture.mixers)
-        return [costs.mla if latent and costs.mla is not None else costs.attention]
+        rest = [mixer for mixer in setup.architecture.mixers if mixer not in costs.modules]
+        latent = any(mixer.kind in ("mla", "sparse") for mixer in rest)
+        core = [costs.mla if latent and costs.mla is not None else costs.attention] if rest else []
+        return [*costs.modules.values(), *core]
     return [getattr(costs, name) for name in component.priced_by]
 
 
-def _tier_rank(records: list[GemmCost | MoeCost | StreamCost], step_tokens: ArrayLike) -> NDArray[np.int64]:
-    """The worst rank of the records, a roofline's where there are none."""
-    tokens = np.asarray(step_tokens, float)
-    ranks = [
-        cost.tier_rank(tokens) if isinstance(cost, MoeCost) else np.full(tokens.shape, cost.tier.rank)
-        for cost in records
-    ]
-    return np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
+def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[np.int64]:
+    if isinstance(cost, MoeCost):
+        return cost.tier_rank(step_tokens)
+    if isinstance(cost, AttentionModule):
+        rows = step_tokens / setup.placement.attention_groups
+        return cost.tier_rank(rows, float(setup.scenario.context_tokens))
+    return np.full(step_tokens.shape, cost.tier.rank)
 
 
 def _tiers(

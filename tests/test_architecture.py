@@ -164,7 +164,7 @@ def test_latent_attention_decodes_absorbed_and_its_cache_is_not_split() -> None:
     (mixer,) = load_model("deepseek-v3").mixers
     assert (mixer.kind, mixer.count, mixer.kv_shards) == ("mla", 61, 1)
     assert mixer.kv_elements_per_token == 512 + 64
-    assert mixer.attend_flops_per_query_key == 2 * 128 * ((512 + 64) + 512)
+    assert (mixer.query_heads, mixer.flops_per_head_and_key) == (128, 2 * ((512 + 64) + 512))
     assert mixer.replicated_params == 7168 * 1536 + 1536 + 7168 * 576 + 512
 
 

@@ -12,6 +12,7 @@ from advisor.comparison import comparison_rows, differing, finding, setting_line
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
+from advisor.validation import RatioRecord, ratios
 from tests.catalog.test_own_hardware import POD
 
 BASE = Scenario(acceptance="2.4@3")
@@ -78,6 +79,25 @@ def test_the_finding_names_who_wins_each_of_the_three() -> None:
     rate = f"{answers[busiest].tokens_per_s_per_gpu:,.0f}"
     assert f"the most tokens/s per GPU ({rate})" in pieces[names[busiest]]
     assert finding([ADVICES[1]], ["only"]).count("only") == 1
+
+
+def test_the_finding_says_which_order_measured_pairs_do_not_bear_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = Scenario(acceptance="2.4@3")
+    pair = [advise(base), advise(base.model_copy(update={"engine": "sglang"}))]
+    first, second = sorted(pair, key=lambda advice: advice.recommendation.tpot_s)
+    names = [advice.scenario.engine for advice in (first, second)]
+    off = second.recommendation.tpot_s / first.recommendation.tpot_s - 1.0
+    assert off > 0.0
+
+    def said(right: float, far: float) -> str:
+        known = (RatioRecord("engine", "sglang", "", 99, 5, 90, right, 1 / far, far),)
+        monkeypatch.setattr(ratios, "read_ratios", lambda: known)
+        return finding([first, second], names)
+
+    assert f"Whether {names[0]} is faster than {names[1]} is open" in said(0.5, 1.5)
+    assert "right in 50% of 90 measured pairs" in said(0.5, 1.5)
+    assert f"differ in time per output token by {off:.0%}, within the" in said(0.9, 1.1 * (1.0 + off))
+    assert "measured" not in said(0.9, 1.0 + off / 2)
 
 
 @pytest.mark.parametrize("count", [0, 5])

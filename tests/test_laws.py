@@ -39,10 +39,17 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
         {"B": 2, "c": 97, "q": 3, "e": 8, "b": 2, "r": 4, "w": 6, "n_q": 3, "w_local": 10, "s": 2, "e_index": 5},
         2 * ((18 + 10) * 8 * 2 / 2 + 25 * 5),
     ),
-    "attention_flops": ({"B": 2, "c": 97, "q": 3, "a": 8, "r": 4, "w": 6, "tp": 2}, 2 * 3 * 6 * 8 / 2),
+    "attention_flops": (
+        {"B": 2, "c": 97, "q": 6, "a": 8, "H": 10, "m_0": 16, "n_g": 2, "r": 4, "w": 6, "n_q": 3, "tp": 2, "s": 2},
+        2 * 3 * 16 * 6 * 8,
+    ),
     "state_moved": ({"B": 2, "S": 10, "q": 3, "tp": 4}, 2 * 10 * 4 * 4 / 4),
     "state_flops": ({"R": 80}, 40),
-    "attention_core": ({"R": 12, "F": 28, "t0": 1, "BW": 4, "F_attn": 7, "L": 2}, 2 * (1 + 5)),
+    "attention_core": ({"R": 12, "F": 28, "p": 2, "t0": 1, "BW": 4, "F_attn": 7, "L": 2}, 2 * (1 + 5)),
+    "attention_module": (
+        {"T_m": 10, "T_q": 9, "T_1": 6, "C_q": 8, "C_1": 5, "C_q0": 3, "C_10": 1, "L": 2},
+        2 * (10 + 3 + 3 - 2),
+    ),
     "message_bytes": ({"M": 16, "d": 2048}, 65_536),
     "all_reduces": ({"X": 12, "t0": 1, "BW": 4, "r": 1.25, "L": 3}, 30),
     "sent_bytes": ({"X": 12, "k": 8, "tp": 4}, 24),
@@ -149,6 +156,8 @@ def test_a_parameter_that_a_law_needs_has_no_value_at_which_its_term_vanishes() 
         (laws.cache_read, {"w": 128, "s": 4}, "B × min(c + q, w) × e × b / s"),
         (laws.cache_read, {"n_q": 4, "e_index": 128}, "B × (min((c + q) × n_q, c + q) × e × b + (c + q) × e_index)"),
         (laws.attention_core, {"BW": 4e12, "t0": 1e-5}, "t0 + R / BW"),
+        (laws.attention_flops, {"m_0": 64, "H": 128}, "B × max(q × H, m_0) × (c + q) × a"),
+        (laws.attention_module, {"L": 61}, "L × T_m"),
         (laws.all_reduces, {"BW": 1e11, "L": 48}, "2 × L × X / BW"),
         (laws.expert_exchange, {"BW": 1e11, "t0": 1e-6}, "2 × (t0 + X × k / BW)"),
         (laws.expert_activation_bytes, {}, "M × k × (4 × h + 2 × n_mat × I) + 4 × M × h"),
@@ -169,8 +178,8 @@ def test_what_is_shown_has_the_terms_that_are_there(law: Law, given: dict[str, f
         (laws.expert_flops, r"2 \cdot n_{\text{mat}} \cdot h \cdot I \cdot U \cdot \max\left(16, m + 7.5\right)"),
         (
             laws.attention_core,
-            r"L \cdot \left(\text{t0} + \left[\left(\frac{R}{\text{BW}}\right)^{2} + "
-            r"\left(\frac{F}{F_{\text{attn}}}\right)^{2}\right]^{1/2}\right)",
+            r"L \cdot \left(\text{t0} + \left[\left(\frac{R}{\text{BW}}\right)^{p} + "
+            r"\left(\frac{F}{F_{\text{attn}}}\right)^{p}\right]^{1/p}\right)",
         ),
     ],
 )
@@ -201,7 +210,7 @@ def test_the_model_page_has_each_law_once_and_as_its_docstring_says() -> None:
 
 
 RATES = {
-    *("bandwidth_bytes_per_s", "flops_per_s", "activation_bandwidth_bytes_per_s", "attention_flops_per_s"),
+    *("bandwidth_bytes_per_s", "flops_per_s", "activation_bandwidth_bytes_per_s"),
     *("effective_bandwidth", "effective_flops", "peak_flops"),
 }
 TIMES = {"t0_s", "per_expert_s", "per_resident_expert_s", "launch_per_layer_s", "host_per_draft_pass_s"}

@@ -23,7 +23,7 @@ FLOORS = [
     {"arrays", "components", "prediction", "text", "profiling"},
     {"laws"},
     {"architecture", "kernel_costs", "profiles", "quality"},
-    {"acceptance", "bands", "drafter", "hardware", "hf", "routing", "store", "task_transfer"},
+    {"acceptance", "attention", "bands", "drafter", "hardware", "hf", "routing", "store", "task_transfer"},
     {"catalog", "speedup", "step_cost"},
     {"calibration", "draft_cost", "memory", "scenario"},
     {"serving_formats"},
@@ -41,8 +41,8 @@ FLOORS = [
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
 FORMULAS = {
-    *("laws", "routing", "kernel_costs", "step_cost", "draft_cost", "speedup", "acceptance", "tiers", "bands"),
-    *("quality", "curve", "memory"),
+    *("laws", "routing", "kernel_costs", "attention", "step_cost", "draft_cost", "speedup", "acceptance", "tiers"),
+    *("bands", "quality", "curve", "memory"),
 }
 """Rooms that do no input or output of their own; presets and curves of acceptance are read by `advisor.profiles`."""
 

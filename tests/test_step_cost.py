@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor import laws
 from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtypes
-from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
+from advisor.attention import AttentionLoad, attention_core
+from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError, Tier
 from advisor.step_cost import (
     MoeShape,
     Placement,
-    attention_operations,
-    attention_reading,
     expert_work,
     gemm_time,
     routed_time,
@@ -39,10 +39,9 @@ COSTS = KernelCosts(
     shared=GEMM,
     dense=GEMM,
     lm_head=GEMM,
-    attention=StreamCost(10e-6, 3.5e12, Tier.FITTED),
+    attention=AttentionCost(10e-6, 3.5e12, 5e14, Tier.FITTED),
     all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED), 8: StreamCost(9e-6, 2e11, Tier.FITTED)},
     all_to_all={8: StreamCost(20e-6, 1e11, Tier.FITTED)},
-    attention_flops_per_s=5e14,
 )
 GQA = Mixer(
     kind="full",
@@ -50,7 +49,8 @@ GQA = Mixer(
     projection_params=2048 * (4096 + 2 * 512 + 4096),
     kv_elements_per_token=1024,
     kv_shards=4,
-    attend_flops_per_query_key=4 * 32 * 128,
+    query_heads=32,
+    flops_per_head_and_key=4 * 128,
 )
 MODEL = Architecture(
     id="toy",
@@ -69,8 +69,8 @@ def total(**arguments: object) -> np.ndarray:
 
 def attention_work(mixer: Mixer, batch: float, q: float, context: float, ranks: int, kv: float) -> tuple[float, float]:
     """(bytes, operations) of one layer's attention core on one rank."""
-    law, values = attention_reading(mixer, batch, q, context, ranks, kv)
-    return float(law(**values)), float(attention_operations(mixer, batch, q, context, ranks))
+    core = attention_core(mixer, COSTS, AttentionLoad(batch, q, context, kv, ranks))
+    return float(core.read_bytes), float(core.flops)
 
 
 def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:
@@ -123,6 +123,19 @@ def test_the_cache_is_read_once_per_sequence_whatever_is_verified() -> None:
     assert float(flops) == 8 * 4 * 1004 * 4 * 32 * 128
 
 
+def test_query_rows_fill_blocks_of_16_for_each_kv_head_and_all_verified_tokens_share_one() -> None:
+    """8 query heads meet each of 4 KV heads: one token's 8 rows cost as much as the 16 rows of two tokens."""
+    flops = [attention_work(GQA, 8.0, q, 4096.0 - q, 1, 2.0)[1] for q in (1.0, 2.0, 4.0)]
+    assert flops[0] == flops[1] == 8 * 4 * 16 * 4096 * 4 * 128
+    assert flops[2] == 2 * flops[1]
+
+
+def test_queries_that_choose_their_own_entries_share_no_block() -> None:
+    sparse = GQA.model_copy(update={"kind": "sparse", "window_tokens": 2048})
+    one, four = (attention_work(sparse, 8.0, q, 9999.0, 1, 2.0)[1] for q in (1.0, 4.0))
+    assert four == 4 * one == 4 * 8 * 4 * 16 * 2048 * 4 * 128
+
+
 def test_a_window_bounds_what_is_read_and_a_compressed_cache_shrinks_it() -> None:
     windowed = GQA.model_copy(update={"kind": "sliding", "window_tokens": 128})
     compressed = GQA.model_copy(update={"compression": 4.0, "local_window_tokens": 100})
@@ -139,7 +152,8 @@ def test_each_query_of_sparse_attention_chooses_its_own_entries_but_never_more_t
         kv_elements_per_token=576,
         window_tokens=2048,
         index_elements_per_token=128,
-        attend_flops_per_query_key=1,
+        query_heads=1,
+        flops_per_head_and_key=1,
     )
     batch, context = 1.0, 31996.0
     read, _ = attention_work(sparse, batch, 4.0, context, 1, 1.0)
@@ -245,10 +259,9 @@ def test_twice_the_speed_of_everything_halves_the_time() -> None:
         shared=fast_gemm,
         dense=fast_gemm,
         lm_head=fast_gemm,
-        attention=StreamCost(5e-6, 7e12, Tier.FITTED),
+        attention=AttentionCost(5e-6, 7e12, 10e14, Tier.FITTED),
         launch_per_layer_s=5e-6,
         host_per_step_s=150e-6,
-        attention_flops_per_s=10e14,
     )
     arguments = {"batch_size": 8, "tokens_per_sequence": 4, "context_tokens": 1000, "distinct": 40.0}
     slow = step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
@@ -296,3 +309,18 @@ def test_a_dense_model_has_no_routed_component() -> None:
     assert "routed" not in parts
     expected = 4 * float(gemm_time(GEMM, 1, 3 * 2048 * 8192, "bf16", 2))
     assert float(parts["dense"]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "times_us"),
+    [
+        ("H200, SGLang 0.5.16, packed decode and sigmoid-gating update", [906.0, 1320.6, 2120.6, 3816.4]),
+        ("B200, vLLM, packed decode and fused_recurrent_kda", [559.3, 787.0, 1344.2, 2489.1]),
+    ],
+)
+def test_a_recurrent_layer_writes_a_state_for_each_verified_token_as_measured(
+    kernel: str, times_us: list[float]
+) -> None:
+    """Kimi-K3's 96 heads of 128 x 128 at 256 sequences and 1, 2, 4, 8 tokens, of the store's linear_attention table."""
+    moved = laws.state_moved(256.0, 96 * 128 * 128, np.array([1.0, 2.0, 4.0, 8.0]))
+    assert np.array(times_us) / times_us[0] == pytest.approx(moved / moved[0], rel=0.08), kernel

@@ -17,7 +17,7 @@ import numpy as np
 
 from advisor.calibration.overhead_records import class_costs
 from advisor.components import DEVICE_RECORDS, FACTORS, JOINT, KERNELS, LINK_RECORDS, OVERHEADS
-from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import AdvisorError
 
 GRAMMAR = (
@@ -126,15 +126,20 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     for one in KERNELS:
         if not one.drafter:
             changes |= _scaled_records(base, one.priced_by, factors.get(one.factor, 1.0), log_sd.get(one.factor))
-    changes["attention_flops_per_s"] = base.attention_flops_per_s / factors.get("attention", 1.0)
+    changes |= _scaled_modules(base, factors.get("attention", 1.0), log_sd.get("attention"))
     return replace(base, **changes), slower(draft_costs, factors.get("drafter", 1.0), log_sd.get("drafter"))
 
 
 def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> KernelCosts:
     """`costs` with every kernel's time multiplied by `factor`; overheads stay."""
     changes = _scaled_records(costs, (*DEVICE_RECORDS, *LINK_RECORDS), factor, log_sd)
-    changes["attention_flops_per_s"] = costs.attention_flops_per_s / factor
-    return replace(costs, **changes)
+    return replace(costs, **changes, **_scaled_modules(costs, factor, log_sd))
+
+
+def _scaled_modules(costs: KernelCosts, factor: float, log_sd: float | None) -> dict[str, Any]:
+    """Measured attention layers of `costs` with their time multiplied by `factor`, and the spread of attention."""
+    spread = {} if log_sd is None else {"attention_log_sd": log_sd}
+    return {"modules": {mixer: module.slower(factor) for mixer, module in costs.modules.items()}, **spread}
 
 
 def _scaled_records(costs: KernelCosts, names: Iterable[str], factor: float, log_sd: float | None) -> dict[str, Any]:
@@ -148,7 +153,7 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
         return None
     if isinstance(cost, Mapping):
         return {ranks: _scaled(entry, factor, log_sd) for ranks, entry in cost.items()}
-    assert isinstance(cost, GemmCost | MoeCost | StreamCost)
+    assert isinstance(cost, AttentionCost | GemmCost | MoeCost | StreamCost)
     changes: dict[str, Any] = {} if log_sd is None else {"log_sd": log_sd}
     for item in dataclasses.fields(cost):
         value = getattr(cost, item.name)

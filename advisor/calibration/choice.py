@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from advisor.architecture import WeightDtype
+from advisor.calibration.gemm_variants import ENDINGS, ActivationScales
 from advisor.calibration.records import FitRecord, Operation
-from advisor.hardware import Hardware, effective_bandwidth
 
 TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
     "fp32": (),
@@ -24,17 +25,7 @@ TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
 STAND_INS: dict[WeightDtype, tuple[str, ...]] = {"fp8": ("fp8_block",), "fp8_block": ("fp8",)}
 """Formats that read as many bytes on the same matrix units."""
 
-UNGATED_KERNELS = "nongated"
-"""Kernels for experts of two matrices: they serve no gated model, and come first for an ungated one."""
-SUBSTITUTED_KERNELS = "situ_as_silu"
-"""Kernels measured with another activation in place of the model's own; they serve nothing."""
-
 MIN_SHAPES = 3
-TYPICAL_EXPERT_BYTES = 8e6
-"""One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4 bits. [B]"""
-SLOW_FRACTION = 0.5
-"""An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was not tuned for it.
-Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does."""
 BORROWED_LOG_SD = 0.10
 """Added in quadrature when the constants come from another engine or format of the same accelerator. [1]"""
 
@@ -46,6 +37,8 @@ class Choice:
     record: FitRecord
     borrowed: str
     """Empty, or what it was borrowed from, for a warning."""
+    reason: str = ""
+    """Why this one of several, in words; empty where nothing has to be said."""
 
     @property
     def log_sd(self) -> float:
@@ -69,17 +62,16 @@ def choose(
     dtype: WeightDtype,
     n_ranks: int | None = None,
     kernel_ending: str = "",
-    streaming_rate: float = 0.0,
-    gated_experts: bool = True,
+    scales: ActivationScales = "static",
 ) -> Choice | None:
-    """The record that serves (op, engine, stored format), or None.
+    """The record that serves (op, engine, stored format), or None; of experts see `choose_experts`.
 
-    Order of preference: a kernel that reads weights at SLOW_FRACTION of `streaming_rate` [B/s] or faster; the format
-    itself before its stand-in; the chosen engine before others; for ungated experts a kernel made for them; fits on at
-    least MIN_SHAPES shapes; the newest version; the lowest held-out error.
+    Order of preference: the format itself before its stand-in; the chosen engine before others; fits on at least
+    MIN_SHAPES shapes; the newest version; the lowest held-out error. `scales` picks the kernel of a GEMM table that
+    was fitted with and without its quantisation launches.
     """
     names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
-    usable = [
+    found = [
         record
         for record in records
         if record.op == op
@@ -87,20 +79,17 @@ def choose(
         and record.n_ranks == n_ranks
         and record.success
         and record.kernel_source.endswith(kernel_ending)
-        and SUBSTITUTED_KERNELS not in record.kernel_source
-        and not (gated_experts and UNGATED_KERNELS in record.kernel_source)
         and not record.kernel_source.endswith("_eager")
     ]
+    usable = _with_scales(found, scales) if op == "gemm" else found
     if not usable:
         return None
-    newest = {e: max(version_key(r.version) for r in usable if r.engine == e) for e in {r.engine for r in usable}}
+    newest = newest_versions(usable)
 
-    def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, bool, bool, float, str]:
+    def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, float, str]:
         return (
-            reads_slowly(record, streaming_rate),
             record.dtype not in TABLE_DTYPES[dtype],
             record.engine != engine,
-            not gated_experts and UNGATED_KERNELS not in record.kernel_source,
             record.n_shapes < MIN_SHAPES,
             version_key(record.version) < newest[record.engine],
             math.inf if record.loso_median is None else record.loso_median,
@@ -108,27 +97,30 @@ def choose(
         )
 
     best = min(usable, key=rank)
-    reasons = [f"{best.engine} {best.version}"] if best.engine != engine else []
-    reasons += [f"{best.dtype} kernels"] if best.dtype not in TABLE_DTYPES[dtype] else []
-    return Choice(best, " ".join(reasons))
+    return Choice(best, borrowed_from(best, engine, dtype))
 
 
-def choose_experts(
-    records: tuple[FitRecord, ...], engine: str, dtype: WeightDtype, hardware: Hardware, gated: bool = True
-) -> Choice | None:
-    """The expert kernel that serves; as `choose`, kernels that read weights slowly on `hardware` last."""
-    streaming = effective_bandwidth(hardware, "bf16").value
-    return choose(records, "moe", engine, dtype, streaming_rate=streaming, gated_experts=gated)
+def borrowed_from(record: FitRecord, engine: str, dtype: WeightDtype) -> str:
+    """Engine, version and format of a record as far as they are not those asked for; empty where all are."""
+    reasons = [f"{record.engine} {record.version}"] if record.engine != engine else []
+    reasons += [f"{record.dtype} kernels"] if record.dtype not in TABLE_DTYPES[dtype] else []
+    return " ".join(reasons)
 
 
-def reads_slowly(record: FitRecord, streaming_rate: float) -> bool:
-    """Whether an expert kernel reads weights at less than SLOW_FRACTION of `streaming_rate` [B/s]."""
-    if "weight_s_per_byte" not in record.parameters:
-        return False
-    return expert_read_rate(record) < SLOW_FRACTION * streaming_rate
+def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, ...], int, int]]:
+    """`version_key` of each engine's newest record."""
+    found: dict[str, tuple[tuple[int, ...], int, int]] = {}
+    for record in records:
+        key = version_key(record.version)
+        found[record.engine] = max(found.get(record.engine, key), key)
+    return found
 
 
-def expert_read_rate(record: FitRecord) -> float:
-    """Rate at which a fitted kernel reads an expert of TYPICAL_EXPERT_BYTES, its cost per expert included. [B/s]"""
-    seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
-    return TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
+def _with_scales(records: list[FitRecord], scales: ActivationScales) -> list[FitRecord]:
+    """GEMM records of the kernels that `scales` asks for; a table that has one record alone keeps it."""
+    asked, every = ENDINGS[scales], {record.id for record in records}
+    others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
+    own = [record for record in records if not (others and record.kernel_source.endswith(others))]
+    if not asked:
+        return own
+    return [record for record in own if record.kernel_source.endswith(asked) or record.id + asked not in every]

@@ -7,12 +7,16 @@ from functools import lru_cache
 from typing import Any
 
 from advisor.architecture import WeightDtype, WeightDtypes
-from advisor.calibration.choice import Choice, choose, choose_experts, expert_read_rate
+from advisor.calibration.attention_costs import attention_cost, roofline_attention
+from advisor.calibration.choice import Choice, choose
+from advisor.calibration.expert_choice import choose_experts
+from advisor.calibration.gemm_variants import ActivationScales
+from advisor.calibration.measured_records import load_measured
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
 from advisor.calibration.records import FitRecord, Operation, load_records
 from advisor.calibration.small_launches import small_launch
 from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
-from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
 
 ROOFLINE_MOE_T0_S = 26e-6
@@ -35,7 +39,6 @@ HOST_PER_ROUND_S = 400e-6
 OVERHEAD_LOG_SD = math.log(3.0) / 1.2816
 """Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
 
-ROOFLINE_ATTENTION_T0_S = 11e-6
 ROOFLINE_ALL_REDUCE_T0_S = {2: 5e-6, 4: 7e-6, 8: 8e-6}
 ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
 """Of the link rate, a ring moving 2 (n - 1) / n of the message."""
@@ -45,7 +48,13 @@ ROOFLINE_ALL_TO_ALL_LINK_FRACTION = 0.77
 
 
 def kernel_costs(
-    hardware: Hardware, engine: str, dtypes: WeightDtypes, kv_dtype: str = "bf16", gated_experts: bool = True
+    hardware: Hardware,
+    engine: str,
+    dtypes: WeightDtypes,
+    kv_dtype: str = "bf16",
+    gated_experts: bool = True,
+    shape: ExpertShape | None = None,
+    scales: ActivationScales = "static",
 ) -> KernelCosts:
     """Kernel constants of one accelerator, engine and set of stored weight formats.
 
@@ -59,11 +68,15 @@ def kernel_costs(
     dtypes : stored format by component.
     kv_dtype : format of the KV cache, bf16 or fp8.
     gated_experts : False for experts of two matrices (up, down), which engines run with other kernels.
+    shape : the model's routed layer on one rank (`step_cost.expert_shape`): kernels that measured it come first. None
+        for dense models and for arrays of designs.
+    scales : how quantised projections get the scale of their activations: `dynamic` for a checkpoint whose
+        quantization_config states that activation_scheme, else `static`.
 
     Raises AdvisorError when the records are damaged.
     """
     build = _kernel_costs.__wrapped__ if hardware.is_given else _kernel_costs  # a user's figures stay out of the cache
-    return build(engine, dtypes, kv_dtype, gated_experts, _Subject(hardware))
+    return build(engine, dtypes, kv_dtype, gated_experts, shape, scales, _Subject(hardware))
 
 
 class _Subject:
@@ -81,14 +94,20 @@ class _Subject:
 
 @lru_cache(maxsize=256)
 def _kernel_costs(
-    engine: str, dtypes: WeightDtypes, kv_dtype: str, gated_experts: bool, subject: _Subject
+    engine: str,
+    dtypes: WeightDtypes,
+    kv_dtype: str,
+    gated_experts: bool,
+    shape: ExpertShape | None,
+    scales: ActivationScales,
+    subject: _Subject,
 ) -> KernelCosts:
     hardware = subject.hardware
     records = load_records(hardware.kernel_table_device) if hardware.kernel_table_device else ()
     notes = _Notes(hardware, engine, records)
-    gemm = {d: _gemm(hardware, records, engine, d, notes) for d in _formats(dtypes)}
+    gemm = {d: _gemm(hardware, records, engine, d, scales, notes) for d in _formats(dtypes)}
     return KernelCosts(
-        routed=_routed(hardware, records, engine, dtypes.routed, gated_experts, notes),
+        routed=_routed(hardware, records, engine, dtypes.routed, gated_experts, shape, notes),
         attention_projection=gemm[dtypes.attention],
         shared=gemm[dtypes.shared],
         dense=gemm[dtypes.dense],
@@ -100,6 +119,7 @@ def _kernel_costs(
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
         **_overheads(engine),
+        kernels_of=notes.kernels_of,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
         warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
     )
@@ -145,9 +165,11 @@ class _Notes:
         self.engine = engine
         self.sources: dict[str, list[str]] = {}
         self.warnings: dict[str, list[str]] = {}
+        self.kernels_of = ""
         measured_on = {record.hardware_id for record in records}
-        if records and hardware.id not in measured_on:
-            self.warn("accelerator", f"Kernels were measured on {', '.join(sorted(measured_on))}, the same chip.")
+        if measured_on and hardware.id not in measured_on:
+            self.kernels_of = " and ".join(load_hardware(one).name for one in sorted(measured_on))
+            self.warn("accelerator", f"Kernels were measured on {self.kernels_of}, the same chip.")
 
     def warn(self, part: str, text: str) -> None:
         """Note a warning about one part."""
@@ -160,16 +182,8 @@ class _Notes:
         self.sources.setdefault(part, []).append(source)
         if choice.borrowed:
             missing = "the chosen engine" if self.engine == "other" else self.engine
-            self.warn(part, f"{part.capitalize()}: not measured for {missing} here; {choice.borrowed} stands in.")
-
-    def passed_over(self, slow: FitRecord, taken: FitRecord) -> None:
-        """Note that the engine's newest expert kernel was set aside because it reads weights slowly."""
-        rate = expert_read_rate(slow) / 1e12
-        self.warn(
-            "experts",
-            f"The {slow.dtype} expert kernel of {slow.engine} {slow.version} was measured at {rate:.2f} TB/s, "
-            f"under half of what this accelerator streams; {taken.engine} {taken.version}'s kernel is assumed instead.",
-        )
+            why = choice.reason or f"not measured for {missing} here"
+            self.warn(part, f"{part.capitalize()}: {choice.borrowed} stands in; {why}.")
 
     def roofline(self, part: str, what: str = "") -> None:
         """Note that a part rests on the profile alone."""
@@ -184,16 +198,15 @@ def _routed(
     engine: str,
     dtype: WeightDtype,
     gated: bool,
+    shape: ExpertShape | None,
     notes: _Notes,
 ) -> MoeCost:
-    choice = choose_experts(records, engine, dtype, hardware, gated)
+    measured = load_measured(hardware.kernel_table_device) if hardware.kernel_table_device and shape else ()
+    choice = choose_experts(records, engine, dtype, hardware, gated, shape, measured)
     if choice is None:
         notes.roofline("experts", f"{dtype} experts")
         return _routed_roofline(hardware, dtype)
     notes.took(choice)
-    regardless = choose(records, "moe", engine, dtype, gated_experts=gated)
-    if regardless is not None and regardless.record.id != choice.record.id:
-        notes.passed_over(regardless.record, choice.record)
     record = choice.record
     return MoeCost(
         t0_s=record.value("t0_s"),
@@ -208,13 +221,15 @@ def _routed(
         curve=record.curve,
         fit_id=record.id,
         stands_in=bool(choice.borrowed),
+        reason=choice.reason,
     )
 
 
 def _because(choice: Choice) -> str:
     record = choice.record
     error = "" if record.loso_median is None else f", median error {record.loso_median:.1%} on shapes left out"
-    return f"{record.engine} {record.version}, {record.dtype}, {record.n_shapes} shapes{error}"
+    reason = f"; {choice.reason}" if choice.reason else ""
+    return f"{record.engine} {record.version}, {record.dtype}, {record.n_shapes} shapes{error}{reason}"
 
 
 def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
@@ -232,9 +247,14 @@ def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
 
 
 def _gemm(
-    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, dtype: WeightDtype, notes: _Notes
+    hardware: Hardware,
+    records: tuple[FitRecord, ...],
+    engine: str,
+    dtype: WeightDtype,
+    scales: ActivationScales,
+    notes: _Notes,
 ) -> GemmCost:
-    choice = choose(records, "gemm", engine, dtype)
+    choice = choose(records, "gemm", engine, dtype, scales=scales)
     if choice is None:
         notes.roofline("projections", f"{dtype} projections")
         stored = _computed(dtype)
@@ -259,17 +279,15 @@ def _gemm(
 
 def _attention(
     hardware: Hardware, records: tuple[FitRecord, ...], engine: str, op: Operation, kv_dtype: str, notes: _Notes
-) -> StreamCost:
-    choice = choose(records, op, engine, "bf16", kernel_ending=f"+kv-{kv_dtype}")
-    if choice is None and kv_dtype != "bf16":
-        choice = choose(records, op, engine, "bf16", kernel_ending="+kv-bf16")
-    if choice is None:
+) -> AttentionCost:
+    priced = attention_cost(hardware, records, engine, op, kv_dtype)
+    if priced is None:
         notes.roofline(_PART[op])
-        return StreamCost(
-            ROOFLINE_ATTENTION_T0_S, effective_bandwidth(hardware, "bf16").value, Tier.ROOFLINE, ROOFLINE_LOG_SD
-        )
-    notes.took(choice)
-    return _stream(choice)
+        return roofline_attention(hardware, op, ROOFLINE_LOG_SD)
+    notes.took(priced.choice)
+    if priced.note:
+        notes.warn(_PART[op], f"{_PART[op].capitalize()}: {priced.note}")
+    return priced.cost
 
 
 def _all_reduce(

@@ -6,6 +6,7 @@ stays in the other terms.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ MIN_N, MIN_K, MAX_K = 1024, 512, 16384
 """Projections of models; a few columns with a very deep sum fill too few tiles and obey another law (2-5 x slower)."""
 MAX_KERNEL_T0_S = 30e-6
 """A larger intercept is host time (no graph capture) or not identified (only large matrices left)."""
+SMALL_ROWS = 16
+"""A product of so few rows and MIN_WEIGHTS weights is a launch and little else. [1]"""
 SAMPLE = 6000
 FOLDS = 5
 LOW = np.array([5e-7, 1e10, 1e11, 1.0])
@@ -60,10 +63,10 @@ def _symbols(frame: pd.DataFrame, dtype: str) -> dict[str, np.ndarray]:
     return {"M": m, "W": n * k, "b": np.full(len(m), BYTES_PER_WEIGHT[dtype])}
 
 
-def _fit(table: Mapping[str, np.ndarray], measured: np.ndarray, high: np.ndarray = HIGH) -> Any:
+def _fit(table: Mapping[str, np.ndarray], measured: np.ndarray, bounds: np.ndarray) -> Any:
     from scipy.optimize import least_squares
 
-    span_low, span_high = np.log(LOW), np.log(high)
+    span_low, span_high = np.log(bounds)
     # Only the terms that grow, each at a rate of one: what the fastest rows reach is where the search starts.
     weights, arithmetic = laws.columns(laws.gemm, ("BW", "F_peak"), p=1.0, **table).T
     start = np.log([5e-6, np.quantile(weights / measured, 0.95), np.quantile(arithmetic / measured, 0.99), 2.3])
@@ -102,13 +105,32 @@ def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataF
     return frame, dropped
 
 
+def launch_bounds(frame: pd.DataFrame) -> tuple[float, float]:
+    """Between which the t0 of a table must lie, by its small products: its quickest, and the median of those of at most
+    SMALL_ROWS rows and MIN_WEIGHTS weights. [s]
+
+    For tables whose small matrices are left out because a cache served them: what is left says nothing of t0, but no
+    launch takes longer than a whole small product, nor less than the quickest of all.
+    """
+    small = (frame["m"] <= SMALL_ROWS) & (frame["n"].astype("int64") * frame["k"] <= MIN_WEIGHTS)
+    low = float(frame["latency_s"].quantile(0.01))
+    high = float(frame.loc[small, "latency_s"].median()) if small.any() else float(HIGH[0])
+    return max(low, float(LOW[0])), max(high, 1.01 * low)
+
+
 def gemm_record(
-    frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float = 0.0, peak_bandwidth: float = float(HIGH[1])
+    frame: pd.DataFrame,
+    identity: dict[str, str],
+    cache_bytes: float = 0.0,
+    peak_bandwidth: float = float(HIGH[1]),
+    note: str = "",
+    assumed_log_sd: float = 0.0,
 ) -> FitRecord | None:
     """Fit one GEMM table; `frame` has columns m, n, k, latency_s (seconds). None when fewer than 50 rows remain.
 
     The fitted bandwidth may not exceed `peak_bandwidth` [B/s]. Held-out errors leave out a fifth of the (n, k)
-    shapes at a time. A fit whose intercept is host time is recorded with success = False.
+    shapes at a time. A fit whose intercept is host time is recorded with success = False. `note` says what was done to
+    the table before, `assumed_log_sd` [1] is the spread of what was assumed there.
     """
     require_columns(frame, (*GEMM_KEYS, "latency_s"), "GEMM")
     digest = content_hash(frame, GEMM_KEYS) if len(frame) < 200_000 else "not hashed: too many rows"
@@ -118,15 +140,19 @@ def gemm_record(
     table, measured = _symbols(used, identity["dtype"]), used["latency_s"].to_numpy()
     shapes, index = np.unique(used[["n", "k"]].to_numpy(dtype=float), axis=0, return_inverse=True)
     fold = np.random.default_rng(7).permutation(len(shapes))[index.ravel()] % FOLDS
-    high = np.where(np.arange(4) == 1, peak_bandwidth, HIGH)
+    launch = launch_bounds(frame) if cache_bytes > 0 else (LOW[0], HIGH[0])
+    bounds = np.array([(launch[0], *LOW[1:]), (launch[1], peak_bandwidth, *HIGH[2:])])
 
     def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
-        return _times(np.exp(_fit(_where(table, seen), measured[seen], high).x), _where(table, held))
+        return _times(np.exp(_fit(_where(table, seen), measured[seen], bounds).x), _where(table, held))
 
-    found = _fit(table, measured, high)
-    parameters, correlation = _parameters(found, high)
+    found = _fit(table, measured, bounds)
+    parameters, correlation = _parameters(found, bounds)
     at_bound = [name for name, parameter in parameters.items() if parameter.at_bound]
-    messages = [f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds"]
+    messages = [note] if note else []
+    messages.append(f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds")
+    errors = left_out_errors(held_out(fold, predict), measured)
+    errors["log_sd"] = math.hypot(errors["log_sd"], assumed_log_sd)
     host_bound = parameters["t0_s"].value > MAX_KERNEL_T0_S
     if host_bound:
         messages.append(f"t0 above {MAX_KERNEL_T0_S * 1e6:.0f} us is host time or not identified: do not use")
@@ -137,7 +163,7 @@ def gemm_record(
         form=FORM,
         parameters=parameters,
         **correlation_fields([name for name, _ in NAMES], correlation),
-        **left_out_errors(held_out(fold, predict), measured),
+        **errors,
         n_shapes=len(shapes),
         dropped=dropped,
         data_sha256=digest,
@@ -150,7 +176,7 @@ def _where(table: Mapping[str, np.ndarray], rows: np.ndarray) -> dict[str, np.nd
     return {symbol: values[rows] for symbol, values in table.items()}
 
 
-def _parameters(found: Any, high: np.ndarray) -> tuple[dict[str, FitParameter], np.ndarray]:
+def _parameters(found: Any, bounds: np.ndarray) -> tuple[dict[str, FitParameter], np.ndarray]:
     """Parameters with standard errors (delta method on the logarithms), and their correlation."""
     values = np.exp(found.x)
     variance = 2.0 * found.cost / max(len(found.fun) - len(values), 1)
@@ -162,8 +188,8 @@ def _parameters(found: Any, high: np.ndarray) -> tuple[dict[str, FitParameter], 
             value=float(values[i]),
             unit=unit,
             stderr=None if bound[i] else float(values[i] * deviation[i]),
-            low=float(LOW[i]),
-            high=float(high[i]),
+            low=float(bounds[0, i]),
+            high=float(bounds[1, i]),
             at_bound=bool(bound[i]),
         )
         for i, (name, unit) in enumerate(NAMES)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from advisor import laws
 from advisor.architecture import Architecture
 from advisor.calibration.choice import BORROWED_LOG_SD
-from advisor.calibration.measured_records import MeasuredTable, load_measured
+from advisor.calibration.measured_records import MAX_FACTOR, MeasuredTable, load_measured
 from advisor.hardware import Hardware
-from advisor.kernel_costs import KernelCosts, MeasuredLayer, MoeCost
-from advisor.step_cost import MoeShape, Placement, expert_shape
+from advisor.kernel_costs import KernelCosts, Knots, MeasuredLayer, MoeCost
+from advisor.step_cost import MoeShape, Placement, expert_shape, routed_time
 
-MAX_FACTOR = 3.0
-"""Rows further than this from the form, either way, show a kernel that was not tuned for the shape: engines then run
-another one. They are reported, not used. [1]"""
+KNOTS_PER_OCTAVE = 8
+"""Least density of knots between two measured token counts: the form bends little from one to the next. [1]"""
 
 
 def with_measured_shape(
@@ -30,20 +34,19 @@ def with_measured_shape(
     if found is None:
         return costs
     table, layer = found
-    tokens = [at for at, _ in layer.knots]
+    tokens = list(layer.tokens)
     if aside := _far_from_form(layer):
         warnings = {**costs.warnings, "experts": (*costs.warnings.get("experts", ()), aside)}
         return dataclasses.replace(costs, warnings=warnings)
     _, _, engine, version, dtype, *_ = table.fit_id.split("/")
     because = f"{engine} {version}, {dtype}, this very shape measured at {len(tokens)} token counts"
+    if costs.routed.reason:
+        because += f" ({costs.routed.reason})"
+    knots = monotone_knots(layer, _form(costs.routed, architecture, placement))
+    layer = dataclasses.replace(layer, knots=knots, at_tokens=layer.tokens)
     routed = dataclasses.replace(costs.routed, measured=layer, because=because)
     sources = {**costs.sources, "experts": (*costs.sources.get("experts", ()), _source(table, tokens))}
     return dataclasses.replace(costs, routed=routed, sources=sources)
-
-
-def without_measured_shape(costs: KernelCosts) -> KernelCosts:
-    """`costs` by the fitted forms alone, so that designs of other shapes are compared on the same footing."""
-    return dataclasses.replace(costs, routed=dataclasses.replace(costs.routed, measured=None))
 
 
 def _rows(
@@ -60,6 +63,37 @@ def _rows(
                 log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if cost.stands_in else table.log_sd
                 return table, MeasuredLayer(shape, known, log_sd, cost.stands_in)
     return None
+
+
+def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Knots:
+    """Factors on `form` with which a layer's time never falls with tokens, at the measured token counts and between.
+
+    `form` gives the additive seconds of tokens under independent uniform routing, [tokens] to [tokens]. The times it
+    makes of the measured factors are lowered to the least at as many or more tokens and joined straight in the
+    logarithms; straight factors would add the form's own bends to them. Where another routing touches other experts,
+    the form carries the difference, and a fall is its doing.
+    """
+    tokens, factors = np.array(layer.knots).T
+    times = np.minimum.accumulate((factors * form(tokens))[::-1])[::-1]
+    log_tokens = np.log(tokens)
+    counts = np.ceil(np.diff(np.log2(tokens)) * KNOTS_PER_OCTAVE).astype(int)
+    steps = [np.linspace(a, b, n, endpoint=False) for (a, b), n in zip(pairwise(log_tokens), counts, strict=True)]
+    fine = np.concatenate([*steps, log_tokens[-1:]])
+    joined = np.exp(np.interp(fine, log_tokens, np.log(times)))
+    found = joined / form(np.exp(fine))
+    return tuple((float(at), float(factor)) for at, factor in zip(np.exp(fine), found, strict=True))
+
+
+def _form(cost: MoeCost, architecture: Architecture, placement: Placement) -> Callable[[NDArray[np.float64]], Any]:
+    """Additive seconds of one routed layer by tokens under independent uniform routing."""
+    shape, bare = MoeShape.of(architecture), dataclasses.replace(cost, curve=(), measured=None)
+    assert shape is not None
+
+    def seconds(tokens: NDArray[np.float64]) -> NDArray[np.float64]:
+        touched = laws.uniform_experts(np.asarray(shape.n_experts), np.asarray(shape.n_active), tokens)
+        return routed_time(bare, placement, shape, tokens, touched, architecture.dtypes.routed)
+
+    return seconds
 
 
 def _far_from_form(layer: MeasuredLayer) -> str:

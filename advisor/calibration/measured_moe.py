@@ -18,7 +18,7 @@ import numpy as np
 
 from advisor.calibration.frames import band_log_sd, error_quantiles
 from advisor.calibration.measured_records import MeasuredTable, ShapeRows
-from advisor.calibration.moe_fit import PARAMETERS, add_touched, frame_columns, two_matrices
+from advisor.calibration.moe_fit import PARAMETERS, add_touched, frame_columns, not_from_cache, two_matrices
 from advisor.calibration.records import FitRecord
 
 if TYPE_CHECKING:
@@ -30,12 +30,14 @@ SHAPE = ["hidden_size", "shard_width", "topk", "num_experts", "matrices", "moe_e
 """Columns of an `ExpertShape`, in its order."""
 
 
-def measured_table(frame: pd.DataFrame, record: FitRecord) -> MeasuredTable | None:
+def measured_table(frame: pd.DataFrame, record: FitRecord, cache_bytes: float = 0.0) -> MeasuredTable | None:
     """Factors of every shape of one table on its own fit.
 
-    `frame` has the columns of `moe_fit.MOE_KEYS` and latency_s [s], all ranks and loads. None when no row qualifies.
+    `frame` has the columns of `moe_fit.MOE_KEYS` and latency_s [s], all ranks and loads. Rows whose weights a cache of
+    `cache_bytes` [B] held when they were timed are left out, as in the fit: between two layers of a model others pass
+    through it. None when no row qualifies.
     """
-    rows = _with_factor(frame, record)
+    rows = _with_factor(frame, record, cache_bytes)
     if not len(rows):
         return None
     loads = sorted(name for name in rows["distribution"].unique() if name != "balanced") or ["balanced"]
@@ -64,12 +66,15 @@ def measured_table(frame: pd.DataFrame, record: FitRecord) -> MeasuredTable | No
     )
 
 
-def _with_factor(frame: pd.DataFrame, record: FitRecord) -> pd.DataFrame:
+def _with_factor(frame: pd.DataFrame, record: FitRecord, cache_bytes: float) -> pd.DataFrame:
     """Rows in range with matrices, shard_width and log_factor = log(measured / additive)."""
     rows = frame[(frame["num_tokens"] <= MAX_TOKENS) & (frame["moe_ep_size"] == 1)].reset_index(drop=True)
     if not len(rows):
         return rows
     rows = add_touched(rows)
+    rows = rows[not_from_cache(rows, cache_bytes, record.dtype)[1]].reset_index(drop=True)
+    if not len(rows):
+        return rows
     columns = frame_columns(rows, record.dtype, record.ungated_matrices == 2)
     additive = columns @ np.array([record.value(name) for name, _ in PARAMETERS])
     special = two_matrices(rows)

@@ -15,6 +15,9 @@ from advisor.kernel_costs import ExpertShape
 from advisor.prediction import Frozen
 
 MEASURED = RECORDS / "measured"
+MAX_FACTOR = 3.0
+"""Rows further than this from the form, either way, show a kernel that was not tuned for the shape: engines then run
+another one. They are reported, not used. [1]"""
 
 
 class ShapeRows(Frozen):

@@ -27,6 +27,7 @@ from advisor.calibration.frames import (
 from advisor.calibration.nnls import LinearFit, fit_relative, linear_fields
 from advisor.calibration.power_law import touched_experts
 from advisor.calibration.records import Dropped, FitRecord, record_id
+from advisor.calibration.table_hygiene import NOISY_SHARE, monotone, without_spikes
 from advisor.routing import local_experts
 from advisor.step_cost import expert_work
 
@@ -61,6 +62,12 @@ MAX_TP = 8
 KNOTS = np.array([1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512], dtype=float)
 MIN_ROWS_PER_KNOT = 8
 ROUNDS = 3
+MIN_T0_S = 1.5e-6
+"""The quickest product of all GEMM tables, on any accelerator: one launch. [s]"""
+TIMER_MARGIN = 1.05
+"""Noise of the timer and of the count of touched experts. [1]"""
+MAX_TOO_FAST = 0.10
+"""Largest share of rows beyond that. [1]"""
 UNKNOWN_LOG_SD = 0.25
 """Least band of a table with one or two shapes, where little can be held out: the worst tables' held-out spread."""
 TWO_MATRIX_SHAPES = frozenset(
@@ -104,25 +111,29 @@ def add_touched(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.merge(points, on=keys, how="left")
 
 
-def fit_moe(columns: np.ndarray, measured: np.ndarray, rows_per_expert: np.ndarray) -> MoeFit:
-    """Alternate the linear fit and the correction curve. All times in seconds."""
+def fit_moe(
+    columns: np.ndarray, measured: np.ndarray, rows_per_expert: np.ndarray, low: np.ndarray | None = None
+) -> MoeFit:
+    """Alternate the linear fit, its coefficients at least `low`, and the correction curve. All times in seconds."""
     log_factor = np.zeros(len(measured))
     knots, values = np.array([]), np.array([])
     nearest = np.abs(np.log(rows_per_expert)[:, None] - np.log(KNOTS)[None, :]).argmin(axis=1)
     filled = [i for i in range(len(KNOTS)) if (nearest == i).sum() >= MIN_ROWS_PER_KNOT]
     for _ in range(ROUNDS):
-        linear = fit_relative(columns, measured * np.exp(-log_factor))
+        linear = fit_relative(columns, measured * np.exp(-log_factor), low)
         log_ratio = np.log(measured / (columns @ linear.coefficients))
         knots, values = KNOTS[filled], np.array([np.median(log_ratio[nearest == i]) for i in filled])
         log_factor = MoeFit(linear, knots, values).correction(rows_per_expert)
     return MoeFit(linear, knots, values)
 
 
-def leave_one_shape_out(columns: np.ndarray, measured: np.ndarray, rows: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def leave_one_shape_out(
+    columns: np.ndarray, measured: np.ndarray, rows: np.ndarray, shape: np.ndarray, low: np.ndarray | None = None
+) -> np.ndarray:
     """Each row predicted by a fit (coefficients and curve) that saw no row of its shape; NaN with a single shape."""
 
     def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
-        return fit_moe(columns[seen], measured[seen], rows[seen]).predict(columns[held], rows[held])
+        return fit_moe(columns[seen], measured[seen], rows[seen], low).predict(columns[held], rows[held])
 
     return held_out(shape, predict)
 
@@ -188,7 +199,7 @@ def expert_parallel_error(
     return error_quantiles(fit.predict(columns, global_rows / global_touched), used["latency_s"].to_numpy())
 
 
-def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+def select_rows(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
     """Rows that the fit uses with touched and routed_rows, and the others by reason."""
     rules = [
         ("expert parallel rows, kept as a test", frame["moe_ep_size"] == 1),
@@ -197,12 +208,27 @@ def _select(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd.Dat
     ]
     used, dropped = keep_rows(frame, rules)
     used = add_touched(used)
-    reason = f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served from it"
-    used, small = keep_rows(used, [(reason, frame_work(used, dtype, False)["W"] >= 2.5 * cache_bytes)])
+    used, small = keep_rows(used, [not_from_cache(used, cache_bytes, dtype)])
     return used.reset_index(drop=True), dropped + small
 
 
-def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float = 0.0) -> FitRecord | None:
+def not_from_cache(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[str, np.ndarray]:
+    """The rule of `keep_rows` for rows of `frame` (with touched and routed_rows) whose weights a cache cannot hold."""
+    reason = f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served from it"
+    return reason, np.asarray(frame_work(frame, dtype, False)["W"] >= 2.5 * cache_bytes)
+
+
+def clean_table(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+    """`frame` without spikes and with times that never fall with tokens, column `lowered`: which rows that changed
+    clearly; and the spikes as rows dropped."""
+    kept, n_spikes = without_spikes(frame)
+    reason = "beyond 1.5 times both neighbours in tokens"
+    return monotone(kept), (Dropped(reason=reason, n_rows=n_spikes),) if n_spikes else ()
+
+
+def moe_record(
+    frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float = 0.0, peak_bandwidth: float = np.inf
+) -> FitRecord | None:
     """Fit one table (one kernel_source of one engine version in one format).
 
     Parameters
@@ -210,34 +236,39 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
     frame : columns MOE_KEYS and latency_s, one row per point. latency_s is one layer, seconds.
     identity : hardware_id, engine, version, dtype, kernel_source.
     cache_bytes : last-level cache when small weights are served from it, else 0. [B]
+    peak_bandwidth : of the memory; weights are read no faster. [B/s]
 
     Returns
     -------
-    FitRecord, or None when fewer than 30 rows remain.
+    FitRecord, or None when fewer than 30 rows remain. One whose rows read weights faster than the memory allows has
+    success = False: what they touched is not what was counted.
     """
     require_columns(frame, (*MOE_KEYS, "latency_s"), "MoE")
     digest = content_hash(frame, MOE_KEYS)
-    used, dropped = _select(frame, cache_bytes, identity["dtype"])
+    clean, spikes = clean_table(frame)
+    used, dropped = select_rows(clean, cache_bytes, identity["dtype"])
     if len(used) < 30:
         return None
     measured = used["latency_s"].to_numpy()
     rows = np.asarray(laws.rows_per_expert(used["routed_rows"].to_numpy(), 1.0, used["touched"].to_numpy()))
-    shape = labels(used, SHAPE)
-    candidates: list[tuple[float, bool, np.ndarray, np.ndarray]] = []
+    shape, low = labels(used, SHAPE), least_coefficients(peak_bandwidth)
+    candidates: list[tuple[bool, float, bool, np.ndarray, np.ndarray]] = []
     has_two = bool(two_matrices(used).any())
     for two in (False, True) if has_two else (False,):
         columns = frame_columns(used, identity["dtype"], two)
-        held = leave_one_shape_out(columns, measured, rows, shape)
+        held = leave_one_shape_out(columns, measured, rows, shape, low)
         error = np.nanmedian(np.abs(held / measured - 1)) if np.isfinite(held).any() else np.inf
-        candidates.append((float(error), two, columns, held))
-    _, two, columns, held = min(candidates, key=lambda c: c[0])
-    fit = fit_moe(columns, measured, rows)
+        impossible = faster_than_memory(used, identity["dtype"], two, peak_bandwidth) > MAX_TOO_FAST
+        candidates.append((impossible, float(error), two, columns, held))
+    _, _, two, columns, held = min(candidates, key=lambda c: c[:2])
+    fit = fit_moe(columns, measured, rows, low)
     errors = left_out_errors(held, measured)
     ratio_median, ratio_p90 = ratio_error(used, held)
-    ep_median, ep_p90 = expert_parallel_error(frame, fit, identity["dtype"], two)
-    n_shapes = len(np.unique(shape))
+    ep_median, ep_p90 = expert_parallel_error(clean, fit, identity["dtype"], two)
+    n_shapes, n_lowered = len(np.unique(shape)), int(used["lowered"].sum())
     if n_shapes < 3:
         errors["log_sd"] = max(np.nan_to_num(errors["log_sd"]), UNKNOWN_LOG_SD)
+    too_fast = faster_than_memory(used, identity["dtype"], two, peak_bandwidth)
     return FitRecord(
         id=record_id("moe", identity),
         op="moe",
@@ -248,28 +279,53 @@ def moe_record(frame: pd.DataFrame, identity: dict[str, str], cache_bytes: float
         ungated_matrices=(2 if two else 3) if has_two else None,
         **errors,
         n_shapes=n_shapes,
-        dropped=dropped,
+        n_widths=len((used["hidden_size"] + 1j * used["inter_size"] / used["moe_tp_size"]).unique()),
+        n_lowered=n_lowered,
+        dropped=spikes + dropped,
         data_sha256=digest,
         ratio_median=ratio_median,
         ratio_p90=ratio_p90,
         ep_median=ep_median,
         ep_p90=ep_p90,
-        success=True,
-        message=_message(fit.linear, n_shapes, two if has_two else None),
+        success=too_fast <= MAX_TOO_FAST,
+        message=_message(fit.linear, n_shapes, two if has_two else None, n_lowered / len(used), too_fast),
     )
 
 
-def _message(linear: LinearFit, n_shapes: int, two: bool | None) -> str:
+def least_coefficients(peak_bandwidth: float) -> np.ndarray:
+    """Bounds of PARAMETERS from below: a layer is at least one launch, and weights are not read faster than the memory
+    allows.
+
+    One shape alone cannot tell the cost of an expert from that of its bytes, and would give the bytes for nothing.
+    """
+    known = {"t0_s": MIN_T0_S, "weight_s_per_byte": 1.0 / peak_bandwidth}
+    return np.array([known.get(name, 0.0) for name, _ in PARAMETERS])
+
+
+def faster_than_memory(frame: pd.DataFrame, dtype: str, ungated: bool, peak_bandwidth: float) -> float:
+    """Share of rows whose touched weights, over the time, exceed the memory's peak by more than TIMER_MARGIN. [1]"""
+    rate = frame_work(frame, dtype, ungated)["W"] / frame["latency_s"].to_numpy()
+    return float(np.mean(rate > TIMER_MARGIN * peak_bandwidth))
+
+
+def _message(linear: LinearFit, n_shapes: int, two: bool | None, lowered: float, too_fast: float) -> str:
     parts = []
+    if too_fast > MAX_TOO_FAST:
+        parts.append(f"{too_fast:.0%} of the rows read weights faster than the memory allows: do not use")
+    if lowered > NOISY_SHARE:
+        parts.append(f"noisy: {lowered:.0%} of the rows took longer than more tokens did")
     if n_shapes < 3:
         parts.append(f"only {n_shapes} shape(s): the held-out error says little")
-    found = [(name, *pair) for (name, _), *pair in zip(PARAMETERS, linear.coefficients, linear.stderr, strict=True)]
-    zero = [name for name, value, _ in found if value == 0]
-    if zero:
-        parts.append(f"at the bound 0, not identified: {', '.join(zero)}")
-    weak = [name for name, value, error in found if value > 0 and error > 0.5 * value]
+    found = zip(PARAMETERS, linear.coefficients, linear.low, linear.stderr, strict=True)
+    named = [(name, value, least, error) for (name, _), value, least, error in found]
+    bound = [name for name, value, least, _ in named if value <= least]
+    if bound:
+        parts.append(f"at the bound, not identified: {', '.join(bound)}")
+    weak = [name for name, value, least, error in named if value > least and error > 0.5 * value]
     if weak:
         parts.append(f"weakly identified: {', '.join(weak)}")
     if two is not None:
-        parts.append(f"Nemotron shapes counted with {2 if two else 3} matrices (lower held-out error)")
+        parts.append(
+            f"Nemotron shapes counted with {2 if two else 3} matrices (possible, and the lower held-out error)"
+        )
     return "; ".join(parts) or "all parameters identified"

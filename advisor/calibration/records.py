@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import PROFILES
 
-FORM_VERSION = "3"
+FORM_VERSION = "4"
 """Raised whenever a functional form, a drop rule or an error definition changes."""
 
 RECORDS = PROFILES / "calibration"
@@ -71,9 +71,15 @@ class FitRecord(Frozen):
     n_ranks: int | None = None
     n_rows: int = Field(ge=0)
     n_shapes: int = Field(ge=0)
+    n_widths: int | None = None
+    """Distinct (input width, width of a shard) among the fitted rows. MoE only."""
+    n_lowered: int = 0
+    """Fitted rows that took clearly longer than a step of more tokens and were lowered to it. MoE only."""
     dropped: tuple[Dropped, ...] = ()
     data_sha256: str
     form_version: str = FORM_VERSION
+    code_version: str = ""
+    """Version of this project that fitted it."""
     loso_median: float | None = None
     loso_p90: float | None = None
     ratio_median: float | None = None
@@ -144,9 +150,18 @@ def write_records(device: str, records: list[FitRecord], folder: Path = RECORDS)
     """Write one device's records, sorted by id."""
     found = sorted(records, key=lambda record: record.id)
     path = folder / f"{device}.json"
-    lines = (compact(rounded(record.model_dump(mode="json", exclude_defaults=True))) for record in found)
-    write_text(path, one_a_line(lines))
+    write_text(path, one_a_line(compact(rounded(_stored(record))) for record in found))
+    load_records.cache_clear()
     return path
+
+
+def _stored(record: FitRecord) -> dict[str, Any]:
+    """What differs from the defaults, and always the versions and each parameter's bounds: a default may change."""
+    bounds = {name: {"low": one.low, "high": one.high} for name, one in record.parameters.items()}
+    entry = record.model_dump(mode="json", exclude_defaults=True)
+    parameters = {name: {**entry["parameters"][name], **both} for name, both in bounds.items()}
+    versions = {"form_version": record.form_version, "code_version": record.code_version}
+    return {**entry, "parameters": parameters, **versions}
 
 
 def recorded_devices(folder: Path = RECORDS) -> list[str]:

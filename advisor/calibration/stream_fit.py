@@ -1,8 +1,8 @@
 """Operations that stream bytes after a fixed start, by `laws.stream`.
 
-Attention over a KV cache (read once per sequence), latent attention (MLA), all-reduce and expert all-to-all. Linear in
-t0 and 1/BW, both >= 0, fitted on relative error with robust re-weighting. An all-reduce depends on its message alone:
-its table is a curve, the form times a factor that passes through every measured size.
+All-reduce and expert all-to-all. Linear in t0 and 1/BW, both >= 0, fitted on relative error with robust re-weighting.
+An all-reduce depends on its message alone: its table is a curve, the form times a factor that passes through every
+measured size.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from advisor import laws
 from advisor.calibration.frames import content_hash, keep_rows, labels, left_out_errors, require_columns
 from advisor.calibration.nnls import fit_relative, leave_one_group_out, linear_fields
 from advisor.calibration.records import Dropped, FitRecord, Operation, record_id
+from advisor.calibration.table_hygiene import monotone
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,12 +24,6 @@ FORM = "t0-plus-stream"
 CURVE_FORM = "t0-plus-stream-curve"
 PARAMETERS = (("t0_s", "s"), ("s_per_byte", "s/B"))
 """Name and unit of both coefficients, in their order."""
-KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
-LATENT_ELEMENTS = 576
-"""512 latent + 64 rotary elements per token and layer (DeepSeek-V2/V3 report, arXiv 2405.04434)."""
-ATTENTION_KEYS = ["batch_size", "context_tokens", "num_heads", "num_kv_heads", "head_dim"]
-MLA_KEYS = ["batch_size", "context_tokens", "num_heads"]
-MAX_BATCH = 1024
 MIN_GROUP_ROWS = 6
 UNKNOWN_LOG_SD = 0.3
 """Band of a table where nothing can be held out (assumed). [1]"""
@@ -48,7 +43,7 @@ def stream_record(
 ) -> FitRecord | None:
     """Fit t0 + bytes / BW; arrays [rows], seconds and bytes. None with fewer than MIN_GROUP_ROWS rows.
 
-    `group` labels what is left out at a time for the held-out errors: a head layout, or a message size. With
+    `group` labels what is left out at a time for the held-out errors: a layout of experts, or a message size. With
     `single_curve` the time depends on the bytes alone and the record carries the factor at each measured size.
     """
     if len(measured) < MIN_GROUP_ROWS:
@@ -96,53 +91,14 @@ def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
     return out
 
 
-def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> FitRecord | None:
-    """Decode attention of one table: one query per sequence, grouped heads, full context. Held out by head layout.
-
-    An entry of the cache has 2 x KV heads x head size elements.
-    """
-    require_columns(frame, (*ATTENTION_KEYS, "latency_s"), "attention")
-    digest = content_hash(frame, ATTENTION_KEYS)
-    rules = [
-        (f"more than {MAX_BATCH} sequences", frame["batch_size"] <= MAX_BATCH),
-        ("fewer than 16 cached tokens", frame["context_tokens"] >= 16),
-    ]
-    if "window_size" in frame.columns:
-        rules.insert(0, ("sliding window", frame["window_size"].fillna(0) <= 0))
-    used, dropped = keep_rows(frame, rules)
-    elements = 2.0 * used["num_kv_heads"] * used["head_dim"]
-    n_bytes = _cache_read(used, elements.to_numpy(dtype=float), kv_dtype)
-    group = labels(used, ["num_heads", "num_kv_heads", "head_dim"])
-    return stream_record("attention", identity, n_bytes, used["latency_s"].to_numpy(), group, digest, dropped)
-
-
-def _cache_read(frame: pd.DataFrame, elements: np.ndarray | float, kv_dtype: str) -> np.ndarray:
-    """Bytes by `laws.cache_read`; the tables count the new token in the context. [rows]"""
-    batch, context = (frame[name].to_numpy(dtype=float) for name in ("batch_size", "context_tokens"))
-    return np.asarray(laws.cache_read(batch, context, 0.0, elements, KV_BYTES[kv_dtype]))
-
-
-def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str) -> FitRecord | None:
-    """Latent decode attention: the cache of 576 elements per token is read once per sequence, whatever the heads."""
-    require_columns(frame, (*MLA_KEYS, "latency_s"), "MLA")
-    digest = content_hash(frame, MLA_KEYS)
-    used, dropped = keep_rows(
-        frame,
-        [
-            (f"more than {MAX_BATCH} sequences", frame["batch_size"] <= MAX_BATCH),
-            ("fewer than 16 cached tokens", frame["context_tokens"] >= 16),
-            ("fewer than 8 heads: thinner than any split in use", frame["num_heads"] >= 8),
-        ],
-    )
-    n_bytes = _cache_read(used, LATENT_ELEMENTS, kv_dtype)
-    group = used["num_heads"].to_numpy()
-    return stream_record("mla", identity, n_bytes, used["latency_s"].to_numpy(), group, digest, dropped)
-
-
 def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
-    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out size by size."""
+    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out size by size.
+
+    A larger message never takes less: engines could pad to it, and a fall would make a larger batch quicker.
+    """
     require_columns(frame, ("message_elements", "latency_s"), "all-reduce")
     used, dropped = keep_rows(frame, [("messages above 128 MB: prefill", frame["message_elements"] <= 64 << 20)])
+    used = monotone(used, "message_elements", ())
     n_bytes = np.asarray(laws.message_bytes(used["message_elements"].to_numpy(dtype=float), 1.0))
     digest = content_hash(frame, ["message_elements"])
     return stream_record(

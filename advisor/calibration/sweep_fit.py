@@ -118,7 +118,7 @@ def _fit(sweep: Sweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tup
         op="moe",
         **identity,  # type: ignore[arg-type]
         form=FORM,
-        parameters=linear_parameters(PARAMETERS, coefficients, stderr),
+        parameters=linear_parameters(PARAMETERS, coefficients, stderr, np.zeros_like(coefficients)),
         curve=fit.curve,
         **errors,
         n_shapes=len(rows[SHAPE].drop_duplicates()),

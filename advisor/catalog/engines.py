@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
-from advisor.prediction import Frozen
+from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import load_profile, profile_ids, unknown_id
 from advisor.text import name_key
 
@@ -96,6 +96,56 @@ class ExportRule(Frozen):
     """The file that the launch line points to; None where the configuration stands on the line itself."""
 
 
+GuardEffect = Literal["safe", "no_effect", "harmful", "unknown"]
+GuardTag = Literal[
+    "speculation", "table", "zero_in_table", "data_parallel", "multi_layer_eagle", "own_forward", "older_runner"
+]
+"""What an export may be: it drafts at all; K varies by batch; K = 0 is in the table; more than one data-parallel rank
+(of SGLang's attention, too); MTP modules drafted by a worker each; a drafter with a forward pass of its own; a method
+that vLLM runs on its older model runner."""
+
+
+class Reviewed(Frozen):
+    """The release whose source the rules of an engine were read in, and when."""
+
+    version: str = Field(pattern=r"\d+(\.\d+)+")
+    date: str = Field(pattern=r"\d{4}-\d{2}-\d{2}")
+
+
+class Guard(Frozen):
+    """What versions of an engine do with an export of some kind."""
+
+    id: str = Field(pattern=r"[a-z0-9_]+")
+    when: tuple[GuardTag, ...] = Field(min_length=1)
+    """All of them hold for the export."""
+    effect: GuardEffect
+    since: str | None = Field(default=None, pattern=r"\d+(\.\d+)+")
+    """First release concerned; None: as far back as the engine has it."""
+    before: str | None = Field(default=None, pattern=r"\d+(\.\d+)+")
+    """First release that is not concerned any more; None: the reviewed one still is."""
+    says: str = Field(min_length=10)
+    do: str = ""
+    source: str = Field(min_length=3)
+    date: str = Field(pattern=r"\d{4}-\d{2}-\d{2}")
+    """Day it was read."""
+
+    def concerns(self, version: str) -> bool:
+        """Whether a release is within its range."""
+        release = _release(version)
+        since, before = _release(self.since or "0.0"), _release(self.before or "9999.0")
+        return since <= release < before
+
+
+class MtpSupport(Frozen):
+    """Families of models whose MTP modules an engine runs."""
+
+    models: dict[str, int] = Field(default_factory=dict)
+    """Modules that it loads where a configuration states none, by its model_type; 0: as stated there."""
+    multi_layer: tuple[str, ...] = ()
+    """Those that it drafts with by one worker per module."""
+    source: str = Field(min_length=3)
+
+
 class Engine(Frozen):
     """What the advisor knows of a serving engine beside its kernels and overheads."""
 
@@ -120,7 +170,22 @@ class Engine(Frozen):
     """A step may hold tokens of a prompt beside those of running sequences; else decoding stops for a prompt."""
     export: ExportRule | None = None
     """None: nothing is exported for it."""
+    reviewed: Reviewed | None = None
+    """None: nothing is exported for it."""
+    guards: tuple[Guard, ...] = ()
+    mtp: MtpSupport | None = None
+    """None: not looked up."""
     sources: tuple[str, ...] = Field(min_length=1)
+
+    def warned_of(self, tags: Collection[str], version: str | None = None) -> tuple[Guard, ...]:
+        """The guards that concern an export of these kinds in a version, by default the reviewed one.
+
+        Raises AdvisorError for a text that is no release number.
+        """
+        asked = version or (self.reviewed.version if self.reviewed else "0.0")
+        if not _release(asked):
+            raise AdvisorError(f"{asked[:40]!r} is no version of {self.name}; give a release such as 0.33.0")
+        return tuple(guard for guard in self.guards if set(guard.when) <= set(tags) and guard.concerns(asked))
 
     def class_of(self, build: Build) -> str:
         """The engine, with the kind of its build where that is none of today's releases: rows of one class share launch
@@ -169,6 +234,11 @@ def decodes_during_prefill(engine: str) -> bool:
 def export_engines() -> list[Engine]:
     """The engines that a schedule can be exported for, in their order."""
     return [engine for engine in engines() if engine.export is not None]
+
+
+def implied_mtp(model_type: str) -> int:
+    """MTP modules that engines load for a family whose configurations do not state them; 0 where none does so."""
+    return max((one.mtp.models.get(model_type, 0) for one in engines() if one.mtp is not None), default=0)
 
 
 def engine_called(text: str, forks: bool = False) -> Engine | None:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from advisor.architecture import Architecture, with_dtype
+from advisor.catalog.engines import implied_mtp
 from advisor.catalog.names import ModelName, resolve_model_name, short_name
 from advisor.catalog.shipped import ModelProfile, model_ids, model_profile, unknown_model
 from advisor.hf import MAX_FILE_BYTES, NESTED_KEYS, architecture_from_config, parse_json
 from advisor.prediction import AdvisorError
+from advisor.profiles import read_file
 
 
 def load_model(id_or_path: str | Path) -> Architecture:
@@ -86,7 +88,7 @@ def published_architecture(model_id: str, release: str) -> Architecture:
 
 
 def _from_profile(profile: ModelProfile) -> Architecture:
-    architecture = architecture_from_config(profile.config, profile.hf_repo)
+    architecture = architecture_from_config(profile.config, profile.hf_repo, published=True)
     changes: dict[str, Any] = {
         "id": profile.id,
         "name": profile.name,
@@ -95,16 +97,14 @@ def _from_profile(profile: ModelProfile) -> Architecture:
     }
     if profile.weight_dtypes is not None:
         changes["dtypes"] = profile.weight_dtypes
+    implied = implied_mtp(str(profile.config.get("model_type", "")))
+    if not architecture.mtp_modules and implied:
+        changes["mtp_modules"] = implied
     return architecture.model_copy(update=changes)
 
 
 def _read(path: Path) -> bytes:
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise AdvisorError(
-            f"{path.name}: the file has {path.stat().st_size} bytes, expected a config.json of at most "
-            f"{MAX_FILE_BYTES}; give the config.json, not the weights"
-        )
-    return path.read_bytes()
+    return read_file(path, MAX_FILE_BYTES, "a config.json", "give the config.json, not the weights")
 
 
 def _from_folder(folder: Path) -> Architecture:

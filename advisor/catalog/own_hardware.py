@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import json
 import re
 from typing import Annotated, Literal
 
@@ -12,6 +11,7 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator,
 
 from advisor.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError, Constant, Frozen, explain
+from advisor.text import RepeatedKeyError, read_json
 
 MAX_HARDWARE_BYTES = 20_000
 """Largest document of an accelerator. [B]"""
@@ -69,8 +69,10 @@ def given_hardware(text: str) -> GivenHardware:
     if len(text.encode()) > MAX_HARDWARE_BYTES:
         raise AdvisorError(f"an accelerator's file has at most {MAX_HARDWARE_BYTES:,} bytes; this is something else")
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = read_json(text)
+    except RepeatedKeyError as error:
+        raise AdvisorError(f"the accelerator's file: {error}; remove one of them") from error
+    except ValueError as error:
         raise AdvisorError("the accelerator's file is not JSON; docs/scenarios.md has an example") from error
     if not isinstance(values, dict):
         raise AdvisorError("the accelerator's file must hold one JSON object; docs/scenarios.md has an example")

@@ -38,6 +38,10 @@ _COMMANDS = {
 }
 
 
+_LONGEST = 1200
+"""Characters of an error that are printed; what a file holds may stand in it. [1]"""
+
+
 class _Lazy(click.Group):
     """Loads a command's module when it is asked for, so that --help and small commands start fast."""
 
@@ -74,7 +78,13 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(0)
     except (AdvisorError, click.UsageError, click.FileError) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        click.echo(f"error: {' '.join(message.split())}", err=True)
+        message = " ".join(message.split())
+        click.echo(f"error: {message if len(message) <= _LONGEST else message[:_LONGEST] + ' ...'}", err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        if str(error.name).split(".")[0] == "advisor":
+            raise
+        click.echo(f"error: the package {error.name} is not installed; install requirements.txt", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("error: interrupted", err=True)

@@ -1,4 +1,4 @@
-"""`acceptance`: accepted length by K from vLLM's metrics text or from a list of rates."""
+"""`acceptance`: accepted length by K from metrics, an acceptance histogram or a list of rates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from advisor.prediction import AdvisorError
 @click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
 @json_option()
 def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
-    """Accepted length by K from FILE, the text of vLLM's /metrics; with BEFORE, from what was counted in between."""
+    """Accepted length by K from FILE; with BEFORE, an earlier scrape, from what was counted in between.
+
+    FILE: the text of vLLM's or SGLang's /metrics, JSON with an acceptance histogram (AIPerf, vLLM's replies), or a
+    golden curve of InferenceX.
+    """
     found = _read(files, rates, conditional)
     lengths = found.accepted_lengths(k_max)
     if as_json:
@@ -49,7 +53,8 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
         ],
     )  # fmt: skip
     print_labelled("warning", found.warnings)
-    click.echo(f"\nTo use it: --acceptance {found.text}")
+    option = "--acceptance" if found.length is None else "--accepted-length"
+    click.echo(f"\nTo use it: {option} {found.text}")
 
 
 def _read(files: tuple[Path, ...], rates: str | None, conditional: bool) -> AcceptanceRates:

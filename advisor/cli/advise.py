@@ -51,10 +51,9 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     if steps.standing is not None:
         click.echo(steps.standing.text)
     click.echo(f"{answer.bound_because} ({answer.bound}-bound)")
-    click.echo(
-        f"{tpot.name} {tpot.text(answer.tpot_s)}, {rate.text(answer.tokens_per_s_per_gpu)} {rate.words}; "
-        f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected loss {answer.regret:.1%}."
-    )
+    speed = f"{tpot.text(answer.tpot_s)} {answer.per_user}; {rate.text(answer.tokens_per_s_per_gpu)} {rate.words}"
+    odds = f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected loss {answer.regret:.1%}"
+    click.echo(f"{tpot.name} {speed}; {odds}.")
     if answer.equals:
         click.echo(answer.equals)
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
@@ -71,7 +70,9 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
 def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -> None:
     """Speedup over batch and K, with bands, expert counts and components, as CSV."""
     grid = speedup_curve(
-        scenario, _whole_numbers("--batches", batches), _whole_numbers("--k", drafts) if drafts else None
+        scenario,
+        _whole_numbers("--batches", batches),
+        _whole_numbers("--k", drafts) if drafts is not None else None,
     )
     rows = curve_rows(grid)
     if as_json:
@@ -113,11 +114,21 @@ def advice_document(advice: Advice) -> dict[str, Any]:
     }
 
 
+MAX_NUMBERS = 4096
+"""Batch sizes, or draft lengths, of one curve. [1]"""
+
+
 def _whole_numbers(option: str, text: str) -> list[int]:
+    if text.count(",") >= MAX_NUMBERS:
+        raise AdvisorError(
+            f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted at once"
+        )
     try:
         return [int(piece) for piece in text.split(",")]
     except ValueError as error:
-        raise AdvisorError(f"{option} {text!r} is not a comma-separated list of whole numbers, e.g. 1,2,4") from error
+        raise AdvisorError(
+            f"{option} {text[:60]!r} is not a comma-separated list of whole numbers, e.g. 1,2,4"
+        ) from error
 
 
 def _print_next(steps: NextSteps, goal: Goal) -> None:

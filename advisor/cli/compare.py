@@ -11,6 +11,7 @@ from advisor.cli.advise import advice_document
 from advisor.cli.output import json_option, print_json, print_table
 from advisor.comparison import MAX_COMPARED, comparison_rows, finding, short_names
 from advisor.prediction import AdvisorError
+from advisor.profiles import is_there
 from advisor.scenario import Scenario, example_ids, load_example, load_scenario_file
 
 
@@ -52,5 +53,5 @@ def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
 def _scenario(text: str) -> Scenario:
     """An example's id, else a file. What looks like no file must be an example, so its near matches are named."""
     path = Path(text)
-    is_file = path.suffix or path.exists() or len(path.parts) > 1
+    is_file = path.suffix or is_there(path) or len(path.parts) > 1
     return load_scenario_file(path).scenario if is_file and text not in example_ids() else load_example(text).scenario

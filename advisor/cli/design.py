@@ -70,7 +70,7 @@ def design(
     """Which MoE to train instead of --model, at equal quality, so that it serves best with speculative decoding."""
     space = design_space(
         scenario,
-        batches=parse_batches(batches) if batches else None,
+        batches=parse_batches(batches) if batches is not None else None,
         grid=_grid(experts, active, shared, width_step, depths, heads),
         max_memory_bytes=None if max_memory_gb is None else max_memory_gb * 1e9,
         **question,
@@ -92,9 +92,9 @@ def _grid(
     given: dict[str, Any] = {"width_step": step}
     lists = {"n_experts": experts, "n_active": active, "n_shared": shared}
     try:
-        given |= {name: tuple(int(x) for x in text.split(",")) for name, text in lists.items() if text}
+        given |= {name: tuple(int(x) for x in text.split(",")) for name, text in lists.items() if text is not None}
         factors = {"depth_factors": depths, "head_factors": heads}
-        given |= {name: tuple(float(x) for x in text.split(",")) for name, text in factors.items() if text}
+        given |= {name: tuple(float(x) for x in text.split(",")) for name, text in factors.items() if text is not None}
         return DesignGrid(**given)
     except ValidationError as error:
         raise AdvisorError(explain(error)) from error

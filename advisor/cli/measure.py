@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,21 +12,23 @@ import click
 from advisor import ingest as reading
 from advisor import store
 from advisor.catalog import model_ids
-from advisor.cli.output import file_errors, json_option, print_json, print_table, write_file
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
 from advisor.cli.scenario_options import given_acceptance
 from advisor.hardware import hardware_ids
 from advisor.ingest import MAX_BYTES, IngestResult, Rows, kept_table
 from advisor.prediction import AdvisorError
+from advisor.profiles import is_there, read_file
 from advisor.text import counted
 
 MAX_FILES = 1000
 _SET = click.option(
     "--set", "values", multiple=True, metavar="COLUMN=VALUE",
-    help="Fill a column that the file lacks, e.g. --set hardware_id=h200-sxm; repeat for several.",
+    help="Fill a column that the file lacks, or say what a name in it means (hardware_id, model_id, engine, drafter, "
+    "weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
 )  # fmt: skip
 _MAP = click.option(
     "--map", "columns", multiple=True, metavar="THEIRS=OURS",
-    help="Read a CSV column under another name, e.g. --map 'users=batch_size'; repeat for several.",
+    help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map 'users=batch_size'; repeat.",
 )  # fmt: skip
 
 
@@ -112,6 +115,7 @@ def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands."
 )
+@click.option("--force", is_flag=True, help="Write a refit that the data speak against as well.")
 @json_option()
 def fit(
     paths: Sequence[Path],
@@ -123,6 +127,7 @@ def fit(
     acceptance: str | None,
     acceptance_preset: str | None,
     output: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Refit overheads and efficiencies on the points of one or more files, and say what changed.
@@ -147,18 +152,29 @@ def fit(
         raise AdvisorError(
             f"{rows.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
         )
-    points, refused = select_points(rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
+    result = rows.result
+    if not as_json:
+        _print_said(result)
+    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
     answer, small = refit_chosen(points, refused), moesd_of(points)
-    text = write_adjustment(adjustment_of(answer))
-    if output is not None:
+    text = write_adjustment(adjustment_of(answer)) if force or not answer.reasons_against else None
+    if output is not None and text is not None:
         write_file(output, f"{text}\n")
     if as_json:
         compared = answer.rows.to_dict("records")
         said = {k: v for k, v in vars(answer).items() if k != "rows"}
-        print_json({**said, "sentence": answer.sentence, "refit": text, "rows": compared, "moesd": small})
+        said |= {
+            "warnings": rows.result.warnings,
+            "sentence": answer.sentence,
+            "reasons_against": answer.reasons_against,
+            "refit": text,
+        }
+        print_json({**said, "rows": compared, "moesd": small})
+        _check_written(output, text, answer.reasons_against)
         return
     for item in failed:
         click.echo(f"{item['file']}: not read: {item['reason']}")
+    print_labelled("warning", rows.result.warnings)
     click.echo(answer.sentence + "\n")
     print_table(PARAMETER_COLUMNS, parameter_rows(answer))
     for note in notes(answer):
@@ -168,16 +184,25 @@ def fit(
             f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
         )
     _print_reasons(answer.refused)
-    click.echo(f"\nTo use it: --refit {output}" if output else "\nTo use it: --output FILE here, then --refit FILE")
+    click.echo("")
+    print_labelled("against it", answer.reasons_against)
+    _check_written(output, text, answer.reasons_against)
+    if text is not None:
+        click.echo(f"To use it: --refit {output}" if output else "To use it: --output FILE here, then --refit FILE")
+
+
+def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]) -> None:
+    """Raise AdvisorError when a refit was asked for as a file and the data speak against it."""
+    if output is not None and text is None:
+        raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it all the same")
 
 
 def read_bytes(file: Path) -> bytes:
-    """The bytes of a file. Raises AdvisorError when it cannot be read or is larger than an upload may be."""
-    with file_errors(f"read {file}"):
-        size = file.stat().st_size
-        if size > MAX_BYTES:
-            raise AdvisorError(f"{file} has {size:,} bytes; at most {MAX_BYTES:,} are read")
-        return file.read_bytes()
+    """The bytes of a file, `-` being standard input.
+
+    Raises AdvisorError when it cannot be read or is larger than an upload may be.
+    """
+    return sys.stdin.buffer.read(MAX_BYTES + 1) if str(file) == "-" else read_file(file, MAX_BYTES, "an upload")
 
 
 def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:
@@ -185,7 +210,7 @@ def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) ->
     mapping = dict(_pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
     rows = reading.read_upload(file.name, read_bytes(file), columns=mapping)
     given = dict(_pair(text) for text in values)
-    return reading.resolve_names(reading.complete(rows, given), hardware_ids(), model_ids())
+    return reading.resolve_names(reading.with_given(rows, given), hardware_ids(), model_ids())
 
 
 def _pair(
@@ -201,7 +226,7 @@ def _files(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         inside = [path]
-        if path.is_dir():
+        if str(path) != "-" and is_there(path) and path.is_dir():
             inside = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
         if not inside:
             raise AdvisorError(f"{path} holds no files; give a benchmark result or a directory of them")
@@ -255,6 +280,25 @@ def _print_result(result: IngestResult) -> None:
         click.echo(f"  ... {len(result.rejects) - 10:,} more reasons; write them with --rejects FILE.csv")
 
 
+def _print_said(result: IngestResult) -> None:
+    """What was concluded or refused while reading, before a fit: names, formats, rounding, refused rows by reason."""
+    for text in result.derived:
+        if text.startswith(("model_id", "weight_dtype", "hardware_id", "drafter", "engine")) or "as you say" in text:
+            click.echo(f"read: {text}")
+    for text in result.warnings:
+        click.echo(f"warning: {text}")
+    if result.kind == "points":
+        means = result.frame[["input_tokens", "output_tokens"]].to_numpy(dtype=float, na_value=0.0)
+        rounded = int((means % 1 != 0).any(axis=1).sum())
+        if rounded:
+            click.echo(f"read: mean lengths of {counted(rounded, 'row')} rounded to whole tokens")
+    by_reason: dict[str, list[int]] = {}
+    for item in result.rejects.to_dict("records"):
+        by_reason.setdefault(str(item["reason"]), []).append(int(item["line"]))
+    for reason, lines in list(by_reason.items())[:10]:
+        click.echo(f"refused, {counted(len(lines), 'row')} (first in line {lines[0]}): {reason}")
+
+
 def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
     """Line and conditional probabilities of up to three runs that measured acceptance by position."""
     if result.kind != "points":
@@ -269,9 +313,10 @@ def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
 
 
 def _print_reasons(refused: Sequence[Any]) -> None:
-    reasons: dict[str, list[int]] = {}
+    reasons: dict[str, list[Any]] = {}
     for item in refused:
-        reasons.setdefault(item.reason, []).append(item.line)
-    for reason, lines in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
-        shown = ", ".join(str(line) for line in lines[:5]) + (", ..." if len(lines) > 5 else "")
-        click.echo(f"not used, {counted(len(lines), 'row')} (line {shown}): {reason}")
+        reasons.setdefault(item.reason, []).append(item)
+    counts = {reason: sum(item.rows for item in alike) for reason, alike in reasons.items()}
+    for reason, alike in sorted(reasons.items(), key=lambda pair: -counts[pair[0]]):
+        shown = ", ".join(str(item.line) for item in alike[:5]) + (", ..." if counts[reason] > 5 else "")
+        click.echo(f"not used, {counted(counts[reason], 'row')} (line {shown}): {reason}")

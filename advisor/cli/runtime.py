@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from advisor.cli.output import file_errors, json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
+from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.engines import export_scenario, write_export
 from advisor.prediction import AdvisorError
+from advisor.profiles import read_file, shown_path
 from advisor.runtime import (
     DEFAULT_PASSAGE_TOKENS,
     DEFAULT_SPREAD,
@@ -41,8 +42,8 @@ from advisor.scenario import Scenario
 @json_option()
 def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as_json: bool) -> None:
     """K by batch size (and context), and what it gains over the best single K."""
-    weighed = BatchHistogram.from_text(histogram) if histogram else None
-    found = schedule_for(scenario, contexts_from_text(contexts) if contexts else (), weighed)
+    weighed = BatchHistogram.from_text(histogram) if histogram is not None else None
+    found = schedule_for(scenario, contexts_from_text(contexts) if contexts is not None else (), weighed)
     if as_json:
         print_json(schedule_document(found))
         return
@@ -65,6 +66,7 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
 @click.option("--static-k", type=int, help="Export this one K instead of the schedule.")
 @click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
+@click.option("--engine-version", help="Release that will load it [default: the one whose rules were read].")
 @click.option("--max-running-requests", type=click.IntRange(1), help="Put this limit on the launch line.")
 @json_option()
 def export(
@@ -217,5 +219,4 @@ def _context_name(bucket: ContextSchedule) -> str:
 
 
 def _read_trace(path: Path) -> RecordedSteps:
-    with file_errors(f"read {path}"), path.open("rb") as file:
-        return recorded(file.read(MAX_TRACE_BYTES + 1), str(path))
+    return recorded(read_file(path, MAX_TRACE_BYTES, "a trace of accepted drafts"), shown_path(path))

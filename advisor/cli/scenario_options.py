@@ -10,9 +10,9 @@ import click
 from advisor.acceptance import load_acceptance_curve
 from advisor.calibration import parse_adjustment
 from advisor.catalog import MAX_HARDWARE_BYTES, checkpoint_name, given_hardware, hardware_slug, with_quantisation_file
-from advisor.cli.output import file_errors
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
+from advisor.profiles import is_there, read_file, shown_path
 from advisor.scenario import FIELDS, FieldRow, Flag, Scenario, build_scenario, load_example, load_scenario_file
 
 MAX_CONFIG_BYTES = 5_000_000
@@ -116,9 +116,12 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
 def _model(text: str) -> dict[str, Any]:
     """The fields that a model's id, or a path to its config.json, sets; the file is checked while its name is known."""
     path = Path(text)
-    if not (text.endswith(".json") or path.exists()):
+    if not (text.endswith(".json") or is_there(path)):
         return {"model_id": text, "model_config_json": None}
-    name, config = checkpoint_name(path / "config.json" if path.is_dir() else path), read_config(path)
+    name, config = (
+        checkpoint_name(path / "config.json" if is_there(path) and path.is_dir() else path),
+        read_config(path),
+    )
     architecture_from_config(config, name, path.name if path.suffix == ".json" else "config.json")
     return {"model_id": name, "model_config_json": config}
 
@@ -126,7 +129,7 @@ def _model(text: str) -> dict[str, Any]:
 def _hardware(text: str) -> dict[str, Any]:
     """The fields that an accelerator's id, or a path to the user's own, sets."""
     path = Path(text)
-    if not (text.endswith(".json") or path.is_file()):
+    if not (text.endswith(".json") or is_there(path)):
         return {"hardware_id": text, "hardware_json": None}
     document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
     return {"hardware_id": hardware_slug(given_hardware(document).name), "hardware_json": document}
@@ -155,12 +158,11 @@ def _refit_text(given: str) -> str:
     """The text of a refit, given itself or as a file. Raises AdvisorError when it is neither."""
     text = given
     if not given.startswith("on="):
-        with file_errors(f"read {given}", "write a refit with `advisor fit RESULT --output FILE`"):
-            text = Path(given).read_bytes()[:MAX_REFIT_BYTES].decode("utf-8", errors="replace")
+        remedy = "write a refit with `advisor fit RESULT --output FILE`"
+        text = read_file(Path(given), MAX_REFIT_BYTES, "a refit", remedy).decode("utf-8", errors="replace")
     if not text.startswith("on="):
-        raise AdvisorError(
-            f"{given} is no refit; make one of a benchmark result with `advisor fit RESULT --output FILE`"
-        )
+        made = "make one of a benchmark result with `advisor fit RESULT --output FILE`"
+        raise AdvisorError(f"{shown_path(Path(given))} is no refit; {made}")
     parse_adjustment(text)
     return text.strip()
 
@@ -170,16 +172,13 @@ def read_config(path: Path) -> str:
 
     Raises AdvisorError when it is absent, huge or not text.
     """
-    path = path / "config.json" if path.is_dir() else path
+    path = path / "config.json" if is_there(path) and path.is_dir() else path
     text = _read_text(path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json")
     return str(with_quantisation_file(path, text))
 
 
 def _read_text(path: Path, limit: int, what: str, instead: str) -> str:
     try:
-        with file_errors(f"read {path}", f"give {instead}"):
-            if path.stat().st_size > limit:
-                raise AdvisorError(f"{path} has {path.stat().st_size:,} bytes; {what} has at most {limit:,}")
-            return path.read_text(encoding="utf-8-sig")
+        return read_file(path, limit, what, f"give {instead}").decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise AdvisorError(f"{path} is not a text file; give {instead}") from error
+        raise AdvisorError(f"{shown_path(path)} is not a text file; give {instead}") from error

@@ -14,6 +14,9 @@ from advisor.prediction import AdvisorError
 from advisor.routing import RoutingPreset, load_routing_preset, preset_for, write_own_routing
 from advisor.text import counted
 
+MAX_EXPERTS = 65_536
+"""Ids of experts come as 16-bit numbers. [1]"""
+MAX_LAYERS = 2_000
 ANY_MOE = "class-fine-no-shared"
 """Preset behind a log whose model is not named."""
 
@@ -22,21 +25,27 @@ ANY_MOE = "class-fine-no-shared"
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--model", "model_id", help="Model id, for its number of experts.")
 @click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
-@click.option("--active", type=int, help="Experts per token, with --experts, for a log of activated experts.")
+@click.option("--active", type=int, help="Experts per token, with --experts.")
+@click.option("--layers", type=int, help="Routed layers, with --experts: tells what the axes of an array are.")
 @json_option()
 def trace(
-    files: tuple[Path, ...], model_id: str | None, experts: int | None, active: int | None, as_json: bool
+    files: tuple[Path, ...],
+    model_id: str | None,
+    experts: int | None,
+    active: int | None,
+    layers: int | None,
+    as_json: bool,
 ) -> None:
     """Fit load variation, affinity and stickiness to the routing trace in FILES.
 
     FILES hold the ids of the experts that each token chose, one request or several in each, or one log of how many
     experts each pass activated (MoE-CAP).
     """
-    count, model = _experts(model_id, experts)
+    count, model = _experts(model_id, experts, LayerCounts(layers, layers, active))
     given = [(file.name, read_bytes(file)) for file in files]
     log = open_activation_log(*given[0]) if len(given) == 1 else None
     if log is not None:
-        _counts(log, count, model.n_active or active, model_id, as_json)
+        _counts(log, count, model.n_active, model_id, as_json)
         return
     _ids(given, count, model, as_json)
 
@@ -102,14 +111,19 @@ def _preset(model_id: str | None) -> RoutingPreset:
     return preset_for(load_model(model_id))[0] if model_id is not None else load_routing_preset(ANY_MOE)
 
 
-def _experts(model_id: str | None, experts: int | None) -> tuple[int, LayerCounts]:
-    """N, and the layers and k, which only a model's profile knows."""
+def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> tuple[int, LayerCounts]:
+    """N, and the layers and k: those of a model's profile, or those given."""
     if (model_id is None) == (experts is None):
         raise AdvisorError("give --model ID or --experts N, so that experts that were never chosen are counted")
     if experts is not None:
-        if experts < 2:
-            raise AdvisorError(f"--experts {experts} is too few; a routed layer has at least 2")
-        return experts, LayerCounts()
+        if not 2 <= experts <= MAX_EXPERTS:
+            raise AdvisorError(f"--experts {experts}: a routed layer has 2 to {MAX_EXPERTS:,} experts")
+        for name, value, most in (("--active", given.n_active, experts), ("--layers", given.routed, MAX_LAYERS)):
+            if value is not None and not 1 <= value <= most:
+                raise AdvisorError(f"{name} {value} is out of range; expected 1 to {most:,}")
+        return experts, given
+    if given.routed is not None or given.n_active is not None:
+        raise AdvisorError("--layers and --active go with --experts; the model's profile knows its own")
     architecture = load_model(str(model_id))
     moe = architecture.moe
     if moe is None:

@@ -10,14 +10,15 @@ import click
 import pandas as pd
 
 from advisor import store
-from advisor.cli.output import file_errors, json_option, print_json, print_table, write_file
+from advisor.cli.measure import read_bytes
+from advisor.cli.output import json_option, print_json, print_table, write_file
+from advisor.ingest import GivenRows, read_given
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
-from advisor.text import json_text
-from advisor.validation import predict_rows
+from advisor.text import frame_csv, json_text
+from advisor.validation import PREDICTED_COLUMNS, predict_rows
 from advisor.validation import validate as validate_points
 
-MAX_BYTES = 64_000_000
 _ASSUME = click.option(
     "--assume", default="", help="column=value,...: fills cells that are empty or say not-stated, nothing else."
 )
@@ -33,11 +34,11 @@ def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None
 
     An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
     """
-    rows = predict_rows(read_csv(file), _assumptions(assume))
-    if as_json:
-        text = json_text(_records(rows)) + "\n"
-    else:
-        text = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    found = read_points(file)
+    answers = predict_rows(found.asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
+    given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
+    rows = pd.concat([given.reset_index(drop=True), answers], axis=1)
+    text = json_text(_records(rows)) + "\n" if as_json else frame_csv(rows, float_format="%.6g")
     if output is None:
         sys.stdout.write(text)
     else:
@@ -52,8 +53,11 @@ def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None
 @json_option("Machine-readable output: overall, by_source, rows.")
 def validate(file: Path | None, assume: str, as_json: bool) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
-    frame = read_csv(file) if file is not None else _shipped()
-    result = validate_points(frame, _assumptions(assume))
+    if file is None:
+        result = validate_points(_shipped(), _assumptions(assume))
+    else:
+        found = read_points(file)
+        result = validate_points(found.asked, _assumptions(assume), found.refused)
     if as_json:
         print_json(
             {
@@ -81,16 +85,12 @@ def validate(file: Path | None, assume: str, as_json: bool) -> None:
         click.echo(f"{count:5d}  {str(reason).removeprefix('not predicted: ')}")
 
 
-def read_csv(path: Path) -> pd.DataFrame:
-    """A CSV file of measured points, every cell as text. Raises AdvisorError for anything else."""
-    try:
-        with file_errors(f"read {path}"):
-            size = path.stat().st_size
-            if size <= MAX_BYTES:
-                return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except ValueError as error:
-        raise AdvisorError(f"{path} is not a CSV file with a header line: {error}") from error
-    raise AdvisorError(f"{path} has {size:,} bytes; at most {MAX_BYTES:,} are read")
+def read_points(path: Path) -> GivenRows:
+    """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for anything else."""
+    found = read_given(path.name, read_bytes(path))
+    for text in found.warnings:
+        click.echo(f"warning: {text}", err=True)
+    return found
 
 
 def _shipped() -> pd.DataFrame:

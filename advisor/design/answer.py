@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.design.candidates import Candidate, candidates, distinct_candidates
+from advisor.design.grid import DesignGrid
 from advisor.design.question import Objective
 from advisor.design.routing_shift import NOTE as ROUTING_NOTE
 from advisor.design.sensitivity import FLIP_REGRET, Sensitivity, cautious_best, sensitivity
@@ -272,8 +273,28 @@ def sensitivity_text(results: Sequence[Sensitivity]) -> str:
     )
 
 
+_WISHES = {"n_experts": "experts", "n_active": "active experts", "n_shared": "shared experts"}
+
+
+def _unmet_wishes(space: DesignSpace) -> list[str]:
+    """A sentence for each value that the user wished to be tried and that no feasible design has, with the reason."""
+    said = []
+    for name, words in _WISHES.items():
+        wished, values = getattr(space.grid, name), getattr(space, name)
+        if wished == DesignGrid.model_fields[name].default:
+            continue
+        for value in (one for one in wished if not np.any(values[space.candidates] == one)):
+            has = values == value
+            broken = _broken(space)[has].sum(axis=0)
+            reason = "no such design can be placed (k <= N, N divisible by the expert-parallel ranks)"
+            if has.any():
+                reason = f"{CONSTRAINT_TEXT[CONSTRAINTS[int(broken.argmax())]]} rules out most of {int(has.sum()):,}"
+            said.append(f"No design with {value} {words} is feasible: {reason}.")
+    return said
+
+
 def _warnings(space: DesignSpace, chosen: Candidate | None, cautious: Candidate | None) -> tuple[str, ...]:
-    warnings = [*space.notes]
+    warnings = [*space.notes, *_unmet_wishes(space)]
     if chosen is None:
         return tuple(warnings)
     question = space.question

@@ -239,12 +239,6 @@ def _layers(count: int, factor: float) -> int:
     return max(1, round(count * factor))
 
 
-_PER_HEAD = (
-    *("projection_params", "replicated_params", "kv_elements_per_token"),
-    *("attend_flops_per_query_key", "prompt_flops_per_query_key"),
-)
-
-
 def _resized(mixer: Mixer, depth: float, heads: float) -> Mixer:
     update = {"count": _layers(mixer.count, depth)}
     if heads != 1.0:
@@ -255,7 +249,7 @@ def _resized(mixer: Mixer, depth: float, heads: float) -> Mixer:
             raise AdvisorError(
                 f"head_factors={heads:g} leaves {shards:g} of {mixer.kv_shards} KV heads; choose another"
             )
-        for name in _PER_HEAD:
+        for name in ("projection_params", "replicated_params", "kv_elements_per_token", "query_heads"):
             update[name] = round(getattr(mixer, name) * heads)
         update["kv_shards"] = int(shards)
     return mixer.model_copy(update=update)

@@ -18,8 +18,11 @@ from advisor.engines.vllm import vllm_speculative_config
 from advisor.runtime import KRange, concave
 from advisor.setup import Setup
 
-TIMED_DRAFTERS = ("mtp", "eagle", "eagle3", "dflash")
-"""Methods whose drafter `vllm bench forward` can time; for the others it times the target alone."""
+NOT_TIMED = ("suffix",)
+"""Methods that `vllm bench forward` cannot start with: it needs Model Runner V2, which has neither these nor EAGLE
+heads that draft in parallel."""
+PER_RANK = "_per_rank"
+"""Ending of a case's name whose requests are one data-parallel rank's; the reader of the result goes by it."""
 OUTPUT_TOKENS = 256
 """Output of each benchmark request, ours to choose: long enough to average over, short beside most contexts."""
 REQUESTS_PER_SLOT = 4
@@ -49,10 +52,13 @@ def check_commands(
     scenario, parallel = setup.scenario, _placement_words(setup)
     context = scenario.context_tokens
     batch = -(-scenario.batch_size // setup.placement.attention_groups)  # both benchmark and limit count one rank
-    timed = method in TIMED_DRAFTERS
+    ending = PER_RANK if setup.placement.attention_groups > 1 else ""
     forward = [*_forward_words(setup), "--model", model, *parallel, "--load-format", "auto", "--routing", "real"]
     forward += ["--kv-len-jitter", "0"]
-    verify = [*forward, "--speculative-config", config, *([] if timed else ["--exclude-drafter"])]
+    verify = [*forward, "--speculative-config", config, "--exclude-drafter"]
+    verify += ["--case", f"verify{ending}={batch}*{k_draft + 1}@{context + k_draft + 1}:{k_draft}"]
+    timed = method not in NOT_TIMED and not (setup.drafter.parallel_drafting and method != "dflash")
+    step = _command(f"Verification step at K = {k_draft}, target model alone", verify, "verify_step.json")
     server = ["vllm", "serve", model, *parallel, "--max-num-seqs", str(batch)]
     load = ["vllm", "bench", "serve", "--model", model, "--dataset-name", "random"]
     load += ["--random-input-len", str(max(1, context - OUTPUT_TOKENS // 2)), "--random-output-len", str(OUTPUT_TOKENS)]
@@ -60,12 +66,10 @@ def check_commands(
     load += ["--num-prompts", str(REQUESTS_PER_SLOT * scenario.batch_size)]
     load += ["--save-result", "--result-filename"]
     return (
-        _command("Plain decode step", [*forward, "--case", f"plain={batch}*1@{context + 1}"], "plain_step.json"),
         _command(
-            f"Verification step at K = {k_draft}" + (" with its drafting" if timed else ", target model alone"),
-            [*verify, "--case", f"verify={batch}*{k_draft + 1}@{context + k_draft + 1}:{k_draft}"],
-            "verify_step.json",
+            "Plain decode step", [*forward, "--case", f"plain{ending}={batch}*1@{context + 1}"], "plain_step.json"
         ),
+        *([step] if timed else []),
         CheckCommand("Server without speculation", shlex.join(server)),
         CheckCommand("Load on it", shlex.join([*load, "without_speculation.json"])),
         CheckCommand(

@@ -6,9 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from advisor.catalog import load_engine
 from advisor.prediction import AdvisorError
 from advisor.runtime import KRange
 
+EFFECTS: dict[str, str] = {
+    "safe": "holds, with a remark",
+    "no_effect": "has no effect",
+    "harmful": "can harm",
+    "unknown": "not known",
+}
+"""How a guard's effect is said."""
+OWN_FORWARD = ("eagle", "eagle3", "mtp", "draft_model", "dflash")
+"""Methods whose drafter runs a model."""
 NEEDS_MODEL = ("eagle", "eagle3", "draft_model", "dflash")
 """Drafting methods with a checkpoint of their own; for mtp only where the heads are a separate one."""
 WITHOUT_MODEL = ("ngram", "suffix")
@@ -41,6 +51,10 @@ class ExportRequest:
     draft_model: str | None = None
     file_name: str = ""
     parallel_drafting: bool = False
+    multi_layer: bool = False
+    """The engine drafts with one worker for each MTP module of the model."""
+    version: str | None = None
+    """Release that will load it; None: the one whose rules were read."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +115,41 @@ def beyond_schedule(request: ExportRequest) -> tuple[str, ...]:
     if limit is not None and limit > last:
         return (f"the schedule ends at batch {last}; the engine runs its last K up to {limit}",)
     return ()
+
+
+def export_tags(request: ExportRequest) -> set[str]:
+    """What kind of export it is, in the words of an engine's guards (`catalog.engines.GuardTag`)."""
+    rows = merged_rows(request.ranges)
+    drafts = any(k for _, _, k in rows)
+    varies = drafts and len(rows) > 1
+    older = request.method == "suffix" or (request.parallel_drafting and request.method != "dflash")
+    held = {
+        "speculation": drafts,
+        "table": varies and request.method != "suffix",
+        "zero_in_table": varies and any(k == 0 for _, _, k in rows),
+        "data_parallel": request.served.data_parallel > 1,
+        "multi_layer_eagle": request.multi_layer,
+        "own_forward": request.method in OWN_FORWARD,
+        "older_runner": older,
+    }
+    return {tag for tag, holds in held.items() if holds}
+
+
+def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
+    """What the engine's version does with this export other than it says, and which rules it was checked by.
+
+    Raises AdvisorError for a version that is no release number.
+    """
+    engine = load_engine(engine_id)
+    said = []
+    for guard in engine.warned_of(export_tags(request), request.version):
+        advice = f"; instead: {guard.do}" if guard.do else ""
+        said.append(f"{EFFECTS[guard.effect]}: {guard.says}{advice} ({guard.source})")
+    if engine.reviewed is not None:
+        rules = f"the rules of {engine.name} {engine.reviewed.version}, read {engine.reviewed.date}"
+        asked = f", for {engine.name} {request.version}" if request.version else ""
+        said.append(f"checked by {rules}{asked}")
+    return said
 
 
 def is_whole(value: object) -> TypeGuard[int]:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog import ExportRule, export_engines, load_engine, model_ids, model_profile
+from advisor.catalog import ExportRule, MtpSupport, export_engines, load_engine, model_ids, model_profile
 from advisor.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
+from advisor.hf import parse_json
 from advisor.prediction import AdvisorError
 from advisor.runtime import KRange, k_at
 from advisor.setup import Setup
@@ -24,6 +25,7 @@ def export_scenario(
     served_model: str | None = None,
     draft_model: str | None = None,
     max_running_requests: int | None = None,
+    engine_version: str | None = None,
     folder: Path | None = None,
 ) -> EngineExport:
     """Checked configuration and launch line of a scenario's schedule.
@@ -34,6 +36,7 @@ def export_scenario(
     engine : one that has an export; may differ from the engine whose overheads the scenario assumes.
     served_model, draft_model : names or paths; default the Hugging Face names of the profiles, where there are any.
     max_running_requests : limit of concurrent requests on the launch line; None leaves the engine's own.
+    engine_version : release that will load it; None: the one whose rules were read (`profiles/engines`).
     folder : where the launch line looks for the engine's file, where it has one; None: where the server starts.
 
     Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
@@ -60,6 +63,8 @@ def export_scenario(
             draft_model=draft_model,
             file_name=str(folder / file_name) if folder else file_name,
             parallel_drafting=setup.drafter.parallel_drafting,
+            multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
+            version=engine_version,
         ),
     )
     return replace(export, warnings=(*export.warnings, *_notes(setup, engine)))
@@ -102,7 +107,38 @@ def method_for(setup: Setup, engine: str) -> str:
         raise AdvisorError(
             f"{setup.drafter.name} has no {engine} export; choose another engine or drafter, e.g. eagle3, mtp or ngram"
         )
+    if setup.drafter.method == "mtp":
+        _check_mtp(setup, engine)
     return setup.drafter.method
+
+
+def _check_mtp(setup: Setup, engine: str) -> None:
+    """Raises AdvisorError where the engine is known not to run the MTP modules of the model's family."""
+    known, family, rule = _mtp_support(engine), _model_type(setup), load_engine(engine)
+    if not known.models or not family or family in known.models:
+        return
+    others = [one.name for one in export_engines() if one.mtp is not None and family in one.mtp.models]
+    instead = f"export for {' or '.join(others)}, or " if others else ""
+    read = f" {rule.reviewed.version}" if rule.reviewed else ""
+    raise AdvisorError(
+        f"{rule.name}{read} does not run the multi-token-prediction module of {family} models: it refuses the method "
+        f"or has no such draft model; {instead}choose another drafter, e.g. eagle3 or ngram"
+    )
+
+
+def _mtp_support(engine: str) -> MtpSupport:
+    return load_engine(engine).mtp or MtpSupport(source="not looked up")
+
+
+def _model_type(setup: Setup) -> str:
+    """The model_type of the scenario's configuration; empty where it is not at hand."""
+    scenario = setup.scenario
+    if scenario.model_config_json is None and scenario.model_id in model_ids():
+        return str(model_profile(scenario.model_id).config.get("model_type", ""))
+    if scenario.model_config_json is None:
+        return ""
+    config = parse_json(scenario.model_config_json, "the model's config.json")
+    return str(config.get("model_type", ""))
 
 
 def _runs(setup: Setup, engine: str) -> bool:
@@ -137,7 +173,8 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
     if export.config is not None:
         name = Path(export.file_name).name if export.file_name else f"{export.engine}_speculative_config.json"
         files.append((folder / name, export.config_json + "\n"))
-    files.append((folder / f"{export.engine}_launch.sh", f"#!/bin/sh\nexec {export.launch_line}\n"))
+    checked = "".join(f"# {text}\n" for text in export.warnings if text.startswith("checked by"))
+    files.append((folder / f"{export.engine}_launch.sh", f"#!/bin/sh\n{checked}exec {export.launch_line}\n"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files:
@@ -153,11 +190,6 @@ def _notes(setup: Setup, engine: str) -> list[str]:
         notes.append(f"the schedule was computed with the kernels and overheads of {scenario.engine}, not {engine}")
     if scenario.weight_dtype or scenario.expert_dtype:
         notes.append("the scenario overrides the checkpoint's weight format; serve a checkpoint in that format")
-    if setup.placement.attention_groups > 1:
-        notes.append(
-            f"batch sizes are those of one of {setup.placement.attention_groups} data-parallel ranks, which is what "
-            "the engine looks up; the schedule counts the whole instance"
-        )
     if scenario.max_tpot_ms is not None:
         notes.append(
             "beyond the limit on time per output token the schedule names the fastest K; cap the batch instead"

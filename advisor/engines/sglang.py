@@ -14,7 +14,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from advisor.catalog import load_engine
-from advisor.engines.config import EngineExport, ExportRequest, beyond_schedule, is_whole, merged_rows, widest_k
+from advisor.engines.config import (
+    EngineExport,
+    ExportRequest,
+    beyond_schedule,
+    guard_warnings,
+    is_whole,
+    merged_rows,
+    widest_k,
+)
 from advisor.prediction import AdvisorError
 from advisor.runtime import KRange
 
@@ -45,19 +53,26 @@ def export(request: ExportRequest) -> EngineExport:
         words += ["--dp-size", str(served.data_parallel), "--enable-dp-attention"]
     if served.expert_parallel > 1:
         words += ["--ep-size", str(served.expert_parallel)]
-    if served.max_running_requests is not None:
-        words += ["--max-running-requests", str(served.max_running_requests)]
+    drafts = any(k for _, _, k in rows)
+    # The flag counts the requests of all attention groups; the schedule is one group's.
+    admitted = served.max_running_requests or (rows[-1][1] * served.data_parallel if drafts else None)
+    if admitted is not None:
+        words += ["--max-running-requests", str(admitted)]
     if served.fp8_kv_cache:
         words += ["--kv-cache-dtype", "fp8_e4m3"]
-    if max(k for _, _, k in rows) == 0:
+    if not drafts:
         warnings.append("the schedule never drafts: start the engine without speculative decoding")
         return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))
-    adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS
+    dropped = served.data_parallel > 1 or request.multi_layer
+    adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped
     k = max(k for _, _, k in rows) if adaptive else widest_k(rows)
     words += _speculation(method, request.draft_model, k)
     if not adaptive:
-        if len(rows) > 1:
+        if len(rows) > 1 and method not in ADAPTIVE_METHODS:
             warnings.append(f"SGLang varies K for EAGLE and EAGLE-3 only; {method} runs the K of the widest range")
+        elif len(rows) > 1:
+            warnings.append(f"K = {k} of the widest range is exported, since SGLang would not vary it here")
+        warnings += guard_warnings("sglang", request)
         return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))
     config = sglang_adaptive_config(ranges)
     check_sglang_adaptive_config(config, k)
@@ -65,8 +80,7 @@ def export(request: ExportRequest) -> EngineExport:
     warnings.append(
         "SGLang pads a batch to a captured graph size before it looks up the slot; limits move down to those sizes"
     )
-    if any(row_k == 0 for _, _, row_k in rows):
-        warnings.append("candidate 0 (no drafting) needs an SGLang release that accepts it; 0.5.23 does")
+    warnings += guard_warnings("sglang", request)
     return EngineExport(
         "sglang", config, json.dumps(config, indent=2), request.file_name, shlex.join(words), tuple(warnings)
     )

@@ -19,6 +19,7 @@ from advisor.engines.config import (
     EngineExport,
     ExportRequest,
     beyond_schedule,
+    guard_warnings,
     is_whole,
     merged_rows,
     widest_k,
@@ -32,6 +33,9 @@ TABLE_TESTED_WITH = ("eagle", "eagle3", "dflash")
 """Methods that vLLM's documentation names for the table."""
 DEFAULT_PROMPT_LOOKUP = (2, 5)
 """n-gram window, ours to choose: vLLM's own fallback (5, 5) calls itself arbitrary."""
+TOKEN_BUDGETS = (2048, 8192, 16384)
+"""Default max_num_batched_tokens of the server in 0.33: below 70 GiB of GPU memory and on A100, from 70, from 160 GiB
+(vllm/engine/arg_utils.py)."""
 _KEYS = {
     "method",
     "model",
@@ -53,6 +57,10 @@ _KEYS = {
 def export(request: ExportRequest) -> EngineExport:
     """The checked configuration, inline on the launch line. Raises AdvisorError when vLLM cannot run the method."""
     ranges, method, served = request.ranges, request.method, request.served
+    rows = merged_rows(ranges)
+    fixed = len(rows) > 1 and served.data_parallel > 1 and method not in FIXED_K_ONLY
+    if fixed:
+        ranges = (KRange(1, rows[-1][1], widest_k(rows), 1.0),) if any(k for _, _, k in rows) else ranges
     config = vllm_speculative_config(ranges, method, request.draft_model, parallel_drafting=request.parallel_drafting)
     warnings = list(beyond_schedule(request))
     words = ["vllm", "serve", served.model, "--tensor-parallel-size", str(served.tensor_parallel)]
@@ -73,20 +81,40 @@ def export(request: ExportRequest) -> EngineExport:
         warnings.append("the schedule never drafts: start the engine without speculative decoding")
         return EngineExport("vllm", None, "", None, shlex.join(words), tuple(warnings))
     if "num_speculative_tokens_per_batch_size" in config:
-        if served.data_parallel > 1:
-            warnings.append(
-                "vLLM drops the table when data parallelism is on and runs num_speculative_tokens throughout"
-            )
         if method not in TABLE_TESTED_WITH:
             warnings.append(
                 f"vLLM's documentation lists the table as tested with EAGLE, EAGLE-3 and DFlash, not {method}"
             )
-    elif len(merged_rows(ranges)) > 1:
+    elif fixed:
+        warnings.append(
+            f"under data parallelism K = {config['num_speculative_tokens']} of the widest range is exported"
+        )
+    elif len(rows) > 1:
         warnings.append(f"method {method} drafts a fixed K; the K of the widest range is used, not the schedule")
     if method == "suffix":
         warnings.append("suffix decoding needs the package arctic-inference beside vLLM")
+    warnings += _token_budget(request, config, words)
+    warnings += guard_warnings("vllm", request)
     text = json.dumps(config, separators=(",", ":"))
     return EngineExport("vllm", config, text, None, shlex.join([*words, "--speculative-config", text]), tuple(warnings))
+
+
+def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
+    """Sees to it that a step of all requests with their drafts fits the budget; extends the launch line where no
+    default of vLLM's is large enough."""
+    last = merged_rows(request.ranges)[-1][1]
+    requests = request.served.max_running_requests or last
+    needed = requests * (int(config["num_speculative_tokens"]) + 1)
+    if needed <= min(TOKEN_BUDGETS):
+        return []
+    if needed > max(TOKEN_BUDGETS):
+        words += ["--max-num-batched-tokens", str(needed)]
+        return [f"--max-num-batched-tokens {needed} is written, since {requests} requests with their drafts need it"]
+    budgets = ", ".join(f"{budget:,}" for budget in TOKEN_BUDGETS)
+    return [
+        f"{requests} requests with their drafts are {needed:,} tokens a step; vLLM's own budget is {budgets} by the "
+        f"size of the GPU, so give --max-num-batched-tokens {needed} or more where its default is less"
+    ]
 
 
 def vllm_speculative_config(

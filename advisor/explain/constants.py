@@ -17,7 +17,7 @@ from advisor.calibration import (
     small_launch,
 )
 from advisor.components import KERNELS, OVERHEADS
-from advisor.kernel_costs import GemmCost, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, MoeCost, StreamCost
 from advisor.setup import Setup
 
 Part = Literal["experts", "projections", "attention", "latent attention", "all-reduce", "expert exchange"]
@@ -100,6 +100,19 @@ def stream_constants(setup: Setup, part: Part, cost: StreamCost, drafting: bool 
     return _uses(setup, part, cost, rows, drafting)
 
 
+def attention_constants(
+    setup: Setup, part: Part, cost: AttentionCost, drafting: bool = False
+) -> tuple[ConstantUse, ...]:
+    """Constants of an attention core."""
+    rows = {
+        "t0": _Row(f"{part}: fixed cost of a call", "s", "t0_s"),
+        "BW": _Row(f"{part}: rate of bytes", "B/s", "s_per_byte", True),
+        "F_attn": _Row(f"{part}: {_RATE}", "FLOP/s", "s_per_flop", True),
+        "p": _Row(f"{part}: sharpness of the bend between them", "1", "sharpness"),
+    }
+    return _uses(setup, part, cost, rows, drafting)
+
+
 def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> ConstantUse:
     """A launch or host overhead with the factor of its 80 % range in its source."""
     value = float(getattr(setup.costs, field))
@@ -133,7 +146,11 @@ def norm_constant(setup: Setup) -> ConstantUse:
 
 
 def _uses(
-    setup: Setup, part: Part, cost: MoeCost | GemmCost | StreamCost, rows: Mapping[str, _Row], drafting: bool
+    setup: Setup,
+    part: Part,
+    cost: MoeCost | GemmCost | AttentionCost | StreamCost,
+    rows: Mapping[str, _Row],
+    drafting: bool,
 ) -> tuple[ConstantUse, ...]:
     found = []
     record = record_behind(setup, part, cost.t0_s, drafting)

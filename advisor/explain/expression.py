@@ -176,6 +176,8 @@ class _Shorter(ast.NodeTransformer):
                 return first
             if _is(first, math.inf) or _is(second, 0):
                 return second
+        if name == "max" and all(_is(each, 0) for each in arguments):
+            return arguments[0]
         if name == "p_norm" and (_is(arguments[0], 0) or _is(arguments[1], 0)):
             return arguments[1] if _is(arguments[0], 0) else arguments[0]
         return ast.Call(node.func, arguments, [])

@@ -112,8 +112,10 @@ def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Arra
 
 
 def _projections(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
-    """One GEMM of the largest group of attention layers."""
+    """One GEMM of the largest group of attention layers whose projections stand apart from the rest."""
     products = matrix_products(setup.architecture, setup.costs, setup.placement, None)["attention_projection"]
+    if not products:
+        return []
     product = max(products, key=lambda product: float(np.max(product.layers)))
     cost: GemmCost = setup.costs.attention_projection
     record = record_behind(setup, "projections", cost.t0_s)
@@ -132,10 +134,11 @@ def _projections(store: Store, setup: Setup, batch: float, q: float, count: int)
 
 
 def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
-    """The core of the largest group of softmax layers; windows are not in the fits."""
+    """The core of the largest group of softmax layers that are not measured whole; windows are not in the fits."""
     if q != 1.0:  # tables time one query per sequence, and the cache is read once whatever q is
         return []
-    mixers = [mixer for mixer in setup.architecture.mixers if mixer.kind in ("full", "mla")]
+    apart = [mixer for mixer in setup.architecture.mixers if mixer not in setup.costs.modules]
+    mixers = [mixer for mixer in apart if mixer.kind in ("full", "mla")]
     if not mixers:
         return []
     mixer = max(mixers, key=lambda mixer: mixer.count)
@@ -147,25 +150,28 @@ def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -
     kv_dtype = record.kernel_source.rpartition("+kv-")[2]
     table = _rows("mla" if latent else "attention", store, record, kv_dtype=kv_dtype)
     if latent:
-        table = table[table["op"].isin(["mla_generation", "generation_mla"])].assign(
-            elements=mixer.kv_elements_per_token
-        )
+        table = table[table["op"].isin(["mla_generation", "generation_mla"])]
+        table = table.assign(elements=mixer.kv_elements_per_token, each=mixer.flops_per_head_and_key, num_kv_heads=1)
     else:
         table = table[table["window_size"].fillna(0) <= 0]
-        table = table.assign(elements=2.0 * table["num_kv_heads"] * table["head_dim"])
-    group, shards = batch / setup.placement.attention_groups, min(setup.placement.tensor_parallel, mixer.kv_shards)
-    context = setup.scenario.context_tokens
-    wanted = {"batch_size": group, "context_tokens": context, "elements": mixer.kv_elements_per_token / shards}
+        table = table.assign(elements=2.0 * table["num_kv_heads"] * table["head_dim"], each=4.0 * table["head_dim"])
+    tensor, context = setup.placement.tensor_parallel, setup.scenario.context_tokens
+    group, elements = batch / setup.placement.attention_groups, mixer.kv_elements_per_token
+    wanted = {"batch_size": group, "context_tokens": context, "elements": elements / min(tensor, mixer.kv_shards)}
+    # The operations that tell latent kernels apart are those of a rank's heads; grouped heads hardly matter.
+    wanted |= {"num_heads": mixer.query_heads / tensor} if latent else {}
     found = table.loc[_apart(table, wanted).index[:count]]
-    sequences, cached, elements = (found[name].to_numpy(float) for name in wanted)
+    names = ("batch_size", "context_tokens", "elements", "each", "num_heads", "num_kv_heads")
+    sequences, cached, elements, each, heads, groups = (found[name].to_numpy(float) for name in names)
     moved = laws.cache_read(sequences, cached, 0.0, elements, KV_BYTES[kv_dtype])
+    flops = laws.attention_flops(sequences, cached - 1.0, 1.0, each, heads, cost.block_rows, groups)
     labels = [
         f"{row.batch_size:,} sequences, {row.context_tokens:,} cached tokens, {row.num_heads} heads"
         for row in found.itertuples()
     ]
     goal = f"{group:,.0f} sequences, {context:,} cached tokens"
     measured = found["latency_s"].to_numpy()
-    return _shown("Attention core, one layer", goal, labels, measured, cost.time_s(moved), record, count)
+    return _shown("Attention core, one layer", goal, labels, measured, cost.time_s(moved, flops), record, count)
 
 
 def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:

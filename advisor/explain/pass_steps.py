@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from advisor import laws
 from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Moe, effective_n_active
+from advisor.attention import AttentionLoad, Core, MeasuredAttention, attention_layers
 from advisor.explain.constants import (
     ConstantUse,
     Part,
+    attention_constants,
     gemm_constants,
     moe_constants,
     norm_constant,
@@ -23,11 +25,9 @@ from advisor.prediction import Tier
 from advisor.routing import distinct_experts, local_experts
 from advisor.setup import Setup
 from advisor.step_cost import (
-    Core,
     Exchange,
     MoeShape,
     Products,
-    attention_cores,
     exchanges,
     expert_shape,
     expert_sizes,
@@ -84,9 +84,11 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
         if moe.shared_width:
             head = Head("shared", f"Shared experts, {layers}", "T_shared", "s")
             parts["T_shared"] = _gemm(b, run, head, products["shared"][0])
-    titles = [f"Attention weights, {counted(mixer.count, f'{mixer.kind} layer')}" for mixer in run.architecture.mixers]
+    apart = [mixer for mixer in run.architecture.mixers if mixer not in run.costs.modules]
+    titles = [f"Attention weights, {counted(mixer.count, f'{mixer.kind} layer')}" for mixer in apart]
     whole = Head("attention_projection", "Attention weights", "T_projections", "s")
-    parts["T_projections"] = _gemms(b, run, whole, "T_proj", titles, products["attention_projection"])
+    if apart:
+        parts["T_projections"] = _gemms(b, run, whole, "T_proj", titles, products["attention_projection"])
     parts["T_attention"] = _attention(b, run)
     if run.architecture.dense:
         titles = [f"Dense FFN, {counted(block.count, 'layer')}" for block in run.architecture.dense]
@@ -206,13 +208,24 @@ def _gemms(
 def _attention(b: Builder, run: Pass) -> Quantity:
     setup, whole = run.setup, Head("attention", "Attention core", "T_attention", "s")
     context, kv = float(setup.scenario.context_tokens), setup.kv_bytes_per_element
-    cores = attention_cores(run.architecture, run.costs, setup.placement, run.group_batch, run.q, context, kv)
-    if not cores:
+    load = AttentionLoad(run.group_batch, run.q, context, kv, setup.placement.tensor_parallel)
+    found = attention_layers(run.architecture, run.costs, load)
+    if not found:
         return b.given(whole, 0.0)
-    if len(cores) == 1:
-        return _attention_core(b, run, cores[0], "", whole.symbol)
-    parts = {f"T_core_{n}": _attention_core(b, run, core, f".{n}", f"T_core_{n}") for n, core in enumerate(cores, 1)}
+    if len(found) == 1:
+        return _attention_item(b, run, found[0], "", whole.symbol)
+    parts = {f"T_core_{n}": _attention_item(b, run, item, f".{n}", f"T_core_{n}") for n, item in enumerate(found, 1)}
     return b.add_sum(whole, parts)
+
+
+def _attention_item(b: Builder, run: Pass, item: Core | MeasuredAttention, suffix: str, symbol: str) -> Quantity:
+    if isinstance(item, Core):
+        return _attention_core(b, run, item, suffix, symbol)
+    mixer, known = item.mixer, {name: Quantity(float(value), "s") for name, value in item.symbols.items()}
+    title = f"Attention measured whole, {counted(mixer.count, f'{mixer.kind} layer')}"
+    head = Head(f"attention{suffix}", title, symbol, "s")
+    note = f"{item.module.because}. Projections, core, cache write and launches of a layer together."
+    return b.add(head, laws.attention_module, known | {"L": mixer.count}, note=note)
 
 
 def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str) -> Quantity:
@@ -229,11 +242,13 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
     read = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
     latent = mixer.kind in ("mla", "sparse") and run.costs.mla is not None
     part: Part = "latent attention" if latent else "attention"
-    uses = stream_constants(run.setup, part, core.cost, run.drafting)
-    work = {"R": read, "F": Quantity(float(core.flops), "FLOP"), "F_attn": Quantity(core.flops_per_s, "FLOP/s")}
+    uses = attention_constants(run.setup, part, core.cost, run.drafting)
+    head = Head(f"attention_flops{suffix}", "Operations of one layer's core", "F", "FLOP")
+    known = {"R": read} if mixer.kind == "linear" else {**core.work, "a": Quantity(core.work["a"], "FLOP")}
+    note = "" if mixer.kind == "linear" else "Query rows padded to blocks of m_0, which each KV head fills on its own."
+    flops = b.add(head, core.work_law, known, note=note, names={"n_q": "q"})
     head = Head(f"attention{suffix}", f"Attention core, {counted(mixer.count, f'{mixer.kind} layer')}", symbol, "s")
-    note = "F operations of one layer." if math.isfinite(core.flops_per_s) else ""
-    return b.add(head, laws.attention_core, {**core.symbols, **work}, uses, note)
+    return b.add(head, laws.attention_core, {**core.symbols, "R": read, "F": flops}, uses)
 
 
 def _communication(b: Builder, run: Pass) -> Quantity:
@@ -269,6 +284,7 @@ def _launches(b: Builder, run: Pass) -> Quantity:
     use = overhead_constant(run.setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
     symbols = launch_symbols(run.architecture, run.costs)
     head, layers = Head("launch", "Kernel launches", "T_launch", "s"), {"L": symbols["L"]}
+    note = "Half of each layer whose attention was measured with its launches." if run.costs.modules else ""
     if not symbols["c_q"] * symbols["L_q"]:
-        return b.add(head, laws.launches, layers, (use,))
-    return b.add(head, laws.launches, layers | {"L_q": symbols["L_q"]}, (use, norm_constant(run.setup)))
+        return b.add(head, laws.launches, layers, (use,), note)
+    return b.add(head, laws.launches, layers | {"L_q": symbols["L_q"]}, (use, norm_constant(run.setup)), note)

@@ -19,7 +19,7 @@ import numpy as np
 from advisor import laws
 from advisor.curve import Curve
 from advisor.hardware import compute_dtype, peak_flops
-from advisor.kernel_costs import GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
 from advisor.setup import Setup, touched_experts
 from advisor.step_cost import step_time
@@ -120,7 +120,7 @@ def pass_work(setup: Setup, batch: float, tokens_per_sequence: float) -> tuple[d
 
 def _costs(bytes_per_s: float, flops_per_s: float) -> KernelCosts:
     gemm = GemmCost(0.0, bytes_per_s, flops_per_s, Tier.ROOFLINE)
-    stream = StreamCost(0.0, bytes_per_s, Tier.ROOFLINE)
+    attention = AttentionCost(0.0, bytes_per_s, flops_per_s, Tier.ROOFLINE)
     routed = MoeCost(0.0, bytes_per_s, flops_per_s, Tier.ROOFLINE, activation_bandwidth_bytes_per_s=bytes_per_s)
     links = {2: StreamCost(0.0, _OFF, Tier.ROOFLINE)}
     return KernelCosts(
@@ -129,10 +129,9 @@ def _costs(bytes_per_s: float, flops_per_s: float) -> KernelCosts:
         shared=gemm,
         dense=gemm,
         lm_head=gemm,
-        attention=stream,
+        attention=attention,
         all_reduce=links,
         all_to_all=links,
-        attention_flops_per_s=flops_per_s,
         launch_per_layer_s=0.0,
         host_per_step_s=0.0,
     )

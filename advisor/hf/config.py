@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from advisor.architecture import Architecture, Moe, parameter_counts
+from advisor.hf.assumed import assumptions
 from advisor.hf.dialects import NESTED_KEYS, REFUSED, Dialect, dialect_of
 from advisor.hf.ffn import FfnKind, build_dense, build_moe, expert_count, ffn_kinds
 from advisor.hf.fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json
@@ -33,7 +34,11 @@ DESIGN_SUFFIX = re.compile(r"(-n\d+k\d+s[\d.]+w\d+(-\d{1,3})?)+$")
 
 
 def architecture_from_config(
-    config: Mapping[str, Any] | str | bytes, name: str | None = None, file_name: str = "config.json"
+    config: Mapping[str, Any] | str | bytes,
+    name: str | None = None,
+    file_name: str = "config.json",
+    *,
+    published: bool = False,
 ) -> Architecture:
     """Read a model's dimensions from its Hugging Face configuration.
 
@@ -42,11 +47,13 @@ def architecture_from_config(
     config : the parsed object, or the JSON text of config.json (not a path; see `catalog.load_model`).
     name : how to call the model; by default the file's _name_or_path, else its model_type.
     file_name : what messages call the file.
+    published : the configuration is a shipped model's, held to its published sizes: what it leaves out is known.
 
     Returns
     -------
-    Architecture, with every assumption in `warnings`: an unknown model_type (read as plain grouped-query attention),
-    parts that are not modelled, and totals that contradict an "-XXB-AYB" pattern in the name.
+    Architecture, with every assumption in `warnings`: keys that are missing, with what they come to in GB, an unknown
+    model_type (read as plain grouped-query attention), parts that are not modelled, and totals that contradict an
+    "-XXB-AYB" pattern in the name.
 
     Raises
     ------
@@ -68,6 +75,9 @@ def architecture_from_config(
             f"{fields.where}: {'.'.join(map(str, first['loc']))} is not usable ({first['msg']}); "
             "correct the file or download it again"
         ) from None
+    if not published:
+        said = (*architecture.warnings, *assumptions(fields, architecture))
+        architecture = architecture.model_copy(update={"warnings": said})
     known = dialect_of(fields.text("model_type")) is not None
     return _checked_against_name(architecture, (label, fields.text("_name_or_path")), known)
 

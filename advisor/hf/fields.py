@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from advisor.prediction import AdvisorError
+from advisor.text import RepeatedKeyError, read_json
 
 MAX_FILE_BYTES = 8_000_000
 """The largest published config.json files (per-layer quantisation lists) stay below 2 MB."""
@@ -148,20 +149,6 @@ class Fields:
         return value
 
 
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise AdvisorError(
-                    f"config.json: the key {_shown(key)} occurs twice in one object, so its value is ambiguous; "
-                    "expected each key once; remove one of them"
-                )
-            seen.add(key)
-    return values
-
-
 _SIGNATURES = {
     b"GGUF": "a GGUF weight file",
     b"PK\x03\x04": "a zip archive or PyTorch checkpoint",
@@ -190,18 +177,18 @@ def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, An
     except UnicodeDecodeError as error:
         raise AdvisorError(f"{where}: byte {error.start} is not UTF-8 text, expected a JSON text; {advice}") from None
     try:
-        values = json.loads(text, object_pairs_hook=_unique)
-    except AdvisorError:
-        raise
+        values = read_json(text)
+    except RepeatedKeyError as error:
+        raise AdvisorError(f"{where}: {error}; expected each key once; remove one of them") from None
     except json.JSONDecodeError as error:
         raise AdvisorError(
             f"{where}: line {error.lineno}, column {error.colno}: {error.msg}; expected a JSON text; {advice}"
         ) from None
-    except RecursionError:
-        raise AdvisorError(
-            f"{where}: objects or lists are nested too deeply, expected a few levels; {advice}"
-        ) from None
-    except ValueError:  # Python refuses integers of more than 4300 digits
+    except ValueError as error:  # Python refuses integers of more than 4300 digits
+        if isinstance(error.__cause__, RecursionError):
+            raise AdvisorError(
+                f"{where}: objects or lists are nested too deeply, expected a few levels; {advice}"
+            ) from None
         raise AdvisorError(f"{where}: a number has thousands of digits, expected a JSON text; {advice}") from None
     if not isinstance(values, dict):
         kind = "a list" if isinstance(values, list) else f"the single value {_shown(values)}"

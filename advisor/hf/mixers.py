@@ -161,7 +161,8 @@ def _grouped_query(
         projection_params=params,
         kv_elements_per_token=key + value,
         kv_shards=groups,
-        attend_flops_per_query_key=2 * heads * (head_dim + value_dim),
+        query_heads=heads,
+        flops_per_head_and_key=2 * (head_dim + value_dim),
         query_key_norm=fields.flag("use_qk_norm", default=dialect.query_key_norm),
         window_tokens=window_of(fields) if sliding else None,
     )
@@ -241,8 +242,9 @@ def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
         replicated_params=query_down + key_value_down + index,
         kv_elements_per_token=latent + rope,
         kv_shards=1,
-        attend_flops_per_query_key=2 * heads * (2 * latent + rope),
-        prompt_flops_per_query_key=0 if sparse else 2 * heads * (nope + rope + value_dim),
+        query_heads=heads,
+        flops_per_head_and_key=2 * (2 * latent + rope),
+        prompt_flops_per_head_and_key=0 if sparse else 2 * (nope + rope + value_dim),
         window_tokens=fields.count("index_topk") if sparse else None,
         index_elements_per_token=fields.count("index_head_dim") if index else 0,
     )
@@ -264,7 +266,7 @@ def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None)
     hyper = 2 * (2 + streams) * streams * streams * hidden
     params, replicated, index_dim = query_down + key_value + split + hyper + hidden, query_down + key_value + hyper, 0
     window = window_of(fields)
-    flops = 2 * heads * 2 * entry
+    flops = 2 * 2 * entry
     if kind == "sliding":
         return Mixer(
             kind="sliding",
@@ -272,7 +274,8 @@ def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None)
             projection_params=params,
             replicated_params=replicated,
             kv_elements_per_token=entry,
-            attend_flops_per_query_key=flops,
+            query_heads=heads,
+            flops_per_head_and_key=flops,
             window_tokens=window,
         )
     if not ratio:
@@ -290,7 +293,8 @@ def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None)
         projection_params=params + extra,
         replicated_params=replicated + extra,
         kv_elements_per_token=entry,
-        attend_flops_per_query_key=flops,
+        query_heads=heads,
+        flops_per_head_and_key=flops,
         window_tokens=fields.count("index_topk") if kind == "csa" else None,
         local_window_tokens=window,
         index_elements_per_token=index_dim,

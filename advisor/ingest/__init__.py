@@ -10,14 +10,16 @@ stored here. Everything that can go wrong with a file is an AdvisorError with on
 
 from __future__ import annotations
 
-from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list, read_acceptance
+from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list
+from advisor.ingest.acceptance_file import read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
 from advisor.ingest.canonical import COLUMNS, template_csv
+from advisor.ingest.given import GivenRows, read_given
 from advisor.ingest.names import match_hardware
 from advisor.ingest.read import read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
 from advisor.ingest.result import IngestResult, csv_of, kept_points, kept_table
-from advisor.ingest.rows import Rows, combine, complete, resolve_names
+from advisor.ingest.rows import Rows, combine, complete, resolve_names, with_given
 from advisor.ingest.trace_file import MAX_TRACE_BYTES, LayerCounts, layer_counts, read_trace, read_traces
 from advisor.ingest.upload import MAX_BYTES, MIB
 
@@ -30,6 +32,7 @@ __all__ = [
     "MIB",
     "AcceptanceRates",
     "ActivationLog",
+    "GivenRows",
     "Header",
     "IngestResult",
     "LayerCounts",
@@ -45,10 +48,12 @@ __all__ = [
     "own_headers",
     "rates_from_list",
     "read_acceptance",
+    "read_given",
     "read_trace",
     "read_traces",
     "read_upload",
     "resolve_names",
     "targets",
     "template_csv",
+    "with_given",
 ]

@@ -51,10 +51,14 @@ class AcceptanceRates:
     """Standard error of the accepted length at the longest K, over that length, as if rounds were independent. [1]"""
     source: str
     warnings: tuple[str, ...] = ()
+    length: tuple[float, int] | None = None
+    """Accepted length and its K, where a tool counts nothing by position."""
 
     @property
     def text(self) -> str:
-        """The scenario's `acceptance`, four digits a probability: `0.7,0.5,0.4` (see `drafter.parse_acceptance`)."""
+        """The scenario's `acceptance`, four digits a number: `0.7,0.5,0.4`, or `2.41@3` of a length alone."""
+        if self.length is not None:
+            return f"{self.length[0]:.4g}@{self.length[1]}"
         return ",".join(f"{share:.4g}" for share in self.conditional)
 
     def accepted_lengths(self, k_max: int) -> pd.DataFrame:
@@ -173,8 +177,8 @@ def parse_metrics(name: str, text: str) -> Series:
     lacking = [counter for counter in (_DRAFTS, _BY_POSITION) if not any(key[0] == counter for key in found)]
     if lacking:
         raise AdvisorError(
-            f"{name} has no counter {lacking[0]}; expected the text of GET /metrics of a vLLM server (engine V1) with "
-            "speculative decoding on, or a list of acceptance rates"
+            f"{name} has no counter {lacking[0]}; expected the text of GET /metrics of a vLLM server (engine V1) or of "
+            "SGLang with speculative decoding on, a list of acceptance rates, or JSON with an acceptance histogram"
         )
     return found
 

@@ -64,7 +64,7 @@ def strings(values: Any) -> pa.Array:
 
 def _as_text(item: Any) -> str:
     if isinstance(item, bool):
-        return "1" if item else "0"
+        return "true" if item else "false"
     if isinstance(item, int) and abs(item) >= 10**300:  # str() of a huge integer is refused by Python itself
         return "inf"
     if isinstance(item, str):
@@ -103,7 +103,7 @@ def to_numbers(text: pa.Array, column: Column, scale: float, decimal_comma: bool
     Parameters: `text` from `strings` [rows]; `scale` the factor to `column`'s unit; `decimal_comma` from
     `comma_is_decimal`. Refused: not a number, not finite, not whole where a count is due, outside the column's range.
     """
-    numbers, unreadable = _parse(text, decimal_comma)
+    numbers, unreadable = _parse(_flags(text) if column.type == "flag" else text, decimal_comma)
     empty = text.is_null().to_numpy(zero_copy_only=False)
     values = numbers * scale if scale != 1.0 else numbers
     infinite = ~empty & ~unreadable & ~np.isfinite(values)
@@ -130,6 +130,14 @@ def _outside(values: np.ndarray, column: Column) -> np.ndarray:
     return np.asarray(low | high)
 
 
+def _flags(text: pa.Array) -> pa.Array:
+    """Words for yes and no as 1 and 0; anywhere but in a flag they are no numbers."""
+    lowered = pc.utf8_lower(text)
+    for word, digit in _TRUE_FALSE.items():
+        text = pc.if_else(pc.fill_null(pc.equal(lowered, word), False), digit, text)
+    return text
+
+
 def _parse(text: pa.Array, decimal_comma: bool | None) -> tuple[np.ndarray, np.ndarray]:
     """Numbers (NaN where empty or unreadable) and the mask of unreadable cells; the usual clean column in one cast."""
     try:
@@ -147,8 +155,6 @@ def _parse(text: pa.Array, decimal_comma: bool | None) -> tuple[np.ndarray, np.n
         is_thousands = pc.fill_null(pc.match_substring_regex(text, _THOUSANDS), False)
         candidate = pc.if_else(is_thousands, pc.replace_substring(text, ",", ""), text)
     lowered = pc.utf8_lower(candidate)
-    for word, digit in _TRUE_FALSE.items():
-        candidate = pc.if_else(pc.equal(lowered, word), digit, candidate)
     special = pc.fill_null(pc.match_substring_regex(lowered, r"^[+-]?(?:nan|inf|infinity)$"), False)
     plain = pc.fill_null(pc.match_substring_regex(candidate, _PLAIN), False)
     null = pa.scalar(None, pa.large_string())

@@ -9,12 +9,16 @@ import numpy as np
 import pandas as pd
 
 from advisor.ingest.canonical import COLUMNS, MEASURED_COLUMNS, TableKind
+from advisor.ingest.contradictions import Contradiction, contradictions
 from advisor.ingest.derived import lower_is_better, speedup_from_values
 from advisor.ingest.result import Reject, Swap
 from advisor.ingest.table import Table
 
 SPEEDUP_TOLERANCE = 0.05
 """A stated speedup may differ from the ratio of the two stated values by this share: figures are printed rounded."""
+
+MAX_PLAUSIBLE_SPEEDUP = 20.0
+"""A stated speedup above is taken for a percentage: 1.2 as 120. [1]"""
 
 SWAP_SHARE = 0.5
 """Two columns are called swapped when more than this share of the rows break a rule that all of those then keep."""
@@ -54,6 +58,14 @@ POINT_RULES = (
         "the first token comes after the whole request; check the units",
     ),
 )
+SPEEDUP_SLACK = 1.1
+"""A round is no faster than a plain step, so no speedup exceeds the tokens of a round; baselines scatter. [1]"""
+
+
+def _above_round(v: Values) -> np.ndarray:
+    return np.asarray(v["speedup"] > SPEEDUP_SLACK * np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0))
+
+
 KERNEL_RULES = (Rule(("topk", "num_experts"), _more("topk", "num_experts"), "topk exceeds num_experts"),)
 RULES: dict[TableKind, tuple[Rule, ...]] = {"points": POINT_RULES, "kernels": KERNEL_RULES}
 
@@ -63,11 +75,22 @@ def numeric_values(frame: pd.DataFrame, names: Iterable[str]) -> Values:
     return {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names}
 
 
-def check_rows(frame: pd.DataFrame, kind: TableKind) -> tuple[np.ndarray, list[Reject], list[Swap]]:
-    """Mask of rows to keep [rows], one Reject per broken rule and row, and columns that look swapped."""
+@dataclass(frozen=True)
+class Checked:
+    """Mask of rows to keep [rows], one Reject per broken rule and row, columns that look swapped, and what is odd."""
+
+    keep: np.ndarray
+    rejects: list[Reject]
+    swaps: list[Swap]
+    warnings: list[str]
+
+
+def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> Checked:
+    """Hold the rows of a typed frame against every rule; `measured`: also that each measures something."""
     keep = np.ones(len(frame), dtype=bool)
     rejects: list[Reject] = []
     swaps: list[Swap] = []
+    warnings: list[str] = []
     lines = frame.index.to_numpy()
     for rule in RULES[kind]:
         if any(frame[name].isna().all() for name in rule.columns):
@@ -83,6 +106,15 @@ def check_rows(frame: pd.DataFrame, kind: TableKind) -> tuple[np.ndarray, list[R
         rejects += _list_rejects(rule.columns, values, broken, lines, rule.reason + (f"; {hint}" if hint else ""))
         keep &= ~broken
     if kind == "points":
+        impossible, odd = contradictions(frame)
+        above = _above_round(numeric_values(frame, ("speedup", "accepted_length", "draft_tokens_k")))
+        impossible.append(
+            Contradiction(("speedup", "accepted_length", "draft_tokens_k"), above, _speedup_reason(frame, above))
+        )
+        warnings += odd
+        for one in impossible:
+            rejects += _list_rejects(one.columns, numeric_values(frame, one.columns), one.rows, lines, one.reason)
+            keep &= ~one.rows
         contradicted = _speedup_contradicted(frame)
         names = ("speedup", "sd_value", "baseline_value")
         if contradicted.any():
@@ -90,11 +122,17 @@ def check_rows(frame: pd.DataFrame, kind: TableKind) -> tuple[np.ndarray, list[R
             rejects += _list_rejects(names, numeric_values(frame, names), contradicted, lines, reason)
             keep &= ~contradicted
     empty = frame[list(MEASURED_COLUMNS[kind])].isna().all(axis=1).to_numpy()
-    if empty.any():
+    if measured and empty.any():
         reason = f"nothing measured: fill at least one of {', '.join(MEASURED_COLUMNS[kind])}"
         rejects += [Reject(int(line), "", "", reason) for line in lines[empty]]
         keep &= ~empty
-    return keep, rejects, swaps
+    return Checked(keep, rejects, swaps, warnings)
+
+
+def _speedup_reason(frame: pd.DataFrame, above: np.ndarray) -> str:
+    reason = "the speedup exceeds the tokens of a round, which no drafting can"
+    typical = float(np.median(frame["speedup"].to_numpy(dtype=float, na_value=np.nan)[above])) if above.any() else 0.0
+    return f"{reason}; it looks like a percentage" if typical > MAX_PLAUSIBLE_SPEEDUP else f"{reason}; check the column"
 
 
 def _list_rejects(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from advisor.catalog import engine_called, resolve_model_name
+from advisor.drafter import drafter_ids
 from advisor.text import name_key
 
 _DTYPES = {
@@ -18,8 +19,36 @@ _DTYPES = {
     "int4_w4a16": "int4",
     "mxfp4": "mxfp4",
     "nvfp4": "nvfp4",
+    "modelopt_fp4": "nvfp4",
+    "modelopt_mxfp8": "fp8",
+    "modelopt_fp8": "fp8",
+    "petit_nvfp4": "nvfp4",
+    "fp_quant": "mxfp4",
+    "w8a8_fp8": "fp8",
+    "fbgemm_fp8": "fp8",
+    "ptpc_fp8": "fp8",
+    "mxfp8": "fp8",
+    "w8a8_int8": "int8",
+    "experts_int8": "int8",
+    "w4afp8": "int4",
+    "awq": "int4",
+    "awq_marlin": "int4",
 }
-_METHODS = {"eagle3": "eagle3", "eagle": "eagle", "mtp": "mtp", "ngram": "ngram", "draft_model": "draft_model"}
+_UNSAID = frozenset({"", "auto", "none", "null", "compressed_tensors", "modelopt", "quark", "gguf", "bitsandbytes"})
+"""What engines call a choice left to the checkpoint, and ways of quantising that come in several formats."""
+_METHODS = {
+    "nextn": "mtp",
+    "frozen_kv_mtp": "mtp",
+    "standalone": "draft_model",
+    "draft": "draft_model",
+    "vanilla": "draft_model",
+    "ngram_gpu": "ngram",
+    "prompt_lookup": "ngram",
+    "p_eagle": "p-eagle",
+    "eagle_3": "eagle3",
+    "eagle2": "eagle",
+}
+"""Drafters under other names: SGLang's algorithms (NEXTN, STANDALONE), vLLM's methods, TensorRT-LLM's words."""
 _NOISE = frozenset(
     {
         "nvidia",
@@ -51,14 +80,20 @@ def engine_name(text: str) -> str:
     return engine.id if engine else text
 
 
-def weight_dtype(text: str) -> str:
-    """Our name of a weight type where the text is another spelling of it; else lower case."""
-    return _DTYPES.get(name_key(text), text.strip().lower())
+def weight_dtype(text: str) -> str | None:
+    """Our name of a weight type where the text is another spelling of it or an engine's `--quantization`; else lower
+    case, and None where the text leaves the format to the checkpoint (`auto`, `compressed-tensors`)."""
+    key = name_key(text)
+    return None if key in _UNSAID else _DTYPES.get(key, text.strip().lower())
 
 
 def drafter_name(text: str) -> str:
-    """Our name of a drafter (`EAGLE3` is `eagle3`); else the text in lower case."""
-    return _METHODS.get(name_key(text), text.strip().lower())
+    """Our name of a drafter (`EAGLE3` is `eagle3`, `NEXTN` and `deepseek_mtp` are `mtp`); else lower case."""
+    key = name_key(text)
+    if key.endswith("_mtp"):
+        return "mtp"
+    known = {name_key(drafter_id): drafter_id for drafter_id in drafter_ids()}
+    return _METHODS.get(key) or known.get(key, text.strip().lower())
 
 
 def match_hardware(text: str, ids: Collection[str]) -> str | None:

@@ -21,7 +21,7 @@ TEMPORARY = "_"
 """Columns whose names begin so are numbers that a reader needs to compute others; they are dropped afterwards."""
 
 _TEMPORARY_COLUMN = Column("value", "number", "", "", low=-1e15, high=1e15)
-NAME_MAPS: dict[str, Callable[[str], str]] = {
+NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "engine": engine_name,
     "weight_dtype": weight_dtype,
     "drafter": drafter_name,
@@ -56,7 +56,8 @@ class RawRows:
 class Format:
     """A format that can be read: its id, the tool's name for it, how it is recognised and read.
 
-    `detect` scores a sample from 0 to 1 by its content alone.
+    `detect` scores a sample from 0 to 1 by its content alone. `wants`: the fields of a JSON record that it goes by
+    (`a|b`: either; dots descend), so that a near miss can be told what it lacks.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Format:
     recognised_by: str
     detect: Callable[[Sample], float]
     read: Callable[[Sample], RawRows]
+    wants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from advisor.ingest.canonical import COLUMNS, header_key
+from advisor.ingest.near_miss import near_miss
 from advisor.ingest.raw import Format, RawRows, coerce
 from advisor.ingest.readers import FORMATS
-from advisor.ingest.remap import rename_headers
+from advisor.ingest.remap import fill_mapped, rename_headers
 from advisor.ingest.result import shorten
 from advisor.ingest.rows import Rows, Source
 from advisor.ingest.table import table_header
@@ -42,11 +43,13 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
         sample = rename_headers(sample, columns)
     reader = detect(sample)
     raw = reader.read(sample)
+    if columns:
+        fill_mapped(raw, sample, columns)
     raw.warnings = [*sample.warnings, *raw.warnings]
-    return _typed(raw, reader, name, hashlib.sha256(data).hexdigest())
+    return typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest())
 
 
-def _typed(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
+def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
     """What a reader found as a table. Raises AdvisorError when there is no row, not even a refused one."""
     refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
     rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
@@ -78,6 +81,9 @@ def detect(sample: Sample) -> Format:
     reason = why_unusable(sample)
     if reason:
         raise AdvisorError(f"{sample.name} cannot be used: {reason}")
+    near = near_miss(sample, FORMATS)
+    if near:
+        raise AdvisorError(f"{sample.name} is not recognised: {near}")
     known = ", ".join(item.name for item in FORMATS)
     raise AdvisorError(f"{sample.name} is not recognised: {_seen(sample)}; expected a result file of {known}")
 

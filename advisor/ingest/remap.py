@@ -1,4 +1,5 @@
-"""A user's own headers read as ours: guesses for a form, and the header line rewritten before any reader sees it."""
+"""A user's own headers read as ours: guesses for a form, and a table's header line or a JSON file's fields renamed
+before any reader sees them."""
 
 from __future__ import annotations
 
@@ -8,10 +9,13 @@ import io
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from advisor.ingest.canonical import COLUMNS, UNIT_FACTORS, TableKind, header_key, match_header
+from advisor.ingest.cells import Cells
+from advisor.ingest.raw import RawRows, field_of
 from advisor.ingest.result import shorten
-from advisor.ingest.upload import Sample, open_upload
+from advisor.ingest.upload import MAX_COLUMNS, Sample, open_upload
 from advisor.prediction import AdvisorError
 
 IGNORE = "ignore"
@@ -31,7 +35,7 @@ _HINTS = {
 
 @dataclass(frozen=True)
 class Header:
-    """One column of a user's CSV: its header, what it is or may be read as, its first cells."""
+    """One column of a user's CSV or field of its JSON: its name, what it is or may be read as, its first cells."""
 
     theirs: str
     ours: str
@@ -44,7 +48,9 @@ class Header:
 def own_headers(
     name: str, data: bytes, kind: TableKind = "points", swapped: Iterable[tuple[str, str]] = ()
 ) -> tuple[Header, ...]:
-    """The columns of a CSV with what each may be read as; () for anything that is no CSV with distinct headers.
+    """The columns of a CSV, or the fields of JSON records, with what each may be read as.
+
+    () for anything else, and for a CSV whose headers are not distinct.
 
     Columns in `swapped` (`IngestResult.swapped`) are guessed the other way round.
     """
@@ -52,15 +58,9 @@ def own_headers(
         sample = open_upload(name, data)
     except AdvisorError:
         return ()
-    header = [cell.strip() for cell in sample.header]
-    if sample.kind != "text" or len(header) < 2 or len(set(header)) < len(header):
+    header, cells = _fields(sample) if sample.kind in ("json", "jsonl") else _columns(sample)
+    if len(header) < 2 or len(set(header)) < len(header):
         return ()
-    lines = [line for line in sample.head.splitlines() if line.strip() and not line.startswith("#")]
-    try:
-        rows = list(itertools.islice(csv.reader(lines, delimiter=sample.delimiter), 1, FIRST_ROWS + 1))
-    except csv.Error:
-        return ()
-    cells = [tuple(shorten(row[place])[:40] for row in rows if place < len(row)) for place in range(len(header))]
     known = {cell: _with_unit(cell, kind) for cell in header}
     taken = {found for found in known.values() if found}
     exchange = _exchanged(known, swapped, kind)
@@ -73,6 +73,38 @@ def own_headers(
     return tuple(out)
 
 
+def _columns(sample: Sample) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Headers of a CSV and the first cells under each; two empty lists where it cannot be read as one."""
+    header = [cell.strip() for cell in sample.header]
+    lines = [line for line in sample.head.splitlines() if line.strip() and not line.startswith("#")]
+    try:
+        rows = list(itertools.islice(csv.reader(lines, delimiter=sample.delimiter), 1, FIRST_ROWS + 1))
+    except csv.Error:
+        return [], []
+    if sample.kind != "text":
+        return [], []
+    return header, [tuple(shorten(row[i])[:40] for row in rows if i < len(row)) for i in range(len(header))]
+
+
+def _fields(sample: Sample) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Fields of the first JSON record and their first values."""
+    paths = scalar_paths(sample.first)[:MAX_COLUMNS]
+    firsts = [record for record in sample.records[:FIRST_ROWS] if isinstance(record, dict)]
+    return paths, [tuple(shorten(field_of(record, path))[:40] for record in firsts) for path in paths]
+
+
+def scalar_paths(record: Mapping[str, Any], depth: int = 3, before: str = "") -> list[str]:
+    """Paths of the values of a record that are no lists, objects descended into `depth` deep."""
+    out: list[str] = []
+    for key, value in record.items():
+        path = f"{before}{key}"
+        if isinstance(value, Mapping):
+            out += scalar_paths(value, depth - 1, f"{path}.") if depth > 1 else []
+        elif not isinstance(value, list):
+            out.append(path)
+    return out
+
+
 def targets(kind: TableKind = "points") -> list[str]:
     """Headers of ours that a column may be read as, times once for each unit; IGNORE comes first."""
     out = [IGNORE]
@@ -83,14 +115,15 @@ def targets(kind: TableKind = "points") -> list[str]:
 
 
 def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
-    """The sample with headers replaced by `columns` {theirs: ours}.
+    """The sample with headers or JSON fields replaced by `columns` {theirs: ours}.
 
-    Ours is any header that is understood, with its unit where it is a time (`tpot_ms`), or IGNORE. Raises AdvisorError
-    when the file is no CSV, a header is not in it or is there twice, or ours is not understood.
+    Ours is any header that is understood, with its unit where it is a time (`tpot_ms`), or IGNORE; a field of nested
+    JSON objects is named by its path (`metrics.tpot`). Raises AdvisorError when the file has no names, one is not in it
+    or is there twice, or ours is not understood.
     """
-    if sample.kind != "text":
-        raise AdvisorError(f"{sample.name} has no header line to rename; columns can be mapped in a CSV only")
-    header = [cell.strip() for cell in sample.header]
+    if sample.kind == "parquet":
+        raise AdvisorError(f"{sample.name} has no header line to rename; columns can be mapped in a CSV or JSON only")
+    header = scalar_paths(sample.first) if sample.kind != "text" else [cell.strip() for cell in sample.header]
     for theirs, ours in columns.items():
         if header.count(theirs.strip()) != 1:
             there = "twice or more" if theirs.strip() in header else "not"
@@ -101,6 +134,8 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
                 f"{shorten(ours)!r} is no column that is understood; see the column list, and give times a unit "
                 "as in tpot_ms"
             )
+    if sample.kind != "text":
+        return _rename_fields(sample, {theirs.strip(): ours.strip() for theirs, ours in columns.items()})
     wanted = {theirs.strip(): _renamed(theirs.strip(), ours.strip()) for theirs, ours in columns.items()}
     line = io.StringIO()
     csv.writer(line, delimiter=sample.delimiter, lineterminator="").writerow(
@@ -108,6 +143,44 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
     )
     old, new = sample.first_line.encode(), line.getvalue().encode()
     return replace(sample, data=sample.data.replace(old, new, 1))
+
+
+def _rename_fields(sample: Sample, columns: Mapping[str, str]) -> Sample:
+    """The sample with each field's value under our name at the top of its record; its own field goes where it stands
+    at the top too."""
+    twice = [ours for ours in columns.values() if ours != IGNORE and list(columns.values()).count(ours) > 1]
+    if twice:
+        raise AdvisorError(f"{sample.name}: two fields are to be read as {twice[0]}; keep one of them")
+    records = []
+    for record in sample.records:
+        if isinstance(record, dict):
+            found = {ours: field_of(record, theirs) for theirs, ours in columns.items() if ours != IGNORE}
+            record = {key: value for key, value in record.items() if key not in columns} | found
+        records.append(record)
+    return replace(
+        sample, records=tuple(records), document=records if isinstance(sample.document, list) else records[0]
+    )
+
+
+def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> None:
+    """Give the rows that a tool's own reader made of JSON records the values of the fields that a user named.
+
+    The reader looks for its tool's names alone. Rows that stand for no single record stay as they are.
+    """
+    if sample.kind not in ("json", "jsonl"):
+        return
+    by_line = dict(zip(sample.lines, sample.records, strict=True))
+    rows = [by_line.get(int(line)) for line in raw.lines]
+    if len(rows) + len({item.line for item in raw.rejects}) < len(by_line):
+        raw.warnings.append("a row stands for several records of this file, so the fields you named were not read")
+        return
+    for theirs, ours in columns.items():
+        found = match_header(ours.strip(), raw.kind)
+        if found is None:
+            continue
+        column, factor = found
+        values = [record.get(ours.strip()) if isinstance(record, dict) else None for record in rows]
+        raw.cells[column] = Cells(values, theirs.strip(), factor)
 
 
 def _renamed(theirs: str, ours: str) -> str:

@@ -67,6 +67,8 @@ class IngestResult:
     file_name: str
     sha256: str
     reader_version: str
+    rows_repeated: int = 0
+    """Rows left out because another equals them in every cell; neither in `frame` nor refused. [1]"""
     swapped: tuple[tuple[str, str], ...] = ()
     """Pairs of columns that look as if they had changed places."""
 

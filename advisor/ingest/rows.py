@@ -170,6 +170,38 @@ def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> R
     return replace(rows, frame=frame, unknown=unknown)
 
 
+NAME_COLUMNS = frozenset({"hardware_id", "hardware", "model_id", "engine", "drafter", "weight_dtype"})
+"""Columns of names. What a user says of one holds for every row, since a file may call a thing as it likes; numbers
+that a file states are facts of its run and stay."""
+
+
+def with_given(rows: Rows, values: Mapping[str, Any]) -> Rows:
+    """The table with what a user says of it: empty cells filled, and names that the file states replaced and said.
+
+    A weight format that a replaced model name says is kept. Raises AdvisorError as `complete` does.
+    """
+    names = {name: value for name, value in values.items() if name in NAME_COLUMNS and name in rows.frame}
+    rest = {name: value for name, value in values.items() if name not in names}
+    filled = complete(rows, rest)
+    if "model_id" in names and "weight_dtype" not in names:
+        frame = filled.frame.copy(deep=False)
+        sources = _with_named_formats(frame, filled.sources, frame["model_id"].dropna().unique(), formats_only=True)
+        filled = replace(filled, frame=frame, sources=sources)
+    changed = complete(filled, names, override=True)
+    sources = changed.sources
+    for name in names:
+        before, after = rows.frame[name], changed.frame[name]
+        replaced = before.notna() & (before != after)
+        for text in before[replaced].unique():
+            bearing = rows.frame.index[replaced & (before == text)].to_numpy()
+            said = (
+                f"{name} {shorten(text)!r}, which the file states in {counted(len(bearing), 'row')}, read as "
+                f"{shorten(values[name])!r}, as you say"
+            )
+            sources = tuple(source.saying(said, bearing) for source in sources)
+    return replace(changed, sources=sources)
+
+
 def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Rows:
     """The table with plain hardware and model names replaced by the one id each of them means, where there is one.
 
@@ -195,7 +227,9 @@ def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[s
     return replace(rows, frame=frame, sources=sources, unknown=tuple(unknown))
 
 
-def _with_named_formats(frame: pd.DataFrame, sources: tuple[Source, ...], names: Iterable[str]) -> tuple[Source, ...]:
+def _with_named_formats(
+    frame: pd.DataFrame, sources: tuple[Source, ...], names: Iterable[str], formats_only: bool = False
+) -> tuple[Source, ...]:
     """Fill empty weight types of `frame` from names of known models; each file with what is to be said of its names."""
     for text in names:
         found, note = named_format(text)
@@ -206,7 +240,7 @@ def _with_named_formats(frame: pd.DataFrame, sources: tuple[Source, ...], names:
             concluded = f" ({note})" if note else ""
             said = f"weight_dtype {found} read from the name {shorten(text)!r} where none is given{concluded}"
             sources = tuple(source.saying(said, frame.index[empty].to_numpy()) for source in sources)
-        elif note:
+        elif note and not formats_only:
             said = f"model_id {shorten(text)!r}: {note}"
             sources = tuple(source.saying(said, frame.index[bearing].to_numpy()) for source in sources)
     return sources
@@ -241,13 +275,17 @@ def _filled(series: pd.Series, value: Any, column: Column, override: bool) -> pd
 
 def evaluate(rows: Rows) -> IngestResult:
     """The result of a table: empty quantities computed, rules checked, speedups over baselines matched."""
-    frame, computed = derive_rows(rows.frame) if rows.kind == "points" else (rows.frame, None)
-    keep, broken, swaps = check_rows(frame, rows.kind)
+    distinct, repeated = without_repeats(rows.frame)
+    frame, computed = derive_rows(distinct) if rows.kind == "points" else (distinct, None)
+    checked = check_rows(frame, rows.kind)
+    keep, broken = checked.keep, checked.rejects
     missing_from = frame if not keep.any() else None
     frame = frame if keep.all() else frame[keep]
     notes, warnings = _notes_of_readers(rows), _warnings_of_readers(rows, frame.index)
-    swaps = [*_swaps_of_readers(rows), *swaps]
-    warnings += [swap.reason for swap in swaps]
+    swaps = [*_swaps_of_readers(rows), *checked.swaps]
+    warnings += [*(swap.reason for swap in swaps), *checked.warnings]
+    if repeated:
+        warnings.append(f"{counted(repeated, 'row')} equal to another in every cell: counted once")
     if computed is not None:
         notes += computed.notes(keep)
         if len(frame):
@@ -269,11 +307,37 @@ def evaluate(rows: Rows) -> IngestResult:
         derived=tuple(notes),
         warnings=tuple(dict.fromkeys(warnings)),
         rows_read=sum(source.rows_read for source in rows.sources),
+        rows_repeated=repeated,
         file_name=rows.file_name,
         sha256=rows.sha256,
         reader_version=READER_VERSION,
         swapped=tuple(swap.columns for swap in swaps),
     )
+
+
+def without_repeats(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The frame with rows that equal an earlier one in every cell left out, and how many they were.
+
+    Numbers are hashed first; only rows whose numbers are those of another are compared cell by cell.
+    """
+    if len(frame) < 2:
+        return frame, 0
+    numbers = frame.select_dtypes("number")
+    code = np.zeros(len(frame), dtype=np.uint64)
+    for name in numbers:
+        if numbers[name].notna().any():
+            bits = numbers[name].to_numpy(dtype=float, na_value=np.nan).view(np.uint64)
+            code = (code ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+            code ^= code >> np.uint64(29)
+    alike = pd.Series(code).duplicated(keep=False).to_numpy()
+    if not alike.any():
+        return frame, 0
+    repeated = frame[alike].dropna(axis="columns", how="all").duplicated().to_numpy()
+    if not repeated.any():
+        return frame, 0
+    keep = np.ones(len(frame), dtype=bool)
+    keep[np.flatnonzero(alike)[repeated]] = False
+    return frame[keep], int(repeated.sum())
 
 
 def _notes_of_readers(rows: Rows) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import io
 import math
 import zipfile
@@ -17,8 +18,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from advisor.architecture import Architecture
-from advisor.ingest.upload import MIB, open_upload
+from advisor.ingest.upload import MAX_COLUMNS, MIB, open_upload
 from advisor.prediction import AdvisorError
+from advisor.text import counted
 
 MAX_TRACE_BYTES = 256 * MIB
 MAX_IDS = 200_000_000
@@ -67,8 +69,11 @@ def read_traces(files: Sequence[tuple[str, bytes]], model: LayerCounts = NO_MODE
     found = [read_trace(name, data, model) for name, data in files]
     sequences = tuple(ids for trace in found for ids in trace.sequences)
     _check_size("the files", sequences)
-    layouts = dict.fromkeys(trace.layout for trace in found)
-    return TraceFile(sequences, "; ".join(layouts), ", ".join(trace.file_name for trace in found))
+    distinct = {(ids.shape, hashlib.sha256(ids.astype(np.int64).tobytes()).digest()): ids for ids in sequences}
+    layouts = list(dict.fromkeys(trace.layout for trace in found))
+    if repeated := len(sequences) - len(distinct):
+        layouts.append(f"{counted(repeated, 'sequence')} equal to another counted once")
+    return TraceFile(tuple(distinct.values()), "; ".join(layouts), ", ".join(trace.file_name for trace in found))
 
 
 def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFile:
@@ -92,7 +97,20 @@ def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFi
     if not sequences:
         raise AdvisorError(f"{name} holds no sequence of expert ids")
     _check_size(name, sequences)
+    _check_model(name, sequences, model)
     return TraceFile(tuple(sequences), layout, name)
+
+
+def _check_model(name: str, sequences: Sequence[Ids], model: LayerCounts) -> None:
+    """Raise AdvisorError when a sequence [tokens, layers, k] cannot be of the model that was named."""
+    for ids in sequences:
+        if model.n_active is not None and ids.shape[2] != model.n_active:
+            raise AdvisorError(
+                f"{name} has {ids.shape[2]} experts per token where the model has {model.n_active}; is it another's?"
+            )
+        known = [count for count in (model.routed, model.every) if count is not None]
+        if known and ids.shape[1] > max(known):
+            raise AdvisorError(f"{name} has {ids.shape[1]} layers, the model {max(known)}; is it another model's?")
 
 
 def _check_size(name: str, sequences: Sequence[Ids]) -> None:
@@ -114,7 +132,7 @@ def _sequences(name: str, data: bytes, model: LayerCounts) -> tuple[list[Ids], s
         return members, ".npz, one array [tokens, layers, k] per sequence"
     sample = open_upload(name, data)  # bounded decompression and decoding, pickles and other formats refused
     if sample.kind in ("json", "jsonl"):
-        return _from_json(name, sample.records, model.routed, model.n_active)
+        return _from_json(name, sample.records, model)
     if sample.kind == "text":
         return _from_csv(name, sample.data, sample.delimiter)
     raise AdvisorError(f"{name} is no routing trace; expected .npy, .npz, CSV or JSON lines of expert ids")
@@ -158,12 +176,20 @@ def _npz_members(name: str, data: bytes) -> list[Ids]:
 
 
 def _split(name: str, array: Ids, model: LayerCounts) -> tuple[list[Ids], str]:
-    if array.ndim == 3 and model.are(array.shape[1]):
-        return [array], "one sequence [tokens, layers, k]"  # what vLLM returns for a request
+    if array.ndim == 3 and model.are(array.shape[1]):  # what vLLM and SGLang return for a request
+        return _with_note([routing_layers(array, model)], [array], "one sequence [tokens, layers, k]")
+    if array.ndim == 3 and model.routed is not None:  # one layer of many sequences, or one sequence of another model
+        every = "" if model.every in (None, model.routed) else f" or {model.every}"
+        raise AdvisorError(
+            f"{name} has shape {array.shape} and no axis of the model's {model.routed}{every} layers; give "
+            "[tokens, layers, k], [sequences, tokens, layers, k] or, of one layer, [sequences, tokens, 1, k]"
+        )
     if array.ndim == 3:
         return [ids[:, None, :] for ids in array], "one layer, [sequences, tokens, k]"
+    if array.ndim == 4 and model.routed is not None and not model.are(array.shape[2]):
+        return list(array), f"[sequences, tokens, layers, k], {array.shape[2]} of the model's {model.routed} layers"
     if array.ndim == 4:
-        return list(array), "[sequences, tokens, layers, k]"
+        return _with_note([routing_layers(ids, model) for ids in array], list(array), "[sequences, tokens, layers, k]")
     raise AdvisorError(
         f"{name} has shape {array.shape}; expected [tokens, layers, k] of one request, [sequences, tokens, k] of one "
         "layer, or [sequences, tokens, layers, k]"
@@ -172,6 +198,8 @@ def _split(name: str, array: Ids, model: LayerCounts) -> tuple[list[Ids], str]:
 
 def _from_csv(name: str, data: bytes, delimiter: str) -> tuple[list[Ids], str]:
     """Columns sequence, token, layer (optional), then one column per expert or one cell `3;17;42`."""
+    if data.split(b"\n", 1)[0].count(delimiter.encode()) >= MAX_COLUMNS:
+        raise AdvisorError(f"{name} has more than {MAX_COLUMNS:,} columns; expected sequence,token,layer,experts")
     try:
         frame = pd.read_csv(io.BytesIO(data), sep=delimiter, comment="#", skipinitialspace=True)
     except (ValueError, UnicodeError) as error:
@@ -212,7 +240,7 @@ def _regular(name: str, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> list
     return out
 
 
-def _from_json(name: str, records: Iterable[Any], n_layers: int | None, n_active: int | None) -> tuple[list[Ids], str]:
+def _from_json(name: str, records: Iterable[Any], model: LayerCounts) -> tuple[list[Ids], str]:
     records = list(records)
     first = next((item for item in records if isinstance(item, dict)), {})
     if {"sequence", "token"} <= set(first) and isinstance(first.get("experts"), list):
@@ -220,10 +248,10 @@ def _from_json(name: str, records: Iterable[Any], n_layers: int | None, n_active
     found: list[Ids] = []
     for number, record in enumerate(records, start=1):
         for value in _values(record, 0):
-            found.append(_one_value(f"{name}, record {number}", value, n_layers, n_active))
+            found.append(_one_value(f"{name}, record {number}", value, model))
     if not found:
         raise AdvisorError(f"{name} has no field {', '.join(_KEYS)}; expected one list or base64 array per request")
-    return found, "JSON, one request each"
+    return _with_note([routing_layers(ids, model) for ids in found], found, "JSON, one request each")
 
 
 def _from_token_lines(name: str, records: list[Any]) -> list[Ids]:
@@ -254,14 +282,14 @@ def _values(record: Any, depth: int) -> Iterable[Any]:
                 yield from _values(item, depth + 1)
 
 
-def _one_value(where: str, value: Any, n_layers: int | None, n_active: int | None) -> Ids:
+def _one_value(where: str, value: Any, model: LayerCounts) -> Ids:
     """One request's ids: nested lists, a base64 .npy, or base64 int32 without a shape."""
     if isinstance(value, str):
         try:
             raw = base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
             raise AdvisorError(f"{where}: the expert ids are neither a list nor base64") from error
-        array = parse_npy(where, raw) if raw.startswith(b"\x93NUMPY") else _flat(where, raw, n_layers, n_active)
+        array = parse_npy(where, raw) if raw.startswith(b"\x93NUMPY") else _flat(where, raw, model)
     else:
         try:
             array = np.array(value)
@@ -276,12 +304,37 @@ def _one_value(where: str, value: Any, n_layers: int | None, n_active: int | Non
     return array
 
 
-def _flat(where: str, raw: bytes, n_layers: int | None, n_active: int | None) -> Ids:
-    if n_layers is None or n_active is None:
+def _flat(where: str, raw: bytes, model: LayerCounts) -> Ids:
+    """A base64 array without a shape, by the model's layers: those that route, or all of them as SGLang records.
+
+    Where both fit the bytes, all layers are taken if the dense ones then hold nothing but zeros.
+    """
+    counts = [count for count in dict.fromkeys((model.every, model.routed)) if count]
+    if not counts or model.n_active is None:
         raise AdvisorError(f"{where}: the base64 array has no shape; name the model, whose layers and top-k give it")
-    per_token = 4 * n_layers * n_active
-    if not raw or len(raw) % per_token:
+    fitting = [count for count in counts if raw and len(raw) % (4 * count * model.n_active) == 0]
+    if not fitting:
+        tried = " or ".join(map(str, counts))
         raise AdvisorError(
-            f"{where}: {len(raw):,} bytes are no whole number of tokens of {n_layers} layers x {n_active} int32 ids"
+            f"{where}: {len(raw):,} bytes are no whole number of tokens of {tried} layers x {model.n_active} int32 ids"
         )
-    return np.frombuffer(raw, "<i4").reshape(-1, n_layers, n_active)
+    shaped = [np.frombuffer(raw, "<i4").reshape(-1, count, model.n_active) for count in fitting]
+    return next((ids for ids in shaped if routing_layers(ids, model).shape[1] == model.routed), shaped[0])
+
+
+def routing_layers(ids: Ids, model: LayerCounts) -> Ids:
+    """[tokens, layers, k] without the layers that do not route.
+
+    SGLang records every layer of a model and leaves zeros for the dense ones (61 for DeepSeek-V3, of which 58 route): a
+    layer that gave every token expert 0 k times over has chosen nothing.
+    """
+    if model.every is None or model.every == model.routed or ids.shape[1] != model.every or ids.shape[2] < 2:
+        return ids
+    routes = np.any(ids != 0, axis=(0, 2))
+    return ids[:, routes] if routes.any() else ids
+
+
+def _with_note(kept: list[Ids], before: Sequence[Ids], layout: str) -> tuple[list[Ids], str]:
+    """The sequences, and the layout with the number of layers that were left out as dense."""
+    dropped = max((was.shape[1] - now.shape[1] for now, was in zip(kept, before, strict=True)), default=0)
+    return kept, f"{layout}; {dropped} layers without routing left out" if dropped else layout

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from advisor.ingest.result import Reject, shorten
 from advisor.prediction import AdvisorError
+from advisor.text import RepeatedKeyError, read_json
 
 MIB = 1024 * 1024
 MAX_BYTES = 256 * MIB
@@ -275,6 +276,8 @@ def _open_json(name: str, data: bytes, warnings: tuple[str, ...]) -> Sample:
     _check_size(name, len(data), MAX_JSON_BYTES, "JSON document")
     try:
         document = _parse(data)
+    except RepeatedKeyError as error:
+        raise AdvisorError(f"{name} cannot be read: {error}; remove one of them") from error
     except (ValueError, RecursionError) as error:
         problem: Exception = error
     else:
@@ -317,7 +320,7 @@ def _open_json_lines(name: str, data: bytes, warnings: tuple[str, ...], problem:
 
 
 def _parse(data: bytes) -> Any:
-    return json.loads(data.decode("utf-8"))
+    return read_json(data.decode("utf-8"))
 
 
 def _json_problem(error: Exception) -> str:

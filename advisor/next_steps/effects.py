@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -19,12 +20,15 @@ from advisor.prediction import AdvisorError, Tier, lowest
 from advisor.prefill import prefill_shares_s
 from advisor.runtime import MIN_GAIN, ranges_of, recommended_draft
 from advisor.setup import Setup, load_setup
+from advisor.validation import measured_range, records_between, unproven
 
 Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
 """What changes are ranked by; the first is the default: it is absolute, and more GPUs do not win it by themselves."""
 _APART_SEED = 20250602
 """Seed of kernel errors that have nothing in common with today's."""
+_Z_80 = 1.2816
+"""Standard deviations from the middle to an end of an 80 % band. [1]"""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> Ne
     base = _base(advice)
     effects, refused = [], []
     for change in changes(advice):
-        found = evaluate(advice, change, base)
+        found = (unoffered(advice.setup, change) if base.fits else None) or evaluate(advice, change, base)
         if isinstance(found, Effect):
             effects.append(found)
         else:
@@ -102,6 +106,18 @@ def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> Ne
         pause()
     effects += _designs(advice, standing) if base.fits and standing is not None else []
     return NextSteps(tuple(effects), tuple(refused), standing)
+
+
+def unoffered(today: Setup, change: Change) -> str | None:
+    """Why a change is not offered although it could be evaluated: measured pairs do not bear its direction out.
+
+    None where they do, where none is known, and where the changed scenario cannot be loaded (`evaluate` says why).
+    """
+    try:
+        record = unproven(records_between(today, load_setup(change.scenario)))
+    except AdvisorError:
+        return None
+    return None if record is None else f"not offered: the direction of {record.name} was {record.evidence}"
 
 
 def best_effects(steps: NextSteps, goal: Goal, count: int = 3) -> tuple[Effect, ...]:
@@ -156,7 +172,9 @@ def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect
     best = recommended_draft(setup, curve, row, ranges_of(setup, curve))
     if not best.meets_limit:
         return f"no K keeps {scenario.max_tpot_ms:g} ms per output token"
-    return _effect(change, base, _at(setup, curve, row, best.index))
+    return _effect(
+        change, base, _at(setup, curve, row, best.index), measured_range(records_between(advice.setup, setup))
+    )
 
 
 def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
@@ -180,15 +198,19 @@ def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
     )
 
 
-def _effect(change: Change, base: Base, after: _Drawn) -> Effect:
+def _effect(change: Change, base: Base, after: _Drawn, time_ratio: tuple[float, float]) -> Effect:
+    """`time_ratio`: 80 % range of the measured over the predicted ratio of plain steps, for changes of this kind."""
     before = base.drawn
     busier = (after.batch / after.gpus) / (before.batch / before.gpus)
     gain: dict[Goal, Band] = {
-        "tokens_per_s_per_gpu": Band.of(
-            after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu,
-            before.token_s / after.token_s * busier,
+        "tokens_per_s_per_gpu": _at_least(
+            Band.of(
+                after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu,
+                before.token_s / after.token_s * busier,
+            ),
+            time_ratio,
         ),
-        "tpot": Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s),
+        "tpot": _at_least(Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s), time_ratio),
         "speedup": Band.of(after.speed.speedup / before.speed.speedup, after.speedup / before.speedup),
     }
     return Effect(
@@ -199,6 +221,18 @@ def _effect(change: Change, base: Base, after: _Drawn) -> Effect:
         lowest([before.tier, after.tier]),
         before.extrapolated or after.extrapolated,
     )
+
+
+def _at_least(band: Band, time_ratio: tuple[float, float]) -> Band:
+    """`band` of a gain, no narrower than such ratios were found to be: a time above the predicted one is a gain below.
+
+    The chance of a gain is that of a lognormal with the wider band.
+    """
+    low, high = min(band.low, band.value / time_ratio[1]), max(band.high, band.value / time_ratio[0])
+    if (low, high) == (band.low, band.high):
+        return band
+    log_sd = math.log(high / low) / (2 * _Z_80)
+    return Band(band.value, low, high, 0.5 * (1.0 + math.erf(math.log(band.value) / (log_sd * math.sqrt(2.0)))))
 
 
 def _designs(advice: Advice, standing: DesignStanding) -> list[Effect]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from advisor.arrays import Array
-from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES
+from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES, small_launch
 from advisor.components import JOINT
 from advisor.points.observation import NAMES, joined, log_predicted
 from advisor.points.points import Point
@@ -41,8 +41,11 @@ _PLACES = [NAMES.index(one.factor) for one in JOINT]  # of OVERHEAD_NAMES among 
 
 
 def prior_s(engine_class: str) -> tuple[float, float, float]:
-    """Centre of a class's prior, in the order of OVERHEAD_NAMES. [s]"""
+    """Centre of a class's prior, in the order of OVERHEAD_NAMES; a layer's launches as plain decode has them where an
+    engine was measured. [s]"""
     launch, draft_pass, per_round = PRIOR_S
+    measured = small_launch(engine_class.removesuffix(SYNCHRONOUS), "launch_per_layer_s")
+    launch = launch if measured is None else measured.value_s
     return launch, draft_pass, SYNCHRONOUS_ROUND_S if engine_class.endswith(SYNCHRONOUS) else per_round
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from advisor.acceptance import parse_acceptance
 from advisor.bands import Draws
@@ -31,7 +32,10 @@ READING_LOG_SD = {"A": 0.03, "B": 0.06, "C": 0.10}
 KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofline": 0.32}
 """Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of its records. [1]"""
 MAX_POINTS = 400
-"""Rows taken from one file; of more, an even sample. [1]"""
+"""Rows of one accelerator and engine that are predicted; of more, an even sample. [1]"""
+MAX_ASKED = 4000
+"""Rows of one file that become questions; of more, an even sample of those that measure something. [1]"""
+_MEASURES_NOTHING = "neither a speedup nor a time per step or token; add one, or a baseline row with K = 0"
 _BAND_SIGMAS = 2.563  # from end to end of an 80 % band
 # A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
 _NO_DRAFT = {
@@ -109,10 +113,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Refused:
-    """A row that takes no part, and why."""
+    """A row that takes no part, and why; of many rows with one reason, the first."""
 
     line: int
     reason: str
+    rows: int = 1
+    """How many rows this speaks of. [1]"""
 
 
 @dataclass(frozen=True)
@@ -191,10 +197,11 @@ def refit_points(
     Notes
     -----
     Each point's setup has the overheads shipped for its engine class: an old version is judged against its own.
+    A question is built and validated for MAX_ASKED rows at most, however long the file.
     """
     asked: list[_Asked] = []
-    refused: list[Refused] = []
-    for line, row in _records(frame):
+    few, refused = _askable(frame)
+    for line, row in _records(few):
         try:
             asked.append(_ask(line, row, acceptance, configs or {}))
         except AdvisorError as error:
@@ -203,9 +210,12 @@ def refit_points(
     for scenario, group in _by_curve(_even_sample(asked, refused)):
         try:
             setup = with_costs(load_setup(scenario), **class_costs(group[0].question.engine_class))
-            points += _points(group, setup, [_length(item.question, setup) for item in group])
+            found = _points(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
             refused += [Refused(item.line, _for_users(str(error))) for item in group]
+            continue
+        points += [point for point in found if len(point.observations.line)]
+        refused += [Refused(point.line, _MEASURES_NOTHING) for point in found if not len(point.observations.line)]
     return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
 
 
@@ -218,25 +228,60 @@ def _for_users(reason: str) -> str:
     return reason.replace("fill it with --assume", "give").replace("--assume ", "")
 
 
+def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
+    """Of a long frame an even sample of rows that may be predicted, and what the rest lacks; a short one as it is."""
+    if len(frame) <= MAX_ASKED:
+        return frame, []
+    known = {name: frame[name].notna().to_numpy() for name in ("draft_tokens_k", "batch_size")}
+    measured = frame[list(QUANTITIES)].notna().any(axis=1).to_numpy()
+    left, refused = np.ones(len(frame), dtype=bool), []
+    for has, reason in ((measured, _MEASURES_NOTHING), *((mask, _not_stated(name)) for name, mask in known.items())):
+        refused += _refused_as_one(frame.index[left & ~has], reason)
+        left &= has
+    rows = np.flatnonzero(left)
+    kept = _evenly(len(rows), MAX_ASKED)
+    refused += _refused_as_one(
+        frame.index[np.delete(rows, kept)], f"not needed: an even sample of {MAX_ASKED:,} is read"
+    )
+    return frame.iloc[rows[kept]], refused
+
+
+def _evenly(n: int, wanted: int) -> NDArray[np.int_]:
+    """Places of at most `wanted` of n rows, the first and the last among them."""
+    return np.unique(np.linspace(0, n - 1, wanted).round().astype(int)) if n > wanted else np.arange(n)
+
+
+def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
+    return [Refused(int(lines[0]), reason, len(lines))] if len(lines) else []
+
+
 def _even_sample(asked: list[_Asked], refused: list[Refused]) -> list[_Asked]:
-    if len(asked) <= MAX_POINTS:
-        return asked
-    kept = {round(i) for i in np.linspace(0, len(asked) - 1, MAX_POINTS)}
-    reason = f"not needed: an even sample of {MAX_POINTS} rows is fitted"
-    refused += [Refused(item.line, reason) for i, item in enumerate(asked) if i not in kept]
-    return [item for i, item in enumerate(asked) if i in kept]
+    """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others together."""
+    group = [(item.question.scenario.hardware_id, item.question.engine_class) for item in asked]
+    largest = Counter(group).most_common(1)[0][0] if asked else None
+    kept: list[_Asked] = []
+    for inside in (True, False):
+        some = [item for item, one in zip(asked, group, strict=True) if (one == largest) == inside]
+        places = _evenly(len(some), MAX_POINTS)
+        kept += [some[i] for i in places]
+        lines = pd.Index([item.line for item in some]).delete(places)
+        refused += _refused_as_one(lines, f"not needed: an even sample of {MAX_POINTS} rows is fitted")
+    return sorted(kept, key=lambda item: item.line)
+
+
+def _not_stated(column: str) -> str:
+    return f"{column} is not stated; fill it in"
 
 
 def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mapping[str, str]) -> _Asked:
     """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or measures nothing."""
     if not any(number(row, name) for name in QUANTITIES):
-        raise AdvisorError("neither a speedup nor a time per step or token; add one, or a baseline row with K = 0")
+        raise AdvisorError(_MEASURES_NOTHING)
     if "adaptive" in str(row.get("draft_structure") or ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     n_draft, batch = number(row, "draft_tokens_k"), number(row, "batch_size")
     if n_draft is None or batch is None:
-        missing = "draft_tokens_k" if n_draft is None else "batch_size"
-        raise AdvisorError(f"{missing} is not stated; fill it in")
+        raise AdvisorError(_not_stated("draft_tokens_k" if n_draft is None else "batch_size"))
     given = {**row, "batch_size": min(max(round(batch), 1), MAX_BATCH)}
     if n_draft == 0:
         given, row = given | _NO_DRAFT, {**row, "speedup": None, "draft_time_s": None}

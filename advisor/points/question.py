@@ -94,8 +94,11 @@ def question_of(
     gpus, tensor_parallel, expert_parallel, batch = _placement(cells)
     drafter = _drafter(cells)
     acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
-    lengths = _lengths(cells)
+    lengths, rounded = _lengths(cells)
+    filled += rounded
     engine = engine_called(cells.get("engine", ""), forks=True)
+    if engine is None and cells.get("engine"):
+        filled.append(f"the overheads of an unknown engine for {cells['engine']!r}")
     if not _stated_lengths(cells):
         filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
     scenario = build_scenario(
@@ -157,14 +160,21 @@ def _needed(cells: Mapping[str, str], name: str) -> str:
 
 
 def _whole(cells: Mapping[str, str], name: str) -> int:
+    value = _number(cells, name)
+    if value != math.floor(value) or value < 1:
+        raise AdvisorError(f"{name}={cells[name]!r} is not a whole number >= 1")
+    return int(value)
+
+
+def _number(cells: Mapping[str, str], name: str) -> float:
     text = _needed(cells, name)
     try:
         value = float(text)
     except ValueError as error:
         raise AdvisorError(f"{name}={text!r} is not a number") from error
-    if not math.isfinite(value) or value != math.floor(value) or value < 1:
-        raise AdvisorError(f"{name}={text!r} is not a whole number >= 1")
-    return int(value)
+    if not math.isfinite(value) or value < 0:
+        raise AdvisorError(f"{name}={text!r} is not a number of at least 0")
+    return value
 
 
 def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, int]:
@@ -246,31 +256,31 @@ def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_mode
     return (matching or curves)[0].id, "borrowed"
 
 
-def _stated_lengths(cells: Mapping[str, str]) -> dict[str, int]:
-    """Prompt and output lengths; 0 tokens of prompt mean a short one, whose length is not stated."""
+def _stated_lengths(cells: Mapping[str, str]) -> dict[str, float]:
+    """Prompt and output lengths, means over requests; a prompt of 0 tokens means a short one of unknown length."""
     names = ("input_tokens", "output_tokens")
-    return {name: _whole(cells, name) for name in names if cells.get(name) and _number(cells[name]) != 0}
+    return {name: _number(cells, name) for name in names if cells.get(name) and _number(cells, name) != 0}
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
+    """Context while decoding, and prompt and output lengths where prefill shares the measured throughput.
 
-
-def _lengths(cells: Mapping[str, str]) -> dict[str, int]:
-    """Context while decoding, and prompt and output lengths where prefill shares the measured throughput."""
-    given = _stated_lengths(cells)
+    Also which lengths were rounded: benchmarks state means over requests, which are seldom whole.
+    """
+    given, rounded = {}, []
+    for name, mean in _stated_lengths(cells).items():
+        given[name] = max(round(mean), 1)
+        if mean != given[name]:
+            rounded.append(f"{name}={given[name]} for a mean of {mean:.6g}")
     if not given:
-        return {"context_tokens": ASSUMED_CONTEXT_TOKENS}
+        return {"context_tokens": ASSUMED_CONTEXT_TOKENS}, []
     context = given.get("input_tokens", ASSUMED_CONTEXT_TOKENS // 2) + given.get("output_tokens", 0) // 2
     lengths = {"context_tokens": max(context, 1)}
     # On separate decode nodes, prefill costs the decode rate nothing.
     shared = "decode nodes" not in cells.get("notes", "")
     if len(given) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
         lengths |= given
-    return lengths
+    return lengths, rounded
 
 
 def _weights(cells: Mapping[str, str]) -> dict[str, str]:

@@ -24,11 +24,14 @@ from advisor.points.multipliers import BOUND_SIGMAS, MultiplierPrior, Posterior,
 from advisor.points.observation import NAMES, Observations, joined, log_predicted
 from advisor.points.points import Point, Refused, refit_points
 from advisor.points.result import OwnErrors, RefitParameter, RefitResult
+from advisor.points.units import check_units
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
 from advisor.text import counted
 
 MEANINGS = {**FACTORS, "accepted_length": "the borrowed accepted length"}
+_REASONS_NAMED = 3
+"""Reasons that the refusal of a whole file gives, the most frequent first."""
 MIN_POINTS = 3
 """Fewer rows are not fitted. [1]"""
 OUTLIER_SIGMAS = 3.5
@@ -72,7 +75,11 @@ def select_points(
 
 
 def refit_chosen(points: Sequence[Point], refused: Iterable[Refused] = ()) -> RefitResult:
-    """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them."""
+    """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them.
+
+    Raises AdvisorError for a column that is off by a factor which no engine explains (`check_units`).
+    """
+    questions = check_units(points)
     prior, observed = multiplier_prior(points), joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
@@ -97,6 +104,7 @@ def refit_chosen(points: Sequence[Point], refused: Iterable[Refused] = ()) -> Re
         rows=rows,
         success=posterior.success,
         message=posterior.message,
+        questions=questions,
     )
 
 
@@ -161,8 +169,8 @@ def _too_few(
     wanted = " with ".join(name for name in (hardware_id, engine) if name)
     text = f"{counted(n, 'usable row')}{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
     if refused:
-        ((worst, number),) = Counter(item.reason for item in refused).most_common(1)
-        text += f". Refused, {counted(number, 'row')}: {worst}"
+        reasons = Counter(item.reason for item in refused).most_common(_REASONS_NAMED)
+        text += "".join(f". Refused, {counted(number, 'row')}: {reason}" for reason, number in reasons)
     elif len(points) > n:
         text += ". The other rows are of another accelerator or engine"
     return text

@@ -12,6 +12,8 @@ from advisor.points.points import Refused
 
 _NO_CHANGE = 0.02
 """Errors nearer than this share of each other are alike. [1]"""
+MAX_ERROR = 0.30
+"""Above this mean error on rows that it did not see, a refit is not called better than anything. [1]"""
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,16 @@ class OwnErrors:
 
     @property
     def better(self) -> bool:
-        """Whether the refit predicts rows that it did not see better than the shipped constants do."""
+        """Whether the refit predicts rows that it did not see better than the shipped constants do, and well enough."""
         assert self.before.mape is not None
         assert self.after.mape is not None
-        return self.after.mape < (1.0 - _NO_CHANGE) * self.before.mape
+        return not self.far_off and self.after.mape < (1.0 - _NO_CHANGE) * self.before.mape
+
+    @property
+    def far_off(self) -> bool:
+        """Whether rows that it did not see stay off by more than MAX_ERROR in the mean."""
+        assert self.after.mape is not None
+        return not self.after.mape <= MAX_ERROR
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,23 @@ class RefitResult:
     left_out (predicted by a refit without this line), used."""
     success: bool
     message: str
+    questions: tuple[str, ...] = ()
+    """What the rows make one ask about their units and columns, see `advisor.points.units`."""
+
+    @property
+    def reasons_against(self) -> tuple[str, ...]:
+        """Why the shipped constants should stay, one sentence each; empty when nothing speaks against the refit."""
+        said = list(self.questions)
+        if self.own_errors.far_off:
+            said.append(f"Rows left out of the fit are off by {self.own_errors.after.mape:.0%} in the mean.")
+        elif not self.own_errors.better:
+            said.append("Rows left out of the fit are predicted no better than by the shipped constants.")
+        if self.at_bound:
+            said.append(f"Ended at their bound: {self._meanings(self.at_bound)}; something else is wrong.")
+        return tuple(said)
+
+    def _meanings(self, names: tuple[str, ...]) -> str:
+        return ", ".join(item.meaning for item in self.parameters if item.name in names)
 
     @property
     def sentence(self) -> str:
@@ -104,7 +129,8 @@ def _sentence(result: RefitResult) -> str:
     else:
         text += ", none set aside"
     errors = result.own_errors
-    verdict = "better" if errors.better else "no better: keep the shipped constants"
+    off = f"still more than {MAX_ERROR:.0%} off: keep the shipped constants and look for what else is wrong"
+    verdict = "better" if errors.better else off if errors.far_off else "no better: keep the shipped constants"
     text += (
         f". Predictions of these points change by {result.moved:.1%} in the median; points left out of the fit "
         f"are predicted {verdict} (mean error {errors.before.mape:.1%} before, {errors.after.mape:.1%} after)."
@@ -141,12 +167,8 @@ def _amount(item: RefitParameter, value: float) -> str:
 
 
 def notes(result: RefitResult) -> list[str]:
-    """Which constants ended at their bound and which these data cannot determine, one sentence each."""
-    said = []
-    for names, what in (
-        (result.at_bound, "Ended at their bound"),
-        (result.unidentified, "Cannot be determined from these data, so they stay near their values before"),
-    ):
-        if names:
-            said.append(f"{what}: {', '.join(item.meaning for item in result.parameters if item.name in names)}.")
-    return said
+    """Which constants these data cannot determine, in one sentence; what speaks against the refit is said apart."""
+    if not result.unidentified:
+        return []
+    names = result._meanings(result.unidentified)
+    return [f"Cannot be determined from these data, so they stay near their values before: {names}."]

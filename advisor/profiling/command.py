@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -17,15 +15,11 @@ from typing import TYPE_CHECKING
 
 from advisor.profiling.device import pick_device
 from advisor.profiling.errors import ProfilingError
+from advisor.profiling.supervisor import DEVICE_LOST, supervise
 
 if TYPE_CHECKING:
     from advisor.profiling.plan import Plan
     from advisor.profiling.runner import Progress
-
-DEVICE_LOST = 75
-"""Exit status of a worker whose device stopped answering: a new process may resume. (sysexits: EX_TEMPFAIL)"""
-RESTARTS = 6
-"""New processes the supervisor starts after crashes. [1]"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,7 +71,7 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
     if measuring and options.out is None:
         raise ProfilingError("give --output DIRECTORY for the results (or --plan to see the price only)")
     if measuring and not options.worker and options.device != "cpu":
-        return _supervise(arguments)
+        return _supervised(options, arguments)
     from advisor.profiling.presets import make_plan
 
     plan = make_plan(options.preset, pick_device(options.device), only=options.only, seed=options.seed)
@@ -85,6 +79,14 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         print(json.dumps(_plan_facts(plan)) if options.json else plan.describe())
         return 0
     return _measure(options, plan)
+
+
+def _supervised(options: argparse.Namespace, arguments: list[str]) -> int:
+    """Measure in a child process, restarted after a crash or a kernel that takes too long to compile."""
+    from advisor.profiling.plan import PROMISE_S
+
+    budget_s = options.time_budget_s or PROMISE_S.get(options.preset, 120.0)
+    return supervise(arguments, options.out, budget_s)
 
 
 def _list_devices(options: argparse.Namespace) -> int:
@@ -109,7 +111,10 @@ def _plan_facts(plan: Plan) -> dict[str, object]:
         "device": asdict(plan.device),
         "estimate_s": plan.estimate_s,
         "limit_s": plan.promise_s,
-        "blocks": [{"name": b.name, "op": b.op, "estimate_s": b.estimate_s} for b in plan.blocks],
+        "blocks": [
+            {"name": b.name, "op": b.op, "estimate_s": b.estimate_s, "memory_bytes": b.memory_bytes}
+            for b in plan.blocks
+        ],
     }
 
 
@@ -183,60 +188,3 @@ class _Printer:
                 + (f" {progress.round}/{progress.rounds}" if routine else "")
             )
         print(line, file=self.stream, flush=True)
-
-
-def _supervise(arguments: list[str]) -> int:
-    """Run the sweep in a child process; after a crash of the child start another one that resumes."""
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    extra: list[str] = []
-    began = time.monotonic()
-    for _ in range(RESTARTS + 1):
-        command = [sys.executable, "-m", "advisor.profiling", *arguments, "--worker", *extra]
-        child = subprocess.Popen(command, env=environment)
-        status = _wait(child)
-        if status >= 0 and status != DEVICE_LOST:
-            return status
-        if status in (-signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL):
-            name = signal.Signals(-status).name
-            hint = " (out of host memory, perhaps)" if status == -signal.SIGKILL else ""
-            raise ProfilingError(f"the measuring process was ended by {name}{hint}; --resume goes on from there")
-        if not (_out(arguments) / "progress.json").exists():
-            raise ProfilingError(f"the measuring process died at its start (status {status})")
-        print(f"the measuring process died (status {status}); resuming in a new one", file=sys.stderr, flush=True)
-        extra = ["--resume", "--after-crash"]
-        extra += _budget_left(arguments, time.monotonic() - began)
-    raise ProfilingError(f"the measuring process died {RESTARTS + 1} times; what was measured is in --output")
-
-
-def _out(arguments: list[str]) -> Path:
-    known, _ = parser().parse_known_args(arguments)
-    return Path(known.out)
-
-
-def _budget_left(arguments: list[str], spent_s: float) -> list[str]:
-    """What a restarted worker may still use: the limit holds for the sweep, not for each process."""
-    from advisor.profiling.plan import PROMISE_S
-
-    options, _ = parser().parse_known_args(arguments)
-    budget = options.time_budget_s or PROMISE_S.get(options.preset, 120.0)
-    return ["--time-budget-s", f"{max(budget - spent_s, 1.0):.0f}"]
-
-
-def _wait(child: subprocess.Popen[bytes]) -> int:
-    """Wait for the child, handing SIGTERM on to it; Ctrl-C reaches it by itself."""
-
-    def hand_on(number: int, _frame: FrameType | None) -> None:
-        child.send_signal(number)
-
-    try:
-        old_term = signal.signal(signal.SIGTERM, hand_on)
-        old_int = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:
-        return child.wait()
-    try:
-        return child.wait()
-    finally:
-        signal.signal(signal.SIGTERM, old_term)
-        signal.signal(signal.SIGINT, old_int)

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from advisor.profiling.graphs import capture
 from advisor.profiling.kernels_moe import TOLERANCE, checked_error, random_tensor
 from advisor.profiling.plan import Block
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measure, row_of, tried
+from advisor.profiling.timing import Case, Context, brief_seconds, failed_row, measure, row_of, tried
 
 Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """(q [B, q, Hq, D], k [B, Hkv, C, D], v [B, Hkv, C, Dv]) -> [B, q, Hq, Dv]; query i sees C - q + i + 1 keys."""
@@ -81,7 +82,7 @@ def attention_kernels(context: Context, *, power_of_two: bool, latent: bool = Fa
             found["triton_split_kv"] = lambda q, k, v: split_kv_attention(q, k, v, processors)
         except Exception as error:
             found["triton_split_kv"] = f"{type(error).__name__}: {error}"
-    return {name: "crashed before in this sweep" if name in context.avoid else kernel for name, kernel in found.items()}
+    return {name: context.avoid.get(name, kernel) for name, kernel in found.items()}
 
 
 def attention_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

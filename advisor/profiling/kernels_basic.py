@@ -9,9 +9,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from advisor.profiling.graphs import capture
 from advisor.profiling.kernels_moe import TOLERANCE, checked_error, random_tensor, relative_error
 from advisor.profiling.plan import Block
-from advisor.profiling.timing import Case, Context, capture, measure, row_of, tried
+from advisor.profiling.timing import Case, Context, measure, row_of, tried
 
 FP8_TOLERANCE = 2e-2
 """An fp8 product is checked against float64 of the same rounded operands, so only its bf16 output rounds. [1]"""

@@ -171,6 +171,25 @@ def tile_rows(n_pairs: int, n_experts: int) -> int:
     return 16 if mean <= 16 else (32 if mean <= 40 else 64)
 
 
+def align(ids: torch.Tensor, n_experts: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Group token-expert pairs by expert on the device, the first launch of `fused_moe`.
+
+    ids [T, k] int32, contiguous. Returns pairs [T k] by expert, ends [N], and expert and first row of each tile.
+    """
+    n_pairs = ids.numel()
+    tile_m = tile_rows(n_pairs, n_experts)
+    max_blocks = min(n_experts, n_pairs) + n_pairs // tile_m
+    integers: dict[str, Any] = {"dtype": torch.int32, "device": ids.device}
+    pairs, ends = torch.empty(n_pairs, **integers), torch.empty(n_experts, **integers)
+    block_expert, block_row = torch.empty(max_blocks, **integers), torch.empty(max_blocks, **integers)
+    bins = max(128, triton.next_power_of_2(n_experts + 1))
+    chunk = min(2048, max(128, triton.next_power_of_2(n_pairs)))
+    _align[(n_experts,)](
+        ids, pairs, ends, block_expert, block_row, n_pairs, n_experts, max_blocks, tile_m, bins, chunk, num_warps=4
+    )
+    return pairs, ends, block_expert, block_row
+
+
 def fused_moe(
     x: torch.Tensor,
     w13: torch.Tensor,
@@ -190,18 +209,10 @@ def fused_moe(
     n_pairs = n_tokens * top_k
     tile_n, tile_k, stages, warps = tile
     tile_m = tile_rows(n_pairs, n_experts)
-    max_blocks = min(n_experts, n_pairs) + n_pairs // tile_m
-    integers: dict[str, Any] = {"dtype": torch.int32, "device": x.device}
-    pairs, ends = torch.empty(n_pairs, **integers), torch.empty(n_experts, **integers)
-    block_expert, block_row = torch.empty(max_blocks, **integers), torch.empty(max_blocks, **integers)
-    bins = max(128, triton.next_power_of_2(n_experts + 1))
-    chunk = min(2048, max(128, triton.next_power_of_2(n_pairs)))
-    _align[(n_experts,)](
-        ids, pairs, ends, block_expert, block_row, n_pairs, n_experts, max_blocks, tile_m, bins, chunk, num_warps=4
-    )
+    table = align(ids, n_experts)
+    max_blocks = len(table[2])
     act = torch.empty(n_pairs, width, dtype=x.dtype, device=x.device)
     out = torch.empty(n_pairs, hidden, dtype=x.dtype, device=x.device)
-    table = (pairs, ends, block_expert, block_row)
     precision = "ieee" if x.dtype == torch.float32 else "tf32"
     settings = {"TILE_M": tile_m, "TILE_N": tile_n, "TILE_K": tile_k, "PRECISION": precision}
     launch = {"num_stages": stages, "num_warps": warps}

@@ -18,13 +18,14 @@ PROMISE_S = {"smoke": 120.0, "quick": 120.0, "standard": 480.0, "full": 7200.0}
 class Block:
     """One isolated piece of the sweep: what is measured together shares its weights, control kernel and fate.
 
-    params is plain JSON data. estimate_s: expected wall time. [s]
+    params is plain JSON data. estimate_s: expected wall time [s]; memory_bytes: weights, caches and graphs. [bytes]
     """
 
     name: str
     op: str
     params: dict[str, Any]
     estimate_s: float
+    memory_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,10 @@ class Plan:
         lines = [
             f"preset {self.preset} on {self.device.backend}: {self.device.name}, plan {self.hash}, {self.rounds} rounds"
         ]
-        lines += [f"  {block.name:<34} {block.estimate_s:7.1f} s" for block in self.blocks]
+        lines += [
+            f"  {block.name:<34} {block.estimate_s:7.1f} s {block.memory_bytes / 2**30:7.2f} GiB"
+            for block in self.blocks
+        ]
         lines.append(f"estimate {self.estimate_s:.0f} s for {len(self.blocks)} blocks (limit {self.promise_s:.0f} s)")
         return "\n".join(lines)
 

@@ -8,6 +8,7 @@ from typing import Any
 from advisor.profiling.device import Device
 from advisor.profiling.errors import ProfilingError
 from advisor.profiling.plan import PROMISE_S, Block, Plan
+from advisor.profiling.pricing import memory, price
 
 INDEPENDENT: dict[str, Any] = {"name": "independent"}
 CORRELATED: dict[str, Any] = {"name": "correlated", "affinity": 0.2, "stickiness": 0.3}
@@ -45,6 +46,12 @@ SMOKE_MODEL = (
 )
 
 
+FP_DTYPES = {False: ["bfloat16", "float8_e4m3fn"], True: ["bfloat16", "float8_e4m3fn", "float16", "float32"]}
+"""Types of the plain products on an accelerator, in `quick` and in the longer presets."""
+HOST_BATCHES = {True: [1, 16, 64, 256], False: [1, 16, 64]}
+"""Sequences at which an engine's scheduler is timed, in the longer presets and in `quick`. [1]"""
+
+
 def preset_rounds(preset: str, device: Device) -> int:
     """Rounds of each configuration. [1]"""
     if preset == "smoke":
@@ -80,7 +87,12 @@ def preset_blocks(preset: str, device: Device) -> tuple[Block, ...]:
     else:
         specs = _accelerator(preset)
     rounds = preset_rounds(preset, device)
-    return tuple(Block(name, op, params, _price(preset, op, params, device, rounds)) for name, op, params in specs)
+    blocks: list[Block] = []
+    for name, op, params in specs:
+        compiled = any(block.op == op for block in blocks)
+        estimate_s = price(preset, op, params, device, rounds, compiled=compiled)
+        blocks.append(Block(name, op, params, estimate_s, memory(op, params, device)))
+    return tuple(blocks)
 
 
 Spec = tuple[str, str, dict[str, Any]]
@@ -102,17 +114,39 @@ def _smoke() -> list[Spec]:
     steps = {"n_layers": [1, 2], "batches": [1, 2], "queries": [1, 3], "context": 64, "routing": CORRELATED}
     rounds = {"n_layers": 1, "batches": [2], "drafts": [1, 2], "context": 64, "routing": CORRELATED}
     rounds |= {"alpha": 0.7, "drafters": ["eagle", "mtp"]}
+    fp8 = SMOKE_EXPERTS | {"dtype": "float8_e4m3fn", "points": _points([2], [1, 4], [INDEPENDENT]), "layers": 2}
     return [
         ("bandwidth", "bandwidth", {"bytes": 2**22}),
         ("launch", "launch", {"launches": 50}),
         ("moe-smoke", "moe_layer", SMOKE_EXPERTS | {"points": points, "layers": 2}),
+        ("moe-fp8-smoke", "moe_layer", fp8),
+        ("verify-parts", "verify_parts", SMOKE_MODEL | _parts([1, 4], [1, 2], 1, 64)),
         ("gemm", "gemm", {"sizes": [[64, 64]], "tokens": [1, 8], "dtypes": ["float32"]}),
         ("attention-gqa", "attention_decode", _gqa(4, 2, 16, "float32", [1, 2], [1, 3], [64])),
         ("attention-mla", "mla_decode", _mla(2, 32, 8, "float32", [1], [1, 3], [64])),
         ("lm-head", "lm_head", {"hidden_size": 64, "vocab_size": 256, "tokens": [1, 4], "dtype": "float32"}),
         ("steps", "decode_step", SMOKE_MODEL | steps),
         ("rounds", "sd_speedup", SMOKE_MODEL | rounds),
+        ("engine-host", "engine_host", _engine_host([2], [0, 1], steps=3, prompt_tokens=32)),
     ]
+
+
+def _parts(tokens: list[int], queries: list[int], n_layers: int, context: int) -> dict[str, Any]:
+    """Passes of so many tokens, as `queries` tokens of each sequence, with and without LM head and samplers."""
+    sizes = {"tokens": tokens, "queries": queries, "n_layers": n_layers, "context": context}
+    return sizes | {"samplers": ["greedy", "random", "top_p"], "routing": CORRELATED}
+
+
+def _engine_host(
+    batches: list[int], drafts: list[int], *, steps: int = 100, prompt_tokens: int = 256
+) -> dict[str, Any]:
+    """[sequences, drafts, tokens emitted by each]: two of each draft length, at the largest batch one and all too."""
+    points = [[batch, k, min(2, k + 1)] for batch in batches for k in drafts]
+    points += [
+        [batches[-1], drafts[-1], emitted] for emitted in (1, drafts[-1] + 1) if emitted != min(2, drafts[-1] + 1)
+    ]
+    counts = {"steps": steps, "warm_steps": min(steps, 10), "prompt_tokens": prompt_tokens}
+    return {"schedulers": ["async", "sync"], "points": points, **counts}
 
 
 def _gqa(
@@ -142,15 +176,18 @@ def _cpu(preset: str) -> list[Spec]:
     around = _points([4], [8, 16, 32], [CORRELATED], sequences=4) + _points([4], [16, 32], [SKEWED, *pools])
     moe32 = _points([1, 2, 3, 4, 6, 8], tokens, [INDEPENDENT]) + around
     moe64 = _points([1, 2, 4, 6, 8] if deep else [1, 2, 4, 8], tokens, [INDEPENDENT])
-    f32_tokens = [1, 2, 4, 8, 16, 32, 3, 6, 12, 24, 64] if deep else [1, 4, 16]
+    f32_tokens = [1, 2, 4, 8, 16, 32, 6, 12, 24] if deep else [1, 4, 16]
     moe_f32 = _points([1, 2, 4, 6, 8] if deep else [1, 4, 8], f32_tokens, [INDEPENDENT])
     shared = _points([4], [1, 4, 16, 32], [INDEPENDENT])
+    fp8 = _points([4], [1, 4, 16] if deep else [1, 4], [INDEPENDENT])
+    counts = {"quick": [1, 16], "standard": [1, 8, 64], "full": [2**n for n in range(11)]}[preset]
+    parts = _parts(counts, [1, 2, 4, 8] if preset == "full" else [1, 4], 2, 512)
     steps = {"n_layers": [2, 4], "batches": [1, 4, 8], "queries": [1, 2, 4], "context": 512, "routing": CORRELATED}
-    rounds = {"n_layers": 4, "batches": [1, 4, 8], "drafts": [1, 3], "context": 512, "routing": CORRELATED}
+    rounds = {"n_layers": 4, "batches": [1, 8], "drafts": [1, 3], "context": 512, "routing": CORRELATED}
     rounds |= {"alpha": 0.75, "drafters": ["eagle", "mtp"] if deep else ["eagle"]}
     if deep:
         steps |= {"batches": [1, 2, 4, 8, 16], "queries": [1, 2, 3, 4, 6, 8]}
-        rounds |= {"batches": [1, 4, 16], "drafts": [1, 2, 3, 5]}
+        rounds |= {"batches": [1, 4, 16], "drafts": [1, 3, 5]}
     sizes = [[1024, 1024], [2048, 2048]]
     specs: list[Spec] = [
         ("bandwidth", "bandwidth", {"bytes": 2**27}),
@@ -158,13 +195,16 @@ def _cpu(preset: str) -> list[Spec]:
         ("moe-bf16-n32", "moe_layer", _cpu_layers(32, moe32)),
         ("moe-bf16-n64", "moe_layer", _cpu_layers(64, moe64)),
         ("moe-fp32-n32", "moe_layer", _cpu_layers(32, moe_f32, dtype="float32")),
+        ("verify-parts", "verify_parts", CPU_MODEL | parts),
         ("moe-bf16-n32-shared", "moe_layer", _cpu_layers(32, shared, shared=1024)),
+        ("moe-fp8-n32", "moe_layer", _cpu_layers(32, fp8, dtype="float8_e4m3fn")),
         ("steps", "decode_step", CPU_MODEL | steps),
         ("rounds", "sd_speedup", CPU_MODEL | rounds),
         ("attention-gqa", "attention_decode", _gqa(16, 4, 64, "bfloat16", [1, 4, 16], [1, 2, 4], [512, 2048])),
         ("attention-mla", "mla_decode", _mla(8, 256, 32, "bfloat16", [1, 4], [1, 4], [2048])),
         ("lm-head", "lm_head", {"hidden_size": 1024, "vocab_size": 32000, "tokens": [1, 4, 16], "dtype": "bfloat16"}),
         ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]}),
+        ("engine-host", "engine_host", _engine_host(HOST_BATCHES[deep], [0, 1, 3, 7])),
     ]
     if deep:
         wide = _points([1, 2, 4], tokens, [INDEPENDENT])
@@ -181,8 +221,8 @@ def _accelerator(preset: str) -> list[Spec]:
     around = _points([8], [16, 64], [CORRELATED], sequences=4) + _points([8], [64], [SKEWED, *pools])
     qwen_k = [1, 2, 4, 6, 8, 12, 16] if full else ([1, 2, 4, 6, 8, 16] if deep else [2, 4, 8])
     qwen = QWEN3_30B | {"layers": 4, "points": _points(qwen_k, tokens, [INDEPENDENT]) + around}
-    lite_points = _points([2, 4, 6, 8] if deep else [6], tokens, [INDEPENDENT])
-    lite = DEEPSEEK_LITE | {"layers": 4, "points": lite_points}
+    lite_k, lite_tokens = ([2, 4, 6, 8], tokens) if deep else ([6], [1, 16, 64])
+    lite = DEEPSEEK_LITE | {"layers": 4, "points": _points(lite_k, lite_tokens, [INDEPENDENT])}
     mixtral = MIXTRAL | {"layers": 2, "points": _points([1, 2, 4] if deep else [2], tokens, [INDEPENDENT])}
     v3 = DEEPSEEK_V3 | {"layers": 2, "points": _points([4, 8] if full else [8], tokens, [INDEPENDENT])}
     batches = [1, 2, 4, 8, 16, 32, 64, 128] if deep else [1, 8, 32]
@@ -194,92 +234,31 @@ def _accelerator(preset: str) -> list[Spec]:
     contexts = [1024, 8192, 32768] if full else ([1024, 8192] if deep else [4096])
     gqa = _gqa(32, 4, 128, "bfloat16", [1, 8, 32, 128] if deep else [1, 32], queries, contexts)
     mla = _mla(128, 512, 64, "bfloat16", [1, 8, 32] if deep else [1, 32], [1, 2, 4], contexts)
+    fp8 = QWEN3_30B | {
+        "dtype": "float8_e4m3fn",
+        "layers": 4,
+        "points": _points([8], tokens if deep else [1, 16, 64], [INDEPENDENT]),
+    }
+    counts = [2**n for n in range(11)] if full else ([4**n for n in range(6)] if deep else [1, 64, 1024])
+    parts = QWEN3_30B_MODEL | _parts(counts, [1, 2, 4, 8] if deep else [1, 4], 4, 1024)
     sizes = [[2048, 2048], [4096, 4096], [8192, 8192]] if deep else [[4096, 4096], [8192, 8192]]
-    dtypes = ["bfloat16", "float8_e4m3fn"] + (["float16", "float32"] if deep else [])
     head = {"hidden_size": 2048, "vocab_size": 151936, "tokens": [1, 16, 64, 256], "dtype": "bfloat16"}
     specs: list[Spec] = [
         ("bandwidth", "bandwidth", {"bytes": 2**31}),
         ("launch", "launch", {"launches": 1000}),
         ("moe-qwen3-30b", "moe_layer", qwen),
+        ("verify-parts-qwen3-30b", "verify_parts", parts),
         ("steps-qwen3-30b", "decode_step", QWEN3_30B_MODEL | steps),
         ("rounds-qwen3-30b", "sd_speedup", QWEN3_30B_MODEL | rounds),
+        ("moe-fp8-qwen3-30b", "moe_layer", fp8),
         ("moe-deepseek-lite", "moe_layer", lite),
         ("attention-gqa", "attention_decode", gqa),
         ("moe-mixtral", "moe_layer", mixtral),
         ("attention-mla", "mla_decode", mla),
         ("lm-head", "lm_head", head),
-        ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096], "dtypes": dtypes}),
+        ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096]} | {"dtypes": FP_DTYPES[deep]}),
+        ("engine-host", "engine_host", _engine_host(HOST_BATCHES[deep], [0, 1, 3, 7])),
     ]
     if deep:
         specs.insert(-1, ("moe-deepseek-v3", "moe_layer", v3))
     return specs
-
-
-def _price(preset: str, op: str, params: dict[str, Any], device: Device, rounds: int) -> float:
-    """Expected wall time of a block [s]: building weights, checking, warm-up, then rounds x cases.
-
-    Rates are assumed (they price the plan, no result rests on them); meta.yaml records estimate and elapsed time.
-    """
-    cpu = device.backend == "cpu"
-    bandwidth = device.assumed_bandwidth_bytes_per_s * (1.0 if cpu else 0.6)
-    cases, swept_bytes, built_bytes = _volume(op, params)
-    fill = built_bytes / (1.0e9 if cpu else 5e11)
-    per_case = 0.02 if cpu else 0.3  # check against float64, warm-up, graph capture
-    triton_s = {"moe_layer": 8.0, "decode_step": 6.0, "sd_speedup": 4.0, "attention_decode": 4.0}  # compiling kernels
-    compiling = 0.0 if cpu else triton_s.get(op, 0.0)
-    per_sample = 50e-6 if cpu else 400e-6
-    if not cpu and op in ("decode_step", "sd_speedup"):
-        per_sample = 8e-3  # routing of every layer is drawn on the host
-    if preset == "smoke":
-        per_case, compiling = 0.02, 0.0
-    return round(
-        0.3 + compiling + fill + cases * per_case + (rounds + 4) * (swept_bytes / bandwidth + cases * per_sample), 1
-    )
-
-
-def _volume(op: str, params: dict[str, Any]) -> tuple[int, float, float]:
-    """(cases, bytes moved by one round over all cases, bytes of weights to build)."""
-    size = {"float32": 4}.get(params.get("dtype", ""), 2)
-    if op == "moe_layer":
-        n = params["n_experts"]
-        expert = 3 * params["hidden_size"] * params["expert_width"] * size
-        share = [n * (1 - (1 - k / n) ** (b * q)) for k, b, q, _ in params["points"]]
-        shared = 3 * params["hidden_size"] * params["shared_width"] * size * len(share)
-        return len(share), params["layers"] * (sum(share) * expert + shared), params["layers"] * n * expert
-    if op in ("decode_step", "sd_speedup"):
-        return _step_volume(op, params, size)
-    if op == "bandwidth":
-        return 2, 3.0 * params["bytes"], 2.0 * params["bytes"]
-    if op == "gemm":
-        cases = len(params["sizes"]) * len(params["tokens"]) * len(params["dtypes"])
-        return cases, cases * 1.2e8, 5e8
-    if op == "lm_head":
-        weights = params["hidden_size"] * params["vocab_size"] * size
-        return len(params["tokens"]), 1.0 * len(params["tokens"]) * weights, 1.0 * weights
-    if op == "launch":
-        return 3, 0.0, 0.0
-    width = 2 * params["n_kv_heads"] * params["head_dim"] if op == "attention_decode" else params["latent_width"]
-    kv = sum(b * c * width * size for b, _, c in params["points"])
-    return len(params["points"]), 8.0 * kv, 8.0 * kv
-
-
-def _step_volume(op: str, params: dict[str, Any], size: int) -> tuple[int, float, float]:
-    n, k = params["n_experts"], params["n_active"]
-    expert = 3 * params["hidden_size"] * params["expert_width"] * size
-    head = params["hidden_size"] * params["vocab_size"] * size
-    layers = params["n_layers"] if isinstance(params["n_layers"], list) else [params["n_layers"]]
-
-    def step(batch: int, q: int, depth: int) -> float:
-        return depth * n * (1 - (1 - k / n) ** (batch * q)) * expert + head
-
-    built = max(layers) * n * expert + head
-    if op == "decode_step":
-        moved = [step(b, q, depth) for b in params["batches"] for q in params["queries"] for depth in layers]
-        return len(moved), sum(moved), built
-    moved = []
-    for b in params["batches"]:
-        for drafter in params["drafters"]:
-            for draft in params["drafts"]:
-                passes = draft * (step(b, 1, 1) if drafter == "mtp" else head)
-                moved.append(step(b, draft + 1, layers[0]) + 2 * step(b, 1, layers[0]) + 2 * passes)
-    return 3 * len(moved), sum(moved), built

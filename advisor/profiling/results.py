@@ -18,7 +18,7 @@ GZIP_ABOVE_BYTES = 8 * 2**20
 """A larger data.csv is shipped as data.csv.gz. [bytes]"""
 
 COLUMNS = (
-    *("block", "op", "status", "dtype", "kernel", "mode", "like"),
+    *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),
     *("batch_size", "tokens_per_sequence", "n_tokens", "context_tokens"),
     *("n_experts", "n_active", "expert_width", "hidden_size", "shared_width", "touched_experts", "touched_experts_sd"),
     *("routing", "load_cv", "affinity", "stickiness", "expert_pool"),

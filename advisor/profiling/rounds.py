@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from advisor.profiling.graphs import capture
+from advisor.profiling.kernel_choice import available_kernels
 from advisor.profiling.kernels_attention import Attention, attention_kernels
-from advisor.profiling.kernels_moe import Kernel, available_kernels, checked_error
+from advisor.profiling.kernels_moe import Kernel, checked_error
 from advisor.profiling.plan import Block
 from advisor.profiling.synthetic import Dimensions, Drafter, Session, SyntheticModel, accept, redraw, reference_hidden
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, measure, row_of, tried
+from advisor.profiling.timing import Case, Context, brief_seconds, measure, row_of, tried
 
 STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
 """Whole-pass tolerance: rounding of up to eight layers adds up, so three times the single layer's or more. [1]"""
@@ -22,26 +24,23 @@ STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
 class Stage:
     """A synthetic model on a device with the kernels that were fastest for it."""
 
-    def __init__(self, block: Block, context: Context, n_layers: int) -> None:
+    def __init__(self, block: Block, context: Context, n_layers: int, probe: tuple[int, int] | None = None) -> None:
         self.block, self.context = block, context
         self.dims = Dimensions(block.params)
         context.require_bytes(1.4 * self.dims.model_bytes(n_layers), block.name)
         self.model = SyntheticModel(self.dims, n_layers, context.torch_device)
         self.n_layers = n_layers
         self.rows: list[dict[str, Any]] = []
-        self.moe_name, self.moe, self.attention_name, self.attention = self._choose()
+        self.moe_name, self.moe, self.attention_name, self.attention = self._choose(*(probe or _probe(block.params)))
 
     @property
     def kernel(self) -> str:
         """Name for the result's kernel column."""
         return f"moe:{self.moe_name}+attention:{self.attention_name}"
 
-    def _choose(self) -> tuple[str, Kernel, str, Attention]:
-        """The fastest right kernels for a whole pass at the middle batch and largest number of queries."""
-        params = self.block.params
-        batches = sorted(params["batches"])
-        queries = max(params["queries"]) if "queries" in params else max(params["drafts"]) + 1
-        session = self.model.session(batches[len(batches) // 2], queries, params["context"], min(2, self.n_layers))
+    def _choose(self, batch: int, queries: int) -> tuple[str, Kernel, str, Attention]:
+        """The fastest right kernels for a whole pass of `queries` tokens of each of `batch` sequences."""
+        session = self.model.session(batch, queries, self.block.params["context"], min(2, self.n_layers))
         dim = self.dims.head_dim
         attentions = attention_kernels(self.context, power_of_two=dim & (dim - 1) == 0)
         usable = {name: kernel for name, kernel in attentions.items() if not isinstance(kernel, str)}
@@ -77,6 +76,14 @@ class Stage:
     def capture(self, call: Callable[[], Any]) -> tuple[Callable[[], Any], str, str]:
         """As timing.capture, for a call that uses the chosen kernels."""
         return capture(call, self.context, wanted=self.moe_name != "expert_loop")
+
+    def check_chosen(self, session: Session) -> float:
+        """As `check`, of the chosen kernels; they may be compiled for this shape, so the limit for that holds."""
+        self.context.on_kernel(self.moe_name)
+        try:
+            return self.check(session, self.moe, self.attention)
+        finally:
+            self.context.on_kernel("")
 
     def check(self, session: Session, moe: Kernel, attention: Attention) -> float:
         """Relative error of a whole pass against float64, last sequence; raises ValueError when too large."""
@@ -121,6 +128,13 @@ class Stage:
         return float(volume), float(work)
 
 
+def _probe(params: dict[str, Any]) -> tuple[int, int]:
+    """(sequences, tokens of each) at which kernels are compared: the middle batch, the most queries."""
+    batches = sorted(params["batches"])
+    queries = max(params["queries"]) if "queries" in params else max(params["drafts"]) + 1
+    return batches[len(batches) // 2], queries
+
+
 def measure_steps(block: Block, context: Context) -> list[dict[str, Any]]:
     """decode_step (one token a sequence) and verify_step (more) at two depths, which give the time per layer."""
     params = block.params
@@ -143,7 +157,7 @@ def measure_steps(block: Block, context: Context) -> list[dict[str, Any]]:
 def _step_case(stage: Stage, batch: int, n_queries: int, n_layers: int) -> Case:
     model = stage.model
     session = model.session(batch, n_queries, stage.block.params["context"], n_layers)
-    error = stage.check(session, stage.moe, stage.attention)
+    error = stage.check_chosen(session)
     call, mode, why = stage.capture(lambda: model.forward(session, stage.moe, stage.attention))
     columns = stage.columns("decode_step" if n_queries == 1 else "verify_step", batch, n_queries, n_layers)
     columns |= {"mode": mode, "checked_error": error}
@@ -202,7 +216,7 @@ def _plain_case(stage: Stage, batch: int) -> Case:
     """A plain step with its tokens back on the host: the arm a speculative round is compared with."""
     model, n_layers = stage.model, stage.n_layers
     session = model.session(batch, 1, stage.block.params["context"], n_layers)
-    error = stage.check(session, stage.moe, stage.attention)
+    error = stage.check_chosen(session)
     token = torch.zeros(batch, dtype=torch.int64, device=model.device)
 
     def step() -> None:
@@ -229,7 +243,7 @@ def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tu
     """(draft loop alone, whole round, list that collects each round's mean emitted tokens)."""
     model, params, context = stage.model, stage.block.params, stage.context
     session = model.session(batch, n_draft + 1, params["context"], stage.n_layers)
-    error = stage.check(session, stage.moe, stage.attention)
+    error = stage.check_chosen(session)
     start = drafter.session(batch, params["context"], n_draft)
     hidden = torch.randn(batch, stage.dims.hidden, device=model.device).to(stage.dims.dtype)
     verdict = torch.zeros(batch, n_draft, dtype=torch.bool, device=model.device)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from advisor.profiling.errors import DeviceLostError, ProfilingError
+from advisor.profiling.pace import PRIOR_SHARE, Pace
 from advisor.profiling.plan import Block, Plan
 from advisor.profiling.results import ResultFolder
 from advisor.profiling.summary import State, build_meta, status_of
@@ -49,18 +50,20 @@ class Outcome:
 
 def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
     """Rows of one block on the context's device. torch is imported here, not before."""
-    from advisor.profiling import kernels_attention, kernels_basic, kernels_moe, rounds
+    from advisor.profiling import engine_host, kernels_attention, kernels_basic, moe_sweep, rounds, verify_parts
 
     measures: dict[str, Callable[[Block, Any], list[dict[str, Any]]]] = {
         "bandwidth": kernels_basic.measure_bandwidth,
         "launch": kernels_basic.measure_launch,
         "gemm": kernels_basic.measure_gemm,
         "lm_head": kernels_basic.measure_lm_head,
-        "moe_layer": kernels_moe.measure_moe,
+        "moe_layer": moe_sweep.measure_moe,
         "attention_decode": kernels_attention.measure_attention,
         "mla_decode": kernels_attention.measure_attention,
         "decode_step": rounds.measure_steps,
         "sd_speedup": rounds.measure_rounds,
+        "verify_parts": verify_parts.measure_verify_parts,
+        "engine_host": engine_host.measure_engine_host,
     }
     return measures[block.op](block, context)
 
@@ -69,9 +72,12 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
     """(status, rows, message) of one block; its failure is its own. Raises StoppedError and DeviceLostError only."""
     import torch
 
+    from advisor.profiling.graph_pool import GraphPool
     from advisor.profiling.timing import StoppedError, failed_row
 
+    context.graphs = GraphPool()
     try:
+        context.require_bytes(block.memory_bytes, block.name)
         with torch.no_grad():
             rows = measure_block(block, context)
         context.clock.synchronize()
@@ -83,6 +89,7 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
         status = "out_of_memory" if out_of_memory else "error"
         message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300]
         rows = [failed_row({"block": block.name, "op": block.op}, status, message)]
+    context.graphs.drop()
     gc.collect()
     if context.accelerator:
         torch.cuda.empty_cache() if status == "ok" else _revive(torch, context)
@@ -103,7 +110,8 @@ def make_context(plan: Plan, should_stop: Callable[[], bool], deadline_s: float)
     """A measuring context on the plan's device; one thread on a CPU, full float32 on an accelerator."""
     import torch
 
-    from advisor.profiling.timing import Clock, Context
+    from advisor.profiling.clock import Clock
+    from advisor.profiling.timing import Context
 
     if plan.device.backend == "cpu":
         torch.set_num_threads(1)
@@ -136,7 +144,7 @@ def _note_crash(state: State) -> None:
     """The process before this one died while measuring: avoid the kernel it tried, or count against the block."""
     name, kernel = state.running.get("block", ""), state.running.get("kernel", "")
     if kernel:
-        state.avoid.append(kernel)
+        state.avoid[kernel] = state.running.get("why", "") or "crashed before in this sweep"
     elif name:
         state.crashes[name] = state.crashes.get(name, 0) + 1
     state.running = {}
@@ -161,21 +169,29 @@ class Run:
         self.context = make_context(plan, should_stop, self.began + budget_s)
         self.context.control_reference_s = state.control_reference_s
         self.context.copy_bytes_per_s = state.copy_bytes_per_s
-        self.context.avoid = tuple(state.avoid)
-        self.priced_s = self.spent_s = 0.0
+        self.context.avoid = dict(state.avoid)
+        self.pace = Pace(PRIOR_SHARE * plan.estimate_s)
 
     def elapsed(self) -> float:
         """Time in this process. [s]"""
         return time.monotonic() - self.began
 
-    def pace(self) -> float:
-        """Measured over estimated time of the blocks done here. [1]"""
-        return self.spent_s / self.priced_s if self.priced_s > 0 else 1.0
+    def left(self) -> float:
+        """Time before the limit. [s]"""
+        return self.budget_s - self.elapsed()
+
+    def warm_up(self) -> None:
+        """First touch of the device, on no block's account: libraries load, the control kernel is built."""
+        from advisor.profiling.timing import ready_control
+
+        start = time.monotonic()
+        ready_control(self.context)
+        self.state.setup_s += time.monotonic() - start
 
     def tell(self, block: str, round_: int, message: str) -> None:
         """Report progress to the caller and, for other processes, to progress.json."""
         open_blocks = [b for b in self.plan.blocks if b.name not in self.state.blocks]
-        left = sum(b.estimate_s for b in open_blocks) * self.pace()
+        left = sum(b.estimate_s for b in open_blocks) * self.pace.ratio
         total = len(self.plan.blocks)
         progress = Progress(
             len(self.state.finished), total, block, round_, self.plan.rounds, self.elapsed(), left, message
@@ -198,9 +214,6 @@ class Run:
         if state.crashes.get(block.name, 0) >= CRASHES_ALLOWED:
             self.finish(block, "error", [], "took the process down twice, given up", 0.0)
             return True
-        if block.estimate_s * self.pace() > 1.15 * (self.budget_s - self.elapsed()):
-            self.finish(block, "skipped", [], "would not fit in the time limit", 0.0)
-            return True
         context.rng = np.random.default_rng([self.plan.seed, index])
         context.on_kernel = lambda kernel: self.running(block.name, kernel)
         context.on_round = lambda done, _all: self.tell(block.name, done, "measuring")
@@ -215,9 +228,29 @@ class Run:
         self.finish(block, status, rows, message, time.monotonic() - start)
         return True
 
+    def all_blocks(self) -> None:
+        """The plan's blocks in order; those that seemed too dear for the time left are tried again at the end.
+
+        At the end the pace is known from all other blocks. First come those that fit by it, then, while time is left,
+        the others: a block that runs out of time after enough rounds still counts.
+        """
+        waiting = [
+            (index, block) for index, block in enumerate(self.plan.blocks) if block.name not in self.state.blocks
+        ]
+        for last_chance in (False, False, True):
+            put_off = []
+            for index, block in waiting:
+                if self.left() <= 0 or not (last_chance or self.pace.fits(block.estimate_s, self.left())):
+                    put_off.append((index, block))
+                elif not self.block(index, block):
+                    return
+            waiting = put_off
+        for _, block in waiting:
+            self.finish(block, "skipped", [], "would not fit in the time limit", 0.0)
+
     def running(self, block: str, kernel: str) -> None:
         """Leave a trace of what is being tried, for the process after a crash."""
-        self.state.running = {"block": block, "kernel": kernel}
+        self.state.running = {"block": block, "kernel": kernel, "since": f"{time.time():.3f}"}
         self.save()
 
     def finish(self, block: Block, status: str, rows: list[dict[str, Any]], message: str, seconds: float) -> None:
@@ -225,9 +258,9 @@ class Run:
         if rows:
             self.folder.append(rows)
         if status in ("ok", "error"):
-            self.priced_s += block.estimate_s
-            self.spent_s += seconds
-        self.state.record(block, status, len(rows), message, seconds)
+            self.pace.add(block.estimate_s, seconds)
+        self.state.record(block, status, len(rows), message, seconds, self.context.graphs)
+        self.context.graphs = type(self.context.graphs)()
         self.state.running = {}
         self.save()
         self.tell(block.name, self.plan.rounds, status if not message else f"{status}: {message}")
@@ -264,11 +297,8 @@ def run(
     this = Run(plan, folder, state, on_progress or (lambda _: None), should_stop or (lambda: False), budget)
     lost = ""
     try:
-        for index, block in enumerate(plan.blocks):
-            if block.name in state.blocks:
-                continue
-            if not this.block(index, block):
-                break
+        this.warm_up()
+        this.all_blocks()
     except DeviceLostError as error:
         lost = str(error)
     finally:

@@ -6,10 +6,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from advisor.profiling.device import clocks, driver_facts
+from advisor.profiling.device import Device, clocks, driver_facts
 from advisor.profiling.results import ResultFolder, read_rows
 
 if TYPE_CHECKING:
+    from advisor.profiling.graph_pool import GraphPool
     from advisor.profiling.plan import Block, Plan
 
 DRIFT_LIMIT = 0.10
@@ -25,16 +26,19 @@ class State:
     plan_hash: str
     blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
     crashes: dict[str, int] = field(default_factory=dict)
-    avoid: list[str] = field(default_factory=list)
+    avoid: dict[str, str] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
     elapsed_s: float = 0.0
+    setup_s: float = 0.0
     control_reference_s: float | None = None
     copy_bytes_per_s: float | None = None
     started_at: str = ""
     clocks_at_start: dict[str, Any] = field(default_factory=dict)
 
-    def record(self, block: Block, status: str, n_rows: int, message: str, seconds: float) -> None:
-        """Note how a block ended."""
+    def record(
+        self, block: Block, status: str, n_rows: int, message: str, seconds: float, graphs: GraphPool | None = None
+    ) -> None:
+        """Note how a block ended, and what its captured graphs took where it had any."""
         self.blocks[block.name] = {
             "status": status,
             "rows": n_rows,
@@ -42,6 +46,8 @@ class State:
             "estimate_s": block.estimate_s,
             "message": message,
         }
+        if graphs is not None and graphs.n_graphs:
+            self.blocks[block.name] |= {"graphs": graphs.n_graphs, "graph_bytes": graphs.held_bytes}
 
     @property
     def n_rows(self) -> int:
@@ -59,9 +65,10 @@ def _numbers(rows: list[dict[str, str]], column: str) -> list[float]:
 
 
 def status_of(plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolder) -> tuple[str, list[str]]:
-    """(complete | partial | failed, reasons). Complete: every block ran and each has measured rows."""
+    """(complete | partial | failed, reasons). Complete: every block ran, and measured what is to be had here."""
     rows = read_rows(folder.path)
     measured = {row["block"] for row in rows if row["status"] == "ok"}
+    absent = _not_to_be_had(rows)
     reasons = []
     for block in plan.blocks:
         entry = blocks.get(block.name)
@@ -69,10 +76,22 @@ def status_of(plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolde
             reasons.append(f"{block.name}: not reached")
         elif entry["status"] != "ok":
             reasons.append(f"{block.name}: {entry['status']}, {entry['message']}")
-        elif block.name not in measured:
+        elif block.name not in measured and block.name not in absent:
             reasons.append(f"{block.name}: no row measured")
     status = "complete" if not reasons else ("partial" if measured else "failed")
     return status, reasons
+
+
+def _not_to_be_had(rows: list[dict[str, str]]) -> dict[str, str]:
+    """Reason by block of which every row says that what it measures is not installed or not built in here."""
+    by_block: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        by_block.setdefault(row["block"], []).append(row)
+    return {
+        block: mine[-1]["notes"]
+        for block, mine in by_block.items()
+        if all(row["status"] == "unavailable" for row in mine)
+    }
 
 
 def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
@@ -85,7 +104,8 @@ def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
     drifts = [abs(value - 1) for value in _numbers(good, "control_ratio")]
     if drifts and max(drifts) > DRIFT_LIMIT:
         found.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
-    found += _bandwidth_findings(good, backend)
+    found += [f"{block}: not measured, {why}" for block, why in _not_to_be_had(rows).items()]
+    found += _bandwidth_findings(good, backend) + _host_findings(good)
     eager = {row["op"] for row in good if row["mode"] == "eager" and row["op"] not in ("launch",)}
     eager -= {"copy_bandwidth", "read_bandwidth"}
     if backend != "cpu" and eager:
@@ -109,6 +129,26 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
             text += f" (goal {100 * BANDWIDTH_GOAL:.0f}%: {'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
         found.append(text)
     return found
+
+
+def _host_findings(rows: list[dict[str, str]]) -> list[str]:
+    """Host time a step of each scheduler at the most sequences, without drafts and with the most."""
+    found = []
+    steps = [row for row in rows if row["op"] == "engine_host" and row["part"] == "sum"]
+    for kernel in sorted({row["kernel"] for row in steps}):
+        mine = [row for row in steps if row["kernel"] == kernel]
+        most = max(int(row["batch_size"]) for row in mine)
+        mine = [row for row in mine if int(row["batch_size"]) == most]
+        for row in (min(mine, key=_drafts), max(mine, key=_drafts)):
+            found.append(
+                f"{row['kernel']} {row['engine_version']}: {1e3 * float(row['time_s']):.2f} ms of host time a step at "
+                f"{most} sequences, K = {row['n_draft']}, {float(row['accepted_length']):.0f} tokens emitted by each"
+            )
+    return found
+
+
+def _drafts(row: dict[str, str]) -> tuple[int, float]:
+    return int(row["n_draft"]), float(row["accepted_length"])
 
 
 def build_meta(
@@ -136,6 +176,7 @@ def build_meta(
         "started_at": state.started_at,
         "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "elapsed_s": state.elapsed_s,
+        "setup_s": state.setup_s,
         "plan": {
             "hash": plan.hash,
             "preset": plan.preset,
@@ -145,30 +186,36 @@ def build_meta(
             "estimate_s": plan.estimate_s,
             "code_version": plan.code_version,
         },
-        "device": {
-            "backend": device.backend,
-            "name": device.name,
-            "memory_bytes": device.memory_bytes,
-            "last_level_cache_bytes": device.cache_bytes,
-            "last_level_cache_known": device.cache_known,
-            "compute_capability": device.compute_capability or None,
-            "n_multiprocessors": device.n_multiprocessors or None,
-            "clocks_at_start": state.clocks_at_start,
-            "clocks_at_end": clocks(device),
-        },
+        "device": _device_facts(device, state),
         "software": driver_facts(device) if software is None else software,
         "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],
-        "avoided_kernels": list(state.avoid),
+        "avoided_kernels": dict(state.avoid),
         "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,
     }
 
 
+def _device_facts(device: Device, state: State) -> dict[str, Any]:
+    return {
+        "backend": device.backend,
+        "name": device.name,
+        "memory_bytes": device.memory_bytes,
+        "last_level_cache_bytes": device.cache_bytes,
+        "last_level_cache_known": device.cache_known,
+        "compute_capability": device.compute_capability or None,
+        "n_multiprocessors": device.n_multiprocessors or None,
+        "clocks_at_start": state.clocks_at_start,
+        "clocks_at_end": clocks(device),
+    }
+
+
 METHOD_CPU = (
-    "one thread; routing redrawn before every call; configurations in random order in each round; weights and caches "
-    "rotate through more than the last-level cache; time_s is the median over rounds; outputs checked against float64"
+    "one thread; routing redrawn before every call; configurations in random order in each round, the control kernel "
+    "beside each; weights and caches rotate through more than the last-level cache; time_s is the median over rounds; "
+    "outputs checked against float64"
 )
 METHOD_ACCELERATOR = (
-    "device events around graph replays where mode is graph; routing redrawn before every replay; configurations in "
-    "random order in each round; weights and caches rotate through more than the last-level cache; time_s is the "
-    "median over rounds; outputs checked against float64"
+    "device events around the second of two graph replays where mode is graph, both queued behind a spin, with the "
+    "control kernel between them; routing redrawn before every sample; configurations in random order in each round; "
+    "weights and caches rotate through more than the last-level cache; time_s is the median over rounds; outputs "
+    "checked against float64"
 )

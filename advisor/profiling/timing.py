@@ -1,4 +1,4 @@
-"""Timing: warm-up, graphs, random order over rounds, a control kernel, median and 20 % / 80 % quantiles."""
+"""Measuring cases: random order over rounds, the control kernel beside each sample, median and 20 / 80 % quantiles."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from advisor.profiling.clock import ATTEMPTS, SPIN_S, Clock, Sample
 from advisor.profiling.device import Device, free_bytes
 from advisor.profiling.errors import DeviceLostError
+from advisor.profiling.graph_pool import GraphPool
 
 MINIMUM_ROUNDS = 20
 """Rounds below which a block that runs out of time is thrown away rather than reported. [1]"""
@@ -40,51 +42,23 @@ class Case:
     """(bytes, flops) of one unit of work, given its mean touched experts."""
     notes: list[str] = field(default_factory=list)
     samples_s: list[float] = field(default_factory=list)
+    controls_s: list[float] = field(default_factory=list)
     touched: list[float] = field(default_factory=list)
+    launches_inside: int = 0
+    """Samples that the host could not queue ahead of the device, so that launches lie in their time. [1]"""
+    spin_s: float = SPIN_S
+    attempts: int = ATTEMPTS
 
-
-class Clock:
-    """Times a call on one device: host clock on a CPU, events behind a short spin on an accelerator."""
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
-        self.accelerator = device.backend != "cpu"
-        self._spin = getattr(torch.cuda, "_sleep", None) if self.accelerator else None
-
-    def synchronize(self) -> None:
-        """Wait for the device; raises DeviceLostError when it no longer answers."""
-        if not self.accelerator:
-            return
-        try:
-            torch.cuda.synchronize(self.device.index)
-        except RuntimeError as error:
-            raise DeviceLostError(str(error).splitlines()[0]) from error
-
-    def seconds(self, call: Callable[[], Any], *, host_clock: bool = False) -> float:
-        """Time of one call. [s]"""
-        if not self.accelerator or host_clock:
-            self.synchronize()
-            start = time.perf_counter()
-            call()
-            self.synchronize()
-            return time.perf_counter() - start
-        first = torch.cuda.Event(enable_timing=True)
-        last = torch.cuda.Event(enable_timing=True)
-        self._spin_ahead()
-        first.record()
-        call()
-        last.record()
-        self.synchronize()
-        return first.elapsed_time(last) * 1e-3
-
-    def _spin_ahead(self) -> None:
-        """Keep the device busy about 0.1 ms while the host queues the call, so that its start is not a gap."""
-        if self._spin is None:
-            return
-        try:
-            self._spin(200_000)
-        except (RuntimeError, TypeError):
-            self._spin = None
+    def keep(self, sample: Sample) -> None:
+        """Add a sample, and remember what the next one needs to be queued ahead."""
+        self.samples_s.append(sample.seconds / self.divisor)
+        if sample.control_s is not None:
+            self.controls_s.append(sample.control_s)
+        if sample.queued_ahead:
+            self.spin_s = sample.spin_s
+        else:  # it waits for the device by itself: a longer spin does not help
+            self.launches_inside += 1
+            self.spin_s, self.attempts = SPIN_S, 1
 
 
 @dataclass
@@ -92,7 +66,8 @@ class Context:
     """What every block needs: the device, its clock, the rules of measuring, and facts found on the way.
 
     deadline_s: host clock (time.monotonic) at which the run must end. control_reference_s: control kernel at the
-    start of the sweep. copy_bytes_per_s: measured copy bandwidth (None before). avoid: kernels that crashed.
+    start of the sweep. copy_bytes_per_s: measured copy bandwidth (None before). avoid: reason by kernel not to be
+    tried again, since it took a process down or longer than its limit. graphs: memory of the block's captured graphs.
     """
 
     device: Device
@@ -104,9 +79,9 @@ class Context:
     on_round: Callable[[int, int], None] = lambda _done, _all: None
     on_kernel: Callable[[str], None] = lambda _name: None
     control_reference_s: float | None = None
-    control_latest_s: float | None = None
     copy_bytes_per_s: float | None = None
-    avoid: tuple[str, ...] = ()
+    avoid: dict[str, str] = field(default_factory=dict)
+    graphs: GraphPool = field(default_factory=GraphPool)
     minimum_rounds: int = MINIMUM_ROUNDS
     control: Callable[[], Any] | None = None
 
@@ -119,6 +94,13 @@ class Context:
     def accelerator(self) -> bool:
         """Whether this is anything but a CPU."""
         return self.clock.accelerator
+
+    def go_on(self) -> None:
+        """Raise StoppedError when asked to stop or past the deadline; asked between any two pieces of work."""
+        if self.should_stop():
+            raise StoppedError("stopped on request")
+        if time.monotonic() > self.deadline_s:
+            raise StoppedError("time limit reached")
 
     def recover(self) -> None:
         """After a configuration failed: see that the device still answers, and give back what it held."""
@@ -135,91 +117,77 @@ class Context:
 
 
 def make_control(context: Context) -> Callable[[], Any]:
-    """The control kernel: a fixed product and a fixed copy, larger than the cache; its drift is the device's drift."""
-    n = 1024 if context.accelerator else 256
-    size = max(2**22, min(context.device.cache_bytes * (4 if context.accelerator else 1), 2**30))
+    """The control kernel: a fixed product and a fixed copy from memory; its drift is the device's drift.
+
+    On an accelerator the copy is four times the cache, so that it also drives out what the call before it left there.
+    On a CPU, where it stands beside calls of a millisecond, it copies the next 4 MiB of a buffer twice the cache.
+    """
+    accelerator, cache = context.accelerator, context.device.cache_bytes
+    n = 1024 if accelerator else 192
+    size = max(2**22, min(cache * (4 if accelerator else 2), 2**30))
+    step = size if accelerator else 2**22
     a = torch.randn(n, n, device=context.torch_device)
     source = torch.empty(size, dtype=torch.uint8, device=context.torch_device).random_(0, 255)
-    target = torch.empty_like(source)
+    target = torch.empty(step, dtype=torch.uint8, device=context.torch_device)
+    at = [0]
 
     def control() -> None:
         torch.mm(a, a)
-        target.copy_(source)
+        target.copy_(source[at[0] : at[0] + step])
+        at[0] = (at[0] + step) % (size - step + 1)
 
     return control
 
 
+def ready_control(context: Context) -> Callable[[], Any]:
+    """The context's control kernel, made and warmed up when first asked for."""
+    if context.control is None:
+        context.control = make_control(context)
+        for _ in range(3):
+            context.clock.sample(context.control)
+    return context.control
+
+
 def measure(cases: list[Case], context: Context) -> None:
-    """Fill the cases' samples: rounds in random order, routing redrawn before every call, control once a round.
+    """Fill the cases' samples: rounds in random order, routing redrawn before every call, the control beside each.
 
     Stops early, keeping the samples, when time runs out after `minimum_rounds`; raises StoppedError before that or
     when asked to stop.
     """
-    if context.control is None:
-        context.control = make_control(context)
-        for _ in range(3):
-            context.clock.seconds(context.control)
-    controls: list[float] = []
+    control = ready_control(context)
     for done in range(context.rounds):
-        if context.should_stop():
-            raise StoppedError("stopped on request")
-        if time.monotonic() > context.deadline_s:
-            if done >= min(context.minimum_rounds, context.rounds):
-                break
-            raise StoppedError("time limit reached")
-        controls.append(context.clock.seconds(context.control))
+        enough = done >= min(context.minimum_rounds, context.rounds)
+        if enough and time.monotonic() > context.deadline_s and not context.should_stop():
+            break
+        context.go_on()
         for index in context.rng.permutation(len(cases)):
-            case = cases[index]
-            count = case.prepare(context.rng)
-            if count is not None:
-                case.touched.append(count)
-            case.samples_s.append(context.clock.seconds(case.call, host_clock=case.host_clock) / case.divisor)
+            _sample(cases[index], context, control)
         context.on_round(done + 1, context.rounds)
-    context.control_latest_s = float(np.median(controls))
     if context.control_reference_s is None:
-        context.control_reference_s = context.control_latest_s
+        beside = [seconds for case in cases for seconds in case.controls_s]
+        context.control_reference_s = float(np.median(beside)) if beside else None
+
+
+def _sample(case: Case, context: Context, control: Callable[[], Any]) -> None:
+    count = case.prepare(context.rng)
+    if count is not None:
+        case.touched.append(count)
+    how: dict[str, Any] = {"host_clock": case.host_clock, "spin_s": case.spin_s, "attempts": case.attempts}
+    case.keep(context.clock.sample(case.call, control, **how))
 
 
 def brief_seconds(case: Case, context: Context, repeats: int = 5) -> float:
     """Median of a few calls of a case, warmed up: enough to choose between kernels, not to report. [s]"""
+    control = ready_control(context)
+    context.go_on()
     case.prepare(context.rng)
     case.call()
     times = []
     for _ in range(repeats):
         case.prepare(context.rng)
-        times.append(context.clock.seconds(case.call, host_clock=case.host_clock) / case.divisor)
+        how: dict[str, Any] = {"host_clock": case.host_clock, "attempts": 1}
+        times.append(context.clock.sample(case.call, control, **how).seconds / case.divisor)
     return float(np.median(times))
-
-
-def capture(call: Callable[[], Any], context: Context, *, wanted: bool = True) -> tuple[Callable[[], Any], str, str]:
-    """(callable, mode, reason): a graph replay on an accelerator, else the call itself, warmed up.
-
-    mode is `graph` or `eager`; reason says why a wanted graph was not to be had, else "".
-    """
-    if not context.accelerator or not wanted:
-        call()
-        call()
-        return call, "eager", ""
-    try:
-        stream = torch.cuda.Stream(context.device.index)
-        stream.wait_stream(torch.cuda.current_stream(context.device.index))
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                call()
-        torch.cuda.current_stream(context.device.index).wait_stream(stream)
-        context.clock.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            call()
-        graph.replay()
-        context.clock.synchronize()
-    except (RuntimeError, NotImplementedError) as error:
-        if isinstance(error, DeviceLostError):
-            raise
-        context.clock.synchronize()
-        call()
-        return call, "eager", f"no graph: {type(error).__name__}: {str(error).splitlines()[0][:120]}"
-    return graph.replay, "graph", ""
 
 
 def row_of(case: Case, context: Context) -> dict[str, Any]:
@@ -232,18 +200,24 @@ def row_of(case: Case, context: Context) -> dict[str, Any]:
         "time_p80_s": float(np.quantile(samples, 0.8)),
         "n_rounds": len(samples),
         "status": row.get("status", "ok"),
-        "notes": "; ".join(note for note in case.notes if note),
+        "notes": "; ".join(note for note in (*case.notes, _launch_note(case)) if note),
     }
     if case.touched:
         row["touched_experts"] = float(np.mean(case.touched))
         row["touched_experts_sd"] = float(np.std(case.touched))
     if case.account is not None:
         row["bytes"], row["flops"] = case.account(row.get("touched_experts"))
-    if context.control_reference_s and context.control_latest_s:
-        row["control_ratio"] = context.control_latest_s / context.control_reference_s
+    if context.control_reference_s and case.controls_s:
+        row["control_ratio"] = float(np.median(case.controls_s)) / context.control_reference_s
     if context.copy_bytes_per_s and row.get("bytes"):
         row["bandwidth_fraction"] = row["bytes"] / row["time_s"] / context.copy_bytes_per_s
     return row
+
+
+def _launch_note(case: Case) -> str:
+    if not case.launches_inside or case.host_clock:
+        return ""
+    return f"launches lie in the time of {case.launches_inside} of {len(case.samples_s)} samples"
 
 
 T = TypeVar("T")
@@ -254,16 +228,19 @@ def tried(
 ) -> T | None:
     """What `work` gives, or None and a row that says why there is nothing.
 
-    `wrong` is the row's status for a ValueError that calls a result wrong. A lost device and memory that does not
-    suffice are raised: they end the block.
+    `wrong` is the row's status for a ValueError that calls a result wrong. A lost device, memory that does not suffice
+    and the end of the time are raised: they end the block.
     """
+    context.go_on()
     try:
         return work()
-    except (DeviceLostError, MemoryError):
+    except (DeviceLostError, MemoryError, StoppedError):
         raise
     except Exception as error:
         context.recover()
         status = wrong if isinstance(error, ValueError) and "wrong" in str(error) else "error"
+        if isinstance(error, NotImplementedError):
+            status = "unavailable"
         rows.append(failed_row(columns, status, f"{type(error).__name__}: {error}"))
         return None
 

@@ -33,6 +33,7 @@ class Answer(Frozen):
     bound: str
     bound_because: str
     tpot_ms: float
+    ttft_ms: float | None = None
     tokens_per_s_per_gpu: float
     p_best: float
     regret: float
@@ -56,6 +57,9 @@ class CurvePoint(Frozen):
     distinct_experts_plain: float
     distinct_experts_verify: float
     tpot_ms: float
+    tokens_per_s_per_user: float | None = None
+    tokens_per_s_per_gpu: float | None = None
+    ttft_ms: float | None = None
     components_ms: dict[str, float]
 
 

@@ -29,7 +29,13 @@ MEDIA_TYPES: dict[Format, str] = {
 def render(report: Report, form: Format) -> bytes:
     """The report in one format, UTF-8 where it is text. Raises AdvisorError for an unknown format."""
     if form == "pdf":
-        from advisor.report.pdf import to_pdf
+        try:
+            from advisor.report.pdf import to_pdf
+        except ModuleNotFoundError as error:
+            raise AdvisorError(
+                f"a PDF needs the package {error.name}, which is not installed; install requirements.txt, or choose "
+                "html or md"
+            ) from error
 
         return to_pdf(report)
     if form == "html":

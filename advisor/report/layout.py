@@ -20,7 +20,7 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     return (
         ("Draft length", f"K = {answer.k_draft}", f"chance of being best {answer.p_best:.0%}"),
         (ratio.name, ratio.text(speedup.value), f"{_band_name(report)} {_band(speedup.low, speedup.high)}"),
-        (tpot.name, tpot.text(answer.tpot_s), "per user"),
+        (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
         (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}"),
     )
 

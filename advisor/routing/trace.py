@@ -18,6 +18,12 @@ MIN_TOKENS = LAGS + 1
 FEW_SEQUENCES = 5
 BATCHES = (1, 2, 4, 8, 16)
 TOKENS = (1, 2, 4, 8)
+MAX_USES = 250_000_000
+"""Sequences x layers x experts counted at once, 1 GB of shares. [1]"""
+MAX_NEVER = 1.0 / 3.0
+"""Share of experts that a trace may leave out without a word. [1]"""
+ENOUGH_CHOICES = 5.0
+"""Choices per expert from which on a uniform router leaves out less than 1 % of them (exp(-5)). [1]"""
 _DRAWS = 128
 _BOOTSTRAP = 200
 
@@ -127,10 +133,16 @@ def fit_sequences(
         warnings.append(f"{left_out} of {left_out + len(layers)} layers choose the same experts for every token: dense")
     kept = [np.ascontiguousarray(ids[:, layers]) for ids in long]
     n_active = kept[0].shape[2]
+    if len(kept) * len(layers) * n_experts > MAX_USES:
+        raise AdvisorError(
+            f"{len(kept):,} sequences of {len(layers):,} layers with {n_experts:,} experts are too many to be counted; "
+            "send fewer sequences, and check the number of experts"
+        )
     use = np.empty((len(kept), len(layers), n_experts), np.float32)
     lags = np.empty((len(kept), len(layers), LAGS))
     for row, ids in enumerate(kept):
         use[row], lags[row] = _statistics(ids, n_experts)
+    warnings += _never_chosen(use, sum(map(len, kept)), n_active)
     unrelated = _unrelated(use, n_active)
     point = _parameters(unrelated, lags, n_experts, n_active)
     half = max(2, len(kept) // 2)
@@ -207,6 +219,14 @@ def _statistics(ids: NDArray[np.integer], n_experts: int) -> tuple[Array, Array]
     np.put_along_axis(chosen, index, True, axis=2)
     overlap = [np.take_along_axis(chosen[:-lag], index[lag:], axis=2).mean(axis=(0, 2)) for lag in range(1, LAGS + 1)]
     return chosen.mean(axis=0), np.stack(overlap, axis=1)
+
+
+def _never_chosen(use: NDArray[np.float32], n_tokens: int, n_active: int) -> list[str]:
+    """A sentence when more experts were never chosen than so many tokens leave out."""
+    never = float((use.max(axis=0) == 0).mean())
+    if never <= MAX_NEVER or n_tokens * n_active < ENOUGH_CHOICES * use.shape[2]:
+        return []
+    return [f"{never:.0%} of the experts are never chosen: another model's ids, or those of one rank of several?"]
 
 
 def _unrelated(use: NDArray[np.float32], n_active: int) -> Array:

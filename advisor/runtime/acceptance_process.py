@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
+from advisor.text import RepeatedKeyError, read_json
 
 RunLengths = NDArray[np.int8]
 
@@ -299,8 +299,10 @@ def _runs(uniform: NDArray[np.float32], survival: ArrayLike) -> RunLengths:
 
 def _json_rows(text: str, file_name: str) -> list[list[int]]:
     try:
-        content: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        content: Any = read_json(text)
+    except RepeatedKeyError as error:
+        raise AdvisorError(f"{file_name}: {error}; remove one of them") from error
+    except ValueError as error:
         raise AdvisorError(f"{file_name} is not valid JSON; {_FORMATS}") from error
     if isinstance(content, dict):
         content = content.get("accepted")

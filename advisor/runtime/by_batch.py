@@ -30,6 +30,10 @@ MAX_HISTOGRAM_ROWS = 10_000
 MAX_CONTEXT_BUCKETS = 16
 
 
+MAX_WEIGHT = 1e15
+"""Nanoseconds of eleven days; sums of larger weights lose the small ones. [1]"""
+
+
 @dataclass(frozen=True)
 class BatchHistogram:
     """How often the server ran at each batch size: share of plain decoding time, on any positive scale."""
@@ -45,8 +49,10 @@ class BatchHistogram:
         for batch, weight in zip(self.batches, self.weights, strict=True):
             if not 1 <= batch <= MAX_BATCH:
                 raise AdvisorError(f"batch histogram: batch {batch} must lie in 1..{MAX_BATCH}")
-            if not np.isfinite(weight) or weight < 0:
-                raise AdvisorError(f"batch histogram: the weight {weight} of batch {batch} must be 0 or more")
+            if not 0 <= weight <= MAX_WEIGHT:
+                raise AdvisorError(
+                    f"batch histogram: the weight {weight} of batch {batch} must be 0 or more, up to {MAX_WEIGHT:g}"
+                )
         if sum(self.weights) <= 0:
             raise AdvisorError("batch histogram: at least one weight must be above 0")
 

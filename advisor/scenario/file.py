@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from advisor.prediction import AdvisorError
+from advisor.profiles import read_file, shown_path
 from advisor.scenario.scenario import Scenario, build_scenario
+from advisor.text import RepeatedKeyError, read_json
 
 SCHEMA_VERSION: Literal[1] = 1
 """Of a JSON report and of a scenario file, which is one without the answer."""
@@ -57,15 +59,22 @@ def read_scenario(content: bytes) -> ScenarioFile:
             f"the file has {len(content):,} bytes; a scenario file or JSON report has at most {MAX_SCENARIO_BYTES:,}"
         )
     try:
-        document = json.loads(content.decode("utf-8-sig"))
+        document = read_json(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise AdvisorError("the file is not text; give a scenario file or a JSON report") from error
-    except (ValueError, RecursionError) as error:
+    except RepeatedKeyError as error:
+        raise AdvisorError(f"{error}; remove one of them") from error
+    except ValueError as error:
         raise AdvisorError("the file is not JSON, or is cut off; give a scenario file or a JSON report") from error
     if not isinstance(document, dict) or not isinstance(document.get("scenario"), dict):
         raise AdvisorError(f"the file is {_what_else(document)}; give a scenario file or a JSON report")
     if (version := document.get("schema_version")) != SCHEMA_VERSION:
         raise AdvisorError(f"the file has schema_version {repr(version)[:40]}; this advisor reads {SCHEMA_VERSION}")
+    for name, value in document["scenario"].items():
+        if isinstance(value, bool):
+            raise AdvisorError(
+                f"{_plain(name)} is {str(value).lower()}; every setting of a scenario is a number or text"
+            )
     try:
         scenario = build_scenario(**{str(name): value for name, value in document["scenario"].items()})
     except AdvisorError as error:
@@ -75,15 +84,11 @@ def read_scenario(content: bytes) -> ScenarioFile:
 
 def load_scenario_file(path: Path) -> ScenarioFile:
     """`read_scenario` of a file on disk. Raises AdvisorError, also when it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_SCENARIO_BYTES + 1)
-    except OSError as error:
-        raise AdvisorError(f"cannot read {path}: {error.strerror or error}; give a scenario file") from error
+    content = read_file(path, MAX_SCENARIO_BYTES, "a scenario file or JSON report", "give a scenario file")
     try:
         return read_scenario(content)
     except AdvisorError as error:
-        raise AdvisorError(f"{path}: {error}") from error
+        raise AdvisorError(f"{shown_path(path)}: {error}") from error
 
 
 def _date(document: dict[str, Any]) -> dt.date | None:

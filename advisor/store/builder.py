@@ -16,7 +16,7 @@ import duckdb
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from advisor.store import schema
-from advisor.store.connection import MEMORY_LIMIT, THREADS, default_store_path, only_writer
+from advisor.store.connection import MEMORY_LIMIT, THREADS, default_store_path, only_writer, storage_faults
 from advisor.store.kernel_tables import (
     HARDWARE_BY_DEVICE,
     KernelFile,
@@ -88,9 +88,10 @@ def build(
     target = Path(path) if path is not None else default_store_path()
     package = installed_package() if kernels == "installed" else kernels
     started = time.monotonic()
-    with only_writer(target):
-        fresh = target.with_name(target.name + ".new")
-        for leftover in (fresh, fresh.with_name(fresh.name + ".wal")):
+    fresh = target.with_name(target.name + ".new")
+    leftovers = (fresh, fresh.with_name(fresh.name + ".wal"))
+    with only_writer(target), storage_faults(fresh, "run it again; the old store is as it was"):
+        for leftover in leftovers:
             leftover.unlink(missing_ok=True)
         try:
             with duckdb.connect(str(fresh), config={"memory_limit": MEMORY_LIMIT, "threads": THREADS}) as connection:
@@ -98,7 +99,8 @@ def build(
                 connection.execute("CHECKPOINT")
             os.replace(fresh, target)  # atomic: readers see the old store or the new one
         finally:
-            fresh.unlink(missing_ok=True)
+            for leftover in leftovers:
+                leftover.unlink(missing_ok=True)
     progress("done", 1.0)
     return replace(summary, seconds=time.monotonic() - started, size_bytes=target.stat().st_size)
 
@@ -111,7 +113,7 @@ def _fill(
     progress: Progress,
 ) -> BuildSummary:
     connection.execute("SET preserve_insertion_order = true")  # rows sorted by key compress and skip well
-    applied = schema.apply(connection, schema.MIGRATIONS)
+    schema.apply(connection, schema.MIGRATIONS)
     progress("shipped measurements", 0.0)
     for folder in dataset_folders(measurements):
         meta, frame = read_dataset(folder)
@@ -128,7 +130,7 @@ def _fill(
         begun = BuildSummary(target, kernel_package_version=package.version, notes=tuple(notes))
         summary = _fill_kernels(connection, begun, package, progress)
     info = {
-        "schema_version": str(applied),
+        "schema_version": schema.SCHEMA_VERSION,
         "built_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "kernel_package_version": "" if package is None else package.version,
         "measurement_hashes": to_json(measurement_hashes(measurements)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,7 +16,7 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from advisor.prediction import AdvisorError
-from advisor.profiles import PACKAGE, data_root
+from advisor.profiles import PACKAGE, data_root, is_there
 
 STORE_VARIABLE = "MOE_ADVISOR_STORE"
 BUILD_COMMAND = "python -m advisor store build"
@@ -67,6 +69,33 @@ def only_writer(path: Path, wait_s: float = 0.0) -> Iterator[None]:
         lock.release()
 
 
+DAMAGE = (duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException, duckdb.IOException)
+"""What DuckDB raises where a file that it could open is cut or overwritten further in."""
+
+
+@contextmanager
+def storage_faults(path: Path, damaged: str, kinds: Sequence[type[Exception]] = (duckdb.Error,)) -> Iterator[None]:
+    """Turn what a disk, a lock or damage does to the database at `path` into AdvisorError: what, why, what to do.
+
+    damaged : what to do about a damaged file.
+    """
+    caught: tuple[type[Exception], ...] = (OSError, *kinds)
+    try:
+        yield
+    except caught as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        told = reason.lower()
+        if "no space" in told or "disk full" in told or getattr(error, "errno", None) == errno.ENOSPC:
+            remedy = "free some space and try again; nothing was changed"
+        elif "permission" in told or "read-only" in told or "read only" in told:
+            remedy = f"set {STORE_VARIABLE} to a folder you can write"
+        elif re.search(r"\block", told):
+            remedy = "close the program that uses it and try again"
+        else:
+            remedy = damaged
+        raise AdvisorError(f"{path} cannot be used ({reason}); {remedy}") from error
+
+
 class Store:
     """An open store. Safe to share between threads: each question runs on its own cursor."""
 
@@ -82,13 +111,16 @@ class Store:
 
     def frame(self, sql: str, parameters: list[Any] | None = None) -> pd.DataFrame:
         """The rows of one query as a pandas frame."""
-        with self.cursor() as cursor:
+        with self._faults(), self.cursor() as cursor:
             return cursor.execute(sql, parameters or []).df()
 
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
         """The rows of one query as tuples."""
-        with self.cursor() as cursor:
+        with self._faults(), self.cursor() as cursor:
             return cursor.execute(sql, parameters or []).fetchall()
+
+    def _faults(self) -> AbstractContextManager[None]:
+        return storage_faults(self.path, f"rebuild it with `{BUILD_COMMAND}`", DAMAGE)
 
     def info(self) -> dict[str, str]:
         """What the build wrote down about itself: schema_version, built_utc, kernel_package_version, ..."""
@@ -128,7 +160,7 @@ def open_store(path: str | os.PathLike[str] | None = None) -> Store:
     from advisor.store.schema import SCHEMA_VERSION
 
     file = Path(path) if path is not None else default_store_path()
-    if not file.is_file():
+    if not is_there(file) or not file.is_file():
         raise AdvisorError(f"there is no store at {file}; run `{BUILD_COMMAND}`")
     connection = duckdb.connect(":memory:", config={"memory_limit": MEMORY_LIMIT, "threads": THREADS})
     try:
@@ -137,11 +169,14 @@ def open_store(path: str | os.PathLike[str] | None = None) -> Store:
         connection.execute("SET lock_configuration = true")
         store = Store(file, connection)
         version = store.info().get("schema_version")
-    except duckdb.Error as error:
+    except AdvisorError:
+        connection.close()
+        raise
+    except (duckdb.Error, OSError) as error:
         connection.close()
         first = str(error).splitlines()[0]
         raise AdvisorError(f"{file} is not a usable store ({first}); rebuild it with `{BUILD_COMMAND}`") from error
-    if version != str(SCHEMA_VERSION):
+    if version != SCHEMA_VERSION:
         connection.close()
         raise AdvisorError(
             f"{file} has schema version {version}, this program needs {SCHEMA_VERSION}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 import duckdb
@@ -12,7 +13,10 @@ from advisor.store.table_specs import KERNEL_TABLES
 Migration = Callable[[duckdb.DuckDBPyConnection], object]
 
 SWEEP_TEXT_COLUMNS = frozenset(
-    {"block", "op", "status", "dtype", "kernel", "mode", "like", "routing", "drafter", "worker", "notes"}
+    {
+        *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),
+        *("routing", "drafter", "worker", "notes"),
+    }
 )
 """Columns of COLUMNS that hold words; all others are numbers, SI."""
 
@@ -78,7 +82,16 @@ def _sweeps(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points, _sweeps)
-SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def _layout() -> str:
+    """Eight digits over the kernel tables and their columns, which the second migration makes from their one table."""
+    columns = [(name, tuple(table.columns.items())) for name, table in KERNEL_TABLES.items()]
+    return hashlib.sha256(repr(columns).encode()).hexdigest()[:8]
+
+
+SCHEMA_VERSION = f"{len(MIGRATIONS)}-{_layout()}"
+"""A store of another one is refused with the command that rebuilds it."""
 
 
 def apply(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration], applied: int = 0) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from advisor.prediction import AdvisorError
-from advisor.profiles import MEASUREMENTS
+from advisor.profiles import MEASUREMENTS, is_there
 from advisor.store import profiler_sweeps, queries
 from advisor.store.connection import BUILD_COMMAND, default_store_path, open_store
 from advisor.store.kernel_tables import installed_package
@@ -49,13 +49,20 @@ class StoreStatus:
 def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = MEASUREMENTS) -> StoreStatus:
     """Look at the store without changing it; never raises for a missing or unusable one."""
     file = Path(path) if path is not None else default_store_path()
-    if not file.is_file():
+    if not is_there(file) or not file.is_file():
         return StoreStatus(file, exists=False, problem=f"there is no store at {file}; run `{BUILD_COMMAND}`")
     try:
-        store = open_store(file)
+        return _described(file, measurements)
     except AdvisorError as error:
-        return StoreStatus(file, exists=True, problem=str(error), size_bytes=file.stat().st_size)
-    with store:
+        problem = str(error)
+    # A file that another program made or that was cut may lack anything: tables, keys, dates, its size.
+    except Exception as error:
+        problem = f"{file} is not a usable store ({type(error).__name__}); rebuild it with `{BUILD_COMMAND}`"
+    return StoreStatus(file, exists=True, problem=problem)
+
+
+def _described(file: Path, measurements: Path) -> StoreStatus:
+    with open_store(file) as store:
         info = store.info()
         counted = [*KERNEL_TABLES, "plain_decode", "sweep_rows"]
         rows = {name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in counted}

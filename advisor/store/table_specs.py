@@ -49,6 +49,13 @@ KERNEL_TABLES = {
         shape="(n, k)",
         tokens="m",
     ),
+    "activation_scale": KernelTable(
+        "Finding the scale of m rows of k activations before a product in `dtype`: a launch of its own under "
+        "TensorRT-LLM, the difference of dynamic and static quantisation under vLLM, nothing under SGLang.",
+        {"dtype": _WORD, "kernel_source": _WORD_OR_NONE, "k": _COUNT, "m": _COUNT},
+        shape="k",
+        tokens="m",
+    ),
     "attention": KernelTable(
         "Decode attention of one layer, one query token per sequence: batch_size sequences each attend to "
         "context_tokens cached tokens; window_size 0 is full attention, missing is not stated.",
@@ -93,6 +100,19 @@ KERNEL_TABLES = {
         },
         shape="(model, num_k_heads, num_v_heads)",
         tokens="batch_size * seq_len",
+        label="op",
+    ),
+    "hyper_connections": KernelTable(
+        "Mixing of one layer's residual streams (hyper-connections, DeepSeek-V4): op pre before its num_sites blocks, "
+        "post after them.",
+        {
+            "op": _WORD,
+            "kernel_source": _WORD_OR_NONE,
+            **dict.fromkeys(("hidden_size", "hc_mult", "num_sites"), _COUNT),
+            "num_tokens": _COUNT,
+        },
+        shape="(hidden_size, hc_mult, num_sites)",
+        tokens="num_tokens",
         label="op",
     ),
     "all_reduce": KernelTable(
@@ -178,6 +198,7 @@ SPECS = (
         | {"dtype": "moe_dtype"},
     ),
     TableSpec("gemm_perf", "gemm", {**_same("kernel_source", "m", "n", "k"), "dtype": "gemm_dtype"}),
+    TableSpec("computescale_perf", "activation_scale", {**_same("kernel_source", "m", "k"), "dtype": "quant_dtype"}),
     TableSpec(
         "generation_attention_perf",
         "attention",
@@ -202,6 +223,11 @@ SPECS = (
     # A state-space layer in the words of linear attention: state size = key width, groups = key heads.
     _recurrent(
         "mamba2_perf", num_k_heads="n_groups", head_k_dim="d_state", num_v_heads="nheads", head_v_dim="head_dim"
+    ),
+    TableSpec(
+        "mhc_module_perf",
+        "hyper_connections",
+        _same("kernel_source", "hidden_size", "hc_mult", "num_sites", "num_tokens") | {"op": "op_name"},
     ),
     _all_reduce("custom_allreduce_perf", "allreduce_dtype"),
     _all_reduce("nccl_perf", "nccl_dtype", keep="op_name = 'all_reduce'"),

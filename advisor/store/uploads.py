@@ -8,16 +8,18 @@ import math
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pandas as pd
+from filelock import Timeout
 
 from advisor.prediction import AdvisorError
+from advisor.profiles import is_there
 from advisor.store import schema
-from advisor.store.connection import default_store_path, only_writer
+from advisor.store.connection import default_store_path, only_writer, storage_faults
 
 MAX_ROWS = 200_000
 WAIT_S = 10.0
@@ -69,29 +71,61 @@ def _recorded(step: int) -> schema.Migration:
     return migrate
 
 
+_REPAIR = (
+    "it is damaged: rename it, and new data sets go into a new file; a file of the same name ending in .wal holds only "
+    "what was saved last, so rename that one first"
+)
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The uploads file, one user at a time across threads and processes, brought to the newest schema."""
-    with only_writer(path, wait_s=WAIT_S):
-        try:
-            connection = duckdb.connect(
-                str(path), config={"enable_external_access": "false", "memory_limit": "512MB", "threads": 1}
-            )
-        except duckdb.Error as error:
-            reason = str(error).splitlines()[0]
-            raise AdvisorError(f"{path} cannot be opened ({reason}); close the program that uses it") from error
+def _opened(path: Path, *, writing: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The uploads file, one user at a time across threads and processes, brought to the newest schema.
+
+    What is only read is read where nothing can be written: on a read-only or full disk.
+    """
+    with _alone(path, writing=writing), storage_faults(path, _REPAIR):
+        connection = _connected(path, writing=writing)
         try:
             connection.execute("SET lock_configuration = true")
-            held = connection.execute(
-                "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_steps'"
-            ).fetchall()
-            done = connection.execute("SELECT count(*) FROM schema_steps").fetchall()[0][0] if held[0][0] else 0
-            if done > len(MIGRATIONS):
-                raise AdvisorError(f"{path} was written by a newer version of this program; update the program")
-            schema.apply(connection, [_recorded(step) for step in range(len(MIGRATIONS))], applied=done)
+            _prepare(connection, path)
             yield connection
         finally:
             connection.close()
+
+
+@contextmanager
+def _alone(path: Path, *, writing: bool) -> Iterator[None]:
+    """The write lock; where its file cannot be made, a reader goes on without."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(only_writer(path, wait_s=WAIT_S))
+        except AdvisorError as error:
+            if writing or not isinstance(error.__cause__, OSError) or isinstance(error.__cause__, Timeout):
+                raise
+        yield
+
+
+def _connected(path: Path, *, writing: bool) -> duckdb.DuckDBPyConnection:
+    settings: dict[str, Any] = {"enable_external_access": "false", "memory_limit": "512MB", "threads": 1}
+    try:
+        return duckdb.connect(str(path), config=settings)
+    except duckdb.IOException:
+        if writing:
+            raise
+        return duckdb.connect(str(path), read_only=True, config=settings)
+
+
+def _prepare(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Bring the file to the newest schema. Raises AdvisorError for a file of another program or a newer version."""
+    found = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    done = connection.execute("SELECT count(*) FROM schema_steps").fetchall()[0][0] if "schema_steps" in found else 0
+    if found and not {"schema_steps", "uploads", "upload_rows"} <= found:
+        raise AdvisorError(
+            f"{path} holds tables of another program, or lacks some of its own; move it away, and it is left as it is"
+        )
+    if done > len(MIGRATIONS):
+        raise AdvisorError(f"{path} was written by a newer version of this program; update the program")
+    schema.apply(connection, [_recorded(step) for step in range(len(MIGRATIONS))], applied=done)
 
 
 def save_upload(
@@ -135,7 +169,7 @@ def save_upload(
     dataset_id = f"upload-{sha256[:12]}"
     created = created_utc or dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
     incoming = pd.DataFrame({"dataset_id": dataset_id, "row_number": range(1, len(records) + 1), "record": records})
-    with _opened(_file(path)) as connection:
+    with _opened(_file(path), writing=True) as connection:
         known = connection.execute(
             "SELECT name FROM uploads WHERE sha256 = ? OR dataset_id = ?", [sha256, dataset_id]
         ).fetchone()
@@ -161,7 +195,7 @@ def save_upload(
 def kept_as(sha256: str, path: str | os.PathLike[str] | None = None) -> tuple[str, str] | None:
     """(dataset id, name) of the kept table read from a file of this hash; None when it is not kept."""
     file = _file(path)
-    if not file.is_file():
+    if not is_there(file):
         return None
     with _opened(file) as connection:
         found = connection.execute("SELECT dataset_id, name FROM uploads WHERE sha256 = ?", [sha256]).fetchone()
@@ -177,7 +211,7 @@ def list_uploads(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     columns = ["dataset_id", "name", "given_by", "file_name", "reader", "reader_version", "created_utc", "n_rows"]
     columns += ["rows_refused", "sha256"]
     file = _file(path)
-    if not file.is_file():
+    if not is_there(file):
         return pd.DataFrame(columns=columns)
     with _opened(file) as connection:
         return connection.execute(f"SELECT {', '.join(columns)} FROM uploads ORDER BY created_utc, dataset_id").df()
@@ -186,25 +220,34 @@ def list_uploads(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
 def read_upload(dataset_id: str, path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     """A kept table as it was saved; raises AdvisorError when there is none of that id."""
     file = _file(path)
-    if file.is_file():
+    if is_there(file):
         with _opened(file) as connection:
             head = connection.execute("SELECT columns FROM uploads WHERE dataset_id = ?", [dataset_id]).fetchone()
             rows = connection.execute(
                 "SELECT record FROM upload_rows WHERE dataset_id = ? ORDER BY row_number", [dataset_id]
             ).fetchall()
         if head:
-            kinds: dict[str, str] = json.loads(head[0])
-            frame = pd.DataFrame([json.loads(record) for (record,) in rows], columns=list(kinds), dtype="object")
-            return frame.astype({column: _KINDS[kind] for column, kind in kinds.items()})
+            return _table(dataset_id, file, head[0], [record for (record,) in rows])
     raise AdvisorError(f"no kept upload {dataset_id!r}; list_uploads() shows those there are")
+
+
+def _table(dataset_id: str, file: Path, columns: str, records: list[str]) -> pd.DataFrame:
+    try:
+        kinds: dict[str, str] = json.loads(columns)
+        frame = pd.DataFrame([json.loads(record) for record in records], columns=list(kinds), dtype="object")
+        return frame.astype({column: _KINDS[kind] for column, kind in kinds.items()})
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise AdvisorError(
+            f"the rows of {dataset_id} in {file} are damaged; the others can be read: export those, and forget this one"
+        ) from error
 
 
 def forget_upload(dataset_id: str, path: str | os.PathLike[str] | None = None) -> None:
     """Delete a kept table; raises AdvisorError when there is none of that id."""
     file = _file(path)
-    if not file.is_file():
+    if not is_there(file):
         raise AdvisorError(f"no kept upload {dataset_id!r}; nothing has been kept yet")
-    with _opened(file) as connection:
+    with _opened(file, writing=True) as connection:
         connection.execute("BEGIN")
         connection.execute("DELETE FROM upload_rows WHERE dataset_id = ?", [dataset_id])
         gone = connection.execute(

@@ -45,6 +45,15 @@ MERITS: Mapping[str, Merit] = {
         scale=1e3,
         short="Time per token",
     ),
+    "ttft": Merit(
+        "Time to first token",
+        "time to first token",
+        "Best time to first token",
+        "the baseline's speed to the first token",
+        "ms",
+        "{:,.0f} ms",
+        scale=1e3,
+    ),
     "tokens_per_s_per_gpu": Merit(
         "Tokens/s per GPU",
         "tokens/s per GPU",

@@ -14,8 +14,8 @@ def draw(scenario: Scenario) -> None:
     """The whole panel."""
     later, earlier = st.columns(2)
     later.file_uploader(
-        "vLLM's metrics (text of GET /metrics)", key="metrics_file", on_change=own_traces.take_acceptance,
-        max_upload_size=MAX_METRICS_BYTES // MIB,
+        "Metrics of vLLM or SGLang (GET /metrics), or AIPerf's JSON", key="metrics_file",
+        on_change=own_traces.take_acceptance, max_upload_size=MAX_METRICS_BYTES // MIB,
     )  # fmt: skip
     earlier.file_uploader(
         "An earlier scrape (optional)", key="metrics_before", on_change=own_traces.take_acceptance,
@@ -38,7 +38,8 @@ def draw(scenario: Scenario) -> None:
 
 
 def _found(found: AcceptanceRates, scenario: Scenario) -> None:
-    st.markdown(f"{widgets.plain(found.source)}. Probability of each token, given those before it: `{found.text}`")
+    kind = "Probability of each token, given those before it" if found.length is None else "As the scenario takes it"
+    st.markdown(f"{widgets.plain(found.source)}. {kind}: `{found.text}`")
     for warning in found.warnings:
         st.warning(widgets.plain(warning))
     lengths = found.accepted_lengths(max(scenario.k_max, len(found.conditional)))

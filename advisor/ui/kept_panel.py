@@ -23,7 +23,7 @@ def keep(read: IngestResult) -> None:
     save, csv, forget = st.columns(3)
     if not known:
         save.button("Save to this advisor's store", key="keep", on_click=uploads.save, args=(name, given_by))
-    csv.download_button("Download as CSV", csv_of(read.frame.reset_index()), "measurements.csv", "text/csv",
+    csv.download_button("Download as CSV", lambda: csv_of(read.frame.reset_index()), "measurements.csv", "text/csv",
                         key="upload_csv", on_click="ignore")  # fmt: skip
     forget.button("Forget this upload", key="forget", on_click=uploads.forget)
 

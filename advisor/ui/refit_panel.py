@@ -67,16 +67,20 @@ def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
             f"{small.rms:.2f}."
         )
     if result.outliers or result.refused:
-        with st.expander(f"Rows not used ({len(result.outliers) + len(result.refused)})"):
-            st.dataframe(uploads.refused_rows((*result.outliers, *result.refused)), hide_index=True)
+        unused = (*result.outliers, *result.refused)
+        with st.expander(f"Rows not used ({sum(one.rows for one in unused):,})"):
+            st.dataframe(uploads.refused_rows(unused), hide_index=True)
 
 
 def _use(result: RefitResult, scenario: Scenario) -> None:
     """Take it into every prediction of this session, or drop it."""
     used = refit_use.is_used(result)
+    for reason in result.reasons_against:
+        st.warning(widgets.plain(reason), icon=":material/help:")
     use, drop = st.columns(2)
+    offer = "Use it all the same, on every page" if result.reasons_against else "Use this refit on every page"
     use.button(
-        "In use on every page" if used else "Use this refit on every page", key="use_refit", disabled=used,
+        "In use on every page" if used else offer, key="use_refit", disabled=used,
         icon=":material/public:", on_click=refit_use.use, args=(result,),
         help="In this session only; the link and the report of a scenario then carry it.",
     )  # fmt: skip

@@ -7,7 +7,6 @@ configurations and accelerators are documents: they lie in the session by name, 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +19,7 @@ from advisor.hardware import hardware_ids
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario import DOCUMENTS, FIELDS, Scenario, build_scenario
+from advisor.text import read_json
 from advisor.ui import fields, refit_use
 
 CONFIG, HARDWARE = "model_config_json", "hardware_json"
@@ -65,7 +65,7 @@ def _model_name(text: str, file_name: str) -> str:
     stem = file_name.rsplit(".", 1)[0]
     if stem in ("", "config"):
         try:
-            stem = str(json.loads(text).get("model_type", ""))
+            stem = str(read_json(text).get("model_type", ""))
         except (ValueError, AttributeError):
             stem = ""
     slug = re.sub(r"[^a-z0-9._]+", "-", stem.lower()).strip("-._")[:40] or "model"

@@ -21,6 +21,10 @@ _FROM_SCENARIO = {
     "drafter": "drafter_id",
 }  # fmt: skip
 _SHOWN_ROWS = 200
+MAX_PASTED = 1_000_000
+"""Characters of a pasted text; longer logs are uploaded as files."""
+_STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
+"""Names that a file states and a user may know better, as they are offered."""
 
 
 def draw(scenario: Scenario) -> None:
@@ -30,6 +34,11 @@ def draw(scenario: Scenario) -> None:
         key="bench_file", on_change=uploads.take_files, accept_multiple_files=True,
         max_upload_size=widgets.upload_limit(MAX_BYTES),
     )  # fmt: skip
+    with st.expander("Or paste the block that the benchmark printed"):
+        hint = "============ Serving Benchmark Result ============\nSuccessful requests:                     64\n..."
+        asked = "Console output, JSON or CSV"
+        st.text_area(asked, key="bench_text", height=200, max_chars=MAX_PASTED, placeholder=hint)
+        st.button("Read the text", key="read_bench_text", on_click=uploads.take_text)
     st.download_button(
         "Template (CSV)", ingest.template_csv(), file_name="measurements-template.csv", mime="text/csv",
         type="tertiary", icon=":material/download:", on_click="ignore",
@@ -49,6 +58,7 @@ def draw(scenario: Scenario) -> None:
     if read is not None:
         _refused(read)
         _missing_form(read, scenario)
+        _stated_names(read)
         _acceptance(read)
         refit_panel.ask(read, scenario)
     found = uploads.refitted()
@@ -79,7 +89,7 @@ def _refused(read: IngestResult) -> None:
     with st.expander(f"Refused rows ({read.rows_refused:,})"):
         st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
         st.download_button(
-            "Refused rows (CSV)", ingest.csv_of(read.rejects), file_name="refused-rows.csv", mime="text/csv",
+            "Refused rows (CSV)", lambda: ingest.csv_of(read.rejects), file_name="refused-rows.csv", mime="text/csv",
             key="rejects_csv", type="tertiary", icon=":material/download:", on_click="ignore",
         )  # fmt: skip
 
@@ -103,6 +113,23 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
             values[item.name] = _field(label, item.name, guess, f"missing_{item.name}")
         if st.form_submit_button("Fill in"):
             uploads.fill_in(values, override)
+            st.rerun()
+
+
+def _stated_names(read: IngestResult) -> None:
+    """Names as they were read, each with another one to choose: a server may be called by any name."""
+    stated = {name: sorted(read.frame[name].dropna().unique()) for name in _STATED_NAMES if name in read.frame}
+    stated = {name: names for name, names in stated.items() if names}
+    if not stated:
+        return
+    with st.expander("Names as read, to change"), st.form("stated_names", border=False):
+        st.caption("A name chosen here holds for all rows of the upload; what it replaces is said above.")
+        chosen = {
+            name: _field(f"{name}: {', '.join(names[:4])}", name, None, f"stated_{name}")
+            for name, names in stated.items()
+        }
+        if st.form_submit_button("Read with these names"):
+            uploads.fill_in({}, chosen)
             st.rerun()
 
 

@@ -26,7 +26,7 @@ _RESULT, _ROWS, _FILES, _PROBLEM, _REFIT = (
     "_upload_refit",
 )
 _CSV, _HEADERS, _NOTES, _KEPT_AS = "_upload_csv", "_upload_headers", "_upload_notes", "_upload_kept_as"
-MAPPED_FORMATS = ("canonical_csv", "kernel_table")
+MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
 """Formats whose headers a user may give in words of their own."""
 
 
@@ -90,6 +90,27 @@ def take_files() -> None:
     st.session_state[_PROBLEM] = ". ".join(failed)
 
 
+PASTED = "pasted text"
+
+
+def take_text() -> None:
+    """Read what stands in the box `bench_text` as one file: a console block, JSON, or a CSV."""
+    text = str(st.session_state.get("bench_text") or "")
+    if not text.strip():
+        return
+    data = text.encode("utf-8", errors="replace")
+    _drop()
+    st.session_state[_FILES] = (hashlib.sha256(data).hexdigest(),)
+    failed = ""
+    try:
+        _take(_read(PASTED, data))
+    except AdvisorError as error:
+        failed = str(error)
+    _offer_mapping(PASTED, data, result())
+    _look_up_kept()
+    st.session_state[_PROBLEM] = failed
+
+
 def _take(rows: Rows) -> None:
     st.session_state[_RESULT], st.session_state[_ROWS] = rows.result, rows
 
@@ -145,7 +166,8 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any]) -> None:
         return
     forget_refit()
     try:
-        _take(ingest.complete(ingest.complete(rows, values), override, override=True))
+        given = {name: value for name, value in override.items() if value}
+        _take(ingest.with_given(ingest.complete(rows, values), given))
     except AdvisorError as error:
         st.session_state[_PROBLEM] = str(error)
 
@@ -218,13 +240,13 @@ def _drop() -> None:
 
 def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
     """Refused rows as columns: reason, rows, first line."""
-    reasons: dict[str, list[int]] = {}
+    reasons: dict[str, list[Refused]] = {}
     for row in rows:
-        reasons.setdefault(row.reason, []).append(row.line)
+        reasons.setdefault(row.reason, []).append(row)
     return {
         "Reason": list(reasons),
-        "Rows": [len(lines) for lines in reasons.values()],
-        "First line": [min(lines) for lines in reasons.values()],
+        "Rows": [sum(one.rows for one in alike) for alike in reasons.values()],
+        "First line": [min(one.line for one in alike) for alike in reasons.values()],
     }
 
 

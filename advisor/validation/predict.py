@@ -48,13 +48,14 @@ def predict_rows(
     left_out: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     *,
     other_models: bool = False,
+    refused: Mapping[int, str] | None = None,
 ) -> pd.DataFrame:
     """`frame` with PREDICTED_COLUMNS added. Rows that cannot be predicted say why in predicted_reason.
 
     With `other_models`, a row whose accepted length nobody measured gets its drafter's median over other models.
 
     `left_out` gives, by source_title and engine class, the constants to use instead of the shipped ones: those of a
-    fit that did not see the source (`costs_left_out`).
+    fit that did not see the source (`costs_left_out`). `refused` says by the frame's index why rows cannot be read.
     """
     missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
     if missing:
@@ -64,12 +65,18 @@ def predict_rows(
     unknown = [name for name in assume or {} if name not in frame.columns]
     if unknown:
         raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
-    answers = [_predict(row, assume, left_out or {}, other_models) for row in frame.to_dict("records")]
+    unread = refused or {}
+    answers = [
+        _predict(row, assume, left_out or {}, other_models) if line not in unread else _not_predicted(unread[line])
+        for line, row in zip(frame.index, frame.to_dict("records"), strict=True)
+    ]
     return pd.concat([frame.reset_index(drop=True), pd.DataFrame(answers, columns=list(PREDICTED_COLUMNS))], axis=1)
 
 
-def validate(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> Validation:
-    """Predict every row and compare with its `speedup` column.
+def validate(
+    frame: pd.DataFrame, assume: Mapping[str, str] | None = None, refused: Mapping[int, str] | None = None
+) -> Validation:
+    """Predict every row and compare with its `speedup` column; `refused` as in `predict_rows`.
 
     Rows of a source that the shipped overheads were fitted on are predicted by a fit without that source; rows whose
     accepted length nobody measured by that of other models. Both as in docs/validation.md.
@@ -77,7 +84,7 @@ def validate(frame: pd.DataFrame, assume: Mapping[str, str] | None = None) -> Va
     if "speedup" not in frame.columns:
         raise AdvisorError("the file has no speedup column to validate against; use `predict` instead")
     sources = set(frame["source_title"].dropna().astype(str)) if "source_title" in frame.columns else set()
-    rows = predict_rows(frame, assume, costs_left_out(sources), other_models=True)
+    rows = predict_rows(frame, assume, costs_left_out(sources), other_models=True, refused=refused)
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
@@ -118,7 +125,11 @@ def _predict(
             return _answer(question, class_costs(question.engine_class))
         return _answer(question, constants.get(question.engine_class, constants[ANY_CLASS]))
     except AdvisorError as error:
-        return None, None, None, None, f"not predicted: {error}", "none"
+        return _not_predicted(str(error))
+
+
+def _not_predicted(reason: str) -> tuple[Any, ...]:
+    return None, None, None, None, f"not predicted: {reason}", "none"
 
 
 def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:

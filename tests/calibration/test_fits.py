@@ -11,7 +11,7 @@ from advisor.calibration import moe_fit
 from advisor.calibration.gemm_fit import MAX_KERNEL_T0_S, gemm_record
 from advisor.calibration.moe_fit import MOE_KEYS, add_touched, frame_columns, moe_record
 from advisor.calibration.nnls import fit_relative, leave_one_group_out
-from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record, attention_record, mla_record
+from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record
 from advisor.prediction import AdvisorError
 
 IDENTITY = {"hardware_id": "h200-sxm", "engine": "vllm", "version": "1.0", "dtype": "bf16", "kernel_source": "test"}
@@ -176,41 +176,6 @@ def test_a_gemm_table_timed_with_host_launches_is_marked_unusable():
     assert record.value("t0_s") > MAX_KERNEL_T0_S
     assert not record.success
     assert "host time" in record.message
-
-
-def attention_table(t0, bandwidth):
-    grid = [
-        (b, c, h, g, d)
-        for b in (1, 4, 16, 64)
-        for c in (128, 1024, 8192)
-        for h, g, d in ((32, 8, 128), (64, 8, 64), (16, 16, 128))
-    ]
-    frame = pd.DataFrame(grid, columns=["batch_size", "context_tokens", "num_heads", "num_kv_heads", "head_dim"])
-    read = frame["batch_size"] * frame["context_tokens"] * 2 * frame["num_kv_heads"] * frame["head_dim"] * 2
-    return frame.assign(latency_s=t0 + read / bandwidth)
-
-
-def test_attention_reads_each_cache_once():
-    record = attention_record(attention_table(10e-6, 3e12), IDENTITY, "bf16")
-    assert record.value("t0_s") == pytest.approx(10e-6, rel=1e-3)
-    assert 1 / record.value("s_per_byte") == pytest.approx(3e12, rel=1e-3)
-
-
-def test_sliding_window_rows_do_not_enter_the_attention_fit():
-    table = attention_table(10e-6, 3e12)
-    spoiled = table.assign(latency_s=1.0, window_size=1024)
-    both = pd.concat([table.assign(window_size=0), spoiled], ignore_index=True)
-    record = attention_record(both, IDENTITY, "bf16")
-    assert record.value("t0_s") == pytest.approx(10e-6, rel=1e-3)
-    assert [d.reason for d in record.dropped] == ["sliding window"]
-
-
-def test_latent_attention_reads_576_elements_whatever_the_heads():
-    grid = [(b, c, h) for b in (1, 8, 64) for c in (256, 4096) for h in (16, 32, 128)]
-    frame = pd.DataFrame(grid, columns=["batch_size", "context_tokens", "num_heads"])
-    frame["latency_s"] = 15e-6 + frame["batch_size"] * frame["context_tokens"] * 576 * 2 / 2.5e12
-    record = mla_record(frame, IDENTITY, "bf16")
-    assert 1 / record.value("s_per_byte") == pytest.approx(2.5e12, rel=1e-3)
 
 
 def test_all_reduce_fit_counts_two_bytes_per_element():

@@ -122,5 +122,5 @@ def test_check_commands_use_one_process_per_gpu_and_one_ranks_share_of_the_batch
     scenario = EAGLE.model_copy(update={"n_gpus": 8, "expert_parallel": 8, "batch_size": 20, "drafter_id": "ngram"})
     plain, verify, *_ = check_commands(load_setup(scenario), 2)
     assert shlex.split(plain.command)[:2] == ["torchrun", "--nproc-per-node=8"]
-    assert flags(plain.command)["--case"].startswith("plain=3*1@")
+    assert flags(plain.command)["--case"].startswith("plain_per_rank=3*1@")
     assert "--exclude-drafter" in flags(verify.command)  # vLLM's forward benchmark cannot time an n-gram drafter

@@ -19,6 +19,21 @@ from advisor.prediction import AdvisorError
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
 EXPECTED = {
+    "vllm_serve_trimmed_constructed.json": "vllm_serve",
+    "atom_serving_constructed.json": "vllm_serve",
+    "serving_console_constructed.txt": "serving_console",
+    "specforge_constructed.jsonl": "specforge",
+    "specforge_eagle3_constructed.json": "specforge",
+    "aiperf_early_constructed.json": "aiperf_json",
+    "aiperf_early_constructed.jsonl": "aiperf_records",
+    "inferencex_agentic_constructed.json": "inferencex",
+    "inferencex_agentic_flat_constructed.json": "inferencex",
+    "inferencex_ci_constructed.json": "inferencex",
+    "inferencex_multiturn_constructed.json": "inferencex_multiturn",
+    "inferencex_multiturn_server_constructed.json": "inferencex_multiturn",
+    "together_runner_constructed.json": "together_runner",
+    "atom_results_constructed.json": "atom_results",
+    "canonical_constructed.json": "canonical_json",
     "vllm_serve_constructed.jsonl": "vllm_serve",
     "vllm_latency_constructed.json": "vllm_latency",
     "vllm_throughput_constructed.json": "vllm_throughput",
@@ -128,6 +143,31 @@ def test_vllm_forward_gives_verify_time_by_batch_and_k_and_refuses_prefill_and_m
     reasons = dict(zip(result.rejects["line"], result.rejects["reason"], strict=True))
     assert "prefill" in reasons[3]
     assert "differ in draft length" in reasons[4]
+
+
+def forward_case(name: str, **rank: object) -> dict[str, object]:
+    request = {"query_len": 4, "kv_len": 4096, "num_draft_tokens": 3, "chunked": False}
+    return {"case": name, "requests": [request] * 4, "median_us": 7000.0, "ranks": [{"routing": "real", **rank}] * 2}
+
+
+def test_a_forward_case_timed_with_its_drafter_is_refused_and_one_without_is_kept():
+    cases = [
+        forward_case("verify", timing_scope="target_only"),
+        forward_case("verify", timing_scope="target_and_drafter"),
+        forward_case("verify", drafter={"method": "eagle3"}),
+    ]
+    result = read(cases)
+    assert result.frame["verify_time_s"].tolist() == pytest.approx([0.007])
+    assert result.rejects["line"].tolist() == [2, 3]
+    assert result.rejects["reason"].str.contains("--exclude-drafter").all()
+
+
+def test_a_forward_case_named_per_rank_counts_one_rank_s_requests():
+    named = read([forward_case("verify_per_rank")])
+    assert named.frame["batch_kind"].tolist() == ["requests_per_rank"]
+    other = read([forward_case("verify")])
+    assert other.frame["batch_kind"].tolist() == ["batch"]
+    assert any("data-parallel rank" in note for note in other.derived)
 
 
 def test_vllm_latency_and_throughput_give_a_rate_once_the_lengths_are_known():
@@ -396,8 +436,8 @@ def test_a_format_in_a_model_s_name_fills_an_empty_cell_and_is_said(name, given,
 
 
 def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_joined():
-    header, row = "model_id,hardware_id,batch_size,tpot_s,weight_dtype", "h200-sxm,8,0.01,"
-    texts = [f"{header}\n{name},{row}\n" for name in ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B")]
+    header, names = "model_id,hardware_id,batch_size,tpot_s,weight_dtype", ("Qwen3-8B-FP8", "Qwen3-8B-FP8", "Qwen3-8B")
+    texts = [f"{header}\n{name},h200-sxm,{batch},0.01,\n" for batch, name in enumerate(names, start=1)]
     files = [read_upload(f"{i}.csv", text.encode()) for i, text in enumerate(texts)]
     joined = resolve_names(combine(files), hardware_ids(), model_ids())
     for table in (joined, combine([resolve_names(each, hardware_ids(), model_ids()) for each in files])):

@@ -34,7 +34,9 @@ def test_own_headers_are_read_by_a_mapping_with_units_and_the_file_s_own_hash() 
         (b"a,a,b\n1,2,3\n", {"a": "batch_size"}, "twice"),
         (OWN, {"users": "itl"}, "give times a unit"),
         (OWN, {"users": "=1+1"}, "no column that is understood"),
-        (b'{"a": 1}', {"a": "batch_size"}, "in a CSV only"),
+        (b"PAR1" + bytes(8) + b"PAR1", {"a": "batch_size"}, "in a CSV or JSON only"),
+        (b'{"a": 1}', {"b": "batch_size"}, "is not in the header"),
+        (b'{"a": 1, "b": 2}', {"a": "batch_size", "b": "batch_size"}, "two fields"),
         (OWN, {"users": "batch_size", "drafted": "batch_size", "gain": "speedup", "gap, mean": "k"}, "both give"),
     ],
 )

@@ -57,7 +57,7 @@ def only_reject(*rows: str, head: str = HEAD) -> dict[str, object]:
     ],
 )
 def test_a_bad_row_is_listed_with_line_column_value_and_reason_and_good_rows_stay(row, column, value, reason):
-    result = table(GOOD, row, GOOD)
+    result = table(GOOD, row, f"{GOOD}.5")
     assert result.rows_kept == 2
     assert result.rows_refused == 1
     assert result.rows_read == 3
@@ -112,7 +112,8 @@ def test_swapped_columns_are_named_but_not_silently_exchanged():
 
 
 def test_one_wrong_row_among_many_is_not_called_a_swap():
-    assert not table(*[f"{GOOD},128,8"] * 5, f"{GOOD},8,128", head=f"{HEAD},n_experts,n_active").warnings
+    rows = [f"h200-sxm,m,vllm,{batch},3,2.5,10,128,8" for batch in range(1, 6)]
+    assert not table(*rows, f"{GOOD},8,128", head=f"{HEAD},n_experts,n_active").warnings
 
 
 def test_units_and_aliases_map_to_si():

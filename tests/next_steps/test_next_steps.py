@@ -26,6 +26,7 @@ from advisor.next_steps.designs import design_changes
 from advisor.prediction import Tier
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
+from advisor.validation import RatioRecord, ratios
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +212,42 @@ def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
     assert f"give {best:.2f}x" in space.measured_note
     assert f"has {space.baseline.served.speedup[0, 0]:.2f}x" in space.measured_note
     assert all(space.measured_note in change.notes for change, _ in design_changes(scenario, standing))
+
+
+def record(kind: str, right: float, low: float = 0.8, high: float = 1.25) -> RatioRecord:
+    return RatioRecord(kind, "", "", 300, 9, 270, right, low, high)
+
+
+def test_a_change_whose_direction_measured_pairs_do_not_bear_out_is_refused_with_their_share(
+    advice: Advice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = (record("engine", 0.5), record("weights", 0.9))
+    monkeypatch.setattr(ratios, "read_ratios", lambda: known)
+    found = next_steps(advice)
+    why = {what: why for what, why in found.refused if what.startswith("engine")}
+    assert why
+    assert all("was right in 50% of 270 measured pairs" in text for text in why.values())
+    assert not [effect for effect in found.effects if effect.change.kind == "engine"]
+    assert [effect for effect in found.effects if effect.change.kind == "weights"]
+
+
+def test_an_engine_that_has_passed_is_offered(advice: Advice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ratios, "read_ratios", lambda: (record("engine", 0.9),))
+    assert [effect for effect in next_steps(advice).effects if effect.change.kind == "engine"]
+
+
+def test_a_band_is_no_narrower_than_measured_ratios_of_its_kind_were_off(
+    advice: Advice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = next(change for change in changes(advice) if change.kind == "batch")
+    monkeypatch.setattr(ratios, "read_ratios", lambda: (record("batch", 0.9, low=0.5, high=1.25),))
+    wide = evaluate(advice, change)
+    monkeypatch.setattr(ratios, "read_ratios", lambda: ())
+    drawn = evaluate(advice, change)
+    assert isinstance(wide, Effect)
+    assert isinstance(drawn, Effect)
+    gain = wide.gain["tpot"]
+    assert gain.value == drawn.gain["tpot"].value
+    assert (gain.low, gain.high) == pytest.approx((gain.value / 2.0, gain.value * 2.0))  # even: pairs had some order
+    assert 0.0 < gain.chance < 1.0
+    assert wide.gain["speedup"] == drawn.gain["speedup"]  # no pair was measured with and without speculation

@@ -35,12 +35,16 @@ def _one_thread() -> Iterator[None]:
 
 
 class FakeEvent:
+    """Reads the device's time: the host's, and as much later as the device has spun."""
+
+    spun_s = 0.0
+
     def __init__(self, enable_timing: bool = False) -> None:
         assert enable_timing
         self.at = 0.0
 
     def record(self) -> None:
-        self.at = time.perf_counter()
+        self.at = time.perf_counter() + FakeEvent.spun_s
 
     def elapsed_time(self, other: FakeEvent) -> float:
         return max((other.at - self.at) * 1e3, 1e-6)
@@ -64,27 +68,31 @@ class FakeStream:
 @pytest.fixture
 def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """torch.cuda as far as the profiler uses it, on CPU tensors; `.lost` makes it fail as a dead device does."""
-    state = SimpleNamespace(lost=False, graphs=True, spins=0)
+    state = SimpleNamespace(lost=False, graphs=True, spins=0, pools=set())
 
     def synchronize(_index: int = 0) -> None:
         if state.lost:
             raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore lines")
 
     @contextlib.contextmanager
-    def graph(made: FakeGraph) -> Iterator[None]:
+    def graph(made: FakeGraph, pool: object = None) -> Iterator[None]:
+        assert pool is not None, "graphs of a block share a pool"
+        state.pools.add(pool)
         if not state.graphs:
             raise RuntimeError("operation not permitted when stream is capturing")
         FakeGraph.captured.append(made)
         yield
 
-    def spin(_cycles: int) -> None:
+    def spin(cycles: int) -> None:
         state.spins += 1
+        FakeEvent.spun_s += cycles / 1.7e9
 
     replacements: dict[str, Any] = {
         "synchronize": synchronize,
         "Event": FakeEvent,
         "CUDAGraph": FakeGraph,
         "graph": graph,
+        "graph_pool_handle": object,
         "Stream": FakeStream,
         "stream": lambda _stream: contextlib.nullcontext(),
         "current_stream": lambda _index=0: FakeStream(),
@@ -153,7 +161,9 @@ def test_a_lost_device_ends_the_process_and_a_new_one_avoids_the_kernel(
     outcome = run(plan, out)
     assert outcome.device_lost
     assert outcome.status == "partial"
-    assert json.loads((out / "progress.json").read_text())["running"] == {"block": "moe-smoke", "kernel": "grouped_mm"}
+    running = json.loads((out / "progress.json").read_text())["running"]
+    assert (running["block"], running["kernel"]) == ("moe-smoke", "grouped_mm")
+    assert time.time() - float(running["since"]) < 600, "a supervisor must see how long the kernel has been tried"
     fake_cuda.lost = False
     monkeypatch.setattr(kernels_moe, "grouped_mm", right)
     assert run_plan(plan, out, resume=True, after_crash=True).status == "complete"

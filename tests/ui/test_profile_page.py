@@ -267,7 +267,7 @@ def test_a_smoke_sweep_runs_in_its_own_process_from_plan_to_result() -> None:
     pytest.importorskip("torch", reason="the profiler itself needs torch (requirements.txt has it)")
     assert "cpu" in [profile_run.label(item) for item in profile_run.devices()]
     assert profile_run.plan("smoke", "cpu")["estimate_s"] > 0
-    run = profile_run.start("smoke", "cpu", extra=("--only", "moe_layer", "--only", "bandwidth"))
+    run = profile_run.start("smoke", "cpu", extra=("--only", "moe-smoke", "--only", "bandwidth"))
     until(lambda: not profile_run.latest().alive)  # type: ignore[union-attr]
     over = profile_run.latest()
     assert over is not None

@@ -26,7 +26,7 @@ FIXTURES = ROOT / "tests/fixtures/ingest"
 def points() -> bytes:
     """SYNTHETIC rows under a slower round, with one line that is far off."""
     frame = synthetic_points((1, 2, 4, 8, 16, 32, 64), (1, 3), truth={"round_host": 4.0}, noise=0.02)
-    frame.loc[8, "speedup"] *= 2.5
+    frame.loc[8, "speedup"] /= 2.5
     return frame.dropna(axis=1, how="all").to_csv(index=False).encode()
 
 
@@ -375,3 +375,25 @@ def test_a_log_of_activated_experts_is_fitted_and_used_in_the_scenario() -> None
     assert test.session_state["_scenario"].routing.endswith(",-,-")
     test.switch_page("advisor/ui/pages/why.py").run()
     assert "leaves affinity and stickiness open" in texts(test)
+
+
+def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks() -> None:
+    block = "\n".join((FIXTURES / "serving_console_constructed.txt").read_text().splitlines()[1:44])
+    test = page()
+    test.text_area(key="bench_text").set_value(block).run()
+    test.button(key="read_bench_text").click().run()
+    assert not test.exception
+    assert "Format: **the console block of a serving benchmark**" in texts(test)
+    assert test.session_state["_upload"].frame["tpot_s"].tolist() == pytest.approx([0.004])
+    test.text_area(key="bench_text").set_value('{"output_throughput": 5, "n": 1}').run()
+    test.button(key="read_bench_text").click().run()
+    assert "is nearly vLLM bench serve JSON" in test.error[0].value or "say below which column" in test.error[0].value
+
+
+def test_a_name_that_the_file_states_can_be_changed_on_the_page() -> None:
+    lines = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,8,0,7.5"
+    test = upload(page(), "mine.csv", lines.encode())
+    test.selectbox(key="stated_model_id").select("qwen3-235b-a22b")
+    next(button for button in test.button if button.label == "Read with these names").click().run()
+    assert test.session_state["_upload"].frame["model_id"].tolist() == ["qwen3-235b-a22b"]
+    assert "which the file states in 1 row" in texts(test)

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.ingest.acceptance_file import histogram_shares
 from advisor.ingest.canonical import UNIT_FACTORS, header_key
 from advisor.ingest.cells import Cells
+from advisor.ingest.derived import acceptance_by_position_text
 from advisor.ingest.raw import Format, RawRows, field_of
 from advisor.ingest.result import Reject, shorten
 from advisor.ingest.upload import Sample
@@ -42,6 +44,16 @@ _PLAIN = {
 }
 _ACCEPTED = ("spec_decode_token_weighted_acceptance_length", "spec_decode_acceptance_length")
 """Token-weighted first: the mean over requests weighs a short request as much as a long one."""
+
+
+_OLD_TAGS = {
+    "ttft": "time_to_first_token",
+    "itl": "inter_token_latency",
+    "isl": "input_sequence_length",
+    "osl": "output_sequence_length",
+    "output_token_throughput_total": "output_token_throughput",
+}
+"""How AIPerf's first releases called today's metrics."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +132,19 @@ def _finish(frame: pd.DataFrame) -> list[str]:
 
 
 def detect_json(sample: Sample) -> float:
-    """0.95 when request_latency is an object with a unit and a mean."""
-    metric = sample.first.get("request_latency")
+    """0.95 when request_latency is an object with a unit and a mean, at the top or (before 0.3) under `records`."""
+    metric = _metrics_of(sample.first).get("request_latency")
     return 0.95 if sample.kind == "json" and isinstance(metric, dict) and {"unit", "avg"} <= metric.keys() else 0.0
+
+
+def _metrics_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The metrics of a run by today's names: the first releases kept them under `records` and called some by tags."""
+    records = document.get("records")
+    return _renamed(records if isinstance(records, dict) else document)
+
+
+def _renamed(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {_OLD_TAGS.get(name, name): value for name, value in metrics.items()}
 
 
 def read_json(sample: Sample) -> RawRows:
@@ -132,10 +154,15 @@ def read_json(sample: Sample) -> RawRows:
         raise AdvisorError(f"{sample.name} records a run that was cancelled before its end; send a finished one")
     metrics = {
         key: Metric(value.get("avg"), str(value.get("unit", "")))
-        for key, value in document.items()
+        for key, value in _metrics_of(document).items()
         if isinstance(value, dict) and "avg" in value
     }
     raw = raw_from_metrics([metrics], [1])
+    shares = histogram_shares(document.get("pooled_spec_decode_acceptance_histogram"))
+    if shares is not None:
+        raw.constant("acceptance_by_position", acceptance_by_position_text(shares), "acceptance histogram")
+        if "accepted_length" not in raw.cells:
+            raw.constant("accepted_length", 1.0 + sum(shares), "acceptance histogram")
     config = document.get("input_config")
     model = _model(config)
     if model:
@@ -189,9 +216,10 @@ def _is_number(value: Any) -> bool:
 JSON = Format(
     "aiperf_json",
     "AIPerf or genai-perf JSON",
-    "metrics as objects with unit and avg, request_latency among them",
+    "metrics as objects with unit and avg, request_latency among them, at the top or under records",
     detect_json,
     read_json,
+    wants=("request_latency.avg|records.request_latency.avg", "request_latency.unit|records.request_latency.unit"),
 )
 
 
@@ -277,10 +305,14 @@ _WANTED = (
 
 
 def detect_records(sample: Sample) -> float:
-    """0.95 for a line with per-request metrics."""
-    metrics = sample.first.get("metrics")
-    latency = metrics.get("request_latency") if isinstance(metrics, dict) else None
-    return 0.95 if "metadata" in sample.first and isinstance(latency, dict) and "value" in latency else 0.0
+    """0.95 for a line with per-request metrics, under `metrics` or (record_metrics.jsonl of early releases) bare."""
+    latency = _of_request(sample.first).get("request_latency")
+    return 0.95 if isinstance(latency, dict) and {"value", "unit"} <= latency.keys() else 0.0
+
+
+def _of_request(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    metrics = record.get("metrics")
+    return _renamed(metrics if isinstance(metrics, dict) else record)
 
 
 def read_records(sample: Sample) -> RawRows:
@@ -288,12 +320,15 @@ def read_records(sample: Sample) -> RawRows:
     rejects = list(sample.rejects)
     values: dict[str, list[Any]] = {name: [] for name in _WANTED}
     units: dict[str, str] = {}
-    n_used = 0
+    n_used = n_warm = 0
     for record, line in zip(sample.records, sample.lines, strict=True):
-        metrics = record.get("metrics") if isinstance(record, dict) else None
-        if not isinstance(metrics, dict) or record.get("error"):
+        metrics = _of_request(record) if isinstance(record, dict) else {}
+        if "request_latency" not in metrics or record.get("error"):
             shown = record.get("error") if isinstance(record, dict) else record
             rejects.append(Reject(line, "error", shorten(shown), "a failed request; it has no times"))
+            continue
+        if field_of(record, "metadata.benchmark_phase") not in (None, "profiling"):
+            n_warm += 1
             continue
         found, problem = _numbers(metrics, units)
         if problem:
@@ -309,10 +344,12 @@ def read_records(sample: Sample) -> RawRows:
     raw = raw_from_metrics([means], [min(sample.lines)])
     raw.rejects = rejects
     raw.notes.append(f"one row of means over {n_used:,} requests; the file does not state the concurrency")
+    if n_warm:
+        raw.notes.append(f"{counted(n_warm, 'request')} of the warm-up left out")
     return raw
 
 
-def _numbers(metrics: dict[str, Any], units: dict[str, str]) -> tuple[dict[str, list[float]], str]:
+def _numbers(metrics: Mapping[str, Any], units: dict[str, str]) -> tuple[dict[str, list[float]], str]:
     """The wanted metrics of one request as lists of finite numbers, or the name of the first that is not."""
     found: dict[str, list[float]] = {}
     for name in _WANTED:
@@ -332,7 +369,8 @@ def _numbers(metrics: dict[str, Any], units: dict[str, str]) -> tuple[dict[str, 
 RECORDS = Format(
     "aiperf_records",
     "AIPerf per-request JSONL",
-    "lines with metadata and metrics, each metric an object with value and unit",
+    "lines with request_latency as an object with value and unit, under metrics or bare",
     detect_records,
     read_records,
+    wants=("metrics.request_latency.value|request_latency.value", "metrics.request_latency.unit|request_latency.unit"),
 )

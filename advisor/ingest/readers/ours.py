@@ -8,11 +8,12 @@ import pyarrow as pa
 from advisor.ingest.canonical import MEASURED_COLUMNS, header_key, match_header
 from advisor.ingest.cells import Cells
 from advisor.ingest.checks import misplaced_columns
-from advisor.ingest.raw import Format, RawRows, from_mapped, with_header
+from advisor.ingest.raw import FieldMap, Format, RawRows, from_mapped, from_records, keep_objects, with_header
 from advisor.ingest.result import Reject, shorten
 from advisor.ingest.table import Table, load_table, map_header, read_table, table_header, unit_hints
 from advisor.ingest.upload import Sample
 from advisor.prediction import AdvisorError
+from advisor.text import counted
 
 # Our own table (CSV or parquet): the downloadable template, filled in.
 
@@ -52,11 +53,54 @@ TEMPLATE = Format(
 )
 
 
+# The same columns as JSON: one record per run, by our names, as a script writes them or `--map` makes them.
+
+
+def detect_records(sample: Sample) -> float:
+    """0.5 for a record with our measured columns, less than any tool's own."""
+    if sample.kind not in ("json", "jsonl"):
+        return 0.0
+    found = {match[0] for name in sample.first if (match := match_header(str(name), "points"))}
+    return 0.5 if len(found) >= _MIN_COLUMNS and found & set(MEASURED_COLUMNS["points"]) else 0.0
+
+
+def read_records(sample: Sample) -> RawRows:
+    """Every record; fields that are not known are named in a warning and ignored."""
+    records, lines, rejects = keep_objects(sample)
+    names = list(dict.fromkeys(str(name) for record in records for name in record))
+    maps: dict[str, FieldMap] = {}
+    for name in names:
+        found = match_header(name, "points")
+        if found is None:
+            continue
+        column, factor = found
+        if column in maps:
+            raise AdvisorError(
+                f"{sample.name}: fields {maps[column].sources[0]!r} and {name!r} both give {column}; keep one of them"
+            )
+        maps[column] = FieldMap(column, (name,), factor)
+    unknown = [name for name in names if match_header(name, "points") is None]
+    warnings = unit_hints(tuple(unknown), "points")
+    if unknown:
+        shown = ", ".join(shorten(name)[:40] for name in unknown[:10])
+        warnings.append(f"{counted(len(unknown), 'field')} not known and ignored: {shown}")
+    return RawRows("points", lines, from_records(records, list(maps.values())), rejects, warnings=warnings)
+
+
+RECORDS = Format(
+    "canonical_json",
+    "our own columns as JSON",
+    "records with at least three of our columns, one of them a measurement",
+    detect_records,
+    read_records,
+)
+
+
 # data.csv of `python -m advisor profile`: its MoE layers become kernel rows; its other operations stay behind.
 
 _NEEDED = ("op", "status", "touched_experts", "expert_width", "time_s", "time_p20_s", "checked_error", "control_ratio")
 """Columns that only the profiler writes."""
-_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float8_e4m3fn": "fp8"}
 _COLUMNS = {
     "n_tokens": "num_tokens",
     "hidden_size": "hidden_size",

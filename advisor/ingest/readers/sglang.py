@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,35 +11,36 @@ import pandas as pd
 
 from advisor.catalog import engines
 from advisor.ingest.cells import Cells
-from advisor.ingest.raw import FieldMap, Format, RawRows, floats, raw_points, with_fields
-from advisor.ingest.readers.vllm import finish_serve
+from advisor.ingest.raw import FieldMap, Format, RawRows, field_of, floats, raw_points, with_fields
+from advisor.ingest.readers.serve_fields import finish_serve, medians_note, model_cells, time_maps
 from advisor.ingest.upload import Sample
 
 # SGLang bench_serving JSONL: one line per run, with the server's arguments under server_info where it gave them.
 
-_MS = 1e-3
 _SERVING_KEYS = frozenset({"backend", "duration", "completed", "output_throughput", "total_output_tokens"})
 _SERVING_OWN = frozenset(
-    {"total_output_tokens_retokenized", "random_range_ratio", "accept_length", "sharegpt_output_len"}
+    {"total_output_tokens_retokenized", "random_range_ratio", "server_info", "sharegpt_output_len"}
 )
 
 _SERVING_MAPS = (
-    FieldMap("model_id", ("server_info.model_path", "server_info.served_model_name", "model_id")),
     FieldMap("engine_version", ("server_info.version",)),
     FieldMap("tensor_parallel", ("server_info.tp_size",)),
     FieldMap("expert_parallel", ("server_info.ep_size",)),
     FieldMap("weight_dtype", ("server_info.quantization",)),
     FieldMap("batch_size", ("max_concurrency",)),
     FieldMap("dataset", ("dataset_name",)),
-    FieldMap("tpot_s", ("mean_tpot_ms",), _MS),
-    FieldMap("itl_s", ("mean_itl_ms",), _MS),
-    FieldMap("ttft_s", ("mean_ttft_ms",), _MS),
-    FieldMap("request_latency_s", ("mean_e2e_latency_ms",), _MS),
+    *time_maps(),
     FieldMap("output_tok_per_s", ("output_throughput",)),
     FieldMap("total_tok_per_s", ("total_throughput",)),
     FieldMap("_completed", ("completed",)),
     FieldMap("_total_input", ("total_input_tokens",)),
     FieldMap("_total_output", ("total_output_tokens",)),
+    FieldMap("_asked_input", ("random_input_len",)),
+    FieldMap("_asked_output", ("random_output_len",)),
+)
+_MODEL = (
+    *("server_info.model_path", "server_info.tokenizer_path", "server_info.served_model_name"),
+    *("model_id", "model", "tokenizer_id"),
 )
 
 
@@ -51,7 +54,11 @@ def read_serving(sample: Sample) -> RawRows:
     """One row per run; K, tree width and drafter from server_info."""
     raw, records = raw_points(sample, _SERVING_MAPS, finish_serve)
     cells = raw.cells
+    cells["model_id"], said = model_cells(records, _MODEL)
+    raw.notes += [*said, *medians_note(records)]
     speculation = [speculation_of(record.get("server_info")) for record in records]
+    if any(item.get("drafter") == "mtp" for item in speculation):
+        raw.notes.append(MTP_AS_EAGLE)
     for name in ("draft_tokens_k", "draft_structure", "drafter"):
         cells[name] = Cells([item.get(name) for item in speculation], "server_info")
     cells["accepted_length"] = Cells(
@@ -72,6 +79,15 @@ def positive_or_none(value: Any) -> Any:
     return value
 
 
+MTP_AS_EAGLE = (
+    "drafter mtp: SGLang runs a model's own MTP module as EAGLE (or NEXTN), and the file names no draft checkpoint but "
+    "the model itself or a NextN copy"
+)
+_OWN_HEADS = frozenset({"NEXTN", "FROZEN_KV_MTP"})
+_WITHOUT_STEPS = frozenset({"NGRAM", "DFLASH"})
+"""Algorithms whose length is `speculative_num_draft_tokens` alone; SGLang sets DFLASH's number of steps to 1."""
+
+
 def speculation_of(server_info: Any) -> dict[str, Any]:
     """K (draft depth), tree structure and drafter from SGLang's server arguments; empty when they are absent."""
     if not isinstance(server_info, dict) or "speculative_algorithm" not in server_info:
@@ -81,12 +97,31 @@ def speculation_of(server_info: Any) -> dict[str, Any]:
         return {"draft_tokens_k": 0}
     steps, verified = server_info.get("speculative_num_steps"), server_info.get("speculative_num_draft_tokens")
     topk = server_info.get("speculative_eagle_topk")
+    if str(algorithm).upper() in _WITHOUT_STEPS:
+        steps, topk = None, server_info.get("speculative_ngram_max_bfs_breadth")
+    if steps is None and isinstance(verified, int) and not isinstance(verified, bool):
+        steps = verified - 1  # the last emitted token is verified along with the drafts
     wide = isinstance(topk, int) and topk > 1
     return {
-        "draft_tokens_k": steps if steps is not None else verified,
+        "draft_tokens_k": steps,
         "draft_structure": f"tree;topk={topk};verify={verified}" if wide else "chain",
-        "drafter": algorithm,
+        "drafter": "mtp" if drafts_with_own_heads(server_info) else algorithm,
     }
+
+
+def drafts_with_own_heads(server_info: dict[str, Any]) -> bool:
+    """Whether SGLang's EAGLE is the model's own MTP module: that is what it runs where no other checkpoint is named.
+
+    EAGLE3 always has a checkpoint of its own. Read in SGLang 0.5.23, arg_groups/speculative_hook.py: NEXTN becomes
+    EAGLE, and a draft path that is not given becomes the model's.
+    """
+    algorithm = str(server_info.get("speculative_algorithm", "")).upper()
+    if algorithm in _OWN_HEADS:
+        return True
+    draft, model = server_info.get("speculative_draft_model_path"), server_info.get("model_path")
+    if algorithm != "EAGLE" or "speculative_draft_model_path" not in server_info:
+        return False
+    return draft in (None, "", model) or bool(re.search(r"nextn|[-_]mtp", str(draft), re.IGNORECASE))
 
 
 def _engine(backend: Any) -> str | None:
@@ -101,6 +136,7 @@ SERVING = Format(
     "fields backend, dataset_name, random_input_len, output_throughput and mean_itl_ms",
     detect_serving,
     read_serving,
+    wants=(*sorted(_SERVING_KEYS), "|".join(sorted(_SERVING_OWN))),
 )
 
 
@@ -164,6 +200,7 @@ ONE_BATCH = Format(
     "fields run_name, batch_size, input_len, output_len and median_decode_latency or last_ttft",
     detect_one_batch,
     read_one_batch,
+    wants=("batch_size", "input_len", "output_len", "median_decode_latency|last_ttft|acc_length"),
 )
 
 
@@ -204,10 +241,80 @@ def _finish_speculative(frame: pd.DataFrame) -> list[str]:
     return ["tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per request"]
 
 
+_SPECULATIVE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
 SPECULATIVE = Format(
     "sglang_speculative",
     "SGLang bench_speculative JSONL",
     "fields batch_size, steps, topk, num_draft_tokens, acc_length, step_time and speed",
-    with_fields(0.95, "batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed"),
+    with_fields(0.95, *_SPECULATIVE_FIELDS),
     read_speculative,
+    wants=_SPECULATIVE_FIELDS,
+)
+
+
+# SpecForge's benchmarks of EAGLE heads on SGLang: bench_model_speedup (JSON lines) and bench_eagle3 (one document).
+
+_SPECFORGE_MAPS = (
+    FieldMap("batch_size", ("batch_size",)),
+    FieldMap("draft_tokens_k", ("steps",)),
+    FieldMap("dataset", ("benchmark",)),
+    FieldMap("output_tok_per_s", ("throughput", "metrics.output_throughput")),
+)
+_SHAPE = frozenset({"batch_size", "steps", "topk", "num_draft_tokens"})
+_SPECFORGE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "throughput", "completion_tokens", "benchmark")
+
+
+def detect_specforge(sample: Sample) -> float:
+    """0.95 for lines with a shape, a benchmark's name and a throughput, or a document with lists of such runs."""
+    if sample.kind not in ("json", "jsonl"):
+        return 0.0
+    lines = sample.first.keys() >= {*_SPECFORGE_FIELDS}
+    return 0.95 if lines or _by_benchmark(sample.first) else 0.0
+
+
+def _by_benchmark(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs of a bench_eagle3 document, one for each of its repetitions, with the name of their benchmark."""
+    return [
+        {**run, "benchmark": name, "metrics": metrics}
+        for name, runs in document.items()
+        if isinstance(runs, list)
+        for run in runs
+        if isinstance(run, dict) and run.keys() >= _SHAPE and isinstance(run.get("metrics"), list)
+        for metrics in run["metrics"]
+    ]
+
+
+def read_specforge(sample: Sample) -> RawRows:
+    """One row per run. The tool's clients wait for whole answers, so there is a rate and no time per token."""
+    runs = _by_benchmark(sample.first)
+    if runs:
+        lines = tuple(range(1, len(runs) + 1))
+        sample = replace(sample, records=tuple(runs), lines=lines)
+    constants = {"engine": "sglang", "batch_kind": "max_concurrency"}
+    raw, records = raw_points(sample, _SPECFORGE_MAPS, _finish_specforge, **constants)
+    drafting = [bool(record.get("steps")) for record in records]
+    lengths = [
+        positive_or_none(record.get("acc_length", field_of(record, "metrics.accept_length"))) if drafts else None
+        for drafts, record in zip(drafting, records, strict=True)
+    ]
+    raw.cells["accepted_length"] = Cells(lengths, "acc_length")
+    raw.cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
+    raw.cells["drafter"] = Cells(["eagle3" if drafts else None for drafts in drafting], "steps")
+    raw.notes.append("drafter eagle3: the tool starts every server that drafts with EAGLE3")
+    raw.notes.append("the tool's rate includes prefill, and its clients do not stream: it gives no time per token")
+    return raw
+
+
+def _finish_specforge(frame: pd.DataFrame) -> list[str]:
+    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    return []
+
+
+SPECFORGE = Format(
+    "specforge",
+    "SpecForge bench_model_speedup JSONL or bench_eagle3 JSON",
+    "fields batch_size, steps, topk, num_draft_tokens, benchmark and throughput, or lists of such runs with metrics",
+    detect_specforge,
+    read_specforge,
+    wants=_SPECFORGE_FIELDS,
 )

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from advisor.ingest.cells import Cells
-from advisor.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
 from advisor.ingest.raw import (
     FieldMap,
     Format,
     RawRows,
-    floats,
     from_records,
     from_table,
     keep_objects,
@@ -22,18 +18,21 @@ from advisor.ingest.raw import (
     with_fields,
     with_header,
 )
+from advisor.ingest.readers.serve_fields import (
+    PER_POSITION,
+    by_position,
+    finish_serve,
+    medians_note,
+    model_cells,
+    serving_engine,
+    time_fields,
+    time_maps,
+)
 from advisor.ingest.result import Reject, shorten
 from advisor.ingest.table import read_table
 from advisor.ingest.upload import Sample
-from advisor.text import counted
 
 # Field names that `vllm bench serve` results share, whether written as JSON or flattened into a sweep's CSV.
-
-_MS = 1e-3
-_WHOLE_TOLERANCE = 1e-3
-"""Draft tokens per draft this close to an integer are a fixed K."""
-
-_PER_POSITION = "spec_decode_per_position_acceptance_rates"
 
 
 def _spellings(*names: str) -> tuple[str, ...]:
@@ -41,23 +40,21 @@ def _spellings(*names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(form for name in names for form in (name, name.replace("_", "-"))))
 
 
+_MODEL = (*_spellings("model_id", "model"), "tokenizer_id", "served_model_name")
 _SERVE_MAPS: tuple[FieldMap, ...] = (
-    FieldMap("model_id", _spellings("model_id", "model")),
+    FieldMap("model_id", _MODEL),
     FieldMap("batch_size", _spellings("max_concurrency")),
-    FieldMap("tpot_s", ("mean_tpot_ms",), _MS),
-    FieldMap("itl_s", ("mean_itl_ms",), _MS),
-    FieldMap("ttft_s", ("mean_ttft_ms",), _MS),
-    FieldMap("request_latency_s", ("mean_e2el_ms",), _MS),
+    *time_maps(),
     FieldMap("output_tok_per_s", ("output_throughput",)),
-    FieldMap("total_tok_per_s", ("total_token_throughput",)),
-    FieldMap("accepted_length", ("spec_decode_acceptance_length",)),
-    FieldMap("hardware_id", _spellings("hardware_id", "hardware", "gpu", "device")),
+    FieldMap("total_tok_per_s", ("total_token_throughput", "total_throughput")),
+    FieldMap("accepted_length", ("spec_decode_acceptance_length", "accept_length")),
+    FieldMap("hardware_id", _spellings("hardware_id", "hardware", "gpu", "device", "gpu_name")),
     FieldMap("gpu_count", _spellings("gpu_count", "num_gpus", "n_gpus", "gpus")),
     FieldMap("tensor_parallel", _spellings("tensor_parallel_size", "tensor_parallel", "tp_size", "tp")),
     FieldMap("expert_parallel", _spellings("expert_parallel_size", "ep_size", "ep")),
     FieldMap("n_experts", _spellings("num_experts", "n_experts")),
     FieldMap("n_active", _spellings("topk", "top_k", "n_active")),
-    FieldMap("weight_dtype", _spellings("weight_dtype", "quantization", "dtype")),
+    FieldMap("weight_dtype", _spellings("weight_dtype", "quantization")),  # `dtype` is the activations' type
     FieldMap("engine_version", _spellings("engine_version", "vllm_version")),
     FieldMap("dataset", _spellings("dataset", "dataset_name")),
     FieldMap("drafter", _spellings("drafter", "spec_method", "speculative_config.method")),
@@ -71,74 +68,39 @@ _SERVE_MAPS: tuple[FieldMap, ...] = (
     FieldMap("_completed", ("completed",)),
     FieldMap("_total_input", ("total_input_tokens",)),
     FieldMap("_total_output", ("total_output_tokens",)),
-    FieldMap("_concurrent", ("max_concurrent_requests",)),
+    FieldMap("_asked_input", _spellings("random_input_len")),
+    FieldMap("_asked_output", _spellings("random_output_len")),
 )
 
 
-def _by_position(values: list[Any]) -> dict[str, Cells]:
-    """Acceptance by position as text, and the number of positions, from lists or their printed form, [rows]."""
-    texts = [acceptance_by_position_text(_parsed(value)) for value in values]
-    positions = [None if text is None else text.count(";") + 1 for text in texts]
-    return {"acceptance_by_position": Cells(texts, _PER_POSITION), "_positions": Cells(positions, _PER_POSITION)}
-
-
-def _parsed(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return None
-
-
-def finish_serve(frame: pd.DataFrame) -> list[str]:
-    """Lengths per request, accepted length from counts, and K from counts or from the number of positions."""
-    notes: list[str] = []
-    completed = floats(frame, "_completed")
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for name, total in (("input_tokens", "_total_input"), ("output_tokens", "_total_output")):
-            frame[name] = frame[name].fillna(
-                pd.Series(floats(frame, total) / completed, index=frame.index).where(completed > 0)
-            )
-        drafts, draft_tokens = floats(frame, "_drafts"), floats(frame, "_draft_tokens")
-        length = accepted_length_from_counts(floats(frame, "_accepted"), drafts)
-        per_draft = np.where(drafts > 0, draft_tokens / drafts, np.nan)
-    empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(length)
-    if empty.any():
-        frame.loc[empty, "accepted_length"] = length[empty]
-        notes.append(f"accepted_length computed in {counted(int(empty.sum()), 'row')} as 1 + accepted tokens / drafts")
-    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
-    _fill_k(frame, floats(frame, "_positions"), "the number of draft positions reported", notes)
-    whole = np.where(np.abs(per_draft - np.round(per_draft)) <= _WHOLE_TOLERANCE, np.round(per_draft), np.nan)
-    _fill_k(frame, whole, "draft tokens / drafts", notes)
-    varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
-    if varying.any():
-        notes.append(
-            f"draft length varied in {counted(int(varying.sum()), 'row')} "
-            f"(mean {np.nanmean(per_draft[varying]):.2f}); state K"
-        )
-    return notes
-
-
-def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> None:
-    empty = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(k)
-    if empty.any():
-        frame.loc[empty, "draft_tokens_k"] = k[empty].astype(int)
-        notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from {how}")
-
-
 # `vllm bench serve --save-result`: one JSON object, one per line, or a list of them.
+
+
+_MEASURED = ("output_throughput", "total_token_throughput", "request_throughput")
+_LATENCIES = frozenset(name for names in time_fields().values() for name in names)
+
+
+def detect_serve(sample: Sample) -> float:
+    """0.9 for the whole file; 0.6 for one that was trimmed to a rate and a latency, as CI and dashboards keep it."""
+    keys = sample.first.keys()
+    if sample.kind not in ("json", "jsonl"):
+        return 0.0
+    if keys >= {"duration", "completed", "output_throughput", "total_token_throughput"}:
+        return 0.9
+    return 0.6 if keys & {*_MEASURED} and keys & _LATENCIES else 0.0
 
 
 def read_serve(sample: Sample) -> RawRows:
     """One row per run. `max_concurrency` stands for the batch; K and acceptance come from the metadata and counters."""
     raw, records = raw_points(sample, _SERVE_MAPS, finish_serve)
     cells = raw.cells
-    if any(_PER_POSITION in record for record in records):
-        cells |= _by_position([record.get(_PER_POSITION) for record in records])
+    cells["model_id"], said = model_cells(records, _MODEL)
+    raw.notes += [*said, *medians_note(records)]
+    if any(PER_POSITION in record for record in records):
+        cells |= by_position([record.get(PER_POSITION) for record in records])
     kinds = ["max_concurrency" if record.get("max_concurrency") is not None else None for record in records]
     cells["batch_kind"] = Cells(kinds, "max_concurrency")
-    cells["engine"] = Cells([_engine(record) for record in records], "backend")
+    cells["engine"] = Cells([serving_engine(record) for record in records], "backend")
     cells["date"] = Cells([record.get("date") for record in records], "date")
     seen = max(
         (int(c) for r in records if isinstance(c := r.get("max_concurrent_requests"), int | float) and c > 0),
@@ -148,19 +110,13 @@ def read_serve(sample: Sample) -> RawRows:
     return raw
 
 
-def _engine(record: dict[str, Any]) -> str | None:
-    """vllm where the file proves it: its backend is named so, or the engine's own draft counters were scraped."""
-    if record.get("backend") == "vllm" or record.get("endpoint_type") == "vllm":
-        return "vllm"
-    return "vllm" if any(str(key).startswith("spec_decode_") for key in record) else None
-
-
 SERVE = Format(
     "vllm_serve",
     "vLLM bench serve JSON",
-    "fields duration, completed, output_throughput, mean_tpot_ms and total_token_throughput",
-    with_fields(0.9, "duration", "completed", "output_throughput", "total_token_throughput"),
+    "a rate (output_throughput, total_token_throughput or request_throughput) and a latency (mean_ or median_ tpot_ms, itl_ms, ttft_ms or e2el_ms)",  # noqa: E501
+    detect_serve,
     read_serve,
+    wants=("|".join(_MEASURED), "|".join(name for names in time_fields().values() for name in names)),
 )
 
 
@@ -171,9 +127,9 @@ def read_sweep(sample: Sample) -> RawRows:
     """One row per run."""
     table = read_table(sample)
     cells = from_table(table, _SERVE_MAPS)
-    printed = table.column(_PER_POSITION)
+    printed = table.column(PER_POSITION)
     if printed is not None:
-        cells |= _by_position(printed.to_pylist())
+        cells |= by_position(printed.to_pylist())
     raw = RawRows("points", table.lines, cells, list(table.rejects), finish=finish_serve)
     raw.constant("engine", "vllm")
     if "batch_size" in cells:
@@ -209,12 +165,14 @@ def read_latency(sample: Sample) -> RawRows:
     return raw
 
 
+_LATENCY_FIELDS = ("avg_latency", "latencies", "percentiles")
 LATENCY = Format(
     "vllm_latency",
     "vLLM bench latency JSON",
     "fields avg_latency, latencies and percentiles",
-    with_fields(0.9, "avg_latency", "latencies", "percentiles"),
+    with_fields(0.9, *_LATENCY_FIELDS),
     read_latency,
+    wants=_LATENCY_FIELDS,
 )
 
 
@@ -235,12 +193,14 @@ def read_throughput(sample: Sample) -> RawRows:
     return raw
 
 
+_THROUGHPUT_FIELDS = ("elapsed_time", "num_requests", "total_num_tokens", "tokens_per_second")
 THROUGHPUT = Format(
     "vllm_throughput",
     "vLLM bench throughput JSON",
     "fields elapsed_time, num_requests, total_num_tokens and tokens_per_second",
-    with_fields(0.9, "elapsed_time", "num_requests", "total_num_tokens", "tokens_per_second"),
+    with_fields(0.9, *_THROUGHPUT_FIELDS),
     read_throughput,
+    wants=_THROUGHPUT_FIELDS,
 )
 
 
@@ -253,7 +213,10 @@ _FORWARD_MAPS = (
     FieldMap("verify_time_s", ("median_us",), 1e-6),
     FieldMap("point_id", ("case",)),
     FieldMap("notes", ("notes",)),
+    FieldMap("batch_kind", ("batch_kind",)),
 )
+_PER_RANK = ("plain_per_rank", "verify_per_rank")
+"""Names that our own check commands give cases whose requests are one data-parallel rank's."""
 
 
 def detect_forward(sample: Sample) -> float:
@@ -270,7 +233,7 @@ def read_forward(sample: Sample) -> RawRows:
     records, lines, rejects = keep_objects(sample)
     rows: list[dict[str, Any]] = []
     kept: list[int] = []
-    ranks = set()
+    ranks = set[int]()
     for record, line in zip(records, lines, strict=True):
         row, column, reason = _forward_row(record)
         if row is None:
@@ -281,11 +244,14 @@ def read_forward(sample: Sample) -> RawRows:
         kept.append(int(line))
         if isinstance(record.get("ranks"), list) and record["ranks"]:
             ranks.add(len(record["ranks"]))
-    prefill = {"gpu_count": ranks.pop()} if len(ranks) == 1 else {}
+    prefill = {"gpu_count": next(iter(ranks))} if len(ranks) == 1 else {}
     raw = RawRows("points", np.array(kept, dtype=np.int64), from_records(rows, _FORWARD_MAPS), rejects, prefill)
     raw.constant("engine", "vllm")
-    raw.constant("batch_kind", "batch")
     raw.notes.append("verify_time_s is the timed forward pass itself (median); it contains no drafting and no sampling")
+    if max(ranks, default=1) > 1 and not any(row["batch_kind"] == "requests_per_rank" for row in rows):
+        raw.notes.append(
+            "requests are those of one data-parallel rank: where the run had any, set batch_kind=requests_per_rank"
+        )
     return raw
 
 
@@ -294,8 +260,18 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
     requests = record.get("requests")
     if not isinstance(requests, list) or not requests or not all(isinstance(item, dict) for item in requests):
         return None, "requests", "expected a list of requests"
-    if any(isinstance(rank, dict) and rank.get("finite") is False for rank in record.get("ranks") or []):
+    ranks = [rank for rank in record.get("ranks") or [] if isinstance(rank, dict)]
+    if any(rank.get("finite") is False for rank in ranks):
         return None, "case", "the tool marked the output of this case as not finite"
+    if any(rank.get("timing_scope", "target_only") != "target_only" or "drafter" in rank for rank in ranks):
+        return (
+            None,
+            "timing_scope",
+            (
+                "timed with its drafter, so it is neither a forward pass of the target nor a round as served; run it "
+                "again with --exclude-drafter"
+            ),
+        )
     drafts = {_whole(item.get("num_draft_tokens")) for item in requests}
     queries = {_whole(item.get("query_len")) for item in requests}
     if None in drafts or None in queries:
@@ -317,6 +293,7 @@ def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, st
         "median_us": record.get("median_us"),
         "case": record.get("case"),
         "notes": f"routing: {', '.join(sorted(map(str, routing)))}" if routing else None,
+        "batch_kind": "requests_per_rank" if str(record.get("case")).startswith(_PER_RANK) else "batch",
     }
     return row, "", ""
 
@@ -333,4 +310,5 @@ FORWARD = Format(
     "a list of cases with requests (query_len, kv_len, num_draft_tokens) and median_us",
     detect_forward,
     read_forward,
+    wants=("case", "requests", "median_us"),
 )

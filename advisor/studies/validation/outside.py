@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from advisor.curve import Curve
@@ -102,33 +101,6 @@ def best_k_section(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFra
         "## Best K\n\nLoss at the K predicted best against the K measured best, over grids with several K. vLLM pull "
         "request 16937 has three K of EAGLE-1, for which no accepted length is published: not predicted.\n\n"
         + markdown_table(("grids", "n", "mean regret"), body)
-    )
-
-
-def decode_section(decode: pd.DataFrame | None) -> str:
-    title = "## Plain decode: time per output token\n\n"
-    if decode is None:
-        return title + "No store here, so not judged; run `make store` first."
-    rows = decode.rename(columns={"measured_s": "measured", "predicted_s": "predicted"}).assign(
-        group=decode[["model_id", "engine", "hardware_id", "weight_dtype"]].agg(", ".join, axis=1)
-    )
-    light = rows[rows["step_s"] >= 0.9 * rows["predicted"]]
-    body = [
-        (
-            name,
-            len(group),
-            percent(errors_of(group).median_ape),
-            percent(float(np.exp(np.log(group["predicted"] / group["measured"]).median()) - 1.0)),
-        )
-        for name, group in rows.groupby("group")
-    ]
-    return (
-        f"{title}Points of the measured-kernel package (silicon_sample.csv), never fitted on: aggregated serving, "
-        "placements a scenario can express, duplicates counted once. Predicted: plain step at the mean context plus "
-        f"the prefill that shares the GPU. All {len(rows)} points: median {percent(errors_of(rows).median_ape)}, 90 % "
-        f"within {percent(errors_of(rows).p90_ape)}; the {len(light)} where prefill is under a tenth: median "
-        f"{percent(errors_of(light).median_ape)}.\n\n"
-        + markdown_table(("model, engine, accelerator, weights", "n", "median error", "median bias"), body)
     )
 
 

@@ -20,7 +20,7 @@ def figures(advice: Advice) -> None:
             ratio.name, ratio.text(answer.speedup.value), f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
             f"{advice.band_level:.0%} band. {answer.speedup.because}.", how_made.ANSWER,
         ),
-        (tpot.name, tpot.text(answer.tpot_s), "per user", None, how_made.PLAIN),
+        (tpot.name, tpot.text(answer.tpot_s), answer.per_user, None, how_made.PLAIN),
         (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {batch}", None, how_made.ANSWER),
         (
             f"Chance K = {answer.k_draft} is best", f"{answer.p_best:.0%}", f"expected loss {answer.regret:.1%}",

@@ -1,0 +1,151 @@
+"""The attention layers of a pass: what their cores read and compute, and layers that were measured as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from advisor import laws
+from advisor.architecture import Architecture, Mixer
+from advisor.arrays import Array, Floats
+from advisor.kernel_costs import AttentionCost, AttentionModule, KernelCosts
+
+
+@dataclass(frozen=True)
+class AttentionLoad:
+    """What one attention group attends to in a pass. Arrays broadcast together."""
+
+    sequences: Floats
+    tokens: Floats
+    """Tokens of each sequence, q. [1]"""
+    context: Floats
+    """Cached tokens of each sequence, c. [1]"""
+    bytes_per_element: float
+    """Storage of one element of the cache. [B]"""
+    tensor_parallel: int
+
+
+@dataclass(frozen=True)
+class Core:
+    """The attention core of the layers of one mixer."""
+
+    mixer: Mixer
+    cost: AttentionCost
+    read_law: Callable[..., Floats]
+    """`laws.cache_read` or `laws.state_moved`."""
+    read: Mapping[str, Any]
+    """What it takes, by its symbols."""
+    read_bytes: Array
+    """Bytes of one layer on one rank. [B]"""
+    work_law: Callable[..., Floats]
+    """`laws.attention_flops` or `laws.state_flops`."""
+    work: Mapping[str, Any]
+    """What it takes, by its symbols."""
+
+    @property
+    def flops(self) -> Array:
+        """Operations of one layer on one rank. [FLOP]"""
+        return np.asarray(self.work_law(**self.work))
+
+    @property
+    def symbols(self) -> dict[str, Any]:
+        """What `laws.attention_core` takes. SI units."""
+        return {"L": self.mixer.count, "R": self.read_bytes, "F": self.flops, **self.cost.symbols}
+
+    @property
+    def time_s(self) -> Array:
+        """Time of all the mixer's layers. [s]"""
+        return np.asarray(laws.attention_core(**self.symbols))
+
+
+@dataclass(frozen=True)
+class MeasuredAttention:
+    """The layers of one mixer where they were measured as a whole, projections and launches included."""
+
+    mixer: Mixer
+    module: AttentionModule
+    symbols: Mapping[str, Any]
+    """What `laws.attention_module` takes. SI units."""
+
+    @property
+    def time_s(self) -> Array:
+        """Time of all the mixer's layers. [s]"""
+        return np.asarray(laws.attention_module(**self.symbols))
+
+
+def attention_layers(
+    architecture: Architecture, costs: KernelCosts, load: AttentionLoad
+) -> tuple[Core | MeasuredAttention, ...]:
+    """The attention of each mixer that has one: its measured layers, else its core (projections stand apart)."""
+    return tuple(
+        measured_attention(mixer, costs, load) if mixer in costs.modules else attention_core(mixer, costs, load)
+        for mixer in architecture.mixers
+        if mixer.kind != "none"
+    )
+
+
+def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Core:
+    """The attention core of one mixer."""
+    latent = mixer.kind in ("mla", "sparse")
+    cost = costs.mla if latent and costs.mla is not None else costs.attention
+    law, values = attention_reading(mixer, load)
+    read = np.asarray(law(**values))
+    return Core(mixer, cost, law, values, read, *attention_operations(mixer, cost, load, values, read))
+
+
+def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> MeasuredAttention:
+    """Layers of one mixer by their measured module, carried to several tokens of a sequence.
+
+    Where tokens choose their own entries, each is as a sequence of its own. Where they share a cache, the projections
+    grow as the module does at its shortest context, and the core by its law.
+    """
+    module: AttentionModule = costs.modules[mixer]
+    sequences, rows = load.sequences, load.sequences * load.tokens
+    layers = {"L": mixer.count}
+    if not module.shares_cache:
+        return MeasuredAttention(mixer, module, layers | {"T_m": module.time_s(rows, load.context + load.tokens)})
+    one, short = np.asarray(1.0), np.asarray(module.shortest - 1.0)  # the tables count the new token in the context
+
+    def core(sequences: Floats, tokens: Floats, context: Floats) -> Array:
+        load_here = replace(load, sequences=sequences, tokens=tokens, context=context)
+        return attention_core(mixer.model_copy(update={"count": 1}), costs, load_here).time_s
+
+    values = {
+        "T_m": module.time_s(sequences, load.context + 1.0),
+        "T_q": module.time_s(rows, module.shortest),
+        "T_1": module.time_s(sequences, module.shortest),
+        "C_q": core(sequences, load.tokens, load.context),
+        "C_1": core(sequences, one, load.context),
+        "C_q0": core(rows, one, short),
+        "C_10": core(sequences, one, short),
+    }
+    return MeasuredAttention(mixer, module, layers | values)
+
+
+def attention_reading(mixer: Mixer, load: AttentionLoad) -> tuple[Callable[..., Floats], dict[str, Any]]:
+    """The law of the bytes that one layer's attention core reads on one rank, and what it takes."""
+    batch, q, ranks = load.sequences, load.tokens, load.tensor_parallel
+    if mixer.kind == "linear":
+        return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": ranks}
+    values = {"B": batch, "c": load.context, "q": q, "e": mixer.kv_elements_per_token, "b": load.bytes_per_element}
+    window = np.inf if mixer.window_tokens is None else mixer.window_tokens
+    seen = {"r": mixer.compression, "w": window, "n_q": q if mixer.kind == "sparse" else 1.0}
+    own = {"w_local": mixer.local_window_tokens, "e_index": mixer.index_elements_per_token}
+    return laws.cache_read, values | seen | own | {"s": min(ranks, mixer.kv_shards)}
+
+
+def attention_operations(
+    mixer: Mixer, cost: AttentionCost, load: AttentionLoad, reading: Mapping[str, Any], read_bytes: Array
+) -> tuple[Callable[..., Floats], dict[str, Any]]:
+    """The law of the operations of one layer's attention core on one rank, and what it takes.
+
+    `reading` is what the law of the bytes takes, `read_bytes` [B] what it gives.
+    """
+    if mixer.kind == "linear":
+        return laws.state_flops, {"R": read_bytes}
+    heads = {"H": mixer.query_heads, "n_g": mixer.kv_shards, "m_0": cost.block_rows, "tp": load.tensor_parallel}
+    shared = {name: reading[name] for name in ("B", "c", "q", "r", "w", "n_q", "s")}
+    return laws.attention_flops, {**shared, **heads, "a": mixer.flops_per_head_and_key}

@@ -1,0 +1,289 @@
+"""Decode attention over a KV cache by `laws.attention_core`: a fixed start, the cache's bytes, the queries' arithmetic.
+
+One query position per sequence was measured. Over a latent cache (MLA) every head meets the same entries, so 64 to 128
+heads come near arithmetic or pass it: its rate is fitted beside the bandwidth. Over grouped heads it is not identified:
+of 36 tables of seven accelerators, up to 128 query heads for each KV head, none predicts its rows better by more than a
+point of error with a rate than without, and the rate found depends on the assumed padding. There it is assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor import laws
+from advisor.calibration.frames import (
+    content_hash,
+    held_out,
+    keep_rows,
+    labels,
+    left_out_errors,
+    require_columns,
+)
+from advisor.calibration.nnls import correlation_fields, fit_relative, leave_one_group_out, linear_fields
+from advisor.calibration.records import FitParameter, FitRecord, record_id
+from advisor.hardware import Hardware, peak_flops
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORM = "attention-pnorm"
+SHARPNESS = 4.0
+"""Of the bend between reading and arithmetic. With 1 or 2 Hopper's latent tables ask for a bandwidth above the
+data sheet's, at the same error; chosen on those tables. [1]"""
+PARAMETERS = (("t0_s", "s"), ("s_per_byte", "s/B"), ("s_per_flop", "s/FLOP"))
+"""Name and unit of the constants, in their order."""
+KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
+LATENT_ELEMENTS = 576
+"""512 latent + 64 rotary elements per token and layer (DeepSeek-V2/V3 report, arXiv 2405.04434)."""
+LATENT_FLOPS = 2.0 * (576 + 512)
+"""Of one head against one entry: scores over all elements, values over the latent ones. [FLOP]"""
+ATTENTION_KEYS = ["batch_size", "context_tokens", "num_heads", "num_kv_heads", "head_dim"]
+MLA_KEYS = ["batch_size", "context_tokens", "num_heads"]
+MAX_BATCH = 1024
+MIN_ROWS = 6
+UNKNOWN_LOG_SD = 0.3
+"""Band of a table where nothing can be held out (assumed). [1]"""
+ASSUMED_RATE = 0.6
+"""Share of the 16-bit peak that attention's arithmetic is taken to reach where no table tells: latent bf16 tables of
+H100 and H200 under two engines give 0.54 to 0.60. [1]"""
+ASSUMED_RATE_LOG_SD = 0.15
+"""Of an assumed rate, 0.5 to 0.73 of the peak at 80 %; widens the band of latent attention, where it counts (assumed).
+[1]"""
+MIN_BOUND_SHARE = 0.05
+"""Share of a table's rows that must wait for arithmetic, at the fitted rates, for these to be told apart. [1]"""
+GROUPED_BLOCK_ROWS = 16.0
+"""Query rows of a matrix instruction (mma.m16n8k16, PTX ISA). Decode kernels of grouped heads on larger instructions
+lay the queries along the narrow side; which, no table tells. [1]"""
+_WARPGROUP_ROWS = 64.0
+"""Rows of wgmma (sm_90) and tcgen05.mma (sm_100, sm_103), PTX ISA. [1]"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds an attention kernel on one accelerator and cache format; peaks as slopes, as the fits hold them."""
+
+    s_per_byte: float
+    """At the memory's peak. [s/B]"""
+    s_per_flop: float
+    """At the 16-bit peak, of which assumed rates are a share. [s/FLOP]"""
+    cache_s_per_flop: float
+    """At the peak of the cache's format: no kernel is faster. [s/FLOP]"""
+    block_rows: float
+    """Query rows that a latent kernel pads to. [1]"""
+
+
+def limits(hardware: Hardware, kv_dtype: str) -> Limits:
+    """The peaks of an accelerator that bound attention over a cache of `kv_dtype`."""
+    half = _slope(peak_flops(hardware, "bf16").value)
+    cached = min(half, _slope(peak_flops(hardware, "fp8").value)) if kv_dtype == "fp8" else half
+    return Limits(_slope(hardware.bandwidth_bytes_per_s.value), half, cached, latent_block_rows(hardware))
+
+
+def _slope(rate: float) -> float:
+    return 1.0 / rate
+
+
+def latent_block_rows(hardware: Hardware) -> float:
+    """Query rows that a latent kernel pads to: those of the accelerator's matrix instruction. [1]"""
+    wide = hardware.generation.endswith(("sm_90", "sm_100", "sm_103"))
+    return _WARPGROUP_ROWS if wide else GROUPED_BLOCK_ROWS
+
+
+def assumed_rate(hardware: Hardware) -> float:
+    """Rate of attention's arithmetic where no table tells it: ASSUMED_RATE of the 16-bit peak. [FLOP/s]"""
+    return ASSUMED_RATE * peak_flops(hardware, "bf16").value
+
+
+def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bounds: Limits) -> FitRecord | None:
+    """Decode attention of one table: one query per sequence, grouped heads, full context. Held out by head layout.
+
+    An entry of the cache has 2 x KV heads x head size elements. t0 and bandwidth are fitted, the rate is assumed. None
+    with fewer than MIN_ROWS rows.
+    """
+    require_columns(frame, (*ATTENTION_KEYS, "latency_s"), "attention")
+    rules = _rules(frame)
+    if "window_size" in frame.columns:
+        rules.insert(0, ("sliding window", frame["window_size"].fillna(0) <= 0))
+    used, dropped = keep_rows(frame, rules)
+    if len(used) < MIN_ROWS:
+        return None
+    elements = 2.0 * (used["num_kv_heads"] * used["head_dim"]).to_numpy(dtype=float)
+    read = _cache_read(used, elements, kv_dtype)
+    columns, measured = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=read), used["latency_s"].to_numpy()
+    fit, group = fit_relative(columns, measured), labels(used, ["num_heads", "num_kv_heads", "head_dim"])
+    fields = linear_fields(PARAMETERS[:2], fit)
+    fields["parameters"]["s_per_flop"] = _given_slope(bounds.s_per_flop / ASSUMED_RATE, bounds)
+    messages = [f"{name} at the bound 0" for name, found in fields["parameters"].items() if found.value == 0]
+    messages.append(f"rate of arithmetic not identified: {ASSUMED_RATE:g} of the 16-bit peak assumed")
+    return FitRecord(
+        id=record_id("attention", identity),
+        op="attention",
+        **identity,  # type: ignore[arg-type]
+        form=FORM,
+        **fields,
+        **_errors(leave_one_group_out(columns, measured, group), measured),
+        n_shapes=len(np.unique(group)),
+        dropped=dropped,
+        data_sha256=content_hash(frame, ATTENTION_KEYS),
+        success=bool(fit.coefficients[1] > 0),
+        message="; ".join(messages),
+    )
+
+
+def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bounds: Limits) -> FitRecord | None:
+    """Latent decode attention: the cache of 576 elements per token is read once per sequence, whatever the heads.
+
+    Each head's queries multiply with it, padded to `bounds.block_rows` rows. Held out by heads. Where fewer than
+    MIN_BOUND_SHARE of the rows wait for arithmetic, its rate is the assumed share of the peak, or what the table's rows
+    reach where that is more. None with fewer than MIN_ROWS rows.
+    """
+    require_columns(frame, (*MLA_KEYS, "latency_s"), "MLA")
+    few = ("fewer than 8 heads: thinner than any split in use", frame["num_heads"] >= 8)
+    used, dropped = keep_rows(frame, [*_rules(frame), few])
+    if len(used) < MIN_ROWS:
+        return None
+    work, measured = _latent_work(used, kv_dtype, bounds), used["latency_s"].to_numpy()
+    free = _Search(bounds).run(work, measured)
+    known = None if free.identified(work) else _assumed_slope(used, work, measured, bounds)
+    found = free if known is None else _Search(bounds, known).run(work, measured)
+
+    def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
+        rows = {name: values[seen] for name, values in work.items()}
+        fit = _Search(bounds, known).run(rows, measured[seen])
+        return _times(fit.values, {name: values[held] for name, values in work.items()})
+
+    group = used["num_heads"].to_numpy()
+    errors = _errors(held_out(group, predict), measured)
+    message = "all parameters identified"
+    if known is not None:
+        errors["log_sd"] = float(np.hypot(errors["log_sd"], ASSUMED_RATE_LOG_SD))
+        share = bounds.s_per_flop / known
+        message = f"rate of arithmetic not identified: {share:.2f} of the 16-bit peak taken, band widened"
+    return FitRecord(
+        id=record_id("mla", identity),
+        op="mla",
+        **identity,  # type: ignore[arg-type]
+        form=FORM,
+        parameters=found.parameters,
+        **correlation_fields(*found.correlation),
+        **errors,
+        n_shapes=len(np.unique(group)),
+        dropped=dropped,
+        data_sha256=content_hash(frame, MLA_KEYS),
+        success=found.success,
+        message=message,
+    )
+
+
+def _rules(frame: pd.DataFrame) -> list[tuple[str, Any]]:
+    return [
+        (f"more than {MAX_BATCH} sequences", frame["batch_size"] <= MAX_BATCH),
+        ("fewer than 16 cached tokens", frame["context_tokens"] >= 16),
+    ]
+
+
+def _cache_read(frame: pd.DataFrame, elements: np.ndarray | float, kv_dtype: str) -> np.ndarray:
+    """Bytes by `laws.cache_read`; the tables count the new token in the context. [rows]"""
+    batch, context = (frame[name].to_numpy(dtype=float) for name in ("batch_size", "context_tokens"))
+    return np.asarray(laws.cache_read(batch, context, 0.0, elements, KV_BYTES[kv_dtype]))
+
+
+def _latent_work(frame: pd.DataFrame, kv_dtype: str, bounds: Limits) -> dict[str, np.ndarray]:
+    """Bytes R and operations F of each row, by the symbols of `laws.attention_core`."""
+    batch, context, heads = (frame[name].to_numpy(dtype=float) for name in MLA_KEYS)
+    # The tables count the new token in the context, the law beside it.
+    flops = laws.attention_flops(batch, context - 1.0, 1.0, LATENT_FLOPS, heads, bounds.block_rows)
+    return {"R": _cache_read(frame, LATENT_ELEMENTS, kv_dtype), "F": np.asarray(flops)}
+
+
+def _assumed_slope(used: pd.DataFrame, work: dict[str, np.ndarray], measured: np.ndarray, bounds: Limits) -> float:
+    """At ASSUMED_RATE of the peak, or what the fastest rows with full blocks reach where that is faster. [s/FLOP]"""
+    full = used["num_heads"].to_numpy() >= bounds.block_rows
+    reached = float(np.quantile(measured[full] / work["F"][full], 0.05)) if full.any() else np.inf
+    return min(bounds.s_per_flop / ASSUMED_RATE, max(reached, bounds.cache_s_per_flop))
+
+
+def _given_slope(s_per_flop: float, bounds: Limits) -> FitParameter:
+    """A slope that was not fitted, as records hold it."""
+    return FitParameter(value=s_per_flop, unit=PARAMETERS[2][1], low=bounds.cache_s_per_flop, at_bound=True)
+
+
+def _errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
+    errors = left_out_errors(held, measured)
+    if not np.isfinite(errors["log_sd"]):
+        errors["log_sd"] = UNKNOWN_LOG_SD
+    return errors
+
+
+def _times(values: np.ndarray, work: dict[str, np.ndarray]) -> np.ndarray:
+    """Seconds of one layer for each row; `values` in the order of PARAMETERS."""
+    t0, per_byte, per_flop = values
+    return np.asarray(laws.attention_core(**work, p=SHARPNESS, t0=t0, BW=1.0 / per_byte, F_attn=1.0 / per_flop))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a search ended with; the values [3] in the order of PARAMETERS."""
+
+    values: np.ndarray
+    parameters: dict[str, FitParameter]
+    correlation: tuple[list[str], np.ndarray]
+    success: bool
+
+    def identified(self, work: dict[str, np.ndarray]) -> bool:
+        """Whether the rate lies inside its bounds and enough rows wait for arithmetic at it."""
+        waits = work["F"] * self.values[2] > work["R"] * self.values[1]
+        return not self.parameters["s_per_flop"].at_bound and float(waits.mean()) >= MIN_BOUND_SHARE
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Robust least squares on log errors, inside what the accelerator allows; a known slope [s/FLOP] stays as it is."""
+
+    bounds: Limits
+    known: float | None = None
+
+    def run(self, work: dict[str, np.ndarray], measured: np.ndarray) -> _Found:
+        """The best of three starts."""
+        from scipy.optimize import least_squares
+
+        least = np.array([1e-7, self.bounds.s_per_byte, self.bounds.cache_s_per_flop])
+        low, high = np.log(least), np.log(least * [1e4, 1e3, 1e3])
+        n, rest = (3, []) if self.known is None else (2, [self.known])
+
+        def residual(x: np.ndarray) -> np.ndarray:
+            return np.log(_times(np.array([*np.exp(x), *rest]), work) / measured)
+
+        starts = [np.log([1e-5, 1.5, s])[:n] for s in (1.2, 2.0, 5.0)[: 3 if n == 3 else 1]]
+        shift = np.array([0.0, low[1], low[2]])[:n]
+        runs = [
+            least_squares(residual, start + shift, bounds=(low[:n], high[:n]), loss="soft_l1", f_scale=0.1)
+            for start in starts
+        ]
+        best = min(runs, key=lambda run: float(run.cost))
+        return self._found(best, np.exp(low), np.exp(high), rest)
+
+    def _found(self, run: Any, low: np.ndarray, high: np.ndarray, rest: list[float]) -> _Found:
+        """Parameters with standard errors (delta method on the logarithms), and their correlation."""
+        values, bound = np.exp(run.x), run.active_mask != 0
+        covariance = np.linalg.pinv(run.jac.T @ run.jac) * 2.0 * run.cost / max(len(run.fun) - len(values), 1)
+        deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+        names = [name for name, _ in PARAMETERS][: len(values)]
+        parameters = {
+            name: FitParameter(
+                value=float(values[i]),
+                unit=unit,
+                stderr=None if bound[i] else float(values[i] * deviation[i]),
+                low=float(low[i]),
+                high=float(high[i]),
+                at_bound=bool(bound[i]),
+            )
+            for i, (name, unit) in enumerate(PARAMETERS[: len(values)])
+        }
+        if self.known is not None:
+            parameters["s_per_flop"] = _given_slope(self.known, self.bounds)
+        correlation = covariance / np.outer(deviation, deviation)
+        return _Found(np.array([*values, *rest]), parameters, (names, correlation), bool(run.success))

@@ -1,0 +1,183 @@
+"""From a model's attention layers to those that were measured as a whole, and whose measurement serves."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+
+from advisor.architecture import Architecture, Mixer, WeightDtype
+from advisor.calibration.choice import BORROWED_LOG_SD, STAND_INS
+from advisor.calibration.module_fit import served
+from advisor.calibration.module_records import ModuleTable, load_modules
+from advisor.catalog import load_model
+from advisor.hardware import Hardware
+from advisor.kernel_costs import AttentionModule, KernelCosts
+
+CHECKPOINTS = {
+    "deepseek-ai/DeepSeek-V3": "deepseek-v3",
+    "deepseek-ai/DeepSeek-V3.2": "deepseek-v3.2",
+    "zai-org/GLM-5": "glm-5",
+    "zai-org/GLM-5-FP8": "glm-5",
+    "zai-org/GLM-5.2": "glm-5.2",
+    "zai-org/GLM-5.2-FP8": "glm-5.2",
+    "nvidia/GLM-5.2-NVFP4": "glm-5.2",
+    "MiniMaxAI/MiniMax-M3": "minimax-m3",
+    "moonshotai/Kimi-K3": "kimi-k3",
+}
+"""Checkpoints that the tables name and the profile with their dimensions. A table serves every model whose layer has
+them: Kimi-K2's are DeepSeek-V3's with half the heads. DeepSeek-V4's compressed layers were measured too and do not
+serve: on the one published step of V4-Flash over tokens they raise the error of T(t) / T(1) from 21 to 35 %, since
+engines run parts of them beside other work."""
+SERVED_OPERATIONS = (
+    "mla_generation_module",
+    "dsa_generation_module",
+    "dsa_generation_module_skip_indexer",
+    "msa_generation_module",
+)
+"""Layers that the tables time whole: latent attention, sparse attention over a latent cache with and without index keys
+of its own, sparse attention over grouped heads."""
+_FORMATS: dict[WeightDtype, str] = {"bf16": "bf16", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
+"""The tables' names of stored formats."""
+MAX_GAP = 1.35
+"""A table whose single sequence takes longer than this times another engine's holds launch gaps that an engine with
+captured graphs does not have: H100, H200, B300 and GB200 under vLLM 35-45 us for DeepSeek's layer. [1]"""
+SAME_SIZE = 0.002
+"""Relative difference of weights up to which two layers are the same. [1]"""
+
+
+def with_attention_modules(
+    costs: KernelCosts,
+    hardware: Hardware,
+    architecture: Architecture,
+    tensor_parallel: int,
+    engine: str,
+    kv_dtype: str,
+) -> KernelCosts:
+    """`costs` with the attention layers of this model that were measured as a whole, and the spread of its attention.
+
+    Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
+    """
+    tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
+    modules: dict[Mixer, AttentionModule] = {}
+    sources, warnings = dict(costs.sources), dict(costs.warnings)
+    for mixer in architecture.mixers:
+        found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype)
+        if found is None:
+            continue
+        table, modules[mixer], warning = found
+        part = "latent attention" if mixer.kind in ("mla", "sparse") else "attention"
+        text = f"whole attention layers measured: {table.id} ({table.n_rows} rows; aiconfigurator-core, Apache-2.0)"
+        sources[part] = (*sources.get(part, ()), text)
+        if warning:
+            warnings[part] = (*warnings.get(part, ()), warning)
+    spread = _spread(costs, architecture, modules)
+    return dataclasses.replace(costs, modules=modules, attention_log_sd=spread, sources=sources, warnings=warnings)
+
+
+def serving_module(
+    tables: Iterable[ModuleTable],
+    architecture: Architecture,
+    mixer: Mixer,
+    tensor_parallel: int,
+    engine: str,
+    kv_dtype: str,
+) -> tuple[ModuleTable, AttentionModule, str] | None:
+    """The table that serves a mixer's layers, as `attention` reads it, and a warning where it is another engine's.
+
+    The engine's own table, unless another engine's single sequence is MAX_GAP times quicker; else the quickest there.
+    None where no table has this layer's sizes, heads per rank and formats.
+    """
+    stored = architecture.dtypes.attention
+    names = [_FORMATS[each] for each in (stored, *STAND_INS.get(stored, ())) if each in _FORMATS]
+    if not names or mixer.query_heads % tensor_parallel:
+        return None
+    fitting = [
+        table
+        for table in tables
+        if table.n_heads == mixer.query_heads // tensor_parallel
+        and (table.kv_dtype, table.gemm_dtype) == (kv_dtype, names[0])
+        and _same_layer(table, architecture, mixer)
+    ]
+    if not fitting:
+        return None
+    quickest = min(fitting, key=_rank)
+    own = min((table for table in fitting if table.engine == engine), key=_rank, default=None)
+    table = quickest if own is None or _alone_us(own) > MAX_GAP * _alone_us(quickest) else own
+    warning = ""
+    if table.engine != engine:
+        missing = "the chosen engine" if engine == "other" else engine
+        why = f"not measured for {missing}" if own is None else _gaps(own, quickest)
+        warning = f"Attention layers: {why}; those of {table.engine} {table.version} stand in."
+    borrowed = table.engine != engine or names[0] != _FORMATS.get(stored)
+    log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if borrowed else table.log_sd
+    because = f"{table.engine} {table.version}, {table.gemm_dtype}, {table.n_heads} heads, this very layer measured"
+    return table, served(table, mixer.kind == "mla", log_sd, because, borrowed), warning
+
+
+def _alone_us(table: ModuleTable) -> float:
+    """Time of one sequence at the shortest context. [us]"""
+    return table.time_us[0][0]
+
+
+def _rank(table: ModuleTable) -> tuple[float, str]:
+    return _alone_us(table), table.id
+
+
+def _gaps(own: ModuleTable, quickest: ModuleTable) -> str:
+    alone = f"{_alone_us(own):.0f} us for one sequence, {_alone_us(quickest):.0f} under {quickest.engine}"
+    return f"{own.engine} {own.version}'s were timed with launch gaps ({alone})"
+
+
+def _spread(costs: KernelCosts, architecture: Architecture, modules: dict[Mixer, AttentionModule]) -> float:
+    """The widest log standard deviation of what prices the model's attention. [1]"""
+    rest = [mixer for mixer in architecture.mixers if mixer not in modules and mixer.kind != "none"]
+    latent = any(mixer.kind in ("mla", "sparse") for mixer in rest) and costs.mla is not None
+    spreads = [module.log_sd for module in modules.values()]
+    if rest:
+        spreads.append(costs.mla.log_sd if latent and costs.mla is not None else costs.attention.log_sd)
+    return max(spreads, default=costs.attention.log_sd)
+
+
+def _same_layer(table: ModuleTable, architecture: Architecture, mixer: Mixer) -> bool:
+    """Whether a table's layer has the sizes of a mixer's, heads apart."""
+    profile = CHECKPOINTS.get(table.model)
+    if profile is None:
+        return False
+    known = load_model(profile)
+    return known.hidden_size == architecture.hidden_size and any(
+        _alike(each, mixer) for each in known.mixers if _operation(each) == table.op
+    )
+
+
+def _operation(mixer: Mixer) -> str:
+    """What the tables call a layer of this kind; empty for those they do not time whole."""
+    if mixer.kind == "mla":
+        return SERVED_OPERATIONS[0]
+    if mixer.kind != "sparse" or mixer.compression > 1.0:
+        return ""
+    if mixer.kv_shards > 1:
+        return SERVED_OPERATIONS[3]
+    return SERVED_OPERATIONS[1] if mixer.index_elements_per_token else SERVED_OPERATIONS[2]
+
+
+def _alike(one: Mixer, other: Mixer) -> bool:
+    """Whether two mixers differ in nothing but how many layers and heads they have."""
+    sizes = (
+        "kind",
+        "replicated_params",
+        "window_tokens",
+        "local_window_tokens",
+        "index_elements_per_token",
+        "compression",
+    )
+    if any(getattr(one, name) != getattr(other, name) for name in (*sizes, "flops_per_head_and_key")):
+        return False
+    if one.kv_elements_per_token * other.kv_shards != other.kv_elements_per_token * one.kv_shards:
+        return False
+    return math.isclose(_weights_per_head(one), _weights_per_head(other), rel_tol=SAME_SIZE)
+
+
+def _weights_per_head(mixer: Mixer) -> float:
+    """Weights that tensor parallelism splits, for each query head. [1]"""
+    return (mixer.projection_params - mixer.replicated_params) / mixer.query_heads

@@ -1,0 +1,135 @@
+"""Whether measured values stand in the unit and under the header that they claim, by what the model predicts for them.
+
+A wrong unit moves all rows of a column by one factor, far beyond what any prediction is wrong by. What a factor near a
+number of the row itself (GPUs, K + 1, batch, accepted length) may mean cannot be decided here: it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.arrays import Array
+from advisor.points.observation import NAMES, joined, log_predicted
+from advisor.points.points import Point
+from advisor.prediction import AdvisorError
+from advisor.text import counted
+
+MAX_FACTOR = 5.0
+"""On measured kernels no engine is this far off: predictions of plain decode err by 15 % in the median, those of the
+published speedups by 9 to 20 % in the mean (docs/validation.md). [1]"""
+MAX_ROOFLINE_FACTOR = 100.0
+"""On rooflines, where overheads and efficiencies are guesses: a tenth of the smallest slip between SI prefixes. [1]"""
+WRONG_SHARE = 0.25
+"""Share of rows beyond the factor that counts as the column's fault: no more are set aside as outliers. [1]"""
+LEAST_NUMBER = 3.0
+"""Factors below are within what predictions err by. [1]"""
+NEAR_LOG = 0.25
+"""A factor is near a number when the logarithms differ by no more (28 %). [1]"""
+_PREFIXES = {3: "milli", 6: "micro", 9: "nano"}
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A number of the row that its value may wrongly hold as a factor, and what that would mean."""
+
+    words: str
+    number: Callable[[Point], float]
+    question: str
+
+
+_TIMES = (
+    _Reading("the number of GPUs", lambda p: p.scenario.n_gpus, "is it per GPU, or summed over GPUs?"),
+    _Reading("K + 1", lambda p: p.n_draft + 1.0, "is it per token or per round?"),
+    _Reading("the accepted length", lambda p: p.accepted_length, "is it per token or per round?"),
+    _Reading("the batch", lambda p: p.batch_size, "is it per sequence, or over the whole batch?"),
+)
+_RATIOS = (
+    _Reading("the number of GPUs", lambda p: p.scenario.n_gpus, "is it per GPU?"),
+    _Reading("K + 1", lambda p: p.n_draft + 1.0, "is it per round?"),
+)
+
+
+def check_units(points: Sequence[Point]) -> tuple[str, ...]:
+    """What to ask about the columns of rows that a refit may use, one sentence each.
+
+    Raises AdvisorError for a column that is off by a factor which no engine explains.
+    """
+    observed = joined(point.observations for point in points)
+    by_line = {point.line: point for point in points}
+    off = observed.log_measured - log_predicted(observed, np.zeros(len(NAMES)))
+    questions: list[str] = []
+    for quantity in dict.fromkeys(observed.quantity.tolist()):
+        chosen = observed.quantity == quantity
+        rows = [by_line[int(line)] for line in observed.line[chosen]]
+        meant = _meant(quantity, rows, off[chosen])
+        _refuse_wrong(quantity, rows, observed.measured[chosen], off[chosen], meant)
+        if meant is not None:
+            questions.append(f"{_said(quantity, off[chosen])}, near {meant.words}: {meant.question}")
+    speedups = observed.quantity == "speedup"
+    if speedups.any() and _inverted(observed.measured[speedups], off[speedups]):
+        questions.append(
+            "speedup agrees with predictions better when inverted: is it time with drafts over time without?"
+        )
+    return tuple(questions)
+
+
+def _said(quantity: str, off: Array) -> str:
+    factor = float(np.exp(np.median(off)))
+    size = f"{factor:,.3g} times" if factor >= 1.0 else f"1/{1.0 / factor:,.3g} of"
+    return f"{quantity} is {size} what is predicted in the median of {counted(len(off), 'row')}"
+
+
+def _refuse_wrong(quantity: str, rows: Sequence[Point], measured: Array, off: Array, meant: _Reading | None) -> None:
+    """Raise AdvisorError when more than WRONG_SHARE of a column's rows are further off than any engine."""
+    limit = np.log([MAX_ROOFLINE_FACTOR if row.tier == "roofline" else MAX_FACTOR for row in rows])
+    wrong = np.abs(off) > limit
+    if wrong.mean() <= WRONG_SHARE:
+        return
+    worst = int(np.argmax(np.where(wrong, np.abs(off), 0.0)))
+    example = (
+        f"line {rows[worst].line}: {measured[worst]:.3g} where {measured[worst] / np.exp(off[worst]):.3g} is predicted"
+    )
+    near = meant.question if meant is not None else _prefix_question(quantity, float(np.median(off[wrong])))
+    raise AdvisorError(
+        f"{_said(quantity, off[wrong])} ({example}); is the unit in the header right? {near} Correct the column, or "
+        "leave these rows out"
+    )
+
+
+def _prefix_question(quantity: str, off: float) -> str:
+    if quantity == "speedup":
+        return "Is it a percentage, or another ratio?"
+    power = 3 * round(abs(off) / np.log(1e3))
+    if power == 0 or abs(abs(off) / np.log(10.0) - power) > 1.0:
+        return "Are batch, placement and model those of the run?"
+    return f"The factor is near 10^{power}: seconds, {_PREFIXES.get(power, 'other')}seconds and the like were confused."
+
+
+def _meant(quantity: str, rows: Sequence[Point], off: Array) -> _Reading | None:
+    """The reading that the rows agree with, the one that leaves the least scatter; None where there is no such one."""
+    best, least = None, np.inf
+    for reading in _RATIOS if quantity == "speedup" else _TIMES:
+        numbers = np.array([reading.number(row) for row in rows], float)
+        told = numbers >= LEAST_NUMBER
+        if not told.any() or told.mean() < 0.5:
+            continue
+        for sign in (1.0, -1.0):
+            left = off[told] - sign * np.log(numbers[told])
+            scatter = float(np.median(np.abs(left)))
+            near = abs(float(np.median(left))) <= NEAR_LOG and scatter <= NEAR_LOG
+            if near and scatter < least:
+                best, least = reading, scatter
+    return best
+
+
+def _inverted(measured: Array, off: Array) -> bool:
+    """Whether 1 / speedup agrees with the predictions much better, for rows away from 1."""
+    predicted = np.log(measured) - off
+    away = np.abs(np.log(measured)) > NEAR_LOG
+    if away.sum() < 3:
+        return False
+    as_it_is, inverse = np.abs(off[away]), np.abs(np.log(measured) + predicted)[away]
+    return bool(np.median(inverse) < 0.5 * np.median(as_it_is) and np.median(inverse) <= NEAR_LOG)

@@ -1,0 +1,263 @@
+"""The sweep of a MoE block over k, tokens and touched experts, and the alignment of its kernel measured apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from advisor.profiling.graphs import capture
+from advisor.profiling.kernel_choice import Alignment, alignment_of, available_kernels
+from advisor.profiling.kernels_moe import (
+    TOLERANCE,
+    Choice,
+    Kernel,
+    checked_error,
+    make_choice,
+    make_layer,
+    random_tensor,
+    reference,
+    run_layer,
+)
+from advisor.profiling.plan import Block
+from advisor.profiling.pricing import alignment_points
+from advisor.profiling.routing_draw import Routing, draw_typical, mean_touched, touched
+from advisor.profiling.timing import Case, Context, brief_seconds, failed_row, measure, row_of, tried
+
+
+class MoeSweep:
+    """One block's layers and points; builds the case of a point for a kernel."""
+
+    def __init__(self, block: Block, context: Context) -> None:
+        self.block, self.context, self.params = block, context, block.params
+        params = block.params
+        self.dtype = getattr(torch, params["dtype"])
+        self.token_dtype = torch.bfloat16 if self.dtype == torch.float8_e4m3fn else self.dtype
+        expert = 3 * params["hidden_size"] * params["expert_width"] * self.dtype.itemsize
+        context.require_bytes(1.3 * params["layers"] * params["n_experts"] * expert, block.name)
+        sizes = ("n_experts", "expert_width", "hidden_size", "shared_width")
+        n_experts, width, hidden, shared = (params[name] for name in sizes)
+        self.layers = [
+            make_layer(n_experts, width, hidden, shared, self.dtype, context.torch_device)
+            for _ in range(params["layers"])
+        ]
+        self._targets: dict[str, float] = {}
+
+    def columns(self, point: list[Any], kernel: str) -> dict[str, Any]:
+        """Identity of a result row."""
+        k, batch, per_sequence, routing = point
+        params = self.params
+        names = ("n_experts", "expert_width", "hidden_size", "shared_width", "dtype")
+        return {name: params[name] for name in names} | {
+            "block": self.block.name,
+            "op": "moe_layer",
+            "kernel": kernel,
+            "n_active": k,
+            "batch_size": batch,
+            "tokens_per_sequence": per_sequence,
+            "n_tokens": batch * per_sequence,
+            "routing": routing["name"],
+            "load_cv": routing.get("load_cv", 0.0),
+            "affinity": routing.get("affinity", 0.0),
+            "stickiness": routing.get("stickiness", 0.0),
+            "expert_pool": routing.get("expert_pool", 0),
+            "n_layers": params["layers"],
+            "like": params["like"],
+        }
+
+    def account(self, point: list[Any], touched_experts: float | None) -> tuple[float, float]:
+        """(bytes, flops): weights of the touched and shared experts once, activations in and out of each product."""
+        k, batch, per_sequence, _ = point
+        tokens, params = batch * per_sequence, self.params
+        hidden, width, shared = params["hidden_size"], params["expert_width"], params["shared_width"]
+        weights = (
+            3 * hidden * (width * (touched_experts or 0.0) * self.dtype.itemsize + shared * self.token_dtype.itemsize)
+        )
+        activations = tokens * k * (2 * hidden + 4 * width) + tokens * (2 * hidden + (4 * shared if shared else 0))
+        return float(weights + self.token_dtype.itemsize * activations), float(
+            6.0 * tokens * hidden * (k * width + shared)
+        )
+
+    def draw(self, point: list[Any], rng: np.random.Generator) -> np.ndarray:
+        """Fresh expert ids [T, k] whose touched count is close to the point's mean."""
+        k, batch, per_sequence, how = point
+        routing, n = Routing(**how), self.params["n_experts"]
+        key = repr(point)
+        if key not in self._targets:
+            self._targets[key] = mean_touched(rng, batch, per_sequence, n, k, routing)
+        ids = draw_typical(rng, batch, per_sequence, n, k, routing, target=self._targets[key])
+        return ids.reshape(batch * per_sequence, k)
+
+    def case(self, point: list[Any], name: str, kernel: Kernel) -> Case:
+        """The checked, warmed-up and where possible captured case; raises ValueError when the output is wrong."""
+        k, batch, per_sequence, _ = point
+        tokens, context = batch * per_sequence, self.context
+        x = random_tensor((tokens, self.params["hidden_size"]), 1.0, self.token_dtype, context.torch_device)
+        choices = [make_choice(tokens, k, self.token_dtype, context.torch_device) for _ in self.layers]
+        columns = self.columns(point, name)
+        columns["checked_error"] = self._check(point, kernel, x, choices[-1])
+        prepare, turn = self._redraw(point, choices)
+
+        def one() -> None:
+            run_layer(kernel, x, self.layers[turn[0]], choices[turn[0]])
+
+        def every() -> None:
+            for layer, choice in zip(self.layers, choices, strict=True):
+                run_layer(kernel, x, layer, choice)
+
+        prepare(context.rng)
+        call, mode, why = capture(every if context.accelerator else one, context, wanted=name != "expert_loop")
+        columns["mode"] = mode
+        divisor = len(self.layers) if context.accelerator else 1
+        return Case(columns, call, prepare, divisor, account=lambda u: self.account(point, u), notes=[why])
+
+    def _redraw(
+        self, point: list[Any], choices: list[Choice]
+    ) -> tuple[Callable[[np.random.Generator], float], list[int]]:
+        """(what draws fresh routing before a call and counts touched experts, number of the layer that is next).
+
+        On an accelerator all layers run in one graph, each with its own routing; on a CPU one after the other.
+        """
+        turn = [0]
+
+        def prepare(rng: np.random.Generator) -> float:
+            if self.context.accelerator:
+                drawn = [self.draw(point, rng) for _ in choices]
+                for choice, ids in zip(choices, drawn, strict=True):
+                    choice.fill(ids)
+                return float(np.mean([touched(ids) for ids in drawn]))
+            turn[0] = (turn[0] + 1) % len(self.layers)
+            ids = self.draw(point, rng)
+            choices[turn[0]].fill(ids)
+            return float(touched(ids))
+
+        return prepare, turn
+
+    def alignment_case(self, point: list[Any], name: str, alignment: Alignment) -> Case:
+        """The alignment of a kernel alone, once for each layer of the layer's own case; checked on fresh routing."""
+        k, batch, per_sequence, _ = point
+        tokens, context = batch * per_sequence, self.context
+        choices = [make_choice(tokens, k, self.token_dtype, context.torch_device) for _ in self.layers]
+        prepare, turn = self._redraw(point, choices)
+        choices[-1].fill(self.draw(point, context.rng))
+        check_alignment(choices[-1], *alignment(self.layers[-1], choices[-1]))
+
+        def one() -> None:
+            alignment(self.layers[turn[0]], choices[turn[0]])
+
+        def every() -> None:
+            for layer, choice in zip(self.layers, choices, strict=True):
+                alignment(layer, choice)
+
+        prepare(context.rng)
+        call, mode, why = capture(every if context.accelerator else one, context)
+        columns = self.columns(point, name) | {"op": "moe_align", "mode": mode}
+        return Case(columns, call, prepare, len(self.layers) if context.accelerator else 1, notes=[why])
+
+    def _check(self, point: list[Any], kernel: Kernel, x: torch.Tensor, choice: Choice) -> float:
+        """Largest relative error against float64 on fresh routing; touched experts asserted on the device."""
+        ids = self.draw(point, self.context.rng)
+        choice.fill(ids)
+        on_device = int(torch.unique(choice.ids).numel())
+        if on_device != touched(ids) or any(len(set(line)) != len(line) for line in ids.tolist()):
+            raise ValueError(f"routing arrived wrong: {on_device} experts touched, {touched(ids)} drawn")
+        count = min(len(ids), 12 if self.context.accelerator else 3)
+        rows = sorted(self.context.rng.choice(len(ids), count, replace=False).tolist())
+        out = run_layer(kernel, x, self.layers[-1], choice)
+        wanted = reference(x, self.layers[-1], choice, rows)
+        return checked_error(out[rows], wanted, TOLERANCE[self.params["dtype"]])
+
+
+def check_alignment(choice: Choice, pairs: torch.Tensor, ends: torch.Tensor) -> None:
+    """Raise ValueError unless `pairs` are all token-expert pairs by expert and `ends` the end of each expert's part."""
+    ids = choice.ids.flatten()
+    counts = torch.bincount(ids, minlength=len(ends))
+    if not torch.equal(ids[pairs.long()], ids.sort().values) or not torch.equal(
+        pairs.long().sort().values.cpu(), torch.arange(len(ids))
+    ):
+        raise ValueError("wrong alignment: the pairs are not grouped by expert")
+    if not torch.equal(ends.long(), counts.cumsum(0)):
+        raise ValueError("wrong alignment: the ends are not those of the experts' parts")
+
+
+def _probes(points: list[list[Any]]) -> list[list[Any]]:
+    """A small and a middle point of a block, where kernels are compared. First k of the middle of the list."""
+    by_tokens = sorted(points, key=lambda point: (point[1] * point[2], point[0]))
+    few = [point for point in by_tokens if point[1] * point[2] <= 64] or by_tokens
+    return [few[len(few) // 4], few[-1]] if len(few) > 1 else few
+
+
+def _probe_seconds(sweep: MoeSweep, probes: list[list[Any]], name: str, kernel: Kernel) -> list[float]:
+    return [brief_seconds(sweep.case(point, name, kernel), sweep.context) for point in probes]
+
+
+def _try_kernels(
+    sweep: MoeSweep, probes: list[list[Any]], rows: list[dict[str, Any]]
+) -> tuple[dict[str, float], dict[str, Kernel]]:
+    """Mean log time of each working kernel at the probes; what does not work becomes a row that says why."""
+    context = sweep.context
+    scores: dict[str, float] = {}
+    working: dict[str, Kernel] = {}
+    for name, kernel in available_kernels(context, sweep.params["dtype"]).items():
+        identity = {"block": sweep.block.name, "op": "moe_layer", "kernel": name, "dtype": sweep.params["dtype"]}
+        if isinstance(kernel, str):
+            rows.append(failed_row(identity, "unavailable", kernel))
+            continue
+        context.on_kernel(name)
+        time_all = partial(_probe_seconds, sweep, probes, name, kernel)
+        times = tried(time_all, identity, rows, context, wrong="wrong")
+        if times is not None:
+            scores[name], working[name] = float(np.mean(np.log(times))), kernel
+    context.on_kernel("")
+    return scores, working
+
+
+def measure_moe(block: Block, context: Context) -> list[dict[str, Any]]:
+    """Rows of a MoE block: every point with the fastest right kernel, the other kernels at the probe points."""
+    rows: list[dict[str, Any]] = []
+    sweep = MoeSweep(block, context)
+    points = block.params["points"]
+    probes = _probes(points)
+    scores, working = _try_kernels(sweep, probes, rows)
+    if not working:
+        raise RuntimeError("no kernel gave a right result: " + "; ".join(str(row["notes"]) for row in rows))
+    best = min(scores, key=lambda name: scores[name])
+    cases = _layer_cases(sweep, best, working, probes, rows) + _alignment_cases(sweep, best, working, rows)
+    measure(cases, context)
+    return [row_of(case, context) for case in cases] + rows
+
+
+def _layer_cases(
+    sweep: MoeSweep, best: str, working: dict[str, Kernel], probes: list[list[Any]], rows: list[dict[str, Any]]
+) -> list[Case]:
+    """Every point with the best kernel, the probe points with the others too."""
+    wanted = [(point, best) for point in sweep.params["points"]]
+    wanted += [(point, name) for name in working if name != best for point in probes]
+    cases: list[Case] = []
+    for point, name in wanted:
+        sweep.context.on_kernel(name)  # a new shape may be compiled
+        case = tried(partial(sweep.case, point, name, working[name]), sweep.columns(point, name), rows, sweep.context)
+        sweep.context.on_kernel("")
+        if case is not None:
+            case.notes += ["fastest at the probe sizes"] if name == best else []
+            cases.append(case)
+    return cases
+
+
+def _alignment_cases(sweep: MoeSweep, best: str, working: dict[str, Kernel], rows: list[dict[str, Any]]) -> list[Case]:
+    """The alignment at some points: the best kernel's, else that of one that has its own."""
+    name = next((name for name in (best, *working) if alignment_of(name)), None)
+    alignment = alignment_of(name) if name else None
+    if name is None or alignment is None:
+        return []
+    cases = []
+    for point in alignment_points(sweep.params["points"]):
+        columns = sweep.columns(point, name) | {"op": "moe_align"}
+        sweep.context.on_kernel(name)
+        case = tried(partial(sweep.alignment_case, point, name, alignment), columns, rows, sweep.context, wrong="wrong")
+        sweep.context.on_kernel("")
+        cases += [] if case is None else [case]
+    return cases

@@ -1,0 +1,274 @@
+"""The bars that step times must reach, each with its figure and whether it is met: the head of docs/validation.md."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog import load_model, model_ids
+from advisor.curve import DEFAULT_BATCHES, curve_for
+from advisor.prediction import AdvisorError
+from advisor.profiles import PROFILES
+from advisor.scenario import Scenario, build_scenario
+from advisor.setup import Setup, load_setup
+from advisor.studies.small_launches import left_out, without
+from advisor.studies.validation.peer import PEER, WAYS, compared, groups_closer, read_peer, side_by_side
+from advisor.studies.validation.plain_tables import FAR, FAR_POINTS, NEAR, believed, figures_s, groups
+from advisor.studies.validation.ratios import Judged, judged, pairs
+from advisor.studies.validation.tables import markdown_table, percent
+from advisor.studies.validation.verify_cost import ratio_error
+
+CAUSES: dict[tuple[str, str, str, str], str] = {
+    ("qwen3-32b", "sglang", "h100-sxm", "bf16"): "SGLang prefills first: with fixed lengths all prompts pass before "
+    "any answer, so prefill leaves the time per output token; judged end to end",
+}
+"""Why a group of FAR_POINTS points or more is beyond FAR, each a cause that can be checked."""
+SCAN_ENGINES = ("vllm", "sglang", "trtllm")
+SCANS, FALL = 90, 0.03
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar with its figure."""
+
+    what: str
+    bar: str
+    figure: str
+    met: bool | None
+    """None: cannot be judged here; `figure` says why."""
+
+    @property
+    def status(self) -> str:
+        """Met, missed, or not judged."""
+        return "not judged here" if self.met is None else "met" if self.met else "missed"
+
+
+def at_most(what: str, value: float, limit: float) -> Bar:
+    """A share that must not exceed `limit`."""
+    return Bar(what, f"<= {percent(limit)}", percent(value), bool(value <= limit))
+
+
+def at_least(what: str, value: float, limit: float) -> Bar:
+    """A share that must reach `limit`."""
+    return Bar(what, f">= {percent(limit)}", percent(value), bool(value >= limit))
+
+
+def decode_bars(rows: pd.DataFrame) -> Iterator[Bar]:
+    """Bars on time per output token. `rows`: `plain_decode`, its small launches those that are shipped."""
+    bare, apart = without(rows), left_out(rows)
+    yield at_most("plain decode, no constant chosen on these points: median", figures_s(believed(bare))[1], 0.105)
+    median, p90 = figures_s(believed(apart))[1:3]
+    yield at_most("plain decode, constants fitted without the point's model: median", median, 0.095)
+    yield at_most("... 90 % within", p90, 0.28)
+    yield at_most("... 90 % of all points, quarantine included, within", figures_s(apart)[2], 0.33)
+    table = groups(believed(apart))
+    yield at_most("... mean of group medians", float(table["median"].mean()), 0.115)
+    yield at_least(f"... groups within {NEAR:.0%}", float((table["median"] <= NEAR).mean()), 0.80)
+    far = table[(table["n"] >= FAR_POINTS) & (table["median"] > FAR)]
+    keys = [tuple(row[:4]) for row in far.itertuples(index=False)]
+    unnamed = [", ".join(key) for key in keys if key not in CAUSES]
+    yield Bar(
+        f"... groups of {FAR_POINTS} points or more beyond {FAR:.0%} without a named cause",
+        "none",
+        f"{len(unnamed)} of {len(keys)}" + (f": {'; '.join(unnamed)}" if unnamed else ""),
+        not unnamed,
+    )
+
+
+def quarantine_bars(rows: pd.DataFrame) -> Iterator[Bar]:
+    """Bars on how few points are set apart."""
+    apart = int((rows["rule"] != "").sum())
+    yield at_most("quarantine, share of the points", apart / len(rows), 0.05)
+    kept = len(rows) - apart
+    yield Bar("points judged", ">= 2,600", f"{kept:,} of {len(rows):,}", kept >= 2600)
+
+
+def peer_bars(rows: pd.DataFrame) -> Iterator[Bar]:
+    """Bars beside AIConfigurator, from its last run."""
+    if not PEER.is_file():
+        yield Bar("better than AIConfigurator", "median and p90", "not run here", None)
+        return
+    once, answers = believed(left_out(rows)), read_peer()[1]
+    by_way = [side_by_side(once, answers, way) for way in WAYS]
+    for (name, kind, measured, ours, theirs), (_, other, *_) in zip(*map(compared, by_way), strict=True):
+        if name not in ("MoE", "dense", "heavy (prefill >= 1/10)", "heavy, end to end"):
+            continue
+        own, *peers = (
+            figures_s(kind, ours, measured)[1:3],
+            *(figures_s(each, theirs, measured)[1:3] for each in (kind, other)),
+        )
+        yield Bar(
+            f"beside AIConfigurator, {name} (n {len(kind)})",
+            "smaller median and p90, however it is asked",
+            " against ".join((_pair(*own), " and ".join(_pair(*peer) for peer in peers))),
+            all(own[0] < peer[0] and own[1] < peer[1] for peer in peers),
+        )
+    closer, count = min(groups_closer(both) for both in by_way)
+    yield at_least(f"beside AIConfigurator, closer in groups ({closer} of {count})", closer / count, 0.75)
+
+
+def _pair(median: float, p90: float) -> str:
+    return f"{percent(median)} / {percent(p90)}"
+
+
+def ratio_bars(rows: pd.DataFrame) -> Iterator[Bar]:
+    """Bars on ratios between choices."""
+    once = believed(left_out(rows))
+    engines = pairs(once, "engine")
+    trt_vllm = judged(engines[(engines["before"] == "trtllm") & (engines["after"] == "vllm")])
+    every = judged(engines)
+    yield _direction("engine direction, TensorRT-LLM against vLLM, pairs beyond 5 %", trt_vllm, 0.85)
+    yield _direction("engine direction, all engines, pairs beyond 5 %", every, 0.77)
+    _, _, count, right = every.directions[0]
+    yield Bar("engine direction by groups", ">= 7 of 9", f"{right} of {count}", right >= 7 / 9 * count)
+    yield at_most("engine ratio, TensorRT-LLM against vLLM: median error", trt_vllm.median, 0.10)
+    weights = pairs(once, "weights")
+    gain = judged(weights[(weights["before"] == "fp8") & (weights["after"] == "fp4")])
+    yield at_most(f"fp8 -> fp4 at one version: median error (n {gain.n})", gain.median, 0.10)
+    tensor = pairs(once, "tensor parallel")
+    for before, limit in ((1, 0.05), (2, 0.05), (4, 0.07)):
+        found = judged(tensor[tensor["before"] == before])
+        yield at_most(f"TP {before} -> {2 * before}: median error (n {found.n})", found.median, limit)
+    found = judged(pairs(once, "batch"))
+    yield at_most(f"T(4B)/T(B): median error (n {found.n})", found.median, 0.07)
+
+
+def _direction(what: str, found: Judged, limit: float) -> Bar:
+    n, right, *_ = found.directions[0]
+    return at_least(f"{what} (n {n})", right, limit)
+
+
+def verify_bars(costs: pd.DataFrame) -> Iterator[Bar]:
+    """Bars on the cost of verified tokens, as they were before attention's arithmetic and modules."""
+    for queries, limit in ((1, 0.22), (8, 0.11)):
+        error = ratio_error(costs, queries)
+        yield at_most(f"T(t)/T(1) of DeepSeek-V4-Flash, {queries} tokens a sequence: median error", error, limit)
+
+
+def scan_bars() -> Iterator[Bar]:
+    """Bars on shape: steps and rounds rise with batch and K, for as many models and engines as load."""
+    falls = [(fall, name) for name, setup in _scanned() for fall in [largest_fall(setup)]]
+    worst, name = max(falls)
+    figure = f"{percent(worst)} ({name}); {sum(fall > FALL for fall, _ in falls)} of {len(falls)} beyond"
+    yield Bar(
+        f"steps and rounds rise with batch and K, {len(falls)} scans", f"falls <= {FALL:.0%}", figure, worst <= FALL
+    )
+
+
+def _scanned() -> Iterator[tuple[str, Setup]]:
+    """SCANS setups: MoE models in the order of their ids on eight H200, each with every engine."""
+    found = 0
+    for model_id in model_ids():
+        if load_model(model_id).moe is None or found >= SCANS:
+            continue
+        try:
+            setups = [load_setup(_scan(model_id, engine)) for engine in SCAN_ENGINES]
+        except AdvisorError:
+            continue
+        for engine, setup in zip(SCAN_ENGINES, setups, strict=True):
+            found += 1
+            yield f"{model_id}, {engine}", setup
+
+
+def _scan(model_id: str, engine: str) -> Scenario:
+    return build_scenario(
+        hardware_id="h200-sxm",
+        n_gpus=8,
+        tensor_parallel=8,
+        engine=engine,
+        model_id=model_id,
+        drafter_id="eagle3",
+        acceptance="2.4@3",
+        k_max=8,
+    )
+
+
+def largest_fall(setup: Setup) -> float:
+    """Largest share by which a plain step, a verifying step or a round is cheaper than one with fewer tokens."""
+    curve = curve_for(setup, DEFAULT_BATCHES, np.arange(setup.scenario.k_max + 1))
+    tables = (curve.plain_step_s[:, None], curve.verify_step_s, curve.round_s[:, 1:])
+    axes = ((table, axis) for table in tables for axis in (0, 1) if table.shape[axis] > 1)
+    return max(float(np.max(1.0 - np.divide(*_after_before(table, axis)))) for table, axis in axes)
+
+
+def _after_before(table: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each value along `axis` from the second on, and the largest one before it."""
+    before = np.maximum.accumulate(table, axis=axis)
+    after = np.moveaxis(table, axis, 0)[1:]
+    return after, np.moveaxis(before, axis, 0)[:-1]
+
+
+def latent_attention_bar() -> Iterator[Bar]:
+    """The bar on verification with data-parallel latent attention at long context."""
+    setup = load_setup(
+        build_scenario(
+            hardware_id="h200-sxm",
+            n_gpus=8,
+            tensor_parallel=1,
+            expert_parallel=8,
+            model_id="deepseek-v3",
+            drafter_id="mtp",
+            acceptance="2.5@3",
+            context_tokens=32768,
+            k_max=3,
+        )
+    )
+    ratio = float(curve_for(setup, [64], [3]).verify_ratio[0, 0])
+    yield Bar(
+        "DeepSeek-V3, data-parallel attention, 8 x H200, 32k, batch 64: verification ratio at K = 3",
+        "about 1.65 (1.5-1.8), from the measured rate of attention",
+        f"{ratio:.2f}",
+        1.5 <= ratio <= 1.8,
+    )
+
+
+def speed_bars() -> Iterator[Bar]:
+    """Bars on speed, by this machine's clock, and on the size of what is shipped."""
+    setup = load_setup(build_scenario(acceptance="2.4@3", model_id="qwen3-30b-a3b", k_max=8))
+    seconds = _best_s(lambda: curve_for(setup, DEFAULT_BATCHES, np.arange(9)))
+    yield Bar("curve of 20 batches x K 0-8 with band", "<= 60 ms", f"{1e3 * seconds:.0f} ms", seconds <= 0.06)
+    yield Bar("a million designs in one call", "<= 0.3 s", "printed by `make bench`", None)
+    size = sum(path.stat().st_size for path in (PROFILES / "calibration").rglob("*") if path.is_file())
+    yield Bar("shipped fits, measured shapes and modules", "<= 20 MB", f"{size / 1e6:.1f} MB", size <= 20e6)
+
+
+def _best_s(call: Callable[[], object], repeats: int = 7) -> float:
+    """Shortest wall time of `call`: what it takes where nothing else runs. [s]"""
+    call()
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def step_time_bars(rows: pd.DataFrame, costs: pd.DataFrame) -> list[Bar]:
+    """Every bar on step times. `rows`: `plain_decode`; `costs`: `verify_costs`."""
+    parts: Sequence[Iterator[Bar]] = (
+        decode_bars(rows),
+        quarantine_bars(rows),
+        peer_bars(rows),
+        ratio_bars(rows),
+        verify_bars(costs),
+        scan_bars(),
+        latent_attention_bar(),
+        speed_bars(),
+    )
+    return [bar for part in parts for bar in part]
+
+
+def bars_of_step_times(bars: Sequence[Bar]) -> str:
+    """The section of docs/validation.md."""
+    met = sum(bar.met is True for bar in bars)
+    lines = [(bar.what, bar.bar, bar.figure, bar.status) for bar in bars]
+    return (
+        f"## Bars of step times\n\n{met} of {len(bars)} met. Plain decode is judged with the constants of small "
+        "launches fitted without the point's own model; they are the only ones chosen on these points. The forms "
+        "behind them were tried while looking at the same points, so this is a development score.\n\n"
+        + markdown_table(("what", "bar", "figure", "status"), lines)
+    )

@@ -1,0 +1,209 @@
+"""`make test-engines`: exports of some scenarios, loaded by the engines' own code. Exit status 1 where one is refused.
+
+Where a wheel cannot be had, its engine is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.catalog import load_engine, model_profile
+from advisor.engines import export_scenario, needs_draft_model
+from advisor.engines.config import EngineExport
+from advisor.engines.export import per_rank
+from advisor.prediction import AdvisorError
+from advisor.runtime import KRange, k_at, schedule_for
+from advisor.scenario.scenario import Scenario
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / ".data" / "engine_wheels"
+"""Unpacked wheels; git does not see it."""
+MINUTES = 20
+ENGINES = ("vllm", "sglang")
+HELPERS = {"sglang": (("msgspec", "0.22.0"),)}
+"""Packages that an engine's own classes are made with, and no stand-in can be: unpacked beside it."""
+SIGNS = (KRange(1, 16, 3, 1.8), KRange(17, 64, 5, 2.0), KRange(65, 256, 0, 1.0))
+"""A schedule with a rise, a fall and a zero: computed ones seldom have all three."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario whose export is loaded: its schedule computed, or the made-up one."""
+
+    name: str
+    scenario: Scenario
+    made_up: bool = False
+
+
+def _case(name: str, made_up: bool = False, **values: Any) -> Case:
+    return Case(name, Scenario(**{"acceptance": "2.4@3", "hardware_id": "h200-sxm", **values}), made_up)
+
+
+CASES = (
+    _case("EAGLE-3, Qwen3-30B-A3B"),
+    _case("EAGLE-3, made-up table", made_up=True),
+    _case("EAGLE, Mixtral", made_up=True, model_id="mixtral-8x7b", drafter_id="eagle", n_gpus=2, tensor_parallel=2),
+    _case("EAGLE-3, Command A+ on 4", model_id="command-a-plus", weight_dtype="fp8", n_gpus=4, tensor_parallel=4),
+    _case("MTP, DeepSeek-V3 on 8", model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, tensor_parallel=8),
+    _case("MTP, DeepSeek-V3, table", True, model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, tensor_parallel=8),
+    _case("MTP, Qwen3-Next", True, model_id="qwen3-next-80b-a3b", drafter_id="mtp", n_gpus=4, tensor_parallel=4),
+    _case("MTP, MiMo-V2-Flash", True, model_id="mimo-v2-flash", drafter_id="mtp", n_gpus=8, tensor_parallel=8),
+    _case("MTP, GLM-4.5", True, model_id="glm-4.5", drafter_id="mtp", n_gpus=8, tensor_parallel=8, kv_dtype="fp8"),
+    _case("MTP, MiniMax-M2", True, model_id="minimax-m2", drafter_id="mtp", n_gpus=8, tensor_parallel=8),
+    _case("n-gram", True, drafter_id="ngram"),
+    _case("suffix", True, drafter_id="suffix"),
+    _case("draft model", True, drafter_id="draft_model"),
+    _case("DFlash", True, drafter_id="dflash"),
+    _case("P-EAGLE", True, drafter_id="p-eagle"),
+    _case("EAGLE-3, data-parallel attention", True, n_gpus=8, expert_parallel=8),
+    _case("MTP, data-parallel attention", True, model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, expert_parallel=8),
+)
+ARCHITECTURES = {
+    "mimo_v2_flash": "MiMoV2FlashForCausalLM",
+    "glm4_moe": "Glm4MoeForCausalLM",
+    "minimax_m2": "MiniMaxM2ForCausalLM",
+}
+"""Where vLLM goes by the architecture's name instead of model_type."""
+
+
+def main() -> int:
+    failed = 0
+    for engine_id in ENGINES:
+        engine = load_engine(engine_id)
+        assert engine.reviewed is not None
+        wheel = unpacked(engine_id, engine.reviewed.version)
+        print(f"\n{engine.name} {engine.reviewed.version}")
+        if isinstance(wheel, str):
+            print(f"  skipped: {wheel}")
+            continue
+        refused, exports = exports_for(engine_id)
+        for name, reason in refused:
+            print(f"  not exported  {name}: {reason}")
+        answer = run_side(engine_id, wheel, [*exports, *planted(engine_id, exports)])
+        if isinstance(answer, str):
+            print(f"  failed: {answer}")
+            failed += 1
+            continue
+        failed += report(answer, len(exports))
+    return min(failed, 1)
+
+
+def report(answer: dict[str, Any], n_exports: int) -> int:
+    """Prints what the engine's code said; returns the exports it refused and the planted faults that it took."""
+    wrong = 0
+    for place, item in enumerate(answer["results"]):
+        plant = place >= n_exports
+        wrong += item["ok"] == plant
+        word = ("TAKEN" if item["ok"] else "refuses") if plant else ("loads" if item["ok"] else "REFUSED")
+        print(f"  {word:13} {item['name']}: {', '.join(item['found'])}")
+    loaded = sum(item["ok"] for item in answer["results"][:n_exports])
+    plants = len(answer["results"]) - n_exports
+    print(f"  {loaded} of {n_exports} exports load in the engine's own code; {plants} planted faults")
+    print(f"  stubs: {', '.join(answer['stubs'])}")
+    return wrong
+
+
+def planted(engine: str, exports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Exports with a fault each, which the engine's code must refuse: else the others' loading means nothing."""
+    table = next(one for one in exports if one["name"] == "EAGLE-3, made-up table")
+    faults = [{**table, "name": "planted: unknown flag", "launch_line": table["launch_line"] + " --no-such-flag 1"}]
+    shifted = [*table["k_by_batch"][1:], 7]
+    faults.append({**table, "name": "planted: another schedule", "k_by_batch": shifted})
+    if engine == "vllm":
+        family = {"model_type": "minimax_m2", "architecture": ARCHITECTURES["minimax_m2"]}
+        mtp = next(one for one in exports if one["name"] == "MTP, GLM-4.5")
+        faults.append({**mtp, "name": "planted: MTP of MiniMax-M2", **family})
+        text = json.dumps(table["config"]).replace("[17, 64, 5]", "[16, 64, 5]")
+        broken = {"config": json.loads(text), "launch_line": f"vllm serve m --speculative-config '{text}'"}
+        faults.append({**table, "name": "planted: ranges that overlap", **broken})
+    else:
+        text = table["config_json"].replace("3", "-1", 1)
+        faults.append({**table, "name": "planted: negative steps", "config_json": text})
+    return faults
+
+
+def exports_for(engine: str) -> tuple[list[tuple[str, str]], list[dict[str, Any]]]:
+    """(name, reason) of the scenarios that the advisor itself does not export for the engine, and the others."""
+    refused, exports = [], []
+    for case in CASES:
+        found = schedule_for(case.scenario)
+        ranges = SIGNS if case.made_up else found.ranges
+        try:
+            draft = "some/eagle3-head" if needs_draft_model(found.setup, engine) else None
+            made = export_scenario(found.setup, ranges, engine, draft_model=draft, served_model="some/model")
+        except AdvisorError as error:
+            refused.append((case.name, str(error)))
+            continue
+        exports.append(_described(case, made, per_rank(ranges, found.setup.placement.attention_groups)))
+    return refused, exports
+
+
+def _described(case: Case, made: EngineExport, ranges: tuple[KRange, ...]) -> dict[str, Any]:
+    family = str(model_profile(case.scenario.model_id).config.get("model_type", ""))
+    return {
+        "name": case.name,
+        "model": "some/model",
+        "launch_line": made.launch_line,
+        "config": made.config,
+        "config_json": made.config_json,
+        "k_by_batch": np.asarray(k_at(ranges, np.arange(1, ranges[-1].batch_end + 1))).tolist(),
+        "model_type": family,
+        "architecture": ARCHITECTURES.get(family, "SomeForCausalLM"),
+    }
+
+
+def unpacked(package: str, version: str, native: bool = False) -> Path | str:
+    """The folder of a package's unpacked wheel, downloaded once; a reason where it cannot be had.
+
+    Its compiled parts are left out unless `native`.
+    """
+    folder = FOLDER / f"{package}-{version}"
+    if (folder / package).is_dir():
+        return folder
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
+    command += ["--disable-pip-version-check", "--dest", str(FOLDER), f"{package}=={version}"]
+    try:
+        got = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"the wheel cannot be downloaded ({error})"
+    wheels = sorted(FOLDER.glob(f"{package}-{version}-*.whl"))
+    if got.returncode or not wheels:
+        reason = (got.stderr.strip().splitlines() or ["no wheel for this machine"])[-1]
+        return f"the wheel cannot be downloaded ({reason[:200]})"
+    with zipfile.ZipFile(wheels[-1]) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if native or not name.endswith(".so")])
+    wheels[-1].unlink()
+    return folder
+
+
+def run_side(engine: str, wheel: Path, exports: list[dict[str, Any]]) -> dict[str, Any] | str:
+    """What the engine's code says of the exports, from a process of its own; a reason where that fails."""
+    helpers = [unpacked(name, version, native=True) for name, version in HELPERS.get(engine, ())]
+    absent = [reason for reason in helpers if isinstance(reason, str)]
+    if absent:
+        return absent[0]
+    path = os.pathsep.join(map(str, [wheel, *helpers, ROOT]))
+    environment = {**os.environ, "PYTHONPATH": path, "VLLM_LOGGING_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-m", f"tests.engine_code.{engine}_side"]
+    done = subprocess.run(
+        command, input=json.dumps(exports), capture_output=True, text=True, env=environment, check=False
+    )
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"results"') :])
+    except ValueError:
+        return (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]
+    return answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())

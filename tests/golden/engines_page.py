@@ -1,0 +1,79 @@
+"""The tables of docs/engines.md, from profiles/engines: `python -m tests.golden.engines_page`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from advisor.catalog import export_engines
+from advisor.catalog.engines import Engine, Guard
+from advisor.engines.config import EFFECTS
+
+FILE = Path(__file__).parents[2] / "docs" / "engines.md"
+_BLOCK = re.compile(r"(<!-- (guards|mtp) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+WHEN = {
+    "speculation": "speculation",
+    "table": "a table",
+    "zero_in_table": "K = 0 in it",
+    "data_parallel": "data parallelism",
+    "multi_layer_eagle": "multi-layer EAGLE",
+    "own_forward": "a drafter that runs a model",
+    "older_runner": "suffix, P-EAGLE",
+}
+
+
+def _range(guard: Guard) -> str:
+    if guard.since and guard.before:
+        return f"{guard.since} to before {guard.before}"
+    return f"from {guard.since}" if guard.since else f"before {guard.before}" if guard.before else "all that were read"
+
+
+def guards_table() -> str:
+    """Every guard of every engine as a row."""
+    lines = ["| engine | versions | with | effect | what happens | instead | source |", "|---|---|---|---|---|---|---|"]
+    for engine in export_engines():
+        for guard in engine.guards:
+            cells = (
+                engine.name,
+                _range(guard),
+                ", ".join(WHEN[tag] for tag in guard.when),
+                EFFECTS[guard.effect],
+                guard.says,
+                f"`{guard.do}`" if guard.do.startswith("--") else guard.do,
+                f"{guard.source} ({guard.date})",
+            )
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _families(engine: Engine) -> dict[str, int]:
+    return engine.mtp.models if engine.mtp is not None else {}
+
+
+def mtp_table() -> str:
+    """Which engine runs the MTP modules of which family."""
+    engines = export_engines()
+    families = sorted({family for engine in engines for family in _families(engine)})
+    lines = ["| model_type | " + " | ".join(engine.name for engine in engines) + " |", "|---|" + "---|" * len(engines)]
+    for family in families:
+        cells = [_says(engine, family) for engine in engines]
+        lines.append(f"| {family} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _says(engine: Engine, family: str) -> str:
+    modules = _families(engine).get(family)
+    if modules is None or engine.mtp is None:
+        return "no"
+    layers = ", a worker per module" if family in engine.mtp.multi_layer else ""
+    return ("yes" if modules == 0 else f"yes, {modules} where the configuration states none") + layers
+
+
+def with_tables(text: str) -> str:
+    """The page with its tables written anew."""
+    tables = {"guards": guards_table(), "mtp": mtp_table()}
+    return _BLOCK.sub(lambda found: found[1] + tables[found[2]], text)
+
+
+if __name__ == "__main__":
+    FILE.write_text(with_tables(FILE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,181 @@
+"""The hostile corpus through every command and every uploader: an answer or one sentence, soon, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+
+from advisor.cli import main
+from advisor.scenario import Scenario
+from advisor.setup import load_setup
+from advisor.ui import own_config, own_hardware, own_traces, share_panel, uploads
+from tests.command_line import QWEN
+from tests.hostile.corpus import corpus
+
+ONE_FILE_S = 20
+"""Wall seconds after which a command counts as hanging, on a machine that does other things too."""
+LONGEST_SENTENCE = 1500
+DESIGN = ("--drafter", "eagle3", "--accepted-length", "2.4@3")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "ingest": ("ingest",),
+    "fit": ("fit", "--accepted-length", "2.4@3"),
+    "predict": ("predict",),
+    "validate": ("validate",),
+    "acceptance": ("acceptance",),
+    "trace by experts": ("trace", "--experts", "8"),
+    "trace by model": ("trace", "--model", "qwen3-30b-a3b"),
+    "model": ("advise", "--hardware", "h200-sxm", *DESIGN, "--model"),
+    "accelerator": ("advise", "--model", "qwen3-30b-a3b", *DESIGN, "--hardware"),
+    "scenario": ("advise", "--scenario"),
+    "refit": ("advise", *QWEN, "--refit"),
+    "compare": ("compare", "mixtral"),
+    "simulate": ("simulate", *QWEN, "--iterations", "20", "--requests", "4", "--trace"),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("corpus")
+    made = {}
+    for name, data in corpus().items():
+        made[name] = folder / name
+        made[name].write_bytes(data)
+    return made
+
+
+class HangsError(Exception):
+    """A call that took longer than ONE_FILE_S."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise HangsError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def called(arguments: tuple[str, ...]) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), at_most(ONE_FILE_S):
+        try:
+            main(list(arguments))
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+    return code, out.getvalue(), err.getvalue()
+
+
+def test_the_corpus_is_large_and_the_same_every_time(files: dict[str, Path]) -> None:
+    assert len(files) >= 150
+    again = corpus()
+    assert all(path.read_bytes() == again[name] for name, path in files.items())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_file_through_a_command_gives_an_answer_or_one_sentence(files: dict[str, Path], command: str) -> None:
+    wrong = []
+    for name, path in files.items():
+        try:
+            code, _, err = called((*COMMANDS[command], str(path)))
+        # Whatever comes out but SystemExit is the fault this test looks for.
+        except Exception as error:
+            wrong.append(f"{name}: {type(error).__name__}: {str(error)[:200]}")
+            continue
+        last = err.splitlines()[-1] if err else ""
+        if code not in (0, 2) or (code == 2 and not last.startswith("error: ")) or len(last) > LONGEST_SENTENCE:
+            wrong.append(f"{name}: exit {code}: {err[:300]}")
+    assert not wrong, "\n".join(wrong)
+
+
+class Session(dict[str, Any]):
+    """A session's state outside of a page."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(name) from error
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self[name] = value
+
+
+class Given(io.BytesIO):
+    """A file as an uploader hands it over."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path.read_bytes())
+        self.name, self.size = path.name, path.stat().st_size
+
+
+def _benchmark(given: Given) -> None:
+    st.session_state["bench_file"] = [given]
+    uploads.take_files()
+
+
+def _acceptance(given: Given) -> None:
+    st.session_state["metrics_file"] = given
+    own_traces.take_acceptance()
+
+
+def _trace(given: Given) -> None:
+    st.session_state["trace_file"] = [given]
+    own_traces.take_trace(load_setup(Scenario(acceptance="2.4@3")))
+
+
+def _model(given: Given) -> None:
+    st.session_state["config_file"], st.session_state["model_id"] = given, "qwen3-30b-a3b"
+    own_config._take_file(lambda: None)
+
+
+def _accelerator(given: Given) -> None:
+    st.session_state["hw_file"], st.session_state["hardware_id"] = given, "h200-sxm"
+    own_hardware._take_file()
+
+
+def _scenario(given: Given) -> None:
+    st.session_state[share_panel._key()] = given
+    share_panel._open()
+
+
+UPLOADERS: dict[str, Callable[[Given], None]] = {
+    "benchmark": _benchmark,
+    "acceptance": _acceptance,
+    "routing trace": _trace,
+    "config.json": _model,
+    "accelerator": _accelerator,
+    "scenario": _scenario,
+}
+
+
+@pytest.mark.parametrize("uploader", UPLOADERS)
+def test_every_file_through_an_uploader_leaves_the_page_alive(
+    files: dict[str, Path], uploader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = []
+    for name, path in files.items():
+        monkeypatch.setattr(st, "session_state", Session())
+        try:
+            with at_most(ONE_FILE_S):
+                UPLOADERS[uploader](Given(path))
+        # A callback's exception is what a visitor would see as a broken page.
+        except Exception as error:
+            wrong.append(f"{name}: {type(error).__name__}: {str(error)[:200]}")
+            continue
+        told = [text for key, text in st.session_state.items() if key.endswith("problem")]
+        wrong += [f"{name}: {len(text)} characters: {text[:200]}" for text in told if len(str(text)) > 3000]
+    assert not wrong, "\n".join(wrong)

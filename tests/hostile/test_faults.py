@@ -1,0 +1,286 @@
+"""Faults stay faults: damage, full and read-only disks, foreign files, missing packages, files that never end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.prediction import AdvisorError
+from advisor.store import (
+    build,
+    forget_upload,
+    kept_as,
+    list_uploads,
+    open_store,
+    read_upload,
+    save_upload,
+    status,
+    uploads,
+)
+from advisor.store.schema import SCHEMA_VERSION
+from tests.cli.test_cli import BLOCKER
+from tests.command_line import QWEN, run
+
+ROOT = Path(__file__).resolve().parents[2]
+SEED = 1717
+DAMAGED = 60
+SHA = "ab" * 32
+
+
+def table(rows: int = 300) -> pd.DataFrame:
+    return pd.DataFrame({"line": range(rows), "speedup": np.linspace(1.0, 2.0, rows), "notes": ["x" * 50] * rows})
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    path = tmp_path / "uploads.duckdb"
+    for number in range(3):
+        save_upload(table(), name=f"n{number}", sha256=f"{number:064x}"[::-1], path=path)
+    return path
+
+
+def used(path: Path) -> None:
+    """Everything that a page asks of the uploads file; AdvisorError is what it may end in."""
+    for dataset_id in list_uploads(path)["dataset_id"]:
+        read_upload(str(dataset_id), path)
+    kept_as(SHA, path)
+    save_upload(table(5), name="new", sha256=SHA, path=path)
+
+
+def counted(path: Path) -> None:
+    with open_store(path) as store:
+        store.rows("SELECT count(*) FROM datasets")
+
+
+def what_is_said(ask: Callable[[], object]) -> str:
+    """The AdvisorError that a question ends in, as text; empty when it is answered."""
+    try:
+        ask()
+    except AdvisorError as error:
+        return str(error)
+    return ""
+
+
+def damage(data: bytes, kind: int, rng: np.random.Generator) -> bytes:
+    place = int(rng.integers(0, len(data)))
+    if kind == 0:
+        return data[:place]
+    if kind == 1:
+        return data[:place] + rng.bytes(64) + data[place + 64 :]
+    if kind == 2:
+        return data[:place] + b"\x00" * 4096 + data[place + 4096 :]
+    return rng.bytes(64) + data[64:]
+
+
+def test_damaged_uploads_end_in_one_sentence_with_a_remedy_and_never_in_a_traceback(kept: Path, tmp_path: Path) -> None:
+    whole, rng = kept.read_bytes(), np.random.default_rng(SEED)
+    path, told = tmp_path / "damaged" / "uploads.duckdb", 0
+    path.parent.mkdir()
+    for number in range(DAMAGED):
+        path.write_bytes(damage(whole, number % 4, rng))
+        said = what_is_said(lambda: used(path))
+        told += bool(said)
+        assert "\n" not in said
+        assert not said or any(word in said for word in ("rename", "move it away", "export those", "newer version"))
+        path.with_name(path.name + ".wal").unlink(missing_ok=True)
+    assert told > DAMAGED // 2
+
+
+def test_damaged_stores_have_a_status_that_says_how_to_mend_them(tmp_path: Path) -> None:
+    path = tmp_path / "advisor.duckdb"
+    build(path, kernels=None)
+    whole, rng = path.read_bytes(), np.random.default_rng(SEED)
+    problems = 0
+    for number in range(24):
+        path.write_bytes(damage(whole, number % 4, rng))
+        now = status(path)
+        problems += bool(now.problem)
+        assert not now.problem or "python -m advisor store build" in now.problem
+        said = what_is_said(lambda: counted(path))
+        assert not said or "store build" in said
+    assert problems > 6
+
+
+def test_a_foreign_database_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "uploads.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE accounts (id INTEGER)")
+    for ask in (list_uploads, used, lambda file: kept_as(SHA, file)):
+        with pytest.raises(AdvisorError, match="another program"):
+            ask(path)
+    with duckdb.connect(str(path)) as connection:
+        assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("accounts",)]
+    assert "store build" in status(path).problem
+
+
+def test_a_store_that_lacks_tables_has_a_problem_and_no_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "advisor.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE store_info (key VARCHAR, value VARCHAR)")
+        connection.execute("INSERT INTO store_info VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
+    assert "store build" in status(path).problem
+    for odd in (tmp_path, Path("/dev/null"), Path("x" * 5000), tmp_path / "nothing"):
+        assert status(odd).problem
+
+
+class _FullDisk:
+    """A connection to a disk that is full at the statement that begins with `at`."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, at: str) -> None:
+        self.connection, self.at = connection, at
+
+    def execute(self, statement: str, *values: object) -> object:
+        if statement.lstrip().startswith(self.at):
+            raise duckdb.IOException('IO Error: Could not write file "uploads.duckdb.wal": No space left on device')
+        return self.connection.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.connection, name)
+
+
+@pytest.mark.parametrize("at", ["BEGIN", "INSERT INTO uploads", "INSERT INTO upload_rows", "COMMIT"])
+def test_a_full_disk_keeps_what_was_there_and_says_to_free_space(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    before = list_uploads(kept)
+    real = duckdb.connect
+    with monkeypatch.context() as full:
+        full.setattr(uploads.duckdb, "connect", lambda *given, **options: _FullDisk(real(*given, **options), at))
+        with pytest.raises(AdvisorError, match="free some space"):
+            save_upload(table(5), name="new", sha256=SHA, path=kept)
+    pd.testing.assert_frame_equal(list_uploads(kept), before)
+    assert len(read_upload(str(before["dataset_id"][0]), kept)) == 300
+
+
+def test_a_file_size_limit_of_the_system_stops_a_save_without_loss(kept: Path) -> None:
+    """The real thing where no small file system can be mounted: the system refuses to let the file grow."""
+    script = (
+        "import resource, signal, sys, pandas as pd\n"
+        "from advisor.store import save_upload\n"
+        "from advisor.prediction import AdvisorError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"size = {kept.stat().st_size}\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))\n"
+        "big = pd.DataFrame({'notes': [str(i) * 40 for i in range(60_000)]})\n"
+        "try:\n"
+        f"    save_upload(big, name='big', sha256={SHA!r}, path={str(kept)!r})\n"
+        "except AdvisorError as error:\n"
+        "    print('one sentence:', error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert "one sentence:" in done.stdout, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    assert len(list_uploads(kept)) == 3
+    assert all(len(read_upload(str(one), kept)) == 300 for one in list_uploads(kept)["dataset_id"])
+
+
+def test_what_can_be_read_is_read_where_nothing_can_be_written(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write everywhere, so the read-only folder and file are the system's refusals, made by hand."""
+    from filelock import FileLock
+
+    real = duckdb.connect
+
+    def refuse_lock(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    def refuse_writing(path: str, read_only: bool = False, **options: object) -> duckdb.DuckDBPyConnection:
+        if not read_only:
+            raise duckdb.IOException(f'IO Error: Cannot open file "{path}": Read-only file system')
+        return real(path, read_only=True, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as refused:
+        refused.setattr(FileLock, "acquire", refuse_lock)
+        refused.setattr(uploads.duckdb, "connect", refuse_writing)
+        listed = list_uploads(kept)
+        assert len(listed) == 3
+        assert len(read_upload(str(listed["dataset_id"][0]), kept)) == 300
+        for change in (
+            lambda: save_upload(table(5), name="new", sha256=SHA, path=kept),
+            lambda: forget_upload(str(listed["dataset_id"][0]), kept),
+        ):
+            with pytest.raises(AdvisorError, match="MOE_ADVISOR_STORE"):
+                change()
+    assert len(list_uploads(kept)) == 3
+
+
+def test_a_damaged_row_names_its_data_set_and_leaves_the_others(kept: Path) -> None:
+    ids = list_uploads(kept)["dataset_id"].tolist()
+    with duckdb.connect(str(kept)) as connection:
+        connection.execute("UPDATE upload_rows SET record = '{\"line\":' WHERE dataset_id = ?", [ids[1]])
+    with pytest.raises(AdvisorError, match=f"{ids[1]}.*export those"):
+        read_upload(ids[1], kept)
+    assert len(read_upload(ids[0], kept)) == len(read_upload(ids[2], kept)) == 300
+
+
+FILE_COMMANDS = (
+    ("ingest",), ("fit",), ("predict",), ("validate",), ("acceptance",), ("trace", "--experts", "8"),
+    ("advise", *QWEN[:2], *QWEN[4:], "--model"), ("advise", *QWEN[2:], "--hardware"), ("advise", "--scenario"),
+    ("advise", *QWEN, "--refit"), ("compare", "mixtral"), ("simulate", *QWEN, "--trace"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", FILE_COMMANDS, ids=lambda command: f"{command[0]}{len(command)}")
+def test_what_is_no_file_is_refused_in_a_sentence_and_at_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for odd in ("/dev/zero", pipe, "x" * 5000, f"{tmp_path}/{'y' * 300}.json", tmp_path / "absent.json"):
+        start = time.perf_counter()
+        code, out, err = run(capsys, *command, odd)
+        assert (code, out) == (2, ""), (odd, err)
+        assert err.startswith("error: ")
+        assert len(err) < 1500
+        assert time.perf_counter() - start < 10.0
+
+
+@pytest.mark.parametrize(
+    ("blocked", "suffix", "words"),
+    [("typst", "pdf", "typst"), ("matplotlib", "pdf", "matplotlib"), ("typst", "md", "")],
+)
+def test_a_report_without_its_package_says_which_is_missing(
+    tmp_path: Path, blocked: str, suffix: str, words: str
+) -> None:
+    out = tmp_path / f"report.{suffix}"
+    script = BLOCKER.format(blocked=(blocked,), arguments=["report", *QWEN, "--no-checks", "--output", str(out)])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert "Traceback" not in done.stderr
+    assert (done.returncode == 2) == bool(words)
+    assert out.exists() != bool(words)
+    if words:
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("schedule", *QWEN, "--histogram", ""), "histogram"),
+        (("schedule", *QWEN, "--histogram", " "), "histogram"),
+        (("schedule", *QWEN, "--histogram", "1:1e308,2:1e308"), "histogram"),
+        (("schedule", *QWEN, "--histogram", "1:nan"), "histogram"),
+        (("schedule", *QWEN, "--histogram", "1:1e400"), "histogram"),
+        (("curve", *QWEN, "--batches", ",".join(map(str, range(1, 20_001)))), "--batches"),
+        (("curve", *QWEN, "--batches", ""), "--batches"),
+        (("curve", *QWEN, "--k", ""), "--k"),
+    ],
+)
+def test_absurd_and_empty_option_values_are_errors(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    start = time.perf_counter()
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert len(err) < 1500
+    assert time.perf_counter() - start < 20.0

@@ -1,0 +1,154 @@
+"""`predict` and `validate` read as `ingest` does: bounded, every odd cell named, what is handed back is quoted."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import time
+import zipfile
+
+import pytest
+
+from advisor.ingest import given, upload
+from tests.command_line import run
+
+HEAD = (
+    "point_id,hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,accepted_length,"
+    "accepted_length_same_run,speedup"
+)
+GOOD = "a,h200-sxm,1,vllm,qwen3-30b-a3b,eagle3,3,16,2.4,1,1.6"
+
+
+def table(*rows: str, head: str = HEAD) -> bytes:
+    return "\n".join((head, *rows, "")).encode()
+
+
+@pytest.fixture
+def call(tmp_path, capsys):
+    def answer(data: bytes, command: str = "predict", *options: str) -> tuple[int, str, str]:
+        path = tmp_path / "points.csv"
+        path.write_bytes(data)
+        return run(capsys, command, path, *options)
+
+    return answer
+
+
+def predicted(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def zipped(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("points.csv", data)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zipped], ids=["plain", "gzip", "zip"])
+def test_a_table_is_predicted_plain_or_packed(call, pack):
+    code, out, err = call(pack(table(GOOD)))
+    assert code == 0
+    assert "1 rows predicted, 0 refused" in err
+    (row,) = predicted(out)
+    assert 1.2 < float(row["predicted_speedup"]) < 2.2
+    assert row["point_id"] == "a"
+
+
+@pytest.mark.parametrize("command", ["predict", "validate"])
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (gzip.compress(table(GOOD))[:-9], "ends too early"),
+        (b"\x1f\x8b\x08\x00" + b"rubbish" * 9, "damaged gzip"),
+        (zipped(table(GOOD))[:60], "damaged zip"),
+        (table(GOOD, head=HEAD.replace("speedup", "engine")), "several columns named 'engine'"),
+        (table(GOOD.replace("1.6", "4"), head=HEAD.replace("speedup", "k")), "both give draft_tokens_k and differ"),
+        (",".join(f"c{i}" for i in range(300_000)).encode() + b"\n1,2\n", "more than the 1,024 allowed"),
+        (json.dumps({"a": 1}).encode(), "is not a CSV file"),
+        (b"", "empty"),
+        (b"\x80\x04\x95" + b"x" * 40, "pickle"),
+        (b"\x00" * 4096, "binary"),
+        (table(), "no rows"),
+    ],
+)
+def test_what_is_no_such_table_is_refused_at_once_in_one_sentence(call, command, data, words):
+    start = time.process_time()
+    code, out, err = call(data, command)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+    assert time.process_time() - start < 5.0
+
+
+def test_a_bomb_stops_at_the_limit_of_bytes(call, monkeypatch):
+    monkeypatch.setattr(upload, "MAX_BYTES", 2 * upload.MIB)
+    code, _, err = call(gzip.compress(table(GOOD) + b" " * (30 * upload.MIB)))
+    assert code == 2
+    assert "unpacks to more than 2 MiB" in err
+
+
+def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch):
+    monkeypatch.setattr(given, "MAX_GIVEN_ROWS", 2)
+    code, _, err = call(table(*[GOOD] * 3))
+    assert code == 2
+    assert "at most 2 are predicted" in err
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (GOOD.replace("16", "\N{FULLWIDTH DIGIT ONE}\N{FULLWIDTH DIGIT SIX}"), "batch_size"),
+        (GOOD.replace("16", "1_6"), "batch_size '1_6': not a number"),
+        (GOOD.replace("16", "0x10"), "not a number"),
+        (GOOD.replace("16", "\N{ARABIC-INDIC DIGIT THREE}"), "not a number"),
+        (GOOD.replace("16", "true"), "not a number"),
+        (GOOD.replace("16", "1e400"), "too large"),
+        (GOOD.replace("16", "-4"), "outside the range"),
+        (GOOD.replace("2.4", "9"), "exceeds K + 1"),
+        (GOOD.replace("2.4", "0.7"), "outside the range of accepted_length"),
+        (GOOD.replace("1.6", "160"), "looks like a percentage"),
+        (GOOD.replace("h200-sxm", "=cmd"), "formula"),
+    ],
+)
+def test_a_row_that_cannot_be_read_keeps_its_line_with_the_reason_and_the_others_are_predicted(call, row, reason):
+    code, out, err = call(table(GOOD, row))
+    assert code == 0, err
+    good, bad = predicted(out)
+    assert good["predicted_speedup"]
+    assert not bad["predicted_speedup"]
+    assert bad["predicted_reason"].startswith("not predicted: ")
+    assert reason in bad["predicted_reason"]
+    code, out, _ = call(table(GOOD, row), "validate")
+    assert code == 0
+    assert "1 rows not predicted" in out
+    assert reason in out
+
+
+def test_rows_that_do_not_fit_the_header_are_named_with_their_lines(call):
+    code, out, err = call(table("b,h200-sxm", GOOD, f"{GOOD},7,8"))
+    assert code == 0
+    assert len(predicted(out)) == 1
+    assert "line 2 is left out: 2 cells where the header has 11" in err
+    assert "line 4 is left out: 13 cells where the header has 11" in err
+
+
+def test_an_unknown_engine_is_named(call):
+    _, out, _ = call(table(GOOD.replace("vllm", "my-engine")))
+    assert "overheads of an unknown engine for 'my-engine'" in predicted(out)[0]["predicted_reason"]
+    assert "unknown engine" not in predicted(call(table(GOOD))[1])[0]["predicted_reason"]
+
+
+def test_cells_that_are_handed_back_are_quoted_and_an_earlier_prediction_is_replaced(call):
+    row = f"{GOOD},=HYPERLINK(1)"
+    _, out, _ = call(table(row, head=f"{HEAD},notes"))
+    assert predicted(out)[0]["notes"] == "'=HYPERLINK(1)"
+    again = predicted(call(out.encode())[1])
+    assert list(again[0]) == list(predicted(out)[0])
+
+
+def test_headers_in_other_words_and_units_are_understood(call):
+    head = HEAD.replace("draft_tokens_k", "K").replace("batch_size", "max concurrency").replace("tensor_parallel", "TP")
+    rows = [predicted(call(table(GOOD, head=one))[1])[0]["predicted_speedup"] for one in (HEAD, head)]
+    assert rows[0] == rows[1]

@@ -1,0 +1,75 @@
+"""Routing traces that would be believed: copies, another model's, one rank's, absurd sizes."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import numpy as np
+import pytest
+
+from advisor.ingest import LayerCounts, read_trace, read_traces
+from advisor.prediction import AdvisorError
+from advisor.routing import fit_sequences
+from tests.command_line import run
+from tests.routing.test_trace import npy, synthetic
+
+IDS = synthetic(sequences=6, tokens=32, layers=3, n=16, k=4)
+MODEL = LayerCounts(routed=3, every=4, n_active=4)
+
+
+def test_a_sequence_counts_once_however_often_and_in_whatever_type_it_is_sent():
+    files = [("a.npy", npy(IDS)), ("b.npy", npy(IDS[2:4].astype(np.uint8))), ("c.npy", npy(IDS[0]))]
+    read = read_traces(files, MODEL)
+    assert len(read.sequences) == 6
+    assert "3 sequences equal to another counted once" in read.layout
+    assert fit_sequences(read.sequences, 16).fit == fit_sequences(read_trace(*files[0], MODEL).sequences, 16).fit
+
+
+@pytest.mark.parametrize(
+    ("ids", "model", "words"),
+    [
+        (IDS, LayerCounts(3, 4, 8), "4 experts per token where the model has 8"),
+        (IDS[:, :, 0], LayerCounts(48, 48, 4), "no axis of the model's 48 layers"),
+        (IDS[0], LayerCounts(48, 48, 4), "no axis of the model's 48 layers"),
+        (IDS, LayerCounts(2, 2, 4), "has 3 layers, the model 2"),
+    ],
+)
+def test_what_cannot_be_the_named_models_is_refused(ids, model, words):
+    with pytest.raises(AdvisorError, match=re.escape(words)):
+        read_trace("trace.npy", npy(ids), model)
+
+
+def test_experts_that_are_never_chosen_are_warned_of():
+    warned = fit_sequences(list(IDS), 32).warnings
+    assert any("50% of the experts are never chosen" in text for text in warned)
+    assert not any("never chosen" in text for text in fit_sequences(list(IDS), 16).warnings)
+
+
+def test_layers_and_experts_of_a_model_that_is_not_shipped_can_be_given(capsys, tmp_path):
+    files = []
+    for number in range(3):
+        files.append(tmp_path / f"{number}.npy")
+        files[-1].write_bytes(npy(IDS[number]))
+    code, out, _ = run(capsys, "trace", *files, "--experts", 16, "--layers", 3, "--active", 4)
+    assert code == 0
+    assert out.startswith("3 sequences, 96 tokens, 3 layers, 4 of 16 experts")
+    code, _, err = run(capsys, "trace", *files, "--experts", 16, "--active", 2)
+    assert (code, "4 experts per token where the model has 2" in err) == (2, True)
+    code, _, err = run(capsys, "trace", *files, "--model", "qwen3-30b-a3b", "--layers", 3)
+    assert (code, "go with --experts" in err) == (2, True)
+
+
+@pytest.mark.parametrize("experts", [0, -1, 1, 10**6, 10**12])
+def test_absurd_numbers_of_experts_are_refused_at_once(capsys, tmp_path, experts):
+    (tmp_path / "a.npy").write_bytes(npy(IDS))
+    start = time.process_time()
+    code, _, err = run(capsys, "trace", tmp_path / "a.npy", "--experts", experts)
+    assert (code, "--experts" in err) == (2, True)
+    assert time.process_time() - start < 2.0
+
+
+def test_more_than_can_be_counted_is_refused(monkeypatch):
+    monkeypatch.setattr("advisor.routing.trace.MAX_USES", 100)
+    with pytest.raises(AdvisorError, match="send fewer sequences"):
+        fit_sequences(list(IDS), 16)

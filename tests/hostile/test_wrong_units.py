@@ -1,0 +1,146 @@
+"""No silent wrong refit: every wrong unit or sense that a file can show is refused, named, asked about or judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.ingest import combine, read_upload
+from advisor.points import RefitResult, refit_chosen, select_points
+from advisor.points.result import MAX_ERROR
+from advisor.points.units import check_units
+from advisor.prediction import AdvisorError
+from tests.command_line import run
+from tests.hostile.wrong_units import GPUS, cases, right, table, times
+from tests.refit_synthetic import refit, synthetic_points
+
+WHOLE = ("tpot_s", "output_tok_per_s", "ttft_s", "request_latency_s", "step_time_s", "speedup")
+
+
+def heard(data: bytes) -> list[tuple[str, str]]:
+    """Everything that is said about a file on its way into a refit, with its kind."""
+    said: list[tuple[str, str]] = []
+    try:
+        result = read_upload("mine.csv", data).result
+        said += [("refused", reason) for reason in result.rejects["reason"].unique()]
+        said += [("named", text) for text in result.warnings]
+        answer = refitted(data)
+    except AdvisorError as error:
+        return [*said, ("refused", str(error))]
+    said += [("asked", text) for text in answer.questions]
+    return [*said, *(("against", text) for text in answer.reasons_against)]
+
+
+def refitted(data: bytes) -> RefitResult:
+    return refit_chosen(*select_points(read_upload("mine.csv", data).result.frame))
+
+
+@pytest.mark.parametrize("gpus", [1, GPUS])
+@pytest.mark.parametrize("measured", [("tpot_s",), ("step_time_s",), ("speedup",), WHOLE])
+def test_a_right_file_is_refitted_without_a_word(measured, gpus):
+    assert heard(table(measured, gpus=gpus, drafts_only=measured == ("speedup",))) == []
+
+
+@pytest.mark.parametrize("name", sorted(cases()))
+def test_a_wrong_file_is_not_refitted_in_silence(name):
+    data, outcome, word = cases()[name]
+    said = heard(data)
+    assert any(kind == outcome and word in text for kind, text in said), said
+
+
+def test_there_are_at_least_23_wrong_files():
+    assert len(cases()) >= 23
+
+
+def test_a_wrong_prefix_is_refused_with_column_example_and_question():
+    with pytest.raises(
+        AdvisorError, match=r"tpot_s is .* times what is predicted.*line \d+.*unit in the header right\?"
+    ):
+        refitted(table(("tpot_s",), times("tpot_s", 1e3)))
+
+
+def test_on_rooflines_only_factors_that_no_efficiency_explains_are_refused():
+    frame = synthetic_points((1, 4, 16), (0,), quantity="tpot_s", hardware_id="mi300x")
+    points, _ = select_points(frame)
+    assert {point.tier for point in points} == {"roofline"}
+    frame["tpot_s"] *= 10
+    assert refit(frame).reasons_against
+    frame["tpot_s"] *= 100
+    with pytest.raises(AdvisorError, match=r"near 10\^3"):
+        refit(frame)
+
+
+def test_a_number_of_gpus_below_three_is_not_asked_about():
+    frame = table(("tpot_s",), times("tpot_s", 2.0), gpus=2)
+    assert not refitted(frame).questions
+
+
+def test_an_outlier_or_two_are_set_aside_and_do_not_refuse_the_column():
+    frame = right().assign(metric=None)[list(right().columns)]
+    frame.loc[frame.index[:2], "tpot_s"] *= 1e3
+    points, _ = select_points(frame.assign(speedup=np.nan, step_time_s=np.nan, derived=None))
+    assert check_units(points) == ()
+
+
+def test_better_is_never_said_of_a_refit_that_stays_far_off():
+    answer = refitted(table(("step_time_s",), lambda f: {"step_time_s": f["tpot_s"]}, drafts_only=True))
+    assert answer.own_errors.after.mape > MAX_ERROR
+    assert answer.own_errors.after.mape < answer.own_errors.before.mape
+    assert not answer.own_errors.better
+    assert "predicted better" not in answer.sentence
+
+
+def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: Path, capsys):
+    bad, out = tmp_path / "bad.csv", tmp_path / "my.refit"
+    bad.write_bytes(table(("tpot_s",), times("tpot_s", GPUS), GPUS))
+    code, text, error = run(capsys, "fit", str(bad), "--output", str(out))
+    assert code == 2
+    assert "is not written" in error
+    assert "number of GPUs" in error
+    assert "against it:" in text
+    assert not out.exists()
+    code, text, _ = run(capsys, "fit", str(bad), "--output", str(out), "--force")
+    assert code == 0
+    assert out.read_text(encoding="utf-8").startswith("on=h200-sxm/vllm")
+
+
+@pytest.mark.parametrize(
+    ("truth", "reason"),
+    [({}, "no better than by the shipped constants"), ({"round_host": 40.0}, "Ended at their bound")],
+)
+def test_a_refit_that_brings_nothing_or_ends_at_a_bound_has_that_against_it(truth, reason):
+    answer = refit(synthetic_points((1, 2, 4, 8, 16), (1, 3, 5), truth=truth))
+    assert any(reason in text for text in answer.reasons_against)
+
+
+def test_equal_rows_count_once_and_the_same_rows_of_another_file_too():
+    data = table(("tpot_s",))
+    twice = read_upload("twice.csv", data + data.split(b"\n", 1)[1]).result
+    rows = len(right())
+    assert (twice.rows_kept, twice.rows_repeated, twice.rows_refused) == (rows, rows, 0)
+    assert any(f"{rows} rows equal to another" in text for text in twice.warnings)
+    other = read_upload("other.csv", data + b"\n")
+    both = combine([read_upload("one.csv", data), other])
+    assert both.sources[0].sha256 != both.sources[1].sha256
+    assert (both.result.rows_kept, both.result.rows_repeated) == (rows, rows)
+    pd.testing.assert_frame_equal(both.result.frame, read_upload("one.csv", data).result.frame)
+
+
+def test_a_long_file_becomes_few_questions_and_says_how_many_rows_it_left_out(monkeypatch):
+    from advisor.points import points as module
+
+    frame = synthetic_points(range(1, 61), (1, 3, 5))
+    frame.loc[frame.index[:30], "batch_size"] = np.nan
+    monkeypatch.setattr(module, "MAX_ASKED", 100)
+    monkeypatch.setattr(module, "MAX_POINTS", 40)
+    asked = []
+    monkeypatch.setattr(module, "_ask", lambda *given, ask=module._ask: asked.append(given) or ask(*given))
+    points, refused = select_points(frame)
+    assert len(asked) == 100
+    assert len(points) == 40
+    assert (points[0].line, points[-1].line) == (32, 181)
+    assert sum(one.rows for one in refused) == 180 - 40
+    assert {(one.line, one.rows) for one in refused if "not stated" in one.reason} == {(2, 30)}

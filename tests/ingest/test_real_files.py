@@ -1,0 +1,333 @@
+"""Files as people have them: trimmed results, console blocks, relatives of known tools, near misses, served names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.catalog import model_ids
+from advisor.cli import main
+from advisor.hardware import hardware_ids
+from advisor.ingest import read_upload, resolve_names, with_given
+from advisor.ingest.names import drafter_name, weight_dtype
+from advisor.ingest.readers import FORMATS
+from advisor.ingest.readers.serve_fields import version_of_image
+from advisor.ingest.readers.sglang import speculation_of
+from advisor.prediction import AdvisorError
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
+
+
+def result_of(name: str) -> Any:
+    return resolve_names(read_upload(name, (FOLDER / name).read_bytes()), hardware_ids(), model_ids()).result
+
+
+def first(name: str) -> dict[str, Any]:
+    return dict(result_of(name).frame.iloc[0].dropna())
+
+
+def read(document: object, **given: object) -> Any:
+    rows = read_upload("x.json", json.dumps(document).encode())
+    return resolve_names(with_given(rows, given), hardware_ids(), model_ids()).result
+
+
+def test_a_trimmed_vllm_result_is_read_with_its_medians_which_is_said() -> None:
+    result = result_of("vllm_serve_trimmed_constructed.json")
+    row = first("vllm_serve_trimmed_constructed.json")
+    assert row["tpot_s"] == pytest.approx(0.0041)
+    assert row["accepted_length"] == 2.31
+    assert row["input_tokens"] == 1024
+    assert row["weight_dtype"] == "fp8"
+    assert any("the median stands in" in note for note in result.derived)
+    assert any("read from the name" in note for note in result.derived)
+
+
+def test_the_median_time_between_chunks_does_not_stand_for_the_mean() -> None:
+    assert "itl_s" not in first("together_runner_constructed.json")
+
+
+def test_console_blocks_become_a_row_each_with_the_arguments_printed_before() -> None:
+    vllm, sglang = result_of("serving_console_constructed.txt").frame.to_dict("records")
+    assert (vllm["engine"], vllm["model_id"], vllm["batch_size"], vllm["draft_tokens_k"]) == (
+        "vllm",
+        "qwen3-30b-a3b",
+        16,
+        3,
+    )
+    assert vllm["tpot_s"] == pytest.approx(0.004)
+    assert vllm["acceptance_by_position"] == "0.7;0.45;0.25"
+    assert vllm["input_tokens"] == pytest.approx(65500 / 64)
+    assert (sglang["engine"], sglang["batch_size"], sglang["accepted_length"]) == ("sglang", 8, 2.5)
+    assert sglang["itl_s"] == pytest.approx(0.01125)
+    assert sglang["request_latency_s"] == pytest.approx(1.2)
+
+
+def test_a_block_behind_quotation_marks_or_cut_below_its_title_is_read() -> None:
+    lines = (FOLDER / "serving_console_constructed.txt").read_text().splitlines()[2:44]
+    quoted = "\n".join(f"> {line}" for line in ["```", *lines, "```"])
+    assert read_upload("issue.md", quoted.encode()).result.frame["tpot_s"].tolist() == pytest.approx([0.004])
+    cut = "\n".join(lines[1:])
+    assert read_upload("paste", cut.encode()).result.frame["accepted_length"].tolist() == [2.4]
+    with pytest.raises(AdvisorError, match="paste the whole block"):
+        read_upload("paste", lines[0].encode())
+
+
+def test_specforge_runs_of_one_benchmark_are_held_against_their_own_baseline() -> None:
+    frame = result_of("specforge_constructed.jsonl").frame
+    assert frame["speedup"].iloc[1] == pytest.approx(2.0)
+    assert frame["draft_structure"].iloc[2] == "tree;topk=4;verify=8"
+    assert frame["speedup"].isna().iloc[3]  # no baseline on mtbench
+    document = result_of("specforge_eagle3_constructed.json").frame
+    assert document["speedup"].iloc[1] == pytest.approx(206 / 110)
+
+
+def test_early_aiperf_files_are_read_by_their_old_names() -> None:
+    row = first("aiperf_early_constructed.json")
+    assert (row["tpot_s"], row["ttft_s"], row["input_tokens"], row["batch_size"]) == (0.008, 0.06, 7386.78, 8)
+    assert first("aiperf_early_constructed.jsonl")["tpot_s"] == pytest.approx(0.0085)
+
+
+def test_warm_up_records_of_aiperf_are_left_out() -> None:
+    lines = [json.loads(line) for line in (FOLDER / "aiperf_0.13.0_reduced.jsonl").read_text().splitlines()]
+    lines[0]["metadata"]["benchmark_phase"] = "warmup"
+    result = read_upload("x", "\n".join(map(json.dumps, lines)).encode()).result
+    assert any("warm-up left out" in note for note in result.derived)
+
+
+def test_agentic_runs_give_whole_rates_lengths_and_no_chunk_latency() -> None:
+    row = first("inferencex_agentic_constructed.json")
+    assert (row["hardware_id"], row["engine_version"], row["model_id"]) == ("b200-sxm", "0.5.23", "deepseek-v3")
+    assert row["output_tok_per_s"] == pytest.approx(1200)
+    assert row["input_tokens"] == pytest.approx(41250.4)
+    assert "itl_s" not in row
+    flat = first("inferencex_agentic_flat_constructed.json")
+    assert (flat["drafter"], flat["tpot_s"], flat["output_tok_per_s"]) == ("mtp", 0.01, 400)
+
+
+def test_vllm_ci_rows_are_read_and_their_fallback_precision_is_not_believed() -> None:
+    result = result_of("inferencex_ci_constructed.json")
+    row = first("inferencex_ci_constructed.json")
+    assert (row["hardware_id"], row["draft_tokens_k"], row["output_tok_per_s"]) == ("mi300x", 0, 800)
+    assert "weight_dtype" not in row
+    assert any("precision bf16 left out" in note for note in result.derived)
+
+
+def test_separate_decode_nodes_count_their_own_gpus_and_no_shared_rate() -> None:
+    document = json.loads((FOLDER / "inferencex_agentic_flat_constructed.json").read_text())
+    document |= {"disagg": True, "is_multinode": True, "tp": 12, "decode_tp": 8, "decode_ep": 8, "prefill_tp": 4}
+    row = read(document).frame.iloc[0]
+    assert (row["tensor_parallel"], row["expert_parallel"]) == (8, 8)
+    assert row[["gpu_count", "output_tok_per_s"]].isna().all()
+    assert "decode nodes" in row["notes"]
+
+
+def test_multi_turn_summaries_of_client_and_server_are_read() -> None:
+    assert first("inferencex_multiturn_constructed.json")["tpot_s"] == pytest.approx(0.018)
+    row = first("inferencex_multiturn_server_constructed.json")
+    assert (row["model_id"], row["gpu_count"], row["output_tok_per_s"]) == ("minimax-m2", 4, 1200)
+
+
+def test_atom_files_are_read_and_its_client_s_backend_names_no_engine() -> None:
+    assert first("atom_serving_constructed.json")["engine"] == "atom"
+    row = first("atom_results_constructed.json")
+    assert "engine" not in row
+    assert (row["gpu_count"], row["weight_dtype"], row["batch_size"]) == (8, "mxfp4", 64)
+
+
+def test_a_fixture_without_one_of_its_fields_is_read_or_refused_with_what_it_lacks() -> None:
+    wanted_by = {
+        item.id: [path for wanted in item.wants for path in wanted.split("|")] for item in FORMATS if item.wants
+    }
+    assert len(wanted_by) >= 12
+    told = 0
+    for path in sorted(FOLDER.glob("*constructed.json*")):
+        text = path.read_text()
+        records = [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [json.loads(text)]
+        for wanted in sorted({name for names in wanted_by.values() for name in names}):
+            if not isinstance(records[0], dict) or wanted not in records[0]:
+                continue
+            cut = [{key: value for key, value in record.items() if key != wanted} for record in records]
+            said = refusal("\n".join(map(json.dumps, cut)).encode())
+            told += bool(said)
+            assert not said or "lacks" in said, (path.name, wanted, said)
+    assert told >= 20
+
+
+def refusal(data: bytes) -> str:
+    """Why a file is refused; empty where it is read."""
+    try:
+        read_upload("cut", data)
+    except AdvisorError as error:
+        return str(error)
+    return ""
+
+
+def test_a_near_miss_names_what_it_has_and_what_it_lacks() -> None:
+    with pytest.raises(
+        AdvisorError, match=r"nearly vLLM bench serve JSON: it has output_throughput, and lacks mean_tpot_ms"
+    ):
+        read({"output_throughput": 100.0, "num_prompts": 4})
+    with pytest.raises(AdvisorError, match=r"it has conc, framework, tput_per_gpu, and lacks hw or device"):
+        read({"conc": 4, "framework": "vllm", "tput_per_gpu": 10.0})
+    with pytest.raises(AdvisorError, match=r"users.*--map|batch_size is understood; it lacks a measurement"):
+        read_upload("own.csv", b"batch_size,users\n1,2\n")
+    with pytest.raises(AdvisorError, match=r"tpot needs a unit, as in tpot_ms"):
+        read({"bs": 4, "tpot": 8.0, "hello": 1})
+
+
+def test_own_json_is_read_by_a_mapping_and_by_our_names() -> None:
+    own = [{"gpu": "H200", "run": {"users": 8, "gap": 9.0}, "drafted": 3, "gain": 1.7, "tp": 1}]
+    mapping = {"run.users": "batch_size", "run.gap": "itl_ms", "drafted": "draft_tokens_k", "gain": "speedup"}
+    row = read_upload("own.json", json.dumps(own).encode(), columns=mapping).result.frame.iloc[0]
+    assert (row["batch_size"], row["draft_tokens_k"], row["speedup"]) == (8, 3, 1.7)
+    assert row["itl_s"] == pytest.approx(0.009)
+    assert first("canonical_constructed.json")["model_id"] == "qwen3-30b-a3b"
+    assert result_of("canonical_constructed.json").frame["speedup"].iloc[1] == pytest.approx(1.6)
+
+
+def test_a_mapping_adds_to_what_a_tool_s_reader_takes_and_wins_over_it() -> None:
+    document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
+    document |= {"my": {"drafts": 3, "streams": 12}}
+    data = json.dumps(document).encode()
+    mapped = read_upload("x", data, columns={"my.drafts": "draft_tokens_k", "my.streams": "batch_size"}).result.frame
+    assert mapped[["draft_tokens_k", "batch_size"]].iloc[0].tolist() == [3, 12]
+    assert mapped["tpot_s"].tolist() == pytest.approx([0.0041])
+
+
+def test_a_stated_name_is_overridden_its_format_kept_and_both_said() -> None:
+    document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
+    result = (
+        read(document, model_id="qwen3-235b-a22b", max_concurrency=None)
+        if False
+        else read(document, model_id="qwen3-235b-a22b")
+    )
+    assert result.frame["model_id"].tolist() == ["qwen3-235b-a22b"]
+    assert result.frame["weight_dtype"].tolist() == ["fp8"]
+    assert any("'Qwen/Qwen3-30B-A3B-FP8', which the file states in 1 row, read as" in note for note in result.derived)
+    assert read(document, batch_size=99).frame["batch_size"].tolist() == [16]  # a number that the file states stays
+    unknown = read(document | {"model_id": "my-served-name"}, model_id="Qwen/Qwen3-30B-A3B")
+    assert unknown.frame["model_id"].tolist() == ["qwen3-30b-a3b"]
+    assert not any("fits no single known id" in warning for warning in unknown.warnings)
+
+
+def test_a_served_name_gives_way_to_the_tokenizer_that_names_the_model() -> None:
+    document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
+    path = "/root/.cache/huggingface/hub/models--deepseek-ai--DeepSeek-R1/snapshots/4236a6af538feda4548e"
+    result = read(document | {"model_id": "r1-prod", "tokenizer_id": path})
+    assert result.frame["model_id"].tolist() == ["deepseek-v3"]
+    assert any("model_id taken from tokenizer_id" in note for note in result.derived)
+    assert read(document | {"model_id": "r1-prod"}).frame["model_id"].tolist() == ["r1-prod"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("modelopt_fp4", "nvfp4"),
+        ("awq_marlin", "int4"),
+        ("w8a8_fp8", "fp8"),
+        ("FP8", "fp8"),
+        ("auto", None),
+        ("compressed-tensors", None),
+    ],
+)
+def test_quantisation_arguments_of_engines_are_weight_types(text: str, ours: str | None) -> None:
+    assert weight_dtype(text) == ours
+
+
+def test_a_format_left_to_the_checkpoint_is_read_from_its_name() -> None:
+    document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
+    named = document | {"model_id": "nvidia/DeepSeek-V3.1-NVFP4", "quantization": "compressed-tensors"}
+    assert read(named).frame["weight_dtype"].tolist() == ["nvfp4"]
+    assert read(document | {"dtype": "bfloat16"}).frame["weight_dtype"].tolist() == ["fp8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("NEXTN", "mtp"),
+        ("deepseek_mtp", "mtp"),
+        ("qwen3_next_mtp", "mtp"),
+        ("STANDALONE", "draft_model"),
+        ("draft-model", "draft_model"),
+        ("EAGLE3", "eagle3"),
+        ("P-EAGLE", "p-eagle"),
+        ("medusa", "medusa"),
+    ],
+)
+def test_drafters_are_known_by_the_words_of_engines(text: str, ours: str) -> None:
+    assert drafter_name(text) == ours
+
+
+def test_sglang_s_eagle_is_mtp_only_where_no_other_draft_checkpoint_is_named() -> None:
+    server = {"model_path": "zai-org/GLM-4.5", "speculative_algorithm": "EAGLE", "speculative_num_steps": 3}
+    assert speculation_of(server)["drafter"] == "EAGLE"  # nothing is said of a draft checkpoint
+    assert speculation_of(server | {"speculative_draft_model_path": None})["drafter"] == "mtp"
+    assert speculation_of(server | {"speculative_draft_model_path": "zai-org/GLM-4.5"})["drafter"] == "mtp"
+    assert speculation_of(server | {"speculative_draft_model_path": "lmsys/DeepSeek-R1-NextN"})["drafter"] == "mtp"
+    assert speculation_of(server | {"speculative_draft_model_path": "org/eagle-head"})["drafter"] == "EAGLE"
+    assert (
+        speculation_of({"speculative_algorithm": "EAGLE3", "speculative_draft_model_path": None})["drafter"] == "EAGLE3"
+    )
+
+
+def test_sglang_s_number_of_draft_tokens_counts_the_last_emitted_one() -> None:
+    block = {"speculative_algorithm": "DFLASH", "speculative_num_steps": 1, "speculative_num_draft_tokens": 16}
+    assert speculation_of(block)["draft_tokens_k"] == 15
+    ngram = {
+        "speculative_algorithm": "NGRAM",
+        "speculative_num_draft_tokens": 8,
+        "speculative_ngram_max_bfs_breadth": 10,
+    }
+    assert speculation_of(ngram)["draft_structure"] == "tree;topk=10;verify=8"
+
+
+def test_versions_are_taken_from_container_tags() -> None:
+    assert version_of_image("lmsysorg/sglang:v0.5.23-cu13") == "0.5.23"
+    assert version_of_image("vllm/vllm-openai-rocm:nightly") == "vllm/vllm-openai-rocm:nightly"
+    assert version_of_image(None) is None
+
+
+def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main(list(words))
+    captured = capsys.readouterr()
+    return int(stopped.value.code or 0), captured.out + captured.err
+
+
+def test_fit_takes_fractional_lengths_and_says_what_it_read_and_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [
+        {
+            "model_id": "my-r1",
+            "gpu": "H200",
+            "tp": 8,
+            "engine": "vllm",
+            "bs": batch,
+            "k": k,
+            "tpot_ms": tpot,
+            "al": al,
+            "drafter": "mtp" if k else None,
+            "accepted_length_same_run": 1 if k else None,
+            "isl": 7386.7875,
+            "osl": 130.5,
+        }
+        for batch, k, tpot, al in (
+            (1, 0, 12.0, None),
+            (1, 1, 8.0, 1.8),
+            (8, 0, 16.0, None),
+            (8, 1, 11.0, 1.8),
+            (32, 0, 22.0, None),
+            (32, 1, 15.0, 1.8),
+        )
+    ]
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps([*rows, rows[1] | {"al": 9.0}]))
+    code, out = command(capsys, "fit", str(file), "--set", "model_id=deepseek-v3")
+    assert code == 0, out
+    assert "'my-r1', which the file states in 7 rows, read as 'deepseek-v3'" in out
+    assert "rounded to whole tokens" in out
+    assert "refused, 1 row (first in line 7): accepted_length exceeds K + 1" in out

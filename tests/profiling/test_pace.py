@@ -1,0 +1,101 @@
+"""The pace rule: what a slow first block, a wrong estimate and a skipped block do to the rest of a sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
+
+from advisor.profiling import detect_devices, runner
+from advisor.profiling.pace import Pace
+from advisor.profiling.plan import Block, Plan
+from advisor.profiling.results import ResultFolder
+from advisor.profiling.summary import State
+
+PRICES = {"bandwidth": 1.0, "launch": 1.0, "moe": 60.0, "rounds": 40.0, "gemm": 10.0}
+
+
+@dataclass
+class Sweep:
+    """A run whose blocks take the time the test gives, on a clock that only they move. [s]"""
+
+    seconds: dict[str, float]
+    now: float = 0.0
+    tried: list[str] = field(default_factory=list)
+
+    def run_block(self, block: Block, _context: Any) -> tuple[str, list[dict[str, Any]], str]:
+        self.tried.append(block.name)
+        self.now += self.seconds.get(block.name, block.estimate_s)
+        return "ok", [{"block": block.name, "op": block.op, "status": "ok", "time_s": 1.0}], ""
+
+
+def measured(
+    sweep: Sweep, budget_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, dict[str, Any]]:
+    """What became of each block."""
+    clock = SimpleNamespace(
+        monotonic=lambda: sweep.now, time=lambda: sweep.now, strftime=lambda *_: "", gmtime=lambda: 0
+    )
+    monkeypatch.setattr(runner, "time", clock)
+    monkeypatch.setattr(runner, "run_block", sweep.run_block)
+    device = next(device for device in detect_devices() if device.backend == "cpu")
+    plan = Plan("quick", device, tuple(Block(name, "gemm", {}, price) for name, price in PRICES.items()), 3)
+    folder = ResultFolder(tmp_path / "out")
+    folder.start()
+    state = State(plan.hash)
+    runner.Run(plan, folder, state, lambda _: None, lambda: False, budget_s).all_blocks()
+    return state.blocks
+
+
+def test_a_slow_first_block_does_not_cost_the_main_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep({"bandwidth": 12.0})  # libraries load, memory is touched for the first time
+    blocks = measured(sweep, 130.0, tmp_path, monkeypatch)
+    assert {name: entry["status"] for name, entry in blocks.items()} == dict.fromkeys(PRICES, "ok")
+    assert sweep.tried == list(PRICES), "in the order of the plan"
+
+
+def test_a_block_put_off_is_tried_again_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep({"moe": 90.0, "rounds": 15.0})  # rounds is cheaper than its price, which nobody knows before
+    blocks = measured(sweep, 120.0, tmp_path, monkeypatch)
+    assert sweep.tried == ["bandwidth", "launch", "moe", "gemm", "rounds"]
+    assert blocks["rounds"]["status"] == "ok"
+
+
+def test_a_block_is_skipped_only_when_the_time_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep({"moe": 119.0})
+    blocks = measured(sweep, 120.0, tmp_path, monkeypatch)
+    assert blocks["rounds"]["status"] == blocks["gemm"]["status"] == "skipped"
+    assert "time limit" in blocks["rounds"]["message"]
+
+
+def test_the_pace_of_a_small_block_counts_little_and_of_a_large_one_fully() -> None:
+    small, large = Pace(20.0), Pace(20.0)
+    small.add(0.5, 5.0)
+    large.add(200.0, 2000.0)
+    assert small.ratio < 1.25
+    assert large.ratio > 9.0
+    assert Pace(0.0).ratio == 1.0
+    assert large.fits(10.0, 100.0)
+    assert not large.fits(20.0, 100.0)
+
+
+def test_preparing_a_block_ends_at_the_limit_too() -> None:
+    import numpy as np
+
+    from advisor.profiling.clock import Clock
+    from advisor.profiling.timing import Context, StoppedError, tried
+
+    device = next(device for device in detect_devices() if device.backend == "cpu")
+    context = Context(device, Clock(device), 3, np.random.default_rng(0), deadline_s=0.0)
+    rows: list[dict[str, Any]] = []
+    with pytest.raises(StoppedError, match="time limit"):
+        tried(lambda: 1, {}, rows, context)
+    context.deadline_s, context.should_stop = float("inf"), lambda: True
+    with pytest.raises(StoppedError, match="request"):
+        tried(lambda: 1, {}, rows, context)
+    assert rows == []
