@@ -19,7 +19,7 @@ from advisor.arrays import Array
 from advisor.calibration import KV_BYTES, FitRecord, add_touched, frame_work
 from advisor.explain.constants import record_behind
 from advisor.kernel_costs import GemmCost, MoeCost, stream_cost
-from advisor.points import WHOLE_BATCH_KINDS
+from advisor.points import COLLECTIONS, WHOLE_BATCH_KINDS
 from advisor.setup import Setup
 from advisor.step_cost import gemm_time, matrix_products
 
@@ -48,8 +48,10 @@ def near_kernels(store: Store, setup: Setup, batch_size: float, k_draft: int, co
 
 
 def published_speedups(store: Store, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
-    """Published speedups of an accelerator, model and number of GPUs, SPEEDUP_COLUMNS; draft trees left out."""
-    points = stores.dataset(store, "published_speedups")
+    """Published speedups of an accelerator, model and number of GPUs, SPEEDUP_COLUMNS, from all collections; trees
+    and rows with a defect are left out."""
+    points = pd.concat([stores.dataset(store, name) for name in COLLECTIONS], ignore_index=True)
+    points = points[points["defect"].fillna("") == ""]
     here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
     # Points of another number of GPUs, or whose batch is counted per rank, belong to another curve.
     here = here[here["tensor_parallel"].fillna(here["gpu_count"]) == gpus]

@@ -51,7 +51,7 @@ PREFILL_METRICS = {
 """Metrics in which a prompt's prefill is paid: throughput, and by Little's law the latency of whole requests (a batch
 over its throughput)."""
 _SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
-# Same GPU and memory (96 GB, 1.79 TB/s) at 300 W instead of 600 W: NVIDIA's product page, read 2026-11-22.
+# The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
 _EMPTY = {"", "nan", "none", "not-stated", "not stated"}
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from advisor.calibration.power_law import touched_experts
 from advisor.explain.nearby import NEAR_COLUMNS, SPEEDUP_COLUMNS, near_kernels, nearest_speedups, published_speedups
+from advisor.points import COLLECTIONS, published_rows
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.step_cost import MoeShape, Placement, routed_time
@@ -74,6 +75,14 @@ def test_published_speedups_are_those_of_the_accelerator_model_and_gpus(store: S
     assert len(points) > 0
     assert list(points.columns) == list(SPEEDUP_COLUMNS)
     assert published_speedups(store, "b200-sxm", "gpt-oss-20b", 64).empty
+
+
+def test_published_speedups_are_those_of_every_collection_without_rows_that_have_a_defect(store: Store) -> None:
+    points = published_speedups(store, "rtx-pro-6000-blackwell", "qwen3.5-397b-a17b", 4)
+    shipped = published_rows(COLLECTIONS[1])
+    here = shipped[(shipped["model_id"] == "qwen3.5-397b-a17b") & (shipped["tensor_parallel"] == "4")]
+    assert 0 < len(points) < len(here)
+    assert len(points) == (here["defect"] == "").sum()
 
 
 def test_the_nearest_published_speedup_is_near_in_log_batch_and_k() -> None:
