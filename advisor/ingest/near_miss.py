@@ -15,6 +15,8 @@ from advisor.ingest.upload import Sample
 _NEAR = 0.5
 """Share of a format's fields that a file must have to be called a near miss."""
 _SHOWN = 8
+_SAME = 3
+"""Names of one and the same field that are listed."""
 
 
 def near_miss(sample: Sample, formats: Sequence[Format]) -> str | None:
@@ -51,7 +53,9 @@ def present(record: Mapping[str, Any], wanted: str) -> bool:
 
 
 def _either(wanted: str) -> str:
-    return " or ".join(wanted.split("|"))
+    names = wanted.split("|")
+    more = f" or one of {len(names) - _SAME} more" if len(names) > _SAME + 1 else ""
+    return " or ".join(names[:_SAME] if more else names) + more
 
 
 def _found(record: Mapping[str, Any], wanted: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 from pathlib import Path
@@ -39,6 +40,15 @@ def test_ingest_reads_a_directory_and_says_what_it_could_not_read(capsys):
     assert {"vllm_serve", "sglang_serving", "guidellm_csv", "aiperf_json", "kernel_table"} <= formats
     reasons = {item["file"]: item["reason"] for item in answer["not_read"]}
     assert "tuned kernel configuration" in reasons["tuned_config_constructed.json"]
+
+
+def test_a_console_block_is_piped_in_and_a_name_that_it_states_is_replaced(capsys, monkeypatch):
+    block = (FIXTURES / "serving_console_constructed.txt").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(block)))
+    code, out, _ = run(capsys, "ingest", "-", "--set", "model_id=gpt-oss-120b", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert [item["format"] for item in answer["files"]] == ["serving_console"]
 
 
 def test_ingest_fills_in_saves_and_writes_the_rejects(capsys, points, tmp_path):

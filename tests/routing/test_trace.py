@@ -86,6 +86,39 @@ def test_three_axes_are_sequences_tokens_and_experts_of_one_layer():
     assert [ids.shape for ids in trace.sequences] == [(16, 1, K)] * 6
 
 
+def with_dense(ids, n_dense=2):
+    """Those ids as SGLang records them: every layer of the model, the dense ones first and zero."""
+    return np.concatenate([np.zeros((ids.shape[0], n_dense, ids.shape[2]), ids.dtype), ids], axis=1)
+
+
+EVERY_LAYER = {
+    "base64_flat": reply(lambda ids: base64.b64encode(with_dense(ids).astype("<i4").tobytes()).decode()),
+    "lists": reply(lambda ids: with_dense(ids).tolist()),
+    "npy": npy(np.stack([with_dense(ids) for ids in IDS])),
+}
+
+
+@pytest.mark.parametrize("name", EVERY_LAYER)
+def test_dense_layers_that_an_engine_records_as_zeros_are_left_out(name):
+    trace = read_trace(name, EVERY_LAYER[name], LayerCounts(routed=3, every=5, n_active=K))
+    assert trace.layout.endswith("2 layers without routing left out")
+    for got, expected in zip(trace.sequences, IDS, strict=True):
+        assert np.array_equal(got, expected)
+
+
+def test_bytes_that_fit_all_layers_and_those_that_route_are_read_by_their_zeros():
+    """15 tokens of 4 layers are as long as 12 of 5: nothing but zeros in the dense one makes it the latter."""
+    ids = synthetic(sequences=1, tokens=15, layers=4)[0] + 1
+    counts = LayerCounts(routed=4, every=5, n_active=K)
+
+    def read(array):
+        text = base64.b64encode(array.astype("<i4").tobytes()).decode()
+        return read_trace("x", json.dumps({"routed_experts": text}).encode(), counts).sequences[0]
+
+    assert np.array_equal(read(ids), ids)
+    assert np.array_equal(read(with_dense(ids[:12], 1)), ids[:12])
+
+
 @pytest.mark.parametrize("counts", [LayerCounts(routed=3), LayerCounts(routed=2, every=3)])
 def test_three_axes_with_the_models_layers_in_the_middle_are_one_request(counts):
     """vLLM's array of one request must not pass for one layer of many short sequences."""
