@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.architecture import MATRICES, Architecture, CacheDtype, WeightDtype, with_dtype
+from advisor.architecture import MATRICES, Architecture, CacheDtype, WeightDtype, parameter_counts, with_dtype
 from advisor.catalog import model_ids, published_architecture
 from advisor.hardware import Hardware
 from advisor.prediction import AdvisorError
@@ -17,7 +17,10 @@ CACHE_BYTES: dict[ServedCache, float] = {"bf16": 2.0, "fp8": 1.0}
 
 _PER_TENSOR: frozenset[WeightDtype] = frozenset({"fp8", "nvfp4"})
 """ModelOpt's formats: TensorRT-LLM serves its releases with an fp8 cache. Releases in blocks keep 16 bits."""
-_PARTS = {"routed": "routed experts", "shared": "shared experts", "attention": "attention", "dense": "dense blocks"}
+
+
+_NAMES = {"routed": "routed experts", "shared": "shared experts"}
+"""Of a component's weights in a sentence, where that is not its own."""
 
 
 def served_weights(architecture: Architecture, scenario: Scenario) -> Architecture:
@@ -43,15 +46,10 @@ def _as_published(architecture: Architecture, wanted: WeightDtype) -> Architectu
         published = published_architecture(architecture.id, wanted)
     except AdvisorError:
         return None
-    dtypes = published.dtypes
-    used = {
-        "routed": architecture.moe is not None,
-        "shared": architecture.moe is not None and architecture.moe.shared_width > 0,
-        "attention": True,
-        "dense": bool(architecture.dense),
-    }
-    kept = [_PARTS[part] for part in MATRICES if used[part] and getattr(dtypes, part) == "bf16"]
-    blocks = wanted == "fp8" and "fp8_block" in {getattr(dtypes, part) for part in MATRICES if used[part]}
+    dtypes, counts = published.dtypes, parameter_counts(architecture)
+    used = [part for part in MATRICES if getattr(counts, part)]
+    kept = [_NAMES.get(part, part) for part in used if getattr(dtypes, part) == "bf16"]
+    blocks = wanted == "fp8" and "fp8_block" in {getattr(dtypes, part) for part in used}
     notes = (
         [f"Published in fp8 with scales for blocks of 128 x 128: {architecture.name} is costed so."] if blocks else []
     )

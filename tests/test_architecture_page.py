@@ -20,13 +20,7 @@ def test_the_floors_are_those_that_imports_are_held_to() -> None:
     listed = [set(re.findall(r"`(\w+)`", rooms)) for _, rooms in rows_under("floor")]
     upper, lower = {"cli", "ui", "studies", "__main__"}, FLOORS[:-2]
     assert listed[0] == upper == FLOORS[-1] | FLOORS[-2]
-    assert listed[:0:-1] == joined_curve(lower)
-
-
-def joined_curve(floors: list[set[str]]) -> list[set[str]]:
-    """The page shows the curve and the tiers, which it asks for, on one floor."""
-    at = floors.index({"tiers"})
-    return [*floors[:at], floors[at] | floors[at + 1], *floors[at + 2 :]]
+    assert listed[:0:-1] == lower
 
 
 def test_every_file_that_a_change_is_sent_to_exists() -> None:

@@ -80,10 +80,10 @@ def test_a_moe_pays_for_all_its_experts_once_a_chunk_and_no_more_than_their_arit
 
 def test_latent_attention_expands_its_keys_for_a_prompt() -> None:
     mixer = load_model("deepseek-v3").mixers[0]
-    assert mixer.prompt_flops_per_query_key == 2 * 128 * (128 + 64 + 128)
-    assert mixer.prompt_flops_per_query_key < mixer.attend_flops_per_query_key / 3
+    assert mixer.prompt_flops_per_head_and_key == 2 * (128 + 64 + 128)
+    assert mixer.prompt_flops_per_head_and_key < mixer.flops_per_head_and_key / 3
     assert (
-        load_model("glm-5").mixers[0].prompt_flops_per_query_key == 0
+        load_model("glm-5").mixers[0].prompt_flops_per_head_and_key == 0
     )  # sparse: a prompt reads entries as decode does
 
 

@@ -72,7 +72,7 @@ from advisor.calibration.records import (
     rounded,
     write_records,
 )
-from advisor.calibration.small_launches import SmallLaunch, load_small_launches, small_launch, write_small_launches
+from advisor.calibration.small_launches import SmallLaunch, small_launch, write_small_launches
 from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record
 from advisor.calibration.sweep_fit import SweepFit, fit_sweep
 
@@ -137,7 +137,6 @@ __all__ = [
     "load_modules",
     "load_overheads",
     "load_records",
-    "load_small_launches",
     "measured_rows",
     "measured_table",
     "mla_record",

@@ -119,6 +119,7 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     changes: dict[str, Any] = {}
     for one in OVERHEADS:
         changes |= {name: getattr(base, name) * factors.get(one.factor, 1.0) for name in one.priced_by}
+    changes["query_key_norm_s"] = base.query_key_norm_s * factors.get("launch", 1.0)  # part of a layer's launches
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)
     if adjustment.scatter_log_sd is not None:

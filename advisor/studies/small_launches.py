@@ -2,7 +2,7 @@
 
 Small kernels between the measured ones do not show in speedups, which have them in both arms, but in plain steps: what
 measured decode takes beyond its kernels, divided by the layers that run them. They are the only constants chosen on the
-plain-decode points, and are judged there with each model's own points left out (docs/decisions/0010-small-launches.md).
+plain-decode points, and are judged there with each model's own points left out (docs/decisions/0013-small-launches.md).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from advisor import store
+from advisor import laws, store
 from advisor.calibration import SmallLaunch, small_launch, version_key, write_small_launches
 from advisor.studies.validation.plain import plain_decode
 from advisor.studies.validation.plain_tables import believed
@@ -105,8 +105,9 @@ def _with_records(rows: pd.DataFrame, records: Sequence[SmallLaunch]) -> pd.Data
 
 def _moved(rows: pd.DataFrame, launch_s: np.ndarray, norm_s: np.ndarray) -> pd.DataFrame:
     """`rows` with other small launches: they stand in the plain step once, whatever the batch."""
-    more_s = (launch_s - rows["launch_per_layer_s"]) * rows["n_layers"]
-    more_s = more_s + (norm_s - rows["query_key_norm_s"]) * rows["normed_layers"]
+    layers, now = {"L": rows["n_layers"], "L_q": rows["normed_layers"]}, rows
+    charged_s = laws.launches(c_l=now["launch_per_layer_s"], c_q=now["query_key_norm_s"], **layers)
+    more_s = laws.launches(c_l=launch_s, c_q=norm_s, **layers) - charged_s
     times = {name: rows[name] + more_s for name in ("predicted_s", "step_s", "predicted_end_to_end_s")}
     return rows.assign(**times, launch_per_layer_s=launch_s, query_key_norm_s=norm_s)
 

@@ -118,7 +118,8 @@ def test_speedups_alone_cannot_tell_the_host_time_of_a_step():
 
 
 def test_absolute_plain_step_times_do_tell_it_when_steps_are_short():
-    frame = synthetic_points((1, 1, 1, 2, 2, 2), (0,), truth={"host": 4.0}, quantity="step_time_s")
+    dense = {"model_id": "llama-3.1-8b", "drafter": "eagle3"}  # few launches beside which the host's time would hide
+    frame = synthetic_points((1, 1, 1, 2, 2, 2), (0,), truth={"host": 6.0}, quantity="step_time_s", **dense)
     host = next(item for item in refit(frame).parameters if item.name == "host")
     assert host.factor > 1.3
 

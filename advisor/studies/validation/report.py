@@ -46,6 +46,7 @@ from advisor.studies.validation.tables import (
     summary,
     worst,
 )
+from advisor.studies.validation.unseen import unseen_rows, unseen_section
 from advisor.validation import JUDGED, held_out, judge, write_judged
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
@@ -91,6 +92,7 @@ def report(decode: Decode) -> str:
         measured_section(),
         _overheads(),
         _left_out(rows),
+        unseen_section(unseen_rows()),
         _rivals(points, rows, outside, external),
         external_section(external, as_prior),
         assumed_accelerators(external, as_prior, elsewhere),
