@@ -15,7 +15,7 @@ from advisor.catalog import model_ids
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
 from advisor.cli.scenario_options import given_acceptance
 from advisor.hardware import hardware_ids
-from advisor.ingest import MAX_BYTES, IngestResult, Rows, kept_table
+from advisor.ingest import MAX_BYTES, NAME_COLUMNS, IngestResult, Rows, kept_table
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
 from advisor.text import counted
@@ -283,7 +283,7 @@ def _print_result(result: IngestResult) -> None:
 def _print_said(result: IngestResult) -> None:
     """What was concluded or refused while reading, before a fit: names, formats, rounding, refused rows by reason."""
     for text in result.derived:
-        if text.startswith(("model_id", "weight_dtype", "hardware_id", "drafter", "engine")) or "as you say" in text:
+        if text.startswith(tuple(NAME_COLUMNS)) or "as you say" in text:
             click.echo(f"read: {text}")
     for text in result.warnings:
         click.echo(f"warning: {text}")

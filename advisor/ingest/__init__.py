@@ -19,7 +19,7 @@ from advisor.ingest.names import match_hardware
 from advisor.ingest.read import read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
 from advisor.ingest.result import IngestResult, csv_of, kept_points, kept_table
-from advisor.ingest.rows import Rows, combine, complete, resolve_names, with_given
+from advisor.ingest.rows import NAME_COLUMNS, Rows, combine, complete, resolve_names, with_given
 from advisor.ingest.trace_file import MAX_TRACE_BYTES, LayerCounts, layer_counts, read_trace, read_traces
 from advisor.ingest.upload import MAX_BYTES, MIB
 
@@ -30,6 +30,7 @@ __all__ = [
     "MAX_METRICS_BYTES",
     "MAX_TRACE_BYTES",
     "MIB",
+    "NAME_COLUMNS",
     "AcceptanceRates",
     "ActivationLog",
     "GivenRows",
