@@ -240,8 +240,14 @@ def test_csv_has_a_row_for_each_point_and_every_documented_column() -> None:
     row = next(r for r in rows if (r["batch_size"], r["k_draft"]) == ("64", "2"))
     assert float(row["speedup"]) == point.speedup
     assert float(row["routed_ms"]) == point.components_ms["routed"]
-    fields = set(document.CurvePoint.model_fields) - {"components_ms"}
+    fields = set(document.CurvePoint.model_fields) - {"components_ms", "ttft_ms"}
     assert set(rows[0]) == {"scenario_hash", *fields, *(f"{name}_ms" for name in point.components_ms)}
+
+
+def test_csv_has_the_time_to_first_token_where_lengths_are_given() -> None:
+    asked = QWEN.model_copy(update={"input_tokens": 1000, "output_tokens": 200})
+    rows = list(csv.DictReader(io.StringIO(render(report_on(asked), "csv").decode())))
+    assert min(float(row["ttft_ms"]) for row in rows) > 5.0
 
 
 def test_the_pdf_is_tagged_has_a_language_a_title_alternative_texts_and_its_date() -> None:
