@@ -23,6 +23,7 @@ from advisor.store.connection import default_store_path, only_writer, storage_fa
 
 MAX_ROWS = 200_000
 WAIT_S = 10.0
+_PART = 5_000
 _KINDS = {"number": "float64", "integer": "Int64", "truth": "boolean", "text": "str"}
 
 
@@ -163,7 +164,7 @@ def save_upload(
     if not all(isinstance(column, str) for column in frame.columns) or frame.columns.has_duplicates:
         raise AdvisorError(f"{name}: column names must be distinct texts")
     kinds = {str(column): _kind(frame[column]) for column in frame.columns}
-    records = [_record(name, line, row) for line, row in enumerate(frame.to_dict("records"), start=1)]
+    records = [_record(name, line, row) for line, row in enumerate(_rows(frame), start=1)]
     first = json.loads(records[0])
     origin = [first.get(column) for column in _ORIGIN]
     dataset_id = f"upload-{sha256[:12]}"
@@ -270,13 +271,19 @@ def _kind(column: pd.Series) -> str:
     return "number" if pd.api.types.is_numeric_dtype(column) else "text"
 
 
+def _rows(frame: pd.DataFrame) -> Iterator[dict[Any, Any]]:
+    """The rows as objects, a part of the table at a time, so that only their text is held for all."""
+    for start in range(0, len(frame), _PART):
+        yield from frame.iloc[start : start + _PART].to_dict("records")
+
+
 def _record(name: str, line: int, row: dict[Any, Any]) -> str:
     plain = {}
     for column, cell in row.items():
         value = cell.item() if hasattr(cell, "item") else cell
         if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
-            value = None
-        elif not isinstance(value, str | int | float) or (isinstance(value, float) and math.isinf(value)):
+            continue  # an empty cell is a column that the record does not name
+        if not isinstance(value, str | int | float) or (isinstance(value, float) and math.isinf(value)):
             raise AdvisorError(f"{name}, row {line}, column {column}: {value!r} is not a text or a finite number")
         plain[str(column)] = value
     return json.dumps(plain, ensure_ascii=False, allow_nan=False)
