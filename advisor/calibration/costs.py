@@ -15,6 +15,7 @@ from advisor.calibration.measured_records import load_measured
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
 from advisor.calibration.records import FitRecord, Operation, load_records
 from advisor.calibration.small_launches import small_launch
+from advisor.catalog import class_today
 from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
 from advisor.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
@@ -118,15 +119,15 @@ def _kernel_costs(
         all_to_all=_all_to_all(hardware, records, engine, notes),
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
-        **_overheads(engine),
+        **_overheads(engine, class_today(engine, hardware.vendor)),
         kernels_of=notes.kernels_of,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
         warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
     )
 
 
-def _overheads(engine: str) -> dict[str, Any]:
-    """Overheads of the engine as it is today and the spread that speedups leave unexplained, from the shipped fit."""
+def _overheads(engine: str, engine_class: str) -> dict[str, Any]:
+    """Overheads of the engine's class and the spread that speedups leave unexplained, from the shipped fit."""
     norm = small_launch(engine, "query_key_norm_s")
     added = {} if norm is None else {"query_key_norm_s": norm.value_s}
     fit = load_overheads()
@@ -135,7 +136,7 @@ def _overheads(engine: str) -> dict[str, Any]:
         return added | dict(zip(OVERHEAD_NAMES, names, strict=True))
     return {
         **added,
-        **class_costs(engine),
+        **class_costs(engine_class),
         "residual_log_sd_by_tier": {residual.tier: residual.log_sd for residual in fit.residuals},
         "band_share_by_tier": {residual.tier: residual.share for residual in fit.residuals},
     }

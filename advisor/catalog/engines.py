@@ -226,6 +226,11 @@ def engine_choices() -> list[str]:
     return [*engine_ids(), OTHER_ENGINE]
 
 
+def class_today(engine: str, vendor: str) -> str:
+    """Class of a scenario's engine: today's release on accelerators of a vendor."""
+    return engine if engine == OTHER_ENGINE else load_engine(engine).class_of(Build(vendor=vendor))
+
+
 def decodes_during_prefill(engine: str) -> bool:
     """Whether a scenario's engine puts a prompt's tokens into the steps of running sequences."""
     return engine == OTHER_ENGINE or load_engine(engine).decodes_during_prefill

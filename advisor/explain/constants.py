@@ -16,6 +16,7 @@ from advisor.calibration import (
     load_records,
     small_launch,
 )
+from advisor.catalog import class_today
 from advisor.components import KERNELS, OVERHEADS
 from advisor.kernel_costs import AttentionCost, GemmCost, MoeCost, StreamCost
 from advisor.setup import Setup
@@ -124,8 +125,8 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
     if not shared:
         return ConstantUse(symbol, name, value, "s", "assumed", "docs/model.md")
     fit = load_overheads()
-    record = None if fit is None else fit.record(setup.scenario.engine)
-    if record is not None and record.engine_class != ANY_CLASS:
+    record = None if fit is None else fit.record(class_today(setup.scenario.engine, setup.hardware.vendor))
+    if record is not None and record.engine_class != ANY_CLASS and record.n_rows:
         index = list(record.parameters).index(field)
         factor = math.exp(1.2816 * math.sqrt(record.log_covariance[index][index]))
         source = (
@@ -133,6 +134,11 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
             f"range a factor of {factor:.1f} either way: docs/decisions/0003-engine-overheads.md"
         )
         return ConstantUse(symbol, name, value, "s", "fitted", source)
+    launched = small_launch(setup.scenario.engine, field)
+    if launched is not None:
+        return ConstantUse(
+            symbol, name, value, "s", "fitted", f"{launched.source}: docs/decisions/0013-small-launches.md"
+        )
     source = "weak prior of docs/model.md, 80% range a factor of 3 either way"
     return ConstantUse(symbol, name, value, "s", "assumed", source)
 

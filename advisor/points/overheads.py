@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,8 +73,13 @@ class OverheadModel:
     by_class: dict[str, Overheads]
 
     def of(self, engine_class: str) -> Overheads:
-        """Of a class; of `any` when it was not seen."""
-        return self.by_class.get(engine_class, self.by_class[ANY_CLASS])
+        """Of a class; as wide as `any`, at the centre of its own prior, when it was not seen."""
+        return self.by_class.get(engine_class) or self.unseen(engine_class)
+
+    def unseen(self, engine_class: str) -> Overheads:
+        """Of a class without rows."""
+        values = prior_s(engine_class) if engine_class != ANY_CLASS else self.by_class[ANY_CLASS].values_s
+        return replace(self.by_class[ANY_CLASS], values_s=values, n_rows=0, n_sources=0)
 
 
 def log_speedup(points: Sequence[Point], log_overheads: Array) -> Array:

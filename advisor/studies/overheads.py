@@ -19,6 +19,7 @@ from advisor.calibration import (
     ResidualRecord,
     write_overheads,
 )
+from advisor.catalog import engine_ids
 from advisor.points import ANY_CLASS, PRIOR_LOG_SD, ROWS, Overheads, Point, fit_overheads, points_of, published_rows
 from advisor.validation import COMMON_SHARE, Width, predictions_left_out, widths_by_tier
 
@@ -35,8 +36,10 @@ def build_fit() -> OverheadFit:
     points, refused = points_of(published_rows(), other_models=True)
     model = fit_overheads(points, COMMON_SHARE)
     widths = widths_by_tier(points)
+    # Today's engines have a record each: without rows, launches as plain decode has them and the prior of the rest.
+    every = {name: model.unseen(name) for name in engine_ids()} | model.by_class
     return OverheadFit(
-        records=tuple(_record(name, overheads) for name, overheads in sorted(model.by_class.items())),
+        records=tuple(_record(name, overheads) for name, overheads in sorted(every.items())),
         residuals=tuple(_residual(tier, width, points) for tier, width in widths.items()),
         sources=tuple(sorted({point.source for point in points})),
         form=FORM,
@@ -63,6 +66,8 @@ def _record(name: str, overheads: Overheads) -> OverheadRecord:
     }
     if name == ANY_CLASS:
         message = "engines without rows of their own; with classes fitted each alone this is the prior"
+    elif not overheads.n_sources:
+        message = "no rows: the prior, with the launches that plain decode shows"
     elif overheads.n_sources < 2:
         message = "seen in one source only: keeps the prior's width"
     else:

@@ -26,8 +26,9 @@ MIN_LAUNCH_S = 2e-6
 """Least launch overhead of a layer: two kernels that no table has, its norms, about 1 us each in a graph (assumed).
 The fit of TensorRT-LLM comes to rest on it: its measured kernels add up to the measured step, or a little more. [s]"""
 MIN_POINTS = 4
-FUSED = "trtllm"
-"""TensorRT-LLM fuses the norms of queries and keys, so its own constant is the launch overhead of every layer."""
+EVERY_LAYER = ("sglang", "trtllm")
+"""Engines with one constant for every layer. TensorRT-LLM fuses the norms of queries and keys; SGLang launches more
+than those apart: models left out are met better by one constant for all its layers than by one for norms."""
 FUSED_SINCE = {"vllm": "0.18"}
 """First version of today's kernels. Chosen on these points: MiniMax-M2.5's time per layer beyond its kernels falls from
 40-70 us to 0-20 us with that release."""
@@ -52,9 +53,12 @@ def fitted(rows: pd.DataFrame) -> list[SmallLaunch]:
     """Records of every engine and version that the points tell apart: median of the models' medians."""
     bare = believed(without(rows))
     bare = bare[bare["served_batch"] <= MAX_BATCH]
-    normed = bare[(bare["normed_layers"] > 0) & (bare["engine"] != FUSED)]
     found = []
-    for engine, group in normed.groupby("engine"):
+    for engine, group in bare[bare["engine"].isin(EVERY_LAYER)].groupby("engine"):
+        launches = {model: value + PRIOR_LAUNCH_S for model, value in _by_model(group, "n_layers").items()}
+        found += [_record(str(engine), "launch_per_layer_s", None, launches, group)] if launches else []
+    normed = bare[(bare["normed_layers"] > 0) & (bare["engine"] != "trtllm")]
+    for engine, group in normed[~normed["engine"].isin(EVERY_LAYER)].groupby("engine"):
         first = FUSED_SINCE.get(str(engine))
         new = pd.Series([first is None or _is_since(str(version), first) for version in group["version"]], group.index)
         pooled = _by_model(normed, "normed_layers")  # where one kind of version is seen in no model, all engines' mean
@@ -62,9 +66,6 @@ def fitted(rows: pd.DataFrame) -> list[SmallLaunch]:
         today = _by_model(group[new], "normed_layers")
         found.append(_record(*named, None, today or pooled, group[new] if today else normed))
         found += [_record(*named, first, old, group[~new])] if old else []
-    fused = bare[bare["engine"] == FUSED]
-    launches = {model: value + PRIOR_LAUNCH_S for model, value in _by_model(fused, "n_layers").items()}
-    found += [_record(FUSED, "launch_per_layer_s", None, launches, fused)] if launches else []
     return found
 
 
