@@ -134,8 +134,8 @@ def step_time(
     weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape)
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
-        "launch": np.asarray(laws.launches(**launch_symbols(architecture, costs))),
-        "attention_projection": weights.pop("attention_projection"),
+        "launch": np.asarray(laws.launches(costs.launch_per_layer_s, launched_layers(architecture, costs))),
+        "attention_projection": weights.pop("attention_projection") + laws.norms(**norm_symbols(architecture, costs)),
         "attention": sum((item.time_s for item in attention), np.zeros(np.broadcast(batch, q, context).shape)),
         **weights,
         "lm_head": lm_head(architecture, costs, placement).time_s(rows),
@@ -169,16 +169,16 @@ def weights_time(
     return parts
 
 
-def launch_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
-    """What `laws.launches` takes, half of a layer for each whose measured attention contains its own. SI units."""
+def launched_layers(architecture: Architecture, costs: KernelCosts) -> float:
+    """Layers whose launches are charged, half of one for each whose measured attention contains its own. [1]"""
     charged = {True: MODULE_LAUNCHES, False: 1.0}
-    normed = [m for m in architecture.mixers if m.query_key_norm and m not in costs.modules]
-    return {
-        "c_l": costs.launch_per_layer_s,
-        "L": float(sum(mixer.count * charged[mixer in costs.modules] for mixer in architecture.mixers)),
-        "c_q": costs.query_key_norm_s,
-        "L_q": float(sum(mixer.count for mixer in normed)),
-    }
+    return float(sum(mixer.count * charged[mixer in costs.modules] for mixer in architecture.mixers))
+
+
+def norm_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
+    """What `laws.norms` takes; layers whose attention was measured as a whole contain theirs. SI units."""
+    normed = [mixer for mixer in architecture.mixers if mixer.query_key_norm and mixer not in costs.modules]
+    return {"c_q": costs.query_key_norm_s, "L_q": float(sum(mixer.count for mixer in normed))}
 
 
 def n_layers(architecture: Architecture) -> int:

@@ -119,7 +119,7 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     changes: dict[str, Any] = {}
     for one in OVERHEADS:
         changes |= {name: getattr(base, name) * factors.get(one.factor, 1.0) for name in one.priced_by}
-    changes["query_key_norm_s"] = base.query_key_norm_s * factors.get("launch", 1.0)  # part of a layer's launches
+    changes["query_key_norm_s"] = base.query_key_norm_s * factors.get("dense", 1.0)  # beside the attention's products
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)
     if adjustment.scatter_log_sd is not None:
@@ -134,6 +134,7 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
 def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> KernelCosts:
     """`costs` with every kernel's time multiplied by `factor`; overheads stay."""
     changes = _scaled_records(costs, (*DEVICE_RECORDS, *LINK_RECORDS), factor, log_sd)
+    changes["query_key_norm_s"] = costs.query_key_norm_s * factor
     return replace(costs, **changes, **_scaled_modules(costs, factor, log_sd))
 
 

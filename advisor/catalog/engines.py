@@ -168,6 +168,9 @@ class Engine(Frozen):
     """It can be told that a drafter of a method that drafts in turn proposes all K tokens in one pass."""
     decodes_during_prefill: bool = True
     """A step may hold tokens of a prompt beside those of running sequences; else decoding stops for a prompt."""
+    norms_apart_before: str | None = None
+    """Version before which normalising queries and keys took more kernels; None: its launches are told by the layer
+    alone (docs/decisions/0013-small-launches.md)."""
     export: ExportRule | None = None
     """None: nothing is exported for it."""
     reviewed: Reviewed | None = None

@@ -31,10 +31,11 @@ from advisor.step_cost import (
     exchanges,
     expert_shape,
     expert_sizes,
-    launch_symbols,
+    launched_layers,
     lm_head,
     matrix_products,
     n_layers,
+    norm_symbols,
 )
 from advisor.text import counted
 
@@ -88,7 +89,7 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     titles = [f"Attention weights, {counted(mixer.count, f'{mixer.kind} layer')}" for mixer in apart]
     whole = Head("attention_projection", "Attention weights", "T_projections", "s")
     if apart:
-        parts["T_projections"] = _gemms(b, run, whole, "T_proj", titles, products["attention_projection"])
+        parts["T_projections"] = _projections(b, run, whole, titles, products["attention_projection"])
     parts["T_attention"] = _attention(b, run)
     if run.architecture.dense:
         titles = [f"Dense FFN, {counted(block.count, 'layer')}" for block in run.architecture.dense]
@@ -192,6 +193,18 @@ def _gemm(b: Builder, run: Pass, head: Head, products: Products) -> Quantity:
     return b.add(head, laws.gemm, values, uses, f"W weights in {products.dtype}, M rows.")
 
 
+def _projections(b: Builder, run: Pass, whole: Head, titles: Sequence[str], products: Sequence[Products]) -> Quantity:
+    """The products of all attention layers, and the norms of queries and keys where kernels of their own run these."""
+    symbols = norm_symbols(run.architecture, run.costs)
+    if not symbols["c_q"] * symbols["L_q"]:
+        return _gemms(b, run, whole, "T_proj", titles, products)
+    inner = whole._replace(id=f"{whole.id}.products", symbol="T_products")
+    found = _gemms(b, run, inner, "T_proj", titles, products)
+    head = Head(f"{whole.id}.norms", "Norms of queries and keys", "T_norm", "s")
+    norm = b.add(head, laws.norms, {"L_q": symbols["L_q"]}, (norm_constant(run.setup),))
+    return b.add_sum(whole, {"T_products": found, "T_norm": norm})
+
+
 def _gemms(
     b: Builder, run: Pass, whole: Head, part_symbol: str, titles: Sequence[str], products: Sequence[Products]
 ) -> Quantity:
@@ -282,9 +295,6 @@ def _exchange(b: Builder, run: Pass, head: Head, item: Exchange, message: Quanti
 
 def _launches(b: Builder, run: Pass) -> Quantity:
     use = overhead_constant(run.setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
-    symbols = launch_symbols(run.architecture, run.costs)
-    head, layers = Head("launch", "Kernel launches", "T_launch", "s"), {"L": symbols["L"]}
+    layers = {"L": launched_layers(run.architecture, run.costs)}
     note = "Half of each layer whose attention was measured with its launches." if run.costs.modules else ""
-    if not symbols["c_q"] * symbols["L_q"]:
-        return b.add(head, laws.launches, layers, (use,), note)
-    return b.add(head, laws.launches, layers | {"L_q": symbols["L_q"]}, (use, norm_constant(run.setup)), note)
+    return b.add(Head("launch", "Kernel launches", "T_launch", "s"), laws.launches, layers, (use,), note)

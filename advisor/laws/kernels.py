@@ -398,17 +398,27 @@ def expert_exchange(
     return 2 * L * stream(sent_bytes(X, k, tp), t0, BW, r)
 
 
-def launches(c_l: Floats, L: Floats, c_q: Floats = 0.0, L_q: Floats = 0.0) -> Floats:
-    """Time of launching the small kernels of L layers.
+def launches(c_l: Floats, L: Floats) -> Floats:
+    """Time of launching the kernels of L layers.
 
-    T_launch = c_l × L + c_q × L_q
+    T_launch = c_l × L
 
     c_l: launch overhead of a layer, fitted per engine class. [s]
     L: layers. [1]
-    c_q: what normalising queries and keys adds, fitted per engine. [s]
-    L_q: layers that do. [1]
     """
-    return c_l * L + c_q * L_q
+    return c_l * L
+
+
+def norms(c_q: Floats, L_q: Floats) -> Floats:
+    """Time of normalising queries and keys, where an engine runs kernels of their own for that.
+
+    T_norm = c_q × L_q
+
+    c_q: of a layer, fitted per engine and version. [s]
+    L_q: layers that do. [1]
+    Source: docs/decisions/0013-small-launches.md.
+    """
+    return c_q * L_q
 
 
 def between_knots(x: Floats, x_1: Floats, x_2: Floats, c_1: Floats, c_2: Floats) -> Floats:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from advisor import laws, store
 from advisor.calibration import SmallLaunch, small_launch, version_key, write_small_launches
+from advisor.catalog import engines
 from advisor.studies.validation.plain import plain_decode
 from advisor.studies.validation.plain_tables import believed
 
@@ -26,12 +27,8 @@ MIN_LAUNCH_S = 2e-6
 """Least launch overhead of a layer: two kernels that no table has, its norms, about 1 us each in a graph (assumed).
 The fit of TensorRT-LLM comes to rest on it: its measured kernels add up to the measured step, or a little more. [s]"""
 MIN_POINTS = 4
-EVERY_LAYER = ("sglang", "trtllm")
-"""Engines with one constant for every layer. TensorRT-LLM fuses the norms of queries and keys; SGLang launches more
-than those apart: models left out are met better by one constant for all its layers than by one for norms."""
-FUSED_SINCE = {"vllm": "0.18"}
-"""First version of today's kernels. Chosen on these points: MiniMax-M2.5's time per layer beyond its kernels falls from
-40-70 us to 0-20 us with that release."""
+FUSED = "trtllm"
+"""It fuses the norms: its points tell nothing of theirs."""
 SOURCE = "plain decode of the measured-kernel package (silicon_sample.csv), batches up to 32"
 
 
@@ -53,15 +50,21 @@ def fitted(rows: pd.DataFrame) -> list[SmallLaunch]:
     """Records of every engine and version that the points tell apart: median of the models' medians."""
     bare = believed(without(rows))
     bare = bare[bare["served_batch"] <= MAX_BATCH]
+    apart = {engine.id: engine.norms_apart_before for engine in engines()}
+    # Engines with one constant for every layer: TensorRT-LLM fuses the norms; SGLang launches more than those apart,
+    # and models left out are met better by one constant for all its layers than by one for norms.
+    whole = bare[~bare["engine"].map(apart).notna()]
     found = []
-    for engine, group in bare[bare["engine"].isin(EVERY_LAYER)].groupby("engine"):
+    for engine, group in whole.groupby("engine"):
         launches = {model: value + PRIOR_LAUNCH_S for model, value in _by_model(group, "n_layers").items()}
         found += [_record(str(engine), "launch_per_layer_s", None, launches, group)] if launches else []
-    normed = bare[(bare["normed_layers"] > 0) & (bare["engine"] != "trtllm")]
-    for engine, group in normed[~normed["engine"].isin(EVERY_LAYER)].groupby("engine"):
-        first = FUSED_SINCE.get(str(engine))
-        new = pd.Series([first is None or _is_since(str(version), first) for version in group["version"]], group.index)
-        pooled = _by_model(normed, "normed_layers")  # where one kind of version is seen in no model, all engines' mean
+    normed = bare[bare["normed_layers"] > 0]
+    pooled = _by_model(
+        normed[normed["engine"] != FUSED], "normed_layers"
+    )  # where a kind of version is seen in no model
+    for engine, group in normed[normed["engine"].map(apart).notna()].groupby("engine"):
+        first = str(apart[engine])
+        new = pd.Series([_is_since(str(version), first) for version in group["version"]], group.index)
         named, old = (str(engine), "query_key_norm_s"), _by_model(group[~new], "normed_layers")
         today = _by_model(group[new], "normed_layers")
         found.append(_record(*named, None, today or pooled, group[new] if today else normed))
@@ -106,9 +109,9 @@ def _with_records(rows: pd.DataFrame, records: Sequence[SmallLaunch]) -> pd.Data
 
 def _moved(rows: pd.DataFrame, launch_s: np.ndarray, norm_s: np.ndarray) -> pd.DataFrame:
     """`rows` with other small launches: they stand in the plain step once, whatever the batch."""
-    layers, now = {"L": rows["n_layers"], "L_q": rows["normed_layers"]}, rows
-    charged_s = laws.launches(c_l=now["launch_per_layer_s"], c_q=now["query_key_norm_s"], **layers)
-    more_s = laws.launches(c_l=launch_s, c_q=norm_s, **layers) - charged_s
+    layers, normed = rows["n_layers"], rows["normed_layers"]
+    charged_s = laws.launches(rows["launch_per_layer_s"], layers) + laws.norms(rows["query_key_norm_s"], normed)
+    more_s = laws.launches(launch_s, layers) + laws.norms(norm_s, normed) - charged_s
     times = {name: rows[name] + more_s for name in ("predicted_s", "step_s", "predicted_end_to_end_s")}
     return rows.assign(**times, launch_per_layer_s=launch_s, query_key_norm_s=norm_s)
 

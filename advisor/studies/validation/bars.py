@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from advisor.catalog import load_model, model_ids
+from advisor.catalog import engine_ids, load_model, model_ids
 from advisor.curve import DEFAULT_BATCHES, curve_for
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
@@ -27,7 +27,6 @@ CAUSES: dict[tuple[str, str, str, str], str] = {
     "any answer, so prefill leaves the time per output token; judged end to end",
 }
 """Why a group of FAR_POINTS points or more is beyond FAR, each a cause that can be checked."""
-SCAN_ENGINES = ("vllm", "sglang", "trtllm")
 SCANS, FALL = 90, 0.03
 
 
@@ -166,10 +165,10 @@ def _scanned() -> Iterator[tuple[str, Setup]]:
         if load_model(model_id).moe is None or found >= SCANS:
             continue
         try:
-            setups = [load_setup(_scan(model_id, engine)) for engine in SCAN_ENGINES]
+            setups = [load_setup(_scan(model_id, engine)) for engine in engine_ids()]
         except AdvisorError:
             continue
-        for engine, setup in zip(SCAN_ENGINES, setups, strict=True):
+        for engine, setup in zip(engine_ids(), setups, strict=True):
             found += 1
             yield f"{model_id}, {engine}", setup
 

@@ -14,6 +14,7 @@ from advisor.profiles import PROFILES
 from advisor.studies.validation.plain_tables import errors_s, figures_s, is_heavy, kinds
 from advisor.studies.validation.silicon import GROUP
 from advisor.studies.validation.tables import markdown_table, percent
+from advisor.text import frame_csv
 
 PEER = PROFILES.parent / "docs" / "peer" / "aiconfigurator.csv"
 """Its answers, one line a point; the first line says which version answered when, and how fast both tools are."""
@@ -47,7 +48,7 @@ def write_peer(answers: pd.DataFrame, run: PeerRun, path: Path = PEER) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     wide = answers.pivot(index="point_id", columns="first", values=["tpot_s", "ttft_s"]).dropna()
     wide.columns = [f"{name}_{way}" for name, way in wide.columns]
-    lines = wide.reset_index()[list(COLUMNS)].to_csv(index=False, float_format="%.4g")
+    lines = frame_csv(wide.reset_index()[list(COLUMNS)], float_format="%.4g")
     path.write_text(f"# {json.dumps(run.__dict__)}\n{lines}", encoding="utf-8")
 
 

@@ -21,7 +21,7 @@ from advisor.prediction import AdvisorError
 from advisor.prefill import prefill_per_token_s
 from advisor.scenario import build_scenario
 from advisor.setup import Setup, load_setup, with_scales
-from advisor.step_cost import launch_symbols
+from advisor.step_cost import launched_layers, norm_symbols
 from advisor.studies.validation.plain_tables import overview
 from advisor.studies.validation.quarantine import read_quarantine
 from advisor.studies.validation.silicon import (
@@ -75,7 +75,8 @@ def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | 
         return None
     served = group["batch_size"].clip(upper=fits)
     batches, where = np.unique(served.to_numpy(float), return_inverse=True)
-    curve, launch = curve_for(setup, batches, [0]), launch_symbols(setup.architecture, setup.costs)
+    curve, norm = curve_for(setup, batches, [0]), norm_symbols(setup.architecture, setup.costs)
+    launch = launched_layers(setup.architecture, setup.costs), norm["L_q"], setup.costs.launch_per_layer_s, norm["c_q"]
     whole_s = curve.plain_step_s + prefill_per_token_s(setup, batches)
     return group.assign(
         gpus=setup.placement.gpus,
@@ -84,7 +85,7 @@ def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | 
         step_s=curve.plain_step_s[where],
         predicted_end_to_end_s=whole_s[where] * group["batch_size"] / served,
         tier=curve.tier[where, 0].astype(str),
-        **dict(zip(LAUNCHES, (launch[symbol] for symbol in ("L", "L_q", "c_l", "c_q")), strict=True)),
+        **dict(zip(LAUNCHES, launch, strict=True)),
     )
 
 

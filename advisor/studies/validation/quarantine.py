@@ -27,6 +27,7 @@ from advisor.studies.validation.silicon import (
     expressible,
     placement_of,
 )
+from advisor.text import frame_csv
 
 QUARANTINE = PROFILES / "validation" / "plain_decode_quarantine.csv"
 REACHED = 0.9
@@ -230,7 +231,7 @@ def main() -> None:
     """Write the list from the store's points."""
     with store.open_store(store.default_store_path()) as opened:
         found = quarantined(expressible(store.plain_decode_points(opened)))
-    found.to_csv(QUARANTINE, index=False)
+    QUARANTINE.write_text(frame_csv(found), encoding="utf-8")
     sys.stdout.write(found.groupby([*RUN, "rule"]).size().to_string() + f"\n{len(found)} points, {QUARANTINE}\n")
 
 

@@ -199,10 +199,18 @@ def ratios_section(rows: pd.DataFrame, by_scales: Mapping[str, pd.DataFrame]) ->
     )
 
 
+OFFERED_FROM = "trtllm"
+OFFERED_TO = "vllm"
+"""The two engines between which the share of nvfp4 time that is taken off decides."""
+
+
 def _scale_lines(by_scales: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Judged]]:
     for name, rows in by_scales.items():
         engines, weights = pairs(rows, "engine"), pairs(rows, "weights")
-        yield f"{name}: engine trtllm -> vllm", judged(engines[_is_change(engines, "trtllm", "vllm")])
+        yield (
+            f"{name}: engine {OFFERED_FROM} -> {OFFERED_TO}",
+            judged(engines[_is_change(engines, OFFERED_FROM, OFFERED_TO)]),
+        )
         yield f"{name}: weights fp8 -> fp4", judged(weights[_is_change(weights, "fp8", "fp4")])
 
 
