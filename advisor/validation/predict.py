@@ -79,10 +79,14 @@ def validate(
     """Predict every row and compare with its `speedup` column; `refused` as in `predict_rows`.
 
     Rows of a source that the shipped overheads were fitted on are predicted by a fit without that source; rows whose
-    accepted length nobody measured by that of other models. Both as in docs/validation.md.
+    accepted length nobody measured by that of other models. Rows marked with a defect are not judged. All as in
+    docs/validation.md.
     """
     if "speedup" not in frame.columns:
         raise AdvisorError("the file has no speedup column to validate against; use `predict` instead")
+    if "defect" in frame.columns:
+        marked = frame["defect"].fillna("").astype(str)
+        refused = {**{i: f"set aside for a defect: {text}" for i, text in marked.items() if text}, **(refused or {})}
     sources = set(frame["source_title"].dropna().astype(str)) if "source_title" in frame.columns else set()
     rows = predict_rows(frame, assume, costs_left_out(sources), other_models=True, refused=refused)
     measured = pd.to_numeric(rows["speedup"], errors="coerce")

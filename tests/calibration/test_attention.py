@@ -158,8 +158,12 @@ def test_data_parallel_latent_attention_pays_for_verified_tokens_as_a_hand_compu
     curve = curve_for(setup, [64], [0, 3])
     least = 1.0 + (by_hand[1] - by_hand[0]) / float(curve.plain_step_s[0])
     ratio = float(curve.verify_ratio[0, 1])
-    assert least - 0.06 < ratio < least + 0.16  # experts, projections and links grow too
-    assert ratio == pytest.approx(1.7, abs=0.1)
+    others = {name: time for name, time in curve.round_components.items() if name in curve.plain_components}
+    grown = sum(
+        float(time[0, 1] - curve.plain_components[name][0]) for name, time in others.items() if name != "attention"
+    )
+    assert ratio == pytest.approx(least + grown / float(curve.plain_step_s[0]), abs=0.06)
+    assert 1.5 < ratio < 1.85  # about 1.65 in the trial; experts, projections and links grow too
 
 
 def test_split_heads_verify_four_tokens_in_one_block_of_64_rows():

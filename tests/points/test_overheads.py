@@ -12,6 +12,8 @@ import pytest
 from advisor import bands
 from advisor.calibration import kernel_costs
 from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_overheads
+from advisor.calibration.small_launches import small_launch
+from advisor.catalog.engines import engine_ids
 from advisor.catalog.models import load_model
 from advisor.hardware import load_hardware
 from advisor.points.observation import NAMES, Observations
@@ -74,9 +76,13 @@ def test_a_class_seen_in_one_source_keeps_the_priors_width() -> None:
 
 def test_an_unseen_class_gets_the_prior_when_classes_are_fitted_alone_and_the_mean_when_they_share() -> None:
     rows = [*invented("one", (10e-6, 2e-3, 2e-3)), *invented("two", (10e-6, 2e-3, 2e-3))]
-    alone, shared = (fit_overheads(rows, share).of("trtllm").values_s for share in (0.0, 1.0))  # type: ignore[arg-type]
+    alone, shared = (fit_overheads(rows, share).of("new").values_s for share in (0.0, 1.0))  # type: ignore[arg-type]
     assert alone == pytest.approx(PRIOR_S)
     assert shared[1] > 2 * PRIOR_S[1]
+    measured = small_launch("sglang", "launch_per_layer_s")
+    assert measured is not None
+    launch, *others = fit_overheads(rows, 0.0).of("sglang").values_s  # type: ignore[arg-type]
+    assert (launch, others) == (pytest.approx(measured.value_s), pytest.approx(PRIOR_S[1:]))
 
 
 def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) -> None:
@@ -99,10 +105,10 @@ def test_the_shipped_records_are_what_the_shipped_rows_give(points: list[Point])
     assert shipped is not None
     assert shipped.data_sha256 == hashlib.sha256(ROWS.read_bytes()).hexdigest(), "run `make calibrate`"
     fitted = fit_overheads(points, 0.0)
-    assert {record.engine_class for record in shipped.records} == set(fitted.by_class)
+    assert {record.engine_class for record in shipped.records} == set(fitted.by_class) | set(engine_ids())
     for record in shipped.records:
         values = [record.value(name) for name in OVERHEAD_NAMES]
-        assert values == pytest.approx(fitted.by_class[record.engine_class].values_s, rel=2e-3), "run `make calibrate`"
+        assert values == pytest.approx(fitted.of(record.engine_class).values_s, rel=2e-3), "run `make calibrate`"
     width, record = widths_by_tier(points)["fitted"], shipped.residuals[0]
     assert (record.tier, record.share, record.log_sd) == ("fitted", pytest.approx(width.share), width.log_sd)
 

@@ -10,12 +10,8 @@ from advisor.charts import ratio_chart
 from advisor.store import Sweep, read_sweep
 from advisor.ui import profile_run, widgets
 
-PLAN_COLUMNS: dict[str, Any] = {
-    "name": "Block",
-    "op": "Operation",
-    "estimate_s": "Estimate (s)",
-    "memory_bytes": st.column_config.NumberColumn("Memory", format="bytes"),
-}
+PLAN_COLUMNS: dict[str, Any] = {"name": "Block", "op": "Operation", "estimate_s": "Estimate (s)"}
+PLAN_COLUMNS["memory_bytes"] = st.column_config.NumberColumn("Memory", format="bytes")
 _devices = st.cache_data(ttl=600, show_spinner="Looking for devices")(profile_run.devices)
 _plan = st.cache_data(ttl=600, show_spinner="Pricing the plan")(profile_run.plan)
 
