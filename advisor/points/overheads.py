@@ -77,7 +77,7 @@ class OverheadModel:
         return self.by_class.get(engine_class) or self.unseen(engine_class)
 
     def unseen(self, engine_class: str) -> Overheads:
-        """Of a class without rows: the mean over classes, moved as far as the centre of its prior is from the common."""
+        """Of a class without rows: the mean over classes, moved by the distance between the centres of their priors."""
         every = self.by_class[ANY_CLASS]
         launch, draft_pass, per_round = np.array(every.values_s) * prior_s(engine_class) / PRIOR_S
         return replace(every, values_s=(float(launch), float(draft_pass), float(per_round)), n_rows=0, n_sources=0)

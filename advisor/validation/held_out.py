@@ -12,7 +12,16 @@ import pandas as pd
 from advisor import bands
 from advisor.arrays import Array
 from advisor.calibration import load_overheads
-from advisor.points import OverheadModel, Point, fit_overheads, points_of, published_rows, speedups, with_costs
+from advisor.points import (
+    ANY_CLASS,
+    OverheadModel,
+    Point,
+    fit_overheads,
+    points_of,
+    published_rows,
+    speedups,
+    with_costs,
+)
 from advisor.tiers import beyond_log_sd
 
 COMMON_SHARE = 0.0
@@ -84,7 +93,8 @@ def costs_left_out(sources: Collection[str]) -> dict[str, dict[str, dict[str, An
             "residual_log_sd_by_tier": {tier: each.log_sd for tier, each in width.items()},
             "band_share_by_tier": {tier: each.share for tier, each in width.items()},
         }
-        out[source] = {name: {**overheads.costs(), **spread} for name, overheads in model.by_class.items()}
+        classes = {ANY_CLASS, *(point.engine_class for point in points)}
+        out[source] = {name: {**model.of(name).costs(), **spread} for name in sorted(classes)}
     return out
 
 
