@@ -39,9 +39,8 @@ def with_measured_shape(
         warnings = {**costs.warnings, "experts": (*costs.warnings.get("experts", ()), aside)}
         return dataclasses.replace(costs, warnings=warnings)
     _, _, engine, version, dtype, *_ = table.fit_id.split("/")
-    because = f"{engine} {version}, {dtype}, this very shape measured at {len(tokens)} token counts"
-    if costs.routed.reason:
-        because += f" ({costs.routed.reason})"
+    reason = costs.routed.reason or "measured this shape"
+    because = f"{engine} {version}, {dtype}, {reason}, at {len(tokens)} token counts"
     knots = monotone_knots(layer, _form(costs.routed, architecture, placement))
     layer = dataclasses.replace(layer, knots=knots, at_tokens=layer.tokens)
     routed = dataclasses.replace(costs.routed, measured=layer, because=because)
