@@ -14,8 +14,8 @@ from advisor.studies.validation.quarantine import read_quarantine
 from advisor.studies.validation.silicon import PLACEMENT, SCENARIO_FORMATS, expressible
 
 OVER = {("sglang", "b200-sxm", "qwen3.5-397b-a17b"), ("sglang", "b300-sxm", "qwen3.5-397b-a17b")}
-"""Where it does not hold, at batch 4 in fp8 (6.8 and 6.4 ms of launches, 5.1 and 5.3 ms measured): SGLang can run shared
-experts beside the routed ones, and on B200 an answer of 8192 tokens is quicker than one of 1024, as with speculation
+"""Where it does not hold, at batch 4 in fp8 (6.8 and 6.4 ms of launches, 5.1 and 5.3 ms measured): SGLang can run
+shared experts beside the routed ones, and on B200 an answer of 8192 tokens is quicker than one of 1024, as with speculation
 (docs/decisions/0014-what-step-times-moved.md)."""
 
 
