@@ -79,14 +79,16 @@ class CacheFormat:
 def served_cache(architecture: Architecture, scenario: Scenario, hardware: Hardware) -> CacheFormat:
     """The cache that the scenario names, or with `auto` the one that the engine chooses for this checkpoint.
 
-    fp8 where the checkpoint says so, where TensorRT-LLM serves weights in fp8 or nvfp4 (its recipes do; no server
-    states it), and where SGLang serves sparse attention with token-level index on Blackwell; else bf16.
+    As the checkpoint says, where it does. Else fp8 where TensorRT-LLM serves weights in fp8 or nvfp4 (its recipes do;
+    no server states it) or SGLang sparse attention with token-level index on Blackwell; else bf16.
     """
     if scenario.kv_dtype != "auto":
         return CacheFormat(scenario.kv_dtype, "as chosen")
     stated: CacheDtype | None = architecture.kv_cache_dtype
-    if stated == "fp8":
-        return CacheFormat("fp8", "as the checkpoint says")
+    if stated == "fp8" or stated == "bf16":
+        return CacheFormat(stated, "as the checkpoint says")
+    if stated is not None:
+        return CacheFormat("fp8", f"the checkpoint says {stated}, which is not modelled; fp8 stands in")
     if scenario.engine == "trtllm" and _main_format(architecture) in _PER_TENSOR:
         return CacheFormat("fp8", "TensorRT-LLM's choice for fp8 and nvfp4 weights")
     indexed = any(m.kind == "sparse" and m.compression == 1.0 and m.kv_shards == 1 for m in architecture.mixers)

@@ -217,8 +217,11 @@ def _reason(candidates: _Candidates, best: FitRecord, newest: Mapping[str, objec
 
 def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
     """What is wrong with the kernels of the engine that was asked for; empty where one of them serves or none is."""
-    if best.engine == candidates.engine or candidates.engine not in {record.engine for record in candidates.records}:
+    own = [record for record in candidates.records if record.engine == candidates.engine]
+    if best.engine == candidates.engine or not own:
         return ""
+    if not any(record.dtype in TABLE_DTYPES[candidates.dtype] for record in own):
+        return f"{candidates.engine} was measured in {' and '.join(sorted({record.dtype for record in own}))} alone"
     return f"the kernel of {candidates.engine} reads weights at under half of what this accelerator streams"
 
 
