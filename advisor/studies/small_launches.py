@@ -1,7 +1,7 @@
 """`python -m advisor.studies.small_launches`: fits the launches that no kernel table holds, and writes their records.
 
 Small kernels between the measured ones do not show in speedups, which have them in both arms, but in plain steps: what
-measured decode takes beyond its kernels, divided by the layers that run them. They are the only constants chosen on the
+measured decode takes beyond its kernels, divided by the layers that run them. They are the only constants fitted on the
 plain-decode points, and are judged there with each model's own points left out (docs/decisions/0013-small-launches.md).
 """
 
@@ -16,10 +16,11 @@ import pandas as pd
 from advisor import laws, store
 from advisor.calibration import SmallLaunch, small_launch, version_key, write_small_launches
 from advisor.catalog import engines
+from advisor.points import PRIOR_S
 from advisor.studies.validation.plain import plain_decode
 from advisor.studies.validation.plain_tables import believed
 
-PRIOR_LAUNCH_S = 10e-6
+PRIOR_LAUNCH_S = PRIOR_S[0]
 """Launch overhead of a layer where nothing says otherwise (docs/model.md). [s]"""
 MAX_BATCH = 32
 """Larger batches hide launches behind kernels, and errors of these outweigh them. [1]"""

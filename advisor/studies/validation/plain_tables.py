@@ -139,7 +139,7 @@ def decode_section(rows: pd.DataFrame, shipped: pd.DataFrame, bare: pd.DataFrame
         "aggregated serving, placements a scenario can express, a point and its alias once. Predicted: plain step at "
         "the mean context plus the prefill that shares the GPU, at the batch that memory holds. 8-bit checkpoints but "
         "Llama's are scaled by blocks, whatever the table calls them.\n\n"
-        "Small launches that no kernel table holds are the only constants chosen on these points, so each point is "
+        "Small launches that no kernel table holds are the only constants fitted on these points, so each point is "
         "judged with those fitted without its model:\n\n"
         + markdown_table(("small launches", "n", "median", "p90", "bias"), by_variant)
         + "\n\n"

@@ -193,8 +193,8 @@ def ratios_section(rows: pd.DataFrame, by_scales: Mapping[str, pd.DataFrame]) ->
         "engines). Measured and predicted: medians. Direction: of pairs measured further apart, how many are predicted "
         "on that side; in brackets by groups (model, accelerator, weights, engine).\n\n"
         + ratios_table(rows)
-        + "\n\nTensorRT-LLM's nvfp4 products take longer than vLLM's of the same shape, by a launch that serving may "
-        "fuse. By the share of that excess taken off:\n\n"
+        + "\n\nTensorRT-LLM's nvfp4 products take longer than vLLM's of the same shape, for a reason that no table "
+        "tells; half is assumed away, and the direction between the two hangs on it. By the share taken off:\n\n"
         + markdown_table(_HEADER, [_line(name, each) for name, each in _scale_lines(by_scales)])
     )
 
