@@ -18,6 +18,8 @@ N_DRAWS = 256
 PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
 interpolation, kernel times as much between neighbouring token counts. [1]"""
+DRIFT_FROM = 4.0
+"""Sequences up to which errors do not grow with the batch. [1]"""
 MAX_DRAFT = 64
 """Longest draft whose errors are drawn: as far as accepted lengths are given (`acceptance.parse_acceptance`). [1]"""
 _SIGMAS = 1.2815515655446004  # standard normal quantile of 0.9: half-width of an 80 % band in standard deviations
@@ -50,8 +52,9 @@ def make_draws(
         apart = np.random.default_rng(kernel_seed)
         errors |= {one.key: apart.standard_normal(n_draws) for one in alone if one.draw == "kernel"}
     factor = {one.key: np.exp(_log_sd(costs, one) * errors[one.key]) for one in alone}
-    fitted = np.array(costs.overhead_log_covariance or np.eye(3) * costs.overhead_log_sd**2)
-    joint = np.linalg.cholesky(fitted + 1e-12 * np.eye(3)) @ rng.standard_normal((3, n_draws))
+    several = np.eye(len(JOINT))
+    fitted = np.array(costs.overhead_log_covariance or several * costs.overhead_log_sd**2)
+    joint = np.linalg.cholesky(fitted + 1e-12 * several) @ rng.standard_normal((len(JOINT), n_draws))
     factor |= {one.key: values for one, values in zip(JOINT, np.exp(joint), strict=True)}
     z = rng.standard_normal((3, n_draws))
     return Draws(factor, z[0], z[1], z[2], rng.standard_normal((MAX_DRAFT + 1, n_draws)).T)
@@ -90,16 +93,17 @@ def draw_total(
     return np.asarray(total)
 
 
-def narrowed(samples: Array, central: Array, share: Array) -> Array:
-    """`samples` with `share` of their deviation from `central`, in the logarithm; all broadcast together."""
-    return np.asarray(central * (samples / central) ** share)
+def drift(drift_log_sd: float, batch: Array) -> Array:
+    """Log standard deviation that batches [nB] beyond DRIFT_FROM add to a speedup. [1]"""
+    return np.asarray(drift_log_sd * np.maximum(np.log2(batch / DRIFT_FROM), 0.0))
 
 
 def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]) -> Array:
     """Factor of what the components do not explain under each draw [draws, nB, nK].
 
-    `unexplained` and `beyond` are log standard deviations [nB, nK]: the tier's residual, and what steps longer than the
-    measured ones add. Most of it is common to all K of a scenario; a little differs from one K to the next.
+    `unexplained` and `beyond` are log standard deviations [nB, nK]: the tier's residual, and what larger batches and
+    steps longer than the measured ones add. Most of it is common to all K of a scenario; a little differs from one K to
+    the next.
     """
     common = np.sqrt(np.maximum(np.square(unexplained) - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
     return np.asarray(np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k]))

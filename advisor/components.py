@@ -11,7 +11,7 @@ between accelerators; host: the processor that launches and schedules, while the
 
 Draw = Literal["kernel", "host", "joint"]
 """How the error of a component is drawn. kernel: alone, and anew where kernels were measured apart; host: alone; joint:
-together with the other overheads that were fitted on the same speedups."""
+together with all else that was fitted on the same speedups."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Component:
     loads: str
     """What a step that mostly waits for it loads or computes, after `Loading`."""
     priced_by: tuple[str, ...]
-    """Fields of KernelCosts: the kernel records that may price it, by model and placement, or its one constant in s.
+    """Fields of KernelCosts: the kernel records that may price it, by model and placement, or its one constant.
     Its tier is that of the records in use (`tiers.component_tier_ranks`); a constant has none."""
     factor: str
     """The refit's multiplier that scales it, a key of FACTORS."""
@@ -48,6 +48,8 @@ FACTORS = {
     "dense": "time of projections and dense layers",
     "communication": "time of communication",
     "drafter": "kernel time of the drafter",
+    "reread": "second readings of the KV cache",
+    "verified": "time per verified token",
 }
 """What each multiplier of a refit scales. All GEMMs of the target share one: few rows of a user tell them apart."""
 
@@ -177,11 +179,31 @@ COMPONENTS = (
         factor="round_host",
         meaning="Accepting or rejecting the draft, and preparing the next round.",
     ),
+    Component(
+        key="reread",
+        label="KV cache, read again",
+        loads="the KV cache again",
+        priced_by=("reread_share",),
+        draw="joint",
+        factor="reread",
+        meaning="Reading the cache again for further tokens of a sequence, where kernels do not read it once for "
+        "all of them.",
+    ),
+    Component(
+        key="verified",
+        label="Verified tokens",
+        loads="verified tokens",
+        priced_by=("share_per_verified_token",),
+        draw="joint",
+        factor="verified",
+        meaning="What grows with every verified token beyond the kernels above: sampling, rejection, copies of hidden "
+        "states, padding. Fitted on speedups as a share of a plain step; which of them it is, nobody has measured.",
+    ),
 )
 
-KERNELS = tuple(one for one in COMPONENTS if one.bound != "host")
+KERNELS = tuple(one for one in COMPONENTS if one.draw == "kernel")
 """Those that kernels or links take, priced by records; the others are overheads with one constant each."""
-OVERHEADS = tuple(one for one in COMPONENTS if one.bound == "host")
+OVERHEADS = tuple(one for one in COMPONENTS if one.draw != "kernel")
 JOINT = tuple(one for one in OVERHEADS if one.draw == "joint")
 """Those whose constants were fitted together, in the order of `KernelCosts.overhead_log_covariance`."""
 DEVICE_RECORDS = tuple(dict.fromkeys(name for one in KERNELS if one.bound == "device" for name in one.priced_by))

@@ -105,10 +105,12 @@ def curve_for(
     plain = _pass(setup, batch, np.asarray(1.0), context)
     verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
     verify = _pass(setup, column, verified, context)
-    components = _round_components(setup, verify, column, k, plain.distinct[:, None])
-    round_s = np.asarray(sum(components.values()))
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     plain_s = np.asarray(sum(plain_components.values()))
+    components = _round_components(setup, verify, column, k, plain.distinct[:, None])
+    if setup.costs.share_per_verified_token:
+        components["verified"] = np.asarray(verified_time(setup, plain_s[:, None], column, verified) * (k > 0))
+    round_s = np.asarray(sum(components.values()))
     accepted = setup.acceptance.accepted_length[k]
     prompt = prompt_cost(setup, batch)
     prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
@@ -118,7 +120,7 @@ def curve_for(
     draws = draws or bands.make_draws(setup.costs)
     plain_draws = bands.draw_total(plain_components, draws, plain.routed_low, plain.routed_high)
     round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
-    samples = _samples(setup, draws, plain_draws, round_draws, column * verified, k, prefill, tier, central)
+    samples = _samples(setup, draws, plain_draws, round_draws, batch, column * verified, k, prefill, tier)
     low, high = bands.band(samples)
     each_s = laws.tpot(round_s, accepted, prefill[:, None])
     return Curve(
@@ -169,6 +171,12 @@ def _round_components(
     return components
 
 
+def verified_time(setup: Setup, plain_s: Array, batch: Array, tokens: Array) -> Array:
+    """What verifying `tokens` of each of `batch` sequences adds beyond the kernels: `laws.verified`, broadcast. [s]"""
+    group_batch = batch / setup.placement.attention_groups
+    return np.asarray(laws.verified(setup.costs.share_per_verified_token, plain_s, group_batch, tokens))
+
+
 @dataclass(frozen=True)
 class _Pass:
     step: StepTime
@@ -208,22 +216,22 @@ def _samples(
     draws: bands.Draws,
     plain_draws: Array,
     round_draws: Array,
+    batch: Array,
     step_tokens: Array,
     k: NDArray[np.int64],
     prefill: Array,
     tier: NDArray[np.object_],
-    central: Array,
 ) -> Array:
     """Speedup under each draw, [draws, nB, nK]; exactly 1 at K = 0. plain_draws [draws, nB], round_draws as it is."""
     acceptance = setup.acceptance
     lengths = bands.draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
     costs = setup.costs
     unexplained = _by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
-    share = _by_tier(tier, costs.band_share_by_tier, 1.0)
-    wobble = bands.wobble(draws, unexplained, beyond_log_sd(step_tokens), k)
+    beyond = np.hypot(beyond_log_sd(step_tokens), bands.drift(costs.drift_log_sd, batch)[:, None])
+    wobble = bands.wobble(draws, unexplained, beyond, k)
     plain_column = plain_draws[:, :, None]
     samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
-    return np.where(k == 0, 1.0, bands.narrowed(samples, central, share) * wobble)
+    return np.where(k == 0, 1.0, samples * wobble)
 
 
 def _check_axes(batch: Array, k: NDArray[np.int64], k_max: int) -> None:

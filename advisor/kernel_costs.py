@@ -281,17 +281,22 @@ class KernelCosts:
     host_per_step_s: float = 300e-6
     host_per_draft_pass_s: float = 300e-6
     host_per_round_s: float = 400e-6
+    reread_share: float = 0.0
+    """Share of its attention that each further token of a sequence adds to a pass; 0: the cache is read once. [1]"""
+    share_per_verified_token: float = 0.0
+    """What each token that an attention group verifies adds to a round, as a share of a plain step. [1]"""
     overhead_log_sd: float = 0.86
     """A factor of 3 either way at 80 %: ln 3 / 1.28."""
     overhead_log_covariance: tuple[tuple[float, ...], ...] = ()
-    """Covariance of the logarithms of launch, draft-pass and round overhead, where they were fitted; empty: each has
-    overhead_log_sd of its own."""
+    """Covariance of the logarithms of all that is fitted on speedups (`components.JOINT`), where it was fitted; empty:
+    each has overhead_log_sd of its own."""
     residual_log_sd: float = 0.1
     """What the components do not explain of a speedup, log standard deviation (docs/model.md). [1]"""
     residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
     """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
-    band_share_by_tier: Mapping[str, float] = field(default_factory=dict)
-    """Share of the components' spread that left-out speedups of a tier needed, where less than all did; else 1. [1]"""
+    drift_log_sd: float = 0.05
+    """What that gains with each doubling of the batch beyond `bands.DRIFT_FROM`: predictions of sources nobody has seen
+    err more at larger batches, either way (docs/decisions/0015-what-a-round-lacked.md). [1]"""
     kernels_of: str = ""
     """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's own, or none."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -118,12 +118,13 @@ def step_time(
     Returns
     -------
     StepTime with components host, launch, attention_projection, attention, router, routed, shared, dense,
-    communication, lm_head; times in seconds, broadcast over all arguments.
+    communication, lm_head, and reread where kernels read the cache again for further tokens; times in seconds,
+    broadcast over all arguments.
 
     Notes
     -----
     Each component is a law of `advisor.laws`; this module maps names and shapes to their symbols. KV is read once per
-    sequence and pass whatever q is.
+    sequence and pass whatever q is, but for `reread`.
     """
     batch, q, context, touched = arrays(batch_size, tokens_per_sequence, context_tokens, distinct)
     shape = moe or MoeShape.of(architecture)
@@ -132,14 +133,17 @@ def step_time(
     load = AttentionLoad(group_batch, q, context, kv_bytes_per_element, placement.tensor_parallel)
     attention = attention_layers(architecture, costs, load)
     weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape)
+    attention_s = sum((item.time_s for item in attention), np.zeros(np.broadcast(batch, q, context).shape))
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
         "launch": np.asarray(laws.launches(costs.launch_per_layer_s, launched_layers(architecture, costs))),
         "attention_projection": weights.pop("attention_projection") + laws.norms(**norm_symbols(architecture, costs)),
-        "attention": sum((item.time_s for item in attention), np.zeros(np.broadcast(batch, q, context).shape)),
+        "attention": attention_s,
         **weights,
         "lm_head": lm_head(architecture, costs, placement).time_s(rows),
     }
+    if costs.reread_share:
+        parts["reread"] = np.asarray(laws.reread(costs.reread_share, q, attention_s))
     return StepTime(parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.calibration.adjustment import (
+    JOINT_PAIRS,
     Adjustment,
     adjusted,
     check_adjustment,
@@ -53,6 +54,8 @@ from advisor.calibration.overhead_records import (
     ANY_CLASS,
     OVERHEAD_NAMES,
     OVERHEADS_FILE,
+    WORKSTATION,
+    LeftOut,
     OverheadFit,
     OverheadRecord,
     ResidualRecord,
@@ -84,6 +87,7 @@ __all__ = [
     "DTYPE_NAMES",
     "GEMM_KEYS",
     "IDENTITY",
+    "JOINT_PAIRS",
     "KV_BYTES",
     "MEASURED",
     "MIN_SHAPES",
@@ -99,10 +103,12 @@ __all__ = [
     "SHAPE",
     "SHARED_KERNELS",
     "UNGATED_KERNELS",
+    "WORKSTATION",
     "ActivationScales",
     "Adjustment",
     "FitParameter",
     "FitRecord",
+    "LeftOut",
     "MeasuredTable",
     "ModuleTable",
     "Operation",

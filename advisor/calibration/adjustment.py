@@ -7,6 +7,7 @@ scenario, its hash, its link and its report hold the same constants.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -21,12 +22,16 @@ from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, 
 from advisor.prediction import AdvisorError
 
 GRAMMAR = (
-    "on=ACCELERATOR/ENGINE/CLASS;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;corr=A/B/C;scatter=S, as `fit` prints it"
+    "on=ACCELERATOR/ENGINE/CLASS;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;corr=A/B/...;scatter=S, as `fit` prints it"
 )
 MAX_FACTOR = 1000.0
 MAX_LOG_SD = 5.0
 _MIN_EIGENVALUE = 2e-3
 """Correlations rounded to three decimals stay possible above this. [1]"""
+
+
+JOINT_PAIRS = tuple(itertools.combinations(range(len(JOINT)), 2))
+"""Places in JOINT of the pairs that an adjustment holds correlations of."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,8 @@ class Adjustment:
     """On the time of each of FACTORS; absent: as shipped. [1]"""
     log_sd: Mapping[str, float] = field(default_factory=dict)
     """Posterior standard deviation of the logarithm of each factor. [1]"""
-    correlation: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Of the errors of launch and draft_host, launch and round_host, draft_host and round_host. [1]"""
+    correlation: tuple[float, ...] = (0.0,) * len(JOINT_PAIRS)
+    """Of the errors of all pairs of JOINT, in the order of JOINT_PAIRS. [1]"""
     scatter_log_sd: float | None = None
     """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [1]"""
 
@@ -80,7 +85,7 @@ def parse_adjustment(text: str) -> Adjustment:
         count, data = int(values.pop("n")), values.pop("data")
         correlation = tuple(_number(piece, -1.0, 1.0) for piece in values.pop("corr").split("/"))
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
-        if len(correlation) != 3 or not 1 <= count <= 10**6 or not re.fullmatch(r"[0-9a-f]{12}", data):
+        if len(correlation) != len(JOINT_PAIRS) or not 1 <= count <= 10**6 or not re.fullmatch(r"[0-9a-f]{12}", data):
             raise ValueError("out of range")
         if not set(values) <= set(FACTORS) or np.linalg.eigvalsh(_matrix(correlation)).min() < 0.0:
             raise ValueError("unknown factor, or correlations that cannot be")
@@ -93,7 +98,7 @@ def parse_adjustment(text: str) -> Adjustment:
             data=data,
             factors={name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR) for name, (value, _) in split.items()},
             log_sd={name: _number(spread, 0.0, MAX_LOG_SD) for name, (_, spread) in split.items()},
-            correlation=(correlation[0], correlation[1], correlation[2]),
+            correlation=correlation,
             scatter_log_sd=scatter,
         )
     except (ValueError, KeyError) as error:
@@ -123,7 +128,11 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)
     if adjustment.scatter_log_sd is not None:
-        changes |= {"residual_log_sd": adjustment.scatter_log_sd, "residual_log_sd_by_tier": {}}
+        changes |= {
+            "residual_log_sd": adjustment.scatter_log_sd,
+            "residual_log_sd_by_tier": {},
+            "drift_log_sd": 0.0,  # whatever drifts with the batch, the user's own rows have shown
+        }
     for one in KERNELS:
         if not one.drafter:
             changes |= _scaled_records(base, one.priced_by, factors.get(one.factor, 1.0), log_sd.get(one.factor))
@@ -168,24 +177,29 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
     return replace(cost, **changes)
 
 
-def _covariance(base: KernelCosts, adjustment: Adjustment) -> tuple[tuple[float, ...], ...]:
-    """Of the logarithms of JOINT; the shipped one where the adjustment has no spread for them."""
-    if not {one.factor for one in JOINT} <= set(adjustment.log_sd):
-        return base.overhead_log_covariance
-    spread = np.array([adjustment.log_sd[one.factor] for one in JOINT])
+def _covariance(costs: KernelCosts, adjustment: Adjustment) -> tuple[tuple[float, ...], ...]:
+    """Of the logarithms of JOINT; shipped spreads where the adjustment has none."""
+    fitted = np.array(costs.overhead_log_covariance or np.eye(len(JOINT)) * costs.overhead_log_sd**2)
+    known = [adjustment.log_sd.get(one.factor) for one in JOINT]
+    if not any(spread is not None for spread in known):
+        return costs.overhead_log_covariance
+    shipped = np.sqrt(np.diag(fitted))
+    spread = np.array([own if own is not None else each for own, each in zip(known, shipped, strict=True)])
     covariance = _matrix(adjustment.correlation) * np.outer(spread, spread)
     return tuple(tuple(float(value) for value in row) for row in covariance)
 
 
 def _matrix(correlation: tuple[float, ...]) -> np.ndarray:
-    a, b, c = correlation
-    return np.array([[1.0, a, b], [a, 1.0, c], [b, c, 1.0]])
+    out = np.eye(len(JOINT))
+    for (one, other), value in zip(JOINT_PAIRS, correlation, strict=True):
+        out[one, other] = out[other, one] = value
+    return out
 
 
-def _shrunk(correlation: tuple[float, float, float]) -> tuple[float, float, float]:
+def _shrunk(correlation: tuple[float, ...]) -> tuple[float, ...]:
     """Correlations a hair nearer to zero where rounding could make them impossible."""
     while np.linalg.eigvalsh(_matrix(correlation)).min() < _MIN_EIGENVALUE:
-        correlation = (correlation[0] * 0.998, correlation[1] * 0.998, correlation[2] * 0.998)
+        correlation = tuple(value * 0.998 for value in correlation)
     return correlation
 
 

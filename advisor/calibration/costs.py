@@ -119,7 +119,7 @@ def _kernel_costs(
         all_to_all=_all_to_all(hardware, records, engine, notes),
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
-        **_overheads(engine, class_today(engine, hardware.vendor)),
+        **_overheads(engine, class_today(engine, hardware.vendor, hardware.generation)),
         kernels_of=notes.kernels_of,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
         warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
@@ -132,14 +132,9 @@ def _overheads(engine: str, engine_class: str) -> dict[str, Any]:
     added = {} if norm is None else {"query_key_norm_s": norm.value_s}
     fit = load_overheads()
     if fit is None:
-        names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S)
+        names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S, 0.0, 0.0)
         return added | dict(zip(OVERHEAD_NAMES, names, strict=True))
-    return {
-        **added,
-        **class_costs(engine_class),
-        "residual_log_sd_by_tier": {residual.tier: residual.log_sd for residual in fit.residuals},
-        "band_share_by_tier": {residual.tier: residual.share for residual in fit.residuals},
-    }
+    return {**added, **class_costs(engine_class)}
 
 
 def _formats(dtypes: WeightDtypes) -> tuple[WeightDtype, ...]:

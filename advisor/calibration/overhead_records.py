@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from advisor.calibration.records import RECORDS, FitParameter, read_fitted, rounded, write_text
 from advisor.components import JOINT
@@ -17,7 +17,10 @@ OVERHEADS_FILE = RECORDS / "end_to_end" / "overheads.json"
 ANY_CLASS = "any"
 """Class of engines without rows of their own."""
 OVERHEAD_NAMES = tuple(name for one in JOINT for name in one.priced_by)
-FORM_VERSION = "3"
+LEFT_OUT_FILE = OVERHEADS_FILE.with_name("left_out.json")
+WORKSTATION = "-workstation"
+"""Ending of the classes of accelerators without the data centre's kernels."""
+FORM_VERSION = "4"
 """Raised whenever the form, the weights or the protocol of the fit changes."""
 
 
@@ -39,13 +42,24 @@ class OverheadRecord(Frozen):
 
 
 class ResidualRecord(Frozen):
-    """What an 80 % band of speedups of one tier takes: a share of the component draws, or all and a residual. [1]"""
+    """What the components leave unexplained of left-out speedups: mostly an offset from one laboratory to the next."""
 
     tier: str
+    workstation: bool
+    """Of engine classes on accelerators without the data centre's kernels; else of all others."""
     log_sd: float = Field(ge=0)
-    share: float = Field(default=1.0, gt=0, le=1)
+    """[1]"""
     n_rows: int = Field(ge=0)
     n_sources: int = Field(ge=0)
+    """Laboratories. [1]"""
+
+
+class LeftOut(Frozen):
+    """What the fit is without one laboratory: its rows are judged by this, never by what they took part in."""
+
+    laboratory: str
+    records: tuple[OverheadRecord, ...]
+    residuals: tuple[ResidualRecord, ...]
 
 
 class OverheadFit(Frozen):
@@ -54,7 +68,7 @@ class OverheadFit(Frozen):
     records: tuple[OverheadRecord, ...]
     residuals: tuple[ResidualRecord, ...]
     sources: tuple[str, ...]
-    """Publications whose rows were fitted on."""
+    """Laboratories whose rows were fitted on."""
     form: str
     form_version: str = FORM_VERSION
     data_sha256: str
@@ -68,17 +82,30 @@ class OverheadFit(Frozen):
 
     def record(self, engine_class: str) -> OverheadRecord:
         """The record of a class, else that of `any`."""
-        by_class = {record.engine_class: record for record in self.records}
-        return by_class.get(engine_class, by_class[ANY_CLASS])
+        return _record_of(self.records, engine_class)
 
-    def residual_log_sd(self, tier: str) -> float | None:
-        """Of one tier; None where it was not calibrated. [1]"""
-        return next((residual.log_sd for residual in self.residuals if residual.tier == tier), None)
+    def residual_log_sd(self, tier: str, engine_class: str = "") -> float | None:
+        """Of one tier and the kind of accelerator of a class; None where it was not calibrated. [1]"""
+        return _residuals_of(self.residuals, engine_class).get(tier)
 
 
-def write_overheads(fit: OverheadFit, path: Path = OVERHEADS_FILE) -> None:
-    """Write the file, one number a line, so that a new run gives a small diff."""
+def _record_of(records: tuple[OverheadRecord, ...], engine_class: str) -> OverheadRecord:
+    by_class = {record.engine_class: record for record in records}
+    return by_class.get(engine_class, by_class[ANY_CLASS])
+
+
+def _residuals_of(residuals: tuple[ResidualRecord, ...], engine_class: str) -> dict[str, float]:
+    workstation = engine_class.endswith(WORKSTATION)
+    return {each.tier: each.log_sd for each in residuals if each.workstation == workstation}
+
+
+def write_overheads(fit: OverheadFit, left_out: tuple[LeftOut, ...] = (), path: Path = OVERHEADS_FILE) -> None:
+    """Write both files, one number a line, so that a new run gives a small diff."""
     write_text(path, json.dumps(rounded(fit.model_dump(mode="json")), indent=1))
+    every = [rounded(each.model_dump(mode="json")) for each in left_out]
+    write_text(path.with_name(LEFT_OUT_FILE.name), json.dumps(every, indent=1))
+    load_overheads.cache_clear()
+    load_left_out.cache_clear()
 
 
 @lru_cache(maxsize=4)
@@ -87,13 +114,22 @@ def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit | None:
     return read_fitted(path, OverheadFit.model_validate_json, "overhead records")
 
 
-def class_costs(engine_class: str) -> dict[str, Any]:
-    """Fields of KernelCosts for a class as shipped; empty where no fit is shipped."""
-    fit = load_overheads()
+@lru_cache(maxsize=4)
+def load_left_out(path: Path = LEFT_OUT_FILE) -> dict[str, LeftOut]:
+    """The shipped fit without each laboratory, by its name, read once. Raises AdvisorError when the file is damaged."""
+    every = read_fitted(path, TypeAdapter(tuple[LeftOut, ...]).validate_json, "overhead records")
+    return {each.laboratory: each for each in every or ()}
+
+
+def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
+    """Fields of KernelCosts for a class as shipped, or as a fit `without` a laboratory has them where that took part;
+    empty where no fit is shipped."""
+    fit = load_left_out().get(without) or load_overheads()
     if fit is None:
         return {}
-    record = fit.record(engine_class)
+    record = _record_of(fit.records, engine_class)
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
         "overhead_log_covariance": record.log_covariance,
+        "residual_log_sd_by_tier": _residuals_of(fit.residuals, engine_class),
     }

@@ -31,6 +31,8 @@ class Build:
     """It verified a draft tree."""
     vendor: str = ""
     """Of the accelerator, as in profiles/hardware."""
+    chip: str = ""
+    """Generation of the accelerator, as there."""
     notes: str = ""
 
     @property
@@ -56,14 +58,14 @@ class EngineClass(Frozen):
     """Draft trees are scheduled like this in every version."""
     vendor: str = ""
     """Builds for accelerators of this vendor."""
-    called: tuple[str, ...] = ()
-    """Words of a version that say that it is no release: forks, patched images, kernels of a community."""
+    chips: tuple[str, ...] = ()
+    """Builds for accelerators whose generation has one of these words."""
     source: str = Field(min_length=3)
 
     @model_validator(mode="after")
     def _tells(self) -> EngineClass:
-        if not (self.before or self.vendor or self.called):
-            raise ValueError("give before, vendor or called: what tells a build of this class")
+        if not (self.before or self.vendor or self.chips):
+            raise ValueError("give before, vendor or chips: what tells a build of this class")
         return self
 
     def holds(self, build: Build) -> bool | None:
@@ -71,8 +73,8 @@ class EngineClass(Frozen):
         answer because today's kind came out between the months it may mean."""
         if self.trees and build.tree:
             return True
-        if self.vendor or self.called:
-            return self.vendor == build.vendor != "" or _names_any(build.version, self.called)
+        if self.vendor or self.chips:
+            return self.vendor == build.vendor != "" or bool(set(self.chips) & set(build.chip.split()))
         return self._old(build)
 
     def _old(self, build: Build) -> bool | None:
@@ -229,9 +231,9 @@ def engine_choices() -> list[str]:
     return [*engine_ids(), OTHER_ENGINE]
 
 
-def class_today(engine: str, vendor: str) -> str:
-    """Class of a scenario's engine: today's release on accelerators of a vendor."""
-    return engine if engine == OTHER_ENGINE else load_engine(engine).class_of(Build(vendor=vendor))
+def class_today(engine: str, vendor: str, chip: str) -> str:
+    """Class of a scenario's engine: today's release on accelerators of a vendor and generation."""
+    return engine if engine == OTHER_ENGINE else load_engine(engine).class_of(Build(vendor=vendor, chip=chip))
 
 
 def decodes_during_prefill(engine: str) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture import Architecture
 from advisor.arrays import Array
-from advisor.curve import curve_for
+from advisor.curve import curve_for, verified_time
 from advisor.design.grid import Mixes, Weights, computing_share, moe_shape, weight_bytes_each_gpu, weights
 from advisor.design.question import Question
 from advisor.design.routing_shift import RoutingShift
@@ -145,6 +145,7 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     host = draft.host_s(costs.host_per_draft_pass_s) + costs.host_per_round_s * (k > 0)
     plain = one_pass(np.asarray(1.0), touched.steps[0])
     rounds = one_pass(k + 1.0, touched.steps[1:]) + draft.time_s(costs.launch_per_layer_s) + host
+    rounds = rounds + verified_time(setup, plain, column, k + 1.0) * (k > 0)
     size = (len(batches), len(mix))
     prefill = _prefill_s(body, shape, touched, batches)
     return Arms(

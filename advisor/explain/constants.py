@@ -20,6 +20,7 @@ from advisor.catalog import class_today
 from advisor.components import KERNELS, OVERHEADS
 from advisor.kernel_costs import AttentionCost, GemmCost, MoeCost, StreamCost
 from advisor.setup import Setup
+from advisor.text import counted
 
 Part = Literal["experts", "projections", "attention", "latent attention", "all-reduce", "expert exchange"]
 
@@ -115,32 +116,36 @@ def attention_constants(
 
 
 def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> ConstantUse:
-    """A launch or host overhead with the factor of its 80 % range in its source."""
-    value = float(getattr(setup.costs, field))
+    """A constant fitted on speedups, or the host's time, with the factor of its 80 % range in its source."""
+    value, unit = float(getattr(setup.costs, field)), "s" if field.endswith("_s") else "1"
     key = next(one.factor for one in OVERHEADS if field in one.priced_by)
     shared = field in OVERHEAD_NAMES  # fitted per engine class, so that a refit moves all of them together
     if setup.adjustment is not None and (shared or key in setup.adjustment.factors):
         stderr = _refit_stderr(setup.adjustment, key, value)
-        return ConstantUse(symbol, name, value, "s", "fitted", _refit_source(setup.adjustment), stderr)
+        return ConstantUse(symbol, name, value, unit, "fitted", _refit_source(setup.adjustment), stderr)
     if not shared:
         return ConstantUse(symbol, name, value, "s", "assumed", "docs/model.md")
     fit = load_overheads()
-    record = None if fit is None else fit.record(class_today(setup.scenario.engine, setup.hardware.vendor))
-    if record is not None and record.engine_class != ANY_CLASS and record.n_rows:
+    today = class_today(setup.scenario.engine, setup.hardware.vendor, setup.hardware.generation)
+    common = field == "share_per_verified_token"  # one constant for all classes
+    record = None if fit is None else fit.record(ANY_CLASS if common else today)
+    if record is not None and record.n_rows and (common or record.engine_class != ANY_CLASS):
         index = list(record.parameters).index(field)
         factor = math.exp(1.2816 * math.sqrt(record.log_covariance[index][index]))
+        laboratories = counted(record.n_sources, "laboratory", "laboratories")
         source = (
-            f"fitted on {record.n_rows} published speedups of {record.n_sources} sources ({record.engine_class}), 80% "
-            f"range a factor of {factor:.1f} either way: docs/decisions/0003-engine-overheads.md"
+            f"fitted on {record.n_rows} published speedups of {laboratories} "
+            f"({'all classes' if common else record.engine_class}), 80% range a factor of {factor:.1f} either way: "
+            "docs/decisions/0015-what-a-round-lacked.md"
         )
-        return ConstantUse(symbol, name, value, "s", "fitted", source)
+        return ConstantUse(symbol, name, value, unit, "fitted", source)
     launched = small_launch(setup.scenario.engine, field)
     if launched is not None:
         return ConstantUse(
             symbol, name, value, "s", "fitted", f"{launched.source}: docs/decisions/0013-small-launches.md"
         )
-    source = "weak prior of docs/model.md, 80% range a factor of 3 either way"
-    return ConstantUse(symbol, name, value, "s", "assumed", source)
+    source = "weak prior of docs/model.md, 80% range a factor of 2 either way"
+    return ConstantUse(symbol, name, value, unit, "assumed", source)
 
 
 def norm_constant(setup: Setup) -> ConstantUse:

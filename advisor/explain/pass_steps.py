@@ -91,6 +91,10 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     if apart:
         parts["T_projections"] = _projections(b, run, whole, titles, products["attention_projection"])
     parts["T_attention"] = _attention(b, run)
+    if run.costs.reread_share:
+        again = overhead_constant(run.setup, "kappa", "share of the attention for each further token", "reread_share")
+        head = Head("reread", "KV cache, read again", "T_reread", "s")
+        parts["T_reread"] = b.add(head, laws.reread, {"q": run.q, "T_attn": parts["T_attention"]}, (again,))
     if run.architecture.dense:
         titles = [f"Dense FFN, {counted(block.count, 'layer')}" for block in run.architecture.dense]
         whole = Head("dense", "Dense FFN", "T_dense", "s")

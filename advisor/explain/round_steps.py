@@ -55,7 +55,7 @@ def derive(setup: Setup, batch_size: float, k_draft: int) -> Derivation:
     b.group, b.prefix = "Verification", "verify"
     whole = Pass(setup, setup.architecture, batch_size, k_draft + 1.0, None)
     verify = add_pass(b, whole, "T_verify", f"Verification of {k_draft + 1} tokens per sequence")
-    extra = _drafting(b, setup, batch_size, k_draft) if k_draft else {}
+    extra = {**_drafting(b, setup, batch_size, k_draft), **_verified(b, whole, plain)} if k_draft else {}
     b.group, b.prefix = "Answer", ""
     _answer(b, setup, batch_size, k_draft, plain, verify, extra)
     return Derivation(batch_size, k_draft, tuple(sorted(b.steps, key=_reading_order)))
@@ -90,6 +90,17 @@ def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Qu
     head = Head("round_host", "Accept or reject, host", "T_accept", "s")
     found["T_accept"] = b.given(head, accept.value, (accept,))
     return found
+
+
+def _verified(b: Builder, whole: Pass, plain: Quantity) -> Mapping[str, Quantity]:
+    """What grows with every verified token beyond the kernels."""
+    setup = whole.setup
+    if not setup.costs.share_per_verified_token:
+        return {}
+    use = overhead_constant(setup, "phi", "share of a plain step for each verified token", "share_per_verified_token")
+    head = Head("verified", "Verified tokens", "T_verified", "s")
+    values: Values = {"T_plain": plain, "b": whole.group_batch, "q": whole.q}
+    return {"T_verified": b.add(head, laws.verified, values, (use,))}
 
 
 def _answer(

@@ -48,12 +48,14 @@ from advisor.laws.rounds import (
     hidden_share,
     prefill,
     prompt,
+    reread,
     speedup,
     target_efficiency,
     tokens_per_s_per_gpu,
     tpot,
     utility,
     verification_ratio,
+    verified,
 )
 
 __all__ = [
@@ -89,6 +91,7 @@ __all__ = [
     "prompt_attention",
     "prompt_flops",
     "prompt_small",
+    "reread",
     "ridge",
     "routed_layers",
     "rows_per_expert",
@@ -104,4 +107,5 @@ __all__ = [
     "uniform_experts",
     "utility",
     "verification_ratio",
+    "verified",
 ]

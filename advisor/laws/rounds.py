@@ -30,6 +30,35 @@ def draft_host(n: Floats, c_d: Floats) -> Floats:
     return n * c_d
 
 
+def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
+    """Reading the cache again for further tokens of one sequence.
+
+    T_reread = kappa × (q - 1) × T_attn
+
+    kappa: share of the attention that each further token adds, fitted per engine class; 0 where kernels read the cache
+      once for all tokens of a sequence. [1]
+    q: tokens of each sequence in the pass. [1]
+    T_attn: attention of the pass with the cache read once. [s]
+    Limits: 0 in plain decode.
+    Source: docs/decisions/0015-what-a-round-lacked.md.
+    """
+    return kappa * (q - 1) * T_attn
+
+
+def verified(phi: Floats, T_plain: Floats, b: Floats, q: Floats) -> Floats:
+    """What grows with every verified token beyond the kernels: sampling, rejection, copies, padding.
+
+    T_verified = phi × T_plain × b × q
+
+    phi: share of a plain step for each token, fitted on speedups. [1]
+    T_plain: one plain step, T(B, 1). [s]
+    b, q: sequences of one attention group, and tokens that each verifies. [1]
+    Limits: 0 without speculation.
+    Source: docs/decisions/0015-what-a-round-lacked.md.
+    """
+    return phi * T_plain * b * q
+
+
 def accepted_length(alpha: Floats, K: Floats) -> Floats:
     """Tokens emitted per round when every draft token is accepted with the same chance, bonus token included.
 

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from advisor.points.before_after import BeforeAfter, before_after, curve_groups
-from advisor.points.errors import Errors, best_k_regret, errors_of, relative_error
+from advisor.points.errors import Errors, best_k_regret, errors_of, relative_error, source_weights
 from advisor.points.laboratories import laboratory_of, set_apart
 from advisor.points.moesd import moesd_of
 from advisor.points.overheads import (
     ANY_CLASS,
+    PRIOR,
     PRIOR_LOG_SD,
-    PRIOR_S,
     UNKNOWN_CLASS,
     OverheadModel,
     Overheads,
+    by_laboratory,
     fit_overheads,
-    row_log_sd,
+    laboratory_or_title,
+    prior_overheads,
     speedups,
+    whitening,
 )
 from advisor.points.points import Point, Refused, point_of, points_of, with_costs
 from advisor.points.published import (
+    COLLECTION_FILES,
     COLLECTIONS,
-    ROWS,
+    fitted_rows,
+    immature,
     measured_times,
     published_rows,
 )
@@ -32,10 +37,10 @@ from advisor.points.solve import Prior, solve
 __all__ = [
     "ANY_CLASS",
     "COLLECTIONS",
+    "COLLECTION_FILES",
     "PARAMETER_COLUMNS",
+    "PRIOR",
     "PRIOR_LOG_SD",
-    "PRIOR_S",
-    "ROWS",
     "UNKNOWN_CLASS",
     "WHOLE_BATCH_KINDS",
     "BeforeAfter",
@@ -50,24 +55,30 @@ __all__ = [
     "adjustment_of",
     "before_after",
     "best_k_regret",
+    "by_laboratory",
     "curve_groups",
     "errors_of",
     "fit_overheads",
+    "fitted_rows",
+    "immature",
     "laboratory_of",
+    "laboratory_or_title",
     "measured_times",
     "moesd_of",
     "notes",
     "parameter_rows",
     "point_of",
     "points_of",
+    "prior_overheads",
     "published_rows",
     "question_of",
     "refit_chosen",
     "relative_error",
-    "row_log_sd",
     "select_points",
     "set_apart",
     "solve",
+    "source_weights",
     "speedups",
+    "whitening",
     "with_costs",
 ]

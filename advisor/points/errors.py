@@ -13,7 +13,10 @@ from advisor.arrays import Array
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors |predicted / measured - 1| over n rows, as shares; None where no row could be judged. [1]"""
+    """Errors |predicted / measured - 1| over n rows, as shares; None where no row could be judged. [1]
+
+    Where rows name their source, every source counts alike, however many rows it brought.
+    """
 
     n: int
     median_ape: float | None = None
@@ -51,22 +54,42 @@ def errors_of(
     if rows.empty:
         return Errors(0)
     error, measured = relative_error(rows, predicted), rows["measured"].to_numpy(float)
-    value = rows[predicted].to_numpy(float)
+    value, weight = rows[predicted].to_numpy(float), source_weights(rows, source)
     right, slower = (value > 1.0) == (measured > 1.0), measured < 1.0
     banded = low in rows and high in rows
     ends = [rows[name].to_numpy(float) for name in ((low, high) if banded else ())]
+
+    def mean(values: Array, of: Array | None = None) -> float:
+        return float(np.average(values, weights=weight if of is None else np.where(of, weight, 0.0)))
+
     return Errors(
         n=len(rows),
-        median_ape=float(np.median(error)),
-        mape=float(error.mean()),
-        p90_ape=float(np.quantile(error, 0.9)),
-        sign_accuracy=float(right.mean()) if ratio else None,
-        sign_accuracy_below_one=float(right[slower].mean()) if ratio and slower.any() else None,
-        coverage=float(((measured >= ends[0]) & (measured <= ends[1])).mean()) if banded else None,
-        mean_band_width=float(((ends[1] - ends[0]) / value).mean()) if banded else None,
-        bias=float(np.exp(np.log(value / measured).mean()) - 1.0),
+        median_ape=_quantile(error, weight, 0.5),
+        mape=mean(error),
+        p90_ape=_quantile(error, weight, 0.9),
+        sign_accuracy=mean(right) if ratio else None,
+        sign_accuracy_below_one=mean(right, slower) if ratio and slower.any() else None,
+        coverage=mean((measured >= ends[0]) & (measured <= ends[1])) if banded else None,
+        mean_band_width=mean((ends[1] - ends[0]) / value) if banded else None,
+        bias=float(np.exp(mean(np.log(value / measured))) - 1.0),
         n_sources=int(rows[source].nunique()) if source in rows else None,
     )
+
+
+def source_weights(rows: pd.DataFrame, source: str = "source") -> Array:
+    """Weight of each row, 1 in all: every source alike, and every row of one; every row alike without that column."""
+    if source not in rows:
+        return np.full(len(rows), 1.0 / len(rows))
+    return 1.0 / (rows[source].nunique() * rows.groupby(source)[source].transform("size").to_numpy(float))
+
+
+def _quantile(values: Array, weight: Array, share: float) -> float:
+    """Weighted quantile, between values in the middle of their weights; numpy's own where all weigh the same."""
+    if np.allclose(weight, weight[0]):
+        return float(np.quantile(values, share))
+    order = np.argsort(values)
+    middle = np.cumsum(weight[order]) - weight[order] / 2.0
+    return float(np.interp(share, middle, values[order]))
 
 
 def relative_error(rows: pd.DataFrame, predicted: str = "predicted") -> Array:

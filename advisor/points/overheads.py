@@ -1,30 +1,38 @@
-"""Launch and host overheads per engine class, fitted on published speedups by robust least squares with a weak prior.
+"""What surrounds the kernels of a round, per engine class, fitted on published speedups by robust least squares.
 
-A class's log overheads are a mean over classes plus a deviation, which share the prior's variance. How much of it is
-common to all classes (`common_share`: 0 fits each class alone, 1 fits one set for all) is decided by the error on
-sources left out (docs/decisions/0003-engine-overheads.md).
+A class's log constants are a mean over classes plus a deviation, which share the prior's variance. How much of it is
+common to all classes is decided by the error on laboratories left out (docs/decisions/0003-engine-overheads.md), at
+least COMMON. All rows of one laboratory share an offset and a drift over batch that are its own: they inform the
+constants by how they differ from each other more than by where they lie.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from advisor.arrays import Array
-from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES, small_launch
+from advisor.bands import DRIFT_FROM
+from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES, WORKSTATION, small_launch
 from advisor.components import JOINT
+from advisor.points.laboratories import laboratory_of
 from advisor.points.observation import NAMES, joined, log_predicted
 from advisor.points.points import Point
 from advisor.points.solve import Prior, solve_observed
+from advisor.prediction import AdvisorError
 
-PRIOR_S = (10e-6, 0.3e-3, 0.4e-3)
-"""Weak prior of docs/model.md for OVERHEAD_NAMES. [s]"""
-PRIOR_LOG_SD = math.log(3.0) / 1.2815515655446004
-"""A factor of 3 either way at 80 %. [1]"""
+PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 1e-3)
+"""Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/model.md [s], no second reading of the
+cache, about a permille of a plain step for each verified token [1] (docs/decisions/0015-what-a-round-lacked.md)."""
+PRIOR_LOG_SD = math.log(2.0) / 1.2815515655446004
+"""A factor of 2 either way at 80 %: of 1.4, 1.7, 2 and 3 all but the last give the same error and coverage on
+laboratories left out, and 3 more of both (docs/decisions/0015-what-a-round-lacked.md)."""
+MEASURED_LAUNCH_LOG_SD = 0.25
+"""Of a layer's launches where plain decode shows them (assumed: the scatter of their fit over models). [1]"""
 SYNCHRONOUS_ROUND_S = 2e-3
 """Centre of the prior per round for engines that schedule a round only after the last has returned. [s]
 
@@ -33,27 +41,56 @@ length 2.99 at 246.8 tokens/s against 3.01 at 273.4; sgl-project/sglang pull req
 eight GPUs, 2.296 at 140.5 against 159.7 tokens/s; pull request 12128)."""
 SYNCHRONOUS = "-synchronous"
 """Ending of the classes of such engines."""
-SHARED_WITHIN_SOURCE = 0.5
-"""Assumed share of a row's error that all rows of its source have in common, so that n rows of one source count as
-n / (1 + (n - 1) share) independent ones. [1]"""
+WORKSTATION_REREAD = 0.5
+"""Centre of their prior for second readings of the cache: between once for all tokens and once for each. [1]"""
+SOURCE_LOG_SD = 0.15
+"""Offset that all rows of one laboratory share: log standard deviation between laboratories, as the bands of left-out
+ones show it (docs/validation.md). [1]"""
+DRIFT_LOG_SD = 0.05
+"""What such an offset gains with each doubling of the batch beyond DRIFT_FROM. [1]"""
 UNKNOWN_CLASS = "other"
+COMMON = np.array([one.key == "verified" for one in JOINT], float)
+"""Share of each constant's prior variance that all classes have in common, beyond what a fit is asked for: what a
+verified token takes is one constant, as too few laboratories have several batches to tell classes apart."""
 _PLACES = [NAMES.index(one.factor) for one in JOINT]  # of OVERHEAD_NAMES among all multipliers
 
 
-def prior_s(engine_class: str) -> tuple[float, float, float]:
+def prior_of(engine_class: str) -> Array:
     """Centre of a class's prior, in the order of OVERHEAD_NAMES; a layer's launches as plain decode has them where an
-    engine was measured. [s]"""
-    launch, draft_pass, per_round = PRIOR_S
+    engine was measured; 0 for what a class has none of."""
+    centre = np.array(PRIOR)
+    measured = _measured_launch_s(engine_class)
+    if measured is not None:
+        centre[_LAUNCH] = measured
+    if engine_class.endswith(SYNCHRONOUS):
+        centre[_ROUND] = SYNCHRONOUS_ROUND_S
+    if engine_class.endswith(WORKSTATION):
+        centre[_REREAD] = WORKSTATION_REREAD
+    return centre
+
+
+def _prior_log_sd(engine_class: str) -> Array:
+    spread = np.full(len(PRIOR), PRIOR_LOG_SD)
+    if _measured_launch_s(engine_class) is not None:
+        spread[_LAUNCH] = MEASURED_LAUNCH_LOG_SD
+    return spread
+
+
+def _measured_launch_s(engine_class: str) -> float | None:
     measured = small_launch(engine_class.removesuffix(SYNCHRONOUS), "launch_per_layer_s")
-    launch = launch if measured is None else measured.value_s
-    return launch, draft_pass, SYNCHRONOUS_ROUND_S if engine_class.endswith(SYNCHRONOUS) else per_round
+    return None if measured is None else measured.value_s
+
+
+_LAUNCH, _ROUND, _REREAD = (
+    OVERHEAD_NAMES.index(name) for name in ("launch_per_layer_s", "host_per_round_s", "reread_share")
+)
 
 
 @dataclass(frozen=True)
 class Overheads:
-    """Three constants [s] in the order of OVERHEAD_NAMES, with the covariance of their logarithms [3, 3]."""
+    """Constants in the order of OVERHEAD_NAMES [s or 1], with the covariance of their logarithms [n, n]."""
 
-    values_s: tuple[float, float, float]
+    values: tuple[float, ...]
     log_covariance: Array
     n_rows: int
     n_sources: int
@@ -61,7 +98,7 @@ class Overheads:
     def costs(self) -> dict[str, Any]:
         """As fields of KernelCosts."""
         return {
-            **dict(zip(OVERHEAD_NAMES, self.values_s, strict=True)),
+            **dict(zip(OVERHEAD_NAMES, self.values, strict=True)),
             "overhead_log_covariance": tuple(tuple(float(x) for x in row) for row in self.log_covariance),
         }
 
@@ -78,13 +115,32 @@ class OverheadModel:
 
     def unseen(self, engine_class: str) -> Overheads:
         """Of a class without rows: the mean over classes, moved by the distance between the centres of their priors."""
-        every = self.by_class[ANY_CLASS]
-        launch, draft_pass, per_round = np.array(every.values_s) * prior_s(engine_class) / PRIOR_S
-        return replace(every, values_s=(float(launch), float(draft_pass), float(per_round)), n_rows=0, n_sources=0)
+        every, own = self.by_class[ANY_CLASS], prior_of(engine_class)
+        moved = np.where(np.array(PRIOR) > 0.0, np.array(every.values) * own / _positive(np.array(PRIOR)), own)
+        return replace(every, values=tuple(float(value) for value in moved), n_rows=0, n_sources=0)
+
+
+def laboratory_or_title(title: str) -> str:
+    """The laboratory of a source, or the title itself where no laboratory is listed for it (a user's own rows)."""
+    try:
+        return laboratory_of(title)
+    except AdvisorError:
+        return title
+
+
+def _positive(values: Array) -> Array:
+    """`values`, with 1 in place of 0: a class without a constant has nothing that its multiplier could scale."""
+    return np.where(values > 0.0, values, 1.0)
+
+
+def prior_overheads(engine_class: str) -> Overheads:
+    """What is known of a class before any speedup."""
+    values = tuple(float(value) for value in prior_of(engine_class))
+    return Overheads(values, np.diag(_prior_log_sd(engine_class) ** 2), 0, 0)
 
 
 def log_speedup(points: Sequence[Point], log_overheads: Array) -> Array:
-    """Log speedup of each published point at log overheads [n, 3] (log s). [1]"""
+    """Log speedup of each published point at log overheads [points, OVERHEAD_NAMES]. [1]"""
     theta = np.zeros((len(points), len(NAMES)))
     theta[:, _PLACES] = log_overheads - _own_log_overheads(points)
     return log_predicted(joined(point.observations for point in points), theta)
@@ -92,12 +148,13 @@ def log_speedup(points: Sequence[Point], log_overheads: Array) -> Array:
 
 def speedups(points: Sequence[Point], model: OverheadModel) -> Array:
     """Speedup of each published point with the overheads of its class [n]. [1]"""
-    return np.exp(log_speedup(points, np.log([model.of(point.engine_class).values_s for point in points])))
+    values = np.array([model.of(point.engine_class).values for point in points])
+    return np.exp(log_speedup(points, np.log(_positive(values))))
 
 
 def _own_log_overheads(points: Sequence[Point]) -> Array:
-    """Overheads that each point's observations were predicted with [n, 3] (log s)."""
-    return np.log([point.overheads_s for point in points]).reshape(-1, 3)
+    """Overheads that each point's observations were predicted with [points, OVERHEAD_NAMES]."""
+    return np.log(_positive(np.array([point.overheads for point in points]).reshape(-1, len(OVERHEAD_NAMES))))
 
 
 def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel:
@@ -106,55 +163,78 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     Parameters
     ----------
     points : published rows; those of UNKNOWN_CLASS inform the mean over classes only.
-    common_share : share of the weak prior's variance that all classes have in common, 0 to 1. [1]
+    common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at least COMMON. [1]
 
     Notes
     -----
-    Minimises sum soft_l1((log predicted - log measured) / sd_i) + prior terms, with sd_i widened for rows that share a
-    source. A class seen in one source only keeps the prior's width, whatever its rows say.
+    Minimises sum soft_l1(z) + prior terms, where z are the log errors of a laboratory's rows, whitened by the
+    covariance that its offset, its drift and each row's own spread give them. A class seen in one laboratory only keeps
+    the prior's width, whatever its rows say.
     """
     classes = sorted({p.engine_class for p in points} - {UNKNOWN_CLASS})
     place = {name: number for number, name in enumerate(classes)}
     at = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
     # The table of log overheads, a row per class and one of their mean: centre + to_table z, z independent and normal.
-    to_table, centre = _prior_map(len(classes), common_share), np.log([*map(prior_s, classes), PRIOR_S])
+    spread = np.array([*map(_prior_log_sd, classes), _prior_log_sd(UNKNOWN_CLASS)])
+    common = np.maximum(COMMON, common_share)
+    to_table, priors = _prior_map(spread, common), np.array([*map(prior_of, classes), PRIOR])
+    centre = np.log(_positive(priors))
     prior = Prior(np.zeros(to_table.shape[2]), np.eye(to_table.shape[2]))
     offset, matrix = np.zeros((len(points), len(NAMES))), np.zeros((len(points), len(NAMES), to_table.shape[2]))
     offset[:, _PLACES], matrix[:, _PLACES] = centre[at] - _own_log_overheads(points), to_table[at]
     observed = joined(point.observations for point in points)
-    found = solve_observed(observed, row_log_sd(points), prior, prior.centre, matrix, offset)
-    values = centre + to_table @ found.x
+    found = solve_observed(observed, whitening(points), prior, prior.centre, matrix, offset)
+    values = np.where(priors > 0.0, np.exp(centre + to_table @ found.x), 0.0)
     covariances = np.einsum("cpz,zy,cqy->cpq", to_table, found.covariance, to_table)
     by_class = {
-        name: _overheads(values[number], covariances[number], [p for p in points if p.engine_class == name])
+        name: _overheads(
+            values[number], covariances[number], [p for p in points if p.engine_class == name], spread[number]
+        )
         for name, number in place.items()
     }
-    unseen = covariances[-1] + np.eye(3) * PRIOR_LOG_SD**2 * (1.0 - common_share)
-    by_class[ANY_CLASS] = _overheads(values[-1], unseen, list(points))
+    unseen = covariances[-1] + np.diag(spread[-1] ** 2 * (1.0 - common))
+    by_class[ANY_CLASS] = _overheads(values[-1], unseen, list(points), spread[-1])
     return OverheadModel(by_class)
 
 
-def _prior_map(n_classes: int, common_share: float) -> Array:
-    """Log overheads as a linear map of independent standard normals: [classes and their mean, 3, 3 + 3 classes]."""
-    out = np.zeros((n_classes + 1, 3, 3 + 3 * n_classes))
-    out[:, :, :3] = np.eye(3) * PRIOR_LOG_SD * math.sqrt(common_share)
-    for number in range(n_classes):
-        columns = slice(3 + 3 * number, 6 + 3 * number)
-        out[number, :, columns] = np.eye(3) * PRIOR_LOG_SD * math.sqrt(1.0 - common_share)
+def _prior_map(spread: Array, common: Array) -> Array:
+    """Log overheads as a linear map of independent standard normals: [classes and their mean, n, n + n classes].
+
+    `spread` holds the prior's log sd [classes and their mean, n], `common` the share of its variance that all have in
+    common [n].
+    """
+    rows, n = spread.shape
+    out = np.zeros((rows, n, n * rows))
+    out[:, :, :n] = np.einsum("cp,pq->cpq", spread, np.diag(np.sqrt(common)))
+    for number in range(rows - 1):
+        out[number, :, n * (number + 1) : n * (number + 2)] = np.diag(spread[number] * np.sqrt(1.0 - common))
     return out
 
 
-def row_log_sd(points: Sequence[Point]) -> Array:
-    """Log standard deviation of each row, widened so that the rows of one source count for no more than they tell."""
-    sources = [point.source for point in points]
-    count = np.array([sources.count(source) for source in sources], float)
-    return np.array([p.log_sd for p in points]) * np.sqrt(1.0 + (count - 1.0) * SHARED_WITHIN_SOURCE)
+def whitening(points: Sequence[Point]) -> Array:
+    """What makes the log errors of points independent with unit variance [n, n]: the inverse Cholesky factor of their
+    covariance, one block a laboratory."""
+    from scipy.linalg import solve_triangular
+
+    out = np.zeros((len(points), len(points)))
+    for own in by_laboratory(points):
+        drift = np.maximum(np.log2(np.array([points[i].batch_size for i in own]) / DRIFT_FROM), 0.0)
+        covariance = SOURCE_LOG_SD**2 + DRIFT_LOG_SD**2 * np.outer(drift, drift)
+        covariance = covariance + np.diag([points[i].log_sd ** 2 for i in own])
+        out[np.ix_(own, own)] = solve_triangular(np.linalg.cholesky(covariance), np.eye(len(own)), lower=True)
+    return out
 
 
-def _overheads(log_values: Array, covariance: Array, points: list[Point]) -> Overheads:
-    n_sources = len({point.source for point in points})
-    if n_sources < 2:
-        covariance = np.eye(3) * PRIOR_LOG_SD**2
-    values = tuple(float(value) for value in np.exp(log_values))
-    assert len(values) == 3
-    return Overheads(values, covariance, len(points), n_sources)
+def by_laboratory(points: Sequence[Point]) -> Iterator[list[int]]:
+    """Places of each laboratory's points, laboratories in the order of their names."""
+    names = [laboratory_or_title(point.source) for point in points]
+    for name in sorted(set(names)):
+        yield [i for i, one in enumerate(names) if one == name]
+
+
+def _overheads(values: Array, covariance: Array, points: list[Point], spread: Array) -> Overheads:
+    n_sources = len({laboratory_or_title(point.source) for point in points})
+    if n_sources < 2:  # but what all classes have in common is known from the others
+        own = COMMON == 0.0
+        covariance = np.where(np.outer(own, own), np.diag(spread**2), np.where(np.outer(~own, ~own), covariance, 0.0))
+    return Overheads(tuple(float(value) for value in values), covariance, len(points), n_sources)

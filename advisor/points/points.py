@@ -90,8 +90,8 @@ class Point:
         return float(self.observations.measured[0])
 
     @property
-    def overheads_s(self) -> tuple[float, ...]:
-        """Overheads behind the observations, in the order of OVERHEAD_NAMES. [s]"""
+    def overheads(self) -> tuple[float, ...]:
+        """Constants behind the observations, in the order of OVERHEAD_NAMES. [s or 1]"""
         return tuple(float(getattr(self.setup.costs, name)) for name in OVERHEAD_NAMES)
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.points.laboratories import laboratory_of, set_apart
 from advisor.points.observation import number
 from advisor.profiles import MEASUREMENTS
 
@@ -15,19 +16,32 @@ FIRST_COLLECTION = "published_speedups"
 SECOND_COLLECTION = "published_speedups_2"
 COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION)
 """Folders of measurements/ with one published speedup a row, in the same columns."""
-ROWS = MEASUREMENTS / FIRST_COLLECTION / "data.csv"
-"""The rows that the shipped overheads are fitted on."""
+COLLECTION_FILES = tuple(MEASUREMENTS / name / "data.csv" for name in COLLECTIONS)
+_IMMATURE = "immature"
+"""What the notes of a row call an engine whose authors measured it before they tuned it."""
 _PER_SEQUENCE = {"output_tok_per_s_per_user", "decode_tok_per_s_per_user"}
 _OF_ALL = {"output_tok_per_s", "decode_tok_per_s", "total_tok_per_s"}
 _PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}
 
 
 def published_rows(*collections: str) -> pd.DataFrame:
-    """The rows of `collections`, every cell as text; of the first collection, which the fits rest on, where none is
-    named. COLLECTIONS are all."""
+    """The rows of `collections`, every cell as text; of the first where none is named. COLLECTIONS are all."""
     names = collections or (FIRST_COLLECTION,)
     frames = [pd.read_csv(MEASUREMENTS / name / "data.csv", dtype=str, keep_default_na=False) for name in names]
     return pd.concat(frames, ignore_index=True)
+
+
+def fitted_rows() -> pd.DataFrame:
+    """The rows that the shipped overheads are fitted on: of all collections, but for laboratories set apart and engines
+    that call themselves immature."""
+    rows = published_rows(*COLLECTIONS)
+    kept = [not set_apart(laboratory_of(title)) for title in rows["source_title"]]
+    return rows[np.array(kept) & ~immature(rows)].reset_index(drop=True)
+
+
+def immature(rows: pd.DataFrame) -> pd.Series:
+    """Whether the notes of each row say that its engine was not ready: such rows are judged, and inform no fit."""
+    return rows["notes"].fillna("").str.contains(_IMMATURE, case=False)
 
 
 def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:

@@ -219,18 +219,17 @@ def engine_class(cells: Mapping[str, str], engine: str) -> str:
     host overheads. Raises AdvisorError for an unknown accelerator."""
     if engine not in engine_ids():
         return engine
+    hardware_id = cells.get("hardware_id", "")
+    hardware = load_hardware(hardware_id) if hardware_id in hardware_ids() else None
     build = Build(
         version=cells.get("engine_version", ""),
         date=cells.get("date", ""),
         tree=cells.get("draft_structure", "").startswith("tree"),
-        vendor=_vendor(cells.get("hardware_id", "")),
+        vendor=hardware.vendor if hardware else "",
+        chip=hardware.generation if hardware else "",
         notes=cells.get("notes", ""),
     )
     return load_engine(engine).class_of(build)
-
-
-def _vendor(hardware_id: str) -> str:
-    return load_hardware(hardware_id).vendor if hardware_id in hardware_ids() else ""
 
 
 def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.arrays import Array
-from advisor.calibration import Adjustment, adjusted, check_adjustment
+from advisor.calibration import JOINT_PAIRS, Adjustment, adjusted, check_adjustment
 from advisor.components import FACTORS, JOINT, OVERHEADS
 from advisor.points.errors import errors_of
 from advisor.points.multipliers import BOUND_SIGMAS, MultiplierPrior, Posterior, fit_multipliers, multiplier_prior
@@ -42,7 +42,7 @@ OUTLIER_SHARE = 0.25
 UNIDENTIFIED = 0.9
 """A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [1]"""
 MAX_FOLDS = 40
-ENOUGH_FOR_SCATTER = 10
+ENOUGH_FOR_SCATTER = 4
 """From this many rows on, the band takes the scatter of the user's own rows. [1]"""
 
 
@@ -120,9 +120,9 @@ def adjustment_of(result: RefitResult) -> Adjustment:
     """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the scenario's own."""
     parameters = [item for item in result.parameters if item.name in FACTORS]
     place = {item.name: number for number, item in enumerate(result.parameters)}
-    launch, draft_host, round_host = (place[one.factor] for one in JOINT)
-    pairs = ((launch, draft_host), (launch, round_host), (draft_host, round_host))
-    first, second, third = (result.correlation[a][b] for a, b in pairs)
+    joint = [place.get(one.factor) for one in JOINT]
+    pairs = [(joint[one], joint[other]) for one, other in JOINT_PAIRS]
+    correlation = tuple(0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs)
     return Adjustment(
         hardware_id=result.hardware_id,
         engine=result.engine,
@@ -131,7 +131,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         data=result.data,
         factors={item.name: item.factor for item in parameters},
         log_sd={item.name: item.log_stderr for item in parameters},
-        correlation=(first, second, third),
+        correlation=correlation,
         scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
     )
 
@@ -236,9 +236,10 @@ def _parameters(
     present = observed.depend_on()
     sds = np.sqrt(np.diag(posterior.covariance))
     overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in OVERHEADS}
+    units = {one.factor: "s" for one in OVERHEADS if one.priced_by[0].endswith("_s")}
     out = []
     for i, name in enumerate(NAMES):
-        if not present[i] and name not in overheads:
+        if not present[i] and not overheads.get(name):
             continue
         before, prior = overheads.get(name, 1.0), float(known.log_sd[i])
         factor = float(np.exp(posterior.theta[i]))
@@ -247,7 +248,7 @@ def _parameters(
             RefitParameter(
                 name=name,
                 meaning=MEANINGS[name],
-                unit="s" if name in overheads else "1",
+                unit=units.get(name, "1"),
                 before=before,
                 after=before * factor,
                 factor=factor,

@@ -86,7 +86,7 @@ def solve(
 
 def solve_observed(
     observed: Observations,
-    log_sd: Array | float,
+    spread: Array | float,
     prior: Prior,
     start: Array,
     matrix: Array,
@@ -97,20 +97,23 @@ def solve_observed(
 
     Parameters
     ----------
-    observed, log_sd : observations and the spread of each [n], or of all.
+    observed, spread : observations, and the log standard deviation of all, or what whitens their errors [n, n].
     prior, start : of the unknowns, and where the search starts [p].
     matrix, offset : [names, p] and [names]; with n in front for one set of multipliers each.
     options : as of `solve`.
     """
     target = observed.log_measured
 
+    def whitened(errors: Array) -> Array:
+        return np.asarray(errors / spread if np.ndim(spread) == 0 else spread @ errors)
+
     def error(x: Array) -> Array:
-        return np.asarray((log_predicted(observed, offset + matrix @ x) - target) / log_sd)
+        return whitened(log_predicted(observed, offset + matrix @ x) - target)
 
     def slopes(x: Array) -> Array:
         slope = log_slopes(observed, offset + matrix @ x)
         slope = slope @ matrix if matrix.ndim == 2 else np.einsum("np,npz->nz", slope, matrix)
-        return np.asarray(slope / np.reshape(log_sd, (-1, 1)))
+        return whitened(slope)
 
     return solve(error, [start], slopes=slopes, prior=prior, **options)
 

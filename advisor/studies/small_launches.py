@@ -16,11 +16,11 @@ import pandas as pd
 from advisor import laws, store
 from advisor.calibration import SmallLaunch, small_launch, version_key, write_small_launches
 from advisor.catalog import engines
-from advisor.points import PRIOR_S
+from advisor.points import PRIOR
 from advisor.studies.validation.plain import plain_decode
 from advisor.studies.validation.plain_tables import believed
 
-PRIOR_LAUNCH_S = PRIOR_S[0]
+PRIOR_LAUNCH_S = PRIOR[0]
 """Launch overhead of a layer where nothing says otherwise (docs/model.md). [s]"""
 MAX_BATCH = 32
 """Larger batches hide launches behind kernels, and errors of these outweigh them. [1]"""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from advisor.validation.held_out import (
     COMMON_SHARE,
-    Width,
+    Drawn,
+    drawn_left_out,
+    fits_left_out,
     held_out,
     predictions_left_out,
-    sources_left_out,
-    widths_by_tier,
+    residuals_of,
 )
 from advisor.validation.judged import JUDGED, judge, read_judged, write_judged
 from advisor.validation.predict import PREDICTED_COLUMNS, judged_errors, predict_rows, validate
@@ -17,15 +18,16 @@ __all__ = [
     "COMMON_SHARE",
     "JUDGED",
     "PREDICTED_COLUMNS",
-    "Width",
+    "Drawn",
+    "drawn_left_out",
+    "fits_left_out",
     "held_out",
     "judge",
     "judged_errors",
     "predict_rows",
     "predictions_left_out",
     "read_judged",
-    "sources_left_out",
+    "residuals_of",
     "validate",
-    "widths_by_tier",
     "write_judged",
 ]

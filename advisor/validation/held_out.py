@@ -1,24 +1,24 @@
-"""Predictions of measured speedups whose whole source was left out of the fit, with bands calibrated without it."""
+"""Predictions of measured speedups whose whole laboratory was left out of the fit, with bands calibrated without it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import bisect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from advisor import bands
 from advisor.arrays import Array
-from advisor.calibration import load_overheads
+from advisor.calibration import WORKSTATION, class_costs
 from advisor.points import (
-    ANY_CLASS,
     OverheadModel,
     Point,
+    by_laboratory,
     fit_overheads,
-    points_of,
-    published_rows,
+    immature,
+    laboratory_or_title,
     speedups,
     with_costs,
 )
@@ -27,155 +27,129 @@ from advisor.tiers import beyond_log_sd
 COMMON_SHARE = 0.0
 """Classes are fitted each alone: of 0, 1/4, 1/2, 3/4 and 1 the lowest error on sources left out
 (docs/decisions/0003-engine-overheads.md)."""
+RESIDUALS = tuple(r / 100.0 for r in range(81))
+"""Log standard deviations that a band's residual may have, rising. [1]"""
+MIN_LABORATORIES = 4
+"""Fewer tell nothing of what another one's offset may be. [1]"""
+FIRST_RESIDUAL = {"fitted": 0.15, "roofline": 0.25}
+"""Residual of a tier with fewer laboratories to calibrate on (assumed). [1]"""
 
 
-@dataclass(frozen=True)
-class Width:
-    """How wide a tier's band is: a share of the components' spread, or all of it and a residual on top. [1]"""
-
-    share: float
-    log_sd: float
-
-
-WIDTHS = (*(Width(float(s), 0.0) for s in np.arange(0.5, 1.0, 0.02)), *(Width(1.0, r / 100.0) for r in range(61)))
-"""In rising order: a later band holds every earlier one."""
-MIN_RESIDUAL_ROWS = 5
-FIRST_WIDTH = {"fitted": Width(1.0, 0.10), "roofline": Width(1.0, 0.25)}
-"""Width of a tier with fewer than MIN_RESIDUAL_ROWS rows to calibrate on (assumed). [1]"""
-
-
-def sources_left_out(points: Sequence[Point]) -> Iterator[tuple[list[int], list[Point]]]:
-    """Places of each source's points, and the points of all others; sources in the order of their names."""
-    for source in sorted({point.source for point in points}):
-        own = [i for i, point in enumerate(points) if point.source == source]
-        yield own, [point for point in points if point.source != source]
+def fits_left_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
+    """The fit without each laboratory, by its name."""
+    out = {}
+    for own in by_laboratory(points):
+        mine = set(own)
+        rest = [point for i, point in enumerate(points) if i not in mine]
+        out[laboratory_or_title(points[own[0]].source)] = fit_overheads(rest, common_share)
+    return out
 
 
 def predictions_left_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> Array:
-    """Speedup of each point by a fit without its source [n]. [1]"""
+    """Speedup of each point by a fit without its laboratory [n]. [1]"""
     out = np.zeros(len(points))
-    for own, rest in sources_left_out(points):
-        out[own] = speedups([points[i] for i in own], fit_overheads(rest, common_share))
+    models = fits_left_out(points, common_share)
+    for own in by_laboratory(points):
+        out[own] = speedups([points[i] for i in own], models[laboratory_or_title(points[own[0]].source)])
     return out
-
-
-def held_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> pd.DataFrame:
-    """Every point predicted without its source: fit of the overheads and width of the band alike.
-
-    Returns one row a point: source, engine_class, known_class (the class was fitted on other sources), tier,
-    acceptance, model_id, hardware_id, batch_size, n_draft, accepted_length, measured, predicted, low, high.
-    """
-    rows = []
-    for own, rest in sources_left_out(points):
-        model = fit_overheads(rest, common_share)
-        width = widths_by_tier(rest, common_share)
-        for point in (points[i] for i in own):
-            drawn = _draws(point, model)
-            low, high = _band(drawn, width[_pooled(point.tier)])
-            rows.append(_row(point, model, drawn.predicted, min(low, drawn.predicted), max(high, drawn.predicted)))
-    return pd.DataFrame(rows)
-
-
-def costs_left_out(sources: Collection[str]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Fields of KernelCosts by source and engine class, from fits of the shipped rows without that source.
-
-    Only sources that took part in the shipped fit are in the result; for others the shipped constants are unseen.
-    """
-    fit = load_overheads()
-    if fit is None or not set(fit.sources) & set(sources):
-        return {}
-    points, _ = points_of(published_rows(), other_models=True)
-    out = {}
-    for source in sorted(set(fit.sources) & set(sources)):
-        rest = [point for point in points if point.source != source]
-        model, width = fit_overheads(rest, COMMON_SHARE), widths_by_tier(rest)
-        spread = {
-            "residual_log_sd_by_tier": {tier: each.log_sd for tier, each in width.items()},
-            "band_share_by_tier": {tier: each.share for tier, each in width.items()},
-        }
-        classes = {ANY_CLASS, *(point.engine_class for point in points)}
-        out[source] = {name: {**model.of(name).costs(), **spread} for name in sorted(classes)}
-    return out
-
-
-def widths_by_tier(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, Width]:
-    """Width by tier that makes the bands of left-out sources hold 80 % of their rows.
-
-    Split conformal calibration with whole sources left out: of WIDTHS, the smallest whose bands hold ceil(0.8 (n + 1))
-    of n rows; a tier never gets less than a better one.
-    """
-    by_tier: dict[str, list[tuple[_Drawn, float]]] = {"fitted": [], "roofline": []}
-    for own, rest in sources_left_out(points):
-        model = fit_overheads(rest, common_share)
-        for point in (points[i] for i in own):
-            by_tier[_pooled(point.tier)].append((_draws(point, model), point.measured))
-    out, least = {}, WIDTHS[0]
-    for tier, judged in by_tier.items():
-        least = max(least, _smallest_width(judged, FIRST_WIDTH[tier]), key=WIDTHS.index)
-        out[tier] = least
-    return out
-
-
-def _smallest_width(judged: list[tuple[_Drawn, float]], default: Width) -> Width:
-    if len(judged) < MIN_RESIDUAL_ROWS:
-        return default
-    needed = min(int(np.ceil(bands.BAND_LEVEL * (len(judged) + 1))), len(judged))
-
-    def inside(drawn: _Drawn, measured: float, width: Width) -> bool:
-        low, high = _band(drawn, width)
-        return low <= measured <= high
-
-    return next((width for width in WIDTHS if sum(inside(*one, width) for one in judged) >= needed), WIDTHS[-1])
-
-
-def _band(drawn: _Drawn, width: Width) -> tuple[float, float]:
-    """The band that the curve itself would have with this width."""
-    wobble = bands.wobble(
-        drawn.draws, np.array([[width.log_sd]]), np.array([[drawn.beyond]]), np.array([drawn.n_draft])
-    )
-    scattered = bands.narrowed(drawn.samples, np.asarray(drawn.predicted), np.asarray(width.share)) * wobble[:, 0, 0]
-    low, high = bands.band(scattered)
-    return float(low), float(high)
-
-
-def _pooled(tier: str) -> str:
-    """Tiers above fitted have their own kernels but share the overheads' spread; too few rows to calibrate alone."""
-    return "roofline" if tier == "roofline" else "fitted"
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """A prediction, and what it is before any width is applied."""
+class Drawn:
+    """A left-out prediction, and how wide its band has to be."""
 
-    predicted: float
-    samples: Array
-    """Speedup under each draw of the components [draws]."""
-    draws: bands.Draws
-    beyond: float
-    n_draft: int
+    laboratory: str
+    tier: str
+    """Tiers above fitted have their own kernels but share the overheads' spread; too few rows to calibrate alone."""
+    workstation: bool
+    needed_log_sd: float
+    """The smallest of RESIDUALS whose band holds the measured speedup; infinite where none does. [1]"""
 
 
-def _draws(point: Point, model: OverheadModel) -> _Drawn:
-    costs: Mapping[str, object] = model.of(point.engine_class).costs()
-    setup = with_costs(point.setup, **costs, residual_log_sd=0.0, residual_log_sd_by_tier={}, band_share_by_tier={})
-    draws, question = bands.make_draws(setup.costs), point.question
+def drawn_left_out(points: Sequence[Point], models: Mapping[str, OverheadModel]) -> list[Drawn]:
+    """Every point with the fit that has not seen its laboratory."""
+    return [_drawn(point, models[laboratory_or_title(point.source)]) for point in points]
+
+
+def residuals_of(drawn: Sequence[Drawn], without: str = "") -> dict[tuple[str, bool], float]:
+    """Residual by tier, and by whether the accelerator is a workstation's, that makes bands hold on new laboratories.
+
+    Split conformal calibration over laboratories: the smallest of RESIDUALS whose bands hold 80 % of the rows in the
+    mean over laboratories; a tier never gets less than a better one. Without the correction for few: over nine
+    laboratories it would ask for 89 %. A laboratory `without` which it is
+    calibrated still took part in the fits behind the others' predictions, not in its own.
+    """
+    out: dict[tuple[str, bool], float] = {}
+    for workstation in (False, True):
+        least = 0.0
+        for tier, assumed in FIRST_RESIDUAL.items():
+            here = [
+                one for one in drawn if (one.tier, one.workstation) == (tier, workstation) and one.laboratory != without
+            ]
+            least = max(least, _smallest(here, assumed))
+            out[tier, workstation] = least
+    return out
+
+
+def _smallest(drawn: Sequence[Drawn], assumed: float) -> float:
+    names = [one.laboratory for one in drawn]
+    laboratories = len(set(names))
+    if laboratories < MIN_LABORATORIES:
+        return assumed
+    by_need = sorted((one.needed_log_sd, 1.0 / (laboratories * names.count(one.laboratory))) for one in drawn)
+    needed, weight = np.array(by_need).T
+    return float(min(needed[np.searchsorted(np.cumsum(weight), bands.BAND_LEVEL - 1e-9)], RESIDUALS[-1]))
+
+
+def held_out(points: Sequence[Point]) -> pd.DataFrame:
+    """Every point predicted by the shipped fit without its laboratory: constants and width of the band alike.
+
+    Returns one row a point: source (its laboratory), title (the publication), engine_class, known_class (the class was
+    fitted on other laboratories), immature (its engine calls itself so), tier, acceptance, reading, dataset, model_id,
+    hardware_id, drafter, verify_tokens, batch_size, n_draft, accepted_length, measured, predicted, low, high.
+    """
+    return pd.DataFrame([_row(point, points) for point in points])
+
+
+def _pooled(tier: str) -> str:
+    return "roofline" if tier == "roofline" else "fitted"
+
+
+def _drawn(point: Point, model: OverheadModel) -> Drawn:
+    costs = {**model.of(point.engine_class).costs(), "residual_log_sd": 0.0, "residual_log_sd_by_tier": {}}
+    setup = with_costs(point.setup, **costs)
+    draws, k = bands.make_draws(setup.costs), point.n_draft
     still = replace(draws, residual_z=0.0 * draws.residual_z, per_k_z=0.0 * draws.per_k_z)
-    tokens = question.scenario.batch_size * (question.verify_tokens or question.n_draft + 1)
-    return _Drawn(
-        predicted=float(speedups([point], model)[0]),
-        samples=point.curve(setup, still).draws[:, 0, 0],
-        draws=draws,
-        beyond=float(beyond_log_sd(tokens)),
-        n_draft=question.n_draft,
+    samples = point.curve(setup, still).draws[:, 0, 0]
+    tokens = point.batch_size * (point.question.verify_tokens or k + 1)
+    beyond = np.hypot(beyond_log_sd(tokens), bands.drift(setup.costs.drift_log_sd, np.asarray(point.batch_size)))
+
+    def holds(residual_log_sd: float) -> bool:
+        unexplained, longer = np.array([[residual_log_sd]]), np.array([[beyond]])
+        scatter = bands.wobble(draws, unexplained, longer, np.array([k]))[:, 0, 0]
+        low, high = bands.band(samples * scatter)
+        return bool(low <= point.measured <= high)
+
+    place = bisect.bisect_left(RESIDUALS, True, key=holds)  # a wider band holds all that a narrower one does
+    return Drawn(
+        laboratory=laboratory_or_title(point.source),
+        tier=_pooled(point.tier),
+        workstation=point.engine_class.endswith(WORKSTATION),
+        needed_log_sd=RESIDUALS[place] if place < len(RESIDUALS) else np.inf,
     )
 
 
-def _row(point: Point, model: OverheadModel, predicted: float, low: float, high: float) -> dict[str, object]:
-    scenario = point.scenario
+def _row(point: Point, points: Sequence[Point]) -> dict[str, object]:
+    scenario, laboratory = point.scenario, laboratory_or_title(point.source)
+    curve = point.curve(with_costs(point.setup, **class_costs(point.engine_class, without=laboratory)))
     return {
-        "source": point.source,
+        "source": laboratory,
+        "title": point.source,
         "engine_class": point.engine_class,
-        "known_class": point.engine_class in model.by_class,
+        "known_class": any(
+            one.engine_class == point.engine_class and laboratory_or_title(one.source) != laboratory for one in points
+        ),
+        "immature": bool(immature(pd.DataFrame([dict(point.row)])).iloc[0]),
         "tier": point.tier,
         "acceptance": point.question.acceptance_source,
         "reading": str(point.row.get("tier", "")),
@@ -188,7 +162,7 @@ def _row(point: Point, model: OverheadModel, predicted: float, low: float, high:
         "n_draft": point.n_draft,
         "accepted_length": point.accepted_length,
         "measured": point.measured,
-        "predicted": predicted,
-        "low": low,
-        "high": high,
+        "predicted": float(curve.speedup[0, 0]),
+        "low": float(curve.low[0, 0]),
+        "high": float(curve.high[0, 0]),
     }

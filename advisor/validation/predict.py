@@ -11,9 +11,8 @@ import pandas as pd
 
 from advisor.calibration import class_costs
 from advisor.curve import curve_for
-from advisor.points import ANY_CLASS, Errors, RowQuestion, best_k_regret, errors_of, question_of, with_costs
+from advisor.points import Errors, RowQuestion, best_k_regret, errors_of, laboratory_or_title, question_of, with_costs
 from advisor.prediction import AdvisorError
-from advisor.validation.held_out import costs_left_out
 
 NEEDED_COLUMNS = ("hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size")
 PREDICTED_COLUMNS = (
@@ -45,8 +44,8 @@ class Validation:
 def predict_rows(
     frame: pd.DataFrame,
     assume: Mapping[str, str] | None = None,
-    left_out: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     *,
+    left_out: bool = False,
     other_models: bool = False,
     refused: Mapping[int, str] | None = None,
 ) -> pd.DataFrame:
@@ -54,8 +53,8 @@ def predict_rows(
 
     With `other_models`, a row whose accepted length nobody measured gets its drafter's median over other models.
 
-    `left_out` gives, by source_title and engine class, the constants to use instead of the shipped ones: those of a
-    fit that did not see the source (`costs_left_out`). `refused` says by the frame's index why rows cannot be read.
+    With `left_out`, rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it.
+    `refused` says by the frame's index why rows cannot be read.
     """
     missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
     if missing:
@@ -67,7 +66,7 @@ def predict_rows(
         raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
     unread = refused or {}
     answers = [
-        _predict(row, assume, left_out or {}, other_models) if line not in unread else _not_predicted(unread[line])
+        _predict(row, assume, left_out, other_models) if line not in unread else _not_predicted(unread[line])
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True)
     ]
     return pd.concat([frame.reset_index(drop=True), pd.DataFrame(answers, columns=list(PREDICTED_COLUMNS))], axis=1)
@@ -78,7 +77,7 @@ def validate(
 ) -> Validation:
     """Predict every row and compare with its `speedup` column; `refused` as in `predict_rows`.
 
-    Rows of a source that the shipped overheads were fitted on are predicted by a fit without that source; rows whose
+    Rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it; rows whose
     accepted length nobody measured by that of other models. Rows marked with a defect are not judged. All as in
     docs/validation.md.
     """
@@ -87,8 +86,7 @@ def validate(
     if "defect" in frame.columns:
         marked = frame["defect"].fillna("").astype(str)
         refused = {**{i: f"set aside for a defect: {text}" for i, text in marked.items() if text}, **(refused or {})}
-    sources = set(frame["source_title"].dropna().astype(str)) if "source_title" in frame.columns else set()
-    rows = predict_rows(frame, assume, costs_left_out(sources), other_models=True, refused=refused)
+    rows = predict_rows(frame, assume, left_out=True, other_models=True, refused=refused)
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
@@ -119,15 +117,13 @@ def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
 def _predict(
     row: Mapping[str, Any],
     assume: Mapping[str, str] | None,
-    left_out: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    left_out: bool,
     other_models: bool,
 ) -> tuple[Any, ...]:
     try:
         question = question_of(row, assume, other_models)
-        constants = left_out.get(str(row.get("source_title", "")))
-        if constants is None:
-            return _answer(question, class_costs(question.engine_class))
-        return _answer(question, constants.get(question.engine_class, constants[ANY_CLASS]))
+        without = laboratory_or_title(str(row.get("source_title", ""))) if left_out else ""
+        return _answer(question, class_costs(question.engine_class, without))
     except AdvisorError as error:
         return _not_predicted(str(error))
 

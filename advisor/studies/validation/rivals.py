@@ -1,4 +1,4 @@
-"""Simpler models of the same quantity, judged on the same rows with the same sources left out.
+"""Simpler models of the same quantity, judged on the same rows with the same laboratories left out.
 
 (i) independent uniform experts; (ii) AL / (1 + c K) without batch; (iii) AL / (a + c K + b log2 B); (iv) every
 operation, the KV cache included, charged as a batch of B (K + 1) sequences.
@@ -13,8 +13,17 @@ import numpy as np
 
 from advisor.arrays import Array
 from advisor.curve import curve_for
-from advisor.points import UNKNOWN_CLASS, Point, Prior, fit_overheads, row_log_sd, solve, speedups
-from advisor.validation import COMMON_SHARE, predictions_left_out, sources_left_out
+from advisor.points import (
+    UNKNOWN_CLASS,
+    Point,
+    Prior,
+    by_laboratory,
+    fit_overheads,
+    laboratory_or_title,
+    solve,
+    speedups,
+)
+from advisor.validation import COMMON_SHARE, predictions_left_out
 
 RIVALS = ("uniform experts", "AL/(1+cK)", "AL/(a+cK+b log2 B)", "batch x (K+1)")
 _LINEAR_START = {"AL/(1+cK)": (0.1,), "AL/(a+cK+b log2 B)": (1.0, 0.1, 0.05)}
@@ -22,7 +31,7 @@ _LINEAR_SPREAD = 1.0  # weak prior around the start, so that a class of one row 
 
 
 def rival_predictions(points: Sequence[Point], rival: str) -> Array:
-    """Speedup of each point by one of RIVALS, fitted without the point's source, per engine class. [1]"""
+    """Speedup of each point by one of RIVALS, fitted without the point's laboratory, per engine class. [1]"""
     if rival == "uniform experts":
         return predictions_left_out([with_uniform_experts(point) for point in points])
     if rival == "batch x (K+1)":
@@ -64,8 +73,9 @@ def fit_linear(points: Sequence[Point], rival: str) -> Callable[[str], Array]:
 
 def _left_out(points: Sequence[Point], rival: str) -> Array:
     out = np.zeros(len(points))
-    for own, rest in sources_left_out(points):
-        coefficients = fit_linear(rest, rival)
+    for own in by_laboratory(points):
+        mine = set(own)
+        coefficients = fit_linear([point for i, point in enumerate(points) if i not in mine], rival)
         for i in own:
             out[i] = points[i].accepted_length / round_cost(points[i], rival, coefficients(points[i].engine_class))
     return out
@@ -73,7 +83,9 @@ def _left_out(points: Sequence[Point], rival: str) -> Array:
 
 def _fit_one(points: Sequence[Point], rival: str) -> Array:
     start = np.array(_LINEAR_START[rival])
-    spread = row_log_sd(points)
+    laboratory = [laboratory_or_title(point.source) for point in points]
+    rows = np.array([laboratory.count(name) for name in laboratory], float)
+    spread = np.array([point.log_sd for point in points]) * np.sqrt(rows)  # every laboratory counts alike
     target = np.log([p.accepted_length / p.measured for p in points])
     design = np.array([[1.0, p.question.n_draft, np.log2(p.question.scenario.batch_size)] for p in points])
 
