@@ -40,11 +40,11 @@ def repeated_lists(name: str, source: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def a_round() -> set[str]:
-    """Keys of everything that a round of an MoE on several devices takes."""
-    scenario = Scenario(
-        model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3", n_gpus=8, tensor_parallel=2, expert_parallel=8
-    )
-    return set(curve_for(load_setup(scenario), [16], [3]).round_components)
+    """Keys of everything that a round of an MoE takes, on several devices and where the cache is read again."""
+    wide = {"n_gpus": 8, "tensor_parallel": 2, "expert_parallel": 8}
+    several = Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3", **wide)
+    again = Scenario(acceptance="2.4@3", hardware_id="rtx-pro-6000-blackwell")
+    return {key for one in (several, again) for key in curve_for(load_setup(one), [16], [3]).round_components}
 
 
 def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(a_round: set[str]) -> None:
@@ -108,7 +108,10 @@ def test_every_component_has_a_draw_and_every_kernel_a_tier(a_round: set[str]) -
 
 def test_the_overheads_that_are_drawn_together_are_those_of_the_covariance() -> None:
     costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
-    assert OVERHEAD_NAMES == ("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s")
+    assert (
+        *("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s"),
+        *("reread_share", "share_per_verified_token"),
+    ) == OVERHEAD_NAMES
     assert np.shape(costs.overhead_log_covariance) == (len(JOINT), len(JOINT))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.points.before_after import BeforeAfter, before_after, curve_groups
-from advisor.points.errors import Errors, best_k_regret, errors_of, relative_error, source_weights
+from advisor.points.errors import Errors, best_k_regret, errors_of, relative_error
 from advisor.points.laboratories import laboratory_of, set_apart
 from advisor.points.moesd import moesd_of
 from advisor.points.overheads import (
@@ -77,7 +77,6 @@ __all__ = [
     "select_points",
     "set_apart",
     "solve",
-    "source_weights",
     "speedups",
     "whitening",
     "with_costs",

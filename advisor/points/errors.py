@@ -54,7 +54,7 @@ def errors_of(
     if rows.empty:
         return Errors(0)
     error, measured = relative_error(rows, predicted), rows["measured"].to_numpy(float)
-    value, weight = rows[predicted].to_numpy(float), source_weights(rows, source)
+    value, weight = rows[predicted].to_numpy(float), _source_weights(rows, source)
     right, slower = (value > 1.0) == (measured > 1.0), measured < 1.0
     banded = low in rows and high in rows
     ends = [rows[name].to_numpy(float) for name in ((low, high) if banded else ())]
@@ -76,7 +76,7 @@ def errors_of(
     )
 
 
-def source_weights(rows: pd.DataFrame, source: str = "source") -> Array:
+def _source_weights(rows: pd.DataFrame, source: str = "source") -> Array:
     """Weight of each row, 1 in all: every source alike, and every row of one; every row alike without that column."""
     if source not in rows:
         return np.full(len(rows), 1.0 / len(rows))

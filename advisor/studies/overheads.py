@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +73,11 @@ def build_fit() -> tuple[OverheadFit, tuple[LeftOut, ...]]:
         held_out_error={f"common share {share:g}": _error_by_laboratory(points, share) for share in SHARES_TRIED},
     )
     return fit, tuple(
-        LeftOut(laboratory=name, records=_records(each), residuals=_residuals(residuals_of(drawn, name), drawn, name))
+        LeftOut(
+            laboratory=name,
+            records=_records(each, model.by_class),
+            residuals=_residuals(residuals_of(drawn, name), drawn, name),
+        )
         for name, each in sorted(models.items())
     )
 
@@ -120,9 +124,9 @@ def classes_today() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _records(model: OverheadModel) -> tuple[OverheadRecord, ...]:
+def _records(model: OverheadModel, also: Iterable[str] = ()) -> tuple[OverheadRecord, ...]:
     # Without rows: launches as plain decode has them, and the prior of the rest.
-    every = {name: model.unseen(name) for name in classes_today()} | model.by_class
+    every = {name: model.unseen(name) for name in (*classes_today(), *also)} | model.by_class
     return tuple(_record(name, overheads) for name, overheads in sorted(every.items()))
 
 

@@ -173,6 +173,8 @@ def test_left_out_constants_are_those_of_a_fit_without_the_laboratory(points: li
     rest = [point for point in points if point.source != name]
     fitted = fit_overheads(rest, 0.0)
     assert name in left_out
+    seen = {point.engine_class for point in points} - {"other"}
+    assert all(seen <= {record.engine_class for record in each.records} for each in left_out.values())
     for record in left_out[name].records:
         values = [record.value(each) for each in OVERHEAD_NAMES]
         assert values == pytest.approx(fitted.of(record.engine_class).values, rel=5e-3), "run `make calibrate`"
