@@ -1,0 +1,174 @@
+"""Files of any kind to runs: measured rows with the settings, log and client facts that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog import model_ids
+from advisor.diagnosis.arms import plain_beside
+from advisor.diagnosis.client import client_facts
+from advisor.diagnosis.facts import Run
+from advisor.diagnosis.physics import compare, token_time_s
+from advisor.diagnosis.settings import read_settings
+from advisor.hardware import hardware_ids
+from advisor.ingest import MAX_BYTES, Rows, read_upload, resolve_names, with_given
+from advisor.prediction import AdvisorError
+
+MAX_RUNS = 2000
+"""Rows of all files that rules are tried on; of more, the first ones."""
+MAX_PREDICTED = 40
+"""Of them, those that are predicted: an even sample of more."""
+_NOT_FACTS = frozenset({"derived", "notes", "source_title", "source_url", "point_id", "tier"})
+_ALIKE = ("model_id", "hardware_id", "engine", "batch_size", "draft_tokens_k", "input_tokens", "output_tokens")
+_ENOUGH_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Given:
+    """A file as the user gave it."""
+
+    name: str
+    data: bytes
+
+
+@dataclass
+class Read:
+    """What the files hold together."""
+
+    runs: list[Run] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    """What each file was read as."""
+    not_read: dict[str, str] = field(default_factory=dict)
+    """Files that hold nothing of use, with the reason."""
+    refused: list[tuple[str, int, str]] = field(default_factory=list)
+    """Rows that contradict themselves: file, line, reason."""
+
+
+def read_runs(
+    files: Sequence[Given],
+    values: Mapping[str, str],
+    columns: Mapping[str, str],
+    configs: Mapping[str, str],
+) -> Read:
+    """The runs of all files, each with its settings, its plain run and its prediction.
+
+    Raises AdvisorError when no file holds a run or a server's settings.
+    """
+    out, rows, settings = Read(), [], []
+    for given in files:
+        table, why = _table(given, values, columns)
+        server = read_settings(_text(given.data))
+        if server:
+            settings.append(server)
+            out.read.append(f"{given.name}: a server's {'launch line' if 'launch_line' in server else 'log'}")
+        if table is not None:
+            out.read.append(f"{given.name}: {table.format_name}")
+            rows += _facts_by_row(table, given, out)
+        elif not server:
+            out.not_read[given.name] = why
+    if not rows and not settings:
+        first = next(iter(out.not_read.items()), ("nothing", "no file was given"))
+        raise AdvisorError(f"{first[0]}: {first[1]}")
+    facts = [{**_for_arm(settings, row), **row} for _, _, row in rows] or [dict(one) for one in settings]
+    where = [(name, line) for name, line, _ in rows] or [(given.name, 1) for given in files][: len(facts)]
+    facts = _with_repeats([_with_values(one, values) for one in facts])
+    out.runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
+    return out
+
+
+def _text(data: bytes) -> str:
+    """The start of a file as text; a result file that is JSON holds no launch line of its own."""
+    head = data[:MAX_BYTES].decode("utf-8", errors="replace")
+    return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
+
+
+def _table(given: Given, values: Mapping[str, str], columns: Mapping[str, str]) -> tuple[Rows | None, str]:
+    """The measured rows of a file with the user's words for what it lacks, else why there are none."""
+    try:
+        rows = read_upload(given.name, given.data, columns=columns)
+    except AdvisorError as error:
+        return None, str(error)
+    if rows.kind != "points":
+        return None, "it holds kernel times, not served runs"
+    return resolve_names(with_given(rows, dict(values)), hardware_ids(), model_ids()), ""
+
+
+def _facts_by_row(table: Rows, given: Given, out: Read) -> list[tuple[str, int, dict[str, Any]]]:
+    """(file, line, facts) of every row, the refused ones as they were written."""
+    client, kept = client_facts(given.name, given.data), table.result.frame
+    refused: dict[int, str] = {}
+    for item in table.result.rejects.to_dict("records"):
+        refused.setdefault(int(item["line"]), str(item["reason"]))
+    out.refused += [(given.name, line, reason) for line, reason in refused.items()]
+    written = table.frame[table.frame.index.isin(list(refused))]
+    found = []
+    for frame in (kept, written):
+        for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
+            cells = {str(name): cell for name, cell in row.items() if name not in _NOT_FACTS and not pd.isna(cell)}
+            texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
+            found.append((given.name, int(line), {**client.get(int(line), {}), **texts, **cells}))
+    return sorted(found, key=lambda one: one[1])
+
+
+def _for_arm(settings: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the server that a row ran on: with speculation or without, as far as both say."""
+    k = row.get("draft_tokens_k")
+    fitting = [
+        one for one in settings
+        if k is None or one.get("speculation_on") is None or one["speculation_on"] == bool(k)
+    ]  # fmt: skip
+    merged: dict[str, Any] = {}
+    for one in fitting:
+        merged |= one
+    return merged
+
+
+def _with_values(facts: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
+    """Facts with what the user says where nothing else does (rows took theirs while they were read)."""
+    return {**values, **facts}
+
+
+def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows, the first of each group of repeated runs with its time beside that of the later ones."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.get("tpot_s") is not None:
+            groups.setdefault(tuple(str(row.get(name)) for name in _ALIKE), []).append(place)
+    for places in groups.values():
+        if len(places) >= _ENOUGH_REPEATS:
+            first, *later = (float(rows[place]["tpot_s"]) for place in places)
+            rows[places[0]] |= {"first_tpot_s": first, "later_tpot_s": median(later)}
+    return rows
+
+
+def _runs(facts: list[dict[str, Any]], where: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
+    n = len(facts)
+    predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
+    runs = []
+    for place, (own, (file, line)) in enumerate(zip(facts, where, strict=True)):
+        drafts = bool(own.get("draft_tokens_k"))
+        plain = plain_beside(own, [row for row in facts if row is not own]) if drafts else {}
+        run = Run(own, file, line, plain)
+        if place in predicted:
+            run = with_prediction(run, configs)
+        else:
+            run = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
+        runs.append(run)
+    return runs
+
+
+def with_prediction(run: Run, configs: Mapping[str, str] | None = None) -> Run:
+    """The run with its prediction, or with the reason why it has none."""
+    if token_time_s(run.facts) is None and not any(run.has(name) for name in ("verify_time_s", "speedup")):
+        return replace(run, not_compared="nothing that can be predicted was measured")
+    try:
+        return replace(run, comparison=compare(run.facts, run.plain, configs))
+    except AdvisorError as error:
+        reason = str(error).replace("fill it with --assume", "give it with --set").replace("--assume", "--set")
+        return replace(run, not_compared=reason)
