@@ -35,13 +35,19 @@ _KIND = {"measurement": "measurement", "configuration": "configuration", "physic
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @click.option(
-    "--set", "values", multiple=True, metavar="COLUMN=VALUE",
+    "--set",
+    "values",
+    multiple=True,
+    metavar="COLUMN=VALUE",
     help="Fill a column that the files lack, e.g. --set draft_tokens_k=3; repeat for several.",
-)  # fmt: skip
+)
 @click.option(
-    "--map", "columns", multiple=True, metavar="THEIRS=OURS",
+    "--map",
+    "columns",
+    multiple=True,
+    metavar="THEIRS=OURS",
     help="Read a CSV column or a JSON field under another name, e.g. --map 'users=batch_size'; repeat.",
-)  # fmt: skip
+)
 @click.option("--all", "show_all", is_flag=True, help="List every rule that was judged or lacks data, one a line.")
 @json_option()
 def diagnose(
@@ -119,11 +125,15 @@ def _print_comparisons(found: Diagnosis) -> None:
     for place, one in found.comparisons[:3]:
         click.echo(f"\n{place}: measured beside predicted (K = {one.n_draft}, {one.tier}, 80% band)")
         rows = [
-            (row.label, "" if row.measured is None else amount(row.measured, row.unit), amount(row.predicted, row.unit),
-             f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}",
-             "" if row.ratio is None else f"{row.ratio:.2f}")
+            (
+                row.label,
+                "" if row.measured is None else amount(row.measured, row.unit),
+                amount(row.predicted, row.unit),
+                f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}",
+                "" if row.ratio is None else f"{row.ratio:.2f}",
+            )
             for row in one.rows
-        ]  # fmt: skip
+        ]
         print_table(("quantity", "measured", "predicted", "band", "ratio"), rows)
         largest = sorted(one.parts, key=lambda part: -max(part.round_s, part.plain_s))[:6]
         shown = ", ".join(f"{part.label} {with_prefix(part.round_s or part.plain_s, 's')}" for part in largest)

@@ -8,10 +8,24 @@ from typing import Any
 SAME_LENGTH = 0.05
 """Prompt and output lengths that differ by no more are the same, as for ingest's baselines. [1]"""
 _EXACT = (
-    "hardware_id", "gpu_count", "tensor_parallel", "expert_parallel", "engine", "engine_version", "model_id",
-    "weight_dtype", "batch_size", "batch_kind", "dataset", "max_num_seqs", "max_running_requests", "graphs_off",
-    "data_parallel", "temperature", "request_rate",
-)  # fmt: skip
+    "hardware_id",
+    "gpu_count",
+    "tensor_parallel",
+    "expert_parallel",
+    "engine",
+    "engine_version",
+    "model_id",
+    "weight_dtype",
+    "batch_size",
+    "batch_kind",
+    "dataset",
+    "max_num_seqs",
+    "max_running_requests",
+    "graphs_off",
+    "data_parallel",
+    "temperature",
+    "request_rate",
+)
 _WITHIN = ("input_tokens", "output_tokens")
 _TOLD = ("model_id", "hardware_id", "batch_size", "dataset", "engine_version", "gpu_count")
 

@@ -94,8 +94,13 @@ def diagnose(
     refused = tuple(f"{file}, line {line}: {reason}" for file, line, reason in found.refused)
     return Diagnosis(
         verdict=verdict,
-        sentence=verdict_text(verdict, [(one.rule, one.kind) for one in findings], [one for _, one in compared],
-                              refused, states.count_not_judged),
+        sentence=verdict_text(
+            verdict,
+            [(one.rule, one.kind) for one in findings],
+            [one for _, one in compared],
+            refused,
+            states.count_not_judged,
+        ),
         findings=findings,
         clean=states.clean,
         not_judged=states.not_judged,
@@ -105,7 +110,7 @@ def diagnose(
         read=tuple(found.read),
         not_read=tuple(f"{name}: {why}" for name, why in found.not_read.items()),
         refused=refused,
-    )  # fmt: skip
+    )
 
 
 def _place(run: Run) -> str:

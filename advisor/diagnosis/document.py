@@ -32,15 +32,21 @@ def _finding(one: Finding) -> dict[str, Any]:
         "title": one.rule.title,
         "runs": list(one.lines),
         "evidence": [
-            {"quantity": item.words, "value": item.value, "unit": item.unit, "test": item.test, "limit": item.limit,
-             "source": item.source}
+            {
+                "quantity": item.words,
+                "value": item.value,
+                "unit": item.unit,
+                "test": item.test,
+                "limit": item.limit,
+                "source": item.source,
+            }
             for item in one.evidence
         ],
         "details": list(one.details),
         "because": one.rule.because,
         "fix": one.fix,
         "source": one.rule.published.source,
-    }  # fmt: skip
+    }
 
 
 def _comparison(one: Comparison) -> dict[str, Any]:

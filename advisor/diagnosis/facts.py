@@ -38,11 +38,15 @@ FACTS = {
     "largest_graph": Fact("tokens of the largest captured graph", f"{_LINE} (cudagraph_capture_sizes)", "tokens"),
     "largest_graph_batch": Fact("requests of the largest captured graph", f"{_LINE} (SGLang --cuda-graph-max-bs)"),
     "draft_graphs_off": Fact("the drafter runs without CUDA graphs", f"{_LINE} (enforce_eager of the drafter)"),
-    "asynchronous": Fact("the host prepares a round while another runs", f"{_LINE} (--no-async-scheduling, --disable-overlap-schedule)"),  # noqa: E501
+    "asynchronous": Fact(
+        "the host prepares a round while another runs", f"{_LINE} (--no-async-scheduling, --disable-overlap-schedule)"
+    ),
     "k_table": Fact("K by batch size", f"{_LINE} (num_speculative_tokens_per_batch_size)"),
     "data_parallel": Fact("data-parallel ranks", f"{_LINE} (--data-parallel-size, --dp-size)"),
     "draft_topk": Fact("branches of a draft tree at each depth", f"{_LINE} (SGLang --speculative-eagle-topk)"),
-    "kv_pool_tokens": Fact("tokens that the KV cache holds", f"{_LOG} (GPU KV cache size, max_total_num_tokens)", "tokens"),  # noqa: E501
+    "kv_pool_tokens": Fact(
+        "tokens that the KV cache holds", f"{_LOG} (GPU KV cache size, max_total_num_tokens)", "tokens"
+    ),
     "running_requests": Fact("requests that decode, mean over the log", _LOG),
     "waiting_requests": Fact("requests that wait, mean over the log", _LOG),
     "prefix_hit_share": Fact("prompt tokens found in the prefix cache", f"{_LOG} (Prefix cache hit rate)"),
@@ -57,7 +61,7 @@ FACTS = {
     "temperature": Fact("temperature of sampling", _CLIENT),
     "first_tpot_s": Fact("time per token of the first of runs alike", "the same run, repeated three times", "s"),
     "later_tpot_s": Fact("median time per token of the runs after it", "the same run, repeated three times", "s"),
-}  # fmt: skip
+}
 """Facts beside the columns of a point, by name."""
 
 

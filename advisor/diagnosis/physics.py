@@ -12,7 +12,7 @@ import numpy as np
 from advisor import bands, laws
 from advisor.acceptance import acceptance_curves, parse_acceptance
 from advisor.calibration import class_costs, load_overheads
-from advisor.catalog import engine_ids
+from advisor.catalog import class_today, engine_ids
 from advisor.components import COMPONENTS
 from advisor.curve import Curve, curve_for
 from advisor.ingest import rates_from_list
@@ -77,6 +77,8 @@ class Comparison:
     best_k: int
     best_gain: float
     """Predicted speedup at `best_k` over that at the run's own K. [1]"""
+    build_share: float
+    """Predicted round (or plain step) of this kind of build over that of the engine's today. [1]"""
     prefill_share: float
     """Of the predicted time per token, what other requests' prompts take. [1]"""
     first_token_s: float | None
@@ -133,11 +135,18 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
         assumed=question.assumed,
         best_k=int(every.drafts[best]),
         best_gain=float(every.speedup[0, best] / every.speedup[0, -1]),
+        build_share=float(curve.round_s[0, -1] / _today(setup, question, batch, n_draft).round_s[0, -1]),
         prefill_share=_prefill_share(curve),
         first_token_s=None if curve.ttft_s is None else float(curve.ttft_s[0]),
         least_round_s=least_pass_s(setup, batch, verified or n_draft + 1.0),
         least_plain_s=least_pass_s(setup, batch, 1.0),
     )
+
+
+def _today(setup: Setup, question: RowQuestion, batch: float, n_draft: int) -> Curve:
+    """The same run on the engine's release of today."""
+    today = class_costs(class_today(question.scenario.engine, setup.hardware.vendor))
+    return curve_for(with_costs(setup, **today), [batch], [n_draft], question.verify_tokens)
 
 
 def _known_classes() -> set[str]:

@@ -15,10 +15,11 @@ from advisor.diagnosis.arms import plain_beside
 from advisor.diagnosis.client import client_facts
 from advisor.diagnosis.facts import Run
 from advisor.diagnosis.physics import compare, token_time_s
-from advisor.diagnosis.settings import read_settings
+from advisor.diagnosis.settings import read_servers
 from advisor.hardware import hardware_ids
 from advisor.ingest import MAX_BYTES, Rows, read_upload, resolve_names, with_given
 from advisor.prediction import AdvisorError
+from advisor.text import counted
 
 MAX_RUNS = 2000
 """Rows of all files that rules are tried on; of more, the first ones."""
@@ -35,6 +36,15 @@ class Given:
 
     name: str
     data: bytes
+
+
+@dataclass(frozen=True)
+class _Server:
+    """What a text tells of one server, and where."""
+
+    file: str
+    line: int
+    facts: Mapping[str, Any]
 
 
 @dataclass
@@ -60,23 +70,24 @@ def read_runs(
 
     Raises AdvisorError when no file holds a run or a server's settings.
     """
-    out, rows, settings = Read(), [], []
+    out, rows, servers = Read(), [], []
     for given in files:
         table, why = _table(given, values, columns)
-        server = read_settings(_text(given.data))
-        if server:
-            settings.append(server)
-            out.read.append(f"{given.name}: a server's {'launch line' if 'launch_line' in server else 'log'}")
+        told = [_Server(given.name, line, facts) for line, facts in read_servers(_text(given.data))]
+        if told:
+            servers += told
+            out.read.append(f"{given.name}: {_what_of_servers(told)}")
         if table is not None:
             out.read.append(f"{given.name}: {table.format_name}")
             rows += _facts_by_row(table, given, out)
-        elif not server:
+        elif not told:
             out.not_read[given.name] = why
-    if not rows and not settings:
+    if not rows and not servers:
         first = next(iter(out.not_read.items()), ("nothing", "no file was given"))
         raise AdvisorError(f"{first[0]}: {first[1]}")
-    facts = [{**_for_arm(settings, row), **row} for _, _, row in rows] or [dict(one) for one in settings]
-    where = [(name, line) for name, line, _ in rows] or [(given.name, 1) for given in files][: len(facts)]
+    facts = [{**_server_of(servers, file, line, row), **row} for file, line, row in rows]
+    facts = facts or [dict(one.facts) for one in servers]
+    where = [(file, line) for file, line, _ in rows] or [(one.file, one.line) for one in servers]
     facts = _with_repeats([_with_values(one, values) for one in facts])
     out.runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
     return out
@@ -116,16 +127,24 @@ def _facts_by_row(table: Rows, given: Given, out: Read) -> list[tuple[str, int, 
     return sorted(found, key=lambda one: one[1])
 
 
-def _for_arm(settings: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the server that a row ran on: with speculation or without, as far as both say."""
-    k = row.get("draft_tokens_k")
-    fitting = [
-        one for one in settings
-        if k is None or one.get("speculation_on") is None or one["speculation_on"] == bool(k)
-    ]  # fmt: skip
-    merged: dict[str, Any] = {}
-    for one in fitting:
-        merged |= one
+def _what_of_servers(told: Sequence[_Server]) -> str:
+    launched = sum("launch_line" in one.facts for one in told)
+    return f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
+
+
+def _server_of(servers: Sequence[_Server], file: str, line: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the server that a row ran on.
+
+    Where its own file tells of several, the last before it; else those with speculation or without, as the row says.
+    """
+    own = [one for one in servers if one.file == file]
+    if len(own) > 1:
+        return dict(next((one.facts for one in reversed(own) if one.line <= line), {}))
+    k, merged = row.get("draft_tokens_k"), dict[str, Any]()
+    for one in servers:
+        drafts = one.facts.get("speculation_on")
+        if k is None or drafts is None or drafts == bool(k):
+            merged |= one.facts
     return merged
 
 

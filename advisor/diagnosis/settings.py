@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -113,6 +114,14 @@ def read_settings(text: str) -> dict[str, Any]:
         facts.setdefault("engine", engine)
         facts["engine_version"] = found["vllm"] or found["sglang"]
     return {name: value for name, value in {**facts, **_from_log(text)}.items() if value is not None}
+
+
+def read_servers(text: str) -> list[tuple[int, dict[str, Any]]]:
+    """(line, facts) of each server that a text tells of: what stands behind a launch line is of that server."""
+    starts = [found.start() for found in _LAUNCHES.finditer(text[:MAX_TEXT])]
+    edges = [0, *starts[1:], len(text)]
+    pieces = [(text.count("\n", 0, start) + 1, read_settings(text[start:end])) for start, end in pairwise(edges)]
+    return [(line, facts) for line, facts in pieces if facts]
 
 
 def settings_of(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,12 +54,18 @@ def published_runs(collection: str, every: int = 1) -> Iterator[tuple[Mapping[st
     for row in published_rows(collection).iloc[::every].to_dict("records"):
         facts = _cells({name: row.get(name) for name in _ROW_COLUMNS})
         before, after = measured_times(row)
-        yield row, Run(
-            {**facts, **_measured(row, row["sd_value"], after)},
-            collection,
-            plain={**{name: facts[name] for name in _SHARED if name in facts}, "draft_tokens_k": 0.0,
-                   **_measured(row, row["baseline_value"], before)},
-        )  # fmt: skip
+        yield (
+            row,
+            Run(
+                {**facts, **_measured(row, row["sd_value"], after)},
+                collection,
+                plain={
+                    **{name: facts[name] for name in _SHARED if name in facts},
+                    "draft_tokens_k": 0.0,
+                    **_measured(row, row["baseline_value"], before),
+                },
+            ),
+        )
 
 
 _SHARED = ("hardware_id", "engine", "model_id", "batch_size", "batch_kind", "input_tokens", "output_tokens")
@@ -102,10 +108,18 @@ def tried(every: int = 1) -> list[Tried]:
             run = with_prediction(bare)
             found = tuple(one.rule.id for one in judged(run) if one.state == "found")
             out.append(
-                Tried(name, row["point_id"], row["source_title"], row.get("notes", ""), row.get("defect", ""),
-                      run.drafts and run.text("dataset").startswith("random"), found,
-                      run.comparison is not None, _ratios(run))
-            )  # fmt: skip
+                Tried(
+                    name,
+                    row["point_id"],
+                    row["source_title"],
+                    row.get("notes", ""),
+                    row.get("defect", ""),
+                    run.drafts and run.text("dataset").startswith("random"),
+                    found,
+                    run.comparison is not None,
+                    _ratios(run),
+                )
+            )
     return out
 
 
@@ -146,14 +160,16 @@ def _names(rows: list[Tried]) -> list[str]:
 
 
 def _alarm_table(rows: list[Tried]) -> str:
-    lines = ["| collection | rows | predicted | with a finding | rate | which |", "|---|---|---|---|---|---|"]
+    head = ("collection", "clean rows", "with a finding", "rate", "predicted", "with a finding", "rate", "which")
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name in (*_names(rows), "all"):
         own = [row for row in rows if name in ("all", row.collection)]
         counts = Counter(rule for row in own for rule in row.found)
         which = ", ".join(f"{rule} {n}" for rule, n in counts.most_common())
-        alarms = sum(bool(row.found) for row in own)
-        cells = (name, f"{len(own):,}", f"{sum(row.predicted for row in own):,}", f"{alarms:,}")
-        lines.append("| " + " | ".join((*cells, f"{alarm_rate(own):.1%}", which or "none")) + " |")
+        cells = [name]
+        for some in (own, [row for row in own if row.predicted]):
+            cells += [f"{len(some):,}", f"{sum(bool(row.found) for row in some):,}", f"{alarm_rate(some):.1%}"]
+        lines.append("| " + " | ".join((*cells, which or "none")) + " |")
     return "\n".join(lines)
 
 

@@ -43,7 +43,9 @@ def _test(one: Condition) -> str:
     if isinstance(limit.value, bool):
         return f"{tested.words}: {'yes' if limit.value else 'no'} ({limit.source})"
     shown = limit.value if isinstance(limit.value, str) else f"{limit.value:g}"
-    return f"{tested.words} {IN_WORDS[one.test]} {shown}{'' if limit.unit == '1' else f' {limit.unit}'} ({limit.source})"
+    return (
+        f"{tested.words} {IN_WORDS[one.test]} {shown}{'' if limit.unit == '1' else f' {limit.unit}'} ({limit.source})"
+    )
 
 
 def _needs(one: Condition) -> tuple[str, ...]:
