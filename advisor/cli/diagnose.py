@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from advisor.cli.measure import pair, read_bytes
-from advisor.cli.output import json_option, print_json, print_table
+from advisor.cli.output import json_option, print_json, print_labelled, print_table
 from advisor.cli.scenario_options import read_config
-from advisor.diagnosis import Diagnosis, Finding, Given, amount, diagnosis_document
+from advisor.diagnosis import COMPARED_COLUMNS, DiagnosisView, FindingView, Given, diagnosis_document, view_of
 from advisor.diagnosis import diagnose as diagnosed
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there
-from advisor.text import counted, with_prefix
+from advisor.text import counted
 
 _OF_A_RUN = {
     "hardware_id": ("--hardware", "Accelerator that served the runs."),
@@ -29,7 +29,8 @@ _OF_A_RUN = {
     "batch_size": ("--batch", "Sequences that decode together."),
 }
 """Columns that options of their own fill; --set fills any other."""
-_KIND = {"measurement": "measurement", "configuration": "configuration", "physics": "physics"}
+_SHOWN_RUNS = 3
+_SHOWN_WANTS = 6
 
 
 @click.command()
@@ -73,7 +74,7 @@ def diagnose(
     if as_json:
         print_json(diagnosis_document(found))
         return
-    _print(found, show_all)
+    _print(view_of(found), show_all)
 
 
 for _column, (_option, _help) in reversed(_OF_A_RUN.items()):
@@ -92,74 +93,41 @@ def _own_model(given: dict[str, str]) -> dict[str, str]:
     return {name: read_config(path)}
 
 
-def _print(found: Diagnosis, show_all: bool) -> None:
+def _print(found: DiagnosisView, show_all: bool) -> None:
     click.echo(found.sentence)
     for one in found.findings:
         _print_finding(one)
-    for text in found.refused:
-        click.echo(f"\nrefused: {text}")
-    _print_comparisons(found)
-    click.echo("")
-    click.echo(f"Checked and clean: {_listed([rule.title for _, rule in found.clean], show_all)}")
-    click.echo(f"Not judged: {counted(len(found.not_judged), 'rule')}, for want of")
-    _print_lacks(found, show_all)
-    for text in found.not_compared:
-        click.echo(f"Not predicted: {text}")
-    for text in (*found.read, *(f"not read: {text}" for text in found.not_read)):
-        click.echo(f"read: {text}".replace("read: not read", "not read"))
-
-
-def _print_finding(one: Finding) -> None:
-    click.echo(f"\n[{_KIND[one.kind]}] {one.rule.title}")
-    click.echo(f"  in: {one.lines[0]}" + (f" and {counted(len(one.lines) - 1, 'other run')}" if one.lines[1:] else ""))
-    for item in one.evidence:
-        click.echo(f"  evidence: {item.text}" + (f" ({item.source})" if item.source else ""))
-    for text in one.details:
-        click.echo(f"  differs: {text}")
-    click.echo(f"  why: {one.rule.because}")
-    click.echo(f"  do: {one.fix}")
-    click.echo(f"  source: {one.rule.published.source}")
-
-
-def _print_comparisons(found: Diagnosis) -> None:
-    for place, one in found.comparisons[:3]:
-        click.echo(f"\n{place}: measured beside predicted (K = {one.n_draft}, {one.tier}, 80% band)")
-        rows = [
-            (
-                row.label,
-                "" if row.measured is None else amount(row.measured, row.unit),
-                amount(row.predicted, row.unit),
-                f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}",
-                "" if row.ratio is None else f"{row.ratio:.2f}",
-            )
-            for row in one.rows
-        ]
-        print_table(("quantity", "measured", "predicted", "band", "ratio"), rows)
-        largest = sorted(one.parts, key=lambda part: -max(part.round_s, part.plain_s))[:6]
-        shown = ", ".join(f"{part.label} {with_prefix(part.round_s or part.plain_s, 's')}" for part in largest)
-        click.echo(f"predicted parts of {'a round' if one.n_draft else 'a step'}: {shown}")
-    for text in found.gaps[:3]:
+    for compared in found.comparisons[:_SHOWN_RUNS]:
+        click.echo(f"\n{compared.title}, measured beside predicted")
+        print_table(tuple(name.lower() for name in COMPARED_COLUMNS), compared.rows)
+        click.echo(compared.parts)
+    for text in found.gaps[:_SHOWN_RUNS]:
         click.echo(text)
-    if len(found.comparisons) > 3:
-        click.echo(f"... {len(found.comparisons) - 3} more runs; --json has all")
+    if found.comparisons[_SHOWN_RUNS:]:
+        click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
+    click.echo(f"\nChecked and clean: {counted(len(found.clean), 'rule')}")
+    print_labelled("  clean", found.clean if show_all else ())
+    click.echo(f"Not judged: {counted(len(found.not_judged), 'rule')}, for want of")
+    _print_wanted(found, show_all)
+    for text in found.notes:
+        click.echo(text)
 
 
-def _print_lacks(found: Diagnosis, show_all: bool) -> None:
+def _print_finding(one: FindingView) -> None:
+    click.echo(f"\n[{one.kind}] {one.title}")
+    print_labelled("  in", [one.where])
+    print_labelled("  evidence", one.evidence)
+    print_labelled("  differs", one.differs)
+    for label, text in (("why", one.because), ("do", one.fix), ("source", one.source)):
+        print_labelled(f"  {label}", [text])
+
+
+def _print_wanted(found: DiagnosisView, show_all: bool) -> None:
     if show_all:
-        for one in found.not_judged:
-            click.echo(f"  {one.rule.id}: needs {'; '.join(one.lacks)}")
+        for title, needs in found.not_judged:
+            click.echo(f"  {title}: needs {needs}")
         return
-    wanted: dict[str, int] = {}
-    for one in found.not_judged:
-        for text in one.lacks:
-            wanted[text] = wanted.get(text, 0) + 1
-    for text, count in sorted(wanted.items(), key=lambda item: -item[1])[:6]:
-        click.echo(f"  {text}: {counted(count, 'rule')}")
-    if len(wanted) > 6:
-        click.echo(f"  ... {len(wanted) - 6} more; --all lists every rule")
-
-
-def _listed(titles: Sequence[str], show_all: bool) -> str:
-    if show_all and titles:
-        return "".join(f"\n  {title}" for title in titles)
-    return counted(len(titles), "rule")
+    for text, count in found.wanted[:_SHOWN_WANTS]:
+        click.echo(f"  {text}: {count}")
+    if found.wanted[_SHOWN_WANTS:]:
+        click.echo(f"  ... {len(found.wanted) - _SHOWN_WANTS} more; --all lists every rule")

@@ -8,23 +8,26 @@ A rule never blames without evidence: what it lacks is said instead.
 
 from __future__ import annotations
 
-from advisor.diagnosis.diagnose import Diagnosis, Finding, diagnose
+from advisor.diagnosis.diagnose import Diagnosis, diagnose
 from advisor.diagnosis.document import diagnosis_document
 from advisor.diagnosis.facts import Run
 from advisor.diagnosis.judge import judged
 from advisor.diagnosis.rules import rule_sets
 from advisor.diagnosis.runs import Given, with_prediction
-from advisor.diagnosis.verdict import amount
+from advisor.diagnosis.view import COMPARED_COLUMNS, WANTED_COLUMNS, DiagnosisView, FindingView, view_of
 
 __all__ = [
+    "COMPARED_COLUMNS",
+    "WANTED_COLUMNS",
     "Diagnosis",
-    "Finding",
+    "DiagnosisView",
+    "FindingView",
     "Given",
     "Run",
-    "amount",
     "diagnose",
     "diagnosis_document",
     "judged",
     "rule_sets",
+    "view_of",
     "with_prediction",
 ]

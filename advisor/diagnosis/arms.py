@@ -47,12 +47,11 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
-def plain_beside(facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The plain run that a speculative one is compared with: of the rows with K = 0 the one most like it.
+def plain_beside(facts: Mapping[str, Any], plain: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The plain run that a speculative one is compared with: of those without speculation the one most like it.
 
     Where there are several, one at another batch is none: a sweep has its own baseline at each. Empty where none fits.
     """
-    plain = [row for row in rows if row.get("draft_tokens_k") == 0]
     if len(plain) > 1:
         plain = [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in ("model_id", "batch_size"))]
     return min(plain, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})

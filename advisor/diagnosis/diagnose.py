@@ -11,7 +11,7 @@ from advisor.diagnosis.facts import Run
 from advisor.diagnosis.judge import Evidence, Outcome, judged
 from advisor.diagnosis.physics import Compared, Comparison
 from advisor.diagnosis.rules import Kind, Rule, rule_sets
-from advisor.diagnosis.runs import Given, read_runs
+from advisor.diagnosis.runs import Given, Words, read_runs
 from advisor.diagnosis.verdict import gap_text, verdict_text
 
 VerdictKind = Literal["mismeasured", "misconfigured", "slower_than_predicted", "as_predicted", "unexplained", "unknown"]
@@ -70,6 +70,7 @@ def diagnose(
     values: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
     configs: Mapping[str, str] | None = None,
+    otherwise: Mapping[str, str] | None = None,
 ) -> Diagnosis:
     """What is wrong with a run, as far as its files tell.
 
@@ -79,12 +80,13 @@ def diagnose(
     values : columns that the files lack, by name, as `ingest --set` takes them.
     columns : headers that mean a column of ours, as `ingest --map` takes them.
     configs : config.json texts of models without a profile, by the name that the runs use.
+    otherwise : columns that hold only where neither the files nor `values` say them.
 
     Raises
     ------
     AdvisorError when nothing in the files can be read, or a value is none of its column.
     """
-    found = read_runs(files, values or {}, columns or {}, configs or {})
+    found = read_runs(files, Words(values or {}, columns or {}, otherwise or {}), configs or {})
     outcomes = [outcome for run in found.runs for outcome in judged(run)]
     findings = _findings(outcomes)
     compared = [(_place(run), run.comparison) for run in found.runs if run.comparison is not None]

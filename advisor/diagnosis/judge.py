@@ -68,6 +68,8 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> Outcome:
     evidence, missing, cleared = [], list(lacking), False
     for test in rule.tests:
         value, limit, needs = _measured(test, run)
+        if isinstance(value, str) and not isinstance(limit, str):  # a number that is none
+            value = None
         if value is None or limit is None:
             missing += [need for need in needs if not run.has(need)]
             missing += [] if any(not run.has(need) for need in needs) else [f"a run in which {test.quantity} is told"]

@@ -18,6 +18,7 @@ from advisor.curve import Curve, curve_for
 from advisor.ingest import rates_from_list
 from advisor.points import WHOLE_BATCH_KINDS, RowQuestion, least_pass_s, measured_times, question_of, with_costs
 from advisor.prediction import AdvisorError
+from advisor.scenario import MAX_BATCH
 from advisor.setup import Setup, load_setup
 
 Facts = Mapping[str, Any]
@@ -117,9 +118,11 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
     if stated is None:
         raise AdvisorError("draft_tokens_k is not stated; give it with --set draft_tokens_k=..., 0 without speculation")
     n_draft = int(stated)
-    question = question_of({**facts, **(_NO_DRAFT if n_draft == 0 else {})})
+    batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
+    whole = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
+    question = question_of({**facts, **whole, **(_NO_DRAFT if n_draft == 0 else {})})
     setup = _setup(question, facts, configs or {})
-    batch = max(_number(facts, "batch_size") or question.scenario.batch_size, 1.0)
+    batch = batch * question.scenario.batch_size / max(round(batch), 1)  # of all ranks, where the row counts one
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
@@ -266,9 +269,9 @@ def _before(facts: Facts) -> float | None:
 
 
 def _number(facts: Facts, name: str) -> float | None:
-    value = facts.get(name)
+    """A fact as a finite number; None for anything else."""
     try:
-        found = float(value) if value is not None and value != "" else math.nan
-    except (TypeError, ValueError) as error:
-        raise AdvisorError(f"{name}={value!r} is not a number") from error
+        found = float(facts.get(name) or math.nan) if facts.get(name) != 0 else 0.0
+    except (TypeError, ValueError):
+        return None
     return found if math.isfinite(found) else None

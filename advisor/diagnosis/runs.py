@@ -13,11 +13,11 @@ import pandas as pd
 from advisor.catalog import model_ids
 from advisor.diagnosis.arms import plain_beside
 from advisor.diagnosis.client import client_facts
-from advisor.diagnosis.facts import Run
+from advisor.diagnosis.facts import Run, as_number
 from advisor.diagnosis.physics import compare, token_time_s
 from advisor.diagnosis.settings import read_servers
 from advisor.hardware import hardware_ids
-from advisor.ingest import MAX_BYTES, Rows, read_upload, resolve_names, with_given
+from advisor.ingest import COLUMNS, MAX_BYTES, Rows, complete, read_upload, resolve_names, with_given
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
@@ -36,6 +36,15 @@ class Given:
 
     name: str
     data: bytes
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a user says of the files: `values` fill and replace names, `columns` rename headers, `otherwise` fills."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    otherwise: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,19 +69,14 @@ class Read:
     """Rows that contradict themselves: file, line, reason."""
 
 
-def read_runs(
-    files: Sequence[Given],
-    values: Mapping[str, str],
-    columns: Mapping[str, str],
-    configs: Mapping[str, str],
-) -> Read:
+def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) -> Read:
     """The runs of all files, each with its settings, its plain run and its prediction.
 
     Raises AdvisorError when no file holds a run or a server's settings.
     """
     out, rows, servers = Read(), [], []
     for given in files:
-        table, why = _table(given, values, columns)
+        table, why = _table(given, words)
         told = [_Server(given.name, line, facts) for line, facts in read_servers(_text(given.data))]
         if told:
             servers += told
@@ -88,7 +92,7 @@ def read_runs(
     facts = [{**_server_of(servers, file, line, row), **row} for file, line, row in rows]
     facts = facts or [dict(one.facts) for one in servers]
     where = [(file, line) for file, line, _ in rows] or [(one.file, one.line) for one in servers]
-    facts = _with_repeats([_with_values(one, values) for one in facts])
+    facts = _with_repeats([{**_typed(words.otherwise), **_typed(words.values), **one} for one in facts])
     out.runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
     return out
 
@@ -99,15 +103,16 @@ def _text(data: bytes) -> str:
     return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
 
 
-def _table(given: Given, values: Mapping[str, str], columns: Mapping[str, str]) -> tuple[Rows | None, str]:
+def _table(given: Given, words: Words) -> tuple[Rows | None, str]:
     """The measured rows of a file with the user's words for what it lacks, else why there are none."""
     try:
-        rows = read_upload(given.name, given.data, columns=columns)
+        rows = read_upload(given.name, given.data, columns=words.columns)
     except AdvisorError as error:
         return None, str(error)
     if rows.kind != "points":
         return None, "it holds kernel times, not served runs"
-    return resolve_names(with_given(rows, dict(values)), hardware_ids(), model_ids()), ""
+    filled = complete(with_given(rows, words.values), words.otherwise)
+    return resolve_names(filled, hardware_ids(), model_ids()), ""
 
 
 def _facts_by_row(table: Rows, given: Given, out: Read) -> list[tuple[str, int, dict[str, Any]]]:
@@ -148,9 +153,17 @@ def _server_of(servers: Sequence[_Server], file: str, line: int, row: Mapping[st
     return merged
 
 
-def _with_values(facts: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
-    """Facts with what the user says where nothing else does (rows took theirs while they were read)."""
-    return {**values, **facts}
+def _typed(values: Mapping[str, str]) -> dict[str, Any]:
+    """What a user says of columns, numbers as such. Raises AdvisorError for no column of ours, and for no number."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        column = COLUMNS["points"].get(name)
+        if column is None:
+            raise AdvisorError(f"{name!r} is no column that can be filled in; see docs/formats.md")
+        out[name] = as_number(value) if column.numeric else value
+        if out[name] is None:
+            raise AdvisorError(f"{name}={value!r} is no number; expected {column.range_text}")
+    return out
 
 
 def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -169,10 +182,9 @@ def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _runs(facts: list[dict[str, Any]], where: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
     n = len(facts)
     predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
-    runs = []
+    runs, without = [], [row for row in facts if row.get("draft_tokens_k") == 0]
     for place, (own, (file, line)) in enumerate(zip(facts, where, strict=True)):
-        drafts = bool(own.get("draft_tokens_k"))
-        plain = plain_beside(own, [row for row in facts if row is not own]) if drafts else {}
+        plain = plain_beside(own, without) if own.get("draft_tokens_k") else {}
         run = Run(own, file, line, plain)
         if place in predicted:
             run = with_prediction(run, configs)
@@ -184,9 +196,9 @@ def _runs(facts: list[dict[str, Any]], where: list[tuple[str, int]], configs: Ma
 
 def with_prediction(run: Run, configs: Mapping[str, str] | None = None) -> Run:
     """The run with its prediction, or with the reason why it has none."""
-    if token_time_s(run.facts) is None and not any(run.has(name) for name in ("verify_time_s", "speedup")):
-        return replace(run, not_compared="nothing that can be predicted was measured")
     try:
+        if token_time_s(run.facts) is None and not any(run.has(name) for name in ("verify_time_s", "speedup")):
+            return replace(run, not_compared="nothing that can be predicted was measured")
         return replace(run, comparison=compare(run.facts, run.plain, configs))
     except AdvisorError as error:
         reason = str(error).replace("fill it with --assume", "give it with --set").replace("--assume", "--set")

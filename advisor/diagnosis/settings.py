@@ -216,9 +216,14 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _table(value: Any) -> str | None:
     """vLLM's rows [first, last, K] as `1-4:2 5-512:0`."""
-    if not isinstance(value, list) or not all(isinstance(row, list | tuple) and len(row) == 3 for row in value):
+    rows = value if isinstance(value, list) else []
+    if not all(isinstance(row, list | tuple) and len(row) == 3 and all(map(_is_count, row)) for row in rows):
         return None
-    return " ".join(f"{int(first)}-{int(last)}:{int(k)}" for first, last, k in value) or None
+    return " ".join(f"{first}-{last}:{k}" for first, last, k in rows) or None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _from_log(text: str) -> dict[str, Any]:

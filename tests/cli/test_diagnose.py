@@ -30,7 +30,7 @@ def test_json_holds_the_verdict_and_what_was_not_judged(capsys: pytest.CaptureFi
 
 def test_every_rule_is_listed_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "diagnose", FIXTURES / "honest.csv", "--all")
-    assert "  requests_wait: needs waiting_requests" in out
+    assert "  requests wait in the server's queue while others decode: needs waiting_requests" in out
 
 
 @pytest.mark.parametrize(

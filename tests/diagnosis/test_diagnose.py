@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.diagnosis import Diagnosis, Given, diagnose, diagnosis_document
+from advisor.diagnosis import Diagnosis, Given, diagnose, diagnosis_document, view_of
 from advisor.prediction import AdvisorError
 from advisor.text import json_text
 from tests.diagnosis.fake_runs import Pair, predicted
@@ -157,3 +157,26 @@ def test_a_model_without_a_profile_is_taken_from_its_config() -> None:
     assert any("our-own-moe" in text for text in unknown.not_compared)
     known = diagnose(renamed, configs={"our-own-moe": CONFIG_JSON})
     assert known.comparisons
+
+
+def test_a_mean_concurrency_that_is_no_whole_number_is_predicted() -> None:
+    text = b"hardware_id,tensor_parallel,engine,model_id,draft_tokens_k,batch_size,batch_kind,tpot_ms\n"
+    found = diagnose([Given("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,0,15.6,concurrency,14\n")])
+    assert len(found.comparisons) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"), [({"batch_size": "many"}, "is no number"), ({"batches": "4"}, "is no column")]
+)
+def test_a_value_that_is_none_of_its_column_is_refused(values: dict[str, str], message: str) -> None:
+    with pytest.raises(AdvisorError, match=message):
+        diagnose([Given("launch.sh", b"vllm serve m --max-num-seqs 4")], values)
+
+
+def test_names_in_files_are_printed_without_what_they_could_do_to_a_terminal() -> None:
+    first, *rest = Pair(plain={"dataset": "a\x1b[31m\u202eb"}).files()
+    shown = view_of(diagnose([replace(first, name="run\x1b.jsonl"), *rest]))
+    text = " ".join([shown.sentence, *shown.notes, *shown.gaps, *(t for one in shown.findings for t in one.differs)])
+    assert "dataset" in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
