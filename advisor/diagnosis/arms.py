@@ -27,6 +27,7 @@ _EXACT = (
     "request_rate",
 )
 _WITHIN = ("input_tokens", "output_tokens")
+_THE_SAME = ("model_id", "hardware_id", "batch_size", "dataset")
 _TOLD = ("model_id", "hardware_id", "batch_size", "dataset", "engine_version", "gpu_count")
 
 
@@ -37,7 +38,7 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
         mine, other = facts.get(name), plain.get(name)
         if mine is None or other is None or mine == other:
             continue
-        if name in _WITHIN and abs(float(mine) / float(other) - 1.0) <= SAME_LENGTH:
+        if name in _WITHIN and abs(float(mine) - float(other)) <= SAME_LENGTH * float(other):
             continue
         out.append(f"{name}: {_shown(other)} -> {_shown(mine)}")
     return out
@@ -47,11 +48,13 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
-def plain_beside(facts: Mapping[str, Any], plain: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def plain_beside(
+    facts: Mapping[str, Any], plain: Sequence[Mapping[str, Any]], a_pair: bool = False
+) -> Mapping[str, Any]:
     """The plain run that a speculative one is compared with: of those without speculation the one most like it.
 
-    Where there are several, one at another batch is none: a sweep has its own baseline at each. Empty where none fits.
+    One for another model, accelerator, batch or data set is none, except where the two are all there is (`a_pair`):
+    then they were meant for each other. Empty where none fits.
     """
-    if len(plain) > 1:
-        plain = [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in ("model_id", "batch_size"))]
-    return min(plain, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})
+    fitting = plain if a_pair else [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in _THE_SAME)]
+    return min(fitting, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})

@@ -62,7 +62,7 @@ class Diagnosis:
     read: tuple[str, ...]
     not_read: tuple[str, ...]
     refused: tuple[str, ...]
-    """Rows that contradict themselves, with the reader's reason."""
+    """Rows that contradict themselves or cannot be read, with the reader's reason."""
 
 
 def diagnose(
@@ -90,7 +90,7 @@ def diagnose(
     outcomes = [outcome for run in found.runs for outcome in judged(run)]
     findings = _findings(outcomes)
     compared = [(_place(run), run.comparison) for run in found.runs if run.comparison is not None]
-    verdict = _verdict(findings, bool(found.refused) and not findings, [one for _, one in compared])
+    verdict = _verdict(findings, bool(found.refused) and not found.n_kept, [one for _, one in compared])
     reasons = {run.not_compared for run in found.runs if run.not_compared}
     states = _by_rule(outcomes)
     refused = tuple(f"{file}, line {line}: {reason}" for file, line, reason in found.refused)
@@ -168,12 +168,12 @@ def _by_rule(outcomes: Sequence[Outcome]) -> _States:
     return _States(tuple(clean.values()), tuple(one for name, one in open_.items() if name not in clean))
 
 
-def _verdict(findings: Sequence[Finding], contradicts: bool, compared: Sequence[Comparison]) -> VerdictKind:
+def _verdict(findings: Sequence[Finding], all_refused: bool, compared: Sequence[Comparison]) -> VerdictKind:
     """The first kind that was found, in the order of the rules; else what the comparison says."""
-    if contradicts:
-        return "mismeasured"
     if findings:
         return _BY_KIND[findings[0].kind]
+    if all_refused:
+        return "mismeasured"
     known = [row.inside for one in compared if (row := _judged_row(one)) is not None and row.inside is not None]
     if not known:
         return "unknown"

@@ -76,8 +76,9 @@ class Comparison:
     """The accepted length was counted in this run."""
     assumed: tuple[str, ...]
     best_k: int
+    """K up to the run's own that is predicted best; 0: speculation does not pay."""
     best_gain: float
-    """Predicted speedup at `best_k` over that at the run's own K. [1]"""
+    """Predicted speedup at the best K above 0, up to the run's own, over that at its own. [1]"""
     build_share: float
     """Predicted round (or plain step) of this kind of build over that of the engine's today. [1]"""
     prefill_share: float
@@ -137,7 +138,7 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
         same_run_length=not question.borrowed and n_draft > 0,
         assumed=question.assumed,
         best_k=int(every.drafts[best]),
-        best_gain=float(every.speedup[0, best] / every.speedup[0, -1]),
+        best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
         build_share=float(curve.round_s[0, -1] / _today(setup, question, batch, n_draft).round_s[0, -1]),
         prefill_share=_prefill_share(curve),
         first_token_s=None if curve.ttft_s is None else float(curve.ttft_s[0]),

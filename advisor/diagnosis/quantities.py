@@ -183,7 +183,7 @@ QUANTITIES: dict[str, Quantity] = {
         readings.accepted_drafts,
     ),
     "gain_of_another_k": Quantity(
-        "predicted speedup at the best K up to this one, over that at this one",
+        "predicted speedup at the best smaller K above 0, over that at this one",
         "1",
         ("prediction", "acceptance_by_position"),
         readings.gain_of_another_k,

@@ -66,7 +66,9 @@ class Read:
     not_read: dict[str, str] = field(default_factory=dict)
     """Files that hold nothing of use, with the reason."""
     refused: list[tuple[str, int, str]] = field(default_factory=list)
-    """Rows that contradict themselves: file, line, reason."""
+    """Rows that contradict themselves or cannot be read: file, line, reason."""
+    n_kept: int = 0
+    """Rows that can be used. [1]"""
 
 
 def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) -> Read:
@@ -87,8 +89,8 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
         elif not told:
             out.not_read[given.name] = why
     if not rows and not servers:
-        first = next(iter(out.not_read.items()), ("nothing", "no file was given"))
-        raise AdvisorError(f"{first[0]}: {first[1]}")
+        name, why = next(iter(out.not_read.items()), ("nothing", "no file was given"))
+        raise AdvisorError(why if why.startswith(name) else f"{name}: {why}")
     facts = [{**_server_of(servers, file, line, row), **row} for file, line, row in rows]
     facts = facts or [dict(one.facts) for one in servers]
     where = [(file, line) for file, line, _ in rows] or [(one.file, one.line) for one in servers]
@@ -118,6 +120,7 @@ def _table(given: Given, words: Words) -> tuple[Rows | None, str]:
 def _facts_by_row(table: Rows, given: Given, out: Read) -> list[tuple[str, int, dict[str, Any]]]:
     """(file, line, facts) of every row, the refused ones as they were written."""
     client, kept = client_facts(given.name, given.data), table.result.frame
+    out.n_kept += len(kept)
     refused: dict[int, str] = {}
     for item in table.result.rejects.to_dict("records"):
         refused.setdefault(int(item["line"]), str(item["reason"]))
@@ -183,8 +186,9 @@ def _runs(facts: list[dict[str, Any]], where: list[tuple[str, int]], configs: Ma
     n = len(facts)
     predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
     runs, without = [], [row for row in facts if row.get("draft_tokens_k") == 0]
+    a_pair = len(without) == 1 and n == 2
     for place, (own, (file, line)) in enumerate(zip(facts, where, strict=True)):
-        plain = plain_beside(own, without) if own.get("draft_tokens_k") else {}
+        plain = plain_beside(own, without, a_pair) if own.get("draft_tokens_k") else {}
         run = Run(own, file, line, plain)
         if place in predicted:
             run = with_prediction(run, configs)

@@ -19,6 +19,8 @@ MAX_TEXT = 4_000_000
 """Characters of a log that are looked at. [1]"""
 _LAUNCHES = re.compile(r"(?:vllm\s+serve|vllm\.entrypoints[\w.]*|sglang\.launch_server|sglang\s+serve)\b[^\n]*")
 _PRINTED = re.compile(r"(?:ServerArgs|server_args=ServerArgs|Namespace)\((?P<args>[^\n]*)\)")
+_SERVES = re.compile(r"subparser='serve'|gpu_memory_utilization=|max_num_seqs=")
+"""What tells a server's printed arguments from those of a benchmark."""
 _NON_DEFAULT = re.compile(r"non-default args: (?P<args>\{[^\n]*\})")
 _PAIR = re.compile(r"\b(?P<name>[a-z][a-z0-9_]*)=(?P<value>'[^']*'|\"[^\"]*\"|\{[^}]*\}|\[[^\]]*\]|[^,()\s]+)")
 _VERSION = re.compile(
@@ -156,7 +158,7 @@ def _until_flag(words: list[str]) -> list[str]:
 def _from_printed(text: str) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for found in _PRINTED.finditer(text):
-        if "bench" not in found[0][:200]:
+        if "ServerArgs" in found[0] or _SERVES.search(found[0]):
             out |= {pair["name"]: _literal(pair["value"]) for pair in _PAIR.finditer(found["args"])}
             out["_engine"] = "sglang" if "ServerArgs" in found[0] else out.get("_engine", "vllm")
     if stated := _NON_DEFAULT.search(text):

@@ -29,7 +29,7 @@ def verdict_text(
         named = [rule.title for rule, of in findings if of == kind]
         return f"{_OPENING[kind]}: {'; '.join(named)}."
     if refused and verdict == "mismeasured":
-        return f"Measure again before anything is tuned: the file contradicts itself ({refused[0]})."
+        return f"Measure again before anything is tuned: no row of it can be used ({refused[0]})."
     open_rules = f" {counted(n_not_judged, 'rule')} could not be judged." if n_not_judged else ""
     if not compared or verdict == "unknown":
         return f"Nothing found in what could be judged, and nothing to compare with a prediction.{open_rules}"

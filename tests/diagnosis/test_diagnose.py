@@ -180,3 +180,21 @@ def test_names_in_files_are_printed_without_what_they_could_do_to_a_terminal() -
     assert "dataset" in text
     assert "\x1b" not in text
     assert "\u202e" not in text
+
+
+def test_a_plain_run_on_other_prompts_is_no_baseline_of_a_sweep_and_nothing_is_blamed_for_it() -> None:
+    head = b"hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,dataset,al,tpot_ms\n"
+    place = b"h200-sxm,1,vllm,qwen3-30b-a3b,"
+    rows = [b",0,16,gsm8k,,14", b"eagle3,3,16,gsm8k,2.4,8", b"eagle3,3,16,mt-bench,2.4,8"]
+    found = diagnose([Given("x.csv", head + b"\n".join(place + row for row in rows))])
+    assert "arms_differ" not in [one.rule.id for one in found.findings]
+    speedups = [one.row("speedup") for _, one in found.comparisons[1:]]
+    assert [row is not None and row.measured is not None for row in speedups] == [True, False]
+
+
+def test_a_row_that_cannot_be_read_beside_good_ones_is_listed_and_is_no_verdict() -> None:
+    head = b"hardware_id,tensor_parallel,engine,model_id,draft_tokens_k,batch_size,tpot_ms\n"
+    row = b"h200-sxm,1,vllm,qwen3-30b-a3b,0,16,"
+    found = diagnose([Given("x.csv", head + row + b"14.2\n" + row + b"fast\n")])
+    assert found.verdict == "as_predicted"
+    assert len(found.refused) == 1
