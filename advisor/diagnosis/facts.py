@@ -49,6 +49,7 @@ FACTS = {
     ),
     "running_requests": Fact("requests that decode, mean over the log", _LOG),
     "waiting_requests": Fact("requests that wait, mean over the log", _LOG),
+    "logged_tok_per_s": Fact("output rate, median over the log", _LOG, "tokens/s"),
     "prefix_hit_share": Fact("prompt tokens found in the prefix cache", f"{_LOG} (Prefix cache hit rate)"),
     "decode_without_graph": Fact("logged decode batches without a CUDA graph", f"{_LOG} (cuda graph: False)"),
     "requests_completed": Fact("requests that ended well", _CLIENT),

@@ -194,7 +194,8 @@ def _rows(setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch:
     length = float(curve.accepted_length[-1])
     round_draws = bands.draw_total({n: t[0, -1] for n, t in curve.round_components.items()}, draws, None, None)
     step = _number(facts, "step_time_s")
-    measured = step if step is not None else token_s * length if token_s is not None else None
+    counted = _number(facts, "accepted_length") or length
+    measured = step if step is not None else token_s * counted if token_s is not None else None
     out.append(_compared("round", "Round of speculation", measured, float(each[-1] * length), round_draws, "s"))
     verify, draft = float(curve.verify_step_s[0, -1]), _drafting_s(curve)
     out.append(_compared("verify", "Verification pass", _number(facts, "verify_time_s"), verify, round_draws, "s"))

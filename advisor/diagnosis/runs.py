@@ -28,6 +28,8 @@ MAX_PREDICTED = 40
 _NOT_FACTS = frozenset({"derived", "notes", "source_title", "source_url", "point_id", "tier"})
 _ALIKE = ("model_id", "hardware_id", "engine", "batch_size", "draft_tokens_k", "input_tokens", "output_tokens")
 _ENOUGH_REPEATS = 3
+_COUNTED = ("accepted_length", "accepted_length_same_run", "acceptance_by_position")
+"""What a log counts and a result file counts better."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
         name, why = next(iter(out.not_read.items()), ("nothing", "no file was given"))
         raise AdvisorError(why if why.startswith(name) else f"{name}: {why}")
     facts = [{**_server_of(servers, file, line, row), **row} for file, line, row in rows]
-    facts = facts or [dict(one.facts) for one in servers]
+    facts = facts or [_of_log(one.facts) for one in servers]
     where = [(file, line) for file, line, _ in rows] or [(one.file, one.line) for one in servers]
     facts = _with_repeats([{**_typed(words.otherwise), **_typed(words.values), **one} for one in facts])
     out.runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
@@ -153,7 +155,16 @@ def _server_of(servers: Sequence[_Server], file: str, line: int, row: Mapping[st
         drafts = one.facts.get("speculation_on")
         if k is None or drafts is None or drafts == bool(k):
             merged |= one.facts
-    return merged
+    counted_there = _COUNTED if "accepted_length" in row else ()
+    return {name: value for name, value in merged.items() if name not in counted_there}
+
+
+def _of_log(server: Mapping[str, Any]) -> dict[str, Any]:
+    """A server's log as a run of its own, where no result file is given: its rate at the requests that ran."""
+    measured = {"output_tok_per_s": "logged_tok_per_s", "batch_size": "running_requests"}
+    if not all(name in server for name in measured.values()):
+        return dict(server)
+    return {**{name: server[own] for name, own in measured.items()}, "batch_kind": "concurrency", **server}
 
 
 def _typed(values: Mapping[str, str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from advisor.catalog import engine_called
@@ -89,6 +89,8 @@ _FLAGS: Mapping[str, _Flag] = {
     "speculative_num_steps": _Flag("draft_tokens_k", _whole),
     "num_speculative_tokens": _Flag("draft_tokens_k", _whole),
     "temperature": _Flag("temperature", _decimal),
+    "model": _Flag("model_id", str),
+    "model_path": _Flag("model_id", str),
 }
 """Flags by their name without dashes, as launch lines, `ServerArgs(...)` and `non-default args` write them."""
 _UNSAID = {"graphs_off": False, "draft_graphs_off": False, "asynchronous": True, "data_parallel": 1}
@@ -100,6 +102,9 @@ _QUEUE = re.compile(r"#queue-req: (\d+)")
 _HITS = re.compile(r"Prefix cache hit rate: ([\d.]+)%")
 _POOL = re.compile(r"GPU KV cache size: ([\d,]+) tokens|max_total_num_tokens=(\d+)")
 _LOWERED = re.compile(r"[Ss]etting cudagraph_mode=(?:CUDAGraphMode\.)?(\w+)")
+_VLLM_RATE = re.compile(r"Avg generation throughput: ([\d.]+) tokens/s, Running: ([1-9]\d*) reqs")
+_SGLANG_RATE = re.compile(r"#running-req: ([1-9]\d*)[^\n]*?gen throughput \(token/s\): ([\d.]+)")
+_POSITIONS = re.compile(r"Per-position acceptance rate: ([\d., ]+)")
 _MEAN_LENGTH = re.compile(r"Mean acceptance length: ([\d.]+)|accept len: ([\d.]+)")
 
 
@@ -140,6 +145,8 @@ def _from_launch(text: str) -> dict[str, Any]:
     except ValueError:
         words = found[0].split()
     out: dict[str, Any] = {"_engine": "sglang" if "sglang" in found[0] else "vllm"}
+    if "serve" in words[:-1] and not words[words.index("serve") + 1].startswith("-"):
+        out["model"] = words[words.index("serve") + 1]
     for place, word in enumerate(words):
         if not word.startswith("--"):
             continue
@@ -246,7 +253,14 @@ def _from_log(text: str) -> dict[str, Any]:
         facts["kv_pool_tokens"] = int((pool[1] or pool[2]).replace(",", ""))
     if lowered := _LOWERED.search(text):
         facts["graph_mode"] = lowered[1].upper()
+    rates = [float(rate) for rate, _ in _VLLM_RATE.findall(text)] + [
+        float(rate) for _, rate in _SGLANG_RATE.findall(text)
+    ]
+    if rates:
+        facts["logged_tok_per_s"] = median(rates)
+    if shares := _POSITIONS.findall(text):
+        facts["acceptance_by_position"] = ";".join(re.findall(r"[\d.]*\d", shares[-1]))
     lengths = [float(one or other) for one, other in _MEAN_LENGTH.findall(text)]
     if lengths:
-        facts["accepted_length"] = fmean(lengths)
+        facts |= {"accepted_length": fmean(lengths), "accepted_length_same_run": 1}
     return facts

@@ -198,3 +198,28 @@ def test_a_row_that_cannot_be_read_beside_good_ones_is_listed_and_is_no_verdict(
     found = diagnose([Given("x.csv", head + row + b"14.2\n" + row + b"fast\n")])
     assert found.verdict == "as_predicted"
     assert len(found.refused) == 1
+
+
+def test_a_log_alone_is_a_run_at_the_rate_and_requests_that_it_prints() -> None:
+    log = """vLLM API server version 0.33.0
+    vllm serve Qwen/Qwen3-30B-A3B --tensor-parallel-size 1 \\
+      --speculative-config '{"method": "eagle3", "num_speculative_tokens": 3}'
+    Engine 000: Avg generation throughput: 239.2 tokens/s, Running: 1 reqs, Waiting: 0 reqs
+    SpecDecoding metrics: Mean acceptance length: 2.29, Per-position acceptance rate: 0.624, 0.398, 0.268, Avg Draft
+    """
+    found = diagnose([Given("pasted.txt", log.encode())], PLACE)
+    ((_, compared),) = found.comparisons
+    whole = compared.row("round")
+    assert whole is not None
+    assert whole.measured == pytest.approx(2.29 / 239.2)
+    assert compared.same_run_length
+    assert not found.findings
+
+
+def test_what_a_result_counts_stands_against_what_a_log_counts() -> None:
+    pair = Pair(
+        log="SpecDecoding metrics: Mean acceptance length: 1.1, Per-position acceptance rate: 0.1, 0.0, 0.0, Avg"
+    )
+    found = diagnose(pair.files())
+    assert not found.findings
+    assert found.verdict == "as_predicted"

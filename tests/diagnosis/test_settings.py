@@ -21,6 +21,7 @@ def test_a_vllm_launch_line_over_several_lines_is_read() -> None:
     facts = read_settings(text)
     assert facts == {
         "launch_line": True,
+        "model_id": "Qwen/Qwen3-30B-A3B",
         "engine": "vllm",
         "speculation_on": True,
         "drafter": "mtp",
