@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.diagnosis import diagnose, rule_sets
-from tests.diagnosis.fake_runs import BATCH, LENGTH, OUTPUT, SGLANG, SGLANG_SPECULATIVE, SPECULATIVE, VLLM, K, Pair
+from tests.diagnosis.fake_runs import BATCH, LENGTH, OUTPUT, SGLANG, SGLANG_SPECULATIVE, SPECULATIVE, VLLM, Pair
 from tests.diagnosis.fake_runs import predicted as at
 
 TABLE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3, %s}'"""
@@ -18,12 +18,66 @@ def sent(**changes: object) -> dict[str, object]:
     return {"drafting": changes, "plain": changes}
 
 
-def rate_per_gpu() -> dict[str, object]:
-    rate = BATCH * OUTPUT / (1.2 * at()["first"] + (OUTPUT - 1) * at()["plain"])
-    return {"output_throughput": rate / 4, "total_token_throughput": rate / 4 * 3, "num_gpus": 4, "tp": "4"}
+def whole_rate(token_s: float) -> float:
+    """Output rate of all GPUs at a time per token. [tokens/s]"""
+    return BATCH * OUTPUT / (1.2 * at()["first"] + (OUTPUT - 1) * token_s)
 
 
+def arms(plain: dict[str, object], drafting: dict[str, object]) -> Pair:
+    return Pair(plain=plain, drafting=drafting)
+
+
+def per_gpu(token_s: float, gpus: int = 4) -> dict[str, object]:
+    """What an arm says that states its rates per GPU."""
+    rate = whole_rate(token_s) / gpus
+    return {"output_throughput": rate, "total_token_throughput": 3 * rate, "num_gpus": gpus, "tp": str(gpus)}
+
+
+def with_prefill(token_s: float, first_s: float = 5.0) -> dict[str, object]:
+    """What an arm says whose time per token is its latency over its tokens, after a long wait for the first."""
+    latency = first_s + (OUTPUT - 1) * token_s
+    rate = BATCH * OUTPUT / latency
+    return {
+        "mean_ttft_ms": first_s * 1e3,
+        "mean_e2el_ms": latency * 1e3,
+        "mean_tpot_ms": latency / OUTPUT * 1e3,
+        "mean_itl_ms": None,
+        "output_throughput": rate,
+        "total_token_throughput": 3 * rate,
+    }
+
+
+def accepting(length: float, shares: list[float]) -> dict[str, object]:
+    """What the speculative arm says that accepts otherwise, in rounds as long as those of the honest one."""
+    token_s = at()["drafting"] * LENGTH / length
+    return {
+        "spec_decode_acceptance_length": length,
+        "spec_decode_accepted_tokens": round(10_000 * (length - 1)),
+        "spec_decode_per_position_acceptance_rates": shares,
+        "mean_tpot_ms": token_s * 1e3,
+        "mean_itl_ms": at()["drafting"] * LENGTH * 1e3,
+        "mean_e2el_ms": None,
+        "output_throughput": whole_rate(token_s),
+        "total_token_throughput": 3 * whole_rate(token_s),
+    }
+
+
+OLD = {"engine_version": "0.5.6"}
+OPEN = {"request_rate": 4.0, "max_concurrency": None}
+SLOWER = {
+    "output_throughput": 0.6 * whole_rate(at()["drafting"]),
+    "total_token_throughput": 1.8 * whole_rate(at()["drafting"]),
+    "mean_e2el_ms": None,
+}
 FAULTS: dict[str, Pair] = {
+    "token_time_is_chunk_time": Pair(drafting={"mean_tpot_ms": at()["drafting"] * 2.4e3, "mean_e2el_ms": None}),
+    "rate_is_per_gpu": arms(per_gpu(at()["plain"]), per_gpu(at()["drafting"])),
+    "prefill_in_token_time": arms(with_prefill(at()["plain"]), with_prefill(at()["drafting"])),
+    "arrivals_set_the_batch": arms(OPEN, OPEN),
+    "arms_run_other_batches": Pair(drafting=SLOWER),
+    "first_token_waits": Pair(drafting={"mean_ttft_ms": 9e3 * at()["first"]}),
+    "k_too_long": Pair(drafting=accepting(1.62, [0.6, 0.015, 0.005])),
+    "release_does_not_overlap": Pair("sglang", plain=OLD, drafting=OLD),
     "tokens_lost_in_retokenizing": Pair(
         drafting={"total_output_tokens_retokenized": 400 * 160, "total_output_tokens": 512 * 160}
     ),
@@ -127,6 +181,5 @@ def test_the_doctor_finds_nothing_on_the_honest_twin(rule: str) -> None:
 
 def test_there_are_faults_of_every_question() -> None:
     kinds = {rule.id: one.id for one in rule_sets() for rule in one.rules}
-    assert len(FAULTS) >= 20
-    assert {kinds[name] for name in FAULTS} >= {"measurement", "configuration"}
-    assert K == 3
+    assert len(FAULTS) >= 30
+    assert {kinds[name] for name in FAULTS} == {"measurement", "configuration", "physics"}
