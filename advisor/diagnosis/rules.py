@@ -90,6 +90,8 @@ class RuleSet(Frozen):
     question: str = Field(min_length=5)
     """What they answer together."""
     rules: tuple[Rule, ...] = Field(min_length=1)
+    spread: Limit | None = None
+    """Of physics: how far measured times lie from predicted ones, half-width of an 80 % band in logarithms. [1]"""
     sources: tuple[str, ...]
 
 
@@ -99,6 +101,12 @@ def rule_sets() -> tuple[RuleSet, ...]:
     names = profile_ids("diagnosis")
     found = [load_profile("diagnosis", name, RuleSet, "sets of rules", "see profiles/diagnosis") for name in names]
     return tuple(sorted(found, key=lambda one: one.order))
+
+
+def time_spread() -> float:
+    """Half-width of the 80 % band of a predicted time, in logarithms; 0 where no rule file states it. [1]"""
+    stated = next((one.spread for one in rule_sets() if one.spread is not None), None)
+    return float(stated.value or 0.0) if stated is not None else 0.0
 
 
 def all_rules() -> list[tuple[Kind, Rule]]:

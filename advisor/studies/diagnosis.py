@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.bands import BAND_LEVEL
 from advisor.diagnosis import Run, judged, with_prediction
 from advisor.points import COLLECTIONS, measured_times, published_rows
 from advisor.profiles import MEASUREMENTS
@@ -152,7 +153,8 @@ def alarm_rate(rows: list[Tried]) -> float:
 
 def page(rows: list[Tried]) -> str:
     """The tables of docs/diagnose.md about the shipped measurements."""
-    return "\n\n".join([_alarm_table(clean(rows)), _ratio_table(clean(rows)), _suspect_table(rows)]) + "\n"
+    fine = clean(rows)
+    return "\n\n".join([_alarm_table(fine), _ratio_table(fine), _width_table(fine), _suspect_table(rows)]) + "\n"
 
 
 def _names(rows: list[Tried]) -> list[str]:
@@ -185,6 +187,33 @@ def _ratio_table(rows: list[Tried]) -> str:
             if own:
                 shown = (f"{value:.2f}" for value in np.quantile(own, [0.025, 0.5, 0.95, 0.975]))
                 lines.append("| " + " | ".join((quantity, name, f"{len(own):,}", *shown)) + " |")
+    return "\n".join(lines)
+
+
+def width_of(rows: Sequence[tuple[str, float]]) -> float:
+    """80 % quantile of |log ratio| over (source, ratio), every source weighted alike. [1]"""
+    off = np.abs(np.log([ratio for _, ratio in rows]))
+    count = Counter(source for source, _ in rows)
+    weight = np.array([1.0 / count[source] for source, _ in rows])
+    order = np.argsort(off)
+    reached = np.cumsum(weight[order]) / weight.sum()
+    return float(off[order][np.searchsorted(reached, BAND_LEVEL)])
+
+
+def _width_table(rows: list[Tried]) -> str:
+    """How far measured times lie from predicted ones, and what a band made of it holds of a source left out."""
+    lines = [
+        "| times | rows | sources | half-width of the 80 % band, log | held of sources left out |",
+        "|---|---|---|---|---|",
+    ]
+    for quantity in ("plain", "round"):
+        own = [(row.source, row.ratios[quantity]) for row in rows if quantity in row.ratios]
+        held = []
+        for left_out in sorted({source for source, _ in own}):
+            width = width_of([one for one in own if one[0] != left_out])
+            held.append(np.mean([abs(np.log(ratio)) <= width for source, ratio in own if source == left_out]))
+        cells = (quantity, f"{len(own):,}", str(len(held)), f"{width_of(own):.2f}", f"{np.mean(held):.0%}")
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
-from advisor.studies.diagnosis import FILE, Tried, alarm_rate, clean, page, tried
+import pytest
+
+from advisor.diagnosis.rules import time_spread
+from advisor.studies.diagnosis import FILE, Tried, alarm_rate, clean, page, tried, width_of
 
 SAMPLE = 6
 MOST = 0.05
@@ -34,6 +38,22 @@ def test_the_page_s_rates_are_within_the_bar_and_of_all_rows() -> None:
     assert float(rate.rstrip("%")) <= 100 * MOST
     assert float(of_predicted.rstrip("%")) <= 100 * MOST
     assert int(rows.replace(",", "")) > 5 * len(clean(sample()))
+
+
+def test_the_band_of_a_time_is_as_wide_as_the_page_says_that_measurements_are_off() -> None:
+    found = re.search(
+        r"^\| plain \| [\d,]+ \| \d+ \| ([\d.]+) \| (\d+)% \|", FILE.read_text(encoding="utf-8"), flags=re.M
+    )
+    assert found is not None
+    assert abs(float(found[1]) - time_spread()) <= 0.05, "set spread in profiles/diagnosis/physics.yaml to it"
+    assert int(found[2]) >= 75
+
+
+def test_a_width_weights_every_source_alike() -> None:
+    assert width_of([("a", 2.0), ("b", 1.1), *[("c", 1.0)] * 98]) == pytest.approx(math.log(2.0))
+    assert width_of([("a", 0.5), *[("b", 1.5)] * 9, *[(name, 1.1) for name in "cdefgh"]]) == pytest.approx(
+        math.log(1.5)
+    )
 
 
 def test_rows_with_a_known_defect_are_printed_by_source() -> None:
