@@ -68,6 +68,7 @@ validation: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m advisor.studies.validation.report
 	$(BIN)/python -m advisor.studies.runtime.report
+	$(BIN)/python -m advisor.studies.diagnosis
 
 documents: $(VENV)/.dev-ready
 	$(BIN)/python -m advisor store build --if-stale
@@ -76,6 +77,7 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.model_page
 	$(BIN)/python -m tests.golden.readme_example
 	$(BIN)/python -m tests.golden.engines_page
+	$(BIN)/python -m tests.golden.diagnose_page
 	$(BIN)/python -m tests.golden.counts
 
 predict-diff: $(VENV)/.dev-ready

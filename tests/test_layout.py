@@ -31,7 +31,7 @@ FLOORS = [
     {"prefill", "ratios", "tiers"},
     {"curve"},
     {"design", "points", "runtime"},
-    {"advice", "engines", "explain", "validation"},
+    {"advice", "diagnosis", "engines", "explain", "validation"},
     {"charts", "comparison", "next_steps"},
     {"report"},
     {"cli", "ui", "studies"},

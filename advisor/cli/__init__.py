@@ -26,6 +26,7 @@ _COMMANDS = {
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
     "validate": ("validate", "Hold predictions against measured points."),
     "ingest": ("measure", "Read a benchmark result and say what can be used."),
+    "diagnose": ("diagnose", "Say why a run with speculation is slow."),
     "fit": ("measure", "Refit overheads and efficiencies on your own points."),
     "trace": ("trace", "Fit routing skew and correlation to a routing trace."),
     "acceptance": ("acceptance", "Accepted length by K from vLLM's metrics, or from a list."),

@@ -207,15 +207,16 @@ def read_bytes(file: Path) -> bytes:
 
 def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:
     """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
-    mapping = dict(_pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
+    mapping = dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
     rows = reading.read_upload(file.name, read_bytes(file), columns=mapping)
-    given = dict(_pair(text) for text in values)
+    given = dict(pair(text) for text in values)
     return reading.resolve_names(reading.with_given(rows, given), hardware_ids(), model_ids())
 
 
-def _pair(
+def pair(
     text: str, option: str = "--set", form: str = "column=value, e.g. --set hardware_id=h200-sxm"
 ) -> tuple[str, str]:
+    """Name and value of `name=value` as an option takes it. Raises AdvisorError for anything else."""
     name, equals, value = text.rpartition("=") if option == "--map" else text.partition("=")
     if not equals or not name.strip() or not value.strip():
         raise AdvisorError(f"{option} {text!r} is not {form}")

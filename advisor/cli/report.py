@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from advisor.advice import advise
+from advisor.cli.measure import read_bytes
 from advisor.cli.output import json_option, print_json, write_file
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
+from advisor.diagnosis import DiagnosisView, Given, diagnose, view_of
 from advisor.next_steps import next_steps
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
@@ -29,6 +31,13 @@ from advisor.scenario import Scenario
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
 @click.option("--brief", is_flag=True, help="Leave out designs and what to try next, which take half a second.")
+@click.option(
+    "--diagnose",
+    "measured",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Diagnose this measured run in the report: results, launch lines, logs; repeat for several files.",
+)
 @json_option("Print what was written as JSON.")
 def report(
     scenario: Scenario,
@@ -39,6 +48,7 @@ def report(
     draft_model: str | None,
     no_checks: bool,
     brief: bool,
+    measured: Sequence[Path],
     as_json: bool,
 ) -> None:
     """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors, sources."""
@@ -48,7 +58,13 @@ def report(
     steps = None if brief else next_steps(advice)
     known = None if no_checks else _known_errors(scenario)
     document = build_report(
-        advice, day, steps=steps, validation=known, served_model=served_model, draft_model=draft_model
+        advice,
+        day,
+        steps=steps,
+        validation=known,
+        served_model=served_model,
+        draft_model=draft_model,
+        diagnosis=_diagnosis(measured, scenario) if measured else None,
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")
@@ -66,6 +82,20 @@ def report(
         return
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
+
+
+def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:
+    """The files of a measured run, diagnosed; the scenario says what they leave out of place, model and drafter."""
+    values = {
+        "hardware_id": scenario.hardware_id,
+        "model_id": scenario.model_id,
+        "gpu_count": str(scenario.n_gpus),
+        "tensor_parallel": str(scenario.tensor_parallel),
+        "drafter": scenario.drafter_id,
+    }
+    config = scenario.model_config_json
+    configs = {scenario.model_id: config} if config is not None else {}
+    return view_of(diagnose([Given(path.name, read_bytes(path)) for path in files], configs=configs, otherwise=values))
 
 
 def _format_of(output: Path) -> Format:

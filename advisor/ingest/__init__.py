@@ -15,13 +15,13 @@ from advisor.ingest.acceptance_file import read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
 from advisor.ingest.canonical import COLUMNS, template_csv
 from advisor.ingest.given import GivenRows, read_given
-from advisor.ingest.names import match_hardware
+from advisor.ingest.names import drafter_name, match_hardware
 from advisor.ingest.read import read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
 from advisor.ingest.result import IngestResult, csv_of, kept_points, kept_table
 from advisor.ingest.rows import NAME_COLUMNS, Rows, combine, complete, resolve_names, with_given
 from advisor.ingest.trace_file import MAX_TRACE_BYTES, LayerCounts, layer_counts, read_trace, read_traces
-from advisor.ingest.upload import MAX_BYTES, MIB
+from advisor.ingest.upload import MAX_BYTES, MIB, open_upload
 
 __all__ = [
     "COLUMNS",
@@ -41,11 +41,13 @@ __all__ = [
     "combine",
     "complete",
     "csv_of",
+    "drafter_name",
     "kept_points",
     "kept_table",
     "layer_counts",
     "match_hardware",
     "open_activation_log",
+    "open_upload",
     "own_headers",
     "rates_from_list",
     "read_acceptance",

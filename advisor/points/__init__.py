@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.points.before_after import BeforeAfter, before_after, curve_groups
 from advisor.points.errors import Errors, best_k_regret, errors_of, relative_error
+from advisor.points.faults import least_pass_s
 from advisor.points.laboratories import laboratory_of, set_apart
 from advisor.points.moesd import moesd_of
 from advisor.points.overheads import (
@@ -63,6 +64,7 @@ __all__ = [
     "immature",
     "laboratory_of",
     "laboratory_or_title",
+    "least_pass_s",
     "measured_times",
     "moesd_of",
     "notes",

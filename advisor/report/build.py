@@ -15,6 +15,7 @@ from advisor import __version__
 from advisor.advice import Advice
 from advisor.comparison import model_name, setting_lines
 from advisor.curve import Curve, digits
+from advisor.diagnosis import DiagnosisView
 from advisor.engines import CheckCommand
 from advisor.memory import USABLE_SHARE
 from advisor.next_steps import DesignStanding, NextSteps
@@ -73,6 +74,8 @@ class Report:
     """Peaks of the accelerator that are in use, by name."""
     sources: tuple[str, ...]
     versions: Mapping[str, str]
+    diagnosis: DiagnosisView | None = None
+    """A measured run of this scenario, diagnosed; None: none was given."""
 
     @property
     def scenario(self) -> Scenario:
@@ -108,6 +111,7 @@ def build_report(
     validation: Mapping[str, Errors] | None = None,
     served_model: str | None = None,
     draft_model: str | None = None,
+    diagnosis: DiagnosisView | None = None,
 ) -> Report:
     """The report on an advice.
 
@@ -117,6 +121,7 @@ def build_report(
     steps : what to try next and how the design stands, of `next_steps`. None: not looked up.
     validation : errors on published measurements by group name, as `applicable_errors` gives them. None: not looked up.
     served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
+    diagnosis : of a measured run, as `advisor.diagnosis.view_of` gives it. None: none was given.
     """
     setup = advice.setup
     return Report(
@@ -134,6 +139,7 @@ def build_report(
         constants=_constants(setup),
         sources=tuple(printable(text) for text in setup.sources),
         versions=_versions(),
+        diagnosis=diagnosis,
     )
 
 

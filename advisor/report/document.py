@@ -196,6 +196,29 @@ class ErrorLine(Frozen):
     in_band: float | None
 
 
+class DiagnosisFinding(Frozen):
+    """What was found on a measured run; evidence as `quantity value, test limit (source)`."""
+
+    kind: str
+    title: str
+    where: str
+    evidence: tuple[str, ...]
+    differs: tuple[str, ...]
+    because: str
+    fix: str
+    source: str
+
+
+class DiagnosisSection(Frozen):
+    """A measured run, diagnosed."""
+
+    verdict: str
+    sentence: str
+    findings: tuple[DiagnosisFinding, ...]
+    gaps: tuple[str, ...]
+    not_judged: tuple[str, ...]
+
+
 class ReportDocument(Frozen):
     """Everything a report says. Same scenario, data, package versions and date: the same report."""
 
@@ -231,6 +254,8 @@ class ReportDocument(Frozen):
     """None: a dense model, no drafter, or not looked up."""
     next_steps: tuple[TriedChange, ...] | None
     """None: not looked up. Empty: nothing tried helps beyond noise."""
+    diagnosis: DiagnosisSection | None = None
+    """None: no measured run was given."""
     derivation: tuple[DerivationStep, ...]
     cited: tuple[CitedWork, ...]
     sources: tuple[str, ...]

@@ -82,6 +82,7 @@ def document_of(report: Report) -> ReportDocument:
         "validation": _errors(report),
         "design": None if report.standing is None else _design(report.standing),
         "next_steps": _next_steps(report),
+        "diagnosis": _diagnosis(report),
         "derivation": [
             {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}
             for step in shown_steps(advice)
@@ -167,6 +168,19 @@ def _design(standing: DesignStanding) -> dict[str, Any]:
     ]
     notes = [printable(note) for note in standing.space.notes]
     return {"text": printable(standing.text), "binding": what_binds(standing), "choices": choices, "notes": notes}
+
+
+def _diagnosis(report: Report) -> dict[str, Any] | None:
+    found = report.diagnosis
+    if found is None:
+        return None
+    return {
+        "verdict": found.verdict,
+        "sentence": found.sentence,
+        "findings": [vars(one) for one in found.findings],
+        "gaps": found.gaps,
+        "not_judged": [f"{title}: needs {needs}" for title, needs in found.not_judged],
+    }
 
 
 def _next_steps(report: Report) -> list[dict[str, Any]] | None:

@@ -8,6 +8,7 @@ from advisor.points import Errors
 from advisor.report import further
 from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Section, Table, typeset_block
 from advisor.report.build import LIMITS, Report
+from advisor.report.diagnosis import diagnosed
 from advisor.report.engines import check_blocks, engine_blocks
 from advisor.runtime import DEFAULT_MARGIN, k_by_batch_table
 from advisor.text import MERITS, printable, tier_text, with_prefix
@@ -38,6 +39,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         Section("Engine configuration", tuple(block for engine in report.engines for block in engine_blocks(engine))),
         Section("How far this has been checked", _validation(report)),
         Section("Check it yourself", check_blocks(report.checks)),
+        *([Section("A measured run, diagnosed", diagnosed(report.diagnosis))] if report.diagnosis is not None else []),
         Section("Assumptions", (Listing(report.assumptions), _accepted_lengths(report))),
         Section("Limits", (Listing(LIMITS),), reference=True),
         Section("Constants of the accelerator", (_constants(report),), reference=True),

@@ -222,7 +222,8 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 @pytest.mark.parametrize(
     "name",
     ["Report", "Answer", "CurvePoint", "ScheduleRange", "EngineSetup", "ComponentTime", "AcceptedLength",
-     "UsedConstant", "ErrorLine", "DesignSection", "DesignChoice", "TriedChange", "DerivationStep", "CitedWork"],
+     "UsedConstant", "ErrorLine", "DesignSection", "DesignChoice", "TriedChange",
+     "DiagnosisSection", "DiagnosisFinding", "DerivationStep", "CitedWork"],
 )  # fmt: skip
 def test_every_field_is_documented(name: str) -> None:
     text = (ROOT / "docs/report-schema.md").read_text(encoding="utf-8")

@@ -1,0 +1,60 @@
+"""The plain run beside a speculative one, and the settings in which the two differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SAME_LENGTH = 0.05
+"""Prompt and output lengths that differ by no more are the same, as for ingest's baselines. [1]"""
+_EXACT = (
+    "hardware_id",
+    "gpu_count",
+    "tensor_parallel",
+    "expert_parallel",
+    "engine",
+    "engine_version",
+    "model_id",
+    "weight_dtype",
+    "batch_size",
+    "batch_kind",
+    "dataset",
+    "max_num_seqs",
+    "max_running_requests",
+    "graphs_off",
+    "data_parallel",
+    "temperature",
+    "request_rate",
+)
+_WITHIN = ("input_tokens", "output_tokens")
+_THE_SAME = ("model_id", "hardware_id", "batch_size", "dataset")
+_TOLD = ("model_id", "hardware_id", "batch_size", "dataset", "engine_version", "gpu_count")
+
+
+def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
+    """Settings that both runs state and that are not the same, as `name: plain -> speculative`."""
+    out = []
+    for name in (*_EXACT, *_WITHIN):
+        mine, other = facts.get(name), plain.get(name)
+        if mine is None or other is None or mine == other:
+            continue
+        if name in _WITHIN and abs(float(mine) - float(other)) <= SAME_LENGTH * float(other):
+            continue
+        out.append(f"{name}: {_shown(other)} -> {_shown(mine)}")
+    return out
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def plain_beside(
+    facts: Mapping[str, Any], plain: Sequence[Mapping[str, Any]], a_pair: bool = False
+) -> Mapping[str, Any]:
+    """The plain run that a speculative one is compared with: of those without speculation the one most like it.
+
+    One for another model, accelerator, batch or data set is none, except where the two are all there is (`a_pair`):
+    then they were meant for each other. Empty where none fits.
+    """
+    fitting = plain if a_pair else [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in _THE_SAME)]
+    return min(fitting, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})

@@ -1,0 +1,220 @@
+"""Files of any kind to runs: measured rows with the settings, log and client facts that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog import model_ids
+from advisor.diagnosis.arms import plain_beside
+from advisor.diagnosis.client import client_facts
+from advisor.diagnosis.facts import Run, as_number
+from advisor.diagnosis.physics import compare, token_time_s
+from advisor.diagnosis.settings import read_servers
+from advisor.hardware import hardware_ids
+from advisor.ingest import COLUMNS, MAX_BYTES, Rows, complete, read_upload, resolve_names, with_given
+from advisor.prediction import AdvisorError
+from advisor.text import counted
+
+MAX_RUNS = 2000
+"""Rows of all files that rules are tried on; of more, the first ones."""
+MAX_PREDICTED = 40
+"""Of them, those that are predicted: an even sample of more."""
+_NOT_FACTS = frozenset({"derived", "notes", "source_title", "source_url", "point_id", "tier"})
+_ALIKE = ("model_id", "hardware_id", "engine", "batch_size", "draft_tokens_k", "input_tokens", "output_tokens")
+_ENOUGH_REPEATS = 3
+_COUNTED = ("accepted_length", "accepted_length_same_run", "acceptance_by_position")
+"""What a log counts and a result file counts better."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A file as the user gave it."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a user says of the files: `values` fill and replace names, `columns` rename headers, `otherwise` fills."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    otherwise: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Server:
+    """What a text tells of one server, and where."""
+
+    file: str
+    line: int
+    facts: Mapping[str, Any]
+
+
+@dataclass
+class Read:
+    """What the files hold together."""
+
+    runs: list[Run] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    """What each file was read as."""
+    not_read: dict[str, str] = field(default_factory=dict)
+    """Files that hold nothing of use, with the reason."""
+    refused: list[tuple[str, int, str]] = field(default_factory=list)
+    """Rows that contradict themselves or cannot be read: file, line, reason."""
+    n_kept: int = 0
+    """Rows that can be used. [1]"""
+
+
+def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) -> Read:
+    """The runs of all files, each with its settings, its plain run and its prediction.
+
+    Raises AdvisorError when no file holds a run or a server's settings.
+    """
+    out, rows, servers = Read(), [], []
+    for given in files:
+        table, why = _table(given, words)
+        told = [_Server(given.name, line, facts) for line, facts in read_servers(_text(given.data))]
+        if told:
+            servers += told
+            out.read.append(f"{given.name}: {_what_of_servers(told)}")
+        if table is not None:
+            out.read.append(f"{given.name}: {table.format_name}")
+            rows += _facts_by_row(table, given, out)
+        elif not told:
+            out.not_read[given.name] = why
+    if not rows and not servers:
+        name, why = next(iter(out.not_read.items()), ("nothing", "no file was given"))
+        raise AdvisorError(why if why.startswith(name) else f"{name}: {why}")
+    facts = [{**_server_of(servers, file, line, row), **row} for file, line, row in rows]
+    facts = facts or [_of_log(one.facts) for one in servers]
+    where = [(file, line) for file, line, _ in rows] or [(one.file, one.line) for one in servers]
+    facts = _with_repeats([{**_typed(words.otherwise), **_typed(words.values), **one} for one in facts])
+    out.runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
+    return out
+
+
+def _text(data: bytes) -> str:
+    """The start of a file as text; a result file that is JSON holds no launch line of its own."""
+    head = data[:MAX_BYTES].decode("utf-8", errors="replace")
+    return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
+
+
+def _table(given: Given, words: Words) -> tuple[Rows | None, str]:
+    """The measured rows of a file with the user's words for what it lacks, else why there are none."""
+    try:
+        rows = read_upload(given.name, given.data, columns=words.columns)
+    except AdvisorError as error:
+        return None, str(error)
+    if rows.kind != "points":
+        return None, "it holds kernel times, not served runs"
+    filled = complete(with_given(rows, words.values), words.otherwise)
+    return resolve_names(filled, hardware_ids(), model_ids()), ""
+
+
+def _facts_by_row(table: Rows, given: Given, out: Read) -> list[tuple[str, int, dict[str, Any]]]:
+    """(file, line, facts) of every row, the refused ones as they were written."""
+    client, kept = client_facts(given.name, given.data), table.result.frame
+    out.n_kept += len(kept)
+    refused: dict[int, str] = {}
+    for item in table.result.rejects.to_dict("records"):
+        refused.setdefault(int(item["line"]), str(item["reason"]))
+    out.refused += [(given.name, line, reason) for line, reason in refused.items()]
+    written = table.frame[table.frame.index.isin(list(refused))]
+    found = []
+    for frame in (kept, written):
+        for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
+            cells = {str(name): cell for name, cell in row.items() if name not in _NOT_FACTS and not pd.isna(cell)}
+            texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
+            found.append((given.name, int(line), {**client.get(int(line), {}), **texts, **cells}))
+    return sorted(found, key=lambda one: one[1])
+
+
+def _what_of_servers(told: Sequence[_Server]) -> str:
+    launched = sum("launch_line" in one.facts for one in told)
+    return f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
+
+
+def _server_of(servers: Sequence[_Server], file: str, line: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the server that a row ran on.
+
+    Where its own file tells of several, the last before it; else those with speculation or without, as the row says.
+    """
+    own = [one for one in servers if one.file == file]
+    if len(own) > 1:
+        return dict(next((one.facts for one in reversed(own) if one.line <= line), {}))
+    k, merged = row.get("draft_tokens_k"), dict[str, Any]()
+    for one in servers:
+        drafts = one.facts.get("speculation_on")
+        if k is None or drafts is None or drafts == bool(k):
+            merged |= one.facts
+    counted_there = _COUNTED if "accepted_length" in row else ()
+    return {name: value for name, value in merged.items() if name not in counted_there}
+
+
+def _of_log(server: Mapping[str, Any]) -> dict[str, Any]:
+    """A server's log as a run of its own, where no result file is given: its rate at the requests that ran."""
+    measured = {"output_tok_per_s": "logged_tok_per_s", "batch_size": "running_requests"}
+    if not all(name in server for name in measured.values()):
+        return dict(server)
+    return {**{name: server[own] for name, own in measured.items()}, "batch_kind": "concurrency", **server}
+
+
+def _typed(values: Mapping[str, str]) -> dict[str, Any]:
+    """What a user says of columns, numbers as such. Raises AdvisorError for no column of ours, and for no number."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        column = COLUMNS["points"].get(name)
+        if column is None:
+            raise AdvisorError(f"{name!r} is no column that can be filled in; see docs/formats.md")
+        out[name] = as_number(value) if column.numeric else value
+        if out[name] is None:
+            raise AdvisorError(f"{name}={value!r} is no number; expected {column.range_text}")
+    return out
+
+
+def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows, the first of each group of repeated runs with its time beside that of the later ones."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.get("tpot_s") is not None:
+            groups.setdefault(tuple(str(row.get(name)) for name in _ALIKE), []).append(place)
+    for places in groups.values():
+        if len(places) >= _ENOUGH_REPEATS:
+            first, *later = (float(rows[place]["tpot_s"]) for place in places)
+            rows[places[0]] |= {"first_tpot_s": first, "later_tpot_s": median(later)}
+    return rows
+
+
+def _runs(facts: list[dict[str, Any]], where: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
+    n = len(facts)
+    predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
+    runs, without = [], [row for row in facts if row.get("draft_tokens_k") == 0]
+    a_pair = len(without) == 1 and n == 2
+    for place, (own, (file, line)) in enumerate(zip(facts, where, strict=True)):
+        plain = plain_beside(own, without, a_pair) if own.get("draft_tokens_k") else {}
+        run = Run(own, file, line, plain)
+        if place in predicted:
+            run = with_prediction(run, configs)
+        else:
+            run = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
+        runs.append(run)
+    return runs
+
+
+def with_prediction(run: Run, configs: Mapping[str, str] | None = None) -> Run:
+    """The run with its prediction, or with the reason why it has none."""
+    try:
+        if token_time_s(run.facts) is None and not any(run.has(name) for name in ("verify_time_s", "speedup")):
+            return replace(run, not_compared="nothing that can be predicted was measured")
+        return replace(run, comparison=compare(run.facts, run.plain, configs))
+    except AdvisorError as error:
+        reason = str(error).replace("fill it with --assume", "give it with --set").replace("--assume", "--set")
+        return replace(run, not_compared=reason)

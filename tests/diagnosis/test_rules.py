@@ -1,0 +1,102 @@
+"""Rules as data: each names what it tests, cites a case, is found on that case's figures, and stands on the page."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.diagnosis import Run, judged, rule_sets, with_prediction
+from advisor.diagnosis.facts import known_names
+from advisor.diagnosis.judge import try_rule
+from advisor.diagnosis.quantities import QUANTITIES, quantity
+from advisor.diagnosis.rules import Kind, Limit, Rule, all_rules
+from tests.golden.diagnose_page import FILE, with_rules
+
+RULES = {rule.id: (kind, rule) for kind, rule in all_rules()}
+
+
+def run_of(rule: Rule) -> Run:
+    return with_prediction(Run(dict(rule.published.given), plain=dict(rule.published.plain)))
+
+
+def test_there_are_at_least_twenty_five_rules_and_their_ids_differ() -> None:
+    assert len(RULES) >= 25
+    assert len(RULES) == len(all_rules())
+    assert [one.id for one in rule_sets()] == ["measurement", "configuration", "physics"]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_is_found_on_its_published_case(name: str) -> None:
+    kind, rule = RULES[name]
+    outcome = try_rule(rule, kind, run_of(rule))
+    assert outcome.state == "found", (outcome.evidence, outcome.lacks)
+    assert len(outcome.evidence) == len(rule.tests)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_without_the_facts_of_its_case_says_what_it_lacks(name: str) -> None:
+    kind, rule = RULES[name]
+    context = {"engine", "draft_tokens_k", "speculation_on", "batch_size"}
+    bare = Run({key: value for key, value in rule.published.given.items() if key in context})
+    outcome = try_rule(rule, kind, bare)
+    if outcome.state == "clean":  # arrivals: a batch is what clears it, and the context has one
+        assert name in {"arrivals_set_the_batch"} or outcome.evidence
+    else:
+        assert outcome.state == "not_judged"
+        assert outcome.lacks
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_speaks_of_quantities_facts_and_rules_that_exist(name: str) -> None:
+    _, rule = RULES[name]
+    for test in rule.tests:
+        tested = [quantity(test.quantity), *([quantity(test.limit.of)] if test.limit.of is not None else [])]
+        assert not known_names(need for one in tested for needs in one.needs for need in needs.split("|"))
+    assert set(rule.yields_to) <= {*RULES, *(one.id for one in rule_sets())}
+    given = [*rule.published.given, *rule.published.plain]
+    assert set(rule.published.assumed) <= set(given)
+    assert not [name for name in known_names(given) if name != "date"]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_threshold_that_is_a_number_has_a_source(name: str) -> None:
+    for test in RULES[name][1].tests:
+        assert test.limit.of is not None or len(test.limit.source) > 10
+
+
+def test_every_quantity_is_used_by_some_rule() -> None:
+    used = {name for _, rule in RULES.values() for test in rule.tests for name in (test.quantity, test.limit.of)}
+    assert set(QUANTITIES) <= used
+
+
+def test_a_limit_is_a_value_or_another_quantity() -> None:
+    with pytest.raises(ValueError, match="give a value"):
+        Limit()
+    with pytest.raises(ValueError, match="give a value"):
+        Limit(value=1.0, of="batch_size")
+
+
+def test_a_rule_that_another_says_better_is_not_named() -> None:
+    kind, rule = RULES["requests_wait"]
+    alone, both = run_of(rule), dict(rule.published.given) | {"batch_size": 100, "max_running_requests": 32}
+    assert [one.rule.id for one in judged(alone) if one.state == "found"] == ["requests_wait"]
+    assert [one.rule.id for one in judged(Run(both)) if one.state == "found"] == ["admits_too_few"]
+    assert kind == "configuration"
+
+
+def test_a_rule_of_another_engine_or_of_the_other_arm_is_not_concerned() -> None:
+    kind, rule = RULES["sglang_admits_48"]
+    given = dict(rule.published.given)
+    states: dict[str, Kind | str] = {
+        "vllm": try_rule(rule, kind, Run(given | {"engine": "vllm"})).state,
+        "plain": try_rule(rule, kind, Run(given | {"draft_tokens_k": 0, "speculation_on": False})).state,
+    }
+    assert states == {"vllm": "not_concerned", "plain": "not_concerned"}
+    unknown = try_rule(rule, kind, Run({key: value for key, value in given.items() if key != "engine"}))
+    assert unknown.state == "not_judged"
+    assert "serving engine" in unknown.lacks[0]
+
+
+def test_the_page_s_rules_are_written_from_the_profiles() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    assert with_rules(text) == text, "run: python -m tests.golden.diagnose_page"
+    assert with_rules(text.replace("`graphs_off`", "`graphs_on`")) == text

@@ -1,0 +1,119 @@
+"""Launch lines, printed arguments, logs and results to facts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from advisor.diagnosis.client import client_facts
+from advisor.diagnosis.settings import read_servers, read_settings, settings_of
+
+
+def test_a_vllm_launch_line_over_several_lines_is_read() -> None:
+    text = """Launched with
+    vllm serve Qwen/Qwen3-30B-A3B --max-num-seqs 64 \\
+      --max-num-batched-tokens=4096 --enforce-eager --data-parallel-size 2 \\
+      --compilation-config '{"cudagraph_capture_sizes": [1, 2, 64], "cudagraph_mode": "PIECEWISE"}' \\
+      --speculative-config '{"method": "deepseek_mtp", "num_speculative_tokens": 2, "enforce_eager": true,
+                             "num_speculative_tokens_per_batch_size": [[1, 4, 2], [5, 512, 0]]}'
+    """.replace('true,\n                             "num', 'true, "num')
+    facts = read_settings(text)
+    assert facts == {
+        "launch_line": True,
+        "model_id": "Qwen/Qwen3-30B-A3B",
+        "engine": "vllm",
+        "speculation_on": True,
+        "drafter": "mtp",
+        "draft_tokens_k": 2,
+        "max_num_seqs": 64,
+        "max_num_batched_tokens": 4096,
+        "graphs_off": True,
+        "draft_graphs_off": True,
+        "asynchronous": True,
+        "data_parallel": 2,
+        "largest_graph": 64,
+        "graph_mode": "PIECEWISE",
+        "k_table": "1-4:2 5-512:0",
+    }
+
+
+def test_a_sglang_launch_line_without_speculation_is_a_plain_server() -> None:
+    facts = read_settings("python3 -m sglang.launch_server --model-path m --tp 4 --cuda-graph-max-bs 32")
+    assert facts["speculation_on"] is False
+    assert facts["draft_tokens_k"] == 0
+    assert facts["tensor_parallel"] == 4
+    assert facts["largest_graph_batch"] == 32
+    assert "max_running_requests" not in facts
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("ServerArgs(model_path='m', speculative_algorithm='EAGLE3', speculative_eagle_topk=8)", "draft_topk", 8),
+        ("server_args=ServerArgs(model_path='m', speculative_algorithm=None)", "speculation_on", False),
+        ("server_args=ServerArgs(disable_overlap_schedule=True, max_running_requests=32)", "asynchronous", False),
+        ("non-default args: {'enforce_eager': True, 'max_num_seqs': 8}", "graphs_off", True),
+        ("vLLM API server version 0.24.1", "engine_version", "0.24.1"),
+        ("GPU KV cache size: 410,128 tokens", "kv_pool_tokens", 410128),
+        ("x; setting cudagraph_mode=PIECEWISE", "graph_mode", "PIECEWISE"),
+        ("Running: 7 reqs, Waiting: 1 reqs\nRunning: 9 reqs, Waiting: 3 reqs", "running_requests", 8),
+        ("Running: 7 reqs, Waiting: 1 reqs\nRunning: 9 reqs, Waiting: 3 reqs", "waiting_requests", 2),
+        ("Decode batch. #running-req: 32, #token: 7, cuda graph: False, #queue-req: 68, ", "decode_without_graph", 1.0),
+        ("Decode batch. #running-req: 32, #token: 7, accept len: 2.54, #queue-req: 68, ", "waiting_requests", 68),
+        ("Prefix cache hit rate: 10.0%\nPrefix cache hit rate: 66.5%", "prefix_hit_share", 0.665),
+        ("SpecDecoding metrics: Mean acceptance length: 2.29, Accepted", "accepted_length", 2.29),
+    ],
+)
+def test_printed_arguments_and_logs_are_read(text: str, name: str, value: object) -> None:
+    assert read_settings(text)[name] == value
+
+
+def test_text_that_tells_of_no_server_gives_no_facts() -> None:
+    assert read_settings("the run was slow, why?") == {}
+    assert read_settings("") == {}
+    assert read_servers("nothing here") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["vllm serve m --speculative-config '{broken' --max-num-seqs x", "ServerArgs(", "non-default args: {'a': [1, }"],
+)
+def test_damaged_arguments_are_left_out(text: str) -> None:
+    assert read_settings(text).get("max_num_seqs") is None
+
+
+def test_what_follows_a_launch_line_is_of_that_server() -> None:
+    text = "vllm serve m --max-num-seqs 4\nGPU KV cache size: 10 tokens\nvllm serve m --max-num-seqs 8\n"
+    found = read_servers(text)
+    assert [(line, facts["max_num_seqs"]) for line, facts in found] == [(1, 4), (3, 8)]
+    assert "kv_pool_tokens" in found[0][1]
+    assert "kv_pool_tokens" not in found[1][1]
+
+
+def test_sglang_s_arguments_as_an_object_are_read_without_defaults() -> None:
+    facts = settings_of({"speculative_algorithm": "NEXTN", "max_running_requests": 48, "_engine": "sglang"})
+    assert facts["drafter"] == "mtp"
+    assert facts["max_running_requests"] == 48
+    assert "graphs_off" not in facts
+
+
+def test_client_facts_stand_under_the_line_of_their_record() -> None:
+    lines = [{"num_prompts": 10, "completed": 9, "request_rate": "inf"}, {"completed": 3, "request_rate": 4.0}]
+    found = client_facts("r.jsonl", "\n".join(json.dumps(one) for one in lines).encode())
+    assert found == {
+        1: {"requests_asked": 10.0, "requests_completed": 9.0},
+        2: {"requests_completed": 3.0, "request_rate": 4.0},
+    }
+
+
+def test_client_facts_of_console_blocks_stand_under_their_titles() -> None:
+    block = (
+        "x\n=== Serving Benchmark Result ===\nSuccessful requests:  16\nConcurrency:  7.31\nTraffic request rate: inf\n"
+    )
+    found = client_facts("log", (block + block).encode())
+    assert found == {line: {"requests_completed": 16.0, "mean_concurrency": 7.31} for line in (2, 7)}
+
+
+def test_a_file_that_cannot_be_opened_has_no_client_facts() -> None:
+    assert client_facts("x", b"\x93NUMPY") == {}
