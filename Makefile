@@ -3,6 +3,8 @@ PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
+# Small matrices gain nothing from more threads, which spin while others want the processor.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test test-browser bench bench-peer test-engines screenshots format store calibrate validation documents predict-diff clean
 
