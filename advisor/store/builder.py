@@ -16,7 +16,14 @@ import duckdb
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from advisor.store import schema
-from advisor.store.connection import MEMORY_LIMIT, THREADS, default_store_path, only_writer, storage_faults
+from advisor.store.connection import (
+    MEMORY_LIMIT,
+    THREADS,
+    default_store_path,
+    is_full_disk,
+    only_writer,
+    storage_faults,
+)
 from advisor.store.kernel_tables import (
     HARDWARE_BY_DEVICE,
     KernelFile,
@@ -164,6 +171,8 @@ def _fill_kernels(
         if sample.is_file():
             load_plain_decode(connection, sample, PLAIN_DECODE_FILE)
     except duckdb.Error as error:
+        if is_full_disk(error):  # no fault of the package's
+            raise
         reason = str(error).splitlines()[0]
         raise AdvisorError(
             f"the kernel tables of aiconfigurator-core {package.version} cannot be read ({reason}); "
