@@ -41,6 +41,7 @@ from advisor.store.measurements import (
     unfinished_sweeps,
 )
 from advisor.store.profiler_sweeps import load_sweep, read_sweep
+from advisor.store.state import builder_sha256
 from advisor.store.table_specs import KERNEL_TABLES, SPEC_BY_TABLE
 
 Progress = Callable[[str, float], None]
@@ -141,6 +142,7 @@ def _fill(
         "built_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "kernel_package_version": "" if package is None else package.version,
         "measurement_hashes": to_json(measurement_hashes(measurements)),
+        "builder_sha256": builder_sha256(),
     }
     connection.executemany("INSERT INTO store_info VALUES (?, ?)", list(info.items()))
     datasets = [f"dataset_{folder.name}" for folder in dataset_folders(measurements)]
