@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Small matrices gain nothing from more threads, which spin while others want the processor.
 export OPENBLAS_NUM_THREADS ?= 1
+# Where compiled files are forbidden, every process compiles the whole package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test test-browser bench bench-peer test-engines screenshots format store calibrate validation documents predict-diff clean
 
