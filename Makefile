@@ -19,12 +19,12 @@ test: $(VENV)/.dev-ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not thorough"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not thorough"
 
 test-browser: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh
 	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m thorough
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m thorough
 
 test-engines: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.engine_code

@@ -23,6 +23,7 @@ from advisor.prediction import AdvisorError
 from advisor.profiles import data_root
 from advisor.scenario import Scenario
 from advisor.setup import load_setup, touched_experts
+from advisor.text import frame_csv
 
 BLIND = data_root() / "docs" / "blind"
 SOURCE = "https://github.com/vllm-project/vllm/issues/46295, comment of 2026-09-22"
@@ -121,7 +122,7 @@ def freeze(folder: Path, grid: pd.DataFrame) -> str:
     if path.exists():
         raise AdvisorError(f"{path} is frozen; write a later prediction into a folder of its own")
     folder.mkdir(parents=True, exist_ok=True)
-    grid.to_csv(path, index=False, float_format="%.5g", lineterminator="\n")
+    path.write_text(frame_csv(grid, float_format="%.5g"), encoding="utf-8", newline="\n")
     digest = sha256_of(path)
     meta = {
         "date": folder.name,
