@@ -3,6 +3,10 @@ PYTHON ?= python3
 PORT ?= 8501
 VENV := .venv
 BIN := $(VENV)/bin
+# Small matrices gain nothing from more threads, which spin while others want the processor.
+export OPENBLAS_NUM_THREADS ?= 1
+# Where compiled files are forbidden, every process compiles the whole package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test test-browser bench bench-peer test-engines screenshots format store calibrate validation documents predict-diff clean
 
@@ -15,12 +19,12 @@ test: $(VENV)/.dev-ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not thorough"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not thorough"
 
 test-browser: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh
 	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m thorough
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m thorough
 
 test-engines: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.engine_code

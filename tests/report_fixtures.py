@@ -38,7 +38,7 @@ CHECKED = {
 """Made up, to see them printed."""
 
 
-@functools.lru_cache(maxsize=4)
+@functools.cache
 def report_on(scenario: Scenario = QWEN, checked: bool = True) -> Report:
     """A report; `checked` gives it validation errors."""
     advice = advise(scenario)

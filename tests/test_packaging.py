@@ -56,7 +56,7 @@ def test_the_wheel_holds_all_data(unpacked: Path, name: str) -> None:
 
 def test_the_wheel_holds_the_app_its_settings_the_templates_and_the_command(unpacked: Path) -> None:
     packed = files_below(unpacked)
-    here = {"app.py", ".streamlit/config.toml"}
+    here = {"app.py", "serve.py", ".streamlit/config.toml"}
     assert {f"advisor/_data/{name}" for name in here} <= packed
     assert {f"advisor/report/templates/{name}" for name in files_below(ROOT / "advisor/report/templates")} <= packed
     assert "advisor/py.typed" in packed

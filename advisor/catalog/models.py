@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ def load_model(id_or_path: str | Path) -> Architecture:
     """
     text = str(id_or_path)
     if text in model_ids() and isinstance(id_or_path, str):
-        return _from_profile(model_profile(text))
+        return _shipped(text)
     if not text or "\x00" in text:
         raise AdvisorError(unknown_model(text))
     try:
@@ -43,9 +44,15 @@ def load_model(id_or_path: str | Path) -> Architecture:
     return _of_name(named)
 
 
+@functools.cache
+def _shipped(model_id: str) -> Architecture:
+    """A shipped model as its profile has it, read once: architectures do not change."""
+    return _from_profile(model_profile(model_id))
+
+
 def _of_name(named: ModelName) -> Architecture:
     """The architecture that a name means, in the format it says; what was concluded is a warning."""
-    architecture, notes = _from_profile(model_profile(named.model_id)), [named.note] if named.note else []
+    architecture, notes = _shipped(named.model_id), [named.note] if named.note else []
     release = named.checkpoint or named.weight_format
     if release is not None:
         try:

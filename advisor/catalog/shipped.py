@@ -100,10 +100,16 @@ def model_profile(model_id: str) -> ModelProfile:
     return profile
 
 
+@functools.cache
+def _other_names() -> dict[str, str]:
+    """Ids of models by the lower-case names of others that have the same dimensions. Reads every profile once."""
+    return {name.lower(): known for known in model_ids() for name in model_profile(known).also_applies_to}
+
+
 def unknown_model(model_id: str) -> str:
     """What to say of a name that is no id: ids like it, and the model whose dimensions it has."""
     shown, plain = json.dumps(model_id[:120]), model_id.rsplit("/", 1)[-1].lower()
-    also = {name.lower(): known for known in model_ids() for name in model_profile(known).also_applies_to}
+    also = _other_names()
     close = difflib.get_close_matches(plain, [*model_ids(), *also], n=3, cutoff=0.5)
     near = dict.fromkeys(also.get(name, name) for name in close)
     hint = f"did you mean {', '.join(near)}?" if near else f"there are {len(model_ids())} shipped models."

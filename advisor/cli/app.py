@@ -20,6 +20,6 @@ def app(context: click.Context, port: int) -> None:
     Runs until it is interrupted. Settings: docs/settings.md.
     """
     context.invoke(build, if_stale=True, as_json=False)
-    script = str(data_root() / "app.py")
+    script = str(data_root() / "serve.py")
     sys.argv = ["streamlit", "run", script, "--server.address", "127.0.0.1", "--server.port", str(port)]
     runpy.run_module("streamlit", run_name="__main__")

@@ -36,7 +36,8 @@ def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
     """Answer two to four SCENARIOS side by side: scenario files, JSON reports, or ids of examples."""
     if not 2 <= len(scenarios) <= MAX_COMPARED:
         raise AdvisorError(f"{len(scenarios)} scenarios given; compare takes two to {MAX_COMPARED}")
-    advices = [advise(_scenario(text)) for text in scenarios]
+    read = [_scenario(text) for text in scenarios]  # all, before any is answered: the last may not be readable
+    advices = [advise(scenario) for scenario in read]
     names = short_names([advice.scenario for advice in advices])
     rows = comparison_rows(advices)
     if as_json:

@@ -10,7 +10,7 @@ import click
 import numpy as np
 from pydantic import ValidationError
 
-from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, progress, write_file
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.design import (
     OBJECTIVES,
@@ -68,13 +68,16 @@ def design(
     **question: Any,  # the options that design_space takes as they stand
 ) -> None:
     """Which MoE to train instead of --model, at equal quality, so that it serves best with speculative decoding."""
+    show = progress("searching")
     space = design_space(
         scenario,
         batches=parse_batches(batches) if batches is not None else None,
         grid=_grid(experts, active, shared, width_step, depths, heads),
         max_memory_bytes=None if max_memory_gb is None else max_memory_gb * 1e9,
         **question,
+        on_progress=show,
     )
+    show(1)
     answer = design_answer(space, top)
     if csv_file is not None:
         _write(csv_file, candidate_rows(answer))

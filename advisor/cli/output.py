@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ from advisor.prediction import AdvisorError
 from advisor.runtime import KRange, k_by_batch_table
 from advisor.text import json_text
 
+_GLANCE_S = 0.5
+"""How long something may take before its progress is shown. [s]"""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?( ?([x%s]|ms|\N{MICRO SIGN}s))?|nan")
 """A cell that is a number, with its unit or without, empty or a dash for none."""
@@ -48,6 +52,24 @@ def file_errors(doing: str, instead: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         raise AdvisorError(f"cannot {doing}: {error.strerror or error}{instead and f'; {instead}'}") from error
+
+
+def progress(doing: str) -> Callable[..., None]:
+    """Shows on a terminal's standard error how far something is, once it has taken longer than a glance.
+
+    The call it returns takes names to show, if any, and the share done. At 1 the line goes.
+    """
+    started_s, terminal = time.monotonic(), sys.stderr
+
+    def show(*state: str | float) -> None:
+        if not terminal.isatty() or time.monotonic() - started_s < _GLANCE_S:
+            return
+        names, share = state[:-1], float(state[-1])
+        text = "" if share >= 1.0 else f"{' '.join([doing, *map(str, names)])}: {share:.0%}"
+        terminal.write(f"\r\x1b[K{text}")
+        terminal.flush()
+
+    return show
 
 
 def print_labelled(label: str, texts: Iterable[str]) -> None:

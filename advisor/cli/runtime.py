@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
+from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table, progress
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.engines import export_scenario, write_export
 from advisor.prediction import AdvisorError
@@ -155,7 +155,9 @@ def simulate(
     else:
         acceptance = per_position(costs.accepted_length)
     settings = CascadeSettings(back_off_factor=1.0) if no_back_off else CascadeSettings()
-    report = simulate_policies(costs, found.ranges, acceptance, plan, settings)
+    show = progress("simulating")
+    report = simulate_policies(costs, found.ranges, acceptance, plan, settings, on_policy=show)
+    show(1)
     if as_json:
         print_json(
             {"scenario": scenario, "scenario_hash": scenario.hash, "process": kind, **simulation_document(report)}

@@ -15,7 +15,8 @@ from advisor.prediction import AdvisorError, Frozen
 from advisor.quality import GRANULARITY_RANGE
 from advisor.step_cost import MoeShape, Placement
 
-MAX_DESIGNS = 8_000_000
+MAX_DESIGNS = 4_000_000
+"""Designs of one search: a gigabyte of memory. [1]"""
 """A search of more designs is refused: it would need more than a few seconds and GB."""
 RANK_WIDTH_MULTIPLE = 16
 """An expert's width on one rank is a multiple of this, the row tile of tensor cores. [1]"""

@@ -18,6 +18,8 @@ from advisor.profiling.graph_pool import GraphPool
 
 MINIMUM_ROUNDS = 20
 """Rounds below which a block that runs out of time is thrown away rather than reported. [1]"""
+CONTROL_SIZE, CPU_CONTROL_SIZE = 1024, 192
+"""Rows and columns of the control kernel's matrices on an accelerator, and on a CPU. [1]"""
 
 
 class StoppedError(Exception):
@@ -123,7 +125,7 @@ def make_control(context: Context) -> Callable[[], Any]:
     On a CPU, where it stands beside calls of a millisecond, it copies the next 4 MiB of a buffer twice the cache.
     """
     accelerator, cache = context.accelerator, context.device.cache_bytes
-    n = 1024 if accelerator else 192
+    n = CONTROL_SIZE if accelerator else CPU_CONTROL_SIZE
     size = max(2**22, min(cache * (4 if accelerator else 2), 2**30))
     step = size if accelerator else 2**22
     a = torch.randn(n, n, device=context.torch_device)

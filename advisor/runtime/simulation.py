@@ -18,6 +18,11 @@ from advisor.runtime.simulator import Load, SimulationResult, closed_loop, poiss
 MAX_REQUESTS = 100_000
 MAX_ITERATIONS = 100_000
 MAX_REQUEST_TOKENS = 16_384
+LONGEST_S = 30.0
+"""Estimated processor time that a simulation may take: within a minute on a core shared by two. [s]"""
+ITERATION_S, SLOT_S = 30e-6, 50e-9
+"""Processor time of one iteration of one policy, and of each slot in it; 100 to 50,000 slots measured on one Xeon core
+in November 2026: 21 to 66 us with up to 1,000 slots, 19 to 58 ns a slot beyond. [s]"""
 _STREAMS = 2_000
 """Distinct acceptance streams drawn; more requests share them, which 2,000 average out."""
 _ROUNDS_OF_REQUESTS = 2
@@ -65,6 +70,27 @@ class SimulationPlan:
         """Requests dealt to each server, [servers]."""
         least, more = divmod(self.offered, self.servers)
         return least + (np.arange(self.servers) < more).astype(np.int64)
+
+    @property
+    def most_iterations(self) -> int:
+        """Iterations that a policy can need: a busy server emits at least one token in each. [1]"""
+        served = int(self.requests_by_server.max())
+        in_turn = served if self.load_share is not None else -(-served // self.batch_size) + 1
+        return min(self.iterations, in_turn * self.request_tokens)
+
+    def estimate_s(self, n_policies: int) -> float:
+        """Processor time at most, all policies together. [s]"""
+        return n_policies * self.most_iterations * (ITERATION_S + SLOT_S * self.servers * self.batch_size)
+
+    def check_duration(self, n_policies: int) -> None:
+        """Raise AdvisorError, with the iterations that there is time for, where the estimate exceeds LONGEST_S."""
+        asked_s = self.estimate_s(n_policies)
+        if asked_s > LONGEST_S:
+            fitting = max(1, int(self.most_iterations * LONGEST_S / asked_s))
+            raise AdvisorError(
+                f"{self.requests:,} requests and {self.iterations:,} iterations under {n_policies} policies would take "
+                f"about {asked_s / 60:.0f} minutes; ask for fewer requests, or for at most {fitting:,} iterations"
+            )
 
 
 @dataclass(frozen=True)
@@ -140,19 +166,21 @@ def simulate_policies(
     *,
     on_policy: Callable[[str, float], None] | None = None,
 ) -> SimulationReport:
-    """Every policy on the same trace and load. Raises AdvisorError when the costs do not reach the plan's batch.
+    """Every policy on the same trace and load.
 
+    Raises AdvisorError when the costs do not reach the plan's batch, or the plan takes longer than LONGEST_S.
     Before each policy, `on_policy` gets its name and the share of policies done; it may raise to end the simulation.
     """
     if costs.k_max < 1:
         raise AdvisorError("nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1")
     if plan.batch_size > costs.batches[-1]:
         raise AdvisorError(f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}")
+    policies = policies_for(ranges, costs.k_max, cascade)
+    plan.check_duration(len(policies))
     rng = np.random.default_rng([plan.seed, 0])
     streams = min(plan.offered, _STREAMS)
     trace = draw_trace(process, streams, plan.request_tokens, costs.k_max, rng)
     load = _load(costs, plan)
-    policies = policies_for(ranges, costs.k_max, cascade)
     runs = []
     for number, (policy, k) in enumerate(policies):
         if on_policy is not None:

@@ -16,7 +16,14 @@ import duckdb
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from advisor.store import schema
-from advisor.store.connection import MEMORY_LIMIT, THREADS, default_store_path, only_writer, storage_faults
+from advisor.store.connection import (
+    MEMORY_LIMIT,
+    THREADS,
+    default_store_path,
+    is_full_disk,
+    only_writer,
+    storage_faults,
+)
 from advisor.store.kernel_tables import (
     HARDWARE_BY_DEVICE,
     KernelFile,
@@ -34,6 +41,7 @@ from advisor.store.measurements import (
     unfinished_sweeps,
 )
 from advisor.store.profiler_sweeps import load_sweep, read_sweep
+from advisor.store.state import builder_sha256
 from advisor.store.table_specs import KERNEL_TABLES, SPEC_BY_TABLE
 
 Progress = Callable[[str, float], None]
@@ -134,6 +142,7 @@ def _fill(
         "built_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "kernel_package_version": "" if package is None else package.version,
         "measurement_hashes": to_json(measurement_hashes(measurements)),
+        "builder_sha256": builder_sha256(),
     }
     connection.executemany("INSERT INTO store_info VALUES (?, ?)", list(info.items()))
     datasets = [f"dataset_{folder.name}" for folder in dataset_folders(measurements)]
@@ -164,6 +173,8 @@ def _fill_kernels(
         if sample.is_file():
             load_plain_decode(connection, sample, PLAIN_DECODE_FILE)
     except duckdb.Error as error:
+        if is_full_disk(error):  # no fault of the package's
+            raise
         reason = str(error).splitlines()[0]
         raise AdvisorError(
             f"the kernel tables of aiconfigurator-core {package.version} cannot be read ({reason}); "

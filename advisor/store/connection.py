@@ -73,6 +73,12 @@ DAMAGE = (duckdb.SerializationException, duckdb.InternalException, duckdb.FatalE
 """What DuckDB raises where a file that it could open is cut or overwritten further in."""
 
 
+def is_full_disk(error: Exception) -> bool:
+    """Whether DuckDB or the system says that no space is left."""
+    told = str(error).lower()
+    return "no space" in told or "disk full" in told or getattr(error, "errno", None) == errno.ENOSPC
+
+
 @contextmanager
 def storage_faults(path: Path, damaged: str, kinds: Sequence[type[Exception]] = (duckdb.Error,)) -> Iterator[None]:
     """Turn what a disk, a lock or damage does to the database at `path` into AdvisorError: what, why, what to do.
@@ -85,7 +91,7 @@ def storage_faults(path: Path, damaged: str, kinds: Sequence[type[Exception]] = 
     except caught as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         told = reason.lower()
-        if "no space" in told or "disk full" in told or getattr(error, "errno", None) == errno.ENOSPC:
+        if is_full_disk(error):
             remedy = "free some space and try again; nothing was changed"
         elif "permission" in told or "read-only" in told or "read only" in told:
             remedy = f"set {STORE_VARIABLE} to a folder you can write"

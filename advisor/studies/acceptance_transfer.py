@@ -145,9 +145,10 @@ def transfers(lengths: pd.DataFrame) -> list[Transfer]:
 
     The spread of a pair is drawn towards that of all pairs, as if this had been seen in USUAL_LABORATORIES more.
     """
+    of_pair = {pair: differences(lengths, *pair) for pair in combinations(TASKS, 2)}
     found = {
-        (kind, *pair): [one for one in differences(lengths, *pair) if kind in (one.kind, ANY_KIND)]
-        for pair in combinations(TASKS, 2)
+        (kind, *pair): [one for one in both if kind in (one.kind, ANY_KIND)]
+        for pair, both in of_pair.items()
         for kind in (*sorted(set(lengths["kind"])), ANY_KIND)
     }
     known = {key: (each, *estimate(each)) for key, each in found.items() if each}

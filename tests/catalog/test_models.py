@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from advisor.architecture import parameter_counts
-from advisor.catalog import load_model, model_ids, model_profile, published_architecture, with_quantisation_file
+from advisor.catalog import load_model, model_ids, model_profile, models, published_architecture, with_quantisation_file
 from advisor.catalog.shipped import PROFILE_FOLDER, ModelProfile
 from advisor.hf import formats_from_config
 from advisor.prediction import AdvisorError
@@ -112,10 +112,12 @@ def test_native_weight_formats_come_out_by_component(model_id: str, routed: str,
 
 
 def test_loading_one_model_reads_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: an architecture does not change while the process lives."""
+    models._shipped.cache_clear()
     opened: list[str] = []
     original = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda self: opened.append(self.name) or original(self))  # type: ignore[func-returns-value]
-    load_model("deepseek-v3")
+    assert load_model("deepseek-v3") is load_model("deepseek-v3")
     assert opened == ["deepseek-v3.json"]
 
 

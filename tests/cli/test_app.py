@@ -44,7 +44,7 @@ def test_the_app_is_served_to_this_machine_alone_from_any_folder(
     monkeypatch.chdir(tmp_path)
     run(capsys, "app", "--port", 8611)
     options = ["--server.address", "127.0.0.1", "--server.port", "8611"]
-    assert started == [["streamlit", "run", str(ROOT / "app.py"), *options]]
+    assert started == [["streamlit", "run", str(ROOT / "serve.py"), *options]]
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "http"])

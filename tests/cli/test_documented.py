@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_every_variable_of_the_makefile_is_documented() -> None:
 def test_every_setting_of_the_app_is_documented_with_its_value() -> None:
     found = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))
     wanted = {
-        f"{section}.{name}": str(value).lower() if isinstance(value, bool) else str(value)
+        f"{section}.{name}": value if isinstance(value, str) else json.dumps(value)
         for section in ("server", "browser", "client")
         for name, value in found[section].items()
     }

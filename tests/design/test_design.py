@@ -354,6 +354,7 @@ def test_uniform_routing_stays_uniform() -> None:
         ({"grid": DesignGrid(n_experts=(0,))}, "n_experts"),
         ({"grid": DesignGrid(expert_width=(7,)), "batches": [1]}, None),
         ({"grid": DesignGrid(n_experts=tuple(range(1, 1000)), n_active=tuple(range(1, 200)))}, "too many"),
+        ({"grid": DesignGrid(width_step=1, depth_factors=(0.8, 1, 1.2)), "batches": range(1, 400)}, "combinations"),
     ],
 )
 def test_a_wrong_question_is_refused_with_what_to_do(options: dict[str, Any], message: str | None) -> None:

@@ -34,8 +34,8 @@ def chromium_path() -> str | None:
 
 
 def start_app(port: int) -> subprocess.Popen[bytes]:
-    """Start `streamlit run app.py` on 127.0.0.1:port."""
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    """Start `streamlit run serve.py` on 127.0.0.1:port."""
+    command = [sys.executable, "-m", "streamlit", "run", "serve.py", "--server.port", str(port)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tests.hostile.corpus import corpus
 
 ONE_FILE_S = 20
 """Wall seconds after which a command counts as hanging, on a machine that does other things too."""
+ALL_FILES_S = 120
+"""Processor seconds that the whole corpus may take: two minutes of one core. [s]"""
 LONGEST_SENTENCE = 1500
 DESIGN = ("--drafter", "eagle3", "--accepted-length", "2.4@3")
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -48,6 +51,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         made[name] = folder / name
         made[name].write_bytes(data)
     return made
+
+
+@pytest.fixture(autouse=True, scope="module")
+def spent() -> Callable[[], float]:
+    """Processor seconds of this process since the first test of this file. [s]"""
+    started_s = time.process_time()
+    return lambda: time.process_time() - started_s
 
 
 class HangsError(Exception):
@@ -179,3 +189,8 @@ def test_every_file_through_an_uploader_leaves_the_page_alive(
         told = [text for key, text in st.session_state.items() if key.endswith("problem")]
         wrong += [f"{name}: {len(text)} characters: {text[:200]}" for text in told if len(str(text)) > 3000]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_whole_corpus_takes_less_than_two_minutes_of_a_core(spent: Callable[[], float]) -> None:
+    """Last in this file, so that it has all of it behind it."""
+    assert spent() < ALL_FILES_S

@@ -104,6 +104,7 @@ def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     for name, value in replacements.items():
         monkeypatch.setattr(torch.cuda, name, value, raising=False)
     monkeypatch.setattr(Device, "torch_device", property(lambda _self: "cpu"))
+    monkeypatch.setattr(timing, "CONTROL_SIZE", 64)  # a processor takes 50 ms for the accelerator's
     FakeGraph.captured.clear()
     return state
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from advisor.runtime import CascadeSettings, PerPosition, RoundCosts, round_cost
 from advisor.runtime.acceptance_process import per_position, switching_around
 from advisor.runtime.by_batch import ranges_of
 from advisor.runtime.costs import costs_of
-from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
+from advisor.runtime.simulation import SimulationPlan, SimulationReport, policies_for, simulate_policies
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 
@@ -161,3 +163,24 @@ def test_the_note_says_that_slots_run_empty_at_the_end_where_they_do() -> None:
     assert "run empty" in full.load_note
     assert run(SimulationPlan(requests=4)).load_note == "Mean batch 1.0 of 1."
     assert "arrive at 60%" in run(SimulationPlan(requests=20, batch_size=4, load_share=0.6)).load_note
+
+
+def test_a_plan_that_takes_longer_than_a_minute_is_refused_with_what_fits() -> None:
+    plan = SimulationPlan(requests=100_000, iterations=100_000, request_tokens=16_384)
+    with pytest.raises(
+        AdvisorError, match=r"minutes; ask for fewer requests, or for at most [0-9,]+ iterations"
+    ) as told:
+        run(plan)
+    fitting = int(str(told.value).split("at most ")[1].split(" ")[0].replace(",", ""))
+    dataclasses.replace(plan, iterations=fitting).check_duration(len(policies_for(RANGES, COSTS.k_max)))
+    with pytest.raises(AdvisorError):
+        dataclasses.replace(plan, iterations=2 * fitting).check_duration(len(policies_for(RANGES, COSTS.k_max)))
+
+
+@pytest.mark.parametrize(("batch", "load"), [(1, None), (16, None), (16, 0.7), (64, 1.5)])
+def test_no_policy_needs_more_iterations_than_the_estimate_counts(batch: int, load: float | None) -> None:
+    plan = SimulationPlan(requests=100, iterations=100_000, request_tokens=40, batch_size=batch, load_share=load)
+    assert plan.most_iterations < plan.iterations
+    report = run(plan)
+    assert report.complete
+    assert all(sum(one.iterations_by_draft) <= plan.servers * plan.most_iterations for one in report.outcomes)

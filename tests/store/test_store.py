@@ -22,8 +22,8 @@ from advisor.store import (
     reuse_declarations,
     status,
 )
-from advisor.store.kernel_tables import KernelPackage, installed_package
-from advisor.store.table_specs import KERNEL_TABLES
+from advisor.store.kernel_tables import HARDWARE_BY_DEVICE, KernelPackage, installed_package, kernel_files
+from advisor.store.table_specs import KERNEL_TABLES, SPEC_BY_TABLE
 from tests.store_package import add_table, fake_package, measured_moe, moe_rows
 
 
@@ -268,15 +268,26 @@ def test_status_names_each_reason_to_rebuild(store_path: Path, package: KernelPa
     assert fresh.rows_by_table["moe"] == 6
     monkeypatch.setattr("advisor.store.state.measurement_hashes", lambda _root: {"moesd_cells": "0" * 64})
     assert "dataset moesd_cells has changed" in status(store_path).stale_because
+    monkeypatch.setattr("advisor.store.state.builder_sha256", lambda: "0" * 64)
+    assert "the code that builds it has changed" in status(store_path).stale_because
 
 
 @pytest.mark.skipif(installed_package() is None, reason="aiconfigurator-core is not installed")
-def test_the_installed_package_builds_into_a_store_with_its_known_tables(store_path: Path):
-    summary = build(store_path)
-    assert summary.unknown_devices == ()
+def test_the_installed_package_builds_into_a_store_with_its_known_tables(tmp_path: Path):
+    """In the store that `make test` has just built where it was out of date, the code's hash included; else in one
+    built here."""
+    built = status()
+    if not built.exists or built.stale:
+        build(tmp_path / "store.duckdb")
+        built = status(tmp_path / "store.duckdb")
+    assert not built.stale
+    package = installed_package()
+    assert package is not None
+    assert {file.device for file in kernel_files(package, set(SPEC_BY_TABLE))} <= set(HARDWARE_BY_DEVICE)
+    assert built.rows_by_table is not None
     for table in KERNEL_TABLES:
-        assert summary.rows_by_table[table] > 1000, table
-    with open_store(store_path) as store:
+        assert built.rows_by_table[table] > 1000, table
+    with open_store(built.path) as store:
         h200 = kernel_table(store, "moe", "h200-sxm", "trtllm", dtype="bf16", distribution="balanced", ep=1)
         one = h200[(h200["hidden_size"] == 2048) & (h200["inter_size"] == 768) & (h200["moe_tp_size"] == 1)]
         assert 250e-6 < one[one["num_tokens"] == 64]["latency_s"].min() < 350e-6, "128 experts of 9.4 MB at 4.8 TB/s"

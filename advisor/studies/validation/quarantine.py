@@ -135,6 +135,8 @@ def falls(points: pd.DataFrame) -> Reasons:
     """Slower by more than DISAGREE than the same server with FALL_BATCHES times the batch or more."""
     found: Reasons = {}
     for _, group in points.groupby([*RUN, *PLACEMENT, "input_tokens", "output_tokens"]):
+        if group["measured_s"].max() <= DISAGREE * group["measured_s"].min():
+            continue
         for row in group.itertuples():
             larger = group[group["batch_size"] >= FALL_BATCHES * row.batch_size]
             quicker = larger[larger["measured_s"] * DISAGREE < row.measured_s]

@@ -1,0 +1,52 @@
+"""For all tests."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+LONGEST_FIRST = (
+    "e2e/test_journeys.py",
+    "e2e/test_files.py",
+    "hostile/test_corpus.py",
+    "profiling/test_profiling.py",
+    "ui/test_app.py",
+    "ui/test_uploads.py",
+    "profiling/test_fleet.py",
+    "profiling/test_engine_host.py",
+    "ui/test_profile_page.py",
+    "points/test_published.py",
+    "report/test_report.py",
+    "hostile/test_faults.py",
+)
+"""Files that take long, whole, on one worker: begun last, they would leave the others idle."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long files first; all else stays in its order (`--no-loadscope-reorder`: xdist would go by their number of
+    tests, and the longest files have few)."""
+    rank = {TESTS / name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _components_are_looked_for_once() -> Iterator[None]:
+    """Each AppTest reads the metadata of every installed package for components of Streamlit, 0.2 processor seconds;
+    what is installed does not change while tests run. A run that has collected no page imports nothing here."""
+    if "streamlit" not in sys.modules:
+        yield
+        return
+    from streamlit.components.v2 import manifest_scanner
+
+    with pytest.MonkeyPatch.context() as kept:
+        kept.setattr(
+            manifest_scanner,
+            "scan_component_manifests",
+            functools.cache(manifest_scanner.scan_component_manifests),
+        )
+        yield

@@ -1,0 +1,135 @@
+"""The blind prediction: what is in it, that it cannot change unseen, and the command that scores it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from advisor.prediction import AdvisorError
+from advisor.studies import blind
+from advisor.studies.blind import BATCHES, BLIND, COLUMNS, DRAFTS, KEYS, NAMED, freeze, frozen, predicted, sha256_of
+
+FOLDERS = sorted(path.parent for path in BLIND.glob("*/grid.csv"))
+
+
+@pytest.fixture(scope="module")
+def grid() -> pd.DataFrame:
+    return predicted(NAMED)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, grid: pd.DataFrame) -> Path:
+    (tmp_path / "README.md").write_text("| folder | version | sha256 of grid.csv |\n|---|---|---|\n")
+    freeze(tmp_path / "2026-11-22", grid)
+    return tmp_path / "2026-11-22"
+
+
+def test_every_frozen_prediction_is_what_was_frozen_and_listed() -> None:
+    listed = dict(
+        re.findall(r"^\| (\d{4}-\d\d-\d\d) \| [^|]+ \| ([0-9a-f]{64}) \|$", (BLIND / "README.md").read_text(), re.M)
+    )
+    assert sorted(listed) == [folder.name for folder in FOLDERS]
+    for folder in FOLDERS:
+        assert sha256_of(folder / "grid.csv") == listed[folder.name]
+        assert list(frozen(folder).columns) == [*KEYS, *COLUMNS]
+
+
+def test_the_grid_is_the_announced_one_and_physical(grid: pd.DataFrame) -> None:
+    for _, rows in grid.groupby("model_id"):
+        assert set(zip(rows["batch_size"], rows["k_draft"], strict=True)) == {(b, k) for b in BATCHES for k in DRAFTS}
+    assert set(grid["named"]) == {"yes"}
+    steps, touched = (
+        np.diff(grid.pivot(index=["model_id", "batch_size"], columns="k_draft", values=name), axis=1)
+        for name in ("verify_step_ms", "distinct_experts")
+    )
+    assert (steps > 0).all()
+    assert (touched >= 0).all()
+    assert (touched > 0).mean() > 0.8, "only Mixtral's eight are all touched before the end"
+    assert (grid["distinct_experts_low"] <= grid["distinct_experts"] * (1 + 1e-9)).all()
+    assert (grid["distinct_experts"] <= grid["distinct_experts_high"] * (1 + 1e-9)).all()
+    plain = grid["k_draft"] == 0
+    assert (grid.loc[plain, ["verify_ratio", "round_ratio"]].to_numpy() == 1.0).all()
+    assert (grid.loc[~plain, "round_ratio"] >= grid.loc[~plain, "verify_ratio"]).all()
+    assert (
+        grid["round_ratio"].between(grid["round_ratio_low"] * (1 - 1e-9), grid["round_ratio_high"] * (1 + 1e-9)).all()
+    )
+
+
+def test_no_accepted_length_is_assumed_in_what_is_frozen(grid: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blind, "ANY_LENGTH", "3.5@4")
+    for name in ("verify_ratio", "round_ratio", "round_ratio_low", "round_ratio_high"):
+        assert predicted(NAMED[:1])[name].to_numpy() == pytest.approx(grid[name].to_numpy()[:20], rel=1e-9), name
+
+
+def test_a_changed_grid_is_refused_and_a_frozen_one_is_not_written_again(folder: Path, grid: pd.DataFrame) -> None:
+    assert yaml.safe_load((folder / "meta.yaml").read_text())["sha256"] in (folder.parent / "README.md").read_text()
+    assert len(frozen(folder)) == len(grid)
+    with pytest.raises(AdvisorError, match="is frozen"):
+        freeze(folder, grid)
+    path = folder / "grid.csv"
+    path.write_text(path.read_text().replace("fitted", "measured", 1))
+    with pytest.raises(AdvisorError, match="not what was frozen"):
+        frozen(folder)
+
+
+def invented(grid: pd.DataFrame, times: float = 1.0) -> pd.DataFrame:
+    """INVENTED measurements: the grid's own numbers, times off by a factor at K > 0."""
+    rows = grid[grid["model_id"] == NAMED[0]]
+    factor = np.where(rows["k_draft"] > 0, times, 1.0)
+    length = 1.0 + 0.5 * np.sqrt(rows["k_draft"])
+    return rows[[*KEYS, "distinct_experts"]].assign(
+        verify_step_ms=rows["verify_step_ms"] * factor,
+        accepted_length=length,
+        speedup=length / (rows["round_ratio"] * factor),
+    )
+
+
+@pytest.mark.parametrize(("times", "error", "bias"), [(1.0, "0.0%", "+0.0%"), (1.25, "20.0%", "-20.0%")])
+def test_a_measurement_is_scored_by_quantity(grid: pd.DataFrame, times: float, error: str, bias: str) -> None:
+    lines = list(blind.score_lines(blind.with_measured(grid, invented(grid, times))))
+    by_name = {line.split()[1]: line.split() for line in lines[1:] if "regret" not in line}
+    assert set(by_name) == {"distinct_experts", "plain_step_ms", "verify_step_ms", "verify_ratio", "round_ratio"}
+    assert by_name["distinct_experts"][2:] == ["16", "0.0%", "+0.0%", "100%"]
+    assert by_name["plain_step_ms"][2:4] == ["4", "0.0%"]
+    for name in ("verify_step_ms", "verify_ratio", "round_ratio"):
+        assert [cell.replace("-0.0%", "+0.0%") for cell in by_name[name][2:5]] == ["16", error, bias], name
+    assert lines[-1].endswith("regret 0.0% mean, 0.0% worst"), "a common factor changes no order of K > 0 here"
+
+
+def test_regret_is_what_the_predicted_k_loses(grid: pd.DataFrame) -> None:
+    measured = invented(grid)
+    best = measured.groupby("batch_size")["speedup"].idxmax()
+    measured.loc[measured.index.difference(best), "speedup"] *= 2.0
+    (line,) = [one for one in blind.score_lines(blind.with_measured(grid, measured)) if "regret" in one]
+    assert float(line.split("regret ")[1].split("%")[0]) > 20.0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows.drop(columns="batch_size"), "no column batch_size"),
+        (lambda rows: pd.concat([rows, rows]), "stands twice"),
+        (lambda rows: rows.assign(model_id="other"), "no row has a prediction"),
+    ],
+)
+def test_a_measurement_that_cannot_be_scored_says_why(grid: pd.DataFrame, change: object, words: str) -> None:
+    with pytest.raises(AdvisorError, match=words):
+        blind.with_measured(grid, change(invented(grid)))  # type: ignore[operator]
+
+
+def test_the_command_scores_the_last_frozen_prediction(
+    folder: Path, grid: pd.DataFrame, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blind, "BLIND", folder.parent)
+    invented(grid).to_csv(folder.parent / "measured.csv", index=False)
+    blind.main(["--score", str(folder.parent / "measured.csv")])
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"2026-11-22, frozen as {sha256_of(folder / 'grid.csv')}")
+    assert "regret" in printed
+    with pytest.raises(AdvisorError, match="--write"):
+        blind.main([])
