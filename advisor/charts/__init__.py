@@ -27,7 +27,7 @@ from advisor.charts.runtime import (
     simulation_chart,
     simulation_table,
 )
-from advisor.charts.speedup import speedup_chart, table_rule
+from advisor.charts.speedup import speedup_chart
 from advisor.charts.why import components_chart, distinct_experts_chart, round_cost_chart
 
 __all__ = [
@@ -62,6 +62,5 @@ __all__ = [
     "simulation_chart",
     "simulation_table",
     "speedup_chart",
-    "table_rule",
     "union_chart",
 ]

@@ -63,7 +63,7 @@ def held_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> pd.
     """Every point predicted without its source: fit of the overheads and width of the band alike.
 
     Returns one row a point: source, engine_class, known_class (the class was fitted on other sources), tier,
-    acceptance, model_id, hardware_id, batch_size, n_draft, accepted_length, measured, predicted, low, high.
+    acceptance, model_id, hardware_id, batch_size, n_draft, accepted_length, measured, predicted, low, high, draws.
     """
     rows = []
     for own, rest in sources_left_out(points):
@@ -71,8 +71,7 @@ def held_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> pd.
         width = widths_by_tier(rest, common_share)
         for point in (points[i] for i in own):
             drawn = _draws(point, model)
-            low, high = _band(drawn, width[_pooled(point.tier)])
-            rows.append(_row(point, model, drawn.predicted, min(low, drawn.predicted), max(high, drawn.predicted)))
+            rows.append(_row(point, model, drawn, width[_pooled(point.tier)]))
     return pd.DataFrame(rows)
 
 
@@ -130,12 +129,16 @@ def _smallest_width(judged: list[tuple[_Drawn, float]], default: Width) -> Width
 
 def _band(drawn: _Drawn, width: Width) -> tuple[float, float]:
     """The band that the curve itself would have with this width."""
+    low, high = bands.band(_scattered(drawn, width))
+    return float(low), float(high)
+
+
+def _scattered(drawn: _Drawn, width: Width) -> Array:
+    """Speedup under each draw as the curve itself would have it with this width, [draws]. [1]"""
     wobble = bands.wobble(
         drawn.draws, np.array([[width.log_sd]]), np.array([[drawn.beyond]]), np.array([drawn.n_draft])
     )
-    scattered = bands.narrowed(drawn.samples, np.asarray(drawn.predicted), np.asarray(width.share)) * wobble[:, 0, 0]
-    low, high = bands.band(scattered)
-    return float(low), float(high)
+    return bands.narrowed(drawn.samples, np.asarray(drawn.predicted), np.asarray(width.share)) * wobble[:, 0, 0]
 
 
 def _pooled(tier: str) -> str:
@@ -170,8 +173,8 @@ def _draws(point: Point, model: OverheadModel) -> _Drawn:
     )
 
 
-def _row(point: Point, model: OverheadModel, predicted: float, low: float, high: float) -> dict[str, object]:
-    scenario = point.scenario
+def _row(point: Point, model: OverheadModel, drawn: _Drawn, width: Width) -> dict[str, object]:
+    scenario, (low, high) = point.scenario, _band(drawn, width)
     return {
         "source": point.source,
         "engine_class": point.engine_class,
@@ -188,7 +191,8 @@ def _row(point: Point, model: OverheadModel, predicted: float, low: float, high:
         "n_draft": point.n_draft,
         "accepted_length": point.accepted_length,
         "measured": point.measured,
-        "predicted": predicted,
-        "low": low,
-        "high": high,
+        "predicted": drawn.predicted,
+        "low": min(low, drawn.predicted),
+        "high": max(high, drawn.predicted),
+        "draws": _scattered(drawn, width),
     }
