@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.design import (
+    LAW_NAMES,
     OBJECTIVES,
     DesignAnswer,
     DesignGrid,
@@ -31,13 +32,12 @@ from advisor.text import csv_text
 
 
 @click.command(cls=ScenarioCommand)
-@click.option(
-    "--objective", type=click.Choice(OBJECTIVES), default="sd_speedup", show_default=True, help="What to rank by."
-)
+@click.option("--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="What to rank by.")
 @click.option("--quality-eps", type=float, default=0.02, show_default=True, help="Share of quality that may be lost.")
 @click.option("--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12.")
 @click.option("--batches", help="1,64,512, a range 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
 @click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10.")
+@click.option("--max-training-cost", type=float, help="Training compute over the baseline's, at equal tokens, e.g. 1.")
 @click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90% of it].")
 @click.option("--price", "price_usd_per_hour", type=float, help="USD per GPU-hour [default: the accelerator's].")
 @click.option("--experts", help="Numbers of experts to try, comma-separated.")
@@ -111,8 +111,8 @@ def _print(answer: DesignAnswer) -> None:
     click.echo(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
     question = space.question
     shared = "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
-    header = ("N", "k", "s", "width", "total B", "active B", "quality", "pessimistic", "speedup", "ms/token", "K",
-              "gain", "band")  # fmt: skip
+    header = ("N", "k", "s", "width", "total B", "active B", "training", "law A", "law B", "law C", "speedup",
+              "ms/token", "K", "gain", "band")  # fmt: skip
     print_table(
         header,
         [
@@ -123,8 +123,8 @@ def _print(answer: DesignAnswer) -> None:
                 item.expert_width,
                 f"{item.total_params / 1e9:.1f}",
                 f"{item.active_params / 1e9:.2f}",
-                f"{item.quality_ratio:.1%}",
-                f"{item.quality_ratio_pessimistic:.1%}",
+                f"{item.training_cost:.2f}x",
+                *(law.short for law in item.quality),
                 f"{question.mean_speedup(item.speedup, item.tpot_s):.2f}",
                 f"{question.mean_tpot_s(item.tpot_s) * 1e3:.2f}",
                 "/".join(map(str, item.k_draft)),
@@ -134,8 +134,10 @@ def _print(answer: DesignAnswer) -> None:
             for item in answer.top
         ],
     )
+    laws = "; ".join(f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True))
+    click.echo(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
     if answer.try_next:
-        click.echo("\nSingle changes to the baseline, width solved to equal quality")
+        click.echo("\nSingle changes to the baseline, at equal quality")
         columns = ("change", "objective", "speedup", "speed per token")
         rows = [
             (c.what, *(f"{x - 1:+.1%}" for x in (c.objective_gain, c.speedup_gain, c.tpot_gain)))

@@ -17,12 +17,14 @@ from advisor.design.candidates import Band, Candidate, candidates, setup_of
 from advisor.design.document import answer_document, candidate_rows, parse_batches
 from advisor.design.grid import DesignGrid
 from advisor.design.handoff import added_keys, design_config, design_name
+from advisor.design.judged import LAW_NAMES
 from advisor.design.question import OBJECTIVES, Objective
 from advisor.design.space import CONSTRAINT_TEXT, DesignSpace, design_space
 from advisor.design.sweeps import HeatMap, Sweep, pareto_front
 
 __all__ = [
     "CONSTRAINT_TEXT",
+    "LAW_NAMES",
     "NOTHING_BINDS",
     "OBJECTIVES",
     "Band",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.design.candidates import Candidate, candidates, distinct_candidates
+from advisor.design.candidates import Candidate, candidates
 from advisor.design.grid import DesignGrid
 from advisor.design.question import Objective
 from advisor.design.routing_shift import NOTE as ROUTING_NOTE
@@ -18,6 +18,7 @@ from advisor.design.sweeps import (
     Change,
     HeatMap,
     Sweep,
+    distinct_candidates,
     granularity_sweep,
     heat_map,
     pareto_front,
@@ -59,6 +60,8 @@ class DesignAnswer:
 
     space: DesignSpace
     verdict: str
+    clear: bool
+    """Whether the recommended design is better than the baseline throughout its band and no slower per token."""
     recommended: Candidate | None
     cautious: Candidate | None
     """The best design that keeps the quality by the pessimistic law too; None when none does."""
@@ -94,6 +97,7 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
     return DesignAnswer(
         space=space,
         verdict=_verdict(space, recommended),
+        clear=recommended is not None and is_clear(space, recommended),
         recommended=recommended,
         cautious=cautious,
         infeasible=None if top else infeasible(space),
@@ -116,16 +120,15 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
 def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
     """Constraints that hold the objective back, strongest first: relaxing one alone would help by its gain.
 
-    Equal quality is left out: it always binds, since each width is the narrowest that keeps it.
+    Equal quality is left out: what it costs is on the quality chart.
     """
     if space.best is None:
         return ()
     found = []
     for bit, name in enumerate(CONSTRAINTS):
-        index = np.flatnonzero(space.narrowest & (space.failed == 1 << bit))
-        if name == "quality" or not len(index):
+        top = None if name == "quality" else space.best_of(space.failed == 1 << bit)
+        if top is None:
             continue
-        top = int(index[space.score[index].argmax()])
         gain = float(space.score[top] / space.score[space.best])
         if gain > 1.0:
             found.append(Binding(name, CONSTRAINT_TEXT[name], gain, top))
@@ -179,7 +182,7 @@ def _remedy(space: DesignSpace, nearest: int, too_large: int) -> str:
 
 def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
     """Best design for speedup, time per token and throughput, from the numbers already there."""
-    found = space.candidates
+    found = space.contenders
     if not len(found):
         return {}
     weight, gpus = space.question.batch_weights[:, None], space.setup.placement.gpus
@@ -213,24 +216,68 @@ def _disagreement(space: DesignSpace, best: dict[Objective, Candidate]) -> str:
     )
 
 
+def is_clear(space: DesignSpace, item: Candidate) -> bool:
+    """Whether a design may have the title: its gain is above 1 throughout the band, and it is no slower per token."""
+    if space.baseline_problem:
+        return item.tpot_gain.value >= 1.0
+    return item.objective_gain.low > 1.0 and item.tpot_gain.value >= 1.0
+
+
+def design_words(space: DesignSpace, item: Candidate) -> str:
+    """A design in the words of an answer: `Top-8 of 120, no shared expert, width 896, K = 4`."""
+    shared = f"{item.n_shared:.3g} shared" if item.n_shared else "no shared expert"
+    k = "/".join(map(str, dict.fromkeys(item.k_draft)))
+    drafts = "" if space.setup.drafter.kind == "none" else f", K = {k}"
+    body = f", {space.bodies[item.body].architecture.name}" if item.body else ""
+    return f"Top-{item.n_active} of {item.n_experts}, {shared}, width {item.expert_width}{body}{drafts}"
+
+
 def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
+    """One sentence with the design, what it gives, what it costs to train, and its quality by each law."""
     if chosen is None:
         return infeasible(space).message
-    question = space.question
+    question, own = space.question, space.baseline
+    words = design_words(space, chosen)
     batches = ", ".join(f"{batch:g}" for batch in question.batches)
-    gain = chosen.objective_gain
-    own = space.baseline
+    place = f"at batch {batches} on {space.setup.place}"
+    if is_clear(space, chosen):
+        start = f"{words} {place}"
+    else:
+        start = (
+            f"No design is clearly better than top-{own.n_active} of {own.n_experts} {place}; the best guess is {words}"
+        )
+    return f"{start}: {_merits(space, chosen)}. {_price(space, chosen)}"
+
+
+def _merits(space: DesignSpace, chosen: Candidate) -> str:
+    """The objective against the baseline's with its band; of a speedup, the speed per token in the same line."""
+    question, own, gain = space.question, space.baseline, chosen.objective_gain
     merit = MERITS[question.objective]
-    objective = merit.words
-    better = f"{gain.value:.2f}x better" if gain.value >= 1.0 else f"{gain.value:.2f} times the baseline's"
+    told = (
+        f"{merit.text(chosen.objective)} {merit.words if question.objective != 'tpot' else 'per output token'} against "
+        f"{merit.text(question.value(own.score))}, {gain.value:.2f} times {merit.gain_of} "
+        f"({gain.low:.2f}-{gain.high:.2f})"
+    )
+    if question.objective != "sd_speedup":
+        return told
+    time = chosen.tpot_gain
+    caveat = "faster" if time.value >= 1.0 else "slower"
+    factor = time.value if time.value >= 1.0 else 1.0 / time.value
     return (
-        f"For {objective} at batch {batches} on {space.setup.place}: train "
-        f"{space.describe(chosen.index)} ({chosen.total_params / 1e9:.1f} B total, "
-        f"{chosen.active_params / 1e9:.2f} B active without embeddings) instead of {own.n_experts} experts top-"
-        f"{own.n_active}. {objective[0].upper()}{objective[1:]} {merit.text(chosen.objective)} against "
-        f"{merit.text(question.value(own.score))}: {better} "
-        f"({gain.low:.2f}-{gain.high:.2f}), dense-equivalent size {chosen.quality_ratio:.1%} of the baseline's "
-        f"({chosen.quality_ratio_pessimistic:.1%} by the pessimistic law)."
+        f"{told}; a ratio to its own plain decoding, not a speed: per token it is {factor:.2f} times {caveat} than the "
+        "baseline"
+    )
+
+
+def _price(space: DesignSpace, chosen: Candidate) -> str:
+    """Sizes, training cost at equal tokens, and quality by each law."""
+    own = space.baseline
+    flop = "" if chosen.training_flop is None else f" ({chosen.training_flop:.2g} FLOP)"
+    laws = ", ".join(item.text for item in chosen.quality)
+    return (
+        f"{chosen.total_params / 1e9:.1f} B weights ({chosen.total_params / own.total_params:.2f} times the "
+        f"baseline's), {chosen.active_params / 1e9:.2f} B active without embeddings; training takes "
+        f"{chosen.training_cost:.2f} times its compute at equal tokens{flop}. Quality as dense-equivalent size: {laws}."
     )
 
 
@@ -317,10 +364,14 @@ def _warnings(space: DesignSpace, chosen: Candidate | None, cautious: Candidate 
             f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, reasoning is reported "
             "to suffer from sparsity (arXiv:2508.18672)."
         )
+    if chosen.corners:
+        warnings.append(f"At a corner of the search: {'; '.join(chosen.corners)}. A better design may lie beyond it.")
     if space.baseline_problem:
         warnings.append(space.baseline_problem)
     elif chosen.objective_gain.low <= 1.0:
         warnings.append("The band of the gain includes 1: the baseline may be as good.")
+    elif chosen.tpot_gain.value < 1.0:
+        warnings.append(f"It is {1 / chosen.tpot_gain.value:.2f} times slower per token than the baseline.")
     if question.objective == "cost_per_million_tokens":
         warnings.append(
             f"Cost at {question.price_usd_per_hour:g} USD per GPU-hour; it ranks designs as tokens/s per GPU."

@@ -11,19 +11,18 @@ from numpy.typing import NDArray
 from advisor import bands, laws
 from advisor.arrays import Array
 from advisor.curve import curve_for
+from advisor.design.judged import LawQuality, corners, qualities
 from advisor.design.routing_shift import shifted_preset
 from advisor.design.space import DesignSpace
 from advisor.memory import memory_fit
 from advisor.prediction import Tier, lowest
 from advisor.prefill import prefill_per_token_s
-from advisor.quality import activation_ratio, anchored_ratio, granularity, loss_as_active_params
+from advisor.quality import activation_ratio, anchored_ratio, granularity, loss_as_active_params, training_flops
 from advisor.setup import Setup
 
 SHAPE_LOG_SD = 0.05
 """Error of one expert shape's kernels that the baseline's does not share (assumed; fitted kernels miss a shape left out
 of the fit by 1.4-6 % in the median). All other errors are drawn once for both designs."""
-_DISTINCT = 0.5
-"""Designs closer than this, in octaves of N and k and quarters of S together, count as one answer. [1]"""
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,14 @@ class Candidate:
     """Second law, nats per token against the baseline: a risk note for k and the shared share, not a constraint."""
     loss_as_active_params: float
     """That difference as a share of active parameters needed to make up for it."""
+    quality: tuple[LawQuality, ...]
+    """By each law, the deciding one first."""
+    training_cost: float
+    """Training compute at equal tokens over the baseline's: active parameters over its. [1]"""
+    training_flop: float | None
+    """6 N_act D; None where the training tokens are not given. [FLOP]"""
+    corners: tuple[str, ...]
+    """Ends of the space or of a law's data that it lies at, in words."""
     tokens_per_parameter: float | None
     speedup: tuple[float, ...]
     tpot_s: tuple[float, ...]
@@ -175,6 +182,10 @@ def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
         ),
         loss_difference=loss,
         loss_as_active_params=float(loss_as_active_params(loss, own.total_params, own.active_params)),
+        quality=qualities(space, index),
+        training_cost=active / own.active_params,
+        training_flop=None if tokens is None else float(training_flops(active, tokens)),
+        corners=corners(space, index),
         tokens_per_parameter=None if tokens is None else tokens / total,
         speedup=tuple(speedup.tolist()),
         tpot_s=tuple(tpot.tolist()),
@@ -226,19 +237,3 @@ def _gains(space: DesignSpace, index: int, drawn: _Drawn, base: _Drawn) -> tuple
         Band.of(question.mean_speedup(speedup, tpot) / base_speedup, plain / spec / (base_plain / base_spec) * wobble),
         Band.of(base_tpot / question.mean_tpot_s(tpot), base_spec / spec * wobble),
     )
-
-
-def distinct_candidates(space: DesignSpace, count: int) -> list[int]:
-    """The best feasible designs that differ from each other in kind, best first."""
-    chosen: list[int] = []
-    marks = np.empty((0, 4))
-    for index in space.candidates:
-        mix = space.mix([int(index)])
-        mark = np.array([np.log2(mix.n_experts[0]), np.log2(mix.n_active[0]), 4.0 * mix.shared_share[0],
-                         10.0 * space.body[index]])  # fmt: skip
-        if not len(chosen) or np.linalg.norm(marks - mark, axis=1).min() >= _DISTINCT:
-            chosen.append(int(index))
-            marks = np.vstack([marks, mark])
-        if len(chosen) == count:
-            break
-    return chosen

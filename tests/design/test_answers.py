@@ -17,11 +17,18 @@ from advisor.catalog import model_profile
 from advisor.cli import main
 from advisor.design import DesignAnswer, DesignGrid, DesignSpace, candidates, design_answer, design_config, design_space
 from advisor.design.answer import loss_text, sensitivity_text
-from advisor.design.candidates import distinct_candidates
 from advisor.design.document import parse_batches
 from advisor.design.handoff import added_keys
 from advisor.design.sensitivity import Sensitivity
-from advisor.design.sweeps import granularity_sweep, heat_map, pareto_front, serve_many, shared_sweep, try_next
+from advisor.design.sweeps import (
+    distinct_candidates,
+    granularity_sweep,
+    heat_map,
+    pareto_front,
+    serve_many,
+    shared_sweep,
+    try_next,
+)
 from advisor.hf.config import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import build_scenario
