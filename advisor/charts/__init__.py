@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.charts.compare import compared_chart
 from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
+from advisor.charts.design_curves import design_curves_chart
 from advisor.charts.figure import BLUE, ORANGE, VERMILLION, Chart
 from advisor.charts.profile import ratio_chart
 from advisor.charts.refit import (
@@ -44,6 +45,7 @@ __all__ = [
     "break_even_chart",
     "compared_chart",
     "components_chart",
+    "design_curves_chart",
     "distinct_experts_chart",
     "gain_chart",
     "granularity_chart",

@@ -14,6 +14,7 @@ from advisor.design.answer import (
     sensitivity_text,
 )
 from advisor.design.candidates import Band, Candidate, candidates, setup_of
+from advisor.design.curves import DesignCurve, Line, design_curves
 from advisor.design.document import answer_document, candidate_rows, parse_batches
 from advisor.design.grid import DesignGrid
 from advisor.design.handoff import added_keys, design_config, design_name
@@ -30,9 +31,11 @@ __all__ = [
     "Band",
     "Candidate",
     "DesignAnswer",
+    "DesignCurve",
     "DesignGrid",
     "DesignSpace",
     "HeatMap",
+    "Line",
     "Objective",
     "Sweep",
     "added_keys",
@@ -44,6 +47,7 @@ __all__ = [
     "candidates",
     "design_answer",
     "design_config",
+    "design_curves",
     "design_name",
     "design_space",
     "loss_text",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.design.candidates import Candidate, candidates
+from advisor.design.curves import DesignCurve, design_curves
 from advisor.design.grid import DesignGrid
 from advisor.design.question import Objective
 from advisor.design.routing_shift import NOTE as ROUTING_NOTE
@@ -79,6 +80,8 @@ class DesignAnswer:
     heat_map: HeatMap
     shared_sweep: Sweep
     granularity_sweep: Sweep
+    curves: tuple[DesignCurve, ...]
+    """Speedup, time per token and gain against batch: the baseline's, then the recommended design's."""
     pareto: np.ndarray
     """Indices into the space, from best quality to best objective."""
     limits: tuple[str, ...]
@@ -111,6 +114,7 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
         heat_map=heat_map(space),
         shared_sweep=shared_sweep(space),
         granularity_sweep=granularity_sweep(space),
+        curves=design_curves(space, {} if recommended is None else {"recommended": recommended.index}),
         pareto=pareto_front(space),
         limits=(*LIMITS, ROUTING_NOTE),
         warnings=_warnings(space, recommended, cautious),
@@ -244,7 +248,8 @@ def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
         start = f"{words} {place}"
     else:
         start = (
-            f"No design is clearly better than top-{own.n_active} of {own.n_experts} {place}; the best guess is {words}"
+            f"No design is clearly better than top-{own.n_active} of {own.n_experts} {place}; the best guess is "
+            f"{words[0].lower()}{words[1:]}"
         )
     return f"{start}: {_merits(space, chosen)}. {_price(space, chosen)}"
 
@@ -277,7 +282,7 @@ def _price(space: DesignSpace, chosen: Candidate) -> str:
     return (
         f"{chosen.total_params / 1e9:.1f} B weights ({chosen.total_params / own.total_params:.2f} times the "
         f"baseline's), {chosen.active_params / 1e9:.2f} B active without embeddings; training takes "
-        f"{chosen.training_cost:.2f} times its compute at equal tokens{flop}. Quality as dense-equivalent size: {laws}."
+        f"{chosen.training_cost:.2f} times the compute at equal tokens{flop}. Quality as dense-equivalent size: {laws}."
     )
 
 
