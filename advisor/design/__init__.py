@@ -16,6 +16,7 @@ from advisor.design.answer import (
 from advisor.design.candidates import Band, Candidate, candidates, setup_of
 from advisor.design.curves import DesignCurve, Line, design_curves
 from advisor.design.document import answer_document, candidate_rows, parse_batches
+from advisor.design.from_nothing import SHAPE_EXAMPLE, Start, parse_shape, start_from_shape, start_from_size
 from advisor.design.grid import DesignGrid
 from advisor.design.handoff import added_keys, design_config, design_name
 from advisor.design.judged import LAW_NAMES
@@ -28,6 +29,7 @@ __all__ = [
     "LAW_NAMES",
     "NOTHING_BINDS",
     "OBJECTIVES",
+    "SHAPE_EXAMPLE",
     "Band",
     "Candidate",
     "DesignAnswer",
@@ -37,6 +39,7 @@ __all__ = [
     "HeatMap",
     "Line",
     "Objective",
+    "Start",
     "Sweep",
     "added_keys",
     "answer_document",
@@ -53,7 +56,10 @@ __all__ = [
     "loss_text",
     "pareto_front",
     "parse_batches",
+    "parse_shape",
     "ruled_out",
     "sensitivity_text",
     "setup_of",
+    "start_from_shape",
+    "start_from_size",
 ]

@@ -100,7 +100,7 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
     return DesignAnswer(
         space=space,
         verdict=_verdict(space, recommended),
-        clear=recommended is not None and is_clear(space, recommended),
+        clear=recommended is not None and is_clear(recommended),
         recommended=recommended,
         cautious=cautious,
         infeasible=None if top else infeasible(space),
@@ -220,11 +220,15 @@ def _disagreement(space: DesignSpace, best: dict[Objective, Candidate]) -> str:
     )
 
 
-def is_clear(space: DesignSpace, item: Candidate) -> bool:
+def is_clear(item: Candidate) -> bool:
     """Whether a design may have the title: its gain is above 1 throughout the band, and it is no slower per token."""
-    if space.baseline_problem:
-        return item.tpot_gain.value >= 1.0
     return item.objective_gain.low > 1.0 and item.tpot_gain.value >= 1.0
+
+
+def _is_baseline(space: DesignSpace, item: Candidate) -> bool:
+    own = space.baseline
+    counts = (float(item.n_experts), float(item.n_active), float(item.n_shared))
+    return bool(np.allclose(counts, own.counts)) and (item.expert_width, item.body) == (own.expert_width, 0)
 
 
 def design_words(space: DesignSpace, item: Candidate) -> str:
@@ -244,8 +248,14 @@ def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
     words = design_words(space, chosen)
     batches = ", ".join(f"{batch:g}" for batch in question.batches)
     place = f"at batch {batches} on {space.setup.place}"
-    if is_clear(space, chosen):
+    if space.baseline_problem:
+        start = (
+            f"{space.baseline_problem} Of the designs that do serve, the best is {words[0].lower()}{words[1:]} {place}"
+        )
+    elif is_clear(chosen):
         start = f"{words} {place}"
+    elif _is_baseline(space, chosen):
+        return f"No design is better {place} than the baseline itself, {words[0].lower()}{words[1:]}."
     else:
         start = (
             f"No design is clearly better than top-{own.n_active} of {own.n_experts} {place}; the best guess is "

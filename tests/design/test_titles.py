@@ -58,14 +58,30 @@ def test_no_design_has_the_title_whose_band_holds_one_or_that_is_slower_than_the
     best = found.recommended
     assert best is not None
     sure, unsure = Band(1.2, 1.1, 1.3, 0.99), Band(1.05, 0.97, 1.2, 0.7)
-    assert is_clear(found.space, replace(best, objective_gain=sure, tpot_gain=sure))
+    assert is_clear(replace(best, objective_gain=sure, tpot_gain=sure))
     for objective, time in ((unsure, sure), (sure, Band(0.9, 0.8, 1.0, 0.1))):
         other = replace(best, objective_gain=objective, tpot_gain=time)
-        assert not is_clear(found.space, other)
+        assert not is_clear(other)
         said = _verdict(found.space, other)
         assert said.startswith("No design is clearly better than top-8 of 128 at batch 32")
         assert "the best guess is top-" in said
-    assert found.clear == is_clear(found.space, best)
+    assert found.clear == is_clear(best)
+
+
+def test_where_the_baseline_is_the_best_design_nothing_else_is_guessed() -> None:
+    alone = DesignGrid(n_experts=(128,), n_active=(8,), n_shared=(0,), expert_width=(768,))
+    scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=32, acceptance="2.4@3")
+    found = design_answer(design_space(scenario, grid=alone), 1)
+    assert found.verdict.startswith("No design is better at batch 32 on NVIDIA H200 SXM 141GB than the baseline itself")
+    assert not found.clear
+
+
+def test_where_the_baseline_does_not_fit_the_best_of_those_that_do_is_named() -> None:
+    scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=380, acceptance="2.4@3")
+    found = design_answer(design_space(scenario, grid=GRID), 1)
+    assert found.recommended is not None
+    assert found.verdict.startswith("The baseline does not fit in memory at batch 380")
+    assert "Of the designs that do serve, the best is top-" in found.verdict
 
 
 def test_the_speculative_gain_is_told_with_its_caveat_in_the_same_line() -> None:
