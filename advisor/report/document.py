@@ -145,6 +145,7 @@ class DesignChoice(Frozen):
     gain_high: float
     quality: float
     quality_pessimistic: float
+    training_cost: float | None = None
     tier: Tier
 
 
