@@ -253,7 +253,7 @@ def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
             f"{space.baseline_problem} Of the designs that do serve, the best is {words[0].lower()}{words[1:]} {place}"
         )
     elif is_clear(chosen):
-        start = f"{words} {place}"
+        start = f"{words} instead of top-{own.n_active} of {own.n_experts} {place}"
     elif _is_baseline(space, chosen):
         return f"No design is better {place} than the baseline itself, {words[0].lower()}{words[1:]}."
     else:

@@ -275,7 +275,7 @@ def design_space(
     )
     grid = grid or DesignGrid()
     stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
-    drafts = np.arange(1, setup.scenario.k_max + 1)
+    drafts = np.arange(1, (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1)
     baseline = _baseline(stacks[0], question, drafts)
     rails, notes = GuardRails().relaxed_to(baseline.shape)
     mix = mixes(grid, moe, setup.placement)

@@ -402,4 +402,7 @@ def test_the_sentence_on_assumptions_counts_by_what_keeping_the_design_costs() -
 
 
 def test_the_verdict_counts_the_accelerators() -> None:
-    assert "on 2 x NVIDIA H200 SXM 141GB: " in design_answer(space("mixtral-8x7b"), 1).verdict
+    assert (
+        "instead of top-2 of 8 at batch 16 on 2 x NVIDIA H200 SXM 141GB: "
+        in design_answer(space("mixtral-8x7b"), 1).verdict
+    )

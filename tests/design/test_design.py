@@ -384,7 +384,7 @@ def test_a_wrong_question_is_refused_with_what_to_do(options: dict[str, Any], me
 
 
 def test_without_a_drafter_designs_are_compared_by_their_plain_step_only() -> None:
-    plain = scenario(drafter_id="none", acceptance="0")
+    plain = scenario(drafter_id="none", acceptance="2.4@3")
     with pytest.raises(AdvisorError, match="objective tpot"):
         design_space(plain, grid=SMALL, objective="sd_speedup")
     found = design_space(plain, grid=SMALL)

@@ -48,6 +48,7 @@ def test_a_title_says_experts_shared_width_and_k_and_what_they_give_at_what_trai
     shared = f"{best.n_shared:g} shared" if best.n_shared else "no shared expert"
     start = f"op-{best.n_active} of {best.n_experts}, {shared}, width {best.expert_width}, K = {best.k_draft[0]}"
     assert start in found.verdict
+    assert "top-8 of 128" in found.verdict
     assert f"{best.tpot_s[0] * 1e3:.2f} ms per output token against" in found.verdict
     assert f"training takes {best.training_cost:.2f} times the compute at equal tokens" in found.verdict
     assert all(item.text in found.verdict for item in best.quality)
