@@ -186,7 +186,7 @@ def _remedy(space: DesignSpace, nearest: int, too_large: int) -> str:
 
 def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
     """Best design for speedup, time per token and throughput, from the numbers already there."""
-    found = space.contenders
+    found = space.candidates
     if not len(found):
         return {}
     weight, gpus = space.question.batch_weights[:, None], space.setup.placement.gpus

@@ -151,15 +151,17 @@ class DesignSpace:
 
     @property
     def contenders(self) -> NDArray[np.intp]:
-        """The narrowest and the widest candidate of each (body, N, k, s), rising.
+        """The candidates that can be the best by the objective at some batch, rising: of each (body, N, k, s) the
+        narrowest, and for the speculative speedup the widest too.
 
-        Where K is fixed, times are affine in the width and a speedup is the ratio of two such, so that one of the two
-        is the best of all widths at any one batch.
+        At a fixed K times are affine in the width and grow with it, and a speedup is the ratio of two such times.
         """
         index = np.flatnonzero(self.failed == 0)
         mixes = self.mixes_of(index)
         moved = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
-        edge = np.concatenate([[True], moved])[: len(index)] | np.concatenate([moved, [True]])[: len(index)]
+        edge = np.concatenate([[True], moved])[: len(index)]
+        if self.question.objective == "sd_speedup":
+            edge = edge | np.concatenate([moved, [True]])[: len(index)]
         return index[edge]
 
     @property
