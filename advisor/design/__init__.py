@@ -21,12 +21,13 @@ from advisor.design.grid import DesignGrid
 from advisor.design.handoff import added_keys, design_config, design_name
 from advisor.design.judged import LAW_NAMES
 from advisor.design.question import OBJECTIVES, Objective
-from advisor.design.space import CONSTRAINT_TEXT, DesignSpace, design_space
+from advisor.design.space import CONSTRAINT_TEXT, MAX_MEASURED_GAP, DesignSpace, design_space
 from advisor.design.sweeps import HeatMap, Sweep, pareto_front
 
 __all__ = [
     "CONSTRAINT_TEXT",
     "LAW_NAMES",
+    "MAX_MEASURED_GAP",
     "NOTHING_BINDS",
     "OBJECTIVES",
     "SHAPE_EXAMPLE",

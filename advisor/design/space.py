@@ -78,6 +78,9 @@ CONSTRAINT_TEXT = {
     "active_target": "the target active size",
 }
 _MAX_CELLS = 64_000_000
+MAX_MEASURED_GAP = 0.10
+"""A baseline further than this from the fitted form is not held against unmeasured designs: gains of designs worth
+naming are of that size. [1]"""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from advisor.design import (
     design_curves,
     design_space,
 )
-from advisor.design.answer import _verdict, is_clear
+from advisor.design.title import is_clear, title
 from advisor.quality import law_range
 from advisor.scenario.scenario import build_scenario
 
@@ -59,14 +59,14 @@ def test_no_design_has_the_title_whose_band_holds_one_or_that_is_slower_than_the
     best = found.recommended
     assert best is not None
     sure, unsure = Band(1.2, 1.1, 1.3, 0.99), Band(1.05, 0.97, 1.2, 0.7)
-    assert is_clear(replace(best, objective_gain=sure, tpot_gain=sure))
+    assert is_clear(found.space, replace(best, objective_gain=sure, tpot_gain=sure))
     for objective, time in ((unsure, sure), (sure, Band(0.9, 0.8, 1.0, 0.1))):
         other = replace(best, objective_gain=objective, tpot_gain=time)
-        assert not is_clear(other)
-        said = _verdict(found.space, other)
+        assert not is_clear(found.space, other)
+        said = title(found.space, other)
         assert said.startswith("No design is clearly better than top-8 of 128 at batch 32")
         assert "the best guess is top-" in said
-    assert found.clear == is_clear(best)
+    assert found.clear == is_clear(found.space, best)
 
 
 def test_where_the_baseline_is_the_best_design_nothing_else_is_guessed() -> None:
@@ -83,6 +83,17 @@ def test_where_the_baseline_does_not_fit_the_best_of_those_that_do_is_named() ->
     assert found.recommended is not None
     assert found.verdict.startswith("The baseline does not fit in memory at batch 380")
     assert "Of the designs that do serve, the best is top-" in found.verdict
+
+
+def test_a_baseline_measured_far_from_the_fit_is_not_beaten_by_the_fit() -> None:
+    found = answer()
+    best = found.recommended
+    assert best is not None
+    far = replace(found.space, measured_gap=2.85)
+    assert not is_clear(far, replace(best, objective_gain=Band(1.5, 1.4, 1.6, 1.0), tpot_gain=Band(1.5, 1.4, 1.6, 1.0)))
+    said = title(far, best)
+    assert said.startswith("No design is held against top-8 of 128: a plain step by its own measured kernels differs")
+    assert "+285%" in said
 
 
 def test_the_speculative_gain_is_told_with_its_caveat_in_the_same_line() -> None:
