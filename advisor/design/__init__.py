@@ -20,8 +20,8 @@ from advisor.design.from_nothing import SHAPE_EXAMPLE, Start, parse_shape, start
 from advisor.design.grid import DesignGrid
 from advisor.design.handoff import added_keys, design_config, design_name
 from advisor.design.judged import LAW_NAMES
-from advisor.design.question import OBJECTIVES, Objective
-from advisor.design.space import CONSTRAINT_TEXT, MAX_MEASURED_GAP, DesignSpace, design_space
+from advisor.design.question import CONSTRAINT_TEXT, OBJECTIVES, Objective
+from advisor.design.space import MAX_MEASURED_GAP, DesignSpace, design_space
 from advisor.design.sweeps import HeatMap, Sweep, pareto_front
 
 __all__ = [

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from advisor.design.candidates import Candidate, candidates
 from advisor.design.curves import DesignCurve, design_curves
 from advisor.design.grid import DesignGrid
-from advisor.design.question import Objective
+from advisor.design.question import CONSTRAINT_TEXT, CONSTRAINTS, Objective
 from advisor.design.routing_shift import NOTE as ROUTING_NOTE
 from advisor.design.sensitivity import FLIP_REGRET, Sensitivity, cautious_best, sensitivity
-from advisor.design.space import CONSTRAINT_TEXT, CONSTRAINTS, DesignSpace
+from advisor.design.space import DesignSpace
 from advisor.design.sweeps import (
     Change,
     HeatMap,

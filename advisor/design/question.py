@@ -18,6 +18,35 @@ OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 """The first is the default."""
 
 
+CONSTRAINTS = (
+    "quality",
+    "activation",
+    "granularity",
+    "attention_share",
+    "shared_share",
+    "n_active",
+    "total_params",
+    "memory",
+    "tpot",
+    "training_cost",
+    "total_target",
+    "active_target",
+)
+"""Bit i of `DesignSpace.failed` is constraint i."""
+CONSTRAINT_TEXT = {
+    "quality": "equal quality",
+    "activation": "the smallest activation ratio of the law",
+    "granularity": "the granularity range of the law",
+    "attention_share": "the attention share of active parameters (20-50%)",
+    "shared_share": "the largest shared share (1/3)",
+    "n_active": "at least two experts per token",
+    "total_params": "the limit on total parameters",
+    "memory": "memory per GPU at the target batch and context",
+    "tpot": "the limit on time per output token",
+    "training_cost": "the limit on training compute",
+    "total_target": "the target total size",
+    "active_target": "the target active size",
+}
 TARGET_SHARE = 0.05
 """Choice of this project: how far a design's size may lie from a target size. [1]"""
 

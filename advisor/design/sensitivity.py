@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from advisor.arrays import Array
 from advisor.components import DEVICE_RECORDS, OVERHEADS
 from advisor.design.grid import Mixes
-from advisor.design.space import CONSTRAINTS, DesignSpace
+from advisor.design.question import CONSTRAINTS
+from advisor.design.space import DesignSpace
 from advisor.design.sweeps import serve
 from advisor.kernel_costs import KernelCosts
 from advisor.quality import activation_ratio, anchored_ratio, loss_as_active_params

@@ -34,7 +34,7 @@ from advisor.design.grid import (
     shared_experts,
     widths,
 )
-from advisor.design.question import TARGET_SHARE, Limits, Objective, Question, make_question
+from advisor.design.question import CONSTRAINTS, TARGET_SHARE, Limits, Objective, Question, make_question
 from advisor.design.routing_shift import shifted_routing
 from advisor.prediction import AdvisorError
 from advisor.quality import (
@@ -48,35 +48,6 @@ from advisor.quality import (
 from advisor.scenario import Scenario
 from advisor.setup import Setup, by_form, load_setup
 
-CONSTRAINTS = (
-    "quality",
-    "activation",
-    "granularity",
-    "attention_share",
-    "shared_share",
-    "n_active",
-    "total_params",
-    "memory",
-    "tpot",
-    "training_cost",
-    "total_target",
-    "active_target",
-)
-"""Bit i of `DesignSpace.failed` is constraint i."""
-CONSTRAINT_TEXT = {
-    "quality": "equal quality",
-    "activation": "the smallest activation ratio of the law",
-    "granularity": "the granularity range of the law",
-    "attention_share": "the attention share of active parameters (20-50%)",
-    "shared_share": "the largest shared share (1/3)",
-    "n_active": "at least two experts per token",
-    "total_params": "the limit on total parameters",
-    "memory": "memory per GPU at the target batch and context",
-    "tpot": "the limit on time per output token",
-    "training_cost": "the limit on training compute",
-    "total_target": "the target total size",
-    "active_target": "the target active size",
-}
 _MAX_CELLS = 64_000_000
 MAX_MEASURED_GAP = 0.10
 """A baseline further than this from the fitted form is not held against unmeasured designs: gains of designs worth

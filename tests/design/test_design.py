@@ -16,9 +16,9 @@ from advisor.design import DesignGrid, DesignSpace, design_space, setup_of
 from advisor.design.answer import binding_constraints, infeasible
 from advisor.design.evaluate import arms, make_body, over_widths, served, sizes, touched_by
 from advisor.design.grid import Mixes, bodies, design_architecture, moe_shape, weights
+from advisor.design.question import CONSTRAINTS
 from advisor.design.routing_shift import class_routing, shifted_preset, shifted_routing
 from advisor.design.sensitivity import cautious_best, with_bandwidth
-from advisor.design.space import CONSTRAINTS
 from advisor.memory import memory_fit
 from advisor.prediction import AdvisorError
 from advisor.quality import activation_ratio, dense_equivalent, granularity, training_flops
