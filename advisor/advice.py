@@ -13,13 +13,13 @@ from advisor.components import BY_KEY, component_name
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for, digits
 from advisor.prediction import Prediction, Tier
 from advisor.runtime import (
-    MIN_GAIN,
-    BestDraft,
+    DraftRow,
     KRange,
     break_even_batch,
-    equals_text,
+    draft_rows,
+    others_text,
     ranges_of,
-    recommended_draft,
+    schedule_texts,
     sweet_spot,
 )
 from advisor.scenario import Scenario
@@ -41,10 +41,14 @@ class Recommendation:
     """Time to first token of a prompt that does not queue, beside plain decode; None without prompt length."""
     tokens_per_s_per_gpu: float
     p_best: float
+    p_gain: float
+    """Chance that it is faster than plain decoding; of the best K > 0 where K = 0 is recommended. [1]"""
     regret: float
-    within_noise: bool
+    """Expected loss against each draw's fastest K, the least of all K within the noise. [1]"""
     equal_drafts: tuple[int, ...]
-    """K > 0 within DEFAULT_MARGIN of the best, the recommended one included; empty where K = 0 is recommended."""
+    """K > 0 as good within the noise, the recommended one included; empty where K = 0 is recommended."""
+    equals: str
+    """Which K do as well and what the next costs, in one sentence; empty where nothing is drafted."""
     meets_limit: bool
     """False when no K keeps the scenario's limit on time per output token."""
     verdict: str
@@ -56,9 +60,10 @@ class Recommendation:
         return f"per user{wait}"
 
     @property
-    def equals(self) -> str:
-        """Which K are as good, in one sentence; empty where the recommended K stands alone."""
-        return equals_text(self.equal_drafts, self.k_draft)
+    def odds(self) -> str:
+        """Chance of being best, chance of a gain and expected loss of the recommended K, in words."""
+        gain = f", chance of a gain {self.p_gain:.0%}" if self.k_draft else ""
+        return f"chance that K = {self.k_draft} is best {self.p_best:.0%}{gain}, expected loss {self.regret:.1%}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,12 @@ class Advice:
     scenario: Scenario
     setup: Setup
     recommendation: Recommendation
+    drafts: tuple[DraftRow, ...]
+    """Every K at the target batch: speedup, band, time per token, odds. One is recommended."""
     k_by_batch: tuple[KRange, ...]
+    """The schedule, which runs the recommended K at the target batch."""
+    schedule_texts: tuple[str, ...]
+    """What the schedule gains over one K, in sentences."""
     curve: Curve
     """Over DEFAULT_BATCHES and the target batch, K = 0 to k_max."""
     batch_index: int
@@ -129,6 +139,7 @@ def answer_values(advice: Advice) -> dict[str, Any]:
         "ttft_ms": None if answer.ttft_s is None else answer.ttft_s * 1e3,
         "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
         "p_best": answer.p_best,
+        "p_gain": answer.p_gain,
         "regret": answer.regret,
         "equal_drafts": answer.equal_drafts,
         "meets_limit": answer.meets_limit,
@@ -141,77 +152,102 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
     grid = np.unique([*batches, scenario.batch_size]).astype(float)
     curve = curve_for(setup, grid)
     row = int(np.searchsorted(grid, scenario.batch_size))
-    ranges = ranges_of(setup, curve)
-    best = recommended_draft(setup, curve, row, ranges)
-    shown = int(best.index) if best.index or curve.drafts.size == 1 else 1 + int(np.argmax(curve.speedup[row, 1:]))
+    ranges, rows = ranges_of(setup, curve), draft_rows(setup, curve, row)
+    chosen = next(index for index, item in enumerate(rows) if item.recommended)
+    shown = chosen or _best_drafting(rows)
     return Advice(
         scenario=scenario,
         setup=setup,
-        recommendation=_recommendation(setup, curve, row, best),
+        recommendation=_recommendation(setup, curve, row, rows),
+        drafts=rows,
         k_by_batch=ranges,
+        schedule_texts=schedule_texts(ranges, curve, scenario.batch_size),
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, shown]),
         break_even_batch=break_even_batch(curve.batches, curve.speedup[:, shown]),
         curve_k=int(curve.drafts[shown]),
-        warnings=_warnings(setup, curve, row, best),
+        warnings=_warnings(setup, curve, row, rows),
     )
 
 
-def _recommendation(setup: Setup, curve: Curve, row: int, best: BestDraft) -> Recommendation:
-    k = int(curve.drafts[best.index])
-    value = float(curve.speedup[row, best.index])
-    tier: Tier = curve.tier[row, best.index]
+def _best_drafting(rows: tuple[DraftRow, ...]) -> int:
+    """Index of the K > 0 with the least expected loss; 0 where nothing is drafted."""
+    return min(range(1, len(rows)), key=lambda index: rows[index].expected_loss, default=0)
+
+
+def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> Recommendation:
+    best = next(index for index, item in enumerate(rows) if item.recommended)
+    own = rows[best]
+    tier: Tier = curve.tier[row, best]
     prediction = Prediction(
-        value=value,
-        low=float(curve.low[row, best.index]),
-        high=float(curve.high[row, best.index]),
+        value=own.speedup,
+        low=own.speedup_low,
+        high=own.speedup_high,
         tier=tier,
         because=_tier_because(setup, tier),
-        extrapolated=bool(curve.extrapolated[row, best.index]),
+        extrapolated=bool(curve.extrapolated[row, best]),
     )
     bound, because = bound_of(setup, curve, row)
+    equal = tuple(item.k_draft for item in rows if item.k_draft and (item.as_good or item.recommended))
     return Recommendation(
-        k_draft=k,
+        k_draft=own.k_draft,
         speedup=prediction,
         bound=bound,
         bound_because=because,
-        tpot_s=float(curve.tpot_s[row, best.index]),
+        tpot_s=own.tpot_s,
         ttft_s=None if curve.ttft_s is None else float(curve.ttft_s[row]),
-        tokens_per_s_per_gpu=float(curve.tokens_per_s_per_gpu[row, best.index]),
-        p_best=best.p_best,
-        regret=best.regret,
-        within_noise=best.within_noise,
-        equal_drafts=tuple(int(curve.drafts[i]) for i in best.equal),
-        meets_limit=best.meets_limit,
-        verdict=_verdict(setup, curve, row, best, prediction),
+        tokens_per_s_per_gpu=own.tokens_per_s_per_gpu,
+        p_best=own.p_best,
+        p_gain=rows[best or _best_drafting(rows)].p_gain,
+        regret=own.expected_loss,
+        equal_drafts=equal if best else (),
+        equals=others_text(rows),
+        meets_limit=own.meets_limit,
+        verdict=_verdict(setup, rows, prediction),
     )
 
 
-def _verdict(setup: Setup, curve: Curve, row: int, best: BestDraft, prediction: Prediction) -> str:
+def _verdict(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction) -> str:
     scenario = setup.scenario
     place = f"At batch {scenario.batch_size} on {setup.place}"
     largest = setup.memory.largest_batch
     if largest < scenario.batch_size:
         limit = f"batch {largest} is the largest that does" if largest else "not even batch 1 does"
         place = f"It does not fit in memory ({limit}). If it did: a{place[1:]}"
-    if best.index > 0:
-        return (
-            f"{place}, draft K = {curve.drafts[best.index]}: {prediction.value:.2f}x "
-            f"({prediction.low:.2f}-{prediction.high:.2f}), {prediction.tier}{_refit_note(setup)}."
-        )
-    if curve.drafts.size == 1:
-        return f"{place}, plain decoding: {curve.tpot_s[row, 0] * 1e3:.2f} ms per output token."
-    tried = 1 + int(np.argmax(curve.speedup[row, 1:]))
-    alternative = (
-        f"K = {curve.drafts[tried]}, the best draft length, gives {curve.speedup[row, tried]:.2f}x "
-        f"({curve.low[row, tried]:.2f}-{curve.high[row, tried]:.2f})"
+    return f"{place}, {_draft_text(setup, rows, prediction)}{_limit_text(setup, rows)}"
+
+
+def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction) -> str:
+    """What to draft, what it gives, and where it may lose, how likely a gain is."""
+    own = next(item for item in rows if item.recommended)
+    if own.k_draft > 0:
+        found = f"draft K = {own.k_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
+        if prediction.low >= 1.0:
+            return found
+        return f"{found} Hardly worth it: it may lose; the chance of a gain is {own.p_gain:.0%}."
+    if len(rows) == 1:
+        return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
+    tried = rows[_best_drafting(rows)]
+    alternative = f"K = {tried.k_draft}, the best draft length, gives {_ratio(tried)}"
+    if tried.speedup_high < 1.0:
+        return f"do not speculate (K = 0): it does not help. {alternative}, a slowdown."
+    return (
+        f"do not speculate (K = 0): {alternative}, a gain in {tried.p_gain:.0%} of the draws, and is expected to lose "
+        f"{tried.expected_loss:.1%} against {own.expected_loss:.1%} without."
     )
-    if best.within_noise:
-        return f"{place}, do not speculate (K = 0): {alternative}, less than {MIN_GAIN:.0%} and within the noise."
-    if curve.speedup[row, tried] < 1.0:
-        return f"{place}, do not speculate (K = 0): it does not help. {alternative}, a slowdown."
-    return f"{place}, do not speculate (K = 0): {alternative}, but misses the limit on time per output token."
+
+
+def _ratio(item: DraftRow) -> str:
+    return f"{item.speedup:.2f}x ({item.speedup_low:.2f}-{item.speedup_high:.2f})"
+
+
+def _limit_text(setup: Setup, rows: tuple[DraftRow, ...]) -> str:
+    """That the limit on time per output token is missed, and by how much; empty where it is kept or there is none."""
+    own, limit_ms = next(item for item in rows if item.recommended), setup.scenario.max_tpot_ms
+    if limit_ms is None or own.meets_limit:
+        return ""
+    return f" It misses the limit of {limit_ms:g} ms per output token: {own.tpot_s * 1e3:.2f} ms, and no K keeps it."
 
 
 def _tier_because(setup: Setup, tier: Tier) -> str:
@@ -251,10 +287,11 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     return "bandwidth", f"Loading {what} takes {share:.0%} of a plain step."
 
 
-def _warnings(setup: Setup, curve: Curve, row: int, best: BestDraft) -> tuple[str, ...]:
-    warnings, chosen = list(setup.warnings), best.index
-    if not best.meets_limit:
-        fastest = float(curve.tpot_s[row].min()) * 1e3
+def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> tuple[str, ...]:
+    warnings = list(setup.warnings)
+    chosen = next(index for index, item in enumerate(rows) if item.recommended)
+    if not rows[chosen].meets_limit:
+        fastest = min(item.tpot_s for item in rows) * 1e3
         warnings.append(
             f"No K keeps {setup.scenario.max_tpot_ms:g} ms per output token; the fastest takes {fastest:.2f} ms. "
             "Lower the batch or add GPUs."

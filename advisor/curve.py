@@ -53,6 +53,8 @@ class Curve:
     """Time per output token of one user after the first, [nB, nK]."""
     tokens_per_s_per_gpu: Array
     """Throughput, with the prefill of every prompt, [nB, nK]."""
+    prefill_s: Array | float = 0.0
+    """Prefill charged to each output token, [nB]."""
     ttft_s: Array | None = None
     """Time to first token of a prompt that does not queue, beside plain decode, [nB]; None without lengths."""
 
@@ -69,6 +71,66 @@ class Curve:
         """Seconds by component of a plain step and of one round, at one batch and K."""
         plain = {name: float(time[row]) for name, time in self.plain_components.items()}
         return plain, {name: float(time[row, column]) for name, time in self.round_components.items()}
+
+
+@dataclass(frozen=True)
+class Odds:
+    """How each draft length does against the fastest of each draw; arrays [..., nK], K increasing."""
+
+    loss: Array
+    """Expected loss: share of the speedup given up against each draw's fastest K, mean over the draws. [1]"""
+    noise: Array
+    """Standard error over the draws of what the loss exceeds the least one by; 0 for the least itself. [1]"""
+    p_best: Array
+    """Share of draws in which this K is the fastest. [1]"""
+    p_gain: Array
+    """Share of draws in which it is faster than plain decoding. [1]"""
+
+
+def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
+    """Odds of each K from its speedups under shared draws [draws, ..., nK].
+
+    `allowed` [..., nK]: K among which the least loss is looked for (default all); losses are against all K, since a
+    limit on time per output token leaves out slow K alone.
+    """
+    values = np.asarray(draws, float)
+    best = values.max(axis=-1, keepdims=True)
+    lost = 1.0 - values / best
+    loss = lost.mean(axis=0)
+    least = np.where(_choosable(allowed, loss.shape), loss, np.inf).argmin(axis=-1)
+    beside = lost - np.take_along_axis(lost, np.broadcast_to(least, lost.shape[:-1])[..., None], axis=-1)
+    return Odds(
+        loss=loss,
+        noise=beside.std(axis=0) / np.sqrt(len(values)),
+        p_best=np.mean(values >= best - 1e-12, axis=0),
+        p_gain=np.mean(values > 1.0, axis=0),
+    )
+
+
+def excess_loss(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> Array:
+    """What each K is expected to lose against the least loss among the allowed, beyond the noise; [..., nK].
+
+    0 where the noise does not tell a K from the least; infinite where it is not allowed. Where none is, all are.
+    """
+    choosable = _choosable(allowed, loss.shape)
+    least = np.where(choosable, loss, np.inf).min(axis=-1, keepdims=True)
+    return np.where(choosable, np.maximum(loss - least - noise - 1e-12, 0.0), np.inf)
+
+
+def recommended(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> NDArray[np.int64]:
+    """Where the recommended K stands along the last axis: the smallest whose expected loss is the least, within noise.
+
+    Every K counts alike, plain decoding (K = 0) too; the one rule behind verdict, schedule, export and validation.
+    """
+    return np.asarray((excess_loss(loss, noise, allowed) == 0.0).argmax(axis=-1), dtype=np.int64)
+
+
+def _choosable(allowed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """`allowed`, and all K where it is None or allows none."""
+    if allowed is None:
+        return np.ones(shape, bool)
+    given = np.broadcast_to(np.asarray(allowed, bool), shape)
+    return np.asarray(given | ~given.any(axis=-1, keepdims=True))
 
 
 def batches_with(*more: int) -> Array:
@@ -144,6 +206,7 @@ def curve_for(
         extrapolated=column * verified > CALIBRATED_TOKENS,
         tpot_s=np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
         tokens_per_s_per_gpu=np.asarray(laws.tokens_per_s_per_gpu(column, each_s, setup.placement.gpus)),
+        prefill_s=prefill,
         ttft_s=None if prompt is None else prompt.first_token_s,
     )
 

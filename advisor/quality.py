@@ -32,6 +32,11 @@ GRANULARITY_RANGE = (2.0, 16.0)
 """Granularities of the models behind [1]; outside it is evaluated at the nearer end."""
 SPARSITY_EXPONENT = 0.30
 """p in N_act ~ A^p at equal loss: 0.29, 0.30 and 0.34 from the three points of [2]."""
+SPARSITY_EXPONENT_RANGE = (0.29, 0.34)
+"""Least and largest p of the three points of [2]."""
+LAW_SPREAD_PER_OCTAVE = 0.15
+"""How far published laws lie apart in dense-equivalent size per octave of activation ratio: about 30 % two octaves
+away, between [1] and [2]. [1]"""
 TOKENS_PER_PARAMETER_WARNING = 20.0
 """Below this many training tokens per parameter, [4] reports weaker reasoning. [1]"""
 
@@ -104,15 +109,30 @@ def dense_equivalent(
     return np.asarray(np.asarray(active_params, float) * efficiency_leverage(activation, granularity_2d, compute_flop))
 
 
+def law_range(ratio: ArrayLike, activation: ArrayLike, baseline_activation: float) -> tuple[Array, Array]:
+    """Range of a dense-equivalent size over the baseline's by `dense_equivalent`: LAW_SPREAD_PER_OCTAVE either way. [1]
+
+    It is a point where the activation ratio is the baseline's own.
+    """
+    octaves = np.abs(np.log2(np.asarray(activation, float) / baseline_activation))
+    factor = (1.0 + LAW_SPREAD_PER_OCTAVE) ** octaves
+    middle = np.asarray(ratio, float)
+    return middle / factor, middle * factor
+
+
 def anchored_ratio(
-    active_params: ArrayLike, activation: ArrayLike, baseline_active_params: float, baseline_activation: float
+    active_params: ArrayLike,
+    activation: ArrayLike,
+    baseline_active_params: float,
+    baseline_activation: float,
+    exponent: float = SPARSITY_EXPONENT,
 ) -> Array:
     """Dense-equivalent size over the baseline's when quality goes as N_act A^-0.30 [2]: the pessimistic view. [1]
 
-    Sparser designs gain less here than under `dense_equivalent`, denser ones lose less.
+    Sparser designs gain less here than under `dense_equivalent`, denser ones lose less. `exponent`: p. [1]
     """
     size = np.asarray(active_params, float) / baseline_active_params
-    return np.asarray(size * (np.asarray(activation, float) / baseline_activation) ** -SPARSITY_EXPONENT)
+    return np.asarray(size * (np.asarray(activation, float) / baseline_activation) ** -exponent)
 
 
 def expert_mix_loss(

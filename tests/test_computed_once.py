@@ -55,21 +55,15 @@ def test_advise_computes_one_curve_and_one_schedule(calls: Counter[str]) -> None
     assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 1}
 
 
-def test_a_batch_that_does_not_fit_needs_a_second_schedule(calls: Counter[str]) -> None:
-    """The schedule shown ends where memory does; the K that the batch would have comes from one without that end."""
-    advise(QWEN.model_copy(update={"batch_size": 4096}))
-    assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 2}
-
-
-def test_next_steps_computes_one_curve_and_one_schedule_for_each_change_that_fits(calls: Counter[str]) -> None:
+def test_next_steps_computes_one_curve_and_no_schedule_for_each_change_that_fits(calls: Counter[str]) -> None:
     """A change is another scenario. The design search draws the baseline, three best designs, and the baseline by its
-    fit and by its measurement: six curves, and no schedule, since it holds designs at one batch against each other."""
+    fit and by its measurement: six curves. The recommended K of one batch needs no schedule."""
     advice = advise(QWEN)
     calls.clear()
     steps = next_steps(advice)
     evaluated = sum(effect.change.kind != "design" for effect in steps.effects)
     assert steps.refused
-    assert (calls["curve_for"], calls["k_by_batch"]) == (evaluated + 6, evaluated)
+    assert (calls["curve_for"], calls["k_by_batch"]) == (evaluated + 6, 0)
 
 
 def test_a_report_computes_no_curve_and_no_schedule_in_any_format(calls: Counter[str]) -> None:

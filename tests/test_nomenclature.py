@@ -18,7 +18,7 @@ MODEL_MODULES = [
     "speedup",
     "bands",
     "quality",
-    "runtime.judge",
+    "curve",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from advisor.charts.compare import compared_chart
 from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
+from advisor.charts.design_curves import design_curves_chart
 from advisor.charts.figure import BLUE, ORANGE, VERMILLION, Chart
 from advisor.charts.profile import ratio_chart
 from advisor.charts.refit import (
@@ -27,7 +28,7 @@ from advisor.charts.runtime import (
     simulation_chart,
     simulation_table,
 )
-from advisor.charts.speedup import speedup_chart, table_rule
+from advisor.charts.speedup import speedup_chart
 from advisor.charts.why import components_chart, distinct_experts_chart, round_cost_chart
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "break_even_chart",
     "compared_chart",
     "components_chart",
+    "design_curves_chart",
     "distinct_experts_chart",
     "gain_chart",
     "granularity_chart",
@@ -62,6 +64,5 @@ __all__ = [
     "simulation_chart",
     "simulation_table",
     "speedup_chart",
-    "table_rule",
     "union_chart",
 ]

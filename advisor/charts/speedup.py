@@ -97,19 +97,6 @@ def _make_clickable(figure: go.Figure, x: np.ndarray, k_draft: int) -> None:
     )  # fmt: skip
 
 
-def table_rule(margin: float, max_tpot_ms: float | None) -> str:
-    """How the ranges of K by batch were chosen, in words that hold under this limit on time per output token.
-
-    margin : loss allowed for fewer switches. [1]
-    """
-    if max_tpot_ms is None:
-        return f"The fewest ranges in which no batch loses more than {margin:.0%} against its own best K."
-    return (
-        f"The fewest ranges of a K that keeps to {max_tpot_ms:g} ms per output token and loses at most {margin:.0%}; "
-        "where none does both, the fastest K within the limit, and where none keeps to it ('no'), the fastest of all."
-    )
-
-
 def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
     """One row for each batch and K of `drafts`: speedup, band, tier, time per output token."""
     table = pd.DataFrame(curve_columns(curve))[list(_SHOWN)]

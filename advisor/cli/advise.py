@@ -25,7 +25,7 @@ from advisor.next_steps import (
     unoffered_texts,
 )
 from advisor.prediction import AdvisorError
-from advisor.runtime import DEFAULT_MARGIN
+from advisor.runtime import schedule_rule
 from advisor.scenario import Scenario
 from advisor.text import MERITS, csv_text
 
@@ -38,8 +38,8 @@ from advisor.text import MERITS, csv_text
 def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     """Recommend a draft length K for one scenario, with its band and the reason, and what to try next.
 
-    Expected loss: how much of the speedup this K gives away on average over the band's draws, against each draw's own
-    fastest K (`regret` in JSON).
+    Expected loss: how much of the speedup a K gives away on average over the band's draws, against each draw's own
+    fastest K (`regret` in JSON). The K that loses least is recommended; within the noise of the draws the smaller.
     """
     advice = advise_scenario(scenario)
     steps = next_steps(advice)
@@ -53,13 +53,15 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
         click.echo(steps.standing.text)
     click.echo(f"{answer.bound_because} ({answer.bound}-bound)")
     speed = f"{tpot.text(answer.tpot_s)} {answer.per_user}; {rate.text(answer.tokens_per_s_per_gpu)} {rate.words}"
-    odds = f"chance that K = {answer.k_draft} is best {answer.p_best:.0%}, expected loss {answer.regret:.1%}"
-    click.echo(f"{tpot.name} {speed}; {odds}.")
+    click.echo(f"{tpot.name} {speed}; {answer.odds}.")
     if answer.equals:
         click.echo(answer.equals)
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
-    click.echo(f"K by batch, in the fewest ranges that lose at most {DEFAULT_MARGIN:.0%} against the best K:")
-    print_table(*k_by_batch_on_terminal(advice.k_by_batch))
+    click.echo(f"Each K at batch {scenario.batch_size}:")
+    print_table(*_drafts_on_terminal(advice))
+    click.echo("\nK by batch:")
+    print_table(*k_by_batch_on_terminal(advice.k_by_batch, scenario.max_tpot_ms is not None))
+    click.echo(" ".join((*advice.schedule_texts, schedule_rule(scenario.max_tpot_ms))))
     _print_next(steps, goal)
     _print_notes(advice)
 
@@ -82,6 +84,25 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -
     sys.stdout.write(csv_text(list(rows[0]), rows))
 
 
+def _drafts_on_terminal(advice: Advice) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows of every K at the target batch."""
+    header = ("K", "", "speedup", "band", "ms/token", "best in", "gains in", "expected loss")
+    rows: list[tuple[str, ...]] = [
+        (
+            str(item.k_draft),
+            "recommended" if item.recommended else "",
+            f"{item.speedup:.2f}",
+            f"{item.speedup_low:.2f}-{item.speedup_high:.2f}",
+            f"{item.tpot_s * 1e3:.2f}",
+            f"{item.p_best:.0%}",
+            f"{item.p_gain:.0%}" if item.k_draft else "",
+            f"{item.expected_loss:.1%}",
+        )
+        for item in advice.drafts
+    ]
+    return header, rows
+
+
 def advice_document(advice: Advice) -> dict[str, Any]:
     """The answer as one JSON-able document; its keys are part of the public contract."""
     curve = advice.curve
@@ -92,7 +113,9 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "engine": advice.scenario.engine,
         "band_level": advice.band_level,
         "recommendation": answer_values(advice) | {"verdict": advice.recommendation.verdict},
+        "k_at_batch": advice.drafts,
         "k_by_batch": advice.k_by_batch,
+        "k_by_batch_says": advice.schedule_texts,
         "sweet_spot_batch": advice.sweet_spot_batch,
         "break_even_batch": advice.break_even_batch,
         "curve": curve_rows(curve),

@@ -13,9 +13,12 @@ from pydantic import ValidationError
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, progress, write_file
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.design import (
+    LAW_NAMES,
     OBJECTIVES,
+    SHAPE_EXAMPLE,
     DesignAnswer,
     DesignGrid,
+    Start,
     added_keys,
     answer_document,
     candidate_rows,
@@ -24,20 +27,52 @@ from advisor.design import (
     design_space,
     parse_batches,
     sensitivity_text,
+    start_from_shape,
+    start_from_size,
 )
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario, explain
+from advisor.scenario import FIELDS, Scenario, explain
 from advisor.text import csv_text
 
+_FROM_NOTHING = "advisor.design.from_nothing"
+"""Where the command notes that no model was given, in the context's meta."""
 
-@click.command(cls=ScenarioCommand)
+
+class _DesignCommand(ScenarioCommand):
+    """As other commands with a scenario; a typed shape or a target size stands in for the model."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Without a model but with a shape or a size, the model is a placeholder that `design` replaces."""
+        asked = ctx.params["shape"] or ctx.params["target_total_params"] or ctx.params["target_active_params"]
+        started = ctx.params["scenario_file"] is not None or ctx.params["example"] is not None
+        ctx.meta[_FROM_NOTHING] = bool(asked) and ctx.params["model_id"] is None and not started
+        if ctx.params["shape"] and ctx.params["model_id"] is not None:
+            raise AdvisorError("give --model or --shape, not both")
+        if ctx.meta[_FROM_NOTHING]:
+            ctx.params["model_id"] = FIELDS["model_id"].default
+        return super().invoke(ctx)
+
+
+@click.command(cls=_DesignCommand)
+@click.option("--shape", help=f"A shape instead of --model, e.g. '{SHAPE_EXAMPLE}'.")
 @click.option(
-    "--objective", type=click.Choice(OBJECTIVES), default="sd_speedup", show_default=True, help="What to rank by."
+    "--target-total",
+    "target_total_params",
+    type=float,
+    help="Total size to be met within 5%, e.g. 4e10; without --model the question starts from it.",
 )
+@click.option(
+    "--target-active",
+    "target_active_params",
+    type=float,
+    help="The same of active parameters without embeddings, e.g. 3e9.",
+)
+@click.option("--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="What to rank by.")
 @click.option("--quality-eps", type=float, default=0.02, show_default=True, help="Share of quality that may be lost.")
 @click.option("--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12.")
 @click.option("--batches", help="1,64,512, a range 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
 @click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10.")
+@click.option("--max-training-cost", type=float, help="Training compute over the baseline's, at equal tokens, e.g. 1.")
 @click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90% of it].")
 @click.option("--price", "price_usd_per_hour", type=float, help="USD per GPU-hour [default: the accelerator's].")
 @click.option("--experts", help="Numbers of experts to try, comma-separated.")
@@ -50,9 +85,12 @@ from advisor.text import csv_text
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write the candidates here as CSV.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Write the best as config.json here.")
 @json_option()
+@click.pass_context
 def design(
+    ctx: click.Context,
     scenario: Scenario,
     *,
+    shape: str | None,
     batches: str | None,
     max_memory_gb: float | None,
     experts: str | None,
@@ -69,8 +107,9 @@ def design(
 ) -> None:
     """Which MoE to train instead of --model, at equal quality, so that it serves best with speculative decoding."""
     show = progress("searching")
+    started = _started(scenario, shape, question, from_nothing=ctx.meta[_FROM_NOTHING])
     space = design_space(
-        scenario,
+        scenario if started is None else started.scenario,
         batches=parse_batches(batches) if batches is not None else None,
         grid=_grid(experts, active, shared, width_step, depths, heads),
         max_memory_bytes=None if max_memory_gb is None else max_memory_gb * 1e9,
@@ -84,9 +123,20 @@ def design(
     if config_file is not None:
         _write_config(config_file, answer)
     if as_json:
-        print_json(answer_document(answer))
-    else:
-        _print(answer)
+        print_json(answer_document(answer) | ({} if started is None else {"start": started.note}))
+        return
+    if started is not None:
+        click.echo(f"{started.note}\n")
+    _print(answer)
+
+
+def _started(scenario: Scenario, shape: str | None, question: dict[str, Any], *, from_nothing: bool) -> Start | None:
+    """The model to start from where it was typed or sized; None where the scenario has one."""
+    if shape is not None:
+        return start_from_shape(scenario, shape)
+    if from_nothing:
+        return start_from_size(scenario, question["target_total_params"], question["target_active_params"])
+    return None
 
 
 def _grid(
@@ -114,8 +164,8 @@ def _print(answer: DesignAnswer) -> None:
     click.echo(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
     question = space.question
     shared = "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
-    header = ("N", "k", "s", "width", "total B", "active B", "quality", "pessimistic", "speedup", "ms/token", "K",
-              "gain", "band")  # fmt: skip
+    header = ("N", "k", "s", "width", "total B", "active B", "training", "law A", "law B", "law C", "speedup",
+              "ms/token", "K", "gain", "band")  # fmt: skip
     print_table(
         header,
         [
@@ -126,8 +176,8 @@ def _print(answer: DesignAnswer) -> None:
                 item.expert_width,
                 f"{item.total_params / 1e9:.1f}",
                 f"{item.active_params / 1e9:.2f}",
-                f"{item.quality_ratio:.1%}",
-                f"{item.quality_ratio_pessimistic:.1%}",
+                f"{item.training_cost:.2f}x",
+                *(law.short for law in item.quality),
                 f"{question.mean_speedup(item.speedup, item.tpot_s):.2f}",
                 f"{question.mean_tpot_s(item.tpot_s) * 1e3:.2f}",
                 "/".join(map(str, item.k_draft)),
@@ -137,8 +187,10 @@ def _print(answer: DesignAnswer) -> None:
             for item in answer.top
         ],
     )
+    laws = "; ".join(f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True))
+    click.echo(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
     if answer.try_next:
-        click.echo("\nSingle changes to the baseline, width solved to equal quality")
+        click.echo("\nSingle changes to the baseline, at equal quality")
         columns = ("change", "objective", "speedup", "speed per token")
         rows = [
             (c.what, *(f"{x - 1:+.1%}" for x in (c.objective_gain, c.speedup_gain, c.tpot_gain)))

@@ -29,6 +29,7 @@ from advisor.runtime import (
     per_position,
     recorded,
     schedule_for,
+    schedule_rule,
     simulate_policies,
     static_ranges,
     switching_around,
@@ -48,6 +49,7 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
         print_json(schedule_document(found))
         return
     print_table(*k_by_batch_on_terminal(found.ranges, scenario.max_tpot_ms is not None))
+    click.echo(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
     for bucket in found.by_context:
         click.echo(f"\nContext {_context_name(bucket)}")
         print_table(*k_by_batch_on_terminal(bucket.ranges, scenario.max_tpot_ms is not None))
@@ -181,6 +183,7 @@ def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
         "scenario_hash": scenario.hash,
         "context_tokens": scenario.context_tokens,
         "k_by_batch": found.ranges,
+        "k_by_batch_says": found.texts,
         "k_by_batch_and_context": found.by_context,
         "gain": found.gain,
     }

@@ -14,24 +14,33 @@ from advisor.design.answer import (
     sensitivity_text,
 )
 from advisor.design.candidates import Band, Candidate, candidates, setup_of
+from advisor.design.curves import DesignCurve, Line, design_curves
 from advisor.design.document import answer_document, candidate_rows, parse_batches
+from advisor.design.from_nothing import SHAPE_EXAMPLE, Start, parse_shape, start_from_shape, start_from_size
 from advisor.design.grid import DesignGrid
 from advisor.design.handoff import added_keys, design_config, design_name
-from advisor.design.question import OBJECTIVES, Objective
-from advisor.design.space import CONSTRAINT_TEXT, DesignSpace, design_space
+from advisor.design.judged import LAW_NAMES
+from advisor.design.question import CONSTRAINT_TEXT, OBJECTIVES, Objective
+from advisor.design.space import MAX_MEASURED_GAP, DesignSpace, design_space
 from advisor.design.sweeps import HeatMap, Sweep, pareto_front
 
 __all__ = [
     "CONSTRAINT_TEXT",
+    "LAW_NAMES",
+    "MAX_MEASURED_GAP",
     "NOTHING_BINDS",
     "OBJECTIVES",
+    "SHAPE_EXAMPLE",
     "Band",
     "Candidate",
     "DesignAnswer",
+    "DesignCurve",
     "DesignGrid",
     "DesignSpace",
     "HeatMap",
+    "Line",
     "Objective",
+    "Start",
     "Sweep",
     "added_keys",
     "answer_document",
@@ -42,12 +51,16 @@ __all__ = [
     "candidates",
     "design_answer",
     "design_config",
+    "design_curves",
     "design_name",
     "design_space",
     "loss_text",
     "pareto_front",
     "parse_batches",
+    "parse_shape",
     "ruled_out",
     "sensitivity_text",
     "setup_of",
+    "start_from_shape",
+    "start_from_size",
 ]

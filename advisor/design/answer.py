@@ -8,24 +8,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.design.candidates import Candidate, candidates, distinct_candidates
+from advisor.design.candidates import Candidate, candidates
+from advisor.design.curves import DesignCurve, design_curves
 from advisor.design.grid import DesignGrid
-from advisor.design.question import Objective
+from advisor.design.question import CONSTRAINT_TEXT, CONSTRAINTS, Objective
 from advisor.design.routing_shift import NOTE as ROUTING_NOTE
 from advisor.design.sensitivity import FLIP_REGRET, Sensitivity, cautious_best, sensitivity
-from advisor.design.space import CONSTRAINT_TEXT, CONSTRAINTS, DesignSpace
+from advisor.design.space import DesignSpace
 from advisor.design.sweeps import (
     Change,
     HeatMap,
     Sweep,
+    distinct_candidates,
     granularity_sweep,
     heat_map,
     pareto_front,
     shared_sweep,
     try_next,
 )
+from advisor.design.title import is_clear, title
 from advisor.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
-from advisor.text import MERITS, counted
+from advisor.text import counted
 
 NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs anything."
 _SAME_LOSS = 5e-5
@@ -59,6 +62,8 @@ class DesignAnswer:
 
     space: DesignSpace
     verdict: str
+    clear: bool
+    """Whether the recommended design is better than the baseline throughout its band and no slower per token."""
     recommended: Candidate | None
     cautious: Candidate | None
     """The best design that keeps the quality by the pessimistic law too; None when none does."""
@@ -76,6 +81,8 @@ class DesignAnswer:
     heat_map: HeatMap
     shared_sweep: Sweep
     granularity_sweep: Sweep
+    curves: tuple[DesignCurve, ...]
+    """Speedup, time per token and gain against batch: the baseline's, then the recommended design's."""
     pareto: np.ndarray
     """Indices into the space, from best quality to best objective."""
     limits: tuple[str, ...]
@@ -93,7 +100,8 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
     cautious = None if safe is None else candidates(space, [safe])[0]
     return DesignAnswer(
         space=space,
-        verdict=_verdict(space, recommended),
+        verdict=infeasible(space).message if recommended is None else title(space, recommended),
+        clear=recommended is not None and is_clear(space, recommended),
         recommended=recommended,
         cautious=cautious,
         infeasible=None if top else infeasible(space),
@@ -107,6 +115,7 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
         heat_map=heat_map(space),
         shared_sweep=shared_sweep(space),
         granularity_sweep=granularity_sweep(space),
+        curves=design_curves(space, {} if recommended is None else {"recommended": recommended.index}),
         pareto=pareto_front(space),
         limits=(*LIMITS, ROUTING_NOTE),
         warnings=_warnings(space, recommended, cautious),
@@ -116,16 +125,15 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
 def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
     """Constraints that hold the objective back, strongest first: relaxing one alone would help by its gain.
 
-    Equal quality is left out: it always binds, since each width is the narrowest that keeps it.
+    Equal quality is left out: what it costs is on the quality chart.
     """
     if space.best is None:
         return ()
     found = []
     for bit, name in enumerate(CONSTRAINTS):
-        index = np.flatnonzero(space.narrowest & (space.failed == 1 << bit))
-        if name == "quality" or not len(index):
+        top = None if name == "quality" else space.best_of(space.failed == 1 << bit)
+        if top is None:
             continue
-        top = int(index[space.score[index].argmax()])
         gain = float(space.score[top] / space.score[space.best])
         if gain > 1.0:
             found.append(Binding(name, CONSTRAINT_TEXT[name], gain, top))
@@ -213,27 +221,6 @@ def _disagreement(space: DesignSpace, best: dict[Objective, Candidate]) -> str:
     )
 
 
-def _verdict(space: DesignSpace, chosen: Candidate | None) -> str:
-    if chosen is None:
-        return infeasible(space).message
-    question = space.question
-    batches = ", ".join(f"{batch:g}" for batch in question.batches)
-    gain = chosen.objective_gain
-    own = space.baseline
-    merit = MERITS[question.objective]
-    objective = merit.words
-    better = f"{gain.value:.2f}x better" if gain.value >= 1.0 else f"{gain.value:.2f} times the baseline's"
-    return (
-        f"For {objective} at batch {batches} on {space.setup.place}: train "
-        f"{space.describe(chosen.index)} ({chosen.total_params / 1e9:.1f} B total, "
-        f"{chosen.active_params / 1e9:.2f} B active without embeddings) instead of {own.n_experts} experts top-"
-        f"{own.n_active}. {objective[0].upper()}{objective[1:]} {merit.text(chosen.objective)} against "
-        f"{merit.text(question.value(own.score))}: {better} "
-        f"({gain.low:.2f}-{gain.high:.2f}), dense-equivalent size {chosen.quality_ratio:.1%} of the baseline's "
-        f"({chosen.quality_ratio_pessimistic:.1%} by the pessimistic law)."
-    )
-
-
 def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:
     if space.best is None:
         return ""
@@ -317,10 +304,14 @@ def _warnings(space: DesignSpace, chosen: Candidate | None, cautious: Candidate 
             f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, reasoning is reported "
             "to suffer from sparsity (arXiv:2508.18672)."
         )
+    if chosen.corners:
+        warnings.append(f"At a corner of the search: {'; '.join(chosen.corners)}. A better design may lie beyond it.")
     if space.baseline_problem:
         warnings.append(space.baseline_problem)
     elif chosen.objective_gain.low <= 1.0:
         warnings.append("The band of the gain includes 1: the baseline may be as good.")
+    elif chosen.tpot_gain.value < 1.0:
+        warnings.append(f"It is {1 / chosen.tpot_gain.value:.2f} times slower per token than the baseline.")
     if question.objective == "cost_per_million_tokens":
         warnings.append(
             f"Cost at {question.price_usd_per_hour:g} USD per GPU-hour; it ranks designs as tokens/s per GPU."

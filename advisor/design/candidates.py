@@ -11,19 +11,18 @@ from numpy.typing import NDArray
 from advisor import bands, laws
 from advisor.arrays import Array
 from advisor.curve import curve_for
+from advisor.design.judged import LawQuality, corners, qualities
 from advisor.design.routing_shift import shifted_preset
 from advisor.design.space import DesignSpace
 from advisor.memory import memory_fit
 from advisor.prediction import Tier, lowest
 from advisor.prefill import prefill_per_token_s
-from advisor.quality import activation_ratio, anchored_ratio, granularity, loss_as_active_params
+from advisor.quality import activation_ratio, anchored_ratio, granularity, loss_as_active_params, training_flops
 from advisor.setup import Setup
 
 SHAPE_LOG_SD = 0.05
 """Error of one expert shape's kernels that the baseline's does not share (assumed; fitted kernels miss a shape left out
 of the fit by 1.4-6 % in the median). All other errors are drawn once for both designs."""
-_DISTINCT = 0.5
-"""Designs closer than this, in octaves of N and k and quarters of S together, count as one answer. [1]"""
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,14 @@ class Candidate:
     """Second law, nats per token against the baseline: a risk note for k and the shared share, not a constraint."""
     loss_as_active_params: float
     """That difference as a share of active parameters needed to make up for it."""
+    quality: tuple[LawQuality, ...]
+    """By each law, the deciding one first."""
+    training_cost: float
+    """Training compute at equal tokens over the baseline's: active parameters over its. [1]"""
+    training_flop: float | None
+    """6 N_act D; None where the training tokens are not given. [FLOP]"""
+    corners: tuple[str, ...]
+    """Ends of the space or of a law's data that it lies at, in words."""
     tokens_per_parameter: float | None
     speedup: tuple[float, ...]
     tpot_s: tuple[float, ...]
@@ -112,24 +119,24 @@ def setup_of(space: DesignSpace, index: int) -> Setup:
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class Drawn:
+    """A design's speedup and time per output token under each draw, [draws, nB]."""
+
     speedup: Array
-    """[draws, nB]"""
     tpot_s: Array
     tier: Tier
     extrapolated: bool
 
 
-def _drawn(space: DesignSpace, setup: Setup, k_draft: NDArray[np.int16]) -> _Drawn:
-    """Both quantities under the same draws for every design: the seed is fixed and the constants are shared."""
-    batches = space.question.batches
+def drawn_at(setup: Setup, batches: Array, k_draft: NDArray[np.int16]) -> Drawn:
+    """A design at batches [nB] and one K each, under the same draws for every design: seed and constants are shared."""
     columns = np.unique([0, *k_draft])
     curve = curve_for(setup, batches, columns)
     at = np.searchsorted(columns, k_draft)
     rows = np.arange(len(batches))
     gain = curve.draws[:, rows, at]
     tiers = [Tier(curve.tier[row, column]) for row, column in zip(rows, at, strict=True)]
-    return _Drawn(
+    return Drawn(
         gain,
         (curve.plain_draws_s + prefill_per_token_s(setup, batches)) / gain,
         lowest(tiers),
@@ -140,11 +147,11 @@ def _drawn(space: DesignSpace, setup: Setup, k_draft: NDArray[np.int16]) -> _Dra
 def candidates(space: DesignSpace, indices: list[int]) -> list[Candidate]:
     """Full descriptions of a few designs, in the order given. Bands share their draws with the baseline's."""
     base_setup = space.bodies[0].setup
-    base = _drawn(space, base_setup, space.baseline.served.k_draft[:, 0])
+    base = drawn_at(base_setup, space.question.batches, space.baseline.served.k_draft[:, 0])
     return [_candidate(space, index, base) for index in indices]
 
 
-def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
+def _candidate(space: DesignSpace, index: int, base: Drawn) -> Candidate:
     own, question = space.baseline, space.question
     n, k, s, width = _counts(space, index)
     total, active = float(space.total_params[index]), float(space.active_params[index])
@@ -153,7 +160,7 @@ def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
     ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
     loss = float(space.loss_difference(int(space.body[index]), total, active, k, s))
     tokens = question.training_tokens
-    drawn = _drawn(space, setup_of(space, index), space.k_draft[:, index])
+    drawn = drawn_at(setup_of(space, index), space.question.batches, space.k_draft[:, index])
     objective_gain, speedup_gain, tpot_gain = _gains(space, index, drawn, base)
     speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
     return Candidate(
@@ -175,6 +182,10 @@ def _candidate(space: DesignSpace, index: int, base: _Drawn) -> Candidate:
         ),
         loss_difference=loss,
         loss_as_active_params=float(loss_as_active_params(loss, own.total_params, own.active_params)),
+        quality=qualities(space, index),
+        training_cost=active / own.active_params,
+        training_flop=None if tokens is None else float(training_flops(active, tokens)),
+        corners=corners(space, index),
         tokens_per_parameter=None if tokens is None else tokens / total,
         speedup=tuple(speedup.tolist()),
         tpot_s=tuple(tpot.tolist()),
@@ -199,20 +210,22 @@ def _counts(space: DesignSpace, index: int) -> tuple[float, float, float, int]:
     return n, k, s, int(space.expert_width[index])
 
 
-def _gains(space: DesignSpace, index: int, drawn: _Drawn, base: _Drawn) -> tuple[Band, Band, Band]:
-    """Objective, speedup and time per output token over the baseline's, with bands from shared draws.
-
-    What kernels of another shape do beyond the form is drawn per design; the baseline's own shape has no such error.
-    """
-    own, question = space.baseline, space.question
+def shape_errors(space: DesignSpace, index: int, n_draws: int) -> Array:
+    """Factor on a design's gain for the kernels of its own expert shape, [draws]; 1 for the baseline's own. [1]"""
     n, k, s, width = _counts(space, index)
     body = int(space.body[index])
-    same = (n, k, s, width, body) == (*own.counts, own.expert_width, 0)
+    same = (n, k, s, width, body) == (*space.baseline.counts, space.baseline.expert_width, 0)
     noise = np.random.default_rng([int(n), int(k), int(16 * s), width, body])
-    wobble = np.exp((0.0 if same else SHAPE_LOG_SD) * noise.standard_normal(len(base.speedup)))
+    return np.asarray(np.exp((0.0 if same else SHAPE_LOG_SD) * noise.standard_normal(n_draws)))
+
+
+def _gains(space: DesignSpace, index: int, drawn: Drawn, base: Drawn) -> tuple[Band, Band, Band]:
+    """Objective, speedup and time per output token over the baseline's, with bands from shared draws."""
+    own, question = space.baseline, space.question
+    wobble = shape_errors(space, index, len(base.speedup))
     weight = question.batch_weights
 
-    def times(found: _Drawn) -> tuple[Array, Array]:
+    def times(found: Drawn) -> tuple[Array, Array]:
         return (found.tpot_s * weight).sum(1), (found.tpot_s * found.speedup * weight).sum(1)
 
     (spec, plain), (base_spec, base_plain) = times(drawn), times(base)
@@ -226,19 +239,3 @@ def _gains(space: DesignSpace, index: int, drawn: _Drawn, base: _Drawn) -> tuple
         Band.of(question.mean_speedup(speedup, tpot) / base_speedup, plain / spec / (base_plain / base_spec) * wobble),
         Band.of(base_tpot / question.mean_tpot_s(tpot), base_spec / spec * wobble),
     )
-
-
-def distinct_candidates(space: DesignSpace, count: int) -> list[int]:
-    """The best feasible designs that differ from each other in kind, best first."""
-    chosen: list[int] = []
-    marks = np.empty((0, 4))
-    for index in space.candidates:
-        mix = space.mix([int(index)])
-        mark = np.array([np.log2(mix.n_experts[0]), np.log2(mix.n_active[0]), 4.0 * mix.shared_share[0],
-                         10.0 * space.body[index]])  # fmt: skip
-        if not len(chosen) or np.linalg.norm(marks - mark, axis=1).min() >= _DISTINCT:
-            chosen.append(int(index))
-            marks = np.vstack([marks, mark])
-        if len(chosen) == count:
-            break
-    return chosen

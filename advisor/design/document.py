@@ -56,6 +56,12 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
             if field.name in ("objective_gain", "speedup_gain", "tpot_gain"):
                 row |= {f"{field.name}{end}": getattr(value, name) for end, name in
                         (("", "value"), ("_low", "low"), ("_high", "high"), ("_chance", "chance"))}  # fmt: skip
+            elif field.name == "quality":
+                for law in value:
+                    row |= {f"quality_{law.law}{end}": x for end, x in
+                            (("", law.ratio), ("_low", law.low), ("_high", law.high))}  # fmt: skip
+            elif field.name == "corners":
+                row["corners"] = "; ".join(value)
             elif isinstance(value, tuple):
                 batches = answer.space.question.batches
                 row |= {f"{field.name}_b{batch:g}": x for batch, x in zip(batches, value, strict=True)}

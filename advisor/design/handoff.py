@@ -47,13 +47,17 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
             "a design with another depth or other heads is not written as a config.json; choose one with the "
             "baseline's own, or change the layer keys by hand"
         )
-    wanted = space.architecture(index)
+    return config_with(baseline_config(space.setup.scenario), space.architecture(index))
+
+
+def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
+    """`config` with the routed layers of `wanted`. Raises AdvisorError where its dialect cannot express them."""
     problem = ""
     for own_width_is_total in (False, True):  # what moe_shared_expert_intermediate_size means differs by model type
-        config = _changed(baseline_config(space.setup.scenario), wanted, own_width_is_total)
-        problem = _difference(config, wanted)
+        changed = _changed(copy.deepcopy(config), wanted, own_width_is_total)
+        problem = _difference(changed, wanted)
         if not problem:
-            return config
+            return changed
     raise AdvisorError(
         f"this model's config.json cannot express the design ({problem}); choose a candidate with the baseline's own "
         "shared experts, or another baseline"

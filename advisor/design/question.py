@@ -13,8 +13,59 @@ from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
 
-Objective = Literal["sd_speedup", "tpot", "tokens_per_s_per_gpu", "cost_per_million_tokens"]
+Objective = Literal["tpot", "tokens_per_s_per_gpu", "cost_per_million_tokens", "sd_speedup"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+"""The first is the default."""
+
+
+CONSTRAINTS = (
+    "quality",
+    "activation",
+    "granularity",
+    "attention_share",
+    "shared_share",
+    "n_active",
+    "total_params",
+    "memory",
+    "tpot",
+    "training_cost",
+    "total_target",
+    "active_target",
+)
+"""Bit i of `DesignSpace.failed` is constraint i."""
+CONSTRAINT_TEXT = {
+    "quality": "equal quality",
+    "activation": "the smallest activation ratio of the law",
+    "granularity": "the granularity range of the law",
+    "attention_share": "the attention share of active parameters (20-50%)",
+    "shared_share": "the largest shared share (1/3)",
+    "n_active": "at least two experts per token",
+    "total_params": "the limit on total parameters",
+    "memory": "memory per GPU at the target batch and context",
+    "tpot": "the limit on time per output token",
+    "training_cost": "the limit on training compute",
+    "total_target": "the target total size",
+    "active_target": "the target active size",
+}
+TARGET_SHARE = 0.05
+"""Choice of this project: how far a design's size may lie from a target size. [1]"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What designs must keep besides the quality; None is no limit. Sizes in parameters."""
+
+    max_total_params: float | None = None
+    max_tpot_ms: float | None = None
+    """At every batch; default the scenario's. [ms]"""
+    max_memory_bytes: float | None = None
+    """Memory an engine may use per GPU. [B]"""
+    max_training_cost: float | None = None
+    """Training compute at equal tokens over the baseline's. [1]"""
+    target_total_params: float | None = None
+    """Total size to be kept within TARGET_SHARE."""
+    target_active_params: float | None = None
+    """Active size, without embeddings, to be kept within TARGET_SHARE."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +82,10 @@ class Question:
     max_tpot_s: float | None
     memory_limit_bytes: float | None
     price_usd_per_hour: float | None
+    max_training_cost: float | None = None
+    """Training compute at equal tokens over the baseline's. [1]"""
+    target_total_params: float | None = None
+    target_active_params: float | None = None
 
     def score(self, gpus: int, speedup: Array, tpot_s: Array) -> Array:
         """The objective over the batches (first axis), higher is better; times are averaged over tokens. [...designs]
@@ -70,9 +125,7 @@ def make_question(
     quality_eps: float,
     training_tokens: float | None,
     batches: Sequence[int] | Mapping[int, float] | None,
-    max_total_params: float | None,
-    max_tpot_ms: float | None,
-    max_memory_bytes: float | None,
+    limits: Limits,
     price: float | None,
 ) -> Question:
     """A checked question. Raises AdvisorError for a wrong limit, batch or objective, or a cost without a price."""
@@ -82,14 +135,8 @@ def make_question(
         raise AdvisorError("without a drafter every design's speedup is 1; give a drafter, or the objective tpot")
     if not 0.0 <= quality_eps < 1.0:
         raise AdvisorError(f"quality_eps={quality_eps} must lie in [0, 1), e.g. 0.02 for 2%")
-    limits = {
-        "training_tokens": training_tokens,
-        "max_total_params": max_total_params,
-        "max_tpot_ms": max_tpot_ms,
-        "max_memory_bytes": max_memory_bytes,
-        "price_usd_per_hour": price,
-    }
-    for name, limit in limits.items():
+    given = {"training_tokens": training_tokens, "price_usd_per_hour": price, **vars(limits)}
+    for name, limit in given.items():
         if limit is not None and not (limit > 0 and np.isfinite(limit)):
             raise AdvisorError(f"{name}={limit} must be a positive number")
     if objective == "cost_per_million_tokens" and price is None:
@@ -109,7 +156,7 @@ def make_question(
     groups = setup.placement.attention_groups
     if np.any(size < groups):
         raise AdvisorError(f"batch {size.min():g} is below the {groups} attention groups of this placement; raise it")
-    limit_ms = max_tpot_ms if max_tpot_ms is not None else setup.scenario.max_tpot_ms
+    limit_ms = limits.max_tpot_ms if limits.max_tpot_ms is not None else setup.scenario.max_tpot_ms
     order = np.argsort(size)
     return Question(
         objective=objective,
@@ -117,8 +164,11 @@ def make_question(
         batch_weights=(share / share.sum())[order],
         quality_eps=quality_eps,
         training_tokens=training_tokens,
-        max_total_params=max_total_params,
+        max_total_params=limits.max_total_params,
         max_tpot_s=None if limit_ms is None else limit_ms / 1e3,
-        memory_limit_bytes=max_memory_bytes,
+        memory_limit_bytes=limits.max_memory_bytes,
         price_usd_per_hour=price,
+        max_training_cost=limits.max_training_cost,
+        target_total_params=limits.target_total_params,
+        target_active_params=limits.target_active_params,
     )

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from advisor.arrays import Array
 from advisor.components import DEVICE_RECORDS, OVERHEADS
 from advisor.design.grid import Mixes
-from advisor.design.space import CONSTRAINTS, DesignSpace
+from advisor.design.question import CONSTRAINTS
+from advisor.design.space import DesignSpace
 from advisor.design.sweeps import serve
 from advisor.kernel_costs import KernelCosts
 from advisor.quality import activation_ratio, anchored_ratio, loss_as_active_params
@@ -46,7 +47,7 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
     """The recommendation under each changed assumption; empty when nothing is feasible."""
     if space.best is None:
         return []
-    found = space.candidates
+    found = np.union1d(space.contenders, [space.best])
     results = [_compared(space, found, what, change, *_scores(space, found, setup, routing))
                for what, change, setup, routing in _variations(space)]  # fmt: skip
     return results + [_under_law(space, name, keeps) for name, keeps in _laws(space)]
@@ -159,36 +160,24 @@ def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 def cautious_best(space: DesignSpace) -> int | None:
     """The best design that keeps the quality by the default law and by the 0.30 anchor; None when none does."""
-    index = _narrowest_within(space, next(_laws(space))[1])
-    return int(index[space.score[index].argmax()]) if len(index) else None
+    return space.best_of(_within(space, next(_laws(space))[1]))
 
 
-def _narrowest_within(space: DesignSpace, keeps: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Each mix's narrowest width that `keeps` the quality, where it meets every other constraint."""
+def _within(space: DesignSpace, keeps: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Designs that `keeps` names and that meet every constraint but the default law's quality."""
     quality = np.uint16(1 << CONSTRAINTS.index("quality"))
-    index = np.flatnonzero(keeps)
-    # designs of one (body, N, k, s) follow each other with rising width: the first that keeps it is the narrowest
-    mixes = mixes_of(space, index)
-    first = np.ones(len(index), bool)
-    first[1:] = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
-    index = index[first]
-    return index[(space.failed[index] & ~quality) == 0]
+    return np.asarray(keeps & ((space.failed & ~quality) == 0))
 
 
 def _under_law(space: DesignSpace, change: str, keeps: NDArray[np.bool_]) -> Sensitivity:
     """The search with another law for equal quality; costs are those of the space."""
-    index = _narrowest_within(space, keeps)
-    if not len(index):
+    allowed = _within(space, keeps)
+    top = space.best_of(allowed)
+    if top is None:
         return Sensitivity("law", change, None, "nothing feasible", float("nan"), float("nan"), True)
-    top = int(index[space.score[index].argmax()])
     chosen = space.best
     assert chosen is not None
-    twin = index[np.all(mixes_of(space, index) == mixes_of(space, np.array([chosen])), axis=0)]
-    kept = float(space.score[twin[0]]) if len(twin) else float("nan")
+    index = np.flatnonzero(allowed)
+    twins = index[np.all(space.mixes_of(index) == space.mixes_of(np.array([chosen])), axis=0)]
+    kept = float(space.score[twins].max()) if len(twins) else float("nan")
     return _held(space, ("law", change), top, float(space.score[top]), kept, space.baseline.score)
-
-
-def mixes_of(space: DesignSpace, index: NDArray[np.intp]) -> Array:
-    """(body, N, k, s) of designs, [4, n]: equal columns are one mix at different widths."""
-    rows = (space.body, space.n_experts, space.n_active, space.n_shared)
-    return np.stack([np.asarray(row[index], float) for row in rows])

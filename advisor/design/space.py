@@ -34,7 +34,7 @@ from advisor.design.grid import (
     shared_experts,
     widths,
 )
-from advisor.design.question import Objective, Question, make_question
+from advisor.design.question import CONSTRAINTS, TARGET_SHARE, Limits, Objective, Question, make_question
 from advisor.design.routing_shift import shifted_routing
 from advisor.prediction import AdvisorError
 from advisor.quality import (
@@ -48,32 +48,12 @@ from advisor.quality import (
 from advisor.scenario import Scenario
 from advisor.setup import Setup, by_form, load_setup
 
-CONSTRAINTS = (
-    "quality",
-    "activation",
-    "granularity",
-    "attention_share",
-    "shared_share",
-    "n_active",
-    "total_params",
-    "memory",
-    "tpot",
-)
-"""Bit i of `DesignSpace.failed` is constraint i."""
-CONSTRAINT_TEXT = {
-    "quality": "equal quality",
-    "activation": "the smallest activation ratio of the law",
-    "granularity": "the granularity range of the law",
-    "attention_share": "the attention share of active parameters (20-50%)",
-    "shared_share": "the largest shared share (1/3)",
-    "n_active": "at least two experts per token",
-    "total_params": "the limit on total parameters",
-    "memory": "memory per GPU at the target batch and context",
-    "tpot": "the limit on time per output token",
-}
 _MAX_CELLS = 400_000_000
 """Designs times batches times draft lengths of one search: 20 s on one Xeon core in November 2026 (40 to 50 ns each,
 1.7 to 3.1 million designs and batches at eight lengths), so that it ends within a minute beside another. [1]"""
+MAX_MEASURED_GAP = 0.10
+"""A baseline further than this from the fitted form is not held against unmeasured designs: gains of designs worth
+naming are of that size. [1]"""
 
 
 @dataclass(frozen=True)
@@ -124,8 +104,6 @@ class DesignSpace:
     """One bit per constraint of CONSTRAINTS that the design breaks; 0: feasible."""
     violation: NDArray[np.float32]
     """Sum over constraints of how far a design lies beyond them, natural logs. [1]"""
-    narrowest: NDArray[np.bool_]
-    """The narrowest width of its (body, N, k, s) that keeps the quality: the designs that are compared."""
     speedup: NDArray[np.float32]
     """[nB, designs], at the best K."""
     tpot_s: NDArray[np.float32]
@@ -143,15 +121,39 @@ class DesignSpace:
 
     @property
     def candidates(self) -> NDArray[np.intp]:
-        """Feasible designs at equal quality, best first."""
-        index = np.flatnonzero(self.narrowest & (self.failed == 0))
+        """Designs at equal quality within every limit, of all widths, best first."""
+        index = np.flatnonzero(self.failed == 0)
         return index[np.argsort(-self.score[index], kind="stable")]
 
     @property
+    def contenders(self) -> NDArray[np.intp]:
+        """The candidates that can be the best by the objective at some batch, rising: of each (body, N, k, s) the
+        narrowest, and for the speculative speedup the widest too.
+
+        At a fixed K times are affine in the width and grow with it, and a speedup is the ratio of two such times.
+        """
+        index = np.flatnonzero(self.failed == 0)
+        mixes = self.mixes_of(index)
+        moved = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
+        edge = np.concatenate([[True], moved])[: len(index)]
+        if self.question.objective == "sd_speedup":
+            edge = edge | np.concatenate([moved, [True]])[: len(index)]
+        return index[edge]
+
+    @property
     def best(self) -> int | None:
-        """The recommended design; None when nothing is feasible."""
-        found = self.candidates
-        return int(found[0]) if len(found) else None
+        """The best design by the objective; None when nothing is feasible."""
+        return self.best_of(self.failed == 0)
+
+    def best_of(self, allowed: NDArray[np.bool_]) -> int | None:
+        """The best of some designs by the objective; None where there is none."""
+        index = np.flatnonzero(allowed)
+        return int(index[self.score[index].argmax()]) if len(index) else None
+
+    def mixes_of(self, index: NDArray[np.intp]) -> Array:
+        """(body, N, k, s) of designs, [4, n]: equal columns are one mix at different widths."""
+        rows = (self.body, self.n_experts, self.n_active, self.n_shared)
+        return np.stack([np.asarray(row[index], float) for row in rows])
 
     def mix(self, index: NDArray[np.intp] | Sequence[int]) -> Mixes:
         """(N, k, s) of the designs at `index`."""
@@ -215,32 +217,28 @@ class DesignSpace:
 def design_space(
     scenario: Scenario | Setup,
     *,
-    objective: Objective = "sd_speedup",
+    objective: Objective = "tpot",
     quality_eps: float = DEFAULT_EPS,
     training_tokens: float | None = None,
     batches: Sequence[int] | Mapping[int, float] | None = None,
     grid: DesignGrid | None = None,
-    max_total_params: float | None = None,
-    max_tpot_ms: float | None = None,
-    max_memory_bytes: float | None = None,
     price_usd_per_hour: float | None = None,
     on_progress: Callable[[float], None] = lambda _share: None,
+    **limits: float | None,
 ) -> DesignSpace:
     """Cost every design of a grid around the scenario's model and rank those that keep its quality.
 
     Parameters
     ----------
     scenario : baseline model, accelerator, placement, drafter, acceptance; or a Setup.
-    objective : what to rank by. Speedup and absolute speed disagree at large batch; every answer carries both.
+    objective : what to rank by. The speculative speedup favours slow designs, whose plain step leaves the most to gain.
     quality_eps : share of dense-equivalent size a candidate may lose. [1]
     training_tokens : D, equal for all designs; None: the law at the upper end of its compute range. [tokens]
     batches : one or several batch sizes, equally weighted, or {batch: share of the tokens generated at it}.
         Default: the scenario's batch.
     grid : numbers of experts, widths, depths to combine.
-    max_total_params : largest total size. [parameters]
-    max_tpot_ms : limit on time per output token at every batch; default the scenario's. [ms]
-    max_memory_bytes : memory an engine may use per GPU; default 90 % of the accelerator's. [B]
     price_usd_per_hour : of one GPU; default the accelerator profile's, for the cost objective. [USD/h]
+    limits : the fields of `Limits`: sizes, memory, time per token, training cost, target sizes.
     on_progress : gets the share of bodies (depths and heads) done, before each; it may raise to end the search. [1]
 
     Raises
@@ -253,12 +251,11 @@ def design_space(
     if moe is None:
         raise AdvisorError(f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline")
     question = make_question(
-        setup, objective, quality_eps, training_tokens, batches, max_total_params, max_tpot_ms, max_memory_bytes,
-        price_usd_per_hour,
-    )  # fmt: skip
+        setup, objective, quality_eps, training_tokens, batches, Limits(**limits), price_usd_per_hour
+    )
     grid = grid or DesignGrid()
     stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
-    drafts = np.arange(1, setup.scenario.k_max + 1)
+    drafts = np.arange(1, (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1)
     baseline = _baseline(stacks[0], question, drafts)
     rails, notes = GuardRails().relaxed_to(baseline.shape)
     mix = mixes(grid, moe, setup.placement)
@@ -313,10 +310,6 @@ def _evaluate(
         over = tpot.max(axis=0) / question.max_tpot_s
         broken |= (over > 1.0).astype(np.uint16) << CONSTRAINTS.index("tpot")
         violation += np.log(np.maximum(over, 1.0))
-    keeps = quality >= (1.0 - question.quality_eps) * baseline.dense_equivalent
-    narrowest = np.zeros(active.shape, bool)
-    rows = np.flatnonzero(keeps.any(axis=1))
-    narrowest[rows, keeps[rows].argmax(axis=1)] = True
     shape = active.shape
     spread = {
         "body": np.full(shape, index, np.int8),
@@ -330,7 +323,6 @@ def _evaluate(
         "largest_batch": np.broadcast_to(size.largest_batch.astype(np.float32), shape),
         "failed": broken,
         "violation": violation,
-        "narrowest": narrowest,
         "score": score,
     }
     flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in spread.items()}
@@ -361,6 +353,16 @@ def _broken(
     beyond["quality"] = np.log(np.maximum(floor / quality, 1.0))
     if question.max_total_params is not None:
         beyond["total_params"] = np.log(np.maximum(size.weights.total / question.max_total_params, 1.0))
+    if question.max_training_cost is not None:
+        cost = size.weights.active / baseline.active_params
+        beyond["training_cost"] = np.log(np.maximum(cost / question.max_training_cost, 1.0))
+    for name, value, target in (
+        ("total_target", size.weights.total, question.target_total_params),
+        ("active_target", size.weights.active, question.target_active_params),
+    ):
+        if target is not None:
+            off = np.abs(np.log(value / target)) - np.log1p(TARGET_SHARE)
+            beyond[name] = np.maximum(off, 0.0)
     groups = body.setup.placement.attention_groups
     need = size.bytes_each_gpu + body.cache_bytes_per_sequence * question.batches.max() / groups
     beyond["memory"] = np.log(np.maximum(need / size.usable_bytes, 1.0))

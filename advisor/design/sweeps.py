@@ -15,6 +15,8 @@ from advisor.design.space import DesignSpace
 
 SWEEP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BINS_PER_OCTAVE = 2
+_DISTINCT = 0.5
+"""Designs closer than this, in octaves of N and k and quarters of S together, count as one answer. [1]"""
 _FINENESS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 
@@ -129,7 +131,7 @@ class HeatMap:
 
 def heat_map(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> HeatMap:
     """k/N over batch: each cell is its own search, by the question's objective at that batch alone."""
-    found = space.candidates
+    found = space.contenders
     size = np.array(batches, float)
     mix = space.mix(found)
     level = np.round(np.log2(mix.n_active / mix.n_experts) * _BINS_PER_OCTAVE).astype(int)
@@ -173,8 +175,11 @@ class Change:
 
 
 def try_next(space: DesignSpace, count: int = 6) -> list[Change]:
-    """Single changes of N, k, s, depth or heads that help the objective most, one of each kind and value, ranked."""
-    own, found = space.baseline, space.candidates
+    """Single changes of N, k, s, depth or heads that help the objective most, one of each kind and value, ranked.
+
+    Each has its best width.
+    """
+    own, found = space.baseline, best_of_each_mix(space)
     n, k, s = own.counts
     same_n, same_k = space.n_experts[found] == n, space.n_active[found] == k
     same_s, same_body = space.n_shared[found] == np.float32(s), space.body[found] == 0
@@ -197,6 +202,17 @@ def try_next(space: DesignSpace, count: int = 6) -> list[Change]:
         if space.score[index] > own.score
     ]
     return sorted(changes, key=lambda change: -change.objective_gain)[:count]
+
+
+def best_of_each_mix(space: DesignSpace) -> NDArray[np.intp]:
+    """The candidate of the best width of each (body, N, k, s), best first."""
+    rising = np.flatnonzero(space.failed == 0)
+    mixes = space.mixes_of(rising)
+    group = np.zeros(len(rising), np.int64)
+    group[1:] = np.cumsum(np.any(mixes[:, 1:] != mixes[:, :-1], axis=0))
+    order = np.argsort(-space.score[rising], kind="stable")
+    _, first = np.unique(group[order], return_index=True)
+    return np.asarray(rising[order[np.sort(first)]])
 
 
 def _what_changed(space: DesignSpace, index: int) -> str:
@@ -225,3 +241,19 @@ def pareto_front(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
     if len(front) > count:
         front = front[np.unique(np.linspace(0, len(front) - 1, count).round().astype(int))]
     return front
+
+
+def distinct_candidates(space: DesignSpace, count: int) -> list[int]:
+    """The best feasible designs that differ from each other in kind, best first."""
+    chosen: list[int] = []
+    marks = np.empty((0, 4))
+    for index in best_of_each_mix(space):
+        mix = space.mix([int(index)])
+        mark = np.array([np.log2(mix.n_experts[0]), np.log2(mix.n_active[0]), 4.0 * mix.shared_share[0],
+                         10.0 * space.body[index]])  # fmt: skip
+        if not len(chosen) or np.linalg.norm(marks - mark, axis=1).min() >= _DISTINCT:
+            chosen.append(int(index))
+            marks = np.vstack([marks, mark])
+        if len(chosen) == count:
+            break
+    return chosen

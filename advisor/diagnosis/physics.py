@@ -150,8 +150,9 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
 
 def _today(setup: Setup, question: RowQuestion, batch: float, n_draft: int) -> Curve:
     """The same run on the engine's release of today."""
-    today = class_costs(class_today(question.scenario.engine, setup.hardware.vendor))
-    return curve_for(with_costs(setup, **today), [batch], [n_draft], question.verify_tokens)
+    hardware = setup.hardware
+    today = class_today(question.scenario.engine, hardware.vendor, hardware.generation)
+    return curve_for(with_costs(setup, **class_costs(today)), [batch], [n_draft], question.verify_tokens)
 
 
 def _known_classes() -> set[str]:

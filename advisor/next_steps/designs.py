@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from advisor.design import Band, Candidate, DesignSpace, best_by_objective, design_config, design_name, design_space
+from advisor.design import (
+    MAX_MEASURED_GAP,
+    Band,
+    Candidate,
+    DesignSpace,
+    best_by_objective,
+    design_config,
+    design_name,
+    design_space,
+)
 from advisor.next_steps.changes import Change
 from advisor.prediction import AdvisorError
 from advisor.runtime import MIN_GAIN
@@ -16,11 +25,6 @@ _NOTES = (
     "Another model to train: quality is held equal by published scaling laws.",
     "Routing is assumed to move with the design; as a scenario of its own it takes its class's default.",
 )
-
-
-MAX_MEASURED_GAP = 0.10
-"""A baseline further than this from the fitted form is not held against unmeasured designs: gains of designs worth
-naming are of that size. [1]"""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from advisor.next_steps.designs import DesignStanding, design_changes, design_st
 from advisor.prediction import AdvisorError, Tier, lowest
 from advisor.prefill import prefill_shares_s
 from advisor.ratios import measured_range, records_between, unproven
-from advisor.runtime import MIN_GAIN, ranges_of, recommended_draft
+from advisor.runtime import MIN_GAIN, meets_limit, recommended_draft
 from advisor.setup import Setup, load_setup
 
 Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
@@ -171,11 +171,13 @@ def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect
     except AdvisorError as error:
         return str(error)
     row = int(np.searchsorted(curve.batches, scenario.batch_size))
-    best = recommended_draft(setup, curve, row, ranges_of(setup, curve))
-    if not best.meets_limit:
+    if not meets_limit(setup, curve, row):
         return f"no K keeps {scenario.max_tpot_ms:g} ms per output token"
     return _effect(
-        change, base, _at(setup, curve, row, best.index), measured_range(records_between(advice.setup, setup))
+        change,
+        base,
+        _at(setup, curve, row, recommended_draft(setup, curve, row)),
+        measured_range(records_between(advice.setup, setup)),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.arrays import Array
+from advisor.curve import draft_odds, recommended
 
 
 @dataclass(frozen=True)
@@ -98,15 +99,20 @@ def relative_error(rows: pd.DataFrame, predicted: str = "predicted") -> Array:
 
 
 def best_k_regret(
-    rows: pd.DataFrame, keys: Sequence[str], predicted: str = "predicted", n_draft: str = "n_draft"
+    rows: pd.DataFrame, keys: Sequence[str], draws: str = "draws", n_draft: str = "n_draft"
 ) -> tuple[float | None, int]:
-    """Mean loss of the K predicted best against the K measured best, and the number of grids with several K. [1]
+    """Mean loss of the recommended K against the K measured best, and the number of grids with several K. [1]
 
-    A grid is what the columns `keys` have in common; `n_draft` names the column of K.
+    A grid is what the columns `keys` have in common; `n_draft` names the column of K, `draws` that of the predicted
+    speedup under each draw. Recommended is the K of least expected loss, as in an answer: among the K measured and
+    plain decoding, which measures 1.
     """
     regrets = []
     for _, group in rows.groupby(list(keys), dropna=False):
         if group[n_draft].nunique() > 1:
-            best = group[predicted].to_numpy(float).argmax()
-            regrets.append(1.0 - group["measured"].iloc[best] / group["measured"].max())
+            by_k = group.sort_values(n_draft)
+            samples = np.stack([np.ones_like(by_k[draws].iloc[0]), *by_k[draws]], axis=-1)
+            odds = draft_odds(samples)
+            measured = np.array([1.0, *by_k["measured"].to_numpy(float)])
+            regrets.append(1.0 - measured[int(recommended(odds.loss, odds.noise))] / measured.max())
     return (float(np.mean(regrets)) if regrets else None), len(regrets)

@@ -23,7 +23,6 @@ from advisor.points import Errors
 from advisor.prediction import Constant
 from advisor.report.document import EngineSetup, Setting
 from advisor.report.engines import check_steps, engine_setups
-from advisor.runtime import MIN_GAIN
 from advisor.scenario import Scenario
 from advisor.setup import Setup
 from advisor.text import printable
@@ -36,7 +35,7 @@ LIMITS = (
     "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three do not overlap.",
     f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are marked as outside the "
     "data and their band is widened.",
-    f"A gain below {MIN_GAIN:.0%} counts as noise: K = 0 is then recommended.",
+    "The recommended K has the least expected loss over the draws, K = 0 included; within their noise the smaller K.",
     f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
     "Expert-parallel imbalance follows an assumed formula that has not been measured.",
     "Draft trees, several nodes and a second model on the same GPU are outside the model.",

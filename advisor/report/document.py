@@ -36,6 +36,7 @@ class Answer(Frozen):
     ttft_ms: float | None = None
     tokens_per_s_per_gpu: float
     p_best: float
+    p_gain: float | None = None
     regret: float
     equal_drafts: tuple[int, ...] = ()
     meets_limit: bool
@@ -64,7 +65,7 @@ class CurvePoint(Frozen):
 
 
 class ScheduleRange(Frozen):
-    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest loss against best K."""
+    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest expected loss."""
 
     batch_start: int
     batch_end: int
@@ -144,6 +145,7 @@ class DesignChoice(Frozen):
     gain_high: float
     quality: float
     quality_pessimistic: float
+    training_cost: float | None = None
     tier: Tier
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.advice import Advice
-from advisor.design import NOTHING_BINDS, Band, Candidate, binding_constraints, binding_start
+from advisor.design import LAW_NAMES, NOTHING_BINDS, Band, Candidate, binding_constraints, binding_start
 from advisor.explain import Step, cited, derive, step_text
 from advisor.next_steps import (
     GOALS,
@@ -39,7 +39,10 @@ def what_binds(standing: DesignStanding) -> str:
     binding = binding_constraints(standing.space)
     if not binding:
         return NOTHING_BINDS
-    return printable(f"{binding_start(standing.space, binding[0])} would have {binding[0].gain:.2f} times the speedup.")
+    merit = MERITS[standing.space.question.objective]
+    return printable(
+        f"{binding_start(standing.space, binding[0])} would be {binding[0].gain - 1:.1%} better in {merit.words}."
+    )
 
 
 def shown_steps(advice: Advice) -> list[Step]:
@@ -73,28 +76,27 @@ def _change(goal: Goal, effect: Effect) -> tuple[str, ...]:
 
 def design(standing: DesignStanding) -> tuple[Block, ...]:
     """The best designs at equal quality beside the scenario's own."""
-    columns = ("Best for", "Design", "Shared", "Speedup", "ms per token", "Gain", "Quality", "By both laws", "Tier")
+    columns = ("Best for", "Design", "Training", "Speedup", "ms per token", "Gain", "Quality by law", "Tier")
     rows = tuple(
         (
             goal,
             printable(standing.space.describe(item.index)),
-            f"{item.shared_share:.0%}",
+            f"{item.training_cost:.2f}x",
             f"{item.speedup[0]:.2f}x",
             f"{item.tpot_s[0] * 1e3:.2f}",
             f"{gain.value:.2f} ({gain.low:.2f}-{gain.high:.2f})",
-            f"{item.quality_ratio:.1%}",
-            f"{item.quality_ratio_pessimistic:.1%}",
+            " / ".join(law.short for law in item.quality),
             str(item.tier),
         )
         for goal, item, gain in best_designs(standing)
     )
     caption = (
-        "Gain over the scenario's own design. Shared: share of the active experts. Quality: dense-equivalent size over "
-        "its own, by the default law and by the more cautious of two."
+        "Gain over the scenario's own design. Training: compute at equal tokens over its own. Quality: dense "
+        f"equivalent over its own, by {', '.join(LAW_NAMES.values())}."
     )
     blocks: tuple[Block, ...] = (
         Paragraph(printable(standing.text)),
-        Table(columns, rows, "llrrrrrrl", caption),
+        Table(columns, rows, "llrrrrrl", caption),
         Paragraph(what_binds(standing)),
     )
     notes = tuple(printable(note) for note in standing.space.notes)

@@ -10,7 +10,7 @@ from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, 
 from advisor.report.build import LIMITS, Report
 from advisor.report.diagnosis import diagnosed
 from advisor.report.engines import check_blocks, engine_blocks
-from advisor.runtime import DEFAULT_MARGIN, k_by_batch_table
+from advisor.runtime import k_by_batch_table, schedule_rule
 from advisor.text import MERITS, printable, tier_text, with_prefix
 
 
@@ -96,17 +96,38 @@ def _answer(report: Report) -> tuple[Block, ...]:
     answer = report.advice.recommendation
     why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
     tier = f"The speedup is {answer.speedup.tier}: {printable(answer.speedup.because)}."
+    gain = f" and faster than plain decoding in {answer.p_gain:.0%}" if answer.k_draft else ""
     loss = (
-        f"Over the draws of the uncertain constants, K = {answer.k_draft} is the fastest in {answer.p_best:.0%}; it "
-        f"loses {answer.regret:.1%} on average against each draw's fastest K. {answer.equals}".rstrip()
-    )
+        f"Over the draws of the uncertain constants, K = {answer.k_draft} is the fastest in {answer.p_best:.0%}{gain}; "
+        f"it loses {answer.regret:.1%} on average against each draw's fastest K, the least within the noise. "
+        f"{answer.equals}"
+    ).rstrip()
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
-    blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}")]
+    blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}"), _drafts(report)]
     if report.validation:
         blocks.append(Paragraph(_nearest_check(*next(iter(report.validation.items())))))
     if report.warnings:
         blocks += [Paragraph("Note before use:"), Listing(report.warnings)]
     return tuple(blocks)
+
+
+def _drafts(report: Report) -> Table:
+    """Every K at the target batch, with its odds."""
+    rows = tuple(
+        (
+            f"{item.k_draft}{', recommended' if item.recommended else ''}",
+            f"{item.speedup:.2f}x",
+            _band(item.speedup_low, item.speedup_high),
+            f"{item.tpot_s * 1e3:.2f}",
+            f"{item.p_best:.0%}",
+            f"{item.p_gain:.0%}" if item.k_draft else "",
+            f"{item.expected_loss:.1%}",
+        )
+        for item in report.advice.drafts
+    )
+    columns = ("K", "Speedup", _band_name(report), "ms per token", "Best in", "Gains in", "Expected loss")
+    caption = f"Each K at batch {report.scenario.batch_size:,}. Best in, gains in: shares of the draws."
+    return Table(columns, rows, "lrrrrrr", caption)
 
 
 def _nearest_check(group: str, errors: Errors) -> str:
@@ -160,10 +181,7 @@ def _components(report: Report) -> tuple[Block, ...]:
 
 def _schedule(report: Report) -> tuple[Block, ...]:
     columns, rows = k_by_batch_table(report.advice.k_by_batch, report.scenario.max_tpot_ms is not None)
-    text = (
-        f"The fewest ranges in which no batch loses more than {DEFAULT_MARGIN:.0%} against its own best K. The "
-        "recommended K is the one of the target batch."
-    )
+    text = " ".join((*report.advice.schedule_texts, schedule_rule(report.scenario.max_tpot_ms)))
     return Paragraph(text), Table(columns, rows, "lrrrl"[: len(columns)])
 
 

@@ -32,45 +32,49 @@ from advisor.runtime.by_batch import (
     gain_of,
     last_batch,
     ranges_of,
-    recommended_draft,
     schedule_for,
+    schedule_texts,
     schedules_by_context,
     static_ranges,
+    values_of,
 )
 from advisor.runtime.cascade import Cascade, CascadeSettings
-from advisor.runtime.costs import RoundCosts, costs_of, round_costs
-from advisor.runtime.judge import BestDraft, equals_text
+from advisor.runtime.costs import RoundCosts, costs_of, idle_speedup, round_costs
+from advisor.runtime.gain import ScheduleGain, gain_over_doublings, one_k_text, schedule_gain
+from advisor.runtime.judge import DraftRow, draft_rows, meets_limit, others_text, recommended_draft
 from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
 from advisor.runtime.schedule import (
-    DEFAULT_MARGIN,
     MIN_GAIN,
+    SWITCH_COST,
     ContextSchedule,
     KRange,
-    ScheduleGain,
+    KValues,
     buckets_by_context,
     k_at,
     k_by_batch,
     k_by_batch_table,
-    schedule_gain,
+    k_values,
+    schedule_rule,
 )
 from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
 from advisor.runtime.simulator import Load, closed_loop, compare, poisson_arrivals, simulate
 
 __all__ = [
-    "DEFAULT_MARGIN",
     "DEFAULT_PASSAGE_TOKENS",
     "DEFAULT_SPREAD",
     "MAX_TRACE_BYTES",
     "MIN_GAIN",
+    "SWITCH_COST",
     "AcceptanceProcess",
     "BatchHistogram",
     "BatchSchedule",
-    "BestDraft",
     "Cascade",
     "CascadeSettings",
     "ContextSchedule",
+    "DraftRow",
     "EmaAdaptive",
     "KRange",
+    "KValues",
     "Load",
     "Mixture",
     "Oracle",
@@ -94,13 +98,19 @@ __all__ = [
     "concave",
     "contexts_from_text",
     "costs_of",
+    "draft_rows",
     "draw_trace",
-    "equals_text",
     "gain_of",
+    "gain_over_doublings",
+    "idle_speedup",
     "k_at",
     "k_by_batch",
     "k_by_batch_table",
+    "k_values",
     "last_batch",
+    "meets_limit",
+    "one_k_text",
+    "others_text",
     "paying_intervals",
     "per_position",
     "poisson_arrivals",
@@ -110,10 +120,13 @@ __all__ = [
     "round_costs",
     "schedule_for",
     "schedule_gain",
+    "schedule_rule",
+    "schedule_texts",
     "schedules_by_context",
     "simulate",
     "simulate_policies",
     "static_ranges",
     "sweet_spot",
     "switching_around",
+    "values_of",
 ]

@@ -10,18 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.curve import Curve, batches_with, curve_for
+from advisor.curve import Curve, batches_with, curve_for, draft_odds
 from advisor.prediction import AdvisorError
-from advisor.runtime.judge import BestDraft, judge_draft
+from advisor.runtime.costs import idle_speedup
+from advisor.runtime.gain import ScheduleGain, drafts_anywhere, gain_over_doublings, one_k_text, schedule_gain
+from advisor.runtime.judge import recommended_draft
 from advisor.runtime.schedule import (
-    DEFAULT_MARGIN,
     ContextSchedule,
     KRange,
-    ScheduleGain,
+    KValues,
     buckets_by_context,
     k_at,
     k_by_batch,
-    schedule_gain,
+    k_values,
 )
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup
@@ -85,19 +86,37 @@ class RuntimeSchedule:
     gain: ScheduleGain | None
     """At the scenario's own context; None without a histogram."""
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What the schedule at the scenario's own context gains over one K, in sentences."""
+        return schedule_texts(self.ranges, self.curve, self.setup.scenario.batch_size)
 
-def ranges_of(
-    setup: Setup, curve: Curve, margin: float = DEFAULT_MARGIN, beyond_memory: bool = False
-) -> tuple[KRange, ...]:
+
+def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
     """K by batch of a curve, under the scenario's limit on time per output token, for the batches that fit in memory.
 
-    The whole curve with `beyond_memory`, or where nothing fits: a schedule of what does not run is of use to nobody
-    who could run something.
+    At the scenario's own batch, where the curve has it, the recommended K. The whole curve where nothing fits: a
+    schedule of what does not run is of use to nobody who could run something.
     """
-    limit = setup.scenario.max_tpot_ms
-    tpot, limit_s = (None, None) if limit is None else (curve.tpot_s, limit / 1e3)
-    last = None if beyond_memory else last_batch(setup, curve)
-    return k_by_batch(curve.batches, curve.drafts, curve.speedup, margin, tpot, limit_s, last)
+    limit_ms, batch = setup.scenario.max_tpot_ms, setup.scenario.batch_size
+    rows = np.flatnonzero(curve.batches == batch)
+    pinned = None
+    if rows.size:
+        pinned = (batch, int(curve.drafts[recommended_draft(setup, curve, int(rows[0]))]))
+    limit_s = None if limit_ms is None else limit_ms / 1e3
+    return k_by_batch(values_of(curve), limit_s, last_batch(setup, curve), pinned)
+
+
+def values_of(curve: Curve) -> KValues:
+    """What each K of a curve is worth by batch, as a schedule needs it."""
+    return k_values(
+        curve.batches,
+        curve.drafts,
+        curve.speedup,
+        draws=curve.draws,
+        idle=idle_speedup(curve),
+        tpot_s=curve.tpot_s,
+    )
 
 
 def last_batch(setup: Setup, curve: Curve) -> int:
@@ -106,26 +125,10 @@ def last_batch(setup: Setup, curve: Curve) -> int:
     return min(setup.memory.largest_batch, end) or end
 
 
-def recommended_draft(setup: Setup, curve: Curve, row: int, ranges: Sequence[KRange]) -> BestDraft:
-    """The K to run at the curve's batch `row`: the schedule's, so that one batch has one K everywhere.
-
-    `ranges` is the curve's schedule, `ranges_of(setup, curve)`. A batch that does not fit in memory lies beyond it and
-    gets the K it would have if it fitted.
-    """
-    batch = curve.batches[row]
-    if batch > ranges[-1].batch_end:
-        ranges = ranges_of(setup, curve, beyond_memory=True)
-    index = int(np.flatnonzero(curve.drafts == k_at(ranges, batch))[0])
-    limit_ms = setup.scenario.max_tpot_ms
-    allowed = None if limit_ms is None else np.asarray(curve.tpot_s[row] * 1e3 <= limit_ms)
-    return judge_draft(index, curve.speedup[row], curve.draws[:, row], allowed)
-
-
 def schedule_for(
     scenario: Scenario,
     contexts: Sequence[int] = (),
     histogram: BatchHistogram | None = None,
-    margin: float = DEFAULT_MARGIN,
 ) -> RuntimeSchedule:
     """The schedule of a scenario. Raises AdvisorError when it names something unknown or impossible.
 
@@ -133,7 +136,6 @@ def schedule_for(
     ----------
     contexts : context lengths to make buckets around, increasing; () for the scenario's own only. [tokens]
     histogram : batch sizes the server runs at; the grid is extended to reach them.
-    margin : a K within this fraction of the best counts as equal. [1]
     """
     extra = [max(histogram.batches)] if histogram is not None else []
     grid = batches_with(scenario.batch_size, *extra)
@@ -141,8 +143,8 @@ def schedule_for(
     if histogram is not None:
         check_fits(histogram, setup)
     curve = curve_for(setup, grid)
-    ranges = ranges_of(setup, curve, margin)
-    by_context = schedules_by_context(scenario, contexts, ranges, grid, margin)
+    ranges = ranges_of(setup, curve)
+    by_context = schedules_by_context(scenario, contexts, ranges, grid)
     gain = gain_of(curve, ranges, histogram) if histogram is not None else None
     return RuntimeSchedule(setup, curve, ranges, by_context, gain)
 
@@ -152,7 +154,6 @@ def schedules_by_context(
     contexts: Sequence[int],
     own: tuple[KRange, ...],
     batches: np.ndarray,
-    margin: float = DEFAULT_MARGIN,
 ) -> tuple[ContextSchedule, ...]:
     """Schedules for buckets around context lengths; () for none.
 
@@ -161,7 +162,6 @@ def schedules_by_context(
     contexts : increasing. [tokens]
     own : the schedule at the scenario's own context, taken over where that is one of `contexts`.
     batches : grid the speedups are computed on, [nB]. [1]
-    margin : a K within this fraction of the best counts as equal. [1]
     """
     found = []
     for context in contexts:
@@ -169,7 +169,7 @@ def schedules_by_context(
             found.append(own)
             continue
         setup = load_setup(scenario.model_copy(update={"context_tokens": context}))
-        found.append(ranges_of(setup, curve_for(setup, batches), margin))
+        found.append(ranges_of(setup, curve_for(setup, batches)))
     return buckets_by_context(contexts, found)
 
 
@@ -185,16 +185,36 @@ def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
 
 def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -> ScheduleGain:
     """What `ranges` gains over the best static K on a histogram whose batches the curve reaches."""
-    return schedule_gain(ranges, curve.batches, curve.drafts, curve.speedup, histogram.batches, histogram.weights)
+    return schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
+
+
+def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> tuple[str, ...]:
+    """What a schedule gains over one K; and where it drafts nothing at some batches, what its drafter costs there.
+
+    `batch_size` is the target batch, which the curve holds. [1]
+    """
+    said = [one_k_text(ranges, gain_over_doublings(ranges, values_of(curve)))]
+    idle = [item for item in ranges if not item.k_draft]
+    cost = 1.0 - float(idle_speedup(curve)[np.searchsorted(curve.batches, batch_size)])
+    if not idle or not drafts_anywhere(ranges) or cost <= 0.0:
+        return tuple(said)
+    if int(k_at(ranges, batch_size)) == 0:
+        said.append(
+            f"At batch {batch_size:,} it drafts nothing, but its drafter still runs once a step: {cost:.1%} slower "
+            "than a server without speculation. Start one without, where it mostly runs there."
+        )
+    else:
+        said.append("At K = 0 its drafter still runs once a step, which is charged.")
+    return tuple(said)
 
 
 def static_ranges(curve: Curve, k_draft: int) -> tuple[KRange, ...]:
     """One range over all batches with the same K, for a static export. Raises AdvisorError for a K not in the curve."""
     if k_draft not in curve.drafts:
         raise AdvisorError(f"static K={k_draft} must lie in 0..{int(curve.drafts[-1])}; raise k_max for longer drafts")
-    whole = curve.speedup[:, curve.column(k_draft)]
-    regret = 1.0 - whole / curve.speedup.max(axis=1)
-    return (KRange(1, int(curve.batches[-1]), k_draft, float(whole.mean()), float(regret.max())),)
+    column = curve.column(k_draft)
+    regret = float(draft_odds(curve.draws).loss[:, column].max())
+    return (KRange(1, int(curve.batches[-1]), k_draft, float(curve.speedup[:, column].mean()), regret),)
 
 
 def contexts_from_text(text: str) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.arrays import Array
 from advisor.curve import Curve
 from advisor.prediction import AdvisorError
+from advisor.speedup import speedup
 
 IntArray = NDArray[np.int64]
 
@@ -91,23 +92,46 @@ def round_costs(
 def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
     """Costs of the simulator's rounds from a curve over K = 0..k_max and batches from 1.
 
-    keep_drafter_warm : an iteration at K = 0 of a policy that may draft again still runs the drafter once, so that its
-        cache stays valid. Kernels, launches and host time of K = 1 are charged: an upper bound, since the cache needs
-        no LM head. False: the cache is rebuilt for free, a lower bound.
+    keep_drafter_warm : an iteration at K = 0 of a policy that may draft again pays `kept_drafter_s`, an upper bound.
+        False: the cache is rebuilt for free, a lower bound.
 
     Prefill is left out: the simulator's clock counts decode iterations only.
     """
     if curve.drafts[0] != 0 or np.any(np.diff(curve.drafts) != 1):
         raise AdvisorError("the simulator needs a curve over every K from 0 to k_max")
-    warm = np.zeros(curve.batches.size)
-    if keep_drafter_warm and curve.drafts.size > 1:
-        warm = curve.round_components["draft"][:, 1] + curve.round_components["draft_host"][:, 1]
+    warm = kept_drafter_s(curve) if keep_drafter_warm else np.zeros(curve.batches.size)
     return round_costs(curve.batches, curve.round_s, curve.accepted_length, warm)
+
+
+def kept_drafter_s(curve: Curve) -> Array:
+    """What a round of K = 0 pays where K may be above 0 again: one drafting pass, so that its cache stays valid. [s]
+
+    [nB], over a curve with K = 1. Kernels, launches and host time of K = 1: an upper bound, since the cache needs no
+    LM head. 0 for drafters that run no model.
+    """
+    if curve.drafts.size == 1:
+        return np.zeros(curve.batches.size)
+    one = curve.column(1)
+    return np.asarray(curve.round_components["draft"][:, one] + curve.round_components["draft_host"][:, one])
+
+
+def idle_speedup(curve: Curve) -> Array:
+    """Speedup of K = 0 within a table of several K, [nB]: below 1, since the drafter still runs once a step. [1]
+
+    Engines do so (docs/engines.md); a server started without speculation pays nothing and has 1.
+    """
+    plain = curve.plain_step_s
+    return speedup(1.0, plain, plain + kept_drafter_s(curve), curve.prefill_s)
 
 
 def interpolate_batches(batches: ArrayLike, values: ArrayLike, at: ArrayLike) -> Array:
     """Positive values [nB, n] given at `batches`, at other batch sizes: log value linear in log batch."""
     return np.exp(_interpolate(np.asarray(batches, dtype=float), np.log(np.asarray(values, dtype=float)), at))
+
+
+def interpolate_losses(batches: ArrayLike, losses: ArrayLike, at: ArrayLike) -> Array:
+    """Losses [nB, n] given at `batches`, at other batch sizes: linear in log batch."""
+    return _interpolate(np.asarray(batches, dtype=float), np.asarray(losses, dtype=float), at)
 
 
 def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:

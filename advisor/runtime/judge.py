@@ -1,4 +1,4 @@
-"""The recommended K: the schedule's, its chance of being best, the loss it risks, and which K are its equals."""
+"""The recommended K at one batch: the least expected loss, how sure that is, and what the other K would cost."""
 
 from __future__ import annotations
 
@@ -8,72 +8,98 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.arrays import Array
-from advisor.runtime.schedule import DEFAULT_MARGIN, MIN_GAIN
+from advisor.curve import Curve, draft_odds, excess_loss, recommended
+from advisor.setup import Setup
 
 
 @dataclass(frozen=True)
-class BestDraft:
-    """The recommended K and how sure it is. `index` points into the drafts axis."""
+class DraftRow:
+    """One draft length at the target batch: what it gives, and its odds. The evidence of a recommendation."""
 
-    index: int
+    k_draft: int
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    tpot_s: float
+    tokens_per_s_per_gpu: float
     p_best: float
-    regret: float
-    within_noise: bool
-    """True when some K looked better than plain decode, but by less than MIN_GAIN."""
-    equal: tuple[int, ...]
-    """Indices of the K > 0 within the margin of the best, the recommended one included; empty at K = 0."""
+    """Share of draws in which it is the fastest. [1]"""
+    p_gain: float
+    """Share of draws in which it is faster than plain decoding; 0 for plain decoding itself. [1]"""
+    expected_loss: float
+    """Share of the speedup it gives up against each draw's fastest K, mean over the draws. [1]"""
+    as_good: bool
+    """Whether the noise of the draws does not tell its loss from the least one."""
     meets_limit: bool
-    """False where no K keeps the limit on time per output token."""
+    """Whether it keeps the limit on time per output token, where there is one."""
+    recommended: bool
 
 
-def judge_draft(
-    index: int, speedup: Array, draws: Array, allowed: NDArray[np.bool_] | None = None, margin: float = DEFAULT_MARGIN
-) -> BestDraft:
-    """How sure the K at `index` is at one batch.
+def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
+    """Every K at the curve's batch `row`, exactly one of them recommended.
 
-    Parameters
-    ----------
-    index : of the K that the schedule runs at this batch.
-    speedup : central estimate by K, [drafts]; entry 0 is plain decode and equals 1. [1]
-    draws : the same under each draw, [draws, drafts]. [1]
-    allowed : K that meet the user's limits, [drafts]; default all. If none does, all are considered.
-    margin : a K within this fraction of the best counts as equal. [1]
-
-    Returns
-    -------
-    BestDraft. p_best: share of draws in which this K is the fastest allowed one. regret: mean over draws of the loss
-    against the fastest allowed K, relative to it.
+    That is the smallest K that the noise does not tell from the least expected loss, among those that keep the
+    scenario's limit on time per output token; among all where none does.
     """
-    meets_limit = allowed is None or bool(allowed.any())
-    allowed = np.ones(len(speedup), bool) if allowed is None or not meets_limit else allowed
-    candidates = np.where(allowed, speedup, -np.inf)
-    top = float(candidates.max())
-    permitted = np.where(allowed, draws, -np.inf)
-    best = permitted.max(axis=1)
-    near = [int(i) for i in np.flatnonzero(candidates * (1.0 + margin) >= top) if i > 0]
-    return BestDraft(
-        index=index,
-        p_best=float(np.mean(permitted[:, index] >= best - 1e-12)),
-        regret=float(np.mean(1.0 - permitted[:, index] / best)),
-        within_noise=index == 0 and 1.0 < top < 1.0 + MIN_GAIN,
-        equal=tuple(near) if index > 0 else (),
-        meets_limit=meets_limit,
+    within = _within_limit(setup, curve, row)
+    odds = draft_odds(curve.draws[:, row], within)
+    equal = excess_loss(odds.loss, odds.noise, within) == 0.0
+    chosen = int(recommended(odds.loss, odds.noise, within))
+    return tuple(
+        DraftRow(
+            k_draft=int(k),
+            speedup=float(curve.speedup[row, i]),
+            speedup_low=float(curve.low[row, i]),
+            speedup_high=float(curve.high[row, i]),
+            tpot_s=float(curve.tpot_s[row, i]),
+            tokens_per_s_per_gpu=float(curve.tokens_per_s_per_gpu[row, i]),
+            p_best=float(odds.p_best[i]),
+            p_gain=float(odds.p_gain[i]),
+            expected_loss=float(odds.loss[i]),
+            as_good=bool(equal[i]),
+            meets_limit=bool(within[i]),
+            recommended=i == chosen,
+        )
+        for i, k in enumerate(curve.drafts)
     )
 
 
-def equals_text(drafts: Sequence[int], k_draft: int, margin: float = DEFAULT_MARGIN) -> str:
-    """Which K are within the margin of the best and why one of them is recommended; empty for fewer than two."""
-    if len(drafts) < 2:
+def recommended_draft(setup: Setup, curve: Curve, row: int) -> int:
+    """Index, along the curve's drafts, of the K recommended at its batch `row`; the rule of `draft_rows`."""
+    within = _within_limit(setup, curve, row)
+    odds = draft_odds(curve.draws[:, row], within)
+    return int(recommended(odds.loss, odds.noise, within))
+
+
+def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
+    """Whether some K keeps the scenario's limit on time per output token at the curve's batch `row`."""
+    return bool(_within_limit(setup, curve, row).any())
+
+
+def others_text(rows: Sequence[DraftRow]) -> str:
+    """Which other K do as well as the recommended one and what the nearest costs, in a sentence; empty for one K."""
+    own = next(item for item in rows if item.recommended)
+    rest = [item for item in rows if item is not own and item.k_draft > 0]
+    if own.k_draft == 0 or not rest:
         return ""
-    return (
-        f"K = {_listed(drafts)} are within {margin:.0%} of the best here; K = {k_draft} also serves the neighbouring "
-        "batches."
-    )
+    equal = [item.k_draft for item in rest if item.as_good]
+    worse = sorted((item for item in rest if not item.as_good), key=lambda item: item.expected_loss)[:1]
+    said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
+    said += [f"K = {item.k_draft} would cost {item.expected_loss - own.expected_loss:.1%}" for item in worse]
+    return "; ".join(said) + "."
+
+
+def _within_limit(setup: Setup, curve: Curve, row: int) -> NDArray[np.bool_]:
+    limit_ms = setup.scenario.max_tpot_ms
+    if limit_ms is None:
+        return np.ones(curve.drafts.size, bool)
+    return np.asarray(curve.tpot_s[row] * 1e3 <= limit_ms)
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """`3 to 6` for neighbours, else `2, 4 and 5`."""
+    """`3`, `3 to 6` for neighbours, else `2, 4 and 5`."""
+    if len(numbers) == 1:
+        return str(numbers[0])
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]} to {numbers[-1]}"
     return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

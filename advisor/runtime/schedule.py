@@ -1,4 +1,4 @@
-"""The draft length for each batch size: few ranges, bounded regret, no flicker; and what it gains over one static K."""
+"""The draft length for each batch size: least expected loss, and few switches."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
+from advisor.bands import PER_K_LOG_SD
+from advisor.curve import draft_odds, excess_loss
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import interpolate_batches
+from advisor.runtime.costs import interpolate_batches, interpolate_losses
 
-DEFAULT_MARGIN = 0.02
-"""Choice of this project: a K within 2 % of the best counts as equal. Below the error of any step-time prediction."""
+SWITCH_COST = PER_K_LOG_SD
+"""What a switch of K must save beyond the noise of the draws, expected loss times doublings of the batch: as much over
+one doubling as speedups scatter from one K to the next, half as much over two. [1]"""
 MIN_GAIN = 0.02
-"""Choice of this project: where no K promises this over plain decoding, the gain is within noise and K is 0."""
+"""Choice of this project: a change or a design that gains less than this is not offered as one that helps. [1]"""
+
+_SINGLE = 512
+"""Up to here the schedule decides batch by batch; beyond, a batch more or less is within a quarter of a per cent."""
 
 OPEN_END = 10_000_000
 """Where the bucket of the longest contexts is closed: beyond any model's. [tokens]"""
@@ -26,8 +32,8 @@ OPEN_END = 10_000_000
 class KRange:
     """One range of the schedule: batch sizes batch_start..batch_end, both included, run k_draft drafts.
 
-    speedup is the mean over the range's batch sizes, regret the largest loss against the best K within the range.
-    meets_limit is False where no K satisfies the limit on time per output token; k_draft is then the fastest one.
+    speedup is the mean over the range's batch sizes, regret the largest expected loss within the range.
+    meets_limit is False where no K satisfies the limit on time per output token.
     """
 
     batch_start: int
@@ -53,33 +59,58 @@ class ContextSchedule:
 
 
 @dataclass(frozen=True)
-class ScheduleGain:
-    """Speedups over plain decoding on one batch histogram. gain = schedule / best static - 1 (K = 0 is a static K)."""
+class KValues:
+    """What each K is worth on a grid of batches, as far as a schedule needs to know; `k_values` makes and checks it."""
 
-    schedule_speedup: float
-    best_static_k: int
-    best_static_speedup: float
-    static_speedup: tuple[float, ...]
-    gain: float
+    batches: Array
+    """[nB], increasing from 1. [1]"""
+    drafts: NDArray[np.int64]
+    """[nK], increasing from 0. [1]"""
+    speedup: Array
+    """[nB, nK]; 1 at K = 0, a server without speculation. [1]"""
+    loss: Array
+    """Expected loss [nB, nK], see `draft_odds`. [1]"""
+    noise: Array
+    """Its standard error against the least, [nB, nK]. [1]"""
+    idle: Array
+    """Speedup of K = 0 in a table that drafts at other batches, [nB], see `idle_speedup`. [1]"""
+    tpot_s: Array | None = None
+    """Time per output token, [nB, nK]. [s]"""
 
 
-def k_by_batch(
+def k_values(
     batches: ArrayLike,
     drafts: ArrayLike,
     speedup: ArrayLike,
-    margin: float = DEFAULT_MARGIN,
+    *,
+    draws: ArrayLike | None = None,
+    idle: ArrayLike = 1.0,
     tpot_s: ArrayLike | None = None,
+) -> KValues:
+    """`KValues` from speedups [nB, nK] and the same under each draw [draws, nB, nK]; without draws they are certain.
+
+    Raises AdvisorError naming what was found and what is expected.
+    """
+    grid, ks, table = _checked(batches, drafts, speedup)
+    odds = draft_odds(table[None] if draws is None else draws)
+    waiting = np.broadcast_to(np.asarray(idle, float), grid.shape)
+    return KValues(grid, ks, table, odds.loss, odds.noise, waiting, None if tpot_s is None else np.asarray(tpot_s))
+
+
+def k_by_batch(
+    values: KValues,
     max_tpot_s: float | None = None,
     max_batch: int | None = None,
+    pinned: tuple[int, int] | None = None,
 ) -> tuple[KRange, ...]:
-    """K for every batch size 1..max_batch, in the fewest ranges whose regret stays within `margin`.
+    """K for every batch size 1..max_batch: the least expected loss, smoothed.
 
     Parameters
     ----------
-    batches : [nB] increasing from 1. drafts : [nK], must contain 0. speedup : [nB, nK], 1 at K = 0. [1]
-    margin : a K is acceptable at a batch when its speedup is within this fraction of the best there. [1]
-    tpot_s, max_tpot_s : time per output token [nB, nK] and its upper limit; give both or neither. [s]
-    max_batch : last batch size covered; default the largest of `batches`.
+    values : what each K is worth; with a limit, its times per output token too.
+    max_tpot_s : upper limit on the time per output token. [s]
+    max_batch : last batch size covered; default the largest of the grid. [1]
+    pinned : a batch and the K that it runs: the recommended K of the target batch. [1]
 
     Returns
     -------
@@ -87,29 +118,18 @@ def k_by_batch(
 
     Notes
     -----
-    A K > 0 that is predicted to lose against plain decoding is never acceptable, whatever the margin; where none gains
-    MIN_GAIN, only K = 0 is. Ranges grow
-    from batch 1 as long as one K stays acceptable, which needs the fewest switches possible; among the K left, the
-    one with the best mean speedup wins. At a fixed batch the limit on time per output token cannot prefer another K
-    (tpot is proportional to 1 / speedup); it narrows what the margin may choose, and marks batches beyond any K.
+    Each doubling of the batch counts alike. The K of all batches together have the least sum of what they lose beyond
+    the noise, times the doublings it lasts, and SWITCH_COST for each switch: dynamic programming over the batches.
+    K = 0 beside a K > 0 is charged as engines run it, with the drafter kept (`KValues.idle`); where a server without
+    speculation loses no more than the best such table, K is 0 throughout, uncharged. K that miss the limit are left
+    out where another keeps it.
     """
-    grid, ks, table = _checked(batches, drafts, speedup)
-    if (tpot_s is None) != (max_tpot_s is None):
-        raise AdvisorError("tpot_s and max_tpot_s go together; give both or neither")
-    if margin < 0:
-        raise AdvisorError(f"margin={margin} must not be negative")
-    last = int(grid[-1]) if max_batch is None else max_batch
-    whole = np.arange(1, last + 1)
-    dense = interpolate_batches(grid, table, whole)
-    best = dense.max(axis=1, keepdims=True)
-    plain = dense[:, ks == 0]
-    near: NDArray[np.bool_] = (dense * (1 + margin) >= best) & (dense >= plain)
-    allowed = np.where(best >= plain * (1 + MIN_GAIN), near, ks == 0)
-    meets: NDArray[np.bool_] = np.ones(last, dtype=np.bool_)
-    if tpot_s is not None and max_tpot_s is not None:
-        within: NDArray[np.bool_] = np.asarray(interpolate_batches(grid, tpot_s, whole) <= max_tpot_s)
-        allowed, meets = _limited(dense, allowed, within)
-    return _merge(dense, allowed, meets, ks)
+    last = int(values.batches[-1]) if max_batch is None else max_batch
+    table = _whole(values, last, max_tpot_s)
+    chosen = _cheapest(_with_pin(table, values.drafts, pinned), table.doublings, table.allowed)
+    if not chosen.any() or (_pins_nothing(pinned) and table.plain_cost() <= table.cost(chosen)):
+        return _ranges(table.plain(), np.zeros(last, np.int64), values.drafts)
+    return _ranges(table, chosen, values.drafts)
 
 
 def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange, ...]]) -> tuple[ContextSchedule, ...]:
@@ -134,7 +154,7 @@ def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange
 
 def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Heading and rows of K by batch as text; `limited` adds whether the limit on time per output token is kept."""
-    columns = ("Batch", "K", "Mean speedup", "Largest loss", "Meets the limit")
+    columns = ("Batch", "K", "Mean speedup", "Largest expected loss", "Meets the limit")
     rows = (
         (
             f"{item.batch_start:,} to {item.batch_end:,}",
@@ -149,6 +169,17 @@ def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str
     return columns[:shown], tuple(row[:shown] for row in rows)
 
 
+def schedule_rule(max_tpot_ms: float | None = None) -> str:
+    """How the ranges of K by batch were chosen, in words that hold under this limit on time per output token."""
+    rule = (
+        f"The K of least expected loss, smoothed: a switch must save {SWITCH_COST:.0%} over a doubling of the batch, "
+        "beyond the noise."
+    )
+    if max_tpot_ms is None:
+        return rule
+    return f"{rule} K that miss {max_tpot_ms:g} ms per output token are left out, unless all do ('no')."
+
+
 def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
     """The scheduled K at each batch size (beyond the last range: the last range's K, as vLLM does)."""
     starts = np.array([r.batch_start for r in ranges])
@@ -156,78 +187,135 @@ def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
     return ks[np.clip(np.searchsorted(starts, np.asarray(batch), side="right") - 1, 0, None)]
 
 
-def schedule_gain(
-    ranges: Sequence[KRange],
-    batches: ArrayLike,
-    drafts: ArrayLike,
-    speedup: ArrayLike,
-    histogram_batches: ArrayLike,
-    histogram_weights: ArrayLike,
-) -> ScheduleGain:
-    """What the schedule gains over the best single K on the user's own batch histogram.
+@dataclass(frozen=True)
+class _Whole:
+    """`KValues` at whole batches 1..n, K = 0 charged for the drafter that is kept; arrays [n, nK] or [n]."""
 
-    histogram_weights: share of plain decoding *time* spent at each batch size, as a gauge of running requests sampled
-    at fixed intervals gives it; any positive scale. Speedups combine as a weighted harmonic mean, since times add.
-    """
-    grid, ks, table = _checked(batches, drafts, speedup)
-    at = np.asarray(histogram_batches, dtype=float)
-    weight = np.asarray(histogram_weights, dtype=float)
-    if at.shape != weight.shape or at.ndim != 1 or not at.size:
-        raise AdvisorError("the batch histogram needs as many weights as batch sizes, and at least one")
-    if np.any(weight < 0) or weight.sum() <= 0:
-        raise AdvisorError("histogram weights must not be negative, and one must be positive")
-    weight = weight / weight.sum()
-    dense = interpolate_batches(grid, table, at)
-    static = 1 / (weight[:, None] / dense).sum(axis=0)
-    column = np.array([int(np.flatnonzero(ks == k)[0]) for k in k_at(ranges, at)])
-    scheduled = 1 / float((weight / dense[np.arange(at.size), column]).sum())
-    best = int(static.argmax())
-    return ScheduleGain(
-        scheduled,
-        int(ks[best]),
-        float(static[best]),
-        tuple(float(s) for s in static),
-        scheduled / float(static[best]) - 1,
+    speedup: Array
+    loss: Array
+    noise: Array
+    allowed: NDArray[np.bool_]
+    plain_loss: Array
+    """Expected loss of a server without speculation, [n]. [1]"""
+    plain_allowed: NDArray[np.bool_]
+    doublings: Array
+
+    @property
+    def excess(self) -> Array:
+        """What each K loses beyond the noise; a thousandth of its whole excess breaks ties."""
+        losing = excess_loss(self.loss, self.noise, self.allowed)
+        return losing + 1e-3 * np.maximum(self.loss - self.loss.min(axis=1, keepdims=True), 0.0)
+
+    def cost(self, chosen: NDArray[np.int64]) -> float:
+        """Loss beyond the noise over all doublings, and SWITCH_COST for each switch. [1]"""
+        own = excess_loss(self.loss, self.noise, self.allowed)[np.arange(chosen.size), chosen]
+        return float(own @ self.doublings) + SWITCH_COST * float(np.count_nonzero(np.diff(chosen)))
+
+    def plain_cost(self) -> float:
+        """The same for a server without speculation, a gain beyond the noise counting against its losses. [1]"""
+        choosable = self.allowed | ~self.allowed.any(axis=1, keepdims=True)
+        above = self.plain_loss - np.where(choosable, self.loss, np.inf).min(axis=1)
+        beyond = np.sign(above) * np.maximum(np.abs(above) - self.noise[:, 0], 0.0)
+        missed = ~self.plain_allowed & self.allowed.any(axis=1)
+        return float(np.where(missed, np.inf, beyond) @ self.doublings)
+
+    def plain(self) -> _Whole:
+        """The table of a server without speculation: K = 0 alone, uncharged."""
+        only = np.ones((self.plain_loss.size, 1))
+        return _Whole(
+            only,
+            self.plain_loss[:, None],
+            0.0 * only,
+            self.plain_allowed[:, None],
+            self.plain_loss,
+            self.plain_allowed,
+            self.doublings,
+        )
+
+
+def _whole(values: KValues, last: int, max_tpot_s: float | None) -> _Whole:
+    if max_tpot_s is not None and values.tpot_s is None:
+        raise AdvisorError("a limit on the time per output token needs those times; give tpot_s")
+    at = np.arange(1, last + 1)
+    grid, first = values.batches, values.drafts == 0
+    idle = interpolate_batches(grid, values.idle[:, None], at)
+    speedup = interpolate_batches(grid, values.speedup, at)
+    plain_loss = interpolate_losses(grid, values.loss, at)
+    within = np.ones(speedup.shape, bool)
+    plain_within = np.ones(last, bool)
+    if max_tpot_s is not None:
+        tpot = interpolate_batches(grid, np.asarray(values.tpot_s), at)
+        within = np.asarray(np.where(first, tpot / idle, tpot) <= max_tpot_s)
+        plain_within = tpot[:, 0] <= max_tpot_s
+    return _Whole(
+        speedup=np.where(first, idle, speedup),
+        loss=np.where(first, 1.0 - idle * (1.0 - plain_loss), plain_loss),
+        noise=interpolate_losses(grid, values.noise, at),
+        allowed=within,
+        plain_loss=plain_loss[:, 0],
+        plain_allowed=plain_within,
+        doublings=doublings(at),
     )
 
 
-def _limited(
-    dense: Array, allowed: NDArray[np.bool_], within: NDArray[np.bool_]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Acceptable K under the limit [n, nK] and where any K meets it [n]; never an empty row.
-
-    Where the margin and the limit exclude each other the fastest K within the limit is taken, where no K meets the
-    limit the fastest of all.
-    """
-    meets: NDArray[np.bool_] = np.asarray(within.any(axis=1), dtype=np.bool_)
-    eligible = within | ~meets[:, None]
-    fastest = np.zeros_like(allowed)
-    fastest[np.arange(len(dense)), np.where(eligible, dense, -np.inf).argmax(axis=1)] = True
-    both = allowed & within
-    return np.asarray(np.where(both.any(axis=1, keepdims=True), both, fastest), dtype=np.bool_), meets
+def doublings(batches: NDArray[np.int64]) -> Array:
+    """Doublings of the batch that each of a run of neighbouring batches stands for, [n]. [1]"""
+    return np.log2((batches + 1.0) / batches)
 
 
-def _merge(
-    dense: Array, allowed: NDArray[np.bool_], meets: NDArray[np.bool_], ks: NDArray[np.int64]
-) -> tuple[KRange, ...]:
-    """Greedy cover: extend each range while some K is allowed throughout and the limit is met (or not) throughout."""
-    bits = (allowed.astype(np.int64) << np.arange(ks.size)).sum(axis=1).tolist()
-    met = meets.tolist()
-    ranges: list[KRange] = []
-    start, common = 0, bits[0]
-    for i in range(1, len(bits) + 1):
-        if i < len(bits) and common & bits[i] and met[i] == met[start]:
-            common &= bits[i]
-            continue
-        candidates = [j for j in range(ks.size) if common >> j & 1]
-        part = dense[start:i]
-        j = max(candidates, key=lambda c: float(part[:, c].mean()))
-        regret = float((1 - part[:, j] / part.max(axis=1)).max())
-        k = int(ks[j])
-        ranges.append(KRange(start + 1, i, k, float(part[:, j].mean()), regret, met[start]))
-        if i < len(bits):
-            start, common = i, bits[i]
-    return tuple(ranges)
+def _pins_nothing(pinned: tuple[int, int] | None) -> bool:
+    return pinned is None or pinned[1] == 0
+
+
+def _with_pin(table: _Whole, ks: NDArray[np.int64], pinned: tuple[int, int] | None) -> Array:
+    """Excess losses [n, nK], with every K but the pinned one ruled out at its batch."""
+    excess = table.excess
+    if pinned is not None and pinned[0] <= len(excess):
+        excess[pinned[0] - 1] = np.where(ks == pinned[1], 0.0, np.inf)
+    return excess
+
+
+def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Columns [n] with the least sum of excess losses, times `weight`, and switches: the shortest path."""
+    blocks = _blocks(excess, allowed)
+    lost, length = excess[blocks], np.add.reduceat(weight, blocks)
+    n, columns = lost.shape
+    came = np.empty((n, columns), dtype=np.int64)
+    total, own = length[0] * lost[0], np.arange(columns)
+    for i in range(1, n):
+        best = int(total.argmin())
+        jump = total[best] + SWITCH_COST
+        came[i] = np.where(jump < total, best, own)
+        total = np.minimum(jump, total) + length[i] * lost[i]
+    path = np.empty(n, dtype=np.int64)
+    path[-1] = total.argmin()
+    for i in range(n - 1, 0, -1):
+        path[i - 1] = came[i, path[i]]
+    return np.repeat(path, np.diff([*blocks, len(excess)]))
+
+
+def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Where blocks of batches that share one K start: single batches up to _SINGLE, then 256 to a doubling, and none
+    across a change of what is allowed or ruled out."""
+    n = len(excess)
+    ruled = np.concatenate([allowed, np.isinf(excess)], axis=1).astype(np.int8)
+    changes = 1 + np.flatnonzero(np.abs(np.diff(ruled, axis=0)).any(axis=1))
+    wide = _SINGLE * 2.0 ** (np.arange(256 * max(0, int(np.ceil(np.log2(n / _SINGLE))))) / 256)
+    starts = np.unique(np.concatenate([np.arange(min(n, _SINGLE)), wide.astype(np.int64), changes]))
+    return starts[starts < n]
+
+
+def _ranges(table: _Whole, chosen: NDArray[np.int64], ks: NDArray[np.int64]) -> tuple[KRange, ...]:
+    """Neighbouring batches of one K that all meet the limit, or all miss it, as ranges."""
+    meets: NDArray[np.bool_] = np.asarray(table.allowed.any(axis=1), dtype=np.bool_)
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(chosen) != 0) | (np.diff(meets.astype(int)) != 0)]))
+    found = []
+    for start, end in pairwise([*starts.tolist(), chosen.size]):
+        column = int(chosen[start])
+        part = slice(start, end)
+        speedup, regret = float(table.speedup[part, column].mean()), float(table.loss[part, column].max())
+        found.append(KRange(start + 1, end, int(ks[column]), speedup, regret, bool(meets[start])))
+    return tuple(found)
 
 
 def _checked(batches: ArrayLike, drafts: ArrayLike, speedup: ArrayLike) -> tuple[Array, NDArray[np.int64], Array]:
@@ -242,8 +330,8 @@ def _checked(batches: ArrayLike, drafts: ArrayLike, speedup: ArrayLike) -> tuple
         )
     if not np.all(np.isfinite(table)) or np.any(table <= 0):
         raise AdvisorError("speedup must be finite and positive everywhere")
-    if not np.any(ks == 0) or np.any(ks < 0) or np.unique(ks).size != ks.size or ks.size > 62:
-        raise AdvisorError("drafts must be distinct, not negative, at most 62, and contain K = 0")
+    if ks[0] != 0 or np.any(np.diff(ks) <= 0):
+        raise AdvisorError("drafts must increase strictly and start at K = 0")
     return grid, ks, table
 
 

@@ -30,7 +30,7 @@ _LIMITS = {
 class DesignQuestion(Frozen):
     """What the controls ask. Limits of None are not set."""
 
-    objective: Objective = "sd_speedup"
+    objective: Objective = "tpot"
     batches: str = ""
     """As typed; empty: the scenario's batch."""
     quality_eps: float = DEFAULT_EPS

@@ -71,10 +71,7 @@ def trade_offs(answer: DesignAnswer, item: Candidate | None, key: str) -> None:
     )
     widgets.show_chart(chart, "design_trade_offs", answer.space.setup.scenario, select_key=key)
     if objective == "sd_speedup":
-        st.caption(
-            "Wider experts than equal quality needs can raise the ratio, since they slow plain decoding most. Only the "
-            "narrowest width of each mix is recommended."
-        )
+        st.caption("Wider experts than equal quality needs can raise the ratio, since they slow plain decoding most.")
 
 
 def next_steps(answer: DesignAnswer) -> None:
@@ -104,9 +101,7 @@ def limits(answer: DesignAnswer, item: Candidate | None) -> None:
     st.markdown("\n".join(f"- {widgets.plain(limit)}" for limit in answer.limits))
     st.subheader("Ruled out", anchor=False)
     total, left = len(answer.space), len(answer.space.candidates)
-    st.markdown(
-        f"{total:,} designs were costed; {left:,} keep the quality at their narrowest width and meet every limit."
-    )
+    st.markdown(f"{total:,} designs were costed; {left:,} keep the quality and meet every limit.")
     st.dataframe(
         design_tables.infeasible(answer), hide_index=True,
         column_config={"Designs ruled out": _number(format="localized"), "Share": _number(format="%.0f%%")},

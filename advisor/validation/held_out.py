@@ -106,7 +106,7 @@ def held_out(points: Sequence[Point]) -> pd.DataFrame:
 
     Returns one row a point: source (its laboratory), title (the publication), engine_class, known_class (the class was
     fitted on other laboratories), immature (its engine calls itself so), tier, acceptance, reading, dataset, model_id,
-    hardware_id, drafter, verify_tokens, batch_size, n_draft, accepted_length, measured, predicted, low, high.
+    hardware_id, drafter, verify_tokens, batch_size, n_draft, accepted_length, measured, predicted, low, high, draws.
     """
     return pd.DataFrame([_row(point, points) for point in points])
 
@@ -165,4 +165,5 @@ def _row(point: Point, points: Sequence[Point]) -> dict[str, object]:
         "predicted": float(curve.speedup[0, 0]),
         "low": float(curve.low[0, 0]),
         "high": float(curve.high[0, 0]),
+        "draws": curve.draws[:, 0, 0],
     }

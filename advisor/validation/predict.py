@@ -19,6 +19,7 @@ PREDICTED_COLUMNS = (
     *("predicted_speedup", "predicted_low", "predicted_high"),
     *("predicted_tier", "predicted_reason", "accepted_length_source"),
 )
+_DRAWS = "draws"
 _SAME_GRID = (
     *("source_title", "source", "hardware_id", "model_id", "drafter", "batch_size"),
     *("engine", "tensor_parallel", "weight_dtype", "dataset"),
@@ -28,14 +29,14 @@ _SAME_GRID = (
 
 @dataclass(frozen=True)
 class Validation:
-    """Errors of all rows, by source, by tier; the regret of the predicted best K; the rows themselves."""
+    """Errors of all rows, by source, by tier; the regret of the recommended K; the rows themselves."""
 
     overall: Errors
     by_source: Mapping[str, Errors]
     by_tier: Mapping[str, Errors]
     by_acceptance: Mapping[str, Errors]
     best_k_regret: float | None
-    """Mean loss at the K predicted best against the K measured best, over points with several K. [1]"""
+    """Mean loss at the recommended K against the K measured best, over points with several K. [1]"""
     n_best_k: int
     rows: pd.DataFrame
     n_refused: int
@@ -56,6 +57,19 @@ def predict_rows(
     With `left_out`, rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it.
     `refused` says by the frame's index why rows cannot be read.
     """
+    asked = {"left_out": left_out, "other_models": other_models}
+    return _predicted(frame, assume, **asked, refused=refused).drop(columns=_DRAWS)
+
+
+def _predicted(
+    frame: pd.DataFrame,
+    assume: Mapping[str, str] | None = None,
+    *,
+    left_out: bool = False,
+    other_models: bool = False,
+    refused: Mapping[int, str] | None = None,
+) -> pd.DataFrame:
+    """As `predict_rows`, with the predicted speedup under each draw in the column _DRAWS."""
     missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
     if missing:
         raise AdvisorError(
@@ -69,7 +83,9 @@ def predict_rows(
         _predict(row, assume, left_out, other_models) if line not in unread else _not_predicted(unread[line])
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True)
     ]
-    return pd.concat([frame.reset_index(drop=True), pd.DataFrame(answers, columns=list(PREDICTED_COLUMNS))], axis=1)
+    return pd.concat(
+        [frame.reset_index(drop=True), pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])], axis=1
+    )
 
 
 def validate(
@@ -86,13 +102,13 @@ def validate(
     if "defect" in frame.columns:
         marked = frame["defect"].fillna("").astype(str)
         refused = {**{i: f"set aside for a defect: {text}" for i, text in marked.items() if text}, **(refused or {})}
-    rows = predict_rows(frame, assume, left_out=True, other_models=True, refused=refused)
+    rows = _predicted(frame, assume, left_out=True, other_models=True, refused=refused)
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
     judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
     keys = [name for name in _SAME_GRID if name in judged.columns]
-    regret, n_best_k = best_k_regret(judged, keys, "predicted_speedup", "draft_tokens_k")
+    regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
     return Validation(
         overall=judged_errors(judged),
         by_source=_errors_by(judged, "source_title" if "source_title" in judged else "hardware_id"),
@@ -100,7 +116,7 @@ def validate(
         by_acceptance=_errors_by(judged, "accepted_length_source"),
         best_k_regret=regret,
         n_best_k=n_best_k,
-        rows=rows,
+        rows=rows.drop(columns=_DRAWS),
         n_refused=int(rows["predicted_speedup"].isna().sum()),
     )
 
@@ -129,7 +145,7 @@ def _predict(
 
 
 def _not_predicted(reason: str) -> tuple[Any, ...]:
-    return None, None, None, None, f"not predicted: {reason}", "none"
+    return None, None, None, None, f"not predicted: {reason}", "none", None
 
 
 def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -149,4 +165,5 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
         str(curve.tier[0, 0]),
         "; ".join(note for note in notes if note),
         question.acceptance_source,
+        curve.draws[:, 0, 0],
     )

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from advisor.charts import design as charts_design
-from advisor.charts import figure
+from advisor.charts import design_curves_chart, figure
 from advisor.charts.design import Mark
+from advisor.charts.design_curves import Quantity
+from advisor.design import DesignCurve, Line
 from advisor.design.grid import Mixes
 from advisor.design.sweeps import HeatMap, Sweep
 from advisor.ui import design_tables
@@ -253,3 +255,35 @@ def test_the_tables_do_not_import_streamlit() -> None:
     found = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     found |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert not any(str(module).startswith("streamlit") for module in found)
+
+
+def design_curve(name: str, scale: float, largest: int) -> DesignCurve:
+    """Three batches; faster than the baseline by `scale`."""
+
+    def line(values: list[float]) -> Line:
+        value = np.array(values)
+        return Line(value, 0.9 * value, 1.1 * value)
+
+    return DesignCurve(
+        name, -1, f"{name} design", BATCHES, np.array([3, 3, 2], np.int16), line([1.5, 2.0, 1.2]),
+        line((BASELINE_TPOT_S / scale).tolist()), line([scale] * 3), largest,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("quantity", "own", "unit"), [("speedup", 2.0, "x"), ("tpot", 3.2, " ms"), ("gain", 1.25, "x")]
+)
+def test_designs_are_drawn_against_batch_as_far_as_they_fit_with_bands_and_a_finding(
+    quantity: Quantity, own: float, unit: str
+) -> None:
+    curves = [design_curve("baseline", 1.0, 999), design_curve("recommended", 1.25, 100), design_curve("picked", 1, 0)]
+    chart = design_curves_chart(curves, [16], quantity)
+    lines = {trace.name: trace for trace in chart.figure.data if trace.mode == "lines"}
+    assert list(lines) == ["baseline: baseline design", "recommended: recommended design"]
+    assert list(lines["recommended: recommended design"].x) == [1, 16], "batch 256 does not fit it"
+    assert lines["recommended: recommended design"].y[1] == pytest.approx(own)
+    assert f"recommended {own:.2f}{unit} ({0.9 * own:.2f} to {1.1 * own:.2f})" in chart.alt
+    assert "Left out: picked, which fits no batch in memory." in chart.alt
+    assert len(chart.data) == 9
+    assert chart.data[chart.data["design"] == "recommended"]["fits_in_memory"].tolist() == [True, True, False]
+    assert len([shape for shape in chart.figure.layout.shapes if shape.x0 == 16]) == 1

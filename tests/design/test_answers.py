@@ -17,11 +17,18 @@ from advisor.catalog import model_profile
 from advisor.cli import main
 from advisor.design import DesignAnswer, DesignGrid, DesignSpace, candidates, design_answer, design_config, design_space
 from advisor.design.answer import loss_text, sensitivity_text
-from advisor.design.candidates import distinct_candidates
 from advisor.design.document import parse_batches
 from advisor.design.handoff import added_keys
 from advisor.design.sensitivity import Sensitivity
-from advisor.design.sweeps import granularity_sweep, heat_map, pareto_front, serve_many, shared_sweep, try_next
+from advisor.design.sweeps import (
+    distinct_candidates,
+    granularity_sweep,
+    heat_map,
+    pareto_front,
+    serve_many,
+    shared_sweep,
+    try_next,
+)
 from advisor.hf.config import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import build_scenario
@@ -303,7 +310,7 @@ def test_the_command_prints_an_answer_and_writes_files_that_read_back(
     table, config = tmp_path / "designs.csv", tmp_path / "config.json"
     code, out, _ = run(capsys, *_SMALL, "--objective", "tpot", "--csv", str(table), "--config", str(config))
     assert code == 0
-    assert "train 256 experts top-8" in out
+    assert "Top-8 of 256, no shared expert" in out
     assert "limit: The log bases" in out
     rows = list(csv.DictReader(table.open()))
     assert rows[0]["n_experts"] == "256"
@@ -395,4 +402,7 @@ def test_the_sentence_on_assumptions_counts_by_what_keeping_the_design_costs() -
 
 
 def test_the_verdict_counts_the_accelerators() -> None:
-    assert "on 2 x NVIDIA H200 SXM 141GB: train" in design_answer(space("mixtral-8x7b"), 1).verdict
+    assert (
+        "instead of top-2 of 8 at batch 16 on 2 x NVIDIA H200 SXM 141GB: "
+        in design_answer(space("mixtral-8x7b"), 1).verdict
+    )

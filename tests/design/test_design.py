@@ -16,9 +16,9 @@ from advisor.design import DesignGrid, DesignSpace, design_space, setup_of
 from advisor.design.answer import binding_constraints, infeasible
 from advisor.design.evaluate import arms, make_body, over_widths, served, sizes, touched_by
 from advisor.design.grid import Mixes, bodies, design_architecture, moe_shape, weights
+from advisor.design.question import CONSTRAINTS
 from advisor.design.routing_shift import class_routing, shifted_preset, shifted_routing
-from advisor.design.sensitivity import with_bandwidth
-from advisor.design.space import CONSTRAINTS
+from advisor.design.sensitivity import cautious_best, with_bandwidth
 from advisor.memory import memory_fit
 from advisor.prediction import AdvisorError
 from advisor.quality import activation_ratio, dense_equivalent, granularity, training_flops
@@ -132,11 +132,13 @@ def test_all_widths_from_two_evaluations_equal_one_evaluation_each(lengths: dict
 
 
 @pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3"])
-def test_every_candidate_keeps_the_quality_and_the_next_narrower_width_would_not(model_id: str) -> None:
-    found = space(model_id)
+def test_every_candidate_keeps_the_quality_and_contenders_are_the_ends_of_the_widths_that_do(model_id: str) -> None:
+    found = space(model_id, objective="sd_speedup")
     floor = 0.98 * found.baseline.dense_equivalent
-    assert len(found.candidates) > 10
-    for index in found.candidates:
+    assert len(found.contenders) > 10
+    assert found.dense_equivalent[found.candidates].min() >= floor
+    assert set(found.contenders) <= set(found.candidates)
+    for index in found.contenders:
         n, k, s, width = (
             float(x[index]) for x in (found.n_experts, found.n_active, found.n_shared, found.expert_width)
         )
@@ -147,8 +149,26 @@ def test_every_candidate_keeps_the_quality_and_the_next_narrower_width_would_not
         )
         assert float(quality) >= floor
         same = (found.n_experts == n) & (found.n_active == k) & (found.n_shared == np.float32(s))
-        narrower = np.flatnonzero(same & (found.expert_width < width))
+        others = found.expert_width[same & (found.failed == 0)]
+        assert width in (others.min(), others.max())
+        assert set(space(model_id).contenders) <= set(found.contenders), "by time per token the narrowest alone"
+        narrower = np.flatnonzero(same & (found.expert_width < others.min()) & (found.failed == 1))
         assert np.all(found.dense_equivalent[narrower] < floor)
+
+
+@pytest.mark.parametrize("objective", ["tpot", "sd_speedup", "tokens_per_s_per_gpu"])
+@pytest.mark.parametrize("batch", [1, 16, 512])
+def test_no_width_within_the_limits_beats_the_best_and_a_contender_is_the_best(objective: Any, batch: int) -> None:
+    """Of all designs at equal quality, wide ones too: the recommendation cannot lose to its own safe alternative."""
+    found = space(batches=(batch,), objective=objective, max_total_params=6e10)
+    if batch == 512:
+        found = design_space(scenario(n_gpus=4, tensor_parallel=4), grid=SMALL, batches=[512], objective=objective)
+    assert found.best is not None
+    assert found.score[found.best] == found.score[found.failed == 0].max()
+    assert found.score[found.contenders].max() == pytest.approx(found.score[found.best], rel=1e-6)
+    safe = cautious_best(found)
+    if safe is not None and not found.failed[safe]:
+        assert found.score[safe] <= found.score[found.best]
 
 
 def test_candidates_stay_within_every_rail_and_the_rails_bind() -> None:
@@ -161,7 +181,7 @@ def test_candidates_stay_within_every_rail_and_the_rails_bind() -> None:
     attention = parameter_counts(load_model("qwen3-30b-a3b")).attention / found.active_params[index]
     assert attention.min() >= 0.2
     assert attention.max() <= 0.5
-    best_of_all = found.score[found.narrowest].max()
+    best_of_all = found.score[found.dense_equivalent >= 0.98 * found.baseline.dense_equivalent].max()
     assert best_of_all > found.score[found.best], "without the rails the search would take another design"
 
 
@@ -345,7 +365,7 @@ def test_uniform_routing_stays_uniform() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objective": "fastest"}, "choose one of sd_speedup"),
+        ({"objective": "fastest"}, "choose one of tpot"),
         ({"quality_eps": 1.5}, "0.02"),
         ({"training_tokens": -1.0}, "training_tokens"),
         ({"max_memory_bytes": 0.0}, "max_memory_bytes"),
@@ -366,10 +386,10 @@ def test_a_wrong_question_is_refused_with_what_to_do(options: dict[str, Any], me
 
 
 def test_without_a_drafter_designs_are_compared_by_their_plain_step_only() -> None:
-    plain = scenario(drafter_id="none", acceptance="0")
+    plain = scenario(drafter_id="none", acceptance="2.4@3")
     with pytest.raises(AdvisorError, match="objective tpot"):
-        design_space(plain, grid=SMALL)
-    found = design_space(plain, grid=SMALL, objective="tpot")
+        design_space(plain, grid=SMALL, objective="sd_speedup")
+    found = design_space(plain, grid=SMALL)
     assert np.all(found.k_draft == 0)
     assert found.score[found.best] > found.baseline.score
 
@@ -381,3 +401,24 @@ def test_a_dense_baseline_and_an_unknown_price_are_refused() -> None:
     unpriced = dataclasses.replace(setup, hardware=setup.hardware.model_copy(update={"price_usd_per_hour": None}))
     with pytest.raises(AdvisorError, match="tokens_per_s_per_gpu"):
         design_space(unpriced, objective="cost_per_million_tokens")
+
+
+def test_training_cost_is_the_active_size_over_the_baselines_and_can_be_limited() -> None:
+    free, capped = space(), space(max_training_cost=1.0)
+    assert free.active_params[free.candidates].max() > capped.baseline.active_params
+    cost = capped.active_params[capped.candidates] / capped.baseline.active_params
+    assert 0.5 < cost.max() <= 1.0
+    over = np.flatnonzero((capped.failed > 0) & (free.failed == 0))
+    assert {name for index in over[:50] for name in capped.failed_names(int(index))} == {"training_cost"}
+
+
+@pytest.mark.parametrize("name", ["target_total_params", "target_active_params"])
+def test_a_target_size_is_kept_from_both_sides(name: str) -> None:
+    sizes = "total_params" if "total" in name else "active_params"
+    target = 1.1 * float(np.median(getattr(space(), sizes)[space().candidates]))
+    found = space(**{name: target})
+    reached = getattr(found, sizes)[found.candidates]
+    assert len(reached)
+    assert np.all((reached <= 1.05 * target * 1.0001) & (reached >= target / 1.05 / 1.0001))
+    with pytest.raises(AdvisorError, match=name):
+        space(**{name: -1.0})

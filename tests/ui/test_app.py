@@ -394,7 +394,7 @@ def test_the_limit_is_met_in_words_and_the_caption_names_it() -> None:
     table = next(table.value for table in test.dataframe if "Meets the limit" in table.value)
     assert set(table["Meets the limit"]) == {"yes", "no"}
     assert any(
-        item.value.startswith("The fewest ranges") and "8 ms per output token" in item.value
+        item.value.startswith("The K of least expected loss") and "8 ms per output token" in item.value
         for item in test.main.caption
     )
 

@@ -128,7 +128,10 @@ def test_a_picked_candidate_becomes_the_scenario_and_advise_then_shows_it() -> N
     button(test, "design_adopt").click().run()
     assert not test.exception
     scenario = test.session_state["_scenario"]
-    assert scenario.model_id == f"own-qwen3-30b-a3b-n{chosen.n_experts}k{chosen.n_active}s1w{chosen.expert_width}"
+    assert (
+        scenario.model_id
+        == f"own-qwen3-30b-a3b-n{chosen.n_experts}k{chosen.n_active}s{chosen.n_shared:.3g}w{chosen.expert_width}"
+    )
     assert test.selectbox(key="model_id").value == scenario.model_id
     moe = architecture_from_config(scenario.model_config_json, "design").moe
     assert (moe.n_experts, moe.n_active, moe.expert_width) == (
@@ -137,7 +140,7 @@ def test_a_picked_candidate_becomes_the_scenario_and_advise_then_shows_it() -> N
     assert scenario.acceptance == SCENARIO.acceptance
     assert "contradicts the name" not in texts(test)
     assert any("is now the model" in item.value for item in test.success)
-    assert f"instead of {chosen.n_experts} experts top-{chosen.n_active}" in texts(test) or "Keep" in texts(test)
+    assert f"top-{chosen.n_active} of {chosen.n_experts}" in texts(test) or "Keep" in texts(test)
     test.switch_page("advisor/ui/pages/advise.py").run()
     verdict = advise(scenario).recommendation
     assert f"{verdict.speedup.value:.2f}x" in test.title[0].value
@@ -156,9 +159,9 @@ def test_names_of_designs_derived_from_a_design_do_not_grow() -> None:
 def test_controls_change_the_question() -> None:
     test = page()
     before = test.title[0].value
-    test.selectbox(key="design_objective").set_value("Time per output token").run()
-    fastest = ANSWER.by_objective["tpot"]
-    assert ANSWER.space.describe(fastest.index) in test.title[0].value
+    test.selectbox(key="design_objective").set_value("Speedup").run()
+    steepest = ANSWER.by_objective["sd_speedup"]
+    assert ANSWER.space.describe(steepest.index) in test.title[0].value
     assert test.title[0].value != before
     test.text_input(key="design_batches").set_value("1-4").run()
     assert "at batch 1, 2, 4" in texts(test)
@@ -205,7 +208,7 @@ def test_a_link_with_a_nonsense_question_still_answers_and_says_what_it_ignored(
         ({"model_id": "command-a"}, "is dense; give a mixture-of-experts model"),
         ({"design_batches": "1,x"}, "histogram like"),
         ({"design_batches": "1:0,2:0"}, "positive sum"),
-        ({"drafter_id": "none"}, "give a drafter"),
+        ({"drafter_id": "none", "design_objective": "Speedup"}, "give a drafter"),
     ],
 )
 def test_a_question_that_cannot_be_asked_is_one_message_and_the_controls_stay(

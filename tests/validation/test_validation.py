@@ -169,14 +169,23 @@ def test_times_have_no_right_side_of_one_and_rows_without_bands_no_coverage() ->
     assert errors_of(times.head(0)).mape is None
 
 
-def test_regret_is_the_loss_at_the_k_predicted_best() -> None:
-    frame = pd.DataFrame(
-        {"g": ["x", "x", "y"], "n_draft": [3, 5, 3], "measured": [1.8, 2.0, 1.0], "predicted": [2.1, 2.0, 1.0]}
-    )
+def test_regret_is_the_loss_at_the_recommended_k() -> None:
+    """K = 3 has the higher mean, K = 5 the lower expected loss; the grid of one K does not count."""
+    draws = [np.tile([2.5, 1.6, 1.6, 1.6], 5000), np.full(20_000, 1.8), np.full(20_000, 0.5)]
+    frame = pd.DataFrame({"g": ["x", "x", "y"], "n_draft": [3, 5, 3], "measured": [2.0, 1.8, 1.0], "draws": draws})
+    assert draws[0].mean() > draws[1].mean()
     assert best_k_regret(frame, ("g",)) == (pytest.approx(0.1), 1)
 
 
-def test_the_regret_of_the_best_k_is_measured_at_the_k_predicted_best() -> None:
+def test_where_no_drafting_is_recommended_the_regret_is_against_plain_decoding() -> None:
+    draws = [np.full(4, 0.9), np.full(4, 0.8)]
+    frame = pd.DataFrame({"g": ["x", "x"], "n_draft": [1, 2], "measured": [1.25, 1.1], "draws": draws})
+    assert best_k_regret(frame, ("g",)) == (pytest.approx(1 - 1 / 1.25), 1)
+    slow = frame.assign(measured=[0.9, 0.7])
+    assert best_k_regret(slow, ("g",)) == (0.0, 1)
+
+
+def test_the_regret_of_the_best_k_is_measured_at_the_recommended_k() -> None:
     rows = [
         ROW | {"draft_tokens_k": str(k), "accepted_length": str(a), "speedup": str(s)}
         for k, a, s in [(1, 1.8, 1.5), (3, 2.4, 1.8), (5, 2.5, 2.0)]

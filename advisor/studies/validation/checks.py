@@ -97,6 +97,7 @@ def external_round_costs(points: Sequence[Point], overheads: Overheads | None = 
                 "measured": point.accepted_length / point.measured,
                 "predicted": float(curve.round_s[0, 0] / curve.plain_step_s[0]),
                 "predicted_speedup": float(curve.speedup[0, 0]),
+                "draws": curve.draws[:, 0, 0],
                 "published_plain_s": published_plain_s(point.row),
                 "predicted_plain_s": float(curve.plain_step_s[0]),
             }
@@ -139,6 +140,7 @@ def moesd_cells(frame: pd.DataFrame) -> pd.DataFrame:
                 "predicted": float(curve.speedup[peak, 0]),
                 "low": float(curve.low[peak, 0]),
                 "high": float(curve.high[peak, 0]),
+                "draws": curve.draws[:, peak, 0],
                 "batch_size": MOESD_BATCHES[peak],
             }
         )

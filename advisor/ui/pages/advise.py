@@ -6,8 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.charts import speedup_chart, table_rule
-from advisor.runtime import DEFAULT_MARGIN, k_by_batch_table
+from advisor.charts import speedup_chart
+from advisor.runtime import k_by_batch_table, schedule_rule
 from advisor.text import MERITS
 from advisor.ui import PAGES, answers, compare_panel, how_made, try_next, widgets
 
@@ -64,14 +64,14 @@ def by_batch(advice: Advice) -> None:
     table = pd.DataFrame(rows, columns=list(columns))
     table["K"] = [item.k_draft for item in advice.k_by_batch]
     table["Mean speedup"] = [item.speedup for item in advice.k_by_batch]
-    table["Largest loss"] = [item.regret * 100 for item in advice.k_by_batch]
-    st.caption(table_rule(DEFAULT_MARGIN, limit_ms))
+    table["Largest expected loss"] = [item.regret * 100 for item in advice.k_by_batch]
+    st.caption(schedule_rule(limit_ms))
     st.dataframe(
         table,
         hide_index=True,
         column_config={
             "Mean speedup": st.column_config.NumberColumn(format="%.2fx"),
-            "Largest loss": st.column_config.NumberColumn(format="%.1f%%", help="Against the best K at each batch."),
+            "Largest expected loss": st.column_config.NumberColumn(format="%.1f%%"),
         },
         key="k_by_batch", selection_mode="single-row",
         on_select=functools.partial(how_made.asked_by_table, "k_by_batch", advice.k_by_batch),

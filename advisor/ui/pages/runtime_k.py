@@ -6,7 +6,7 @@ from advisor.advice import Advice
 from advisor.catalog import export_engines
 from advisor.charts import break_even_chart, gain_chart, paying_batches, schedule_chart, shape_of, simulation_chart
 from advisor.engines import check_commands
-from advisor.runtime import DEFAULT_MARGIN, gain_of, k_at, last_batch
+from advisor.runtime import gain_of, k_at, last_batch, schedule_rule
 from advisor.ui import how_made, runtime_widgets, widgets
 from advisor.ui import runtime_answers as runtime
 
@@ -19,8 +19,7 @@ def schedule(advice: Advice) -> None:
     widgets.show_chart(chart, "schedule", scenario)
     how_made.button(scenario.batch_size, int(k_at(advice.k_by_batch, scenario.batch_size)), how_made.ANSWER, "schedule")
     st.caption(
-        f"A K within {DEFAULT_MARGIN:.0%} of the best counts as equal, so that noise does not flip it; "
-        "circles mark the best itself."
+        " ".join((*advice.schedule_texts, schedule_rule(scenario.max_tpot_ms), "Circles mark the highest speedup."))
     )
     st.markdown(
         "**What it gains on your batch sizes.** Edit the table: the time your server spends at each batch size."

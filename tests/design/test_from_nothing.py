@@ -1,0 +1,151 @@
+"""A design question from nothing: typed shapes and target sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.architecture import Architecture, parameter_counts
+from advisor.catalog import load_model
+from advisor.cli import main
+from advisor.design import design_space, parse_shape, start_from_shape, start_from_size
+from advisor.design.from_nothing import SHAPE_EXAMPLE, shape_config
+from advisor.hf import architecture_from_config
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario
+from advisor.setup import load_setup
+
+PLAIN = Scenario(hardware_id="h200-sxm", acceptance="2.4@3", batch_size=32)
+
+
+def architecture_of(scenario: Scenario) -> Architecture:
+    return load_setup(scenario).architecture
+
+
+def test_a_typed_shape_is_the_architecture_it_says() -> None:
+    start = start_from_shape(PLAIN, SHAPE_EXAMPLE)
+    found = architecture_of(start.scenario)
+    moe = found.moe
+    assert moe is not None
+    assert (moe.count, found.hidden_size, moe.n_experts, moe.n_active) == (61, 7168, 256, 8)
+    assert (moe.n_shared, moe.shared_width, moe.expert_width) == (1, 2048, 2048)
+    assert found.dense == ()
+    assert start.scenario.model_id == "61L-h7168-N256-k8-s1-w2048"
+    assert start.note == (
+        "Start: 61L h7168 N256 k8 s1 w2048. Assumed: 56 attention heads of 128, 8 with keys and values; a vocabulary "
+        "of 151,936."
+    )
+
+
+def test_order_case_commas_and_further_parts_do_not_matter() -> None:
+    plain = parse_shape(SHAPE_EXAMPLE)
+    assert parse_shape("w2048, K8, n256, S1, H7168, 61l") == plain
+    assert parse_shape("61L h7168 N256 k8 w2048").n_shared == 0
+    full = parse_shape(f"{SHAPE_EXAMPLE} a64 g4 d192 v129280 m1")
+    assert (full.query_heads, full.kv_heads, full.head_dim, full.vocabulary, full.mtp_modules) == (
+        64,
+        4,
+        192,
+        129280,
+        1,
+    )
+    assert architecture_from_config(shape_config(full), "x").mtp_modules == 1
+    assert "Assumed" not in start_from_shape(PLAIN, f"{SHAPE_EXAMPLE} a64 g4 d128 v129280").note
+
+
+def test_a_shipped_model_typed_by_its_numbers_has_its_size() -> None:
+    """Qwen3-30B-A3B: 48 layers, 32 heads of 128 and 4 with keys and values."""
+    typed = architecture_of(start_from_shape(PLAIN, "48L h2048 N128 k8 s0 w768 a32 g4 d128").scenario)
+    own, found = parameter_counts(load_model("qwen3-30b-a3b")), parameter_counts(typed)
+    assert found.total == pytest.approx(own.total, rel=1e-3)
+    assert found.active_nonembedding == pytest.approx(own.active_nonembedding, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("", "lacks the layers (61L) and the hidden size (h7168)"),
+        ("61L h7168", "lacks the experts (N256) and the experts per token (k8) and the expert width (w2048)"),
+        ("61L h7168 N256 k8 w2048 x3", "'x3' is no part of a shape; a shape is like 61L h7168 N256 k8 s1 w2048"),
+        ("61L h7168 N256 k8 w2048 61L", "gives the layers twice"),
+        ("61L h7168 N256 k8 w2.5", "'w2.5' is no part"),
+        ("61L h7168 N256 k8 w-2", "'w-2' is no part"),
+        ("61L h7168 N4 k8 w2048", "k8 exceeds N4"),
+        ("0L h7168 N256 k8 w2048", "layers 0 must lie in 1..1,000"),
+        ("61L h7168 N99999999999999999 k8 w2048", "experts 999,999,999,999 must lie in"),
+        ("61L h2816 N256 k8 w2048", "22 attention heads are not divided by 8 with keys and values; give both"),
+        ("a" * 5000, "is no part of a shape"),
+    ],
+)
+def test_a_wrong_shape_is_refused_by_the_piece_that_is_wrong(text: str, fragment: str) -> None:
+    with pytest.raises(AdvisorError) as caught:
+        start_from_shape(PLAIN, text)
+    assert fragment in str(caught.value)
+    assert len(str(caught.value)) < 800
+
+
+@pytest.mark.parametrize("target", [{"total_params": 4e10}, {"active_params": 3e9}, {"total_params": 2e11}])
+def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, float]) -> None:
+    start = start_from_size(PLAIN, **target)
+    counts = parameter_counts(architecture_of(start.scenario))
+    reached = counts.total if "total_params" in target else counts.active_nonembedding
+    assert reached == pytest.approx(next(iter(target.values())), rel=0.05)
+    assert "Equal quality means the quality of this start." in start.note
+    assert f"{counts.total / 1e9:.1f} B total" in start.note
+
+
+def test_two_targets_are_met_together() -> None:
+    counts = parameter_counts(architecture_of(start_from_size(PLAIN, 4e10, 3e9).scenario))
+    assert counts.total == pytest.approx(4e10, rel=0.05)
+    assert counts.active_nonembedding == pytest.approx(3e9, rel=0.05)
+
+
+def test_a_question_from_a_size_keeps_that_size() -> None:
+    start = start_from_size(PLAIN, total_params=4e10)
+    space = design_space(start.scenario, target_total_params=4e10)
+    assert space.best is not None
+    assert space.total_params[space.best] == pytest.approx(4e10, rel=0.0501)
+
+
+@pytest.mark.parametrize("target", [{}, {"total_params": -1.0}, {"active_params": float("nan")}])
+def test_no_size_or_a_wrong_one_is_refused_with_what_to_give(target: dict[str, float]) -> None:
+    with pytest.raises(AdvisorError, match="give a target size as a positive number"):
+        start_from_size(PLAIN, **target)
+
+
+def test_a_size_that_no_shipped_model_comes_near_is_refused() -> None:
+    with pytest.raises(AdvisorError, match=r"no shipped model can be widened or thinned to 0\.001 B total"):
+        start_from_size(PLAIN, total_params=1e6)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["design", "--hardware", "h200-sxm", "--accepted-length", "2.4@3", "--batch", "32", *arguments])
+    written = capsys.readouterr()
+    return int(stop.value.code or 0), written.out, written.err
+
+
+SMALL = ("--experts", "64,128", "--active", "4,8", "--shared", "0,1", "--drafter", "eagle3")
+
+
+def test_the_command_needs_no_model_where_a_shape_or_a_size_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, *SMALL, "--shape", "48L h2048 N128 k8 w768")
+    assert code == 0, err
+    assert out.startswith("Start: 48L h2048 N128 k8 s0 w768. Assumed: 16 attention heads of 128")
+    code, out, err = run(capsys, *SMALL, "--target-total", "4e10")
+    assert code == 0, err
+    assert out.startswith("Start for 40 B total: ")
+    code, _, err = run(capsys, *SMALL)
+    assert code != 0
+    assert "--model" in err
+
+
+def test_a_shape_beside_a_model_is_refused_and_a_target_beside_one_keeps_the_model(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = ("--model", "qwen3-30b-a3b")
+    code, _, err = run(capsys, *SMALL, *model, "--shape", SHAPE_EXAMPLE)
+    assert code != 0
+    assert "give --model or --shape, not both" in err
+    code, out, err = run(capsys, *SMALL, *model, "--target-total", "3e10")
+    assert code == 0, err
+    assert not out.startswith("Start")

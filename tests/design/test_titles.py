@@ -1,0 +1,186 @@
+"""What a design is called and why: the title, training cost, quality by each law, corners, curves against batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.design import (
+    Band,
+    DesignAnswer,
+    DesignGrid,
+    candidates,
+    design_answer,
+    design_curves,
+    design_space,
+)
+from advisor.design.title import is_clear, title
+from advisor.quality import law_range
+from advisor.scenario.scenario import build_scenario
+
+GRID = DesignGrid(n_experts=(32, 64, 128, 256), n_active=(2, 4, 8, 12, 16), n_shared=(0, 1, 2))
+
+
+@lru_cache(maxsize=8)
+def answer(model_id: str = "qwen3-30b-a3b", batch: int = 32, **options: Any) -> DesignAnswer:
+    scenario = build_scenario(
+        model_id=model_id, hardware_id="h200-sxm", batch_size=batch, acceptance="2.4@3", max_tpot_ms=None
+    )
+    return design_answer(design_space(scenario, grid=GRID, **options), 5)
+
+
+def test_time_per_token_is_what_designs_are_ranked_by_unless_asked_otherwise() -> None:
+    found = answer()
+    assert found.space.question.objective == "tpot"
+    fastest = found.space.tpot_s[0, found.space.candidates].min()
+    assert found.recommended is not None
+    assert found.recommended.tpot_s[0] == fastest
+
+
+def test_a_title_says_experts_shared_width_and_k_and_what_they_give_at_what_training_cost() -> None:
+    found = answer()
+    best = found.recommended
+    assert best is not None
+    shared = f"{best.n_shared:g} shared" if best.n_shared else "no shared expert"
+    start = f"op-{best.n_active} of {best.n_experts}, {shared}, width {best.expert_width}, K = {best.k_draft[0]}"
+    assert start in found.verdict
+    assert "top-8 of 128" in found.verdict
+    assert f"{best.tpot_s[0] * 1e3:.2f} ms per output token against" in found.verdict
+    assert f"training takes {best.training_cost:.2f} times the compute at equal tokens" in found.verdict
+    assert all(item.text in found.verdict for item in best.quality)
+
+
+def test_no_design_has_the_title_whose_band_holds_one_or_that_is_slower_than_the_baseline() -> None:
+    found = answer()
+    best = found.recommended
+    assert best is not None
+    sure, unsure = Band(1.2, 1.1, 1.3, 0.99), Band(1.05, 0.97, 1.2, 0.7)
+    assert is_clear(found.space, replace(best, objective_gain=sure, tpot_gain=sure))
+    for objective, time in ((unsure, sure), (sure, Band(0.9, 0.8, 1.0, 0.1))):
+        other = replace(best, objective_gain=objective, tpot_gain=time)
+        assert not is_clear(found.space, other)
+        said = title(found.space, other)
+        assert said.startswith("No design is clearly better than top-8 of 128 at batch 32")
+        assert "the best guess is top-" in said
+    assert found.clear == is_clear(found.space, best)
+
+
+def test_where_the_baseline_is_the_best_design_nothing_else_is_guessed() -> None:
+    alone = DesignGrid(n_experts=(128,), n_active=(8,), n_shared=(0,), expert_width=(768,))
+    scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=32, acceptance="2.4@3")
+    found = design_answer(design_space(scenario, grid=alone), 1)
+    assert found.verdict.startswith("No design is better at batch 32 on NVIDIA H200 SXM 141GB than the baseline itself")
+    assert not found.clear
+
+
+def test_where_the_baseline_does_not_fit_the_best_of_those_that_do_is_named() -> None:
+    scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=380, acceptance="2.4@3")
+    found = design_answer(design_space(scenario, grid=GRID), 1)
+    assert found.recommended is not None
+    assert found.verdict.startswith("The baseline does not fit in memory at batch 380")
+    assert "Of the designs that do serve, the best is top-" in found.verdict
+
+
+def test_a_baseline_measured_far_from_the_fit_is_not_beaten_by_the_fit() -> None:
+    found = answer()
+    best = found.recommended
+    assert best is not None
+    far = replace(found.space, measured_gap=2.85)
+    assert not is_clear(far, replace(best, objective_gain=Band(1.5, 1.4, 1.6, 1.0), tpot_gain=Band(1.5, 1.4, 1.6, 1.0)))
+    said = title(far, best)
+    assert said.startswith("No design is held against top-8 of 128: a plain step by its own measured kernels differs")
+    assert "+285%" in said
+
+
+def test_the_speculative_gain_is_told_with_its_caveat_in_the_same_line() -> None:
+    found = answer(objective="sd_speedup")
+    best = found.recommended
+    assert best is not None
+    line = found.verdict.split(". ")[0]
+    assert "speculative speedup" in found.verdict
+    assert "a ratio to its own plain decoding, not a speed: per token it is" in found.verdict
+    word = "faster" if best.tpot_gain.value >= 1 else "slower"
+    assert f"times {word} than the baseline" in found.verdict
+    assert line
+    if best.tpot_gain.value < 1.0:
+        assert not found.clear
+
+
+def test_training_cost_is_active_parameters_over_the_baselines_and_flop_where_tokens_are_given() -> None:
+    found = answer(training_tokens=1e12)
+    for item in found.top:
+        assert item.training_cost == pytest.approx(item.active_params / found.space.baseline.active_params)
+        assert item.training_flop == pytest.approx(6.0 * item.active_params * 1e12)
+    assert answer().top[0].training_flop is None
+
+
+def test_each_law_judges_a_design_and_all_of_them_the_baseline_as_itself() -> None:
+    found = answer().space
+    own = found.baseline
+    itself = np.flatnonzero(
+        (found.n_experts == own.n_experts) & (found.n_active == own.n_active) & (found.n_shared == 0)
+        & (found.expert_width == own.expert_width)
+    )  # fmt: skip
+    (same,) = candidates(found, [int(itself[0])])
+    assert [item.law for item in same.quality] == ["leverage", "anchor", "loss"]
+    assert [item.ratio for item in same.quality] == pytest.approx([1.0, 1.0, 1.0])
+    assert same.quality[0].low == pytest.approx(1.0), "no octave away, no spread"
+    assert same.corners == ()
+    sparse = candidates(found, [int(found.candidates[0])])[0].quality
+    assert sparse[0].ratio == pytest.approx(candidates(found, [int(found.candidates[0])])[0].quality_ratio)
+    for item in sparse[:2]:
+        assert item.low is not None
+        assert item.high is not None
+        assert item.low <= item.ratio <= item.high
+    assert (sparse[2].low, sparse[2].high) == (None, None)
+    assert "no band published" in sparse[2].text
+
+
+def test_laws_lie_thirty_per_cent_apart_two_octaves_away() -> None:
+    low, high = law_range(1.0, 0.25, 1.0)
+    assert float(high) == pytest.approx(1.15**2)
+    assert float(low) == pytest.approx(1 / 1.15**2)
+
+
+def test_a_corner_of_the_search_is_named_and_said_of_the_recommended_design() -> None:
+    found = answer().space
+    most = int(np.flatnonzero((found.n_experts == 256) & (found.n_active == 16) & (found.n_shared == 0))[3])
+    (item,) = candidates(found, [most])
+    assert "256 experts, the most tried" in item.corners
+    assert "16 active experts, the most tried" in item.corners
+    inner = int(np.flatnonzero((found.n_experts == 64) & (found.n_active == 8) & (found.n_shared == 1))[3])
+    assert not any("tried" in text for text in candidates(found, [inner])[0].corners)
+    best = answer().recommended
+    assert best is not None
+    assert any(text.startswith("At a corner of the search") for text in answer().warnings) == bool(best.corners)
+
+
+def test_curves_against_batch_agree_with_the_search_at_its_own_batch() -> None:
+    found = answer()
+    best = found.recommended
+    assert best is not None
+    baseline, own = found.curves
+    assert (baseline.name, own.name, own.index) == ("baseline", "recommended", best.index)
+    row = int(np.flatnonzero(own.batches == 32)[0])
+    assert own.tpot_s.value[row] == pytest.approx(best.tpot_s[0], rel=1e-5)
+    assert own.speedup.value[row] == pytest.approx(best.speedup[0], rel=1e-5)
+    assert own.k_draft[row] == best.k_draft[0]
+    assert own.gain.value[row] == pytest.approx(best.tpot_gain.value, rel=1e-5)
+    assert (own.gain.low[row], own.gain.high[row]) == pytest.approx((best.tpot_gain.low, best.tpot_gain.high), rel=1e-4)
+    assert np.all(baseline.gain.low == 1.0)
+    for curve in found.curves:
+        for line in (curve.speedup, curve.tpot_s, curve.gain):
+            assert np.all((line.low <= line.value) & (line.value <= line.high))
+
+
+def test_a_picked_design_and_the_questions_batches_join_the_curves() -> None:
+    found = answer().space
+    picked = int(found.candidates[-1])
+    curves = design_curves(found, {"picked": picked}, (1, 64))
+    assert [curve.name for curve in curves] == ["baseline", "picked"]
+    assert curves[1].batches.tolist() == [1.0, 32.0, 64.0]
+    assert curves[1].words == found.describe(picked)
