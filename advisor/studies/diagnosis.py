@@ -1,7 +1,7 @@
 """How often the doctor blames a shipped measurement, into docs/diagnose.md: `python -m advisor.studies.diagnosis`.
 
-Rows without a known defect are runs that worked, so every finding on one counts as a false alarm. Limits of
-profiles/diagnosis/physics.yaml were set on the first collection; the others judge them.
+Rows without a known defect are runs that worked, so every finding on one counts as a false alarm. The page says which
+limits were set with these rows in sight.
 """
 
 from __future__ import annotations
