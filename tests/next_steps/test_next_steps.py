@@ -231,6 +231,7 @@ def test_a_change_whose_direction_measured_pairs_do_not_bear_out_is_refused_with
         "such changes were predicted in the right direction in 50% of 270 measured pairs" in text
         for text in why.values()
     )
+    assert all(text.endswith("(80% of 20 or more needed)") for text in why.values())
     assert not [effect for effect in found.effects if effect.change.kind == "engine"]
     assert set(unoffered_texts(found)) == {text.removeprefix("not offered: ") for text in why.values()}
     assert [effect for effect in found.effects if effect.change.kind == "weights"]
