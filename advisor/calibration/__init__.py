@@ -72,7 +72,7 @@ from advisor.calibration.records import (
     rounded,
     write_records,
 )
-from advisor.calibration.small_launches import SmallLaunch, small_launch, write_small_launches
+from advisor.calibration.small_launches import SmallLaunch, is_before, small_launch, write_small_launches
 from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record
 from advisor.calibration.sweep_fit import SweepFit, fit_sweep
 
@@ -127,6 +127,7 @@ __all__ = [
     "frame_work",
     "gemm_record",
     "gemm_variants",
+    "is_before",
     "kernel_costs",
     "layer_seconds",
     "least_coefficients",

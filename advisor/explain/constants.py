@@ -147,7 +147,13 @@ def norm_constant(setup: Setup) -> ConstantUse:
     """What normalising queries and keys adds to a layer's launches, on the scenario's engine."""
     name, value = "normalising queries and keys, of a layer", setup.costs.query_key_norm_s
     record = small_launch(setup.scenario.engine, "query_key_norm_s")
-    source = "as given" if record is None else f"{record.source}, {record.n_points} points"
+    source = "as given"
+    if record is not None:
+        count = len(record.models)
+        ends = "quartiles" if count == 1 else "with one model left out"
+        range_us = f"{record.low_s * 1e6:.0f}-{record.high_s * 1e6:.0f} us"
+        models = "1 model" if count == 1 else f"{count} models"
+        source = f"{record.source}, {record.n_points} points of {models}, {ends} {range_us}"
     return ConstantUse("c_q", name, value, "s", "fitted", source)
 
 
