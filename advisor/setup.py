@@ -215,7 +215,7 @@ def with_scales(setup: Setup, scales: ActivationScales) -> Setup:
     return _with_costs(setup, scales=scales)
 
 
-def _with_costs(setup: Setup, by_shape: bool = True, scales: ActivationScales = "static") -> Setup:
+def _with_costs(setup: Setup, by_shape: bool = True, scales: ActivationScales | None = None) -> Setup:
     costs, draft_costs = _both_costs(
         setup.scenario,
         setup.hardware,
@@ -237,7 +237,7 @@ def _both_costs(
     placement: Placement,
     adjustment: Adjustment | None,
     by_shape: bool = True,
-    scales: ActivationScales = "static",
+    scales: ActivationScales | None = None,
 ) -> tuple[KernelCosts, KernelCosts]:
     """Costs of the target and of one draft pass (the target's where there is none), with the user's refit."""
     target, per_pass = architectures
@@ -253,19 +253,30 @@ def _costs(
     architecture: Architecture,
     placement: Placement,
     by_shape: bool,
-    scales: ActivationScales,
+    scales: ActivationScales | None,
 ) -> KernelCosts:
     """Constants of the accelerator and engine for one model; `by_shape` with the kernel that measured its own expert
-    shape, the rows of that, and its own attention layers where they were measured as a whole."""
+    shape, the rows of that, and its own attention layers where they were measured as a whole. `scales`: of quantised
+    products; None: as the checkpoint says."""
     gated = architecture.moe is None or architecture.moe.matrices > 2
     shape = MoeShape.of(architecture) if by_shape else None
     layer = expert_shape(shape, placement) if shape is not None else None
+    scales = scales or _stated_scales(architecture)
     costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
     if not by_shape:
         return costs
     measured = with_measured_shape(costs, hardware, architecture, placement)
     shards = placement.tensor_parallel
     return with_attention_modules(measured, hardware, architecture, shards, scenario.engine, cache.dtype)
+
+
+def _stated_scales(architecture: Architecture) -> ActivationScales:
+    """How the checkpoint's products get the scale of their activations; static where it says nothing.
+
+    Beside nvfp4 parts static: their blocks find scales of their own, which the scheme of 8-bit parts says nothing of.
+    """
+    mixed = "nvfp4" in architecture.dtypes.model_dump().values()
+    return "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
 
 
 def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:
