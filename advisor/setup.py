@@ -287,6 +287,7 @@ def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:
         "experts": architecture.moe is not None,
         "projections": True,
         "attention": bool(kinds & {"full", "sliding"}),
+        "recurrent state": "linear" in kinds,
         "latent attention": bool(kinds & {"mla", "sparse"}),
         "all-reduce": placement.tensor_parallel > 1,
         "expert exchange": placement.attention_groups > 1,

@@ -17,7 +17,7 @@ from advisor.calibration.attention_fit import (
     limits,
     mla_record,
 )
-from advisor.calibration.attention_modules import CHECKPOINTS, SERVED_OPERATIONS, with_attention_modules
+from advisor.calibration.attention_modules import CHECKPOINTS, SERVED_OPERATIONS, table_behind, with_attention_modules
 from advisor.calibration.choice import MIN_SHAPES, version_key
 from advisor.calibration.costs import kernel_costs
 from advisor.calibration.expert_choice import (
@@ -150,6 +150,7 @@ __all__ = [
     "rounded",
     "select_rows",
     "small_launch",
+    "table_behind",
     "version_key",
     "with_attention_modules",
     "with_measured_shape",

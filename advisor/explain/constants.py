@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from advisor.architecture import Mixer
 from advisor.calibration import (
     ANY_CLASS,
     OVERHEAD_NAMES,
@@ -18,10 +19,12 @@ from advisor.calibration import (
 )
 from advisor.catalog import class_today
 from advisor.components import KERNELS, OVERHEADS
-from advisor.kernel_costs import AttentionCost, GemmCost, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.setup import Setup
 
-Part = Literal["experts", "projections", "attention", "latent attention", "all-reduce", "expert exchange"]
+Part = Literal[
+    "experts", "projections", "attention", "latent attention", "recurrent state", "all-reduce", "expert exchange"
+]
 
 _REFIT_FACTOR = {part: one.factor for one in KERNELS for part in one.parts}
 """The factor of a refit that scales each part's kernels."""
@@ -51,6 +54,13 @@ def record_behind(setup: Setup, part: Part, t0_s: float, drafting: bool = False)
         if math.isclose(record.parameters["t0_s"].value, shipped_s, rel_tol=1e-9) and f"fit {record.id} " in named:
             return record
     return None
+
+
+def core_part(mixer: Mixer, costs: KernelCosts) -> Part:
+    """What the record is called that prices the core of a mixer's layers."""
+    if mixer.kind in ("mla", "sparse") and costs.mla is not None:
+        return "latent attention"
+    return "recurrent state" if mixer.kind == "linear" and costs.state is not None else "attention"
 
 
 _RATE = "rate of arithmetic (a fitted slope, not the data sheet's peak)"
