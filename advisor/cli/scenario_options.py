@@ -108,6 +108,8 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
     if "refit" in changed:
         changed["refit"] = _refit_text(changed["refit"])
     whole = (base.model_dump() if base is not None else {}) | changed
+    if "context_tokens" not in changed and changed.keys() & {"input_tokens", "output_tokens"}:
+        whole.pop("context_tokens", None)  # other lengths, another context
     if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
         whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
     return build_scenario(**whole)
