@@ -44,7 +44,7 @@ SCENARIO_OPTIONS = [
     click.Option(
         ["--scenario", "scenario_file"],
         type=click.Path(path_type=Path),
-        help="Scenario file or JSON report to start from; the options below change it.",
+        help="Scenario file, JSON report or output of `advise --json` to start from; the options below change it.",
     ),
     click.Option(["--example"], help="Id of a named example to start from; see `advisor examples`."),
     *(option for row in FIELDS.values() for option in field_options(row)),

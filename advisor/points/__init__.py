@@ -17,7 +17,7 @@ from advisor.points.overheads import (
     row_log_sd,
     speedups,
 )
-from advisor.points.points import Point, Refused, point_of, points_of, with_costs
+from advisor.points.points import Point, Refused, point_of, points_of, refit_points, with_costs
 from advisor.points.published import (
     COLLECTIONS,
     ROWS,
@@ -63,6 +63,7 @@ __all__ = [
     "published_rows",
     "question_of",
     "refit_chosen",
+    "refit_points",
     "relative_error",
     "row_log_sd",
     "select_points",
