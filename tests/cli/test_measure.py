@@ -176,5 +176,5 @@ def test_ingest_says_what_fit_will_use_in_fit_s_own_words(capsys, points):
 
 def test_ingest_promises_no_refit_of_kernel_times(capsys):
     _, said, _ = run(capsys, "ingest", FIXTURES / "kernel_table_constructed.csv")
-    assert "rows read" in said
+    assert "1 row read, 2 refused" in said
     assert "`fit` can use" not in said

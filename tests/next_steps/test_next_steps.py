@@ -209,7 +209,10 @@ def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
     standing = design_standing(advice.setup)
     assert standing is not None
     space = standing.space
-    best = advice.curve.speedup[advice.batch_index, space.baseline.served.k_draft[0, 0]]
+    k = space.baseline.served.k_draft[0, 0]
+    assert f"at K = {k}, the fastest by the fit" in space.measured_note
+    assert "same K" not in space.measured_note
+    best = advice.curve.speedup[advice.batch_index, k]
     assert f"give {best:.2f}x" in space.measured_note
     assert f"has {space.baseline.served.speedup[0, 0]:.2f}x" in space.measured_note
     assert all(space.measured_note in change.notes for change, _ in design_changes(scenario, standing))
