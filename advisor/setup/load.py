@@ -11,7 +11,15 @@ from advisor.calibration import (
     check_adjustment,
     parse_adjustment,
 )
-from advisor.catalog import hardware_from_given, load_model, model_ids, unknown_model
+from advisor.catalog import (
+    OTHER_ENGINE,
+    engines,
+    hardware_from_given,
+    load_engine,
+    load_model,
+    model_ids,
+    unknown_model,
+)
 from advisor.draft_cost import draft_architecture
 from advisor.drafter import load_drafter
 from advisor.hardware import Hardware, load_hardware
@@ -40,6 +48,7 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
 
 def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     hardware = _hardware(scenario)
+    _check_engine(scenario, hardware)
     architecture = _architecture(scenario)
     drafter = load_drafter(scenario.drafter_id)
     draft_model = load_model(drafter.draft_model_id) if drafter.draft_model_id else None
@@ -81,6 +90,20 @@ def _hardware(scenario: Scenario) -> Hardware:
     if scenario.hardware_json is not None:
         return hardware_from_given(scenario.hardware_json, scenario.hardware_id)
     return load_hardware(scenario.hardware_id)
+
+
+def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
+    """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both are known."""
+    known = {vendor for engine in engines() for vendor in engine.vendors}
+    if scenario.engine == OTHER_ENGINE or hardware.vendor not in known:
+        return
+    engine = load_engine(scenario.engine)
+    if hardware.vendor not in engine.vendors:
+        others = [one.id for one in engines() if hardware.vendor in one.vendors]
+        raise AdvisorError(
+            f"{engine.name} does not run on {hardware.name} ({hardware.vendor}), only on accelerators of "
+            f"{', '.join(engine.vendors)}; choose {', '.join(others)} or {OTHER_ENGINE}"
+        )
 
 
 def _architecture(scenario: Scenario) -> Architecture:

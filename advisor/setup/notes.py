@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from advisor.architecture import Architecture
+from advisor.architecture import MATRICES, Architecture, parameter_counts
+from advisor.catalog import OTHER_ENGINE, load_engine
+from advisor.hardware import compute_dtype
 from advisor.memory import MemoryFit
 from advisor.scenario import Scenario
 from advisor.setup.loaded import Setup
@@ -21,6 +23,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
         *_memory_warnings(scenario, setup.memory, placement),
         *architecture.warnings,
         *_placement_warnings(scenario, architecture, placement),
+        *_format_warnings(setup),
         *_of(setup.costs.warnings, _parts(architecture, placement)),
     ]
     if setup.acceptance.borrowed:
@@ -94,6 +97,31 @@ def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement
         f"Batch {scenario.batch_size} does not fit: {need:.0f} GB per GPU, {have:.0f} GB are usable. "
         f"The largest batch that fits at {scenario.context_tokens:,} tokens of context is {memory.largest_batch}."
     ]
+
+
+_WEIGHT_ONLY = ("bf16", "fp32", "int4")
+"""Formats that say nothing of an accelerator: int4 is widened everywhere."""
+
+
+def _format_warnings(setup: Setup) -> list[str]:
+    """Weight formats that the accelerator cannot multiply, and those that the engine's documentation leaves open."""
+    hardware, architecture, engine_id = setup.hardware, setup.architecture, setup.scenario.engine
+    counts = parameter_counts(architecture)
+    used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
+    warnings = []
+    for dtype in dict.fromkeys(each for each in used if each not in _WEIGHT_ONLY):
+        if compute_dtype(hardware, dtype) != dtype:
+            warnings.append(
+                f"{hardware.name} has no arithmetic in {dtype}: the weights are read in it, widened and multiplied in "
+                "bf16, by weight-only kernels."
+            )
+        found = None if engine_id == OTHER_ENGINE else load_engine(engine_id).unlisted_on(dtype, hardware.generation)
+        if found is not None:
+            warnings.append(
+                f"{load_engine(engine_id).name} may not run {dtype} weights on {hardware.name}: not listed in "
+                f"{found.source}."
+            )
+    return warnings
 
 
 def _placement_warnings(scenario: Scenario, architecture: Architecture, placement: Placement) -> list[str]:
