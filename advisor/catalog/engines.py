@@ -190,8 +190,8 @@ class Engine(Frozen):
     reviewed: Reviewed | None = None
     """None: nothing is exported for it."""
     guards: tuple[Guard, ...] = ()
-    vendors: tuple[str, ...] = Field(min_length=1)
-    """Vendors whose accelerators it runs on, as in profiles/hardware."""
+    vendors: tuple[str, ...] = ()
+    """Vendors whose accelerators it runs on, as in profiles/hardware; empty: not looked up."""
     unlisted: tuple[Unlisted, ...] = ()
     """Weight formats that it may not run, by generation."""
     mtp: MtpSupport | None = None

@@ -98,7 +98,7 @@ def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
     if scenario.engine == OTHER_ENGINE or hardware.vendor not in known:
         return
     engine = load_engine(scenario.engine)
-    if hardware.vendor not in engine.vendors:
+    if engine.vendors and hardware.vendor not in engine.vendors:
         others = [one.id for one in engines() if hardware.vendor in one.vendors]
         raise AdvisorError(
             f"{engine.name} does not run on {hardware.name} ({hardware.vendor}), only on accelerators of "
