@@ -107,7 +107,8 @@ def state_moved(B: Floats, S: Floats, q: Floats, tp: Floats = 1.0) -> Floats:
     S: elements of the state of one sequence, kept in fp32. [1]
     tp: ranks that split it. [1]
     Limits: the state is read once, and one is written for every token, so that rejected ones can be rolled back. The
-      context plays no part.
+      context plays no part, nor does the cache's format. vLLM keeps states in the model's 16 bits where a configuration
+      names no mamba_ssm_dtype (Qwen3-Next); that is not followed.
     Source: verify-phase rows of Kimi-K3's recurrent kernels (2, 4, 8 tokens; H100, H200, B200, B300, GB200, GB300 under
       vLLM and SGLang), with a start and a bandwidth fitted: median error 3 to 10 %, against 12 to 31 % for one state
       written whatever q is.
