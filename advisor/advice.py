@@ -56,7 +56,7 @@ class Recommendation:
     @property
     def per_user(self) -> str:
         """What stands beside the time per output token."""
-        wait = "" if self.ttft_s is None else f", the first after {MERITS['ttft'].text(self.ttft_s)}"
+        wait = "" if self.ttft_s is None else f", the first after {MERITS['ttft'].text(self.ttft_s)} without queueing"
         return f"per user{wait}"
 
     @property

@@ -19,6 +19,8 @@ Floats = npt.NDArray[np.float64]
 
 WeightDtype = Literal["fp32", "bf16", "fp8", "fp8_block", "int8", "nvfp4", "mxfp4", "int4"]
 CacheDtype = Literal["bf16", "fp8", "int8", "nvfp4"]
+ActivationScheme = Literal["static", "dynamic"]
+"""How the activations of 8-bit products get their scale: calibrated, or found on every call."""
 MixerKind = Literal["full", "sliding", "mla", "sparse", "linear", "none"]
 
 BYTES_PER_WEIGHT: dict[WeightDtype, float] = {
@@ -124,6 +126,8 @@ class Architecture(Frozen):
     dtypes: WeightDtypes = WeightDtypes()
     kv_cache_dtype: CacheDtype | None = None
     """Format of the KV cache that the checkpoint names, None where it names none; a scenario says what is used."""
+    activation_scheme: ActivationScheme | None = None
+    """What the checkpoint says of its 8-bit products, None where it says nothing."""
     max_context_tokens: int | None = None
     confidence: Confidence = "medium"
     sources: tuple[str, ...] = ()
@@ -254,10 +258,13 @@ def weight_bytes(architecture: Architecture, dtypes: WeightDtypes | None = None,
 def with_dtype(architecture: Architecture, weight_dtype: WeightDtype) -> Architecture:
     """The same model with every matrix weight (experts, attention, dense) in one format.
 
-    The embeddings keep the format they have, and router and norms stay bf16, as in published quantised releases.
+    The embeddings keep the format they have, and router and norms stay bf16, as in published quantised releases. What
+    the checkpoint says of its activations holds as long as its format does.
     """
     matrices: dict[str, WeightDtype] = dict.fromkeys(MATRICES, weight_dtype)
-    return architecture.model_copy(update={"dtypes": architecture.dtypes.model_copy(update=matrices)})
+    dtypes = architecture.dtypes.model_copy(update=matrices)
+    scheme = architecture.activation_scheme if dtypes == architecture.dtypes else None
+    return architecture.model_copy(update={"dtypes": dtypes, "activation_scheme": scheme})
 
 
 def _contexts(context_tokens: Numbers) -> Floats:

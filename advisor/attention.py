@@ -89,11 +89,16 @@ def attention_layers(
 
 def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Core:
     """The attention core of one mixer."""
-    latent = mixer.kind in ("mla", "sparse")
-    cost = costs.mla if latent and costs.mla is not None else costs.attention
+    cost = core_cost(mixer, costs)
     law, values = attention_reading(mixer, load)
     read = np.asarray(law(**values))
     return Core(mixer, cost, law, values, read, *attention_operations(mixer, cost, load, values, read))
+
+
+def core_cost(mixer: Mixer, costs: KernelCosts) -> AttentionCost:
+    """The constants that price the core of one mixer's layers."""
+    own = {"mla": costs.mla, "sparse": costs.mla, "linear": costs.state}.get(mixer.kind)
+    return costs.attention if own is None else own
 
 
 def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> MeasuredAttention:

@@ -147,7 +147,7 @@ def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
         if doubt is not None:
             found.append(
                 f"Whether {names[first]} is faster than {names[index]} is open: changes like {doubt.name} were "
-                f"{doubt.evidence}."
+                f"{doubt.evidence} ({doubt.needed})."
             )
         elif ratio * measured_range(records)[0] < 1.0 and records:
             off = 1.0 - measured_range(records)[0]

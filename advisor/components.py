@@ -69,8 +69,8 @@ COMPONENTS = (
         key="attention",
         label="Attention (KV cache)",
         loads="the KV cache",
-        priced_by=("attention", "mla"),
-        parts=("attention", "latent attention"),
+        priced_by=("attention", "mla", "state"),
+        parts=("attention", "latent attention", "recurrent state"),
         factor="attention",
         meaning="Reading the cache of every sequence once per pass, and the products of queries with it; where whole "
         "attention layers were measured, also their projections, cache write and launches.",

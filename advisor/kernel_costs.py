@@ -271,6 +271,8 @@ class KernelCosts:
     all_to_all: Mapping[int, StreamCost] = field(default_factory=dict)
     mla: AttentionCost | None = None
     """Attention over a latent cache; None: as `attention`."""
+    state: AttentionCost | None = None
+    """Recurrent layers, whose state has a format of its own whatever the cache's is; None: as `attention`."""
     modules: Mapping[Any, AttentionModule] = field(default_factory=dict)
     """By mixer of the model: attention layers that were measured as a whole, with projections and launches."""
     attention_log_sd: float | None = None
@@ -301,7 +303,8 @@ class KernelCosts:
     """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's own, or none."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By part: accelerator, experts, projections, attention, latent attention, all-reduce, expert exchange."""
+    """By part: accelerator, experts, projections, attention, latent attention, recurrent state, all-reduce, expert
+    exchange."""
 
 
 def stream_cost(table: Mapping[int, StreamCost], ranks: int) -> StreamCost | None:

@@ -72,10 +72,14 @@ class Prompt:
         return np.asarray(laws.prompt(**self.symbols))
 
     @property
+    def first_symbols(self) -> dict[str, Floats]:
+        """What `laws.prompt` takes for the time to first token: whole steps, with nothing taken off. SI units."""
+        return {**self.symbols, "T_with": self.with_s + self.first_step_s, "T_without": 0.0}
+
+    @property
     def first_token_s(self) -> Array:
         """Time to first token of a prompt that does not queue, beside the running sequences, [nB]."""
-        steps: dict[str, Floats] = {"T_with": self.with_s + self.first_step_s, "T_without": 0.0}
-        return np.asarray(laws.prompt(**{**self.symbols, **steps}))
+        return np.asarray(laws.prompt(**self.first_symbols))
 
     def per_token_s(self, others_only: bool = False) -> Array:
         """Prefill charged to one output token in a closed loop, [nB]: `laws.prefill`.

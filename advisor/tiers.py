@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
+from advisor.attention import core_cost
 from advisor.components import KERNELS, Component
 from advisor.kernel_costs import AttentionCost, AttentionModule, GemmCost, MoeCost, StreamCost, stream_cost
 from advisor.prediction import Tier
@@ -57,9 +58,8 @@ def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
         return [cost for cost in links if cost is not None]
     if component.key == "attention":
         rest = [mixer for mixer in setup.architecture.mixers if mixer not in costs.modules]
-        latent = any(mixer.kind in ("mla", "sparse") for mixer in rest)
-        core = [costs.mla if latent and costs.mla is not None else costs.attention] if rest else []
-        return [*costs.modules.values(), *core]
+        cores = [core_cost(mixer, costs) for mixer in rest if mixer.kind != "none"]
+        return [*costs.modules.values(), *dict.fromkeys(cores)]
     return [getattr(costs, name) for name in component.priced_by]
 
 

@@ -12,7 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.catalog import model_profile
 from advisor.scenario.scenario import Scenario
-from advisor.setup import _remembered, load_setup
+from advisor.setup import load_setup
+from advisor.setup.load import _remembered
 from advisor.ui.runtime_answers import TRACE
 from tests.catalog.test_own_hardware import POD
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from advisor.catalog import load_model, model_ids, model_profile, published_architecture
@@ -73,3 +75,34 @@ def test_every_shipped_model_can_be_served_in_each_of_its_published_formats() ->
             found = served_weights(load_model(model_id), asked)
             assert found.dtypes == published_architecture(model_id, release.weight_format).dtypes
             assert found.kv_cache_dtype == published_architecture(model_id, release.weight_format).kv_cache_dtype
+
+
+def served_fp8(scheme: str | None, engine: str, **changes: object) -> Setup:
+    """Llama-3.1-70B in fp8 of tensors, its file stating `scheme`."""
+    config = dict(model_profile("llama-3.1-70b").config)
+    stated = {} if scheme is None else {"activation_scheme": scheme}
+    config["quantization_config"] = {"quant_method": "fp8", **stated}
+    scenario = Scenario(
+        model_id="own",
+        model_config_json=json.dumps(config),
+        engine=engine,
+        n_gpus=2,
+        tensor_parallel=2,
+        acceptance="2.4@3",
+        **changes,  # type: ignore[arg-type]
+    )
+    return load_setup(scenario)
+
+
+def test_a_dynamic_activation_scheme_pays_for_its_scales_where_the_engine_s_table_has_them() -> None:
+    static, dynamic, silent = (served_fp8(scheme, "trtllm").costs for scheme in ("static", "dynamic", None))
+    assert dynamic.dense.t0_s > static.dense.t0_s + 3e-6
+    assert silent.dense == static.dense
+    assert served_fp8("dynamic", "vllm").costs.dense == served_fp8("static", "vllm").costs.dense
+
+
+def test_the_scheme_of_a_checkpoint_ends_with_its_format() -> None:
+    own = served_fp8("dynamic", "trtllm")
+    assert own.architecture.activation_scheme == "dynamic"
+    assert served_fp8("dynamic", "trtllm", weight_dtype="nvfp4").architecture.activation_scheme is None
+    assert served_fp8("dynamic", "trtllm", weight_dtype="fp8").costs.dense == own.costs.dense

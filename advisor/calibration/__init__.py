@@ -18,7 +18,7 @@ from advisor.calibration.attention_fit import (
     limits,
     mla_record,
 )
-from advisor.calibration.attention_modules import CHECKPOINTS, SERVED_OPERATIONS, with_attention_modules
+from advisor.calibration.attention_modules import CHECKPOINTS, SERVED_OPERATIONS, table_behind, with_attention_modules
 from advisor.calibration.choice import MIN_SHAPES, version_key
 from advisor.calibration.costs import kernel_costs
 from advisor.calibration.expert_choice import (
@@ -75,7 +75,7 @@ from advisor.calibration.records import (
     rounded,
     write_records,
 )
-from advisor.calibration.small_launches import SmallLaunch, small_launch, write_small_launches
+from advisor.calibration.small_launches import SmallLaunch, is_before, small_launch, write_small_launches
 from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record
 from advisor.calibration.sweep_fit import SweepFit, fit_sweep
 
@@ -133,6 +133,7 @@ __all__ = [
     "frame_work",
     "gemm_record",
     "gemm_variants",
+    "is_before",
     "kernel_costs",
     "layer_seconds",
     "least_coefficients",
@@ -155,6 +156,7 @@ __all__ = [
     "rounded",
     "select_rows",
     "small_launch",
+    "table_behind",
     "version_key",
     "with_attention_modules",
     "with_measured_shape",

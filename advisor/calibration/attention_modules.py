@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 
 from advisor.architecture import Architecture, Mixer, WeightDtype
+from advisor.attention import core_cost
 from advisor.calibration.choice import BORROWED_LOG_SD, STAND_INS
 from advisor.calibration.module_fit import served
 from advisor.calibration.module_records import ModuleTable, load_modules
@@ -75,6 +76,15 @@ def with_attention_modules(
     return dataclasses.replace(costs, modules=modules, attention_log_sd=spread, sources=sources, warnings=warnings)
 
 
+def table_behind(
+    hardware: Hardware, architecture: Architecture, mixer: Mixer, tensor_parallel: int, engine: str, kv_dtype: str
+) -> ModuleTable | None:
+    """The measured table that serves a mixer's layers in `with_attention_modules`; None where none does."""
+    tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
+    found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype)
+    return None if found is None else found[0]
+
+
 def serving_module(
     tables: Iterable[ModuleTable],
     architecture: Architecture,
@@ -132,10 +142,8 @@ def _gaps(own: ModuleTable, quickest: ModuleTable) -> str:
 def _spread(costs: KernelCosts, architecture: Architecture, modules: dict[Mixer, AttentionModule]) -> float:
     """The widest log standard deviation of what prices the model's attention. [1]"""
     rest = [mixer for mixer in architecture.mixers if mixer not in modules and mixer.kind != "none"]
-    latent = any(mixer.kind in ("mla", "sparse") for mixer in rest) and costs.mla is not None
     spreads = [module.log_sd for module in modules.values()]
-    if rest:
-        spreads.append(costs.mla.log_sd if latent and costs.mla is not None else costs.attention.log_sd)
+    spreads += [core_cost(mixer, costs).log_sd for mixer in rest]
     return max(spreads, default=costs.attention.log_sd)
 
 

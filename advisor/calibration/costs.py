@@ -115,6 +115,9 @@ def _kernel_costs(
         lm_head=gemm[dtypes.embedding],
         attention=_attention(hardware, records, engine, "attention", kv_dtype, notes),
         mla=_attention(hardware, records, engine, "mla", kv_dtype, notes),
+        # Engines keep recurrent states in 16 or 32 bits whatever the cache's format (vLLM's mamba_ssm_cache_dtype,
+        # SGLang's mamba_ssm_dtype): what reads a 16-bit cache moves them.
+        state=_attention(hardware, records, engine, "attention", "bf16", notes, "recurrent state"),
         all_reduce=_all_reduce(hardware, records, engine, notes),
         all_to_all=_all_to_all(hardware, records, engine, notes),
         host_per_step_s=HOST_PER_STEP_S,
@@ -171,9 +174,9 @@ class _Notes:
         """Note a warning about one part."""
         self.warnings.setdefault(part, []).append(text)
 
-    def took(self, choice: Choice) -> None:
-        """Note a record, and a warning where it was borrowed."""
-        part = _PART[choice.record.op]
+    def took(self, choice: Choice, part: str = "") -> None:
+        """Note a record, and a warning where it was borrowed; `part` where it is not its operation's."""
+        part = part or _PART[choice.record.op]
         source = f"fit {choice.record.id} of the measured kernel tables (aiconfigurator-core, Apache-2.0)"
         self.sources.setdefault(part, []).append(source)
         if choice.borrowed:
@@ -274,15 +277,23 @@ def _gemm(
 
 
 def _attention(
-    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, op: Operation, kv_dtype: str, notes: _Notes
+    hardware: Hardware,
+    records: tuple[FitRecord, ...],
+    engine: str,
+    op: Operation,
+    kv_dtype: str,
+    notes: _Notes,
+    part: str = "",
 ) -> AttentionCost:
+    """The core's constants; `part` is what notes call it where that is not its operation's name."""
+    part = part or _PART[op]
     priced = attention_cost(hardware, records, engine, op, kv_dtype)
     if priced is None:
-        notes.roofline(_PART[op])
+        notes.roofline(part)
         return roofline_attention(hardware, op, ROOFLINE_LOG_SD)
-    notes.took(priced.choice)
+    notes.took(priced.choice, part)
     if priced.note:
-        notes.warn(_PART[op], f"{_PART[op].capitalize()}: {priced.note}")
+        notes.warn(part, f"{part.capitalize()}: {priced.note}")
     return priced.cost
 
 

@@ -6,6 +6,7 @@ docs/validation.md; a version before the first with a row of its own takes the o
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,13 +25,17 @@ class SmallLaunch(Frozen):
     engine: str
     before_version: str | None = None
     """None: today's."""
+    before_date: str | None = Field(default=None, pattern=r"\d{4}-\d{2}-\d{2}")
+    """Day of that release, for builds without a release number; None: not known."""
     name: str = Field(pattern="launch_per_layer_s|query_key_norm_s")
     """Field of KernelCosts: of every layer, or of a layer that normalises queries and keys."""
     value_s: float = Field(ge=0)
     low_s: float = Field(ge=0)
     high_s: float = Field(ge=0)
-    """Range of the values with one model left out; with one model alone, of its quartiles."""
+    """Range of the values with one model left out; with one model alone, the quartiles of its points, which hold the
+    noise of runs and not the spread between models."""
     n_points: int = Field(ge=1)
+    """Points of `models` that it was fitted on."""
     models: tuple[str, ...]
     source: str
 
@@ -52,8 +57,18 @@ def small_launch(
     """The record of an engine and field at a version (empty: today's); None where the engine has none."""
     found = [one for one in (load_small_launches() if records is None else records) if one.engine == engine]
     named = [one for one in found if one.name == name]
-    older = [one for one in named if one.before_version and version]
-    held = [one for one in older if version_key(version) < version_key(str(one.before_version))]
+    held = [one for one in named if one.before_version and is_before(version, one.before_version, one.before_date)]
     if held:
         return min(held, key=lambda one: version_key(str(one.before_version)))
     return next((one for one in named if one.before_version is None), None)
+
+
+def is_before(version: str, release: str, day: str | None = None) -> bool:
+    """Whether a build is older than a release: by its number, else by the date it names, YYYY-MM-DD or eight digits.
+
+    `day`: when the release came out. A nightly build or a fork without a date, and an empty version, count as today's.
+    """
+    if re.match(r"v?\d+\.\d", version):
+        return version_key(version.removeprefix("v")) < version_key(release)
+    dated = re.search(r"(?<!\d)(20\d{2})-?([01]\d)-?([0-3]\d)(?!\d)", version)
+    return dated is not None and day is not None and "-".join(dated.groups()) < day

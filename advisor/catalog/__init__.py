@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor.catalog.engines import (
     OTHER_ENGINE,
     Build,
+    Engine,
     EngineChoice,
     ExportEngineId,
     ExportRule,
@@ -34,6 +35,7 @@ __all__ = [
     "MAX_HARDWARE_BYTES",
     "OTHER_ENGINE",
     "Build",
+    "Engine",
     "EngineChoice",
     "ExportEngineId",
     "ExportRule",

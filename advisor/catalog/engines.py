@@ -138,6 +138,18 @@ class Guard(Frozen):
         return since <= release < before
 
 
+class Unlisted(Frozen):
+    """Weight formats that an engine's documentation does not list on some generations of accelerators.
+
+    That is no proof that they do not run: TensorRT-LLM's matrix leaves out mxfp4 on Hopper, where it was measured.
+    """
+
+    formats: tuple[str, ...] = Field(min_length=1)
+    generations: tuple[str, ...] = Field(min_length=1)
+    """How the generation in a profile of profiles/hardware begins: `Hopper`, `Blackwell sm_120`."""
+    source: str = Field(min_length=3)
+
+
 class MtpSupport(Frozen):
     """Families of models whose MTP modules an engine runs."""
 
@@ -173,11 +185,17 @@ class Engine(Frozen):
     norms_apart_before: str | None = None
     """Version before which normalising queries and keys took more kernels; None: its launches are told by the layer
     alone (docs/decisions/0013-small-launches.md)."""
+    norms_apart_before_date: str | None = Field(default=None, pattern=r"\d{4}-\d{2}-\d{2}")
+    """Day of that release, for builds that name a day in place of a release."""
     export: ExportRule | None = None
     """None: nothing is exported for it."""
     reviewed: Reviewed | None = None
     """None: nothing is exported for it."""
     guards: tuple[Guard, ...] = ()
+    vendors: tuple[str, ...] = ()
+    """Vendors whose accelerators it runs on, as in profiles/hardware; empty: not looked up."""
+    unlisted: tuple[Unlisted, ...] = ()
+    """Weight formats that it may not run, by generation."""
     mtp: MtpSupport | None = None
     """None: not looked up."""
     sources: tuple[str, ...] = Field(min_length=1)
@@ -191,6 +209,13 @@ class Engine(Frozen):
         if not _release(asked):
             raise AdvisorError(f"{asked[:40]!r} is no version of {self.name}; give a release such as 0.33.0")
         return tuple(guard for guard in self.guards if set(guard.when) <= set(tags) and guard.concerns(asked))
+
+    def unlisted_on(self, weight_format: str, generation: str) -> Unlisted | None:
+        """What leaves a weight format on a generation of accelerators open; None where nothing speaks against it."""
+        for one in self.unlisted:
+            if weight_format in one.formats and generation.startswith(one.generations):
+                return one
+        return None
 
     def class_of(self, build: Build) -> str:
         """The engine, with the kind of its build where that is none of today's releases: rows of one class share launch

@@ -84,6 +84,7 @@ def published_architecture(model_id: str, release: str) -> Architecture:
                     update={
                         "dtypes": each.parts.weight_dtypes,
                         "kv_cache_dtype": each.parts.kv_cache,
+                        "activation_scheme": each.parts.activation_scheme,
                         "sources": (*own.sources, each.source),
                     }
                 )

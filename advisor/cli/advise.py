@@ -11,7 +11,7 @@ from advisor.advice import Advice, answer_values
 from advisor.advice import advise as advise_scenario
 from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
 from advisor.cli.scenario_options import ScenarioCommand
-from advisor.curve import DEFAULT_BATCHES, curve_rows, speedup_curve
+from advisor.curve import DEFAULT_BATCHES, curve_for, curve_rows
 from advisor.next_steps import (
     GOALS,
     Goal,
@@ -27,6 +27,7 @@ from advisor.next_steps import (
 from advisor.prediction import AdvisorError
 from advisor.runtime import schedule_rule
 from advisor.scenario import Scenario
+from advisor.setup import Setup, load_setup
 from advisor.text import MERITS, csv_text
 
 
@@ -72,16 +73,27 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
 @json_option()
 def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -> None:
     """Speedup over batch and K, with bands, expert counts and components, as CSV."""
-    grid = speedup_curve(
-        scenario,
+    setup = load_setup(scenario)
+    grid = curve_for(
+        setup,
         _whole_numbers("--batches", batches),
         _whole_numbers("--k", drafts) if drafts is not None else None,
     )
     rows = curve_rows(grid)
     if as_json:
         print_json(rows)
-        return
-    sys.stdout.write(csv_text(list(rows[0]), rows))
+    else:
+        sys.stdout.write(csv_text(list(rows[0]), rows))
+    print_labelled("warning", [*setup.warnings, *_too_large(setup, float(grid.batches.max()))], err=True)
+
+
+def _too_large(setup: Setup, largest: float) -> list[str]:
+    """What to say of batches of a curve that do not fit, where the scenario's own does."""
+    fits = setup.memory.largest_batch
+    if not setup.scenario.batch_size <= fits < largest:
+        return []
+    context = setup.scenario.context_tokens
+    return [f"Batches above {fits:,} do not fit in memory at {context:,} tokens of context."]
 
 
 def _drafts_on_terminal(advice: Advice) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from advisor.advice import advise
-from advisor.cli.output import json_option, print_json, print_table
+from advisor.cli.output import json_option, print_json, print_labelled, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.explain import GROUPS, Derivation, Quantity, band_parts, derive, step_text, value_text
 from advisor.prediction import AdvisorError
@@ -26,7 +26,8 @@ def explain(scenario: Scenario, k_draft: int | None, nearby: bool, as_json: bool
     made = derive(advice.setup, scenario.batch_size, k)
     kernels, speedups = _nearby(advice.setup, made) if nearby else ([], [])
     if as_json:
-        print_json(_document(advice.setup, made) | {"kernels_nearby": kernels, "speedups_nearby": speedups})
+        found = {"kernels_nearby": kernels, "speedups_nearby": speedups, "warnings": advice.warnings}
+        print_json(_document(advice.setup, made) | found)
         return
     for group in GROUPS:
         steps = made.of(group)
@@ -48,6 +49,7 @@ def explain(scenario: Scenario, k_draft: int | None, nearby: bool, as_json: bool
     ]
     print_table(("constant", "value", "tier", "source"), constants)
     _print_nearby(kernels, speedups)
+    print_labelled("warning", advice.warnings)
 
 
 def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]]) -> None:

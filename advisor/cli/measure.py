@@ -16,6 +16,7 @@ from advisor.cli.output import json_option, print_json, print_labelled, print_ta
 from advisor.cli.scenario_options import given_acceptance
 from advisor.hardware import hardware_ids
 from advisor.ingest import MAX_BYTES, NAME_COLUMNS, IngestResult, Rows, kept_table
+from advisor.points import Refused
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
 from advisor.text import counted
@@ -36,7 +37,7 @@ _MAP = click.option(
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @_SET
 @_MAP
-@click.option("--save", "name", help="Keep the usable rows in this advisor's store under this name.")
+@click.option("--save", "name", help="Keep the rows read in this advisor's store under this name.")
 @click.option("--by", "given_by", default="", help="Who gives it, kept with --save.")
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
 @json_option()
@@ -62,7 +63,8 @@ def ingest(
     if as_json:
         more = [_summary(one) for one in together] if len(results) > len(together) else []
         files = [_summary(item) for item in results]
-        print_json({"files": files, "together": more, "not_read": failed, "saved": saved})
+        refits = [_refit_document(*use) for use in map(_refit_use, together) if use is not None]
+        print_json({"files": files, "together": more, "not_read": failed, "saved": saved, "refit": refits})
         return
     for result in results:
         _print_result(result)
@@ -70,9 +72,33 @@ def ingest(
         click.echo(f"{item['file']}: not read: {item['reason']}")
     if len(results) > len(together):
         for one in together:
-            click.echo(f"together, {counted(one.rows_kept, 'row')} usable: {one.derived[-1]}")
+            click.echo(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
+    for use in filter(None, map(_refit_use, together)):
+        _print_refit_use(*use)
     for dataset_id in saved:
         click.echo(f"kept as {dataset_id}")
+
+
+def _refit_use(result: IngestResult) -> tuple[int, Sequence[Refused]] | None:
+    """Rows that `fit` could use, of whichever accelerator and engine, and those it would not with the reason.
+
+    None for kernel times.
+    """
+    from advisor.points import refit_points
+
+    if result.kind != "points" or not result.rows_kept:
+        return None
+    points, refused = refit_points(result.frame)
+    return len(points), refused
+
+
+def _refit_document(n_rows: int, refused: Sequence[Refused]) -> dict[str, Any]:
+    return {"rows_used": n_rows, "not_used": [vars(each) for each in refused]}
+
+
+def _print_refit_use(n_rows: int, refused: Sequence[Refused]) -> None:
+    click.echo(f"`fit` can use {counted(n_rows, 'row')}")
+    _print_reasons(refused)
 
 
 def _read_all(
@@ -259,7 +285,7 @@ def _summary(result: IngestResult) -> dict[str, Any]:
 
 def _print_result(result: IngestResult) -> None:
     click.echo(
-        f"{result.file_name}: {result.format_name}; {counted(result.rows_kept, 'row')} usable, "
+        f"{result.file_name}: {result.format_name}; {counted(result.rows_kept, 'row')} read, "
         f"{result.rows_refused:,} refused"
     )
     for item in result.missing:
@@ -313,8 +339,8 @@ def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
     return out
 
 
-def _print_reasons(refused: Sequence[Any]) -> None:
-    reasons: dict[str, list[Any]] = {}
+def _print_reasons(refused: Sequence[Refused]) -> None:
+    reasons: dict[str, list[Refused]] = {}
     for item in refused:
         reasons.setdefault(item.reason, []).append(item)
     counts = {reason: sum(item.rows for item in alike) for reason, alike in reasons.items()}

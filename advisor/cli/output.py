@@ -72,10 +72,10 @@ def progress(doing: str) -> Callable[..., None]:
     return show
 
 
-def print_labelled(label: str, texts: Iterable[str]) -> None:
-    """Each text on a line of its own, as `warning: text`."""
+def print_labelled(label: str, texts: Iterable[str], err: bool = False) -> None:
+    """Each text on a line of its own, as `warning: text`; `err` where standard output holds a table for a machine."""
     for text in texts:
-        click.echo(f"{label}: {text}")
+        click.echo(f"{label}: {text}", err=err)
 
 
 def write_file(path: Path, content: str | bytes, instead: str = "") -> None:

@@ -61,6 +61,7 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
         )
     source = found.setup.acceptance.source
     click.echo(f"\nThe first table is for context {scenario.context_tokens}. Accepted length: {source}.")
+    print_labelled("warning", found.setup.warnings)
 
 
 @click.command(cls=ScenarioCommand)
@@ -90,7 +91,7 @@ def export(
                 "config": made.config,
                 "launch_line": made.launch_line,
                 "files": [str(file) for file in files],
-                "warnings": made.warnings,
+                "warnings": (*found.setup.warnings, *made.warnings),
                 "k_by_batch": ranges,
                 "scenario_hash": scenario.hash,
             }
@@ -99,7 +100,7 @@ def export(
     for file in files:
         click.echo(f"wrote {file}")
     click.echo(f"\n{made.launch_line}")
-    print_labelled("warning", made.warnings)
+    print_labelled("warning", (*found.setup.warnings, *made.warnings))
 
 
 @click.command(cls=ScenarioCommand)
@@ -163,6 +164,7 @@ def simulate(
     if as_json:
         print_json(
             {"scenario": scenario, "scenario_hash": scenario.hash, "process": kind, **simulation_document(report)}
+            | {"warnings": found.setup.warnings}
         )
         return
     print_table(*_policy_table(report))
@@ -171,6 +173,7 @@ def simulate(
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
     )
     click.echo(report.load_note)
+    print_labelled("warning", found.setup.warnings)
     if not report.complete:
         click.echo(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
 
@@ -186,6 +189,7 @@ def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
         "k_by_batch_says": found.texts,
         "k_by_batch_and_context": found.by_context,
         "gain": found.gain,
+        "warnings": found.setup.warnings,
     }
 
 

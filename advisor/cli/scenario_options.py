@@ -44,7 +44,7 @@ SCENARIO_OPTIONS = [
     click.Option(
         ["--scenario", "scenario_file"],
         type=click.Path(path_type=Path),
-        help="Scenario file or JSON report to start from; the options below change it.",
+        help="Scenario file, JSON report or output of `advise --json` to start from; the options below change it.",
     ),
     click.Option(["--example"], help="Id of a named example to start from; see `advisor examples`."),
     *(option for row in FIELDS.values() for option in field_options(row)),
@@ -108,6 +108,8 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
     if "refit" in changed:
         changed["refit"] = _refit_text(changed["refit"])
     whole = (base.model_dump() if base is not None else {}) | changed
+    if "context_tokens" not in changed and changed.keys() & {"input_tokens", "output_tokens"}:
+        whole.pop("context_tokens", None)  # other lengths, another context
     if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
         whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
     return build_scenario(**whole)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +82,30 @@ def validate(file: Path | None, assume: str, as_json: bool) -> None:
     print_table(("source", *header[1:]), [_line(name, errors) for name, errors in result.by_source.items()])
     if result.best_k_regret is not None:
         click.echo(f"\nBest-K regret {result.best_k_regret:.1%} over {result.n_best_k} points with several K.")
-    reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"].value_counts()
+    reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"]
     click.echo(f"\n{result.n_refused} rows not predicted")
-    for reason, count in reasons.items():
-        click.echo(f"{count:5d}  {str(reason).removeprefix('not predicted: ')}")
+    for reason, count in alike(str(each).removeprefix("not predicted: ") for each in reasons):
+        click.echo(f"{count:5d}  {reason}")
+
+
+_PARTICULAR = re.compile(r"(?<!\w)\d[\d.,]*(?!\w)|'[^']*'|\"[^\"]*\"|(?<=for )\S+ with \S+")
+"""Numbers and names: what reasons that say the same differ in."""
+
+
+def alike(reasons: Iterable[str]) -> list[tuple[str, int]]:
+    """Reasons with how many rows have them, most first; those that differ in numbers or names alone are one.
+
+    A group is told by its first reason, with how many others there are.
+    """
+    groups: dict[str, Counter[str]] = {}
+    for reason in reasons:
+        groups.setdefault(_PARTICULAR.sub("#", reason), Counter())[reason] += 1
+    told = []
+    for group in groups.values():
+        first, others = next(iter(group)), len(group) - 1
+        more = f" (and {others:,} more that differ in numbers or names)" if others else ""
+        told.append((first + more, group.total()))
+    return sorted(told, key=lambda each: -each[1])
 
 
 def read_points(path: Path) -> GivenRows:

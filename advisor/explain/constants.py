@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from advisor.architecture import Mixer
 from advisor.calibration import (
     ANY_CLASS,
     OVERHEAD_NAMES,
@@ -18,11 +19,13 @@ from advisor.calibration import (
 )
 from advisor.catalog import class_today
 from advisor.components import KERNELS, OVERHEADS
-from advisor.kernel_costs import AttentionCost, GemmCost, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.setup import Setup
 from advisor.text import counted
 
-Part = Literal["experts", "projections", "attention", "latent attention", "all-reduce", "expert exchange"]
+Part = Literal[
+    "experts", "projections", "attention", "latent attention", "recurrent state", "all-reduce", "expert exchange"
+]
 
 _REFIT_FACTOR = {part: one.factor for one in KERNELS for part in one.parts}
 """The factor of a refit that scales each part's kernels."""
@@ -52,6 +55,13 @@ def record_behind(setup: Setup, part: Part, t0_s: float, drafting: bool = False)
         if math.isclose(record.parameters["t0_s"].value, shipped_s, rel_tol=1e-9) and f"fit {record.id} " in named:
             return record
     return None
+
+
+def core_part(mixer: Mixer, costs: KernelCosts) -> Part:
+    """What the record is called that prices the core of a mixer's layers."""
+    if mixer.kind in ("mla", "sparse") and costs.mla is not None:
+        return "latent attention"
+    return "recurrent state" if mixer.kind == "linear" and costs.state is not None else "attention"
 
 
 _RATE = "rate of arithmetic (a fitted slope, not the data sheet's peak)"
@@ -152,7 +162,13 @@ def norm_constant(setup: Setup) -> ConstantUse:
     """What normalising queries and keys adds to a layer's launches, on the scenario's engine."""
     name, value = "normalising queries and keys, of a layer", setup.costs.query_key_norm_s
     record = small_launch(setup.scenario.engine, "query_key_norm_s")
-    source = "as given" if record is None else f"{record.source}, {record.n_points} points"
+    source = "as given"
+    if record is not None:
+        count = len(record.models)
+        ends = "quartiles" if count == 1 else "with one model left out"
+        range_us = f"{record.low_s * 1e6:.0f}-{record.high_s * 1e6:.0f} us"
+        models = "1 model" if count == 1 else f"{count} models"
+        source = f"{record.source}, {record.n_points} points of {models}, {ends} {range_us}"
     return ConstantUse("c_q", name, value, "s", "fitted", source)
 
 

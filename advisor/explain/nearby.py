@@ -16,7 +16,7 @@ from advisor import laws
 from advisor import store as stores
 from advisor.architecture import effective_n_active
 from advisor.arrays import Array
-from advisor.calibration import KV_BYTES, FitRecord, add_touched, frame_work
+from advisor.calibration import KV_BYTES, FitRecord, add_touched, frame_work, load_records, table_behind
 from advisor.explain.constants import record_behind
 from advisor.kernel_costs import GemmCost, MoeCost, stream_cost
 from advisor.points import COLLECTIONS, WHOLE_BATCH_KINDS
@@ -41,7 +41,7 @@ def near_kernels(store: Store, setup: Setup, batch_size: float, k_draft: int, co
     """
     steps = {"plain": 1.0} | ({"verify": k_draft + 1.0} if k_draft else {})
     rows: list[dict[str, object]] = []
-    for look in (_experts, _projections, _attention, _all_reduce):
+    for look in (_experts, _projections, _attention, _attention_layers, _all_reduce):
         for step, q in steps.items():
             rows += [{"step": step, **row} for row in look(store, setup, batch_size, q, count)]
     return pd.DataFrame(rows, columns=list(NEAR_COLUMNS)).sort_values("part", kind="stable", ignore_index=True)
@@ -98,7 +98,7 @@ def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> 
         f"{batch * q:,.0f} tokens, {wanted['num_experts']:g} experts top-{moe.n_active}, h {moe.expert_input_width}, "
         f"I {wanted['inter_size']:g}"
     )
-    return _shown("Routed experts, one layer", goal, labels, found["latency_s"].to_numpy(), model, record, count)
+    return _shown("Routed experts, one layer", goal, labels, found["latency_s"].to_numpy(), model, record.id, count)
 
 
 def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Array:
@@ -132,7 +132,7 @@ def _projections(store: Store, setup: Setup, batch: float, q: float, count: int)
     model = gemm_time(cost, found["m"].to_numpy(float), found["weights"].to_numpy(), dtype, 1)
     labels = [f"{row.m:,} rows, {row.k} x {row.n} weights" for row in found.itertuples()]
     goal = f"{rows:,.0f} rows, {weights / 1e6:.3g} million weights"
-    return _shown("Attention weights, one GEMM", goal, labels, found["latency_s"].to_numpy(), model, record, count)
+    return _shown("Attention weights, one GEMM", goal, labels, found["latency_s"].to_numpy(), model, record.id, count)
 
 
 def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -173,7 +173,40 @@ def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -
     ]
     goal = f"{group:,.0f} sequences, {context:,} cached tokens"
     measured = found["latency_s"].to_numpy()
-    return _shown("Attention core, one layer", goal, labels, measured, cost.time_s(moved, flops), record, count)
+    return _shown("Attention core, one layer", goal, labels, measured, cost.time_s(moved, flops), record.id, count)
+
+
+def _attention_layers(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    """Whole layers of the largest group that was measured so.
+
+    Their tables have one token of a sequence: of tokens that share a cache only the plain step has a row near it.
+    """
+    mixers = [mixer for mixer in setup.architecture.mixers if mixer in setup.costs.modules]
+    if not mixers:
+        return []
+    mixer = max(mixers, key=lambda mixer: mixer.count)
+    module, engine, tensor = setup.costs.modules[mixer], setup.scenario.engine, setup.placement.tensor_parallel
+    known = table_behind(setup.hardware, setup.architecture, mixer, tensor, engine, setup.cache.dtype)
+    if known is None or (module.shares_cache and q != 1.0):
+        return []
+    measured_on = load_records(str(setup.hardware.kernel_table_device))[0].hardware_id
+    table = stores.kernel_table(
+        store, "mla", measured_on, known.engine, version=known.version, op=known.op, kv_dtype=known.kv_dtype
+    )
+    for name in ("model", "gemm_dtype"):
+        table = table[table[name] == getattr(known, name)]
+    table = table[table["num_heads"] == known.n_heads]
+    rows = batch / setup.placement.attention_groups * q
+    context = setup.scenario.context_tokens + q
+    found = table.loc[_apart(table, {"batch_size": rows, "context_tokens": context}).index[:count]]
+    model = module.time_s(found["batch_size"].to_numpy(float), found["context_tokens"].to_numpy(float))
+    labels = [
+        f"{row.batch_size:,} sequences, {row.context_tokens:,} tokens with the new one, {row.num_heads} heads"
+        for row in found.itertuples()
+    ]
+    goal = f"{rows:,.0f} sequences, {context:,.0f} tokens with the new one, {known.n_heads} heads"
+    measured = found["latency_s"].to_numpy()
+    return _shown("Attention measured whole, one layer", goal, labels, measured, model, known.id, count)
 
 
 def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -189,7 +222,7 @@ def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) 
     labels = [f"{row.message_bytes / 1e3:,.4g} kB among {row.n_ranks}" for row in found.itertuples()]
     measured = found["latency_s"].to_numpy()
     goal = f"{message / 1e3:,.4g} kB among {ranks}"
-    return _shown("All-reduce", goal, labels, measured, cost.time_s(found["message_bytes"]), record, count)
+    return _shown("All-reduce", goal, labels, measured, cost.time_s(found["message_bytes"]), record.id, count)
 
 
 def _rows(name: str, store: Store, record: FitRecord, **more: Any) -> pd.DataFrame:
@@ -206,7 +239,7 @@ def _apart(table: pd.DataFrame, wanted: Mapping[str, float]) -> pd.Series:
 
 
 def _shown(
-    part: str, goal: str, labels: list[str], measured: Array, model: Array, record: FitRecord, count: int
+    part: str, goal: str, labels: list[str], measured: Array, model: Array, record: str, count: int
 ) -> list[dict[str, object]]:
     return [
         {
@@ -216,7 +249,7 @@ def _shown(
             "measured_s": float(seen),
             "model_s": float(told),
             "ratio": float(told / seen),
-            "record": record.id,
+            "record": record,
         }
         for label, seen, told in zip(labels[:count], measured, model, strict=False)
     ]

@@ -11,8 +11,8 @@ from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Moe, effective_
 from advisor.attention import AttentionLoad, Core, MeasuredAttention, attention_layers
 from advisor.explain.constants import (
     ConstantUse,
-    Part,
     attention_constants,
+    core_part,
     gemm_constants,
     moe_constants,
     norm_constant,
@@ -257,8 +257,7 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
         note = "Each query chooses its own entries." if sparse else "Read once per sequence, whatever q is."
         reading = {**core.read, "b": Quantity(core.read["b"], "B"), "e_index": Quantity(core.read["e_index"], "B")}
     read = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
-    latent = mixer.kind in ("mla", "sparse") and run.costs.mla is not None
-    part: Part = "latent attention" if latent else "attention"
+    part = core_part(mixer, run.costs)
     uses = attention_constants(run.setup, part, core.cost, run.drafting)
     head = Head(f"attention_flops{suffix}", "Operations of one layer's core", "F", "FLOP")
     known = {"R": read} if mixer.kind == "linear" else {**core.work, "a": Quantity(core.work["a"], "FLOP")}

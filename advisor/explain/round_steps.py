@@ -61,7 +61,7 @@ def derive(setup: Setup, batch_size: float, k_draft: int) -> Derivation:
     return Derivation(batch_size, k_draft, tuple(sorted(b.steps, key=_reading_order)))
 
 
-_READ_FIRST = ("speedup", "accepted_length", "round", "verify_ratio", "tpot", "tokens_per_s_per_gpu", "prefill")
+_READ_FIRST = ("speedup", "accepted_length", "round", "verify_ratio", "tpot", "ttft", "tokens_per_s_per_gpu", "prefill")
 
 
 def _reading_order(step: Step) -> int:
@@ -122,6 +122,7 @@ def _answer(
             laws.tpot,
             times,
         )
+    _first_token(b, setup, batch)
     head = Head("tokens_per_s_per_gpu", "Tokens per second and GPU", "X", "1/s")
     names = {"TPOT": "T_token"} if prefill.value else None
     b.add(head, laws.tokens_per_s_per_gpu, {"B": batch, "TPOT": each, "n_GPU": setup.placement.gpus}, names=names)
@@ -148,6 +149,21 @@ def _prefill(b: Builder, setup: Setup, batch: float) -> tuple[Quantity, Quantity
     charged = b.add(head, laws.prefill, {**values, "S": sequences})
     head = Head("waiting", "Prefill of the others between two tokens of a user", "pf_others", "s")
     return charged, b.add(head, laws.prefill, {**values, "S": max(sequences - 1.0, 0.0)})
+
+
+def _first_token(b: Builder, setup: Setup, batch: float) -> None:
+    """Time to first token beside plain decoding, where lengths are given."""
+    found = prompt_cost(setup, np.array([batch]))
+    if found is None:
+        return
+    own = {name: Quantity(float(np.ravel(value)[0]), "s") for name, value in found.first_symbols.items()}
+    own["n"] = Quantity(own["n"].value)
+    note = (
+        "Beside plain decoding: T_first is a whole step with a chunk of the prompt, the running sequences' attention, "
+        "launches and host time included; nothing is taken off for them."
+    )
+    head = Head("ttft", "Time to first token, without queueing", "TTFT", "s")
+    b.add(head, laws.prompt, own, note=note, names={"T_with": "T_first"})
 
 
 def _prompt(b: Builder, found: Prompt) -> Quantity:

@@ -239,6 +239,7 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         mtp_modules=_mtp_modules(fields),
         dtypes=formats.weight_dtypes,
         kv_cache_dtype=formats.kv_cache,
+        activation_scheme=formats.activation_scheme,
         max_context_tokens=fields.optional_count(
             "max_position_embeddings", "model_max_length", "max_seq_len", "n_positions", minimum=1, maximum=MAX_CONTEXT
         ),

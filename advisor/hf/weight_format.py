@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from advisor.architecture import MATRICES, CacheDtype, WeightDtype, WeightDtypes
+from advisor.architecture import MATRICES, ActivationScheme, CacheDtype, WeightDtype, WeightDtypes
 from advisor.hf.dialects import Dialect
 from advisor.hf.fields import Fields
 from advisor.hf.ignored import (
@@ -49,6 +49,8 @@ class CheckpointFormats(WeightDtypes):
     """Attention projections in another format than `attention`, by their name in the checkpoint."""
     kv_cache: CacheDtype | None = None
     """What the checkpoint was calibrated for; None where it names none."""
+    activation_scheme: ActivationScheme | None = None
+    """Of its 8-bit products; None where it says nothing."""
 
     @property
     def weight_dtypes(self) -> WeightDtypes:
@@ -64,13 +66,13 @@ def checkpoint_formats(
     formats: dict[str, WeightDtype] = dict.fromkeys((*WeightDtypes.model_fields, "lm_head"), base)
     projections: dict[str, WeightDtype] = {}
     block = fields.block("quantization_config")
-    cache = None
+    cache, scheme = None, None
     if block is not None and block.values:
         whole_block = ("shared",) if dialect.shared == "parallel_mlp" else ("routed", "shared", "dense")
         formats.update(_quantised(block, base, layers, whole_block, warnings))
         latent = fields.find("kv_lora_rank") is not None
         projections = _projections(block, base, formats["attention"], layers, latent)
-        cache = _cache_dtype(block)
+        cache, scheme = _cache_dtype(block), _activation_scheme(block)
     expert = fields.text("expert_dtype").lower()
     if expert:
         if expert not in _FLOATS:
@@ -82,7 +84,7 @@ def checkpoint_formats(
     if block is not None and speaks_of_mtp(_ignored(block), n_layers):
         # A release that quantises the experts of an fp8 checkpoint once more leaves the rest of it as it was.
         formats["mtp"] = _FLOATS[expert] if expert else formats["attention"] if _on_top_of_fp8(block) else base
-    return CheckpointFormats(**formats, attention_projections=projections, kv_cache=cache)
+    return CheckpointFormats(**formats, attention_projections=projections, kv_cache=cache, activation_scheme=scheme)
 
 
 def _base_dtype(fields: Fields, warnings: list[str]) -> WeightDtype:
@@ -150,6 +152,44 @@ def _cache_dtype(block: Fields) -> CacheDtype | None:
     if isinstance(named, dict) and named.get("num_bits") == 8:
         return "int8" if "int" in str(named.get("type") or "").lower() else "fp8"
     return None
+
+
+_SCHEME_OF: dict[str, ActivationScheme] = {
+    "FP8": "static",
+    "FP8_PER_CHANNEL_PER_TOKEN": "dynamic",
+    "MXFP8": "dynamic",
+    "fbgemm_fp8": "dynamic",
+    "finegrained_fp8": "dynamic",
+}
+"""By ModelOpt's algorithm, or by a method that has one way alone: scales of tensors are calibrated, those of tokens and
+blocks are found in the product."""
+
+
+def _activation_scheme(block: Fields) -> ActivationScheme | None:
+    """activation_scheme as stated; else of the first 8-bit group (compressed-tensors, Quark), else of the method."""
+    stated: dict[str, ActivationScheme] = {"static": "static", "dynamic": "dynamic"}
+    if found := stated.get(block.text("activation_scheme").lower()):
+        return found
+    for weights, inputs in _groups(block):
+        if weights.get("num_bits") == 8 or "8" in str(weights.get("dtype") or ""):
+            on_call = inputs.get("dynamic", inputs.get("is_dynamic"))
+            return None if on_call is None else "dynamic" if on_call else "static"
+    named = block.text("quant_algo").upper(), block.text("quant_method").lower()
+    return next((_SCHEME_OF[name] for name in named if name in _SCHEME_OF), None)
+
+
+def _groups(block: Fields) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
+    """(weights, activations) of each group of compressed-tensors and ModelOpt, then of Quark; {} for what is absent."""
+    groups, nested = block.block("config_groups"), block.block("global_quant_config")
+    for group in groups.values.values() if groups else ():
+        if isinstance(group, dict):
+            yield _dict(group.get("weights")), _dict(group.get("input_activations"))
+    if nested is not None:
+        yield _dict(nested.get("weight")), _dict(nested.get("input_tensors"))
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _named_format(block: Fields, method: str) -> WeightDtype | None:

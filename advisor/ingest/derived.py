@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from advisor.scenario import mean_context
 from advisor.text import counted
 
 CHUNK_TOLERANCE = 0.10
@@ -57,11 +58,6 @@ def step_time_from_latencies(chunk_latency_s: Any, token_latency_s: Any, accepte
     with np.errstate(invalid="ignore", divide="ignore"):
         agrees = np.abs(chunk / product - 1.0) <= CHUNK_TOLERANCE
     return np.where(np.isnan(product) | agrees, chunk, product)
-
-
-def mean_context(input_tokens: Any, output_tokens: Any) -> np.ndarray:
-    """Mean tokens in the cache while decoding, input + output / 2. [tokens]"""
-    return np.asarray(input_tokens, float) + np.asarray(output_tokens, float) / 2.0
 
 
 def output_rate_from_latency(batch_size: Any, output_tokens: Any, request_latency_s: Any) -> np.ndarray:

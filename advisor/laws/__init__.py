@@ -8,17 +8,23 @@ docs/model.md is made from them.
 
 from __future__ import annotations
 
+from advisor.laws.attention import (
+    attention_core,
+    attention_flops,
+    attention_module,
+    cache_read,
+    prompt_attention,
+    prompt_flops,
+    state_flops,
+    state_moved,
+)
 from advisor.laws.forms import Law, columns, off, one_minus_power, p_norm
 from advisor.laws.kernels import (
     ROUTED_COEFFICIENTS,
     STREAM_COEFFICIENTS,
     all_reduces,
-    attention_core,
-    attention_flops,
-    attention_module,
     bandwidth_share,
     between_knots,
-    cache_read,
     expert_activation_bytes,
     expert_exchange,
     expert_flops,
@@ -27,15 +33,11 @@ from advisor.laws.kernels import (
     launches,
     message_bytes,
     norms,
-    prompt_attention,
-    prompt_flops,
     prompt_small,
     ridge,
     routed_layers,
     rows_per_expert,
     sent_bytes,
-    state_flops,
-    state_moved,
     step_tokens,
     stream,
     uniform_experts,

@@ -1,4 +1,4 @@
-"""The laws of one forward pass: what its kernels move and compute, and how long that takes."""
+"""The laws of one forward pass without attention: what its kernels move and compute, and how long that takes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ TILE_ROWS = 16.0
 """Rows to which an expert's block of tokens is padded at least. [1]"""
 TILE_PADDING = 7.5
 """Mean rows added by padding a block to the next multiple of 16. [1]"""
-STATE_BYTES = 4.0
-"""Recurrent states are kept in fp32. [B]"""
 SMALL_KERNEL_BYTES = 24.0
 """Moved by the small kernels of a layer for one element of the hidden state of a prompt's token (assumed). [B]"""
 MESSAGE_BYTES = 2.0
@@ -169,93 +167,6 @@ def stream(R: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.0) ->
     return r * (t0 + R / BW)
 
 
-def cache_read(
-    B: Floats,
-    c: Floats,
-    q: Floats,
-    e: Floats,
-    b: Floats,
-    r: Floats = 1.0,
-    w: Floats = np.inf,
-    n_q: Floats = 1.0,
-    w_local: Floats = 0.0,
-    s: Floats = 1.0,
-    e_index: Floats = 0.0,
-) -> Floats:
-    """Bytes of KV cache that one layer of softmax attention reads on one rank.
-
-    R = B × ((min(min((c + q) / r, w) × n_q, (c + q) / r) + min(c + q, w_local)) × e × b / s + (c + q) / r × e_index)
-
-    B: sequences of one attention group. [1]
-    c, q: cached tokens of each, and new ones. [1]
-    r: positions held by one entry of a compressed cache. [1]
-    w: entries that a window, or the choice of sparse attention, lets through. [1]
-    n_q: queries that choose their own entries: q in sparse attention, else 1. [1]
-    w_local: uncompressed recent positions read beside a compressed cache. [1]
-    e, b: elements of an entry, K and V together [1], and the storage of one. [B]
-    s: ranks that split the cache, at most the KV heads; a latent cache is replicated. [1]
-    e_index: index keys of an entry, all read before sparse attention chooses, in fp8. [B]
-    Limits: read once per sequence, whatever q is.
-    """
-    return B * (
-        (np.minimum(np.minimum((c + q) / r, w) * n_q, (c + q) / r) + np.minimum(c + q, w_local)) * e * b / s
-        + (c + q) / r * e_index
-    )
-
-
-def attention_flops(
-    B: Floats,
-    c: Floats,
-    q: Floats,
-    a: Floats,
-    H: Floats,
-    m_0: Floats,
-    n_g: Floats = 1.0,
-    r: Floats = 1.0,
-    w: Floats = np.inf,
-    n_q: Floats = 1.0,
-    tp: Floats = 1.0,
-    s: Floats = 1.0,
-) -> Floats:
-    """Operations of one layer's softmax attention core on one rank, padded to the rows of a matrix instruction.
-
-    F = B × n_q × max(q / n_q × H / tp, m_0 × n_g / s) × min((c + q) / r, w) × a
-
-    B, c, q, r, w, n_q: as in the cache read. [1]
-    H, a: query heads [1], and the operations of one of them against one entry: 2 (d_qk + d_v). [FLOP]
-    m_0, n_g: rows of a block, and the KV heads that have blocks of their own: the queries that share a KV head, those
-      of all q tokens together, fill its blocks. [1]
-    tp, s: ranks that split the query heads, and those that split the KV heads. [1]
-    """
-    return B * n_q * np.maximum(q / n_q * H / tp, m_0 * n_g / s) * np.minimum((c + q) / r, w) * a
-
-
-def prompt_flops(P: Floats, a: Floats, r: Floats = 1.0, w: Floats = np.inf, tp: Floats = 1.0) -> Floats:
-    """Operations of one layer's softmax attention over a prompt, on one rank.
-
-    F = P × min(P / 2 / r, w) × a / tp
-
-    P: tokens of the prompt; one of them attends to half of it in the mean. [1]
-    r: positions held by one entry of a compressed cache. [1]
-    w: entries that a window, or the choice of sparse attention, lets through. [1]
-    a: operations of one query against one entry: 2 heads (d_qk + d_v). [FLOP]
-    tp: ranks that split the heads. [1]
-    """
-    return P * np.minimum(P / 2 / r, w) * a / tp
-
-
-def prompt_attention(F: Floats, eta: Floats, F_peak: Floats) -> Floats:
-    """Time of the attention of a prompt's tokens on each other, in all layers.
-
-    T_attn = F / (eta × F_peak)
-
-    F: operations of all layers on one rank. [FLOP]
-    F_peak, eta: peak arithmetic of 16 bits [FLOP/s], and the share of it that the kernel reaches. [1]
-    Limits: never bound by reading: a prompt's keys are read once for many queries.
-    """
-    return F / (eta * F_peak)
-
-
 def prompt_small(P: Floats, d: Floats, L: Floats, BW: Floats) -> Floats:
     """Time of the small kernels of a prompt: norms, rotary embeddings, activations, additions, quantisation.
 
@@ -265,80 +176,6 @@ def prompt_small(P: Floats, d: Floats, L: Floats, BW: Floats) -> Floats:
     BW: rate of reading and writing. [B/s]
     """
     return P * L * d * SMALL_KERNEL_BYTES / BW
-
-
-def state_moved(B: Floats, S: Floats, q: Floats, tp: Floats = 1.0) -> Floats:
-    """Bytes of recurrent state that one layer of linear attention moves on one rank.
-
-    R = B × S × 4 × (1 + q) / tp
-
-    B, q: sequences of one attention group, tokens of each. [1]
-    S: elements of the state of one sequence, kept in fp32. [1]
-    tp: ranks that split it. [1]
-    Limits: the state is read once, and one is written for every token, so that rejected ones can be rolled back. The
-      context plays no part.
-    Source: verify-phase rows of Kimi-K3's recurrent kernels (2, 4, 8 tokens; H100, H200, B200, B300, GB200, GB300 under
-      vLLM and SGLang), with a start and a bandwidth fitted: median error 3 to 10 %, against 12 to 31 % for one state
-      written whatever q is.
-    """
-    return B * S * STATE_BYTES * (1 + q) / tp
-
-
-def state_flops(R: Floats) -> Floats:
-    """Operations of a recurrent layer.
-
-    F = 2 × R / 4
-
-    R: bytes of state moved, of 4 each: one multiplication and one addition for an element. [B]
-    """
-    return 2 * R / STATE_BYTES
-
-
-def attention_core(
-    R: Floats,
-    F: Floats,
-    p: Floats,
-    t0: Floats = 0.0,
-    BW: Floats = np.inf,
-    F_attn: Floats = np.inf,
-    L: Floats = 1.0,
-) -> Floats:
-    """Time of the attention core of L layers.
-
-    T_attention = L × (t0 + [(R / BW)^p + (F / F_attn)^p]^(1/p))
-
-    L, t0: layers [1], and the fixed cost of one. [s]
-    R, BW: bytes of cache or state, of one layer [B], and their rate. [B/s]
-    F, F_attn: operations of one layer [FLOP], and their rate. [FLOP/s]
-    p: sharpness of the bend between the two. [1]
-    Limits: few query rows for each byte wait for the cache, t0 + R / BW; many, as the heads of a latent cache times the
-      tokens that are verified, for arithmetic, t0 + F / F_attn.
-    """
-    return L * (t0 + p_norm(R / BW, F / F_attn, p))
-
-
-def attention_module(
-    T_m: Floats,
-    T_q: Floats = 0.0,
-    T_1: Floats = 0.0,
-    C_q: Floats = 0.0,
-    C_1: Floats = 0.0,
-    C_q0: Floats = 0.0,
-    C_10: Floats = 0.0,
-    L: Floats = 1.0,
-) -> Floats:
-    """Time of L attention layers measured as a whole: norm, projections, core, cache write and their launches.
-
-    T_module = L × (T_m + max(T_q - T_1 + C_q - C_1 - (C_q0 - C_10), 0))
-
-    L, T_m: layers [1], and one of them measured at these sequences and context. [s]
-    T_q, T_1: one layer with a row for each token and for each sequence, at the shortest context: its projections. [s]
-    C_q, C_1: core of all tokens of the sequences, which share a cache, and of one token each. [s]
-    C_q0, C_10: core at the shortest context of as many sequences as tokens, and of the sequences: in T_q and T_1. [s]
-    Limits: sparse attention chooses entries for each token: T_m is measured with a sequence for each, and is all; an
-      upper bound, since index keys are then read for each token, not once for those of a sequence.
-    """
-    return L * (T_m + np.maximum(T_q - T_1 + C_q - C_1 - (C_q0 - C_10), 0))
 
 
 def message_bytes(M: Floats, d: Floats) -> Floats:

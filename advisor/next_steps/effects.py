@@ -119,7 +119,11 @@ def unoffered(today: Setup, change: Change) -> str | None:
         record = unproven(records_between(today, load_setup(change.scenario)))
     except AdvisorError:
         return None
-    return None if record is None else f"{NOT_OFFERED}: {record.name}, such changes were {record.evidence}"
+    return (
+        None
+        if record is None
+        else f"{NOT_OFFERED}: {record.name}, such changes were {record.evidence} ({record.needed})"
+    )
 
 
 def best_effects(steps: NextSteps, goal: Goal, count: int = 3) -> tuple[Effect, ...]:

@@ -21,7 +21,7 @@ from advisor.points.overheads import (
     speedups,
     whitening,
 )
-from advisor.points.points import Point, Refused, point_of, points_of, with_costs
+from advisor.points.points import Point, Refused, point_of, points_of, refit_points, with_costs
 from advisor.points.published import (
     COLLECTION_FILES,
     COLLECTIONS,
@@ -75,6 +75,7 @@ __all__ = [
     "published_rows",
     "question_of",
     "refit_chosen",
+    "refit_points",
     "relative_error",
     "select_points",
     "set_apart",

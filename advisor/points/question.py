@@ -25,11 +25,12 @@ from advisor.catalog import (
 from advisor.hardware import hardware_ids, load_hardware
 from advisor.ingest import match_hardware
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario, build_scenario
+from advisor.scenario import DEFAULT_CONTEXT_TOKENS, Scenario, build_scenario, mean_context
 from advisor.setup import Setup, load_setup
 
-ASSUMED_CONTEXT_TOKENS = 1024
-"""Context of rows that state no lengths (assumed; speedups of short-context benchmarks hardly depend on it)."""
+ASSUMED_PROMPT_TOKENS = 512
+"""Prompt of rows that state their output alone (assumed; speedups of short-context benchmarks hardly depend on it).
+[1]"""
 
 _WEIGHTS: dict[str, dict[str, str]] = {
     **{name: {"weight_dtype": name} for name in get_args(WeightDtype)},
@@ -100,7 +101,7 @@ def question_of(
     if engine is None and cells.get("engine"):
         filled.append(f"the overheads of an unknown engine for {cells['engine']!r}")
     if not _stated_lengths(cells):
-        filled.append(f"context_tokens={ASSUMED_CONTEXT_TOKENS}")
+        filled.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
         n_gpus=gpus,
@@ -272,8 +273,8 @@ def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
         if mean != given[name]:
             rounded.append(f"{name}={given[name]} for a mean of {mean:.6g}")
     if not given:
-        return {"context_tokens": ASSUMED_CONTEXT_TOKENS}, []
-    context = given.get("input_tokens", ASSUMED_CONTEXT_TOKENS // 2) + given.get("output_tokens", 0) // 2
+        return {"context_tokens": DEFAULT_CONTEXT_TOKENS}, []
+    context = int(mean_context(given.get("input_tokens", ASSUMED_PROMPT_TOKENS), given.get("output_tokens", 0)))
     lengths = {"context_tokens": max(context, 1)}
     # On separate decode nodes, prefill costs the decode rate nothing.
     shared = "decode nodes" not in cells.get("notes", "")

@@ -65,7 +65,7 @@ def select_points(
 
     Raises
     ------
-    AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those refused.
+    AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those not used.
     """
     points, refused = refit_points(frame, acceptance, configs)
     chosen, others = _one_group(points, hardware_id, engine)
@@ -167,10 +167,10 @@ def _too_few(
     n: int, refused: Sequence[Refused], points: Sequence[Point], hardware_id: str | None, engine: str | None
 ) -> str:
     wanted = " with ".join(name for name in (hardware_id, engine) if name)
-    text = f"{counted(n, 'usable row')}{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
+    text = f"{counted(n, 'row')} can be used{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
     if refused:
         reasons = Counter(item.reason for item in refused).most_common(_REASONS_NAMED)
-        text += "".join(f". Refused, {counted(number, 'row')}: {reason}" for reason, number in reasons)
+        text += "".join(f". Not used, {counted(number, 'row')}: {reason}" for reason, number in reasons)
     elif len(points) > n:
         text += ". The other rows are of another accelerator or engine"
     return text

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
 
 from advisor.calibration import rounded
 from advisor.prediction import AdvisorError
@@ -32,6 +36,7 @@ class RatioRecord:
     """The value changed from; empty: any. For engines, `sglang` with an empty `after` is every pair with SGLang."""
     after: str
     n: int
+    """Pairs; 0 where a pool lends its range to a change that none of its pairs is like."""
     n_groups: int
     n_apart: int
     """Pairs measured more than 5 % apart, on which the direction is judged."""
@@ -40,6 +45,10 @@ class RatioRecord:
     low: float
     """Measured over predicted ratio: the lower end of its 80 % range, below 1 where predictions are high."""
     high: float
+    doublings: float | None = None
+    """How often the choice doubles between the two; None where distance is not counted. [1]"""
+    among: tuple[str, ...] = ()
+    """For a pool of every change of a kind: the values that its pairs have. Empty: any, as of numbers."""
 
     @property
     def name(self) -> str:
@@ -50,8 +59,13 @@ class RatioRecord:
     def evidence(self) -> str:
         """On how many pairs its direction was right."""
         if self.right is None:
-            return "no measured pairs"
+            return "in no measured pair"
         return f"predicted in the right direction in {self.right:.0%} of {self.n_apart} measured pairs"
+
+    @property
+    def needed(self) -> str:
+        """What a direction must have shown before it counts, as `evidence` is told beside."""
+        return f"{RIGHT:.0%} of {MIN_PAIRS} or more needed"
 
     @property
     def is_right(self) -> bool:
@@ -76,7 +90,8 @@ def write_ratios(records: list[RatioRecord], source: str, path: Path = RATIOS) -
 def read_ratios(path: Path = RATIOS) -> tuple[RatioRecord, ...]:
     """The shipped records. Raises AdvisorError when the file is missing or damaged."""
     try:
-        return tuple(RatioRecord(**each) for each in json.loads(path.read_text(encoding="utf-8"))["records"])
+        found = json.loads(path.read_text(encoding="utf-8"))["records"]
+        return tuple(RatioRecord(**(each | {"among": tuple(each.get("among", ()))})) for each in found)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AdvisorError(
             f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
@@ -86,8 +101,9 @@ def read_ratios(path: Path = RATIOS) -> tuple[RatioRecord, ...]:
 def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | None:
     """What is known of one change: from its own pairs, in either direction, where they are MIN_PAIRS or more.
 
-    Else from all pairs of its kind, whose range is made even to both sides, since they were put in some order. None
-    where the kind has no pairs.
+    Else from all pairs of its kind, whose range is made even to both sides, since they were put in some order, and
+    follows how often a number doubles. None where the kind has no pairs; without a direction where none of its pairs
+    has one of the two values.
     """
     own = next(
         (
@@ -101,10 +117,50 @@ def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | 
         return own
     if own is not None:
         return dataclasses.replace(own, before=before, after=after, low=1.0 / own.high, high=1.0 / own.low)
-    pools = ("sglang", "") if kind == "engine" and "sglang" in (before, after) else ("",)
-    by_pool = {each.before: each for each in read_ratios() if each.kind == kind and not each.after}
-    every = next((by_pool[pool] for pool in pools if pool in by_pool), None)
-    if every is None:
+    pool = _pool(kind, before, after)
+    if pool is None:
         return None
-    far = max(every.high, 1.0 / every.low, 1.0)
-    return dataclasses.replace(every, before=before, after=after, low=1.0 / far, high=far)
+    found = dataclasses.replace(pool, before=before, after=after)
+    if pool.among and not {before, after} <= set(pool.among):
+        found = dataclasses.replace(found, n=0, n_groups=0, n_apart=0, right=None)
+    return found
+
+
+def _pool(kind: str, before: str, after: str) -> RatioRecord | None:
+    """All pairs of a kind that are as far apart as this change, with a range even to both sides."""
+    wanted = "sglang" if kind == "engine" and "sglang" in (before, after) else ""
+    pools = [each for each in read_ratios() if each.kind == kind and not each.after]
+    found = [each for each in pools if each.before == wanted] or [each for each in pools if not each.before]
+    known = {each.doublings: each for each in found if each.doublings is not None and each.n >= MIN_PAIRS}
+    if not known:
+        return None if not found else _even(found[0], _far(found[0]))
+    asked, last = _doublings(before, after), max(known)
+    nearest = known[min((each for each in known if each >= asked), default=last)]
+    return _even(nearest, _far_at({each: _far(known[each]) for each in sorted(known)}, asked))
+
+
+def _far(record: RatioRecord) -> float:
+    """Logarithm of the end of its range that is further from 1. [1]"""
+    return math.log(max(record.high, 1.0 / record.low, 1.0))
+
+
+def _even(record: RatioRecord, far: float) -> RatioRecord:
+    return dataclasses.replace(record, low=math.exp(-far), high=math.exp(far))
+
+
+def _doublings(before: str, after: str) -> float:
+    """How often a number doubles or halves between two values; 1 for a change between names. [1]"""
+    try:
+        return abs(math.log2(float(after) / float(before)))
+    except (ValueError, ZeroDivisionError):
+        return 1.0
+
+
+def _far_at(known: Mapping[float, float], doublings: float) -> float:
+    """How far a measured ratio lies from the predicted one after so many doublings, in logarithms. [1]
+
+    `known`: the same at each number of doublings that was measured, rising. Straight between, from none on; beyond the
+    last in proportion. Errors of doublings neither add up nor add as independent ones (docs/validation.md).
+    """
+    at = [0.0, *known]
+    return float(np.interp(doublings, at, [0.0, *known.values()])) * max(1.0, doublings / at[-1])

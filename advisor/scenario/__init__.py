@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from advisor.scenario.examples import Example, example_ids, load_example
 from advisor.scenario.field_row import Catalogue, FieldRow, Flag, Section
-from advisor.scenario.fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT, MAX_DRAFT, SETTINGS
+from advisor.scenario.fields import (
+    DEFAULT_CONTEXT_TOKENS,
+    DOCUMENTS,
+    FIELDS,
+    MAX_BATCH,
+    MAX_CONTEXT,
+    MAX_DRAFT,
+    SETTINGS,
+    mean_context,
+)
 from advisor.scenario.file import MAX_SCENARIO_BYTES, SCHEMA_VERSION, load_scenario_file, read_scenario, scenario_json
 from advisor.scenario.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario, explain, pack, unpack
 
 __all__ = [
+    "DEFAULT_CONTEXT_TOKENS",
     "DOCUMENTS",
     "FIELDS",
     "MAX_BATCH",
@@ -29,6 +39,7 @@ __all__ = [
     "explain",
     "load_example",
     "load_scenario_file",
+    "mean_context",
     "pack",
     "read_scenario",
     "scenario_json",

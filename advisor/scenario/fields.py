@@ -6,8 +6,9 @@ docs/scenarios.md and docs/cli.md (both are generated); what it does is the busi
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from advisor.architecture import WeightDtype
@@ -20,7 +21,14 @@ KvDtype = Literal["auto", "bf16", "fp8"]
 MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
 MAX_DRAFT = 32
+DEFAULT_CONTEXT_TOKENS = 2048
+"""Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths (assumed). [1]"""
 _MAX_GPUS = 1024
+
+
+def mean_context(input_tokens: Any, output_tokens: Any) -> np.ndarray:
+    """Mean tokens in the cache while decoding, prompt + output / 2, broadcast over both. [tokens]"""
+    return np.asarray(input_tokens, float) + np.asarray(output_tokens, float) / 2.0
 
 
 class ScenarioFields(Frozen):
@@ -122,9 +130,16 @@ class ScenarioFields(Frozen):
             short="context {}",
             widget=Widget(1, "Context", "Cached tokens per sequence."),
             told=Told("Batch, context", ", {} tokens each"),
-            flags=(Flag("--context", "Cached tokens each."),),
+            flags=(
+                Flag(
+                    "--context",
+                    "Cached tokens each, mean over decoding.",
+                    default="prompt and half the output where both are given, else 2048",
+                ),
+            ),
         ),
-    ] = 2048
+    ] = DEFAULT_CONTEXT_TOKENS
+    """Mean while decoding; left out beside both lengths it is `mean_context` of them."""
     drafter_id: Annotated[
         str,
         FieldRow(

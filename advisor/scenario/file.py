@@ -50,7 +50,7 @@ def scenario_json(scenario: Scenario) -> str:
 
 
 def read_scenario(content: bytes) -> ScenarioFile:
-    """The scenario of a scenario file or JSON report; all else in it is left unread.
+    """The scenario of a scenario file, a JSON report, or what a command printed with --json; the rest is left unread.
 
     Raises AdvisorError saying what the file is instead, or which setting of its scenario cannot be.
     """
@@ -68,7 +68,9 @@ def read_scenario(content: bytes) -> ScenarioFile:
         raise AdvisorError("the file is not JSON, or is cut off; give a scenario file or a JSON report") from error
     if not isinstance(document, dict) or not isinstance(document.get("scenario"), dict):
         raise AdvisorError(f"the file is {_what_else(document)}; give a scenario file or a JSON report")
-    if (version := document.get("schema_version")) != SCHEMA_VERSION:
+    # What commands print with --json has no version; the hash beside the scenario tells it from a cut-out piece.
+    is_answer = "schema_version" not in document and "scenario_hash" in document
+    if (version := document.get("schema_version")) != SCHEMA_VERSION and not is_answer:
         raise AdvisorError(f"the file has schema_version {repr(version)[:40]}; this advisor reads {SCHEMA_VERSION}")
     for name, value in document["scenario"].items():
         if isinstance(value, bool):
@@ -102,6 +104,8 @@ def _date(document: dict[str, Any]) -> dt.date | None:
 
 def _what_else(document: Any) -> str:
     if isinstance(document, dict):
+        if isinstance(document.get("scenarios"), list):
+            return f"a comparison of {len(document['scenarios'])} scenarios, not one scenario"
         if "model_type" in document or "architectures" in document:
             return "a model's config.json, not a scenario: give it as the model"
         if "bandwidth_bytes_per_s" in document:

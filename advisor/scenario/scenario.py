@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 from pydantic import ValidationError, model_validator
 
 from advisor.prediction import AdvisorError, explain
-from advisor.scenario.fields import DOCUMENTS, FIELDS, ScenarioFields
+from advisor.scenario.fields import DOCUMENTS, FIELDS, ScenarioFields, mean_context
 
 MAX_CONFIG_BYTES = 1_000_000
 """Largest config.json a link may carry. [B]"""
@@ -20,6 +20,21 @@ MAX_CONFIG_BYTES = 1_000_000
 
 class Scenario(ScenarioFields):
     """What the user chose. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _context(cls, values: Any) -> Any:
+        """The context that the lengths say, where it is left out beside both of them."""
+        if not isinstance(values, dict) or "context_tokens" in values:
+            return values
+        lengths = (values.get("input_tokens"), values.get("output_tokens"))
+        if None in lengths:
+            return values
+        try:
+            prompt, output = (int(each or 0) for each in lengths)
+        except (TypeError, ValueError):
+            return values  # the field's own check says what is wrong
+        return values | {"context_tokens": int(mean_context(prompt, output))}
 
     @model_validator(mode="after")
     def _placement(self) -> Scenario:
@@ -33,6 +48,12 @@ class Scenario(ScenarioFields):
             )
         if (self.input_tokens is None) != (self.output_tokens is None):
             raise ValueError("input_tokens and output_tokens go together; give both or neither")
+        if self.input_tokens is not None and self.context_tokens < self.input_tokens:
+            usual = int(mean_context(self.input_tokens, self.output_tokens))
+            raise ValueError(
+                f"context_tokens={self.context_tokens} is shorter than the prompt, input_tokens={self.input_tokens}; "
+                f"give the mean while decoding, prompt and half the output: {usual}"
+            )
         return self
 
     @property
@@ -53,6 +74,8 @@ class Scenario(ScenarioFields):
     def to_query(self) -> str:
         """URL query string with every field that differs from its default."""
         values = self.model_dump(mode="json", exclude_defaults=True)
+        if self.input_tokens is not None:  # without it the lengths would say another one
+            values["context_tokens"] = self.context_tokens
         return urlencode({name: pack(value) if name in DOCUMENTS else value for name, value in values.items()})
 
     @classmethod

@@ -8,14 +8,14 @@ plain-decode points, and are judged there with each model's own points left out 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from advisor import laws, store
-from advisor.calibration import SmallLaunch, small_launch, version_key, write_small_launches
-from advisor.catalog import engines
+from advisor.calibration import SmallLaunch, is_before, small_launch, write_small_launches
+from advisor.catalog import Engine, engines
 from advisor.points import PRIOR
 from advisor.studies.validation.plain import plain_decode
 from advisor.studies.validation.plain_tables import believed
@@ -28,8 +28,8 @@ MIN_LAUNCH_S = 2e-6
 """Least launch overhead of a layer: two kernels that no table has, its norms, about 1 us each in a graph (assumed).
 The fit of TensorRT-LLM comes to rest on it: its measured kernels add up to the measured step, or a little more. [s]"""
 MIN_POINTS = 4
-FUSED = "trtllm"
-"""It fuses the norms: its points tell nothing of theirs."""
+LAUNCH, NORM = "launch_per_layer_s", "query_key_norm_s"
+LEAST_S = {LAUNCH: MIN_LAUNCH_S, NORM: 0.0}
 SOURCE = "plain decode of the measured-kernel package (silicon_sample.csv), batches up to 32"
 
 
@@ -51,49 +51,54 @@ def fitted(rows: pd.DataFrame) -> list[SmallLaunch]:
     """Records of every engine and version that the points tell apart: median of the models' medians."""
     bare = believed(without(rows))
     bare = bare[bare["served_batch"] <= MAX_BATCH]
-    apart = {engine.id: engine.norms_apart_before for engine in engines()}
+    apart = {engine.id: engine for engine in engines() if engine.norms_apart_before is not None}
     # Engines with one constant for every layer: TensorRT-LLM fuses the norms; SGLang launches more than those apart,
     # and models left out are met better by one constant for all its layers than by one for norms.
-    whole = bare[~bare["engine"].map(apart).notna()]
+    whole = bare[~bare["engine"].isin(apart)]
     found = []
     for engine, group in whole.groupby("engine"):
-        launches = {model: value + PRIOR_LAUNCH_S for model, value in _by_model(group, "n_layers").items()}
-        found += [_record(str(engine), "launch_per_layer_s", None, launches, group)] if launches else []
-    normed = bare[bare["normed_layers"] > 0]
-    pooled = _by_model(
-        normed[normed["engine"] != FUSED], "normed_layers"
-    )  # where a kind of version is seen in no model
-    for engine, group in normed[normed["engine"].map(apart).notna()].groupby("engine"):
-        first = str(apart[engine])
-        new = pd.Series([_is_since(str(version), first) for version in group["version"]], group.index)
-        named, old = (str(engine), "query_key_norm_s"), _by_model(group[~new], "normed_layers")
-        today = _by_model(group[new], "normed_layers")
-        found.append(_record(*named, None, today or pooled, group[new] if today else normed))
-        found += [_record(*named, first, old, group[~new])] if old else []
+        missing = _missing(group, "n_layers")
+        launches = {model: each + PRIOR_LAUNCH_S for model, each in missing.items()}
+        found += [_record({"engine": str(engine), "name": LAUNCH}, launches)] if launches else []
+    for engine, rows_of_it in bare[bare["normed_layers"] > 0].groupby("engine"):
+        found += _norms(apart[str(engine)], rows_of_it) if engine in apart else []
     return found
 
 
-def _by_model(rows: pd.DataFrame, layers: str) -> dict[str, float]:
-    """Median seconds of a layer beyond the prediction, by model with enough points."""
+def _norms(engine: Engine, rows: pd.DataFrame) -> list[SmallLaunch]:
+    """Norms of queries and keys on an engine that launches them apart: today's, and before the release that changed.
+
+    Where no model was seen on today's kind (it may be the one left out), the engine's other models serve.
+    """
+    first, day = str(engine.norms_apart_before), engine.norms_apart_before_date
+    is_old = rows["version"].map(lambda version: is_before(str(version), first, day))
+    old, today = (_missing(each, "normed_layers") for each in (rows[is_old], rows[~is_old]))
+    named = {"engine": engine.id, "name": NORM}
+    found = [_record(named, today or old)] if today or old else []
+    border = {**named, "before_version": first, "before_date": day}
+    return found + ([_record(border, old)] if old else [])
+
+
+def _missing(rows: pd.DataFrame, layers: str) -> dict[str, np.ndarray]:
+    """Seconds of a layer beyond the prediction at each point, by model with enough of them."""
     missing = (rows["measured_s"] - rows["predicted_s"]) / rows[layers]
     groups = missing.groupby(rows["model_id"])
-    return {str(model): float(each.median()) for model, each in groups if len(each) >= MIN_POINTS}
+    return {str(model): each.to_numpy() for model, each in groups if len(each) >= MIN_POINTS}
 
 
-def _record(engine: str, name: str, before: str | None, by_model: dict[str, float], rows: pd.DataFrame) -> SmallLaunch:
-    values = np.array(list(by_model.values()))
-    rest = [float(np.median(np.delete(values, i))) for i in range(len(values))] if len(values) > 1 else values.tolist()
-    least = MIN_LAUNCH_S if name == "launch_per_layer_s" else 0.0
-    return SmallLaunch(
-        engine=engine,
-        before_version=before,
-        name=name,
-        value_s=max(float(np.median(values)), least),
-        low_s=max(min(rest), least),
-        high_s=max([*rest, least]),
-        n_points=len(rows),
-        models=tuple(by_model),
-        source=SOURCE,
+def _record(named: Mapping[str, str | None], by_model: dict[str, np.ndarray]) -> SmallLaunch:
+    """The median of the models' medians, with the range of it that `SmallLaunch` promises."""
+    medians = np.array([np.median(each) for each in by_model.values()])
+    alone = next(iter(by_model.values()))
+    ends = np.quantile(alone, (0.25, 0.75))
+    if len(medians) > 1:
+        rest = [np.median(np.delete(medians, index)) for index in range(len(medians))]
+        ends = np.array([min(rest), max(rest)])
+    value, low, high = np.maximum([np.median(medians), *ends], LEAST_S[str(named["name"])])
+    return SmallLaunch.model_validate(
+        dict(named)
+        | {"value_s": float(value), "low_s": float(low), "high_s": float(high)}
+        | {"n_points": sum(map(len, by_model.values())), "models": tuple(by_model), "source": SOURCE}
     )
 
 
@@ -104,8 +109,8 @@ def _with_records(rows: pd.DataFrame, records: Sequence[SmallLaunch]) -> pd.Data
         record = small_launch(str(row["engine"]), name, str(row["version"]), tuple(records))
         return otherwise if record is None else record.value_s
 
-    launch = [value(row, "launch_per_layer_s", PRIOR_LAUNCH_S) for _, row in rows.iterrows()]
-    return _moved(rows, np.array(launch), np.array([value(row, "query_key_norm_s", 0.0) for _, row in rows.iterrows()]))
+    launch = [value(row, LAUNCH, PRIOR_LAUNCH_S) for _, row in rows.iterrows()]
+    return _moved(rows, np.array(launch), np.array([value(row, NORM, 0.0) for _, row in rows.iterrows()]))
 
 
 def _moved(rows: pd.DataFrame, launch_s: np.ndarray, norm_s: np.ndarray) -> pd.DataFrame:
@@ -115,11 +120,6 @@ def _moved(rows: pd.DataFrame, launch_s: np.ndarray, norm_s: np.ndarray) -> pd.D
     more_s = laws.launches(launch_s, layers) + laws.norms(norm_s, normed) - charged_s
     times = {name: rows[name] + more_s for name in ("predicted_s", "step_s", "predicted_end_to_end_s")}
     return rows.assign(**times, launch_per_layer_s=launch_s, query_key_norm_s=norm_s)
-
-
-def _is_since(version: str, first: str) -> bool:
-    """Nightly builds and versions that are not stated count as today's."""
-    return not version[:1].isdigit() or version_key(version) >= version_key(first)
 
 
 def main() -> None:

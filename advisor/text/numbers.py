@@ -8,13 +8,16 @@ import re
 _PREFIXES = ("p", "n", "µ", "m", "", "k", "M", "G", "T", "P")
 _LARGEST_STEP = {"FLOP/s": 4, "OP/s": 4}
 """Data sheets give arithmetic in T (thousand to the fourth), however large it is."""
+_WHOLE = ("B", "FLOP", "B/s", "FLOP/s")
+"""Units of things that are counted: half a byte is 0.5 B, not 500 mB."""
 
 
 def with_prefix(value: float, unit: str) -> str:
     """A value with an SI prefix, four digits: `4.8 TB/s`, `4.45 µs`, `1,979 TFLOP/s`. Without a unit, four digits."""
     if unit in ("", "1") or value == 0:
         return f"{value:,.4g}"
-    step = min(max(math.floor(math.log10(abs(value)) / 3 + 1e-9), -4), _LARGEST_STEP.get(unit, 5))
+    least = 0 if unit in _WHOLE else -4
+    step = min(max(math.floor(math.log10(abs(value)) / 3 + 1e-9), least), _LARGEST_STEP.get(unit, 5))
     number = value / 1000.0**step
     shown = f"{number:,.0f}" if 1e3 <= number < 1e6 else f"{number:.4g}"
     return f"{shown} {_PREFIXES[step + 4]}{unit}"

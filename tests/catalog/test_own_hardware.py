@@ -15,7 +15,8 @@ from advisor.catalog.own_hardware import GivenHardware, figure_range, given_hard
 from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError, Tier
 from advisor.scenario.scenario import Scenario
-from advisor.setup import _remembered, load_setup
+from advisor.setup import load_setup
+from advisor.setup.load import _remembered
 
 ROOT = Path(__file__).resolve().parents[2]
 POD = {

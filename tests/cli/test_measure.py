@@ -60,7 +60,7 @@ def test_ingest_fills_in_saves_and_writes_the_rejects(capsys, points, tmp_path):
     rejects = tmp_path / "rejects.csv"
     code, out, _ = run(capsys, "ingest", points, "--set", "weight_dtype=bf16", "--save", "run 7", "--rejects", rejects)
     assert code == 0
-    assert "11 rows usable, 1 refused" in out
+    assert "11 rows read, 1 refused" in out
     kept = list_uploads()
     assert kept["name"].tolist() == ["run 7"]
     table = read_upload(kept["dataset_id"][0])
@@ -117,7 +117,7 @@ def test_trace_counts_what_it_predicts_and_gives_the_routing_to_use(capsys, tmp_
         ("ingest", b"", [], "empty"),
         ("fit", b"\x80\x04\x95", [], "pickle"),
         ("fit", gzip.compress(b"hello", mtime=0), [], "not recognised"),
-        ("fit", b"speedup,batch_size,k\n1.5,4,3\n", [], "0 usable rows"),
+        ("fit", b"speedup,batch_size,k\n1.5,4,3\n", [], "0 rows can be used"),
         ("fit", b"speedup,batch_size,k\n1.5,4,3\n", ["--set", "speedup=2"], "cannot be filled in"),
         ("fit", b"speedup,batch_size,k\n1.5,4,3\n", ["--set", "hardware_id"], "not column=value"),
         ("trace", b"a,b\n1,2\n", ["--experts", "8"], "sequence and token"),
@@ -153,3 +153,28 @@ def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_
     assert (code, "not several" in err) == (2, True)
     code, _, err = run(capsys, "fit", points, "--acceptance", "2.4@3")
     assert (code, "not a list of probabilities" in err) == (2, True)
+
+
+def test_ingest_says_what_fit_will_use_in_fit_s_own_words(capsys, points):
+    lines = points.read_text().splitlines()
+    column = lines[0].split(",").index("draft_tokens_k")
+    cells = lines[1].split(",")
+    cells[column] = ""
+    points.write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]))
+    _, said, _ = run(capsys, "ingest", points)
+    _, fitted, _ = run(capsys, "fit", points)
+    total = len(lines) - 1
+    assert f"{total} rows read, 0 refused" in said
+    assert f"`fit` can use {total - 1} rows" in said
+    (not_used,) = [line for line in fitted.splitlines() if line.startswith("not used")]
+    assert not_used in said.splitlines()
+    _, out, _ = run(capsys, "ingest", points, "--json")
+    (use,) = json.loads(out)["refit"]
+    assert use["rows_used"] == total - 1
+    assert [item["line"] for item in use["not_used"]] == [2]
+
+
+def test_ingest_promises_no_refit_of_kernel_times(capsys):
+    _, said, _ = run(capsys, "ingest", FIXTURES / "kernel_table_constructed.csv")
+    assert "1 row read, 2 refused" in said
+    assert "`fit` can use" not in said

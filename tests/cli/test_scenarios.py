@@ -105,3 +105,20 @@ def test_bad_input_exits_2_with_one_sentence(
     assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["advise", "schedule"])
+def test_what_a_command_printed_is_a_scenario_to_start_from_and_to_compare(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    files = []
+    for batch in (8, 32):
+        _, out, _ = run(capsys, command, *QWEN, "--batch", batch, "--json")
+        files.append(tmp_path / f"{batch}.json")
+        files[-1].write_text(out, encoding="utf-8")
+    _, out, err = run(capsys, "advise", "--scenario", files[0], "--json")
+    assert Scenario.model_validate(json.loads(out)["scenario"]).batch_size == 8
+    assert err == ""
+    status, out, _ = run(capsys, "compare", *files, "--json")
+    assert status == 0
+    assert [item["scenario"]["batch_size"] for item in json.loads(out)["scenarios"]] == [8, 32]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+from advisor.advice import advise
 from advisor.curve import curve_for
 from advisor.explain import band_parts, derive, step_latex, step_text, value_text
 from advisor.explain.constants import ConstantUse
@@ -227,3 +228,19 @@ def test_the_hosts_time_is_the_prior_s_until_a_refit_speaks_of_it() -> None:
     assert spoken.value == pytest.approx(0.9 * shipped.value)
     assert spoken.source.startswith("refitted on 13 uploaded points")
     assert spoken.stderr == pytest.approx(0.3 * spoken.value)
+
+
+def test_the_time_to_first_token_is_the_answer_s_and_says_that_it_leaves_queueing_out() -> None:
+    answer = advise(SCENARIOS["prefill"]).recommendation
+    step = derive(load_setup(SCENARIOS["prefill"]), SCENARIOS["prefill"].batch_size, answer.k_draft).step("ttft")
+    assert step.result.value == pytest.approx(answer.ttft_s)
+    assert "without queueing" in step.title
+    assert "without queueing" in answer.per_user
+    assert step.values["T_without"].value == 0.0
+
+
+def test_without_lengths_there_is_no_time_to_first_token() -> None:
+    plain = Scenario(acceptance="2.4@3")
+    with pytest.raises(AdvisorError, match="no step 'ttft'"):
+        derive(load_setup(plain), 16, 3).step("ttft")
+    assert advise(plain).recommendation.per_user == "per user"

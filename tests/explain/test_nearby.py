@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.calibration import table_behind
 from advisor.calibration.power_law import touched_experts
 from advisor.explain.nearby import NEAR_COLUMNS, SPEEDUP_COLUMNS, near_kernels, nearest_speedups, published_speedups
 from advisor.points import COLLECTIONS, published_rows
 from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.setup import Setup, load_setup
 from advisor.step_cost import MoeShape, Placement, routed_time
 from advisor.store import Store, build, open_store
 from tests.store_package import add_table, fake_package, moe_rows
@@ -64,6 +65,50 @@ def test_the_model_stands_beside_at_the_measured_shape_and_its_own_touched_exper
 def test_a_projection_is_compared_with_the_gemm_nearest_in_rows_and_weights(store: Store) -> None:
     found = part(near_kernels(store, SETUP, 16, 3), "Attention weights", "verify")
     assert found.iloc[0]["measured_at"] == "64 rows, 3072 x 3072 weights"
+
+
+def deepseek(engine: str = "trtllm", model: str = "deepseek-v3") -> Setup:
+    """A model whose attention layers were measured whole, on eight ranks."""
+    return load_setup(Scenario(acceptance="2.4@3", model_id=model, engine=engine, n_gpus=8, tensor_parallel=8))
+
+
+def module_rows(setup: Setup, milliseconds: list[float], heads: int) -> list[dict[str, object]]:
+    """Rows of the table behind the setup's attention layers, at 16 sequences and ever longer contexts."""
+    (mixer,) = setup.costs.modules
+    scenario = setup.scenario
+    table = table_behind(setup.hardware, setup.architecture, mixer, 8, scenario.engine, setup.cache.dtype)
+    assert table is not None
+    named = {"op_name": table.op, "model": table.model, "kernel_source": "default", "mla_dtype": "bfloat16"}
+    formats = {"kv_cache_dtype": table.kv_dtype, "gemm_type": table.gemm_dtype, "num_heads": heads, "tp_size": 1}
+    return [
+        {**named, **formats, "batch_size": 16, "isl": 1, "step": 2048 * 8**index - 1, "latency": each}
+        for index, each in enumerate(milliseconds)
+    ]
+
+
+@pytest.mark.parametrize(("model", "steps"), [("deepseek-v3", {"plain"}), ("glm-5", {"plain", "verify"})])
+def test_a_layer_measured_whole_is_compared_with_its_own_table(tmp_path: Path, model: str, steps: set[str]) -> None:
+    setup = deepseek("sglang" if model == "glm-5" else "trtllm", model)
+    (mixer,) = setup.costs.modules
+    known = table_behind(setup.hardware, setup.architecture, mixer, 8, setup.scenario.engine, setup.cache.dtype)
+    assert known is not None
+    root = tmp_path / "package"
+    package = fake_package(root)
+    rows = module_rows(setup, [0.06, 0.09], known.n_heads) + module_rows(setup, [5.0, 5.0], 2 * known.n_heads)
+    add_table(
+        root, f"h200_sxm/mla/{known.engine}/{known.version}", f"{known.op}_perf".removesuffix("_skip_indexer"), rows
+    )
+    path = tmp_path / "layers.duckdb"
+    build(path, kernels=package)
+    found = near_kernels(open_store(path), setup, 16, 3)
+    found = found[found["part"] == "Attention measured whole, one layer"]
+    assert set(found["step"]) == steps
+    first = part(found, "Attention measured", "plain").iloc[0]
+    assert first["measured_at"] == f"16 sequences, 2,048 tokens with the new one, {known.n_heads} heads"
+    assert first["measured_s"] == pytest.approx(6e-5)
+    assert first["model_s"] == pytest.approx(float(setup.costs.modules[mixer].time_s(16, 2048)))
+    assert first["record"] == known.id
+    assert 5e-3 not in set(found["measured_s"])
 
 
 def test_a_roofline_has_no_measured_kernels_near_it(store: Store) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from advisor.catalog import export_engines
+from advisor.catalog import engines, export_engines
 from advisor.catalog.engines import Engine, Guard
 from advisor.engines.config import EFFECTS
+from advisor.hardware import ComputeDtype, compute_dtype, hardware_ids, load_hardware
 
 FILE = Path(__file__).parents[2] / "docs" / "engines.md"
-_BLOCK = re.compile(r"(<!-- (guards|mtp) -->\n).*?(?=<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (guards|mtp|platforms|formats) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 WHEN = {
     "speculation": "speculation",
     "table": "a table",
@@ -52,11 +53,14 @@ def _families(engine: Engine) -> dict[str, int]:
 
 def mtp_table() -> str:
     """Which engine runs the MTP modules of which family."""
-    engines = export_engines()
-    families = sorted({family for engine in engines for family in _families(engine)})
-    lines = ["| model_type | " + " | ".join(engine.name for engine in engines) + " |", "|---|" + "---|" * len(engines)]
+    exported = export_engines()
+    families = sorted({family for engine in exported for family in _families(engine)})
+    lines = [
+        "| model_type | " + " | ".join(engine.name for engine in exported) + " |",
+        "|---|" + "---|" * len(exported),
+    ]
     for family in families:
-        cells = [_says(engine, family) for engine in engines]
+        cells = [_says(engine, family) for engine in exported]
         lines.append(f"| {family} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -69,9 +73,39 @@ def _says(engine: Engine, family: str) -> str:
     return ("yes" if modules == 0 else f"yes, {modules} where the configuration states none") + layers
 
 
+def platforms_table() -> str:
+    """Vendors that each engine runs on, and the weight formats that its documentation leaves open."""
+    lines = ["| engine | runs on | weight formats not listed | source of these |", "|---|---|---|---|"]
+    for engine in engines():
+        rules = [f"{', '.join(rule.formats)} on {', '.join(rule.generations)}" for rule in engine.unlisted]
+        sources = dict.fromkeys(rule.source for rule in engine.unlisted)
+        lines.append(
+            f"| {engine.name} | {', '.join(engine.vendors)} | {'; '.join(rules) or '-'} | {'; '.join(sources) or '-'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "int8", "nvfp4", "mxfp4")
+
+
+def formats_table() -> str:
+    """Generations with arithmetic of their own in each narrow format, as profiles/hardware give peaks."""
+    by_generation = {load_hardware(name).generation: load_hardware(name) for name in hardware_ids()}
+    lines = ["| generation | " + " | ".join(_FORMATS) + " |", "|---|" + "---|" * len(_FORMATS)]
+    for generation, hardware in sorted(by_generation.items()):
+        cells = ["yes" if compute_dtype(hardware, dtype) == dtype else "widened to bf16" for dtype in _FORMATS]
+        lines.append(f"| {generation} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def with_tables(text: str) -> str:
     """The page with its tables written anew."""
-    tables = {"guards": guards_table(), "mtp": mtp_table()}
+    tables = {
+        "guards": guards_table(),
+        "mtp": mtp_table(),
+        "platforms": platforms_table(),
+        "formats": formats_table(),
+    }
     return _BLOCK.sub(lambda found: found[1] + tables[found[2]], text)
 
 

@@ -158,3 +158,46 @@ def test_compressed_tensors_quantise_the_output_head_unless_it_is_ignored() -> N
     assert formats_from_config({**LATENT, "quantization_config": block}).lm_head == "fp8"
     ignoring = {**block, "ignore": ["re:.*lm_head.*"]}
     assert formats_from_config({**LATENT, "quantization_config": ignoring}).lm_head == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("block", "scheme"),
+    [
+        ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "dynamic"),
+        ({"quant_method": "fp8", "activation_scheme": "static"}, "static"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"}, "dynamic"),
+        ({"quant_method": "fp8"}, None),
+        ({"quant_method": "fp8", "activation_scheme": "by the moon"}, None),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "static"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8_PER_CHANNEL_PER_TOKEN"}, "dynamic"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, None),
+        ({"quant_method": "fbgemm_fp8"}, "dynamic"),
+        ({"quant_method": "awq", "bits": 4}, None),
+        ({"quant_method": "compressed-tensors", "config_groups": {}}, None),
+    ],
+)
+def test_the_scheme_of_activations_is_as_stated_else_the_method_s(block: dict[str, Any], scheme: str | None) -> None:
+    assert formats_from_config({**LATENT, "quantization_config": block}).activation_scheme == scheme
+
+
+@pytest.mark.parametrize(
+    ("weights", "inputs", "scheme"),
+    [
+        ({"num_bits": 8, "type": "float"}, {"num_bits": 8, "type": "float", "dynamic": True}, "dynamic"),
+        ({"num_bits": 8, "type": "float"}, {"num_bits": 8, "type": "float", "dynamic": False}, "static"),
+        ({"num_bits": 8, "type": "float"}, None, None),
+        ({"num_bits": 4, "type": "float", "group_size": 16}, {"num_bits": 4, "dynamic": "local"}, None),
+    ],
+)
+def test_compressed_tensors_say_it_of_the_activations_of_an_8_bit_group(
+    weights: dict[str, Any], inputs: dict[str, Any] | None, scheme: str | None
+) -> None:
+    group = {"targets": ["Linear"], "weights": weights, "input_activations": inputs}
+    block = {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}}
+    assert formats_from_config({**LATENT, "quantization_config": block}).activation_scheme == scheme
+
+
+def test_quark_says_it_of_its_input_tensors() -> None:
+    tensors = {"weight": {"dtype": "fp8_e4m3"}, "input_tensors": {"dtype": "fp8_e4m3", "is_dynamic": False}}
+    block = {"quant_method": "quark", "global_quant_config": tensors}
+    assert formats_from_config({**LATENT, "quantization_config": block}).activation_scheme == "static"

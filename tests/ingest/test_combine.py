@@ -72,7 +72,7 @@ def test_the_command_reads_several_files_as_one(capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     assert stopped.value.code == 0
     assert "again.csv: not read: it is the same file as plain.csv" in out
-    assert "together, 2 rows usable: speedup computed in 1 row from a baseline row" in out
+    assert "together, 2 rows read: speedup computed in 1 row from a baseline row" in out
     assert list_uploads()["name"].tolist() == ["run 7"]
     with pytest.raises(SystemExit):
         main(["ingest", *files[:2], "--json"])

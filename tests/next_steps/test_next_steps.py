@@ -209,7 +209,10 @@ def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
     standing = design_standing(advice.setup)
     assert standing is not None
     space = standing.space
-    best = advice.curve.speedup[advice.batch_index, space.baseline.served.k_draft[0, 0]]
+    k = space.baseline.served.k_draft[0, 0]
+    assert f"at K = {k}, the fastest by the fit" in space.measured_note
+    assert "same K" not in space.measured_note
+    best = advice.curve.speedup[advice.batch_index, k]
     assert f"give {best:.2f}x" in space.measured_note
     assert f"has {space.baseline.served.speedup[0, 0]:.2f}x" in space.measured_note
     assert all(space.measured_note in change.notes for change, _ in design_changes(scenario, standing))
@@ -231,6 +234,7 @@ def test_a_change_whose_direction_measured_pairs_do_not_bear_out_is_refused_with
         "such changes were predicted in the right direction in 50% of 270 measured pairs" in text
         for text in why.values()
     )
+    assert all(text.endswith("(80% of 20 or more needed)") for text in why.values())
     assert not [effect for effect in found.effects if effect.change.kind == "engine"]
     assert set(unoffered_texts(found)) == {text.removeprefix("not offered: ") for text in why.values()}
     assert [effect for effect in found.effects if effect.change.kind == "weights"]

@@ -48,7 +48,7 @@ def test_a_weight_format_in_the_name_counts_where_the_row_states_none() -> None:
 def test_a_prompt_of_no_tokens_is_a_short_one() -> None:
     short, unstated = question_of(ROW | {"input_tokens": "0"}), question_of(ROW)
     assert short.scenario == unstated.scenario
-    assert "context_tokens=1024" in short.assumed
+    assert "context_tokens=2048" in short.assumed
     with_output = question_of(ROW | {"input_tokens": "0", "output_tokens": "512"}).scenario
     assert with_output.context_tokens == 512 + 256
     assert with_output.input_tokens is None

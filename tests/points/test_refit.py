@@ -206,7 +206,7 @@ def test_a_computed_speedup_counts_once_not_again_as_its_own_time():
 def test_too_few_usable_rows_are_refused_with_the_reason():
     frame = synthetic_points((1, 2, 4), (3,))
     frame.loc[2:3, "hardware_id"] = "h999"
-    with pytest.raises(AdvisorError, match=rf"1 usable row; a refit needs at least {MIN_POINTS}.*h999"):
+    with pytest.raises(AdvisorError, match=rf"1 row can be used; a refit needs at least {MIN_POINTS}.*h999"):
         refit(frame)
 
 

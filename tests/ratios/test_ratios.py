@@ -51,6 +51,62 @@ def test_an_engine_is_judged_with_its_own_pairs_and_sglang_with_those_of_sglang(
     assert doubt.name == "engine vllm -> sglang"
 
 
+X2 = RatioRecord("batch", "", "", 100, 9, 90, 0.99, 0.95, 1.1, doublings=1.0)
+X4 = dataclasses.replace(X2, high=1.2, right=0.97, doublings=2.0)
+
+
+def test_the_range_of_a_number_follows_how_often_it_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = dataclasses.replace(X2, high=9.0, n=MIN_PAIRS - 1, doublings=3.0)
+    monkeypatch.setattr(records, "read_ratios", lambda: (X4, X2, few))
+
+    def high(before: str, after: str) -> float:
+        found = ratio_record("batch", before, after)
+        assert found is not None
+        assert found.low == pytest.approx(1.0 / found.high)
+        return found.high
+
+    assert high("8", "16") == high("16", "8") == pytest.approx(1.1)
+    assert high("8", "32") == pytest.approx(1.2)
+    assert high("100", "141.4213562") == pytest.approx(1.1**0.5)
+    assert 1.1 < high("8", "24") < 1.2
+    assert high("1", "64") == pytest.approx(1.2**3)  # three times as far as any that was measured
+    assert ratio_record("batch", "8", "24").right == 0.97  # type: ignore[union-attr]
+
+
+def test_errors_of_two_doublings_are_more_than_independent_and_less_than_twice_one_s() -> None:
+    """The reason why each distance has pairs of its own: no rule from one doubling meets the measured ranges."""
+    for kind in ("tensor parallel", "batch"):
+        one, two = (
+            dataclasses.replace(each, low=1.0, high=max(each.high, 1.0 / each.low))
+            for doublings in (1.0, 2.0)
+            for each in read_ratios()
+            if (each.kind, each.before, each.doublings) == (kind, "", doublings)
+        )
+        assert one.high ** (2**0.5) < two.high < one.high**2
+
+
+@pytest.mark.usefixtures("known")
+def test_a_pool_lends_no_direction_to_a_value_that_none_of_its_pairs_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = dataclasses.replace(ENGINES, right=0.95, among=("trtllm", "vllm"))
+    monkeypatch.setattr(records, "read_ratios", lambda: (pool,))
+    found = ratio_record("engine", "vllm", "other")
+    assert found is not None
+    assert (found.right, found.n, found.n_apart, found.is_right) == (None, 0, 0, False)
+    assert found.high == pytest.approx(1 / 0.7)
+    assert unproven([found]) is found
+    assert found.evidence == "in no measured pair"
+    seen = ratio_record("engine", "vllm", "trtllm")
+    assert seen is not None
+    assert seen.is_right
+
+
+def test_no_shipped_pair_has_an_engine_without_kernels_of_its_own() -> None:
+    for engine in ("vllm", "sglang", "trtllm"):
+        found = ratio_record("engine", engine, "other")
+        assert found is not None
+        assert not found.is_right
+
+
 def test_an_engine_needs_evidence_and_other_changes_need_only_not_to_fail() -> None:
     few = dataclasses.replace(TRT_VLLM, n_apart=MIN_PAIRS - 1)
     assert unproven([few]) is few
@@ -91,8 +147,9 @@ def test_shipped_records_name_pairs_and_a_range() -> None:
 
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
-    path = write_ratios([TRT_VLLM, dataclasses.replace(WITH_SGLANG, right=None)], "by hand", tmp_path / "ratios.json")
-    assert read_ratios.__wrapped__(path) == (TRT_VLLM, dataclasses.replace(WITH_SGLANG, right=None))
+    written = (TRT_VLLM, dataclasses.replace(WITH_SGLANG, right=None, among=("sglang", "vllm")), X4)
+    path = write_ratios(list(written), "by hand", tmp_path / "ratios.json")
+    assert read_ratios.__wrapped__(path) == written
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(AdvisorError, match="make validation"):
         read_ratios.__wrapped__(path)

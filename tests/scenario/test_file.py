@@ -56,6 +56,8 @@ def test_an_edited_file_says_so() -> None:
         (b'{"model_type": "mixtral"}', "give it as the model"),
         (json.dumps(POD).encode(), "give it as the accelerator"),
         (b'{"scenario": {"acceptance": "2@3"}}', "schema_version None"),
+        (b'{"finding": "", "scenarios": [{}, {}]}', "a comparison of 2 scenarios, not one"),
+        (b'{"schema_version": 2, "scenario_hash": "x", "scenario": {"acceptance": "2@3"}}', "schema_version 2"),
         (b'{"schema_version": 2, "scenario": {"acceptance": "2@3"}}', "schema_version 2"),
         (b'{"schema_version": 1, "scenario": {}}', "acceptance is missing"),
         (b'{"schema_version": 1, "scenario": {"acceptance": "2@3", "colour": "red"}}', "'colour' is not a setting"),

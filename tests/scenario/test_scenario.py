@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario, build_scenario
+from advisor.scenario import DEFAULT_CONTEXT_TOKENS, build_scenario, mean_context
+from advisor.scenario.scenario import Scenario
 
 CONFIG = json.dumps({"model_type": "mixtral", "hidden_size": 64, "name": "käse & co"})
 
@@ -64,6 +65,8 @@ def test_hashes_in_reports_that_were_written_hold() -> None:
         ({"n_gpus": 8, "tensor_parallel": 3}, "tensor_parallel=3 does not divide n_gpus=8"),
         ({"n_gpus": 4, "expert_parallel": 8}, "expert_parallel=8 does not divide n_gpus=4"),
         ({"input_tokens": 100}, "go together"),
+        ({"input_tokens": 4096, "output_tokens": 256, "context_tokens": 2048}, "shorter than the prompt"),
+        ({"input_tokens": 4096, "output_tokens": 256, "context_tokens": 2048}, "prompt and half the output: 4224"),
         ({"batch_size": 0}, "batch_size"),
         ({"batch_size": 10**9}, "batch_size"),
         ({"k_max": -1}, "k_max"),
@@ -106,3 +109,24 @@ def test_any_query_string_gives_a_scenario_or_one_sentence(query: str) -> None:
     except AdvisorError as error:
         message = str(error)
     assert "\n" not in message
+
+
+def test_a_context_left_out_is_the_prompt_and_half_the_output_and_else_the_default() -> None:
+    lengths = {"input_tokens": 4096, "output_tokens": 301}
+    assert build_scenario(acceptance="2@3").context_tokens == DEFAULT_CONTEXT_TOKENS == 2048
+    assert build_scenario(acceptance="2@3", **lengths).context_tokens == 4246
+    texts = {name: str(value) for name, value in lengths.items()}
+    assert build_scenario(acceptance="2@3", **texts).context_tokens == 4246
+    assert build_scenario(acceptance="2@3", **lengths, context_tokens=6000).context_tokens == 6000
+    assert mean_context(4096, 301) == 4246.5
+
+
+@pytest.mark.parametrize("context", [DEFAULT_CONTEXT_TOKENS, 1250, 9000])
+def test_a_link_keeps_the_context_beside_lengths(context: int) -> None:
+    scenario = Scenario(acceptance="2@3", input_tokens=1000, output_tokens=500, context_tokens=context)
+    assert Scenario.from_query(scenario.to_query()) == scenario
+
+
+def test_a_length_that_is_no_number_is_still_named() -> None:
+    with pytest.raises(AdvisorError, match="input_tokens"):
+        build_scenario(acceptance="2@3", input_tokens="many", output_tokens="5")

@@ -56,6 +56,21 @@ def test_tensor_parallelism_doubles_with_the_experts_left_where_they_are() -> No
     assert sorted(zip(found["before"], found["after"], strict=True)) == [(2, 4), (4, 8)]
 
 
+def test_each_distance_of_a_number_has_pairs_and_a_record_of_its_own() -> None:
+    rows = points({}, {"tensor_parallel": 2}, {"tensor_parallel": 1}, {"batch_size": 32}, {"batch_size": 16})
+    found = {(each.kind, each.before, each.after, each.doublings): each.n for each in ratio_records(rows)}
+    assert found[("tensor parallel", "", "", 1.0)] == 2
+    assert found[("tensor parallel", "", "", 2.0)] == found[("tensor parallel", "1", "4", 2.0)] == 1
+    assert found[("batch", "", "", 2.0)] == 1
+    assert found[("batch", "", "", 1.0)] == 2
+
+
+def test_a_pool_names_the_values_of_its_pairs_as_setups_do() -> None:
+    rows = points({}, {"hardware_id": "b200-sxm"}, {"engine": "trtllm"}, {"batch_size": 32})
+    among = {each.kind: each.among for each in ratio_records(rows) if not each.before}
+    assert among == {"engine": ("trtllm", "vllm"), "accelerator": ("b200_sxm", "h200_sxm"), "batch": ()}
+
+
 def test_experts_are_spread_over_all_ranks_or_none() -> None:
     rows = points({}, {"expert_parallel": 4, "measured_s": 0.012}, {"expert_parallel": 2})
     (pair,) = pairs(rows, "expert parallel").to_dict("records")

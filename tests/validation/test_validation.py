@@ -86,7 +86,7 @@ def test_assumptions_fill_empty_cells_and_nothing_else() -> None:
     assumed = question_of(ROW | {"hardware_id": "not-stated"}, {"hardware_id": "h100-sxm", "batch_size": "999"})
     assert assumed.scenario.hardware_id == "h100-sxm"
     assert assumed.scenario.batch_size == 8
-    assert assumed.assumed == ("hardware_id=h100-sxm", "context_tokens=1024")
+    assert assumed.assumed == ("hardware_id=h100-sxm", "context_tokens=2048")
 
 
 def test_an_empty_accepted_length_is_borrowed_from_the_models_measured_set_or_the_row_is_refused() -> None:

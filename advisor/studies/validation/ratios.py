@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.hardware import hardware_ids, load_hardware
 from advisor.ratios import RatioRecord
 from advisor.studies.validation.silicon import SETTINGS
 from advisor.studies.validation.tables import markdown_table, percent
@@ -33,8 +34,9 @@ class Choice:
 
     column: str
     same_version: bool = True
-    factor: float | None = None
-    """The value after over the value before; None: any other value, in the order of `order`."""
+    doublings: tuple[int, ...] = ()
+    """How often the value doubles from before to after: first as the choice is judged, then further distances, each
+    judged apart; empty: any other value, in the order of `order`."""
     order: tuple[str, ...] = ()
     """Values from before to after; empty: alphabetical."""
 
@@ -42,16 +44,18 @@ class Choice:
 CHOICES: Mapping[str, Choice] = {
     "engine": Choice("engine", same_version=False),
     "weights": Choice("weight_dtype", order=FORMATS),
-    "tensor parallel": Choice("tensor_parallel", factor=2.0),
+    "tensor parallel": Choice("tensor_parallel", doublings=(1, 2, 3)),
     "expert parallel": Choice("spread"),
     "accelerator": Choice("hardware_id"),
-    "batch": Choice("batch_size", factor=4.0),
+    "batch": Choice("batch_size", doublings=(2, 1, 3, 4, 5, 6)),
 }
 """The choices judged, by the name that records and pages have for them."""
 
 
-def pairs(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
+def pairs(rows: pd.DataFrame, kind: str, doublings: int | None = None) -> pd.DataFrame:
     """Pairs of points that differ in one choice of CHOICES alone, points of one setting at their median.
+
+    `doublings`: how often a number doubles in a pair; None: as the choice is judged.
 
     Columns: the settings kept, before, after (the choice's values), measured and predicted (time after over time
     before), and the same end to end.
@@ -68,8 +72,8 @@ def pairs(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
     points = rows.groupby([*keys, choice.column], observed=True)[columns].median().reset_index()
     both = points.merge(points, on=keys, suffixes=("_before", "_after"))
     before, after = both[f"{choice.column}_before"], both[f"{choice.column}_after"]
-    if choice.factor is not None:
-        wanted = after == choice.factor * before
+    if choice.doublings:
+        wanted = after == before * 2 ** (doublings or choice.doublings[0])
     elif choice.order:
         place = {value: rank for rank, value in enumerate(choice.order)}
         wanted = before.map(place) < after.map(place)
@@ -148,36 +152,80 @@ def _directions(found: pd.DataFrame, predicted: str, measured: str, beyond: floa
     return len(apart), right, len(groups), int(((groups[measured] > 0.0) == (groups[predicted] > 0.0)).sum())
 
 
-def judged_choices(rows: pd.DataFrame) -> dict[str, tuple[str, str, str, Judged]]:
-    """(kind, before, after, figures) of each choice and of its single changes, by the name of a line."""
-    found: dict[str, tuple[str, str, str, Judged]] = {}
-    for kind in CHOICES:
-        every = pairs(rows, kind)
-        found[kind] = (kind, "", "", judged(every))
-        if kind in ("batch", "expert parallel", "accelerator"):
-            continue
-        for (before, after), group in every.groupby(["before", "after"]):
-            found[f"{kind} {before} -> {after}"] = (kind, str(before), str(after), judged(group))
+@dataclass(frozen=True)
+class Line:
+    """One kind of change, or a single change of it, with its figures."""
+
+    kind: str
+    """As in CHOICES; empty: printed alone, no record is made of it."""
+    before: str
+    after: str
+    figures: Judged
+    doublings: float | None = None
+    among: tuple[str, ...] = ()
+
+
+def judged_choices(rows: pd.DataFrame) -> dict[str, Line]:
+    """Each choice, its further distances and its single changes, by the name of a line."""
+    found: dict[str, Line] = {}
+    for kind, choice in CHOICES.items():
+        for doublings in choice.doublings or (None,):
+            found |= _lines_at(rows, kind, doublings)
     with_sglang = pairs(rows, "engine")
     touches = (with_sglang["before"] == "sglang") | (with_sglang["after"] == "sglang")
-    found["engine, pairs with SGLang"] = ("engine", "sglang", "", judged(with_sglang[touches]))
-    found["engine, TensorRT-LLM and vLLM, end to end"] = (
-        "",
-        "",
-        "",
-        judged(with_sglang[~touches], "predicted_whole", "whole"),
-    )
+    others = judged(with_sglang[~touches], "predicted_whole", "whole")
+    among = _values(with_sglang)
+    found["engine, pairs with SGLang"] = Line("engine", "sglang", "", judged(with_sglang[touches]), among=among)
+    found["engine, TensorRT-LLM and vLLM, end to end"] = Line("", "", "", others)
     return found
+
+
+def _lines_at(rows: pd.DataFrame, kind: str, doublings: int | None) -> dict[str, Line]:
+    """All pairs of a kind at one distance, then its single changes."""
+    every = pairs(rows, kind, doublings)
+    far = float(doublings) if doublings else None
+    among = () if doublings or kind == "expert parallel" else _values(every)
+    first = doublings is None or doublings == CHOICES[kind].doublings[0]
+    name = kind if first else f"{kind}, x{2 ** (doublings or 0)}"
+    found = {name: Line(kind, "", "", judged(every), far, among)}
+    if kind in ("batch", "expert parallel", "accelerator"):
+        return found
+    for (before, after), group in every.groupby(["before", "after"]):
+        found[f"{kind} {before} -> {after}"] = Line(kind, str(before), str(after), judged(group), far)
+    return found
+
+
+def _values(found: pd.DataFrame) -> tuple[str, ...]:
+    """What pairs were between, as a setup names it: an accelerator by whose kernels it has."""
+    values = {str(value) for value in {*found["before"], *found["after"]}}
+    return tuple(sorted(_device(value) for value in values))
+
+
+def _device(value: str) -> str:
+    return (load_hardware(value).kernel_table_device or value) if value in hardware_ids() else value
 
 
 def ratio_records(rows: pd.DataFrame) -> list[RatioRecord]:
     """What "try next" and comparisons read: the spread and direction of each kind of change."""
     found = []
-    for kind, before, after, figures in judged_choices(rows).values():
-        if kind and figures.n:
+    for line in judged_choices(rows).values():
+        figures = line.figures
+        if line.kind and figures.n:
             apart, right, *_ = figures.directions[0]
-            counts = (figures.n, figures.n_groups, apart, right if apart else None)
-            found.append(RatioRecord(kind, before, after, *counts, figures.low, figures.high))
+            record = RatioRecord(
+                kind=line.kind,
+                before=line.before,
+                after=line.after,
+                n=figures.n,
+                n_groups=figures.n_groups,
+                n_apart=apart,
+                right=right if apart else None,
+                low=figures.low,
+                high=figures.high,
+                doublings=line.doublings,
+                among=line.among,
+            )
+            found.append(record)
     return found
 
 
@@ -191,7 +239,9 @@ def ratios_section(rows: pd.DataFrame, by_scales: Mapping[str, pd.DataFrame]) ->
         "## Ratios between choices\n\nWhat a comparison says: time after a change over time before it, on pairs of "
         "plain-decode points that differ in this choice alone (same engine version on both sides, but between "
         "engines). Measured and predicted: medians. Direction: of pairs measured further apart, how many are predicted "
-        "on that side; in brackets by groups (model, accelerator, weights, engine).\n\n"
+        "on that side; in brackets by groups (model, accelerator, weights, engine). Over several doublings errors "
+        "neither add up nor add as independent ones, so each distance is judged by pairs of its own, and comparisons "
+        "take the range at theirs.\n\n"
         + ratios_table(rows)
         + "\n\nTensorRT-LLM's nvfp4 products take longer than vLLM's of the same shape, for a reason that no table "
         "tells; half is assumed away, and the direction between the two hangs on it. By the share taken off:\n\n"
@@ -220,7 +270,7 @@ def _is_change(found: pd.DataFrame, before: str, after: str) -> pd.Series:
 
 def ratios_table(rows: pd.DataFrame) -> str:
     """Every choice and its single changes, a line each."""
-    lines = [_line(name, figures) for name, (_, _, _, figures) in judged_choices(rows).items()]
+    lines = [_line(name, line.figures) for name, line in judged_choices(rows).items()]
     return markdown_table(_HEADER, lines)
 
 

@@ -1,0 +1,9 @@
+"""From a scenario's ids and strings to the loaded things the formulas need, with warnings and sources."""
+
+from __future__ import annotations
+
+from advisor.setup.costs import by_form, with_scales
+from advisor.setup.load import load_setup
+from advisor.setup.loaded import Setup, touched_experts
+
+__all__ = ["Setup", "by_form", "load_setup", "touched_experts", "with_scales"]

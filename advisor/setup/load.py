@@ -1,0 +1,142 @@
+"""From a scenario's ids and strings to the loaded things the formulas need, with warnings and sources."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from advisor.acceptance import parse_acceptance
+from advisor.architecture import Architecture
+from advisor.calibration import (
+    check_adjustment,
+    parse_adjustment,
+)
+from advisor.catalog import (
+    OTHER_ENGINE,
+    engines,
+    hardware_from_given,
+    load_engine,
+    load_model,
+    model_ids,
+    unknown_model,
+)
+from advisor.draft_cost import draft_architecture
+from advisor.drafter import load_drafter
+from advisor.hardware import Hardware, load_hardware
+from advisor.hf import architecture_from_config
+from advisor.memory import memory_fit
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario
+from advisor.serving_formats import served_cache, served_weights
+from advisor.setup.costs import both_costs
+from advisor.setup.loaded import Setup
+from advisor.setup.notes import sources_of, warnings_of
+from advisor.setup.routing import routing_of
+from advisor.step_cost import Placement
+
+
+def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
+    """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the drafter does not fit.
+
+    `borrowed_acceptance` says whether the accepted length comes from another run than the one it is used for, which
+    widens its band; None: only a measured curve of another model or drafter is borrowed. Scenarios with a model, an
+    accelerator or a refit of the user's own are not remembered: the cache is shared by everybody who uses this process.
+    """
+    load = _load if scenario.is_private else _remembered
+    return load(scenario, borrowed_acceptance)
+
+
+def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
+    hardware = _hardware(scenario)
+    _check_engine(scenario, hardware)
+    architecture = _architecture(scenario)
+    drafter = load_drafter(scenario.drafter_id)
+    draft_model = load_model(drafter.draft_model_id) if drafter.draft_model_id else None
+    per_pass = draft_architecture(drafter, architecture, draft_model)
+    placement = Placement(scenario.tensor_parallel, scenario.expert_parallel)
+    _check_placement(scenario, architecture, placement)
+    cache = served_cache(architecture, scenario, hardware)
+    adjustment = parse_adjustment(scenario.refit) if scenario.refit is not None else None
+    if adjustment is not None:
+        check_adjustment(adjustment, hardware.id, scenario.engine)
+    costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
+    routing, because = routing_of(scenario, architecture)
+    acceptance = parse_acceptance(
+        scenario.acceptance,
+        scenario.k_max,
+        borrowed=borrowed_acceptance,
+        model_id=architecture.id,
+        drafter_id=drafter.id,
+    )
+    memory = memory_fit(
+        architecture,
+        placement,
+        hardware.memory_bytes.value,
+        scenario.context_tokens,
+        cache.bytes_per_element,
+        per_pass,
+    )
+    setup = Setup(
+        scenario, hardware, architecture, placement, drafter, per_pass, acceptance, routing, because,
+        costs, draft_costs, memory, cache, warnings=(), sources=(), adjustment=adjustment,
+    )  # fmt: skip
+    return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
+
+
+_remembered = functools.lru_cache(maxsize=256)(_load)
+
+
+def _hardware(scenario: Scenario) -> Hardware:
+    if scenario.hardware_json is not None:
+        return hardware_from_given(scenario.hardware_json, scenario.hardware_id)
+    return load_hardware(scenario.hardware_id)
+
+
+def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
+    """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both are known."""
+    known = {vendor for engine in engines() for vendor in engine.vendors}
+    if scenario.engine == OTHER_ENGINE or hardware.vendor not in known:
+        return
+    engine = load_engine(scenario.engine)
+    if engine.vendors and hardware.vendor not in engine.vendors:
+        others = [one.id for one in engines() if hardware.vendor in one.vendors]
+        raise AdvisorError(
+            f"{engine.name} does not run on {hardware.name} ({hardware.vendor}), only on accelerators of "
+            f"{', '.join(engine.vendors)}; choose {', '.join(others)} or {OTHER_ENGINE}"
+        )
+
+
+def _architecture(scenario: Scenario) -> Architecture:
+    if scenario.model_config_json is not None:
+        architecture = architecture_from_config(scenario.model_config_json, name=scenario.model_id)
+    elif scenario.model_id not in model_ids():
+        # Never a path: a shared link must not make the server read its files.
+        raise AdvisorError(unknown_model(scenario.model_id))
+    else:
+        architecture = load_model(scenario.model_id)
+    return served_weights(architecture, scenario)
+
+
+def _check_placement(scenario: Scenario, architecture: Architecture, placement: Placement) -> None:
+    moe = architecture.moe
+    if moe is None and placement.expert_parallel > 1:
+        raise AdvisorError(f"{architecture.name} is dense; set expert_parallel=1")
+    if moe is not None and moe.n_experts % placement.expert_parallel:
+        raise AdvisorError(
+            f"expert_parallel={placement.expert_parallel} does not divide {moe.n_experts} experts; choose a divisor"
+        )
+    if max(placement.tensor_parallel, placement.expert_parallel) % min(
+        placement.tensor_parallel, placement.expert_parallel
+    ):
+        raise AdvisorError(
+            f"tensor_parallel={placement.tensor_parallel} and expert_parallel={placement.expert_parallel} do not nest; "
+            "make one a multiple of the other"
+        )
+    tp = placement.tensor_parallel
+    if architecture.hidden_size % tp or (moe is not None and moe.expert_width % placement.expert_tensor_parallel):
+        raise AdvisorError(
+            f"tensor_parallel={tp} does not divide the model's widths (hidden {architecture.hidden_size}); "
+            "choose a divisor, usually a power of two"
+        )
+    if placement.gpus > scenario.n_gpus:
+        raise AdvisorError(f"the placement needs {placement.gpus} GPUs, n_gpus={scenario.n_gpus}; raise n_gpus")

@@ -1,0 +1,141 @@
+"""What a reader must know before trusting an answer, and where its constants come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from advisor.architecture import MATRICES, Architecture, parameter_counts
+from advisor.catalog import OTHER_ENGINE, load_engine
+from advisor.hardware import compute_dtype
+from advisor.memory import MemoryFit
+from advisor.scenario import Scenario
+from advisor.setup.loaded import Setup
+from advisor.step_cost import Placement
+
+_NODE_GPUS = 8
+"""GPUs that share the fast links of one node in the measured machines."""
+
+
+def warnings_of(setup: Setup) -> tuple[str, ...]:
+    """What a reader must know before trusting the answer, each once."""
+    scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
+    found = [
+        *_memory_warnings(scenario, setup.memory, placement),
+        *architecture.warnings,
+        *_placement_warnings(scenario, architecture, placement),
+        *_format_warnings(setup),
+        *_of(setup.costs.warnings, _parts(architecture, placement)),
+    ]
+    if setup.acceptance.borrowed:
+        found.append(f"The accepted length is borrowed: {setup.acceptance.source}. Give your own for a narrower band.")
+    if placement.expert_parallel > 1:
+        found.append("Expert-parallel imbalance follows an assumed formula; it has not been measured.")
+    if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
+        found.append("No top-1 router has been measured; its routing correlation is a class default.")
+    return tuple(dict.fromkeys(found))
+
+
+def sources_of(setup: Setup) -> tuple[str, ...]:
+    """Where every constant comes from, each source once."""
+    hardware, adjustment = setup.hardware, setup.adjustment
+    found = [
+        *setup.architecture.sources,
+        *_of(setup.costs.sources, _parts(setup.architecture, setup.placement)),
+        setup.acceptance.source,
+        *setup.drafter.sources,
+    ]
+    if setup.routing is not None:
+        found.append(f"{setup.routing.name}: {setup.routing.affinity.source}")
+    found.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
+    if adjustment is not None:
+        found.append(
+            f"{adjustment.n_points} uploaded points (data {adjustment.data}): kernel times and overheads refitted for "
+            f"{hardware.name} with {adjustment.engine_class}"
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:
+    """The parts of the kernel costs that this model and placement use."""
+    kinds = {mixer.kind for mixer in architecture.mixers}
+    used = {
+        "accelerator": True,
+        "experts": architecture.moe is not None,
+        "projections": True,
+        "attention": bool(kinds & {"full", "sliding"}),
+        "recurrent state": "linear" in kinds,
+        "latent attention": bool(kinds & {"mla", "sparse"}),
+        "all-reduce": placement.tensor_parallel > 1,
+        "expert exchange": placement.attention_groups > 1,
+    }
+    return tuple(part for part, needed in used.items() if needed)
+
+
+def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[str]:
+    return [text for part in parts for text in notes.get(part, ())]
+
+
+def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement) -> list[str]:
+    if memory.largest_batch >= scenario.batch_size:
+        return []
+    need = memory.total_bytes(scenario.batch_size, placement.attention_groups) / 1e9
+    have = memory.usable_bytes / 1e9
+    weights = (memory.weights_bytes + memory.drafter_bytes) / 1e9
+    if weights >= have:
+        return [
+            f"Does not fit: weights take {weights:.0f} GB per GPU, {have:.0f} GB are usable. "
+            "Use more GPUs (tensor parallel), a larger accelerator, or a smaller weight format."
+        ]
+    if memory.largest_batch == 0:
+        cache = memory.kv_bytes_per_sequence / 1e9
+        return [
+            f"Does not fit: one sequence of {scenario.context_tokens:,} tokens takes {cache:.0f} GB of KV cache beside "
+            f"{weights:.0f} GB of weights per GPU, {have:.0f} GB are usable. Use a shorter context, an fp8 KV cache or "
+            "more GPUs."
+        ]
+    return [
+        f"Batch {scenario.batch_size} does not fit: {need:.0f} GB per GPU, {have:.0f} GB are usable. "
+        f"The largest batch that fits at {scenario.context_tokens:,} tokens of context is {memory.largest_batch}."
+    ]
+
+
+_WEIGHT_ONLY = ("bf16", "fp32", "int4")
+"""Formats that say nothing of an accelerator: int4 is widened everywhere."""
+
+
+def _format_warnings(setup: Setup) -> list[str]:
+    """Weight formats that the accelerator cannot multiply, and those that the engine's documentation leaves open."""
+    hardware, architecture, engine_id = setup.hardware, setup.architecture, setup.scenario.engine
+    counts = parameter_counts(architecture)
+    used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
+    warnings = []
+    for dtype in dict.fromkeys(each for each in used if each not in _WEIGHT_ONLY):
+        if compute_dtype(hardware, dtype) != dtype:
+            warnings.append(
+                f"{hardware.name} has no arithmetic in {dtype}: the weights are read in it, widened and multiplied in "
+                "bf16, by weight-only kernels."
+            )
+        found = None if engine_id == OTHER_ENGINE else load_engine(engine_id).unlisted_on(dtype, hardware.generation)
+        if found is not None:
+            warnings.append(
+                f"{load_engine(engine_id).name} may not run {dtype} weights on {hardware.name}: not listed in "
+                f"{found.source}."
+            )
+    return warnings
+
+
+def _placement_warnings(scenario: Scenario, architecture: Architecture, placement: Placement) -> list[str]:
+    warnings = []
+    copies = scenario.n_gpus // placement.gpus
+    if copies > 1:
+        warnings.append(
+            f"{scenario.n_gpus} GPUs hold {copies} independent copies of the model; batch and speed are per copy."
+        )
+    if placement.gpus > _NODE_GPUS:
+        warnings.append(f"More than {_NODE_GPUS} GPUs: links between nodes are not modelled, communication is too low.")
+    limit = architecture.max_context_tokens
+    if limit is not None and scenario.context_tokens > limit:
+        warnings.append(
+            f"A context of {scenario.context_tokens:,} tokens exceeds the model's own {limit:,}; shorten it."
+        )
+    return warnings
