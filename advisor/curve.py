@@ -234,10 +234,10 @@ def _round_components(
     return components
 
 
-def verified_time(setup: Setup, plain_s: Array, batch: Array, tokens: Array) -> Array:
+def verified_time(setup: Setup, plain_step_s: Array, batch: Array, tokens: Array) -> Array:
     """What verifying `tokens` of each of `batch` sequences adds beyond the kernels: `laws.verified`, broadcast. [s]"""
     group_batch = batch / setup.placement.attention_groups
-    return np.asarray(laws.verified(setup.costs.share_per_verified_token, plain_s, group_batch, tokens))
+    return np.asarray(laws.verified(setup.costs.share_per_verified_token, plain_step_s, group_batch, tokens))
 
 
 @dataclass(frozen=True)
