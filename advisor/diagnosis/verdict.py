@@ -38,7 +38,7 @@ def verdict_text(
         return f"Nothing found in what could be judged.{open_rules}"
     told = row_text(row)
     if verdict == "as_predicted":
-        loses = row.name == "speedup" and row.high < 1.0
+        loses = row.name == "speedup" and max(row.measured or 1.0, row.predicted) < 1.0
         end = " Speculation does not pay at this batch on this hardware: no setting found is at fault." if loses else ""
         return f"Nothing found: {told}, within the band.{end}{open_rules}"
     return f"No fault found, and the gap is not explained: {told}, outside the band.{open_rules}"
