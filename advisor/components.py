@@ -193,11 +193,11 @@ COMPONENTS = (
         key="verified",
         label="Verified tokens",
         loads="verified tokens",
-        priced_by=("share_per_verified_token",),
+        priced_by=("verified_per_sequence",),
         draw="joint",
         factor="verified",
-        meaning="What grows with every verified token beyond the kernels above: sampling, rejection, copies of hidden "
-        "states, padding. Fitted on speedups as a share of a plain step; which of them it is, nobody has measured.",
+        meaning="What verifying many tokens adds beyond the kernels above: sampling, rejection, copies, padding, kernels "
+        "off their tables. Fitted on speedups; which of them it is, nobody has measured.",
     ),
 )
 

@@ -170,8 +170,9 @@ def curve_for(
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     plain_s = np.asarray(sum(plain_components.values()))
     components = _round_components(setup, verify, column, k, plain.distinct[:, None])
-    if setup.costs.share_per_verified_token:
-        components["verified"] = np.asarray(verified_time(setup, plain_s[:, None], column, verified) * (k > 0))
+    if setup.costs.verified_per_sequence:
+        beyond = verified_time(setup, plain_s[:, None], verify.step.total, column, verified)
+        components["verified"] = np.asarray(beyond * (k > 0))
     round_s = np.asarray(sum(components.values()))
     accepted = setup.acceptance.accepted_length[k]
     prompt = prompt_cost(setup, batch)
@@ -234,10 +235,11 @@ def _round_components(
     return components
 
 
-def verified_time(setup: Setup, plain_step_s: Array, batch: Array, tokens: Array) -> Array:
+def verified_time(setup: Setup, plain_step_s: Array, verify_step_s: Array, batch: Array, tokens: Array) -> Array:
     """What verifying `tokens` of each of `batch` sequences adds beyond the kernels: `laws.verified`, broadcast. [s]"""
     group_batch = batch / setup.placement.attention_groups
-    return np.asarray(laws.verified(setup.costs.share_per_verified_token, plain_step_s, group_batch, tokens))
+    times = {"T_plain": plain_step_s, "T_verify": verify_step_s}
+    return np.asarray(laws.verified(phi=setup.costs.verified_per_sequence, b=group_batch, q=tokens, **times))
 
 
 @dataclass(frozen=True)

@@ -285,8 +285,9 @@ class KernelCosts:
     host_per_round_s: float = 400e-6
     reread_share: float = 0.0
     """Share of its attention that each further token of a sequence adds to a pass; 0: the cache is read once. [1]"""
-    share_per_verified_token: float = 0.0
-    """What each token that an attention group verifies adds to a round, as a share of a plain step. [1]"""
+    verified_per_sequence: float = 0.0
+    """How fast verification tends, with the sequences of an attention group, to a plain step for each token: phi of
+    `laws.verified`. [1]"""
     overhead_log_sd: float = 0.86
     """A factor of 3 either way at 80 %: ln 3 / 1.28."""
     overhead_log_covariance: tuple[tuple[float, ...], ...] = ()

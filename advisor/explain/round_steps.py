@@ -55,7 +55,7 @@ def derive(setup: Setup, batch_size: float, k_draft: int) -> Derivation:
     b.group, b.prefix = "Verification", "verify"
     whole = Pass(setup, setup.architecture, batch_size, k_draft + 1.0, None)
     verify = add_pass(b, whole, "T_verify", f"Verification of {k_draft + 1} tokens per sequence")
-    extra = {**_drafting(b, setup, batch_size, k_draft), **_verified(b, whole, plain)} if k_draft else {}
+    extra = {**_drafting(b, setup, batch_size, k_draft), **_verified(b, whole, plain, verify)} if k_draft else {}
     b.group, b.prefix = "Answer", ""
     _answer(b, setup, batch_size, k_draft, plain, verify, extra)
     return Derivation(batch_size, k_draft, tuple(sorted(b.steps, key=_reading_order)))
@@ -92,14 +92,14 @@ def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Qu
     return found
 
 
-def _verified(b: Builder, whole: Pass, plain: Quantity) -> Mapping[str, Quantity]:
-    """What grows with every verified token beyond the kernels."""
+def _verified(b: Builder, whole: Pass, plain: Quantity, verify: Quantity) -> Mapping[str, Quantity]:
+    """What verifying many tokens adds beyond the kernels."""
     setup = whole.setup
-    if not setup.costs.share_per_verified_token:
+    if not setup.costs.verified_per_sequence:
         return {}
-    use = overhead_constant(setup, "phi", "share of a plain step for each verified token", "share_per_verified_token")
+    use = overhead_constant(setup, "phi", "how soon verified tokens are as dear as plain ones", "verified_per_sequence")
     head = Head("verified", "Verified tokens", "T_verified", "s")
-    values: Values = {"T_plain": plain, "b": whole.group_batch, "q": whole.q}
+    values: Values = {"T_plain": plain, "T_verify": verify, "b": whole.group_batch, "q": whole.q}
     return {"T_verified": b.add(head, laws.verified, values, (use,))}
 
 

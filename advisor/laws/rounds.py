@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from advisor.arrays import Floats
 from advisor.laws.forms import one_minus_power
 
@@ -45,18 +47,18 @@ def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
     return kappa * (q - 1) * T_attn
 
 
-def verified(phi: Floats, T_plain: Floats, b: Floats, q: Floats) -> Floats:
-    """What grows with every verified token beyond the kernels: sampling, rejection, copies, padding.
+def verified(phi: Floats, b: Floats, q: Floats, T_plain: Floats, T_verify: Floats) -> Floats:
+    """What verifying many tokens adds beyond the kernels: sampling, rejection, copies, kernels off their tables.
 
-    T_verified = phi × T_plain × b × q
+    T_verified = phi × b / (1 + phi × b) × max(q × T_plain - T_verify, 0)
 
-    phi: share of a plain step for each token, fitted on speedups. [1]
-    T_plain: one plain step, T(B, 1). [s]
+    phi: fitted on speedups: 1/phi sequences of an attention group are half of the way to the limit. [1]
     b, q: sequences of one attention group, and tokens that each verifies. [1]
-    Limits: 0 without speculation.
+    T_plain, T_verify: one plain step, and a step of q tokens for each sequence. [s]
+    Limits: 0 for few sequences; at most what makes every verified token as dear as one of a plain step.
     Source: docs/decisions/0015-what-a-round-lacked.md.
     """
-    return phi * T_plain * b * q
+    return phi * b / (1 + phi * b) * np.maximum(q * T_plain - T_verify, 0)
 
 
 def accepted_length(alpha: Floats, K: Floats) -> Floats:

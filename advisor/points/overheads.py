@@ -25,9 +25,10 @@ from advisor.points.points import Point
 from advisor.points.solve import Prior, solve_observed
 from advisor.prediction import AdvisorError
 
-PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 1e-3)
+PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 2e-3)
 """Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/model.md [s], no second reading of the
-cache, about a permille of a plain step for each verified token [1] (docs/decisions/0015-what-a-round-lacked.md)."""
+cache, and verified tokens half as dear as plain ones more at 500 sequences [1], the last chosen on the fitted rows
+(docs/decisions/0015-what-a-round-lacked.md)."""
 PRIOR_LOG_SD = math.log(2.0) / 1.2815515655446004
 """A factor of 2 either way at 80 %: of 1.4, 1.7, 2 and 3 all but the last give the same error and coverage on
 laboratories left out, and 3 more of both (docs/decisions/0015-what-a-round-lacked.md)."""
