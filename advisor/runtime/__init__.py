@@ -39,7 +39,7 @@ from advisor.runtime.by_batch import (
 )
 from advisor.runtime.cascade import Cascade, CascadeSettings
 from advisor.runtime.costs import RoundCosts, costs_of, round_costs
-from advisor.runtime.judge import BestDraft, equals_text
+from advisor.runtime.judge import BestDraft, equals_text, judge_draft
 from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
 from advisor.runtime.schedule import (
     DEFAULT_MARGIN,
@@ -97,6 +97,7 @@ __all__ = [
     "draw_trace",
     "equals_text",
     "gain_of",
+    "judge_draft",
     "k_at",
     "k_by_batch",
     "k_by_batch_table",

@@ -14,8 +14,8 @@ from advisor.explain import derive
 from advisor.next_steps import GOALS, best_effects, next_steps
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
-from advisor.ui.design_question import CANDIDATES
-from advisor.ui.fields import START_ACCEPTANCE
+from advisor.ui.design.question import CANDIDATES
+from advisor.ui.shared.fields import START_ACCEPTANCE
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.views import CHART, upload
 from tests.own_model import CONFIG_JSON

@@ -11,7 +11,7 @@ import pytest
 from advisor.scenario.examples import load_example
 from advisor.scenario.file import read_scenario
 from advisor.scenario.scenario import Scenario
-from advisor.ui.fields import START_ACCEPTANCE
+from advisor.ui.shared.fields import START_ACCEPTANCE
 from tests.catalog.test_own_hardware import POD
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.test_journeys import choose, enter, open_app, verdict, wait_for_verdict

@@ -1,0 +1,77 @@
+"""What would flip the answer: the accepted lengths at which another K is recommended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from advisor.acceptance import parse_acceptance
+from advisor.advice import Advice
+from advisor.arrays import Array
+from advisor.curve import Curve
+from advisor.runtime import ranges_of, recommended_draft
+
+_STEP = 0.06
+"""Accepted lengths that are looked at are this far apart. [tokens]"""
+_LEAST = 1.01
+"""No accepted length is looked at below this one. [tokens]"""
+
+
+@dataclass(frozen=True)
+class Flip:
+    """From this accepted length on, away from today's, another K is recommended."""
+
+    accepted_length: float
+    """At `k_draft` of today's answer. [tokens]"""
+    k_before: int
+    k_after: int
+    is_below: bool
+    """Whether it takes fewer accepted tokens than today."""
+
+
+def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
+    """The nearest flip on each side of today's accepted length, and the one to no drafting at all.
+
+    A draw's speedup is proportional to the accepted length at its K where prompts are not charged, so the curve is
+    scaled instead of computed anew, K by K as one number carried to other K would move (`parse_acceptance`). Shown with
+    one decimal, which is what that is good for.
+    """
+    k = advice.curve_k
+    today = float(advice.curve.accepted_length[advice.curve.column(k)])
+    if k == 0 or today <= _LEAST:
+        return ()
+    found = []
+    for end in (_LEAST, k + 1.0):
+        lengths = np.linspace(today, end, max(2, round(abs(end - today) / _STEP)))
+        chosen = [_recommended(advice, today, length) for length in lengths]
+        changes = [i for i in range(1, len(lengths)) if chosen[i] != chosen[i - 1]]
+        for i in changes[:1] + [i for i in changes[1:] if chosen[i] == 0][:1]:
+            found.append(Flip((lengths[i - 1] + lengths[i]) / 2.0, chosen[i - 1], chosen[i], end < today))
+    return tuple(found)
+
+
+def flip_texts(flips: Sequence[Flip], k_draft: int, today: float) -> tuple[str, ...]:
+    """One line for each flip, `Accepted length below 1.9 at K = 3 (now 2.7): K = 2`."""
+    return tuple(
+        f"Accepted length {'below' if flip.is_below else 'above'} {flip.accepted_length:.1f} at K = {k_draft} "
+        f"(now {today:.1f}): {f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
+        for flip in flips
+        if f"{flip.accepted_length:.1f}" != f"{today:.1f}"
+    )
+
+
+def _recommended(advice: Advice, today: float, length: float) -> int:
+    """K that the library recommends where `length` tokens are accepted in place of `today`'s."""
+    curve = advice.curve
+    factor = _carried(length, advice.curve_k, curve) / _carried(today, advice.curve_k, curve)
+    scaled = replace(curve, speedup=curve.speedup * factor, draws=curve.draws * factor, tpot_s=curve.tpot_s / factor)
+    ranges = ranges_of(advice.setup, scaled)
+    return int(scaled.drafts[recommended_draft(advice.setup, scaled, advice.batch_index, ranges).index])
+
+
+def _carried(length: float, k_draft: int, curve: Curve) -> Array:
+    """Accepted length at each K of a curve, from one at `k_draft`, [nK]. [tokens]"""
+    longest = int(curve.drafts[-1])
+    return parse_acceptance(f"{min(length, k_draft + 1.0):.6f}@{k_draft}", longest).accepted_length[curve.drafts]
