@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -45,11 +46,33 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
     found = []
     for end in (_LEAST, k + 1.0):
         lengths = np.linspace(today, end, max(2, round(abs(end - today) / _STEP)))
-        chosen = [_recommended(advice, today, length) for length in lengths]
-        changes = [i for i in range(1, len(lengths)) if chosen[i] != chosen[i - 1]]
-        for i in changes[:1] + [i for i in changes[1:] if chosen[i] == 0][:1]:
-            found.append(Flip((lengths[i - 1] + lengths[i]) / 2.0, chosen[i - 1], chosen[i], end < today))
+        first = _first_other(advice, today, lengths)
+        if first is not None:
+            found.append(first)
+    lower = [flip for flip in found if flip.is_below and flip.k_after]
+    if lower and _recommended(advice, today, _LEAST) == 0:
+        found.insert(1, _to_none(advice, today, lower[0].accepted_length))
     return tuple(found)
+
+
+def _first_other(advice: Advice, today: float, lengths: Array) -> Flip | None:
+    """The first of these lengths, going away from today's, at which another K is recommended."""
+    before = _recommended(advice, today, float(lengths[0]))
+    for last, length in pairwise(lengths.tolist()):
+        after = _recommended(advice, today, length)
+        if after != before:
+            return Flip((last + length) / 2.0, before, after, length < today)
+    return None
+
+
+def _to_none(advice: Advice, today: float, high: float) -> Flip:
+    """Where no drafting becomes the recommendation, between the least length and `high`, by bisection."""
+    low, k_before = _LEAST, 0
+    while high - low > _STEP / 2.0:
+        middle = (low + high) / 2.0
+        k = _recommended(advice, today, middle)
+        low, high, k_before = (middle, high, k_before) if k == 0 else (low, middle, k)
+    return Flip((low + high) / 2.0, k_before, 0, True)
 
 
 def flip_texts(flips: Sequence[Flip], k_draft: int, today: float) -> tuple[str, ...]:
