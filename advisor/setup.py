@@ -108,6 +108,13 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
     return load(scenario, borrowed_acceptance)
 
 
+def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
+    """`_load`, remembered apart from the batch: of a setup, only what is said about memory depends on it."""
+    alone = _whatever_the_batch(scenario.model_copy(update={"batch_size": 1}), borrowed_acceptance)
+    setup = dataclasses.replace(alone, scenario=scenario)
+    return dataclasses.replace(setup, warnings=_warnings(setup))
+
+
 def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     hardware = _hardware(scenario)
     architecture = _architecture(scenario)
@@ -287,7 +294,8 @@ def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[st
     return [text for part in parts for text in notes.get(part, ())]
 
 
-_remembered = functools.lru_cache(maxsize=256)(_load)
+_whatever_the_batch = functools.lru_cache(maxsize=128)(_load)
+_remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
 
 
 def _hardware(scenario: Scenario) -> Hardware:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from advisor.acceptance import parse_acceptance
 from advisor.advice import Advice
 from advisor.arrays import Array
-from advisor.curve import Curve
 from advisor.runtime import ranges_of, recommended_draft
 
 _STEP = 0.06
@@ -88,13 +88,14 @@ def flip_texts(flips: Sequence[Flip], k_draft: int, today: float) -> tuple[str, 
 def _recommended(advice: Advice, today: float, length: float) -> int:
     """K that the library recommends where `length` tokens are accepted in place of `today`'s."""
     curve = advice.curve
-    factor = _carried(length, advice.curve_k, curve) / _carried(today, advice.curve_k, curve)
+    longest = int(curve.drafts[-1])
+    factor = (_carried(length, advice.curve_k, longest) / _carried(today, advice.curve_k, longest))[curve.drafts]
     scaled = replace(curve, speedup=curve.speedup * factor, draws=curve.draws * factor, tpot_s=curve.tpot_s / factor)
     ranges = ranges_of(advice.setup, scaled)
     return int(scaled.drafts[recommended_draft(advice.setup, scaled, advice.batch_index, ranges).index])
 
 
-def _carried(length: float, k_draft: int, curve: Curve) -> Array:
-    """Accepted length at each K of a curve, from one at `k_draft`, [nK]. [tokens]"""
-    longest = int(curve.drafts[-1])
-    return parse_acceptance(f"{min(length, k_draft + 1.0):.6f}@{k_draft}", longest).accepted_length[curve.drafts]
+@lru_cache(maxsize=4096)
+def _carried(length: float, k_draft: int, longest: int) -> Array:
+    """Accepted length at K = 0 to `longest`, from one at `k_draft`. The batch plays no part. [tokens]"""
+    return parse_acceptance(f"{min(length, k_draft + 1.0):.6f}@{k_draft}", longest).accepted_length

@@ -18,7 +18,7 @@ from tests.ui.test_app import app, texts
 SCENARIO = Scenario(acceptance="2.4@3")
 
 
-def opened(tab: str = "Throughput", key: str = "how_figures") -> AppTest:
+def opened(tab: str = "Remarks", key: str = "how_figures") -> AppTest:
     test = app("serve", tab, acceptance="2.4@3")
     next(button for button in test.button if button.key == key).click()
     test.run()

@@ -401,3 +401,32 @@ def test_a_name_that_the_file_states_can_be_changed_on_the_page() -> None:
     next(button for button in test.button if button.label == "Read with these names").click().run()
     assert test.session_state["_upload"].frame["model_id"].tolist() == ["qwen3-235b-a22b"]
     assert "which the file states in 1 row" in texts(test)
+
+
+def test_a_made_up_sample_is_read_refitted_and_finds_the_slower_host() -> None:
+    test = page()
+    test.button(key="bench_sample").click().run()
+    assert not test.exception
+    assert "not measured" in texts(test)
+    assert len(test.session_state["_upload"].frame) == 12
+    test.button(key="refit_upload").click().run()
+    assert not test.exception
+    assert "host time per speculative round" in texts(test)
+
+
+def test_own_points_are_on_the_chart_of_serve(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    go_to(test, "serve").run()
+    spec = next(item for item in test.get("plotly_chart") if item.key == "speedup_points").proto.spec
+    assert '"name":"yours"' in spec
+    assert "14 of yours" in texts(test) or "13 of yours" in texts(test)
+
+
+def test_forgetting_an_upload_clears_the_uploader(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    before = next(item for item in test.file_uploader if "Benchmark" in item.label).key
+    test.button(key="forget").click().run()
+    assert not test.exception
+    after = next(item for item in test.file_uploader if "Benchmark" in item.label)
+    assert after.key != before
+    assert not after.value

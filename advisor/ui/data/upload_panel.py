@@ -29,45 +29,62 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 
 
 def draw(scenario: Scenario) -> None:
-    """The whole panel."""
-    st.file_uploader(
-        "Benchmark results (vLLM, SGLang, guidellm, AIPerf, InferenceX, or the template)",
-        key="bench_file", on_change=uploads.take_files, accept_multiple_files=True,
-        max_upload_size=widgets.upload_limit(MAX_BYTES),
-    )  # fmt: skip
-    with st.expander("Or paste the block that the benchmark printed"):
-        hint = "============ Serving Benchmark Result ============\nSuccessful requests:                     64\n..."
-        asked = "Console output, JSON or CSV"
-        st.text_area(asked, key="bench_text", height=200, max_chars=MAX_PASTED, placeholder=hint)
-        st.button("Read the text", key="read_bench_text", on_click=uploads.take_text)
-    st.download_button(
-        "Template (CSV)", ingest.template_csv(), file_name="measurements-template.csv", mime="text/csv",
-        type="tertiary", icon=":material/download:", on_click="ignore",
-    )  # fmt: skip
-    st.caption(
-        "Files of one sweep are read as one, baselines among them. They are read in memory and stay in this session "
-        "until you save them to this advisor's store."
-    )
-    if uploads.problem():
-        st.error(widgets.plain(uploads.problem()), icon=":material/error:")
-    for note in uploads.notes():
-        st.info(widgets.plain(note), icon=":material/content_copy:")
-    read = uploads.result()
+    """The whole panel: what was given and what is wrong with it, what it changed, then what was read of it."""
+    _given(scenario)
+    read, found = uploads.result(), uploads.refitted()
+    if found is not None:
+        refit_panel.draw(found[0], found[1], scenario)
     if read is not None:
         _what_was_read(read)
     mapping_panel.draw()
     if read is not None:
-        _refused(read)
         _missing_form(read, scenario)
         _stated_names(read)
         _acceptance(read)
         refit_panel.ask(read, scenario)
-    found = uploads.refitted()
-    if found is not None:
-        refit_panel.draw(found[0], found[1], scenario)
-    if read is not None:
+        _notes(read)
+        _refused(read)
         kept_panel.keep(read)
     kept_panel.draw()
+
+
+def _given(scenario: Scenario) -> None:
+    """The uploader, the box for pasted text, a sample to try, and beside them why something could not be read."""
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        st.file_uploader(
+            "Benchmark results (vLLM, SGLang, guidellm, AIPerf, InferenceX, or the template)",
+            key=uploads.uploader_key(), on_change=uploads.take_files, accept_multiple_files=True,
+            max_upload_size=widgets.upload_limit(MAX_BYTES),
+        )  # fmt: skip
+        if uploads.problem():
+            st.error(widgets.plain(uploads.problem()), icon=":material/error:")
+        for note in uploads.notes():
+            st.info(widgets.plain(note), icon=":material/content_copy:")
+        with st.expander("Or paste the block that the benchmark printed"):
+            hint = (
+                "============ Serving Benchmark Result ============\nSuccessful requests:                     64\n..."
+            )
+            asked = "Console output, JSON or CSV"
+            st.text_area(asked, key="bench_text", height=200, max_chars=MAX_PASTED, placeholder=hint)
+            st.button("Read the text", key="read_bench_text", on_click=uploads.take_text)
+    with right:
+        st.markdown(
+            "1. **Give** the files of one sweep together, plain runs among them.  \n"
+            "2. **Read**: columns, units and names are recognised, or asked for.  \n"
+            "3. **Refit**: the constants move to your machine, and you see by how much.  \n"
+            "4. **Use** it on every page, and see your points on the chart of Serve."
+        )
+        with st.container(horizontal=True):
+            st.button(
+                "Try a made-up sample", key="bench_sample", icon=":material/science:", on_click=uploads.take_sample,
+                args=(scenario,), help="Rows that this advisor computed for your scenario, with a slower host.",
+            )  # fmt: skip
+            st.download_button(
+                "Template (CSV)", ingest.template_csv(), file_name="measurements-template.csv", mime="text/csv",
+                type="tertiary", icon=":material/download:", on_click="ignore",
+            )  # fmt: skip
+        st.caption("Files are read in memory and stay in this session until you save them on this server.")
 
 
 def _what_was_read(read: IngestResult) -> None:
@@ -76,6 +93,10 @@ def _what_was_read(read: IngestResult) -> None:
     with st.grid(2, min_column_width=150):
         st.metric("Rows usable", f"{read.rows_kept:,}")
         st.metric("Rows refused", f"{read.rows_refused:,}")
+
+
+def _notes(read: IngestResult) -> None:
+    """What was derived and what is remarkable; after the result."""
     notes = [*read.derived, *read.warnings]
     if notes:
         st.markdown("\n".join(f"- {widgets.plain(note)}" for note in notes))
@@ -96,7 +117,7 @@ def _refused(read: IngestResult) -> None:
 
 
 def _missing_form(read: IngestResult, scenario: Scenario) -> None:
-    """Ask for what the file lacks, prefilled from the file, else from the scenario in the sidebar."""
+    """Ask for what the file lacks, prefilled from the file, else from the scenario in the bar."""
     unknown = uploads.unknown_names(read)
     if not read.missing and not unknown:
         return

@@ -16,11 +16,14 @@ from advisor.hardware import hardware_ids
 from advisor.ingest import Header, IngestResult, Rows, csv_of, kept_points, kept_table
 from advisor.points import Point, RefitResult, Refused, refit_chosen, select_points
 from advisor.prediction import AdvisorError
-from advisor.ui.shared import own_points, refit_use, state
+from advisor.scenario import Scenario, build_scenario
+from advisor.summary import sample_csv
+from advisor.ui.shared import answers, fields, own_points, refit_use, state
 
 _RESULT = own_points.UPLOAD
 _ROWS, _FILES, _PROBLEM, _REFIT = "_upload_rows", "_upload_files", "_upload_problem", "_upload_refit"
 _CSV, _HEADERS, _NOTES, _KEPT_AS = "_upload_csv", "_upload_headers", "_upload_notes", "_upload_kept_as"
+_CLEARED = "_uploads_cleared"
 MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
 """Formats whose headers a user may give in words of their own."""
 
@@ -46,9 +49,28 @@ def kept_name() -> str:
     return str(st.session_state.get(_KEPT_AS, ""))
 
 
+def uploader_key() -> str:
+    """Key of the uploader: a new one after the upload was forgotten, so that no file stands there that is not read."""
+    cleared = st.session_state.get(_CLEARED, 0)
+    return f"bench_file_{cleared}" if cleared else "bench_file"
+
+
+def take_sample(scenario: Scenario) -> None:
+    """Read rows that the advisor itself computed for a scenario, with a slower host: something to try."""
+    _drop()
+    asked = build_scenario(**fields.START) if scenario.is_private or scenario.drafter_id == "none" else scenario
+    data = sample_csv(answers.advice_for(asked)).encode()
+    st.session_state[_FILES] = (hashlib.sha256(data).hexdigest(),)
+    try:
+        _take(_read("made-up-sample.csv", data))
+    except AdvisorError as error:
+        st.session_state[_PROBLEM] = str(error)
+    st.session_state[_NOTES] = ["A made-up sample: computed for your scenario with a slower host, not measured"]
+
+
 def take_files() -> None:
-    """Read the files of the uploader `bench_file` as one; files that were read before are recognised by their hash."""
-    given = st.session_state.get("bench_file") or []
+    """Read the files of the uploader as one; files that were read before are recognised by their hash."""
+    given = st.session_state.get(uploader_key()) or []
     if not given:
         return
     by_hash: dict[str, tuple[str, bytes]] = {}
@@ -224,6 +246,7 @@ def undo_refit() -> None:
 def forget() -> None:
     """Drop the upload, its refit and every prediction with it from the session."""
     _drop()
+    st.session_state[_CLEARED] = st.session_state.get(_CLEARED, 0) + 1
     refit_use.undo()
 
 

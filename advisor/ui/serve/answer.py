@@ -11,8 +11,7 @@ import streamlit as st
 from advisor.advice import Advice
 from advisor.scenario import Scenario
 from advisor.summary import Fit, Outcome, accepted_text, errors_text, headline, likely_text, place_text, tier_words
-from advisor.ui.bar.start_panel import said_of
-from advisor.ui.shared import answers, how_made, state, widgets
+from advisor.ui.shared import answers, how_made, state
 
 _NUMBER = st.column_config.NumberColumn
 _COLUMNS: dict[str, Any] = {
@@ -100,11 +99,3 @@ def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
         selection_default={"selection": {"rows": [row]}},
         alt="Every draft length K at this batch: speedup, likely range, ms per token, tokens/s, chance best, loss.",
     )  # fmt: skip
-
-
-def remarks(advice: Advice) -> None:
-    """What else is to be known of this answer, behind one line."""
-    notes = [*filter(None, (said_of(advice.scenario), *advice.warnings, advice.recommendation.equals))]
-    if notes:
-        with st.expander(f"{len(notes)} remark{'s' if len(notes) > 1 else ''} on this answer"):
-            st.markdown("\n".join(f"- {widgets.plain(note)}" for note in notes))

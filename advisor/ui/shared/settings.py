@@ -17,7 +17,7 @@ from advisor.next_steps import GOALS
 from advisor.quality import DEFAULT_EPS
 from advisor.text import MERITS
 
-SERVE_TABS = ("Throughput", "Why", "K while serving", "What if", "Simulation", "Check it")
+SERVE_TABS = ("Remarks", "Why", "Throughput", "K while serving", "What if", "Simulation", "Check it")
 DESIGN_TABS = ("Best designs", "Quality against speed", "Sharing and width", "Laws and limits")
 DATA_TABS = ("Your benchmark", "Your acceptance", "Your routing trace", "Profile this machine", "What is shipped")
 TRUST_TABS = ("How often right", "Sources", "Assumptions")

@@ -107,11 +107,16 @@ def verdict(advice: Advice) -> str:
     return unbroken_ranges(plain(advice.recommendation.verdict))
 
 
-def acceptance_note(answer: Advice | DesignSpace) -> str:
-    """Which accepted length the answer rests on, in one sentence."""
+def accepted_from(answer: Advice | DesignSpace) -> str:
+    """Which accepted length an answer rests on, in one sentence without markup."""
     acceptance = answer.setup.acceptance
     source = acceptance.source.removeprefix("accepted length ")
-    return f"Accepted length: {plain(source)}{' (borrowed from another run)' if acceptance.borrowed else ''}."
+    return f"Accepted length: {source}{' (of another model, drafter or run)' if acceptance.borrowed else ''}."
+
+
+def acceptance_note(answer: Advice | DesignSpace) -> str:
+    """The same for a Markdown element."""
+    return plain(accepted_from(answer))
 
 
 def upload_limit(most_bytes: int) -> int:
