@@ -10,6 +10,9 @@ from tests.e2e.views import VIEWS, open_view
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 GRAVE = ("serious", "critical")
+_BOXES = "[document.documentElement, document.querySelector('[data-testid=stMain]')]"
+WIDEST = f"Math.max(...{_BOXES}.map(box => box.scrollWidth))"
+"""Width of what a page holds, in pixels; more than the screen's is scrolled sideways."""
 
 
 def violations(page: Any) -> list[str]:
@@ -73,5 +76,4 @@ def test_nothing_is_wider_than_a_telephone(page: Any, app_url: str, view: str) -
     page.set_viewport_size({"width": 390, "height": 844})
     open_view(page, app_url, view)
     page.wait_for_timeout(400)
-    boxes = "[document.documentElement, document.querySelector('[data-testid=stMain]')]"
-    assert page.evaluate(f"Math.max(...{boxes}.map(box => box.scrollWidth))") <= 390
+    assert page.evaluate(WIDEST) <= 390
