@@ -38,10 +38,21 @@ def frontier_chart(
     data = pd.concat(tables, ignore_index=True)
     if max_tpot_ms is not None:
         _shade_limit(figure, max_tpot_ms, float(data["tokens_per_s_per_user"].min()))
-    figure.update_xaxes(type="log", dtick="D2")
-    figure.update_yaxes(type="log", dtick="D2", tickformat=",")
+    for column, update in (
+        ("tokens_per_s_per_user", figure.update_xaxes), ("tokens_per_s_per_gpu", figure.update_yaxes)
+    ):  # fmt: skip
+        ticks = _ticks(float(data[column].min()), float(data[column].max()))
+        update(type="log", tickvals=ticks, ticktext=[f"{tick:,.0f}" for tick in ticks])
     figure.update_layout(hovermode="closest", showlegend=False)
     return Chart(figure, _alt(data, k_draft, batch_size), data)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten within a range."""
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    return [
+        float(tick) for power in powers for tick in (power, 2 * power, 5 * power) if low * 0.8 <= tick <= high * 1.2
+    ]
 
 
 def _arm(curve: Curve, k: int, fits: np.ndarray) -> pd.DataFrame:

@@ -304,7 +304,7 @@ def test_every_chart_has_an_alt_text_with_its_finding() -> None:
 
 def test_measurements_without_a_store_name_the_command_that_builds_it() -> None:
     test = app("data", "What is shipped")
-    assert "no usable store" in test.warning[0].value
+    assert "no measured tables" in test.warning[0].value
     assert any(block.value == "python -m advisor store build" for block in test.main.code)
 
 
@@ -312,7 +312,7 @@ def test_a_file_that_is_no_store_is_reported_not_raised(monkeypatch: pytest.Monk
     broken = tmp_path / "broken.duckdb"
     broken.write_bytes(b"not a database")
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(broken))
-    assert "no usable store" in app("data", "What is shipped").warning[0].value
+    assert "no measured tables" in app("data", "What is shipped").warning[0].value
     assert answered(app())
 
 
@@ -581,7 +581,7 @@ def test_published_points_of_the_same_hardware_and_model_are_on_the_chart() -> N
 @pytest.mark.usefixtures("measured_store")
 def test_measurements_show_what_the_store_holds() -> None:
     test = app("data", "What is shipped", hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
-    assert not any("no usable store" in item.value for item in test.warning)
+    assert not any("no measured tables" in item.value for item in test.warning)
     assert "published_speedups" in set(test.dataframe[0].value["Data set"])
     assert "kernel tables are not installed" in texts(test)
     assert any(item.label == "aiconfigurator-core" for item in test.metric)

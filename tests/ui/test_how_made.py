@@ -83,7 +83,7 @@ SHOWN = {
     how_made.VERIFY: "Verification of 4 tokens per sequence",
     how_made.DRAFT: "Kernels of one drafting pass",
     how_made.BAND: "each kind of uncertainty would give alone",
-    how_made.NEAR: "No usable store",
+    how_made.NEAR: "No measured tables here",
     how_made.INPUTS: "Accepted length: 2.4 at K=3",
 }
 

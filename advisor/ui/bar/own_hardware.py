@@ -1,4 +1,4 @@
-"""The user's own accelerator in the sidebar: a few figures of its data sheet, or a file of them."""
+"""The user's own accelerator in the bar: a few figures of its data sheet, or a file of them."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ def keep(read: IngestResult) -> None:
         st.info(f"This file is kept already as {widgets.plain(known)}.", icon=":material/inventory_2:")
     else:
         called, person = st.columns(2)
-        name = called.text_input("Name in this advisor's store", read.file_name, key="keep_name")
+        name = called.text_input("Name on this server", read.file_name, key="keep_name")
         given_by = person.text_input("Given by (optional, shown to all)", key="keep_given_by")
     save, csv, forget = st.columns(3)
     if not known:
-        save.button("Save to this advisor's store", key="keep", on_click=uploads.save, args=(name, given_by))
+        save.button("Save on this server", key="keep", on_click=uploads.save, args=(name, given_by))
     csv.download_button("Download as CSV", lambda: csv_of(read.frame.reset_index()), "measurements.csv", "text/csv",
                         key="upload_csv", on_click="ignore")  # fmt: skip
     forget.button("Forget this upload", key="forget", on_click=uploads.forget)
@@ -34,7 +34,7 @@ def draw() -> None:
     kept = uploads.kept()
     if kept is None or not len(kept):
         return
-    with st.expander(f"Kept in this advisor's store ({len(kept)})"):
+    with st.expander(f"Kept on this server ({len(kept)})"):
         st.dataframe(kept, hide_index=True)
         names = dict(zip(kept["dataset_id"], kept["name"], strict=True))
         chosen = st.selectbox(

@@ -65,7 +65,7 @@ def forget_trace() -> None:
 
 
 def use_trace() -> None:
-    """Make the trace or log the scenario's routing, in the sidebar and the address."""
+    """Make the trace or log the scenario's routing, in the bar and the address."""
     found, log = trace(), counts()
     if log is not None:
         st.session_state["routing"] = log[1].routing
@@ -108,7 +108,7 @@ def acceptance_problem() -> str:
 
 
 def use_acceptance() -> None:
-    """Make it the scenario's acceptance, in the sidebar and the address."""
+    """Make it the scenario's acceptance, in the bar and the address."""
     found = acceptance()
     if found is not None:
         st.session_state["acceptance"] = found.text

@@ -75,7 +75,7 @@ def watch() -> None:
         where = f"block {at['done_blocks'] + 1} of {at['total_blocks']}: {at['block']}"
         left = f"{at['elapsed_s']:.0f} s, about {at['remaining_s']:.0f} s left"
         st.progress(profile_run.share_done(at), f"{left}; {where}")
-    word = "Stopping after the round in hand" if run.cancelled else "Cancel"
+    word = "Stopping after the block in hand" if run.cancelled else "Cancel"
     st.button(word, on_click=profile_run.cancel, args=(run,), key="profile_cancel", disabled=run.cancelled)
     with st.expander("Log"):
         st.code(profile_run.log_text(run), language=None)
@@ -114,7 +114,7 @@ def summary(run: profile_run.Run, sweep: Sweep) -> None:
     st.download_button("Download (zip)", profile_run.archive(run), file_name=f"{run.name}.zip", on_click="ignore")
     if st.button("Keep with my measurements", key="profile_keep") and try_or_say(profile_run.keep, run):
         st.success("Kept: the MoE layers are among your measurements.")
-    st.markdown("To load the whole sweep into the store, copy its folder and build the store again:")
+    st.markdown("To use the whole sweep, copy its folder and build the measured tables again:")
     st.code(f"cp -r {run.folder} measurements/\npython -m advisor store build", language="bash")
 
 

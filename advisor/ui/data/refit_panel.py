@@ -33,7 +33,7 @@ def ask(read: IngestResult, scenario: Scenario) -> None:
     if lacking:
         acceptance = st.text_input(
             f"Accepted length for {counted(lacking, 'row')} without one", scenario.acceptance, key="refit_acceptance",
-            help="2.4@3, or 0.7,0.5,0.4, or the id of a measured curve; it counts as borrowed.",
+            help="2.4@3, or 0.7,0.5,0.4, or the id of a measured curve; it counts as one of another run.",
         )  # fmt: skip
     st.button(
         "Refit on these points",
@@ -89,7 +89,7 @@ def _use(result: RefitResult, scenario: Scenario) -> None:
     if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
         st.caption(
             widgets.plain(
-                f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the sidebar is on "
+                f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the bar is on "
                 f"{scenario.hardware_id} with {scenario.engine}."
             )
         )

@@ -19,8 +19,8 @@ def draw(scenario: Scenario) -> None:
     now = answers.store_status()
     if now.problem:
         st.warning(
-            "There is no usable store of measurements on this machine, so no measured points are shown. "
-            "Predictions use the constants that ship with the advisor. To build the store, run:"
+            "There are no measured tables on this machine, so no measured points are shown. "
+            "Predictions use the constants that ship with the advisor. To build them, run:"
         )
         st.code("python -m advisor store build", language="bash")
         st.text(now.problem)
@@ -72,9 +72,7 @@ def _datasets(now: StoreStatus, scenario: Scenario) -> None:
         st.markdown(widgets.plain(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:"))
         st.dataframe(points, hide_index=True, placeholder="")
     else:
-        st.caption(
-            widgets.plain(f"No published speedup of {scenario.model_id} on {scenario.hardware_id} is in the store.")
-        )
+        st.caption(widgets.plain(f"No published speedup of {scenario.model_id} on {scenario.hardware_id} is known."))
 
 
 def _sweeps(now: StoreStatus) -> None:

@@ -23,7 +23,9 @@ COLUMNS: dict[str, Any] = {
     "K": _text(help="Best draft length."),
     "Total B": _number(format="%.1f", help="Billions of parameters."),
     "Active B": _number(format="%.2f", help="Billions of parameters, without embeddings."),
-    "Quality": _number(format="%.1f%%", help="Dense-equivalent size over the baseline's, by the default law."),
+    "Quality": _number(
+        format="%.1f%%", help="Size of a dense model that is as good, over the baseline's, by the default law."
+    ),
     "By both laws": _number(format="%.1f%%", help="The lower of the default law and the cautious one."),
     "Largest batch": _number(format="%.0f", help="That fits in memory."),
 }

@@ -63,7 +63,7 @@ def _does_not_fit(fit: Fit) -> None:
 
 def _figures(advice: Advice, outcomes: Sequence[Outcome], k_draft: int) -> None:
     shown, plain = outcomes[k_draft], outcomes[0]
-    with st.container(key="numbers", horizontal=True, gap="large", vertical_alignment="center"):
+    with st.container(key="numbers", horizontal=True, gap="medium", vertical_alignment="center"):
         st.metric(
             "ms per token and user", f"{shown.tpot_s * 1e3:.3g}", f"{plain.tpot_s * 1e3:.3g} without drafts",
             delta_color="off", delta_arrow="off", width="content",

@@ -22,4 +22,4 @@ def draw(advice: Advice) -> None:
     made = runtime.attempt(check_commands, advice.setup, advice.curve_k, served_model=served, draft_model=draft)
     for item in made or ():
         st.caption(widgets.plain(item.purpose))
-        st.code(item.command, language="bash", wrap_lines=True)
+        st.code(item.command, language=None, wrap_lines=True)

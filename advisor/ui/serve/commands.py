@@ -24,7 +24,7 @@ def draw(advice: Advice, k_draft: int, *, fits: bool) -> None:
             if isinstance(made, str):
                 st.info(widgets.plain(made))
                 continue
-            st.code(made.launch_line, language="bash", wrap_lines=True)
+            st.code(made.launch_line, language=None, wrap_lines=True)
     if runtime.needs_draft_name(advice) and k_draft:
         st.caption(f"Put your {drafter_name(advice.setup.drafter)} checkpoint for {runtime.PLACEHOLDER}.")
 

@@ -29,4 +29,4 @@ def draw(advice: Advice) -> None:
     st.caption(report.load_note)
     if not report.complete:
         st.caption(f"The limit of {plan.iterations:,} iterations ended before all requests were served.")
-    st.caption("Decode iterations only: prefill takes no time here. The oracle sees each round's outcome beforehand.")
+    st.caption("Decode iterations only: prefill takes no time here. The oracle sees each step's outcome beforehand.")

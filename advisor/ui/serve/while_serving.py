@@ -110,9 +110,9 @@ def configuration(advice: Advice) -> None:
             if isinstance(made, str):
                 st.info(widgets.plain(made))
                 continue
-            st.code(made.launch_line, language="bash", wrap_lines=True)
+            st.code(made.launch_line, language=None, wrap_lines=True)
             if made.config is not None:
-                st.code(made.config_json, language="json", wrap_lines=True)
+                st.code(made.config_json, language=None, wrap_lines=True)
             for warning in made.warnings:
                 st.caption(widgets.plain(warning))
 

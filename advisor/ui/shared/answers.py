@@ -227,7 +227,7 @@ def store_status() -> StoreStatus:
     return _status(str(file), file.stat().st_mtime_ns if file.is_file() else 0)
 
 
-@st.cache_resource(show_spinner="Looking at the store ...", max_entries=2, ttl=60)
+@st.cache_resource(show_spinner="Looking at the measured tables ...", max_entries=2, ttl=60)
 def _status(path: str, modified_ns: int) -> StoreStatus:  # noqa: ARG001  (a rebuilt file is looked at anew)
     from advisor.store import status
 

@@ -153,13 +153,13 @@ def _band(setup: Setup, made: Derivation) -> None:
             "Share of the variance": number(format="%.0f%%"),
         },
     )  # fmt: skip
-    st.caption("256 draws, the same for the plain step and the round: what both share cancels in the ratio.")
+    st.caption("256 draws, the same with and without drafts: what both share cancels in the ratio.")
 
 
 def _near(subject: Subject, made: Derivation) -> None:
     kernels, speedups = subject.nearby(made.batch_size, made.k_draft)
     if kernels is None:
-        st.info("No usable store, so no measured points: the page Data says how to build it.")
+        st.info("No measured tables here, so no measured points: the page Data says how to build it.")
         return
     st.markdown("Kernel measurements nearest in shape and load, against the model at that very shape:")
     if kernels.empty:

@@ -1,4 +1,4 @@
-"""The refit that this session predicts with: chosen on Measurements or carried by a link, shown on every page, undone.
+"""The refit that this session predicts with: chosen on the page Data or carried by a link, shown on every page, undone.
 
 It lies in the session as one line of text under its field's name, as the widgets' values do, and goes into the scenario
 of every run whose accelerator and engine it is for, and so into its hash, its link and its report.

@@ -1,4 +1,4 @@
-"""Tables of the Sources page: where each number of a scenario came from. Values in, frames out."""
+"""Tables of the tab Sources: where each number of a scenario came from. Values in, frames out."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from advisor.text import with_prefix
 
 _NOMENCLATURE = (
     ("B", "batch_size", "sequences that decode together in one instance", "sequences"),
-    ("K", "n_draft", "draft tokens per sequence and round", "tokens"),
-    ("AL", "accepted_length", "tokens emitted per round, bonus token included", "tokens per round"),
+    ("K", "n_draft", "draft tokens per sequence and step", "tokens"),
+    ("AL", "accepted_length", "tokens emitted per step with drafts, the model's own included", "tokens per step"),
     ("N", "n_experts", "routed experts of one layer", "1"),
     ("k", "n_active", "routed experts that one token uses", "1"),
     ("s", "n_shared", "shared experts, used by every token", "1"),
     ("U", "distinct_experts", "routed experts of one layer that a step loads", "1"),
     ("T", "step_time_s", "time of one forward pass", "s"),
-    ("R", "verify_ratio", "time to verify K + 1 tokens over the time of a plain step", "1"),
+    ("R", "verify_ratio", "time to verify K + 1 tokens over that of a step without drafts", "1"),
     ("CV", "load_cv", "spread of the experts' load over its mean", "1"),
     ("phi", "affinity", "how far one sequence keeps to its own experts", "1"),
     ("rho", "stickiness", "chance that a token repeats its predecessor's choice", "1"),
@@ -70,7 +70,7 @@ def acceptance_table(advice: Advice) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "K": np.arange(acceptance.accepted_length.size),
-            "Tokens per round": acceptance.accepted_length,
+            "Tokens per step": acceptance.accepted_length,
             "Low": acceptance.low,
             "High": acceptance.high,
             "Extrapolated": np.where(acceptance.extrapolated, "yes", "no"),

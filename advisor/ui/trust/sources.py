@@ -56,7 +56,7 @@ def draw(advice: Advice) -> None:
         provenance.acceptance_table(advice),
         hide_index=True,
         column_config={
-            name: st.column_config.NumberColumn(format="%.2f") for name in ("Tokens per round", "Low", "High")
+            name: st.column_config.NumberColumn(format="%.2f") for name in ("Tokens per step", "Low", "High")
         },
     )
 
