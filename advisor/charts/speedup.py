@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -171,9 +172,12 @@ def _add_shade(figure: go.Figure, start: float, x: np.ndarray, name: str, opacit
         type="rect", x0=start, x1=float(x[-1]) * 1.1, yref="paper", y0=0, y1=1, layer="below", line_width=0,
         fillcolor=NEUTRAL, opacity=opacity,
     )  # fmt: skip
+    late = start > np.sqrt(x[0] * x[-1])  # a narrow strip at the right: its name ends where the plot does
+    place: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right"} if late else {"x": np.log10(start)}
     figure.add_annotation(
-        x=np.log10(start), y=1, yref="paper", xanchor="left", yanchor="top", text=name, showarrow=False, xshift=3
-    )
+        y=1, yref="paper", yanchor="top", text=name, showarrow=False, xshift=-3 if late else 3,
+        **({"xanchor": "left"} | place),
+    )  # fmt: skip
 
 
 def _add_target(figure: go.Figure, batch: float, value: float) -> None:

@@ -82,4 +82,4 @@ def one_k_text(advice: Advice) -> str:
     if len(ranges) == 1:
         return f"K = {ranges[0].k_draft} at every batch: one K is enough."
     steps = ", ".join(f"{one.k_draft} to batch {one.batch_end:,}" for one in ranges[:3])
-    return f"K by batch: {steps}{' ...' if len(ranges) > 3 else ''}."
+    return f"K by batch: {steps}{' and so on' if len(ranges) > 3 else ''}."

@@ -162,7 +162,7 @@ def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
     rows = [
         (
             "Default (arXiv:2507.17702)",
-            f"{item.quality_ratio:.1%} of the size of a dense model as good as the baseline; at least {1 - eps:.1%} is kept",
+            f"{item.quality_ratio:.1%} of a dense model as good as the baseline; at least {1 - eps:.1%} is kept",
             "Its log bases are inferred. Trained designs differed by about 10%. It does not see shared experts.",
         ),
         (

@@ -9,6 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.catalog import hardware_name
+from advisor.hardware import Hardware
 from advisor.scenario import Scenario
 from advisor.summary import Fit, Outcome, accepted_text, errors_text, headline, likely_text, place_text, tier_words
 from advisor.ui.shared import answers, how_made, state
@@ -45,25 +47,25 @@ def say(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, fit: Fit | No
         st.title(headline(advice, k_draft, outcomes), anchor=False)
         st.markdown(likely_text(advice, k_draft, outcomes))
     else:
-        _does_not_fit(fit)
-    _figures(advice, outcomes, k_draft)
+        _does_not_fit(fit, advice.setup.hardware)
+    _figures(advice, outcomes, k_draft, "numbers" if fit is None else "numbers_off")
     sure = [f"Times are {tier_words(advice)}.", errors_text(answers.errors_for(advice.scenario)), accepted_text(advice)]
     st.caption(f"**How sure.** {state.escaped(' '.join(filter(None, sure)))}")
 
 
-def _does_not_fit(fit: Fit) -> None:
+def _does_not_fit(fit: Fit, hardware: Hardware) -> None:
     st.title(fit.title, anchor=False)
     st.markdown(fit.because)
     if fit.scenario is not None:
         st.button(
-            f"Use {fit.scenario.n_gpus} GPUs", key="use_more_gpus", icon=":material/add:", type="primary",
-            on_click=state.show, args=(fit.scenario, "button"),
+            f"Use {fit.scenario.n_gpus} × {hardware_name(hardware)}", key="use_more_gpus", icon=":material/add:",
+            type="primary", on_click=state.show, args=(fit.scenario, "button"),
         )  # fmt: skip
 
 
-def _figures(advice: Advice, outcomes: Sequence[Outcome], k_draft: int) -> None:
+def _figures(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, key: str) -> None:
     shown, plain = outcomes[k_draft], outcomes[0]
-    with st.container(key="numbers", horizontal=True, gap="medium", vertical_alignment="center"):
+    with st.container(key=key, horizontal=True, gap="medium", vertical_alignment="center"):
         st.metric(
             "ms per token and user", f"{shown.tpot_s * 1e3:.3g}", f"{plain.tpot_s * 1e3:.3g} without drafts",
             delta_color="off", delta_arrow="off", width="content",

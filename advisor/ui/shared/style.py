@@ -21,7 +21,8 @@ _PAGE = """
 @media (min-width: 900px) { [data-testid=stMainBlockContainer] { padding-left: 3rem; padding-right: 3rem; } }
 [data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
 .st-key-numbers [data-testid=stMetricValue] { line-height: 1.2; }
-@media (min-width: 641px) { .st-key-numbers { flex-wrap: nowrap; } }
+@media (min-width: 1200px) { .st-key-numbers { flex-wrap: nowrap; } }
+.st-key-numbers_off { opacity: 0.7; }
 """
 
 
