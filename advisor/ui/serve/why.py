@@ -44,8 +44,8 @@ def roof(advice: Advice, k_draft: int) -> None:
     )
     widgets.show_chart(chart, "roofline", advice.scenario)
     st.caption(
-        "Open circles: a step without drafts; diamonds: verification. Roofs are the data sheet's; a point far below them waits "
-        "for fixed costs. Operations of routed experts include the rows that pad a tile."
+        "Open circles: a step without drafts; diamonds: verification. Roofs are the data sheet's; a point far below "
+        "them waits for fixed costs. Operations of routed experts include the rows that pad a tile."
     )
 
 
