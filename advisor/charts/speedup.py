@@ -72,7 +72,7 @@ def speedup_chart(
     if outside.any():  # the flag rises once and stays, as batch grows
         _add_shade(figure, float(x[int(np.argmax(outside))]), x, "outside the data", 0.10)
     if largest_batch is not None and largest_batch < x[-1]:
-        _add_shade(figure, max(float(largest_batch), float(x[0])), x, "does not fit", 0.25)
+        _add_shade(figure, max(float(largest_batch), float(x[0])), x, "does not fit", 0.25, below=1)
     add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE, 0.3)
     add_line(figure, x, value, f"K = {k_draft}", BLUE)
     _make_clickable(figure, curve, column)
@@ -166,8 +166,8 @@ def add_slowdown(figure: go.Figure, low_edge: float) -> None:
     )  # fmt: skip
 
 
-def _add_shade(figure: go.Figure, start: float, x: np.ndarray, name: str, opacity: float) -> None:
-    """Shade the batches from `start` on, over the whole height, and say why."""
+def _add_shade(figure: go.Figure, start: float, x: np.ndarray, name: str, opacity: float, below: int = 0) -> None:
+    """Shade the batches from `start` on, over the whole height, and say why, `below` lines under the top."""
     figure.add_shape(
         type="rect", x0=start, x1=float(x[-1]) * 1.1, yref="paper", y0=0, y1=1, layer="below", line_width=0,
         fillcolor=NEUTRAL, opacity=opacity,
@@ -175,7 +175,7 @@ def _add_shade(figure: go.Figure, start: float, x: np.ndarray, name: str, opacit
     late = start > np.sqrt(x[0] * x[-1])  # a narrow strip at the right: its name ends where the plot does
     place: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right"} if late else {"x": np.log10(start)}
     figure.add_annotation(
-        y=1, yref="paper", yanchor="top", text=name, showarrow=False, xshift=-3 if late else 3,
+        y=1, yref="paper", yanchor="top", text=name, showarrow=False, xshift=-3 if late else 3, yshift=-15 * below,
         **({"xanchor": "left"} | place),
     )  # fmt: skip
 
