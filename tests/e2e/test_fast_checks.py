@@ -58,10 +58,9 @@ def test_users_who_change_the_batch_at_once_each_see_their_own_answer(browser: A
 
 def test_a_chart_s_lines_take_the_colour_of_the_theme(page: Any, app_url: str) -> None:
     """Held here since Streamlit does not document the placeholder colours (advisor/ui/shared/theme.py)."""
-    strokes = "Array.from(document.querySelectorAll('.js-plotly-plot .js-line'), line => getComputedStyle(line).stroke)"
-    page.emulate_media(color_scheme="light")
-    open_page(page, app_url, "serve")
+    drawn = """blue => Array.from(document.querySelectorAll('.js-plotly-plot .js-line'))
+        .some(line => getComputedStyle(line).stroke === blue)"""
     for scheme, blue in (("light", "rgb(0, 114, 178)"), ("dark", "rgb(86, 180, 233)")):
         page.emulate_media(color_scheme=scheme)
-        page.wait_for_timeout(700)
-        assert blue in page.evaluate(strokes), scheme
+        open_page(page, app_url, "serve")
+        page.wait_for_function(drawn, arg=blue, timeout=10_000)

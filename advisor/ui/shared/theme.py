@@ -1,4 +1,4 @@
-"""Charts in the colours of the page's theme, light or dark, without a rerun when it changes.
+"""Charts in the colours of the page's theme, light or dark; after a change of theme, from the next run on.
 
 The browser replaces these placeholder colours by the theme's own wherever they stand in a figure drawn with
 `theme="streamlit"` (its config's `chartCategoricalColors`, its greys). Streamlit 1.67 does not document them; a test
