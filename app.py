@@ -1,25 +1,28 @@
-"""Entry script: the scenario's sidebar, then the pages. `streamlit run app.py`."""
+"""Entry script: the scenario's bar, then the pages. `streamlit run app.py`."""
 
 import streamlit as st
 
-from advisor.ui import PAGES, address, sidebar, style
+from advisor.ui import HERE, OLD_PATHS, PAGES
+from advisor.ui.bar import bar
+from advisor.ui.shared import address, style
 
-st.set_page_config(page_title="MoE speculative decoding advisor", page_icon="⚡", layout="wide")
+st.set_page_config(page_title="MoE speculation advisor", page_icon="⚡", layout="wide")
+st.logo(str(HERE / "shared" / "logo.svg"), size="small")
 
 # No icons: the browser fetches a page's Material icon from a font server, for the tab; emoji need a font.
-pages = [
-    st.Page(PAGES / "advise.py", title="Advise", default=True),
-    st.Page(PAGES / "design.py", title="Design space"),
-    st.Page(PAGES / "why.py", title="Why"),
-    st.Page(PAGES / "runtime_k.py", title="Run-time K"),
-    st.Page(PAGES / "measurements.py", title="Measurements"),
-    st.Page(PAGES / "profile.py", title="Profile this machine"),
-    st.Page(PAGES / "report.py", title="Report"),
-    st.Page(PAGES / "sources.py", title="Sources"),
-]
+pages = {
+    name: st.Page(path, title=name.capitalize(), url_path=name, default=name == "serve") for name, path in PAGES.items()
+}
+old = {
+    path: st.Page(PAGES[name], title=path, url_path=path, visibility="hidden") for path, (name, _) in OLD_PATHS.items()
+}
 
 address.follow()  # before the browser notes the page's address
-page = st.navigation(pages)
+page = st.navigation([*pages.values(), *old.values()], position="top")
+if page.url_path in OLD_PATHS:
+    name, settings = OLD_PATHS[page.url_path]
+    st.session_state.update(settings)
+    st.switch_page(pages[name])
 style.use()
-sidebar.draw()
+bar.draw()
 page.run()

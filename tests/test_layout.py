@@ -32,7 +32,7 @@ FLOORS = [
     {"curve"},
     {"design", "points", "runtime"},
     {"advice", "diagnosis", "engines", "explain", "validation"},
-    {"charts", "comparison", "next_steps"},
+    {"charts", "comparison", "next_steps", "summary"},
     {"report"},
     {"cli", "ui", "studies"},
     {"__main__"},

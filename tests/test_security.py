@@ -14,7 +14,8 @@ from advisor.catalog import model_profile
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.setup.load import _remembered
-from advisor.ui.runtime_answers import TRACE
+from advisor.ui.serve.runtime_answers import TRACE
+from tests.app_page import go_to
 from tests.catalog.test_own_hardware import POD
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,8 +62,10 @@ def test_every_uploader_has_a_limit_that_the_server_holds() -> None:
         assert text.count(".file_uploader(") == text.count("max_upload_size="), path.name
     test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
     test.session_state["process"] = TRACE
-    for name in ("measurements", "runtime_k"):
-        test.switch_page(f"advisor/ui/pages/{name}.py").run()
+    for name, settings in (("data", {}), ("serve", {"serve_tab": "Simulation"})):
+        for key, value in settings.items():
+            test.session_state[key] = value
+        go_to(test, name).run()
         assert not test.exception
         sizes = {item.label: item.proto.max_upload_size_mb for item in test.file_uploader}
         assert len(sizes) >= 3

@@ -30,6 +30,17 @@ from advisor.catalog.own_hardware import (
     measured_chips,
 )
 from advisor.catalog.shipped import model_ids, model_profile, unknown_model
+from advisor.catalog.shown import (
+    drafter_name,
+    hardware_by_vendor,
+    hardware_called,
+    hardware_label,
+    hardware_name,
+    model_label,
+    model_name,
+    models_by_maker,
+    own_drafter,
+)
 
 __all__ = [
     "MAX_HARDWARE_BYTES",
@@ -43,6 +54,7 @@ __all__ = [
     "checkpoint_name",
     "class_today",
     "decodes_during_prefill",
+    "drafter_name",
     "engine_called",
     "engine_choices",
     "engine_ids",
@@ -50,13 +62,21 @@ __all__ = [
     "export_engines",
     "figure_range",
     "given_hardware",
+    "hardware_by_vendor",
+    "hardware_called",
     "hardware_from_given",
+    "hardware_label",
+    "hardware_name",
     "hardware_slug",
     "load_engine",
     "load_model",
     "measured_chips",
     "model_ids",
+    "model_label",
+    "model_name",
     "model_profile",
+    "models_by_maker",
+    "own_drafter",
     "published_architecture",
     "resolve_model_name",
     "unknown_model",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from advisor.charts.compare import compared_chart
 from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
 from advisor.charts.design_curves import design_curves_chart
-from advisor.charts.figure import BLUE, ORANGE, VERMILLION, Chart
+from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
+from advisor.charts.frontier import frontier_chart
 from advisor.charts.profile import ratio_chart
 from advisor.charts.refit import (
     acceptance_chart,
@@ -29,13 +30,16 @@ from advisor.charts.runtime import (
     simulation_table,
 )
 from advisor.charts.speedup import speedup_chart
+from advisor.charts.trust import coverage_chart, error_chart, predicted_chart
 from advisor.charts.why import components_chart, distinct_experts_chart, round_cost_chart
 
 __all__ = [
     "BLUE",
+    "NEUTRAL",
     "ORANGE",
     "POLICY_COLUMNS",
     "POLICY_FORMATS",
+    "SERIES",
     "SHARES",
     "VERMILLION",
     "Chart",
@@ -45,8 +49,11 @@ __all__ = [
     "break_even_chart",
     "compared_chart",
     "components_chart",
+    "coverage_chart",
     "design_curves_chart",
     "distinct_experts_chart",
+    "error_chart",
+    "frontier_chart",
     "gain_chart",
     "granularity_chart",
     "heat_map_chart",
@@ -54,6 +61,7 @@ __all__ = [
     "overlap_chart",
     "pareto_chart",
     "paying_batches",
+    "predicted_chart",
     "ratio_chart",
     "residual_chart",
     "roofline_chart",

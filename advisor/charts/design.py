@@ -198,7 +198,7 @@ def pareto_chart(
     """
     title = f"{objective} ({objective_unit})"
     figure = new_figure(
-        f"{title}<br>against dense-equivalent size (% of the baseline's)", "Dense-equivalent size (%)", title, 430
+        f"{title}<br>against quality (size of a dense model as good, % of the baseline's)", "Quality (%)", title, 430
     )
     figure.add_scatter(
         x=front["quality_ratio"] * 100, y=front["objective"], name="best trade-offs", mode="lines+markers",
@@ -223,7 +223,7 @@ def pareto_chart(
     figure.update_layout(hovermode="closest", clickmode="event+select", legend={"entrywidth": 130})
     first, last = front.iloc[0], front.iloc[-1]
     ends = (
-        f"from {first['design']} ({first['quality_ratio']:.0%} of the baseline's dense-equivalent size, "
+        f"from {first['design']} ({first['quality_ratio']:.0%} of the baseline's quality, "
         f"{first['objective']:.4g} {objective_unit}) to {last['design']} ({last['quality_ratio']:.0%}, "
         f"{last['objective']:.4g} {objective_unit})"
     )

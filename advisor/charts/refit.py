@@ -91,7 +91,7 @@ def residual_chart(result: RefitResult) -> Chart:
 
 def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     """Accepted length by K (columns of `AcceptanceRates.accepted_lengths`): measured points, held beyond, 80 % band."""
-    figure = new_figure("Accepted length by K<br>with its 80% band", "Draft tokens K", "Tokens per round")
+    figure = new_figure("Accepted length by K<br>with its 80% band", "Draft tokens K", "Tokens per step")
     k, length = lengths["n_draft"], lengths["accepted_length"]
     add_band(figure, k, lengths["low"], lengths["high"], "80% band", BLUE)
     add_line(figure, k, length, "last probability held", BLUE, dash="dash")

@@ -104,7 +104,7 @@ def _alt(shown: Sequence[Position], roof: Roof, k_draft: int, batch_size: int) -
     side = "left" if verify.intensity < roof.ridge else "right"
     bound = "bandwidth-bound" if side == "left" else "compute-bound"
     return (
-        f"{component_name(first)} at batch {batch_size:,}: {plain.intensity:.3g} FLOP/B in a plain step, "
+        f"{component_name(first)} at batch {batch_size:,}: {plain.intensity:.3g} FLOP/B without drafts, "
         f"{verify.intensity:.3g} in a verification with K = {k_draft}, {side} of the ridge at {roof.ridge:.0f} FLOP/B: "
         f"{bound}. They move {plain.of_bandwidth(roof):.0%} and {verify.of_bandwidth(roof):.0%} of the datasheet's "
         "bandwidth."

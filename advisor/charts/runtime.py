@@ -157,7 +157,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
     row, column = int(np.argmin(np.abs(curve.batches - batch_size))), drafts.index(k_draft)
     own, needed = float(given[row, column]), float(least[row, column])
     figure = new_figure(
-        "Least accepted length that pays (tokens per round)<br>"
+        "Least accepted length that pays (tokens per step)<br>"
         f"yours at batch {batch_size:,}, K = {k_draft}: {needed:.2f} needed, {own:.2f} given",
         "Batch size (sequences)",
         "Draft length K (tokens)",
@@ -166,7 +166,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
     figure.add_heatmap(
         x=batches, y=drafts, z=least.T, text=marks.T, texttemplate="%{text}", colorscale="Cividis",
         reversescale=True, colorbar={"title": {"text": "tokens"}, "thickness": 12},
-        hovertemplate="batch %{x}, K = %{y}: at least %{z:.2f} tokens per round<extra></extra>",
+        hovertemplate="batch %{x}, K = %{y}: at least %{z:.2f} tokens per step<extra></extra>",
     )  # fmt: skip
     figure.add_scatter(
         x=[batches[row]], y=[k_draft], mode="markers", name="your point",
@@ -177,7 +177,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
     figure.update_xaxes(type="category", tickangle=0)
     figure.update_yaxes(dtick=1)
     alt = (
-        f"Least accepted length that pays: at batch {batch_size:,} and K = {k_draft} a round must emit {needed:.2f} "
+        f"Least accepted length that pays: at batch {batch_size:,} and K = {k_draft} a step must emit {needed:.2f} "
         f"tokens; yours emits {own:.2f}, so speculation {'pays' if own >= needed else 'does not pay'} there. "
         f"Over the map {least.min():.2f} to {least.max():.2f} are needed; in {int((~possible).sum())} of {least.size} "
         f"cells no acceptance pays, and in {int((given < least).sum())} yours does not."

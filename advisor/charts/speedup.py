@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import plotly.graph_objects as go
 from advisor.charts.figure import (
     BLUE,
     DASHES,
+    GREEN,
     NEUTRAL,
     SERIES,
     VERMILLION,
@@ -20,14 +22,12 @@ from advisor.charts.figure import (
     add_vertical,
     log_axis,
     new_figure,
-    tint,
 )
 from advisor.curve import Curve, curve_columns
+from advisor.runtime import break_even_batch
 
 _SHOWN = ("batch_size", "k_draft", "speedup", "speedup_low", "speedup_high", "tier", "extrapolated", "tpot_ms")
 """Columns of a curve that stand behind its chart."""
-_ON_COLOR = {"size": 11, "color": "white"}
-"""Labels on a patch of their own colour: readable on a white and on a black page, over bands and hatching."""
 
 
 def speedup_chart(
@@ -40,6 +40,7 @@ def speedup_chart(
     compare: Sequence[int] = (),
     measured: pd.DataFrame | None = None,
     drafter_id: str = "",
+    own: pd.DataFrame | None = None,
     largest_batch: float | None = None,
 ) -> Chart:
     """Speedup over plain decoding against batch size for one K, on a log axis.
@@ -53,46 +54,71 @@ def speedup_chart(
     sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [1]
     compare : further K, drawn without bands. [1]
     measured : published points with `nearby.SPEEDUP_COLUMNS`; None or empty draws none.
-    drafter_id : points of this drafter stand out from those of others.
-    largest_batch : the largest batch that fits in memory, beyond which the chart is hatched; None hatches nothing. [1]
+    drafter_id : points of this drafter are filled, those of others hollow.
+    own : the user's own points with the same columns; None or empty draws none.
+    largest_batch : the largest batch that fits in memory, beyond which the chart is shaded; None shades nothing. [1]
     """
     column = curve.column(k_draft)
     x, value = curve.batches, curve.speedup[:, column]
     figure = new_figure(
-        f"Speedup over plain decoding (x)<br>by batch size, draft K = {k_draft}",
-        "Batch size (sequences)",
-        "Speedup (x)",
+        f"Speedup by batch (×), K = {k_draft}<br><sup>higher is better · shaded: {band_level:.0%} band</sup>",
+        "Batch (sequences in one instance)",
+        "",
+        height=370,
     )
-    low_edge, high_edge = _y_range(curve, column, compare, measured)
-    add_slowdown(figure, low_edge)
-    outside, edges = curve.extrapolated[:, column], (low_edge, high_edge)
+    edges = _y_range(curve, column, compare, measured, own)
+    add_slowdown(figure, edges[0])
+    outside = curve.extrapolated[:, column]
     if outside.any():  # the flag rises once and stays, as batch grows
-        _add_hatch(figure, float(x[int(np.argmax(outside))]), x, edges, "outside the data", "/")
+        _add_shade(figure, float(x[int(np.argmax(outside))]), x, "outside the data", 0.10)
     if largest_batch is not None and largest_batch < x[-1]:
-        _add_hatch(figure, max(float(largest_batch), float(x[0])), x, edges, "does not fit", "x")
-    add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE)
+        _add_shade(figure, max(float(largest_batch), float(x[0])), x, "does not fit", 0.25, below=1)
+    add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE, 0.3)
     add_line(figure, x, value, f"K = {k_draft}", BLUE)
-    _make_clickable(figure, x, k_draft)
+    _make_clickable(figure, curve, column)
     others = [k for k in dict.fromkeys(compare) if k != k_draft]
     for order, k in enumerate(others):
         color, dash = SERIES[1 + order % (len(SERIES) - 1)], DASHES[order % len(DASHES)]
-        other = curve.speedup[:, curve.column(k)]
-        add_line(figure, x, other, f"K = {k}", color, dash=dash, width=1.8)
-        _make_clickable(figure, x, k)
+        add_line(figure, x, curve.speedup[:, curve.column(k)], f"K = {k}", color, dash=dash, width=1.8)
+        _make_clickable(figure, curve, curve.column(k))
     _add_measured(figure, measured, drafter_id)
-    add_vertical(figure, batch_size, f"batch {batch_size:,.0f}")
+    _add_points(figure, own, "yours", GREEN, "circle")
+    here = float(np.interp(np.log(batch_size), np.log(x), value))
+    _add_target(figure, batch_size, here)
+    end = break_even_batch(x, value)
+    if end is not None:
+        _add_note(figure, end, 1.0, f"breaks even at {end:,.0f}", "top")
     if sweet_spot_batch is not None:
-        _add_sweet_spot(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)))
-    figure.update_yaxes(range=[low_edge, high_edge])
-    figure.update_layout(clickmode="event+select")
+        _add_note(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)), "highest", "bottom")
+    figure.update_yaxes(range=list(edges), ticksuffix="×")
+    figure.update_layout(
+        clickmode="event+select", hovermode="closest", hoverlabel={"align": "left"}, showlegend=bool(others)
+    )
     log_axis(figure, x)
     return Chart(figure, _speedup_alt(curve, column, batch_size, band_level), speedup_table(curve, [k_draft, *others]))
 
 
-def _make_clickable(figure: go.Figure, x: np.ndarray, k_draft: int) -> None:
-    """Give the curve drawn last points that can be clicked; each carries (batch, K), as text: numbers are repacked."""
+def _make_clickable(figure: go.Figure, curve: Curve, column: int) -> None:
+    """Give the curve drawn last points that can be clicked and say all they know.
+
+    Each carries (batch, K, ...) as text: the browser repacks numbers.
+    """
+    k = int(curve.drafts[column])
+    data = [
+        [
+            f"{batch:g}", str(k), f"{curve.low[row, column]:.2f}–{curve.high[row, column]:.2f}×",
+            f"{curve.tpot_s[row, column] * 1e3:.3g}", f"{curve.tokens_per_s_per_gpu[row, column]:,.0f}",
+            f"{curve.accepted_length[column]:.2f}",
+            f"{curve.distinct_verify[row, column]:.0f}" if curve.distinct_verify[row, column] else "none",
+            str(curve.tier[row, column]),
+        ]
+        for row, batch in enumerate(curve.batches)
+    ]  # fmt: skip
     figure.data[-1].update(
-        mode="lines+markers", marker={"size": 7}, customdata=[[f"{batch:g}", str(k_draft)] for batch in x],
+        mode="lines+markers", marker={"size": 7}, customdata=data,
+        hovertemplate="<b>%{y:.2f}×</b> at batch %{customdata[0]}, K = %{customdata[1]}<br>likely %{customdata[2]}"
+        "<br>%{customdata[3]} ms per token, %{customdata[4]} tokens/s per GPU<br>accepted %{customdata[5]}, "
+        "experts touched %{customdata[6]}, %{customdata[7]}<extra></extra>",
         selected={"marker": {"size": 12}}, unselected={"marker": {"opacity": 1}},
     )  # fmt: skip
 
@@ -103,11 +129,12 @@ def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
     return pd.concat([table[table["k_draft"] == k] for k in drafts], ignore_index=True)
 
 
-def _y_range(curve: Curve, column: int, compare: Sequence[int], measured: pd.DataFrame | None) -> tuple[float, float]:
+def _y_range(
+    curve: Curve, column: int, compare: Sequence[int], measured: pd.DataFrame | None, own: pd.DataFrame | None
+) -> tuple[float, float]:
     shown = [curve.low[:, column], curve.high[:, column], np.array([0.9, 1.1])]
     shown += [curve.speedup[:, curve.column(k)] for k in compare]
-    if measured is not None and len(measured):
-        shown.append(measured["speedup"].to_numpy(float))
+    shown += [points["speedup"].to_numpy(float) for points in (measured, own) if points is not None and len(points)]
     values = np.concatenate(shown)
     margin = 0.06 * float(values.max() - values.min())
     return max(0.0, float(values.min()) - margin), float(values.max()) + margin
@@ -117,62 +144,67 @@ def add_slowdown(figure: go.Figure, low_edge: float) -> None:
     """Name and tint the area below 1x, down to `low_edge`. [x]"""
     figure.add_shape(
         type="rect", xref="paper", x0=0, x1=1, y0=low_edge, y1=1.0, layer="below", line_width=0,
-        fillcolor=tint(VERMILLION, 0.22),
+        fillcolor=VERMILLION, opacity=0.2,
     )  # fmt: skip
-    figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line={"color": VERMILLION, "width": 1.5})
+    figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line={"color": VERMILLION, "width": 1})
     figure.add_annotation(
-        xref="paper", x=0.01, y=1.0, xanchor="left", yanchor="top", yshift=-2, text="below 1x: slowdown",
-        showarrow=False, font=_ON_COLOR, bgcolor=VERMILLION, borderpad=1,
+        xref="paper", x=0.01, y=1.0, xanchor="left", yanchor="top", yshift=-2, text="slower than plain",
+        showarrow=False,
     )  # fmt: skip
 
 
-def _add_hatch(
-    figure: go.Figure, start: float, x: np.ndarray, edges: tuple[float, float], name: str, pattern: str
-) -> None:
-    """Hatch the batches from `start` on, over the whole height."""
-    end, (low, high) = float(x[-1]) * 1.1, edges
+def _add_shade(figure: go.Figure, start: float, x: np.ndarray, name: str, opacity: float, below: int = 0) -> None:
+    """Shade the batches from `start` on, over the whole height, and say why, `below` lines under the top."""
+    figure.add_shape(
+        type="rect", x0=start, x1=float(x[-1]) * 1.1, yref="paper", y0=0, y1=1, layer="below", line_width=0,
+        fillcolor=NEUTRAL, opacity=opacity,
+    )  # fmt: skip
+    late = start > np.sqrt(x[0] * x[-1])  # a narrow strip at the right: its name ends where the plot does
+    place: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right"} if late else {"x": np.log10(start)}
+    figure.add_annotation(
+        y=1, yref="paper", yanchor="top", text=name, showarrow=False, xshift=-3 if late else 3, yshift=-15 * below,
+        **({"xanchor": "left"} | place),
+    )  # fmt: skip
+
+
+def _add_target(figure: go.Figure, batch: float, value: float) -> None:
+    """The target batch as a dotted line with its speedup above the plot."""
     figure.add_scatter(
-        x=[start, end, end, start], y=[low, low, high, high], mode="none", fill="toself",
-        fillpattern={"shape": pattern, "fgcolor": NEUTRAL, "fgopacity": 0.8, "size": 8, "solidity": 0.2},
-        fillcolor="rgba(0,0,0,0)", name=name, hoverinfo="skip",
+        x=[batch], y=[value], mode="markers", name=f"batch {batch:,.0f}", hoverinfo="skip", showlegend=False,
+        marker={"size": 13, "color": BLUE, "line": {"width": 2, "color": "white"}},
     )  # fmt: skip
+    add_vertical(figure, batch, f"<b>batch {batch:,.0f}: {value:.2f}×</b>")
+
+
+def _add_note(figure: go.Figure, batch: float, value: float, text: str, anchor: str) -> None:
+    figure.add_annotation(
+        x=np.log10(batch), y=value, yanchor=anchor, yshift=9 if anchor == "bottom" else -4, text=text, showarrow=False
+    )
 
 
 def _add_measured(figure: go.Figure, measured: pd.DataFrame | None, drafter_id: str) -> None:
     if measured is None or measured.empty:
         return
     same = (measured["drafter"] == drafter_id).to_numpy()
-    for chosen, name, color in (
-        (same, f"published, {drafter_id}", VERMILLION),
-        (~same, "published, other", NEUTRAL),
-    ):
-        points = measured[chosen]
-        if points.empty:
-            continue
-        k, ranks = (points[column].map(_or_unknown) for column in ("k_draft", "tensor_parallel"))
-        figure.add_scatter(
-            x=points["batch_size"], y=points["speedup"], mode="markers", name=name,
-            marker={"symbol": "diamond-open", "size": 9, "color": color, "line": {"width": 2}},
-            customdata=np.stack([k, ranks, points["drafter"].astype(str), points["source"].astype(str)], axis=1),
-            hovertemplate="%{y:.2f}x measured: %{customdata[2]}, K %{customdata[0]}, TP %{customdata[1]}"
-            "<br>%{customdata[3]}<extra></extra>",
-        )  # fmt: skip
+    _add_points(figure, measured[~same], "published, other drafter", NEUTRAL, "diamond-open")
+    _add_points(figure, measured[same], "published, this drafter", VERMILLION, "diamond")
+
+
+def _add_points(figure: go.Figure, points: pd.DataFrame | None, name: str, color: str, symbol: str) -> None:
+    if points is None or points.empty:
+        return
+    k, ranks = (points[column].map(_or_unknown) for column in ("k_draft", "tensor_parallel"))
+    figure.add_scatter(
+        x=points["batch_size"], y=points["speedup"], mode="markers", name=name,
+        marker={"symbol": symbol, "size": 9, "color": color, "line": {"width": 1.5}},
+        customdata=np.stack([k, ranks, points["drafter"].astype(str), points["source"].astype(str)], axis=1),
+        hovertemplate="<b>%{y:.2f}×</b> measured at batch %{x}: %{customdata[2]}, K %{customdata[0]}, "
+        "TP %{customdata[1]}<br>%{customdata[3]}<extra></extra>",
+    )  # fmt: skip
 
 
 def _or_unknown(count: float) -> str:
     return "not stated" if pd.isna(count) else f"{count:.0f}"
-
-
-def _add_sweet_spot(figure: go.Figure, batch: float, value: float) -> None:
-    figure.add_scatter(
-        x=[batch], y=[value], mode="markers", name="sweet spot",
-        marker={"symbol": "star", "size": 14, "color": BLUE, "line": {"width": 1, "color": "white"}},
-        hoverinfo="skip", cliponaxis=False,
-    )  # fmt: skip
-    figure.add_annotation(
-        x=np.log10(batch), y=value, yanchor="bottom", yshift=9, text=f"{value:.2f}x at {batch:,.0f}",
-        showarrow=False, font=_ON_COLOR, bgcolor=BLUE, borderpad=1,
-    )  # fmt: skip
 
 
 def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float) -> str:

@@ -109,12 +109,12 @@ def components_chart(
     """
     data = components_table(plain, round_)
     figure = new_figure(
-        f"Where the time goes (ms), batch {batch_size:,}<br>plain step and one round with K = {k_draft}",
+        f"Where the time goes (ms), batch {batch_size:,}<br>one step without drafts and one with K = {k_draft}",
         "Milliseconds",
         "",
         height=160 + 40 * len(data),
     )
-    for column, name, color in (("round_ms", f"round, K = {k_draft}", BLUE), ("plain_step_ms", "plain step", ORANGE)):
+    for column, name, color in (("round_ms", f"with K = {k_draft}", BLUE), ("plain_step_ms", "without drafts", ORANGE)):
         figure.add_bar(
             x=data[column], y=data["component"], orientation="h", name=name, marker_color=color,
             marker_pattern_shape="/" if column == "plain_step_ms" else "", hovertemplate="%{x:.3g} ms",
@@ -130,9 +130,9 @@ def components_chart(
     first = data.iloc[0]
     plain_ms, round_ms = sum(plain.values()) * 1e3, sum(round_.values()) * 1e3
     alt = (
-        f"Milliseconds by component at batch {batch_size}: a plain step takes {plain_ms:.2f} ms, a round with "
-        f"K = {k_draft} takes {round_ms:.2f} ms. The largest part of the round is {first['component']}: "
-        f"{first['round_ms']:.2f} ms, against {first['plain_step_ms']:.2f} ms in a plain step."
+        f"Milliseconds by component at batch {batch_size}: a step without drafts takes {plain_ms:.2f} ms, one with "
+        f"K = {k_draft} takes {round_ms:.2f} ms. The largest part of it is {first['component']}: "
+        f"{first['round_ms']:.2f} ms, against {first['plain_step_ms']:.2f} ms without drafts."
     )
     return Chart(figure, alt, data)
 
@@ -148,7 +148,7 @@ def round_cost_table(plain: Mapping[str, float], round_: Mapping[str, float]) ->
     steps = steps[~small].sort_values("plain_steps", key=abs, ascending=False, kind="stable")
     if small.any():
         steps = pd.concat([steps, pd.DataFrame([("Rest", rest)], columns=steps.columns)])
-    ends = [("Plain step", 1.0)], [("Round", sum(round_.values()) / unit)]
+    ends = [("Without drafts", 1.0)], [("With drafts", sum(round_.values()) / unit)]
     first, last = (pd.DataFrame(rows, columns=steps.columns) for rows in ends)
     return pd.concat([first, steps, last], ignore_index=True)
 
@@ -164,7 +164,7 @@ def round_cost_chart(
     data = round_cost_table(plain, round_)
     total = float(data["plain_steps"].iloc[-1])
     figure = new_figure(
-        f"Cost of one round in plain steps, K = {k_draft}, batch {batch_size:,}<br>"
+        f"Cost of one step with drafts, in steps without, K = {k_draft}, batch {batch_size:,}<br>"
         "it pays if it ends left of the dashed line",
         "Plain steps",
         "",
@@ -198,7 +198,7 @@ def round_cost_chart(
     figure.update_xaxes(range=[0, 1.15 * max(total, accepted_length, float(data["plain_steps"].max()))])
     biggest = data.iloc[1]
     alt = (
-        f"One round with K = {k_draft} at batch {batch_size} costs {total:.2f} plain steps and emits "
+        f"One step with K = {k_draft} at batch {batch_size} costs {total:.2f} steps without drafts and emits "
         f"{accepted_length:.2f} tokens. {biggest['part']} adds most: {biggest['plain_steps']:+.2f}."
     )
     return Chart(figure, alt, data)

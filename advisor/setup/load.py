@@ -83,7 +83,15 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
 
 
-_remembered = functools.lru_cache(maxsize=256)(_load)
+def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
+    """`_load`, remembered apart from the batch: of a setup, only what is said about memory depends on it."""
+    alone = _whatever_the_batch(scenario.model_copy(update={"batch_size": 1}), borrowed_acceptance)
+    setup = dataclasses.replace(alone, scenario=scenario)
+    return dataclasses.replace(setup, warnings=warnings_of(setup))
+
+
+_whatever_the_batch = functools.lru_cache(maxsize=128)(_load)
+_remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
 
 
 def _hardware(scenario: Scenario) -> Hardware:

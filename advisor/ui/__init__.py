@@ -1,6 +1,16 @@
-"""The app in a browser: pure chart builders, widgets, the scenario sidebar, and one file per page."""
+"""The app in a browser: a folder for each page, the scenario's bar, and what pages share."""
 
 from pathlib import Path
 
-PAGES = Path(__file__).resolve().parent / "pages"
+HERE = Path(__file__).resolve().parent
 """Pages are named by their whole path: installed, the entry script lies elsewhere."""
+PAGES = {name: HERE / name / "page.py" for name in ("serve", "design", "data", "report", "trust")}
+OLD_PATHS = {
+    "advise": ("serve", {}),
+    "why": ("serve", {"serve_tab": "Why"}),
+    "runtime_k": ("serve", {"serve_tab": "K while serving"}),
+    "measurements": ("data", {}),
+    "profile": ("data", {"data_tab": "Profile this machine"}),
+    "sources": ("trust", {"trust_tab": "Sources"}),
+}
+"""Where the pages of earlier versions went: path of an old link, the page and the settings that show the same."""

@@ -8,10 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.charts import figure
+from advisor.charts import figure, trust
 from advisor.charts import speedup as charts
 from advisor.charts import why as charts_why
+from advisor.charts.frontier import frontier_chart
 from advisor.explain.nearby import SPEEDUP_COLUMNS
+from advisor.runtime import break_even_batch
+from advisor.validation import read_judged
 from tests.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
 
 
@@ -40,38 +43,59 @@ def test_the_band_runs_along_its_upper_edge_and_back_along_the_lower() -> None:
     np.testing.assert_array_equal(band.y, np.concatenate([curve.high[:, 2], curve.low[::-1, 2]]))
 
 
-def test_the_sweet_spot_lies_on_the_line() -> None:
+def note(chart: figure.Chart, words: str) -> object:
+    found = [item for item in chart.figure.layout.annotations if words in item.text]
+    assert len(found) == 1, f"{words!r} is not among {[item.text for item in chart.figure.layout.annotations]}"
+    return found[0]
+
+
+def test_the_sweet_spot_is_named_on_the_line() -> None:
     curve = hand_curve()
-    star = next(item for item in speedup().figure.data if item.name.startswith("sweet spot"))
+    named = note(speedup(), "highest")
     row = int(np.flatnonzero(curve.batches == 16)[0])
-    assert (star.x[0], star.y[0]) == (16, pytest.approx(curve.speedup[row, 2]))
+    assert (10**named.x, named.y) == (pytest.approx(16), pytest.approx(curve.speedup[row, 2]))
 
 
-def test_the_target_batch_is_a_line_across_the_plot() -> None:
+def test_the_batch_where_drafting_stops_paying_is_marked() -> None:
+    curve = hand_curve()
+    end = break_even_batch(curve.batches, curve.speedup[:, 2])
+    assert end is not None
+    assert 10 ** note(speedup(), "breaks even").x == pytest.approx(end)
+
+
+def test_the_target_batch_is_a_line_across_the_plot_with_its_speedup() -> None:
     lines = [shape for shape in speedup().figure.layout.shapes if shape.type == "line" and shape.x0 == shape.x1]
     assert [shape.x0 for shape in lines] == [64]
-    assert "batch 64" in [note.text for note in speedup().figure.layout.annotations]
+    curve = hand_curve()
+    here = float(curve.speedup[int(np.flatnonzero(curve.batches == 64)[0]), 2])
+    assert note(speedup(), "batch 64").text == f"<b>batch 64: {here:.2f}×</b>"
 
 
-def test_the_area_below_one_is_named_a_slowdown_and_lies_in_view() -> None:
+def test_the_area_below_one_is_named_slower_than_plain_and_lies_in_view() -> None:
     drawn = speedup().figure
     area = next(shape for shape in drawn.layout.shapes if shape.type == "rect")
     low, high = drawn.layout.yaxis.range
     assert area.y1 == 1.0
     assert low < 1.0 < high
-    assert any("slowdown" in note.text for note in drawn.layout.annotations)
+    assert note(speedup(), "slower than plain").y == 1.0
 
 
-def test_batches_outside_the_data_are_hatched_from_the_first_flagged_one() -> None:
+def test_batches_outside_the_data_are_shaded_from_the_first_flagged_one() -> None:
     curve = hand_curve()
-    hatched = trace(speedup(), "outside the data")
-    assert hatched.fillpattern.shape == "/"
-    assert min(hatched.x) == curve.batches[curve.extrapolated[:, 2]].min()
+    first = curve.batches[curve.extrapolated[:, 2]].min()
+    assert note(speedup(), "outside the data")
+    assert first in [shape.x0 for shape in speedup().figure.layout.shapes if shape.type == "rect"]
 
 
-def test_nothing_is_hatched_inside_the_data() -> None:
+def test_nothing_is_shaded_inside_the_data() -> None:
     chart = charts.speedup_chart(hand_curve(extrapolated_from=10**9), 2, 64, band_level=0.8)
-    assert "outside the data" not in [item.name for item in chart.figure.data]
+    assert "outside the data" not in [item.text for item in chart.figure.layout.annotations]
+
+
+def test_batches_beyond_memory_are_shaded() -> None:
+    drawn = speedup(largest_batch=4)
+    assert 10 ** note(drawn, "does not fit").x == pytest.approx(4)
+    assert 4 in [shape.x0 for shape in drawn.figure.layout.shapes if shape.type == "rect"]
 
 
 def test_further_k_are_drawn_only_when_asked_for_and_differ_by_more_than_colour() -> None:
@@ -85,7 +109,7 @@ def test_every_point_of_a_curve_carries_its_batch_and_k_for_a_click() -> None:
     chart = speedup(compare=(1,))
     for k, name in ((2, "K = 2"), (1, "K = 1")):
         line = trace(chart, name)
-        assert [tuple(point) for point in line.customdata] == [(f"{x:g}", str(k)) for x in line.x]
+        assert [tuple(point[:2]) for point in line.customdata] == [(f"{x:g}", str(k)) for x in line.x]
         assert "markers" in line.mode
     assert chart.figure.layout.clickmode == "event+select"
 
@@ -99,10 +123,13 @@ def test_published_points_are_drawn_at_their_batch_and_widen_the_view() -> None:
     rows = [[8, 2, 3.5, "eagle3", 1, "a paper"], [4, None, 1.2, "ngram", None, "a post"]]
     points = pd.DataFrame(rows, columns=list(SPEEDUP_COLUMNS))
     chart = speedup(measured=points, drafter_id="eagle3")
-    drawn, other = trace(chart, "published, eagle3"), trace(chart, "published, other")
+    drawn, other = trace(chart, "published, this drafter"), trace(chart, "published, other drafter")
     assert (drawn.x[0], drawn.y[0]) == (8, 3.5)
     assert list(other.customdata[0]) == ["not stated", "not stated", "ngram", "a post"]
     assert drawn.marker.color != other.marker.color
+    assert (drawn.marker.symbol, other.marker.symbol) == ("diamond", "diamond-open")
+    mine = trace(speedup(own=points), "yours")
+    assert list(mine.x) == [8, 4]
     assert chart.figure.layout.yaxis.range[1] > 3.5
     assert not any("published" in item.name for item in speedup(measured=points.iloc[:0]).figure.data)
 
@@ -181,7 +208,7 @@ def everyone() -> dict[str, figure.Chart]:
 @pytest.mark.parametrize("name", list(everyone()))
 def test_each_chart_has_units_in_its_title_a_finding_with_numbers_and_data(name: str) -> None:
     chart = everyone()[name]
-    assert re.search(r"\(x\)|\(ms\)|\(of \d+\)|in plain steps", chart.figure.layout.title.text)
+    assert re.search(r"\(×\)|\(ms\)|\(of \d+\)|in steps without", chart.figure.layout.title.text)
     assert len(re.findall(r"\d", chart.alt)) >= 3
     assert len(chart.data) > 1
     assert chart.data.select_dtypes("number").shape[1] >= 1
@@ -190,7 +217,6 @@ def test_each_chart_has_units_in_its_title_a_finding_with_numbers_and_data(name:
 @pytest.mark.parametrize("name", list(everyone()))
 def test_series_use_only_the_colour_blind_safe_palette(name: str) -> None:
     allowed = {color.lower() for color in (*figure.SERIES, figure.NEUTRAL)} | {"white"}
-    allowed |= {figure.tint(color, opacity).lower() for color in figure.SERIES for opacity in (0.1, 0.36)}
     allowed |= {"rgba(0,0,0,0)"}
     text = str(everyone()[name].figure.to_dict()["data"])
     used = set(re.findall(r"#[0-9a-f]{6}|rgba\([^)]*\)", text.lower()))
@@ -223,19 +249,33 @@ def luminance(channels: np.ndarray) -> float:
 @pytest.mark.parametrize("page", [(255, 255, 255), (23, 22, 20)])
 def test_the_band_and_the_slowdown_stand_out_from_a_light_and_a_dark_page(page: tuple[int, int, int]) -> None:
     drawn = speedup().figure
-    fills = [item.fillcolor for item in drawn.data if item.name == "80% band"]
-    fills += [shape.fillcolor for shape in drawn.layout.shapes if shape.fillcolor]
-    assert len(fills) == 2
-    for fill in fills:
-        *color, opacity = (float(number) for number in re.findall(r"[\d.]+", fill))
-        mixed = opacity * np.array(color) + (1 - opacity) * np.array(page)
+    band = next(item for item in drawn.data if item.name == "80% band")
+    slower = next(shape for shape in drawn.layout.shapes if shape.type == "rect" and shape.y1 == 1.0)
+    for fill in (band, slower):
+        color = [int(fill.fillcolor[i : i + 2], 16) for i in (1, 3, 5)]
+        mixed = fill.opacity * np.array(color) + (1 - fill.opacity) * np.array(page)
         light, dark = sorted((luminance(mixed), luminance(np.array(page))), reverse=True)
         assert (light + 0.05) / (dark + 0.05) > 1.2
 
 
-def test_labels_in_the_chart_lie_on_a_patch_of_their_own_colour() -> None:
-    labels = {note.text: note for note in speedup().figure.layout.annotations}
-    for words in ("below 1x", " at 16"):
-        note = next(note for text, note in labels.items() if words in text)
-        assert note.bgcolor in figure.SERIES
-        assert note.font.color == "white"
+def test_throughput_against_speed_has_both_arms_and_shades_what_is_too_slow() -> None:
+    curve = hand_curve()
+    chart = frontier_chart(curve, 2, 64, largest_batch=128, max_tpot_ms=1e3 * float(curve.tpot_s[5, 0]))
+    for k, name in ((0, "plain"), (2, "K = 2")):
+        arm = trace(chart, name)
+        fits = curve.batches <= 128
+        np.testing.assert_allclose(arm.x, 1 / curve.tpot_s[fits, k])
+        np.testing.assert_allclose(arm.y, curve.tokens_per_s_per_gpu[fits, k])
+    assert "limit" in " ".join(item.text for item in chart.figure.layout.annotations)
+    assert "64" in chart.alt
+    free = frontier_chart(curve, 2, 64, largest_batch=128)
+    assert not free.figure.layout.shapes
+
+
+def test_validation_charts_say_how_many_rows_they_judge() -> None:
+    _, judged = read_judged()
+    chart = trust.predicted_chart(judged)
+    assert sum(len(item.x) for item in chart.figure.data if item.mode == "markers") == len(judged)
+    groups = pd.DataFrame({"group": ["all", "one"], "n": [20, 3], "coverage": [0.8, 0.4], "median_error": [0.07, 0.3]})
+    assert "20" in trust.coverage_chart(groups).alt
+    assert "30%" in trust.error_chart(groups).alt

@@ -15,7 +15,7 @@ from advisor.charts.design_curves import Quantity
 from advisor.design import DesignCurve, Line
 from advisor.design.grid import Mixes
 from advisor.design.sweeps import HeatMap, Sweep
-from advisor.ui import design_tables
+from advisor.ui.design import tables as design_tables
 
 BATCHES = np.array([1.0, 16.0, 256.0])
 BASELINE_TPOT_S = np.array([2e-3, 4e-3, 16e-3])

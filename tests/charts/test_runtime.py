@@ -139,7 +139,7 @@ def everyone() -> dict[str, Chart]:
 @pytest.mark.parametrize("name", list(everyone()))
 def test_each_chart_has_a_unit_a_finding_with_numbers_and_its_data(name: str) -> None:
     chart = everyone()[name]
-    assert any(unit in chart.figure.layout.title.text for unit in ("(x)", "(tokens)", "(tokens per round)"))
+    assert any(unit in chart.figure.layout.title.text for unit in ("(x)", "(tokens)", "(tokens per step)"))
     assert sum(character.isdigit() for character in chart.alt) >= 3
     assert len(chart.data) > 1
     assert chart.data.select_dtypes("number").shape[1] >= 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.app_server import ROOT, running_app, running_browser, wait_until_drawn
-from tests.e2e.views import PAGES, STATES, open_view
+from tests.e2e.views import CHART, VIEWS, open_view
 
 WIDTHS = (1440, 768, 390)
 SCHEMES = ("light", "dark")
@@ -21,7 +21,7 @@ _SETTLED_MS = 800  # charts follow a new width or colour scheme, dialogs fade in
 _INNER_HEIGHT = "document.querySelector('[data-testid=stMain]').scrollHeight"
 
 
-def take(folder: Path, views: Sequence[str] = (*PAGES, *STATES)) -> None:
+def take(folder: Path, views: Sequence[str] = VIEWS) -> None:
     """Write VIEW-SCHEME-WIDTH.png, whole pages, for each view, colour scheme and width into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with running_app() as url, running_browser() as browser:
@@ -47,10 +47,11 @@ def _shoot(page: Any, file: Path, width: int) -> None:
 
 
 def take_readme(file: Path) -> None:
-    """The README's picture: the first screen of the Advise page."""
+    """The README's picture: the first screen of the page Serve."""
     with running_app() as url, running_browser() as browser:
-        page = browser.new_page(viewport={"width": 1440, "height": 1590}, color_scheme="light")
-        open_view(page, url, "advise")
+        page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
+        page.goto(url)
+        wait_until_drawn(page, CHART)
         page.wait_for_timeout(_SETTLED_MS)
         page.screenshot(path=file)
         print(file)
@@ -60,11 +61,11 @@ def main() -> None:
     """Command line."""
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("folder", nargs="?", type=Path, default=ROOT / "test-artifacts/screenshots")
-    reader.add_argument("--only", nargs="+", choices=[*PAGES, *STATES], default=[*PAGES, *STATES], metavar="VIEW")
-    reader.add_argument("--readme", action="store_true", help="write docs/images/advise.png instead")
+    reader.add_argument("--only", nargs="+", choices=VIEWS, default=VIEWS, metavar="VIEW")
+    reader.add_argument("--readme", action="store_true", help="write docs/images/serve.png instead")
     given = reader.parse_args()
     if given.readme:
-        take_readme(ROOT / "docs/images/advise.png")
+        take_readme(ROOT / "docs/images/serve.png")
     else:
         take(given.folder, given.only)
 

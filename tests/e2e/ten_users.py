@@ -12,7 +12,8 @@ from tests.e2e.views import CHART, SCENARIO
 
 USERS, ROUNDS = 10, 4
 LIMIT_BYTES = 1 << 30
-_HEADLINE = "batch => document.querySelector('h1')?.innerText.includes('batch ' + batch + ' ')"
+_HEADLINE = """batch => document.querySelector('.js-plotly-plot')?.layout?.annotations
+  ?.some(note => note.text.startsWith('<b>batch ' + batch + ':'))"""
 _FAULTS = "[data-testid=stException], [data-testid=stMain] [data-testid=stAlertContentError]"
 
 
@@ -50,7 +51,7 @@ def ten_users() -> Load:
             for user, page in enumerate(pages):
                 page.wait_for_function(_HEADLINE, arg=_batch(user, number), timeout=120_000)
             times.append(time.perf_counter() - start)
-        for page, name in zip(pages, ("Design space", "Why", "Run-time K", "Report", "Sources") * 2, strict=True):
+        for page, name in zip(pages, ("Design", "Data", "Report", "Trust", "Serve") * 2, strict=True):
             page.get_by_role("link", name=name, exact=True).first.click()
         for page in pages:
             page.wait_for_timeout(300)

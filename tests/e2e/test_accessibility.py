@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.views import PAGES, STATES, open_view
+from tests.e2e.views import VIEWS, open_view
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 GRAVE = ("serious", "critical")
+_BOXES = "[document.documentElement, document.querySelector('[data-testid=stMain]')]"
+WIDEST = f"Math.max(...{_BOXES}.map(box => box.scrollWidth))"
+"""Width of what a page holds, in pixels; more than the screen's is scrolled sideways."""
 
 
 def violations(page: Any) -> list[str]:
@@ -29,7 +32,7 @@ def background(page: Any) -> str:
     return str(page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"))
 
 
-@pytest.mark.parametrize("view", [*PAGES, *STATES])
+@pytest.mark.parametrize("view", VIEWS)
 def test_no_grave_violation_light_or_dark(page: Any, app_url: str, view: str) -> None:
     page.emulate_media(color_scheme="light")
     open_view(page, app_url, view)
@@ -57,7 +60,7 @@ _CHART_INK = """() => {
 """Contrast of each text of a chart's axes and legend with the page; axe does not look into drawings."""
 
 
-@pytest.mark.parametrize("view", ["advise", "design", "why"])
+@pytest.mark.parametrize("view", ["serve", "design", "serve-why", "trust"])
 def test_text_of_charts_has_contrast_also_after_the_theme_changed(page: Any, app_url: str, view: str) -> None:
     open_view(page, app_url, view)
     for scheme in ("light", "dark", "light"):
@@ -68,10 +71,9 @@ def test_text_of_charts_has_contrast_also_after_the_theme_changed(page: Any, app
         assert min(found) >= 4.5, scheme
 
 
-@pytest.mark.parametrize("view", [*PAGES, *STATES])
+@pytest.mark.parametrize("view", VIEWS)
 def test_nothing_is_wider_than_a_telephone(page: Any, app_url: str, view: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     open_view(page, app_url, view)
     page.wait_for_timeout(400)
-    boxes = "[document.documentElement, document.querySelector('[data-testid=stMain]')]"
-    assert page.evaluate(f"Math.max(...{boxes}.map(box => box.scrollWidth))") <= 390
+    assert page.evaluate(WIDEST) <= 390

@@ -18,8 +18,8 @@ from advisor.runtime.by_batch import static_ranges
 from advisor.scenario.file import read_scenario
 from advisor.scenario.scenario import Scenario
 from tests.e2e.app_server import wait_until_drawn
-from tests.e2e.test_journeys import choose, expected, verdict, wait_for_verdict
-from tests.e2e.views import CHART, benchmark_csv, open_page, refitted, upload
+from tests.e2e.test_journeys import choose, in_address, wait_for_answer
+from tests.e2e.views import CHART, SCENARIO, benchmark_csv, open_more, open_page, refitted, upload
 from tests.own_model import CONFIG_JSON
 from tests.routing.test_trace import npy, synthetic
 
@@ -37,7 +37,7 @@ def download(page: Any, label: str, folder: Path) -> tuple[str, bytes]:
 
 
 def test_a_broken_file_is_refused_in_words_and_a_good_one_is_read(page: Any, app_url: str) -> None:
-    open_page(page, app_url, "measurements")
+    open_page(page, app_url, "data")
     for name, content, words in (
         ("picture.png", b"\x89PNG\r\n\x1a\n\x00\xff", "it is an image"),
         ("cut.json", b'{"results": [', "cut.json"),
@@ -66,37 +66,36 @@ def test_a_refit_is_used_on_every_page_and_undone(page: Any, app_url: str) -> No
     page.get_by_role("button", name="Use this refit on every page").click()
     page.get_by_role("button", name="Back to the shipped constants").wait_for()
     page.wait_for_url("**refit=**")
-    page.get_by_role("link", name="Advise").first.click()
+    page.get_by_role("link", name="Serve").first.click()
     wait_until_drawn(page, CHART)
-    taken = Scenario.from_query(page.url.split("?", 1)[1])
+    taken = in_address(page)
     assert taken.refit is not None
-    wait_for_verdict(page, taken)
-    assert verdict(page) != expected(START)
+    wait_for_answer(page, taken)
     page.get_by_role("button", name="Back to the shipped constants").click()
-    wait_for_verdict(page, START)
+    wait_for_answer(page, START)
     page.wait_for_function("!location.search.includes('refit')")
     page.go_back()
-    wait_for_verdict(page, taken)
+    wait_for_answer(page, taken)
     page.go_forward()
-    wait_for_verdict(page, START)
+    wait_for_answer(page, START)
 
 
 def test_a_routing_trace_becomes_the_scenario_s_routing(page: Any, app_url: str) -> None:
-    open_page(page, app_url, "measurements")
+    open_page(page, app_url, "data")
     page.get_by_role("tab", name="Your routing trace").click()
     upload(page, "Expert ids", "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     page.get_by_text("12 sequences, 384 tokens, 2 layers, 8 of 128 experts").wait_for()
     page.get_by_role("button", name="Use it in the scenario").click()
     page.wait_for_url("**routing=**")
-    page.get_by_role("link", name="Advise").first.click()
+    page.get_by_role("link", name="Serve").first.click()
     wait_until_drawn(page, CHART)
-    taken = Scenario.from_query(page.url.split("?", 1)[1])
+    taken = in_address(page)
     assert taken.routing.count(",") >= 1
-    wait_for_verdict(page, taken)
+    wait_for_answer(page, taken)
 
 
 def test_the_exported_schedule_is_what_the_engine_s_rules_allow(page: Any, app_url: str) -> None:
-    open_page(page, app_url, "run-time-k")
+    open_page(page, app_url, "serve", f"{SCENARIO}&serve_tab=K+while+serving")
     box = page.get_by_label("Draft model or head (Hugging Face name or path)")
     box.fill("my/eagle3-head")
     box.press("Enter")
@@ -117,7 +116,7 @@ def test_the_report_downloads_in_every_format_and_each_opens(
     page: Any, app_url: str, context: Any, tmp_path: Path
 ) -> None:
     open_page(page, app_url, "report")
-    words = expected(START)
+    words = advise(START).recommendation.verdict
     hash_ = START.hash
     files = {label: download(page, label, tmp_path) for label in ("PDF", "HTML", "Markdown", "JSON", "CSV")}
     assert {name for name, _ in files.values()} == {
@@ -155,13 +154,16 @@ def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
     first, second = browser.new_context(), browser.new_context()
     try:
         mine, theirs = first.new_page(), second.new_page()
-        open_page(theirs, app_url, "measurements")
+        open_page(theirs, app_url, "data")
         refitted(mine, app_url)
-        mine.get_by_role("link", name="Advise").first.click()
+        mine.get_by_role("link", name="Serve").first.click()
         mine.get_by_role("button", name="How was this made").first.wait_for()  # the page left behind has a chart too
         wait_until_drawn(mine, CHART)
+        mine.get_by_role("button", name="Share", exact=True).click()
         mine.get_by_role("button", name="Pin to compare").click()
         mine.get_by_text("Pinned scenarios").wait_for()
+        mine.keyboard.press("Escape")
+        open_more(mine)
         mine.get_by_text("Your own config.json").click()
         upload(mine, "config.json", "secret-model.json", CONFIG_JSON.encode())
         mine.get_by_text("Your own accelerator").click()
@@ -169,17 +171,17 @@ def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
         for label, value in (("Memory (GB)", 200), ("Memory bandwidth (TB/s)", 9), ("Peak bf16 (TFLOP/s)", 2000)):
             mine.get_by_label(label, exact=True).fill(str(value))
         mine.get_by_role("button", name="Use this accelerator").click()
-        mine.wait_for_function("document.querySelector('h1')?.innerText.includes('on Secret pod')")
+        mine.get_by_text("on 1 × Secret pod").first.wait_for()
         wait_until_drawn(mine, CHART)
 
         theirs.reload()
         for other in (theirs, second.new_page(), first.new_page()):
-            open_page(other, app_url, "measurements")
+            open_page(other, app_url, "data")
             assert other.get_by_text("mine.csv").count() == 0
             assert other.get_by_text("What your data changed").count() == 0
-            other.get_by_role("link", name="Advise").first.click()
+            other.get_by_role("link", name="Serve").first.click()
             wait_until_drawn(other, CHART)
-            wait_for_verdict(other, START)
+            wait_for_answer(other, START)
             assert other.get_by_text("Pinned scenarios").count() == 0
             for box, secret in (("Model", "secret"), ("Accelerator", "secret")):
                 choices = other.get_by_role("combobox", name=box, exact=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
@@ -12,15 +13,18 @@ from advisor.advice import advise
 from advisor.design import design_answer, design_space
 from advisor.explain import derive
 from advisor.next_steps import GOALS, best_effects, next_steps
+from advisor.scenario.fields import FIELDS
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
-from advisor.ui.design_question import CANDIDATES
-from advisor.ui.fields import START_ACCEPTANCE
+from advisor.summary import fit_of, headline, outcomes_of, place_text
+from advisor.ui.design.question import CANDIDATES
+from advisor.ui.shared import fields
 from tests.e2e.app_server import wait_until_drawn
-from tests.e2e.views import CHART, upload
+from tests.e2e.views import CHART, go_to, open_more, upload
 from tests.own_model import CONFIG_JSON
 
 pytestmark = pytest.mark.browser
+START = Scenario(**fields.START)
 
 
 def open_app(page: Any, url: str) -> None:
@@ -28,31 +32,46 @@ def open_app(page: Any, url: str) -> None:
     wait_until_drawn(page, CHART)
 
 
-def verdict(page: Any) -> str:
-    return str(page.locator("h1").inner_text()).replace("\N{NON-BREAKING HYPHEN}", "-")
+def expected(scenario: Scenario) -> list[str]:
+    """What the first screen says of a scenario: title first, then the line above it and the two figures."""
+    advice = advise(scenario)
+    outcomes, k = outcomes_of(advice), advice.recommendation.k_draft
+    fit = fit_of(advice)
+    title = headline(advice, k, outcomes) if fit is None else fit.title
+    shown = outcomes[k]
+    figures = [f"{shown.tpot_s * 1e3:.3g}", f"{shown.tokens_per_s_per_gpu:,.0f}"]
+    return [title, " ".join(place_text(advice)), *figures]
 
 
-def expected(scenario: Scenario) -> str:
-    return advise(scenario).recommendation.verdict
-
-
-def wait_for_verdict(page: Any, scenario: Scenario) -> None:
-    words = expected(scenario)
+def wait_for_answer(page: Any, scenario: Scenario) -> None:
+    """Return once the first screen is that of a scenario, to the digit."""
     page.wait_for_function(
-        "words => document.querySelector('h1')?.innerText.replaceAll('\\u2011', '-').trim() === words", arg=words
+        """([title, ...words]) => document.querySelector('h1')?.innerText.trim() === title
+            && words.every(word => document.querySelector('[data-testid=stMain]').innerText.includes(word))""",
+        arg=expected(scenario),
     )
     wait_until_drawn(page)
+
+
+def title(page: Any) -> str:
+    return str(page.locator("h1").inner_text())
+
+
+def in_address(page: Any) -> Scenario:
+    """The scenario that the address says, without the pages' settings."""
+    query = parse_qsl(page.url.split("?", 1)[1], keep_blank_values=True)
+    return Scenario.from_query(urlencode([(name, text) for name, text in query if name in FIELDS and text]))
 
 
 def choose(page: Any, label: str, option: str) -> None:
     box = page.get_by_role("combobox", name=label)
     box.click()
     box.fill(option)
-    page.get_by_role("option", name=option, exact=True).click()
+    page.get_by_role("option", name=option).first.click()
     wait_until_drawn(page)
 
 
-def enter(page: Any, label: str, value: int) -> None:
+def enter(page: Any, label: str, value: float) -> None:
     box = page.get_by_label(label, exact=True)
     box.fill(str(value))
     box.press("Enter")
@@ -63,74 +82,88 @@ def drawn_traces(page: Any) -> list[str]:
     return list(page.evaluate("document.querySelector('.js-plotly-plot').data.map(trace => trace.name)"))
 
 
-def test_change_model_batch_and_k_and_read_the_verdict(page: Any, app_url: str) -> None:
+def test_serve_read_the_answer_change_model_batch_and_accepted_length_and_copy_the_command(
+    page: Any, app_url: str
+) -> None:
     open_app(page, app_url)
-    assert verdict(page) == expected(Scenario(acceptance=START_ACCEPTANCE))
-    choose(page, "Model", "gpt-oss-20b")
-    scenario = Scenario(acceptance="gpt-oss-20b-p-eagle-humaneval", model_id="gpt-oss-20b")
-    own = page.get_by_role("combobox", name=re.compile("Accepted length"))
-    assert own.input_value().startswith("gpt-oss-20b-eagle3")
-    scenario = Scenario(acceptance=own.input_value(), model_id="gpt-oss-20b")
-    wait_for_verdict(page, scenario)
-    enter(page, "Batch", 128)
-    wait_for_verdict(page, scenario.model_copy(update={"batch_size": 128}))
-    enter(page, "Longest draft to consider (K max)", 2)
-    final = scenario.model_copy(update={"batch_size": 128, "k_max": 2})
-    wait_for_verdict(page, final)
-    assert "batch_size=128" in page.url
-    assert "k_max=2" in page.url
-    assert page.get_by_text("Loading expert weights").or_(page.get_by_text("of a plain step")).first.is_visible()
+    wait_for_answer(page, START)
+    assert "published speedups of this accelerator and model" in page.get_by_test_id("stMain").inner_text()
+    choose(page, "Model", "DeepSeek-V3 ")
+    curve = "deepseek-r1-mtp-internal"
+    scenario = START.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp", "acceptance": curve})
+    wait_for_answer(page, scenario)
+    assert title(page).startswith("Needs ")
+    page.get_by_role("button", name=re.compile(r"^Use \d+ × B200 SXM$")).click()
+    page.wait_for_url("**n_gpus=**")
+    fits = in_address(page)
+    assert fits.n_gpus == fits.tensor_parallel > 1
+    wait_for_answer(page, fits)
+    enter(page, "Batch", 64)
+    enter(page, "Accepted", 2.4)
+    final = fits.model_copy(update={"batch_size": 64, "acceptance": "2.4@3"})
+    wait_for_answer(page, final)
+    page.wait_for_url("**batch_size=64**")
+    k = advise(final).recommendation.k_draft
+    assert f'"num_speculative_tokens":{k}' in "".join(page.get_by_test_id("stCode").all_text_contents())
 
 
-def test_follow_a_deep_link_to_another_page_and_reload(page: Any, app_url: str) -> None:
-    scenario = Scenario(
-        hardware_id="h200-sxm",
-        n_gpus=8,
-        tensor_parallel=8,
-        expert_parallel=8,
-        model_id="deepseek-v3",
-        batch_size=64,
-        drafter_id="mtp",
-        acceptance="2.4@3",
-        k_max=4,
-    )
+def test_a_row_of_the_table_picks_its_k_for_title_chart_and_command(page: Any, app_url: str) -> None:
+    scenario = Scenario(acceptance="2.4@3")
     open_app(page, f"{app_url}/?{scenario.to_query()}")
-    wait_for_verdict(page, scenario)
-    page.get_by_role("link", name="Why").first.click()
-    page.wait_for_url("**/why**")
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 4")
-    page.get_by_role("link", name="Advise").first.click()
-    wait_for_verdict(page, scenario)
+    wait_for_answer(page, scenario)
+    k = advise(scenario).recommendation.k_draft
+    other = 1 if k != 1 else 2
+    table = page.get_by_test_id("stDataFrame").first.bounding_box()
+    page.mouse.click(table["x"] + 16, table["y"] + 35 + 30 * other + 15)
+    page.get_by_text(f"You picked K = {other}").wait_for()
+    wait_until_drawn(page)
+    assert title(page).startswith(f"Draft {other} token")
+    assert f"K = {other}" in drawn_traces(page)
+    assert f'"num_speculative_tokens":{other}' in "".join(page.get_by_test_id("stCode").all_text_contents())
+
+
+def test_a_deep_link_with_a_page_s_setting_opens_there_and_survives_other_pages_and_a_reload(
+    page: Any, app_url: str
+) -> None:
+    scenario = Scenario(
+        hardware_id="h200-sxm", n_gpus=8, tensor_parallel=8, expert_parallel=8, model_id="deepseek-v3", batch_size=64,
+        drafter_id="mtp", acceptance="2.4@3", k_max=4,
+    )  # fmt: skip
+    open_app(page, f"{app_url}/?{scenario.to_query()}&serve_tab=Why")
+    wait_for_answer(page, scenario)
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 5")
+    go_to(page, "Trust")
+    page.wait_for_url("**/trust**serve_tab=Why**")
+    wait_until_drawn(page, CHART)
+    go_to(page, "Serve")
+    wait_for_answer(page, scenario)
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 5")
     page.reload()
     wait_until_drawn(page, CHART)
-    wait_for_verdict(page, scenario)
+    wait_for_answer(page, scenario)
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 5")
 
 
-def test_type_an_accepted_length_and_compare_two_k(page: Any, app_url: str) -> None:
-    open_app(page, app_url)
-    box = page.get_by_role("combobox", name=re.compile("Accepted length"))
-    box.click()
-    box.fill("2.9@4")
-    box.press("Enter")
-    wait_for_verdict(page, Scenario(acceptance="2.9@4"))
-    before = drawn_traces(page)
-    page.get_by_role("button", name="1", exact=True).click()
-    page.wait_for_function("n => document.querySelector('.js-plotly-plot').data.length === n", arg=len(before) + 1)
-    assert "K = 1" in drawn_traces(page)
+def test_an_old_link_leads_to_the_page_that_shows_the_same(page: Any, app_url: str) -> None:
+    page.goto(f"{app_url}/runtime_k?acceptance=2.4%403&batch_size=32")
+    page.get_by_text("Context buckets").wait_for()
+    wait_for_answer(page, Scenario(acceptance="2.4@3", batch_size=32))
 
 
 def test_the_copied_link_of_an_own_model_opens_it_in_another_session(page: Any, app_url: str, context: Any) -> None:
     open_app(page, f"{app_url}/?acceptance=2.4%403")
+    open_more(page)
     page.get_by_text("Your own config.json").click()
     upload(page, "config.json", "tiny.json", CONFIG_JSON.encode())
     scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON)
-    wait_for_verdict(page, scenario)
-    page.get_by_role("button", name="Share or open").click()
-    link = page.get_by_test_id("stCode").inner_text().strip()
+    wait_for_answer(page, scenario)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Share", exact=True).click()
+    link = page.get_by_test_id("stPopoverBody").get_by_test_id("stCode").inner_text().strip()
     other = context.new_page()
     other.goto(link)
     wait_until_drawn(other, CHART)
-    wait_for_verdict(other, scenario)
+    wait_for_answer(other, scenario)
     assert other.get_by_role("combobox", name="Model", exact=True).input_value() == "own-tiny"
     other.close()
 
@@ -139,7 +172,7 @@ def test_the_chart_s_data_downloads_as_csv_with_the_scenario_s_hash(page: Any, a
     scenario = Scenario(acceptance="2.4@3")
     open_app(page, f"{app_url}/?{scenario.to_query()}")
     with page.expect_download() as caught:
-        page.get_by_role("button", name="Data as CSV").click()
+        page.get_by_role("button", name="Data as CSV").first.click()
     file = tmp_path / "data.csv"
     caught.value.save_as(file)
     header, first, *_ = file.read_text(encoding="utf-8").splitlines()
@@ -149,64 +182,69 @@ def test_the_chart_s_data_downloads_as_csv_with_the_scenario_s_hash(page: Any, a
 
 def test_a_nonsense_link_shows_an_answer_and_what_was_ignored(page: Any, app_url: str) -> None:
     open_app(page, f"{app_url}/?batch_size=abc&model_id=%3Cscript%3E&k_max=99999&acceptance=2.4%403")
-    assert verdict(page) == expected(Scenario(acceptance="2.4@3"))
+    wait_for_answer(page, Scenario(acceptance="2.4@3"))
     assert page.get_by_text("The link asks for").count() >= 3
 
 
-def test_search_designs_click_a_trade_off_and_take_it_as_the_scenario(page: Any, app_url: str) -> None:
+def test_search_designs_click_a_cell_and_take_it_as_the_scenario(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3", batch_size=16)
     open_app(page, f"{app_url}/design?{scenario.to_query()}")
-    answer = design_answer(design_space(scenario), CANDIDATES)
+    answer = design_answer(design_space(scenario, objective="tpot"), CANDIDATES)
     best = answer.recommended
     assert best is not None
-    assert f"Train {answer.space.describe(best.index)}: {best.objective_gain.value:.2f}x" in verdict(page)
-
-    choose(page, "Objective", "Time per output token")
-    fastest = answer.space.describe(answer.by_objective["tpot"].index)
-    page.wait_for_function("words => document.querySelector('h1')?.innerText.includes(words)", arg=fastest)
-    page.wait_for_url("**design_objective=Time*")
-
-    page.wait_for_function(
-        "document.querySelector('.js-plotly-plot')?.layout?.title?.text?.includes('Time per output token')"
+    assert answer.space.describe(best.index) in title(page)
+    name = page.evaluate(
+        """() => {
+            const points = document.querySelector('.js-plotly-plot').data.find(trace => trace.type === 'scatter');
+            return points.customdata[0][1];
+        }"""
     )
+    page.locator(".js-plotly-plot").first.locator(".scatterlayer .point").first.click(force=True)
+    page.locator("strong", has_text=re.compile(f"^{re.escape(name)}$")).first.wait_for()
     wait_until_drawn(page)
-    names = page.evaluate("document.querySelector('.js-plotly-plot').data[0].customdata.map(row => row[1])")
-    points = page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace").first.locator(".point")
-    points.first.click(force=True)  # plotly's drag layer lies on top and takes the click
-    page.locator("strong", has_text=re.compile(f"^{re.escape(names[0])}$")).wait_for()
     page.get_by_role("button", name="Make this the scenario").click()
     page.get_by_text("is now the model").wait_for()
-    page.get_by_role("link", name="Advise on it").click()
+    page.get_by_role("link", name="Open in Serve").click()
     wait_until_drawn(page, CHART)
     model = page.get_by_role("combobox", name="Model", exact=True).input_value()
-    experts, active = re.match(r"(\d+) experts top-(\d+)", names[0]).groups()
+    experts, active = re.match(r"(\d+) experts top-(\d+)", name).groups()
     assert model.startswith(f"own-qwen3-30b-a3b-n{experts}k{active}s")
     page.wait_for_url("**model_id=own-*")  # the chart is drawn before the browser has its new address
-    taken = Scenario.from_query(page.url.split("?", 1)[1])
+    taken = in_address(page)
     assert taken.model_id == model
-    wait_for_verdict(page, taken)
+    wait_for_answer(page, taken)
+
+
+def test_a_design_s_objective_stands_in_the_address_and_back_undoes_it(page: Any, app_url: str) -> None:
+    open_app(page, f"{app_url}/design?acceptance=2.4%403")
+    before = title(page)
+    page.get_by_role("radio", name="Gain by drafting").or_(
+        page.get_by_role("button", name="Gain by drafting")
+    ).first.click()
+    page.wait_for_url("**design_objective=sd_speedup**")
+    page.get_by_text("The gain by drafting is no speed").wait_for()
+    wait_until_drawn(page, CHART)
+    page.reload()
+    page.get_by_text("The gain by drafting is no speed").wait_for()
+    wait_until_drawn(page, CHART)
+    page.go_back()
+    page.wait_for_function("words => document.querySelector('h1')?.innerText === words", arg=before)
 
 
 def test_a_file_that_is_no_configuration_is_refused_in_words(page: Any, app_url: str) -> None:
     open_app(page, f"{app_url}/?acceptance=2.4%403")
+    open_more(page)
     page.get_by_text("Your own config.json").click()
     upload(page, "config.json", "model.png", b"\x89PNG\xff\x00")
     page.get_by_text("The file is not text").wait_for()
-    page.get_by_text("Your config.json is not usable; this answers for qwen3-30b-a3b").wait_for()
-    assert verdict(page) == expected(Scenario(acceptance="2.4@3"))
-
-
-def test_a_number_outside_its_range_leaves_the_answer_and_the_range_is_on_screen(page: Any, app_url: str) -> None:
-    open_app(page, f"{app_url}/?acceptance=2.4%403")
-    enter(page, "Batch", 100_000)
-    page.get_by_text("Batch 1 to 65,536").wait_for()
-    assert verdict(page) == expected(Scenario(acceptance="2.4@3"))
+    page.get_by_text("Your config.json is not usable; this answers for Qwen3-30B-A3B").wait_for()
+    wait_for_answer(page, Scenario(acceptance="2.4@3"))
 
 
 def test_click_a_point_of_the_curve_and_read_how_it_was_made(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3")
     open_app(page, f"{app_url}/?{scenario.to_query()}")
-    wait_for_verdict(page, scenario)
+    wait_for_answer(page, scenario)
     k = advise(scenario).curve_k
     place = page.evaluate(
         """k => {
@@ -231,16 +269,16 @@ def test_click_a_point_of_the_curve_and_read_how_it_was_made(page: Any, app_url:
 
 def test_take_a_change_of_try_next_and_undo_it_by_the_browser(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3")
-    open_app(page, f"{app_url}/?{scenario.to_query()}")
+    open_app(page, f"{app_url}/?{scenario.to_query()}&serve_tab=What+if")
     change = best_effects(next_steps(advise(scenario)), GOALS[0])[0].change
     page.get_by_role("button", name="Make it the scenario").first.click()
-    wait_for_verdict(page, change.scenario)
+    wait_for_answer(page, change.scenario)
     page.go_back()
-    wait_for_verdict(page, scenario)
+    wait_for_answer(page, scenario)
 
 
 def test_a_long_simulation_shows_its_progress_and_is_cancelled(page: Any, app_url: str) -> None:
-    page.goto(f"{app_url}/runtime_k?{Scenario(acceptance='2.4@3').to_query()}")
+    page.goto(f"{app_url}/?{Scenario(acceptance='2.4@3').to_query()}&serve_tab=Simulation")
     wait_until_drawn(page, CHART)
     enter(page, "Requests", 5000)
     page.get_by_label("Tokens each", exact=True).fill("4096")

@@ -11,15 +11,12 @@ import pytest
 from advisor.scenario.examples import load_example
 from advisor.scenario.file import read_scenario
 from advisor.scenario.scenario import Scenario
-from advisor.ui.fields import START_ACCEPTANCE
 from tests.catalog.test_own_hardware import POD
 from tests.e2e.app_server import wait_until_drawn
-from tests.e2e.test_journeys import choose, enter, open_app, verdict, wait_for_verdict
-from tests.e2e.views import CHART, upload
+from tests.e2e.test_journeys import START, choose, enter, in_address, open_app, wait_for_answer
+from tests.e2e.views import CHART, go_to, open_more, upload
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
-K_MAX = "Longest draft to consider (K max)"
-START = Scenario(acceptance=START_ACCEPTANCE)
 
 
 def wait_for_value(page: Any, label: str, value: int) -> None:
@@ -37,22 +34,22 @@ def history_length(page: Any) -> int:
 def test_back_undoes_a_change_and_forward_does_it_again(page: Any, app_url: str) -> None:
     open_app(page, app_url)
     before = history_length(page)
-    enter(page, K_MAX, 3)
-    wait_for_verdict(page, START.model_copy(update={"k_max": 3}))
+    enter(page, "Context", 4096)
+    wait_for_answer(page, START.model_copy(update={"context_tokens": 4096}))
     enter(page, "Batch", 128)
-    wait_for_verdict(page, START.model_copy(update={"k_max": 3, "batch_size": 128}))
+    wait_for_answer(page, START.model_copy(update={"context_tokens": 4096, "batch_size": 128}))
     assert history_length(page) == before + 2
     page.go_back()
     wait_for_value(page, "Batch", 16)
-    wait_for_verdict(page, START.model_copy(update={"k_max": 3}))
+    wait_for_answer(page, START.model_copy(update={"context_tokens": 4096}))
     page.go_back()
-    wait_for_value(page, K_MAX, 8)
-    wait_for_verdict(page, START)
+    wait_for_value(page, "Context", 2048)
+    wait_for_answer(page, START)
     page.go_forward()
-    wait_for_value(page, K_MAX, 3)
+    wait_for_value(page, "Context", 4096)
     page.go_forward()
     wait_for_value(page, "Batch", 128)
-    wait_for_verdict(page, START.model_copy(update={"k_max": 3, "batch_size": 128}))
+    wait_for_answer(page, START.model_copy(update={"context_tokens": 4096, "batch_size": 128}))
     assert history_length(page) == before + 2
 
 
@@ -61,42 +58,40 @@ def test_a_change_that_sets_several_fields_is_one_step_back(page: Any, app_url: 
     before = history_length(page)
     enter(page, "GPUs", 4)
     page.wait_for_url("**n_gpus=4**tensor_parallel=4**")
-    page.get_by_role("button", name="Start from an example").click()
-    wait_until_drawn(page)
+    open_more(page)
+    page.get_by_text("Start from an example").click()
     page.get_by_role("button", name=load_example("deepseek").title).click()
-    wait_for_verdict(page, load_example("deepseek").scenario)
+    wait_for_answer(page, load_example("deepseek").scenario)
     page.wait_for_url("**model_id=deepseek-v3**")
-    page.get_by_role("button", name=load_example("mixtral").title).wait_for(state="hidden")
+    page.keyboard.press("Escape")
     assert history_length(page) == before + 2
     page.go_back()
-    wait_for_verdict(page, START.model_copy(update={"n_gpus": 4, "tensor_parallel": 4}))
+    wait_for_answer(page, START.model_copy(update={"n_gpus": 4, "tensor_parallel": 4}))
     page.go_back()
-    wait_for_verdict(page, START)
+    wait_for_answer(page, START)
 
 
 def test_back_crosses_pages_in_the_order_they_were_seen(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3", batch_size=32)
     open_app(page, f"{app_url}/?{scenario.to_query()}")
     before = history_length(page)
-    page.get_by_role("link", name="Why").first.click()
-    page.wait_for_url("**/why?**batch_size=32**")
-    page.wait_for_function("document.querySelector('.js-plotly-plot')?.layout?.title?.text?.includes('batch 32')")
-    wait_until_drawn(page)
+    go_to(page, "Trust")
+    page.wait_for_url("**/trust?**batch_size=32**")
+    wait_until_drawn(page, CHART)
     enter(page, "Batch", 256)
     page.wait_for_url("**batch_size=256**")
     assert history_length(page) == before + 2
     page.go_back()
-    page.wait_for_url("**/why?**batch_size=32**")
+    page.wait_for_url("**/trust?**batch_size=32**")
     wait_for_value(page, "Batch", 32)
     page.go_back()
-    page.wait_for_url(lambda url: "/why" not in url)
-    wait_until_drawn(page, CHART)
-    wait_for_verdict(page, scenario)
+    page.wait_for_url(lambda url: "/trust" not in url)
+    wait_for_answer(page, scenario)
     page.reload()
     wait_until_drawn(page, CHART)
-    wait_for_verdict(page, scenario)
+    wait_for_answer(page, scenario)
     page.go_forward()
-    page.wait_for_url("**/why?**batch_size=32**")
+    page.wait_for_url("**/trust?**batch_size=32**")
     wait_for_value(page, "Batch", 32)
 
 
@@ -106,18 +101,20 @@ def test_quick_typing_loses_nothing(page: Any, app_url: str) -> None:
     for size in (20, 30, 40, 50, 60):
         box.fill(str(size))
         box.press("Enter")
-    wait_for_verdict(page, Scenario(acceptance="2.4@3", batch_size=60))
+    wait_for_answer(page, Scenario(acceptance="2.4@3", batch_size=60))
     assert "batch_size=60" in page.url
 
 
 def test_pin_two_scenarios_compare_them_and_go_back_to_one(page: Any, app_url: str, tmp_path: Path) -> None:
     first = Scenario(acceptance="2.4@3")
     open_app(page, f"{app_url}/?{first.to_query()}")
+    page.get_by_role("button", name="Share", exact=True).click()
     page.get_by_role("button", name="Pin to compare").click()
-    page.get_by_text("Change something in the sidebar to compare").wait_for()
-    choose(page, "Accelerator", "h100-sxm")
+    page.get_by_text("Change something in the bar to compare").wait_for()
+    page.keyboard.press("Escape")
+    choose(page, "Accelerator", "H100 SXM5")
     second = first.model_copy(update={"hardware_id": "h100-sxm"})
-    wait_for_verdict(page, second)
+    wait_for_answer(page, second)
     page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 2")
     names = page.evaluate(
         "document.querySelectorAll('.js-plotly-plot')[1].data.filter(t => t.mode === 'lines').map(t => t.name)"
@@ -131,9 +128,9 @@ def test_pin_two_scenarios_compare_them_and_go_back_to_one(page: Any, app_url: s
     assert first.hash in text
     assert second.hash in text
     page.get_by_role("button", name="Go to it").click()
-    wait_for_verdict(page, first)
+    wait_for_answer(page, first)
     page.go_back()
-    wait_for_verdict(page, second)
+    wait_for_answer(page, second)
 
 
 def test_a_downloaded_scenario_opens_in_another_session(page: Any, app_url: str, context: Any, tmp_path: Path) -> None:
@@ -141,8 +138,8 @@ def test_a_downloaded_scenario_opens_in_another_session(page: Any, app_url: str,
         acceptance="2.4@3", batch_size=8, hardware_id="own-pod-of-2027", hardware_json=json.dumps(POD), k_max=4
     )
     open_app(page, f"{app_url}/?{scenario.to_query()}")
-    wait_for_verdict(page, scenario)
-    page.get_by_role("button", name="Share or open").click()
+    wait_for_answer(page, scenario)
+    page.get_by_role("button", name="Share", exact=True).click()
     with page.expect_download() as caught:
         page.get_by_role("button", name="Scenario file").click()
     file = tmp_path / "scenario.json"
@@ -151,20 +148,21 @@ def test_a_downloaded_scenario_opens_in_another_session(page: Any, app_url: str,
     other = context.new_page()
     open_app(other, app_url)
     assert "own-pod" not in other.content()
-    other.get_by_role("button", name="Share or open").click()
+    other.get_by_role("button", name="Share", exact=True).click()
     upload(other, "Open a scenario file", "scenario.json", b"{")
     other.get_by_text("the file is not JSON").wait_for()
-    assert verdict(other) != verdict(page)
+    wait_for_answer(other, START)
     upload(other, "Open a scenario file", "scenario.json", file.read_bytes())
-    wait_for_verdict(other, scenario)
+    wait_for_answer(other, scenario)
     other.reload()
     wait_until_drawn(other, CHART)
-    wait_for_verdict(other, scenario)
+    wait_for_answer(other, scenario)
     other.close()
 
 
 def test_describe_an_accelerator_of_one_s_own_and_go_back(page: Any, app_url: str) -> None:
     open_app(page, f"{app_url}/?acceptance=2.4%403")
+    open_more(page)
     page.get_by_text("Your own accelerator").click()
     page.get_by_label("Name", exact=True).fill("Pod of 2027")
     for label, value in {
@@ -173,12 +171,11 @@ def test_describe_an_accelerator_of_one_s_own_and_go_back(page: Any, app_url: st
     }.items():  # fmt: skip
         page.get_by_label(label, exact=True).fill(str(value))
     page.get_by_role("button", name="Use this accelerator").click()
-    page.wait_for_function("document.querySelector('h1')?.innerText.includes('on Pod of 2027')")
-    wait_until_drawn(page)
-    taken = Scenario.from_query(page.url.split("?", 1)[1])
+    page.wait_for_url("**hardware_id=own-pod**")
+    taken = in_address(page)
     assert taken.hardware_id == "own-pod-of-2027"
-    wait_for_verdict(page, taken)
+    wait_for_answer(page, taken)
     page.go_back()
-    wait_for_verdict(page, Scenario(acceptance="2.4@3"))
+    wait_for_answer(page, Scenario(acceptance="2.4@3"))
     page.go_forward()
-    wait_for_verdict(page, taken)
+    wait_for_answer(page, taken)

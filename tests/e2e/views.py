@@ -11,16 +11,23 @@ from tests.refit_synthetic import synthetic_points
 SCENARIO = "acceptance=2.4%403"
 CHART = ".js-plotly-plot .main-svg"
 PAGES: Mapping[str, tuple[str, str]] = {
-    "advise": ("", CHART),
+    "serve": ("", CHART),
     "design": ("design", CHART),
-    "why": ("why", CHART),
-    "run-time-k": ("runtime_k", CHART),
-    "measurements": ("measurements", "[data-testid=stMain] [data-testid=stFileUploader]"),
-    "profile": ("profile", "h1"),
+    "data": ("data", "[data-testid=stMain] [data-testid=stFileUploader]"),
     "report": ("report", "[data-testid=stMain] [data-testid=stDownloadButton]"),
-    "sources": ("sources", "h1"),
+    "trust": ("trust", CHART),
 }
 """Page name: path of its address, and what is on it once it is drawn."""
+TABS: Mapping[str, tuple[str, str]] = {
+    "serve-why": ("serve", "serve_tab=Why"),
+    "serve-k-while-serving": ("serve", "serve_tab=K+while+serving"),
+    "serve-simulation": ("serve", "serve_tab=Simulation"),
+    "design-laws": ("design", "design_tab=Laws+and+limits"),
+    "data-profile": ("data", "data_tab=Profile+this+machine"),
+    "data-shipped": ("data", "data_tab=What+is+shipped"),
+    "trust-sources": ("trust", "trust_tab=Sources"),
+}
+"""Tabs of pages that show much: the page, and what its address says besides the scenario."""
 
 
 def open_page(page: Any, url: str, name: str, query: str = SCENARIO) -> None:
@@ -28,14 +35,29 @@ def open_page(page: Any, url: str, name: str, query: str = SCENARIO) -> None:
     path, drawn = PAGES[name]
     page.goto(f"{url}/{path}?{query}")
     page.wait_for_selector("h1")
-    wait_until_drawn(page, drawn)
+    wait_until_drawn(page, drawn if "data_tab" not in query else "")
 
 
-def show_sidebar(page: Any) -> None:
-    """Open the sidebar where the screen is too narrow for it, or the browser remembers it closed."""
+def unfold_bar(page: Any) -> None:
+    """Unfold the scenario's bar where the screen is too narrow for it."""
+    switch = page.locator(".st-key-bar_fold label")
+    if switch.is_visible():
+        switch.click()
+
+
+def open_more(page: Any) -> None:
+    """Open what the bar keeps under More."""
+    unfold_bar(page)
+    page.get_by_role("button", name="More", exact=True).click()
+    page.get_by_text("Start from an example").wait_for()
+
+
+def go_to(page: Any, name: str) -> None:
+    """Choose another page by its link; on a narrow screen the links lie in a drawer."""
     expand = page.get_by_test_id("stExpandSidebarButton")
-    if expand.count():
+    if expand.count() and expand.is_visible():
         expand.click()
+    page.get_by_role("link", name=name, exact=True).first.click()
 
 
 def upload(page: Any, label: str, name: str, content: bytes) -> None:
@@ -53,8 +75,8 @@ def benchmark_csv() -> bytes:
 
 
 def refitted(page: Any, url: str) -> None:
-    """The Measurements page with an upload and the refit on it."""
-    open_page(page, url, "measurements")
+    """The page Data with an upload and the refit on it."""
+    open_page(page, url, "data")
     upload(page, "Benchmark results", "mine.csv", benchmark_csv())
     page.get_by_role("button", name="Refit on these points").click()
     page.get_by_text("What your data changed").wait_for()
@@ -62,25 +84,28 @@ def refitted(page: Any, url: str) -> None:
 
 
 def refused(page: Any, url: str) -> None:
-    """The Measurements page with a file that cannot be read."""
-    open_page(page, url, "measurements")
+    """The page Data with a file that cannot be read."""
+    open_page(page, url, "data")
     upload(page, "Benchmark results", "picture.png", b"\x89PNG\r\n\x1a\n\x00\xff")
     page.get_by_role("alert").first.wait_for()
 
 
 def how_made(page: Any, url: str) -> None:
     """The dialog that says how the headline's speedup was made."""
-    open_page(page, url, "advise")
+    open_page(page, url, "serve")
     page.get_by_role("button", name="How was this made").first.click()
     page.get_by_role("dialog").get_by_text("Speedup").first.wait_for()
     wait_until_drawn(page)
 
 
 def compared(page: Any, url: str) -> None:
-    """The Advise page with a pinned scenario beside another."""
-    open_page(page, url, "advise")
-    show_sidebar(page)
+    """The page Serve with a pinned scenario beside another."""
+    open_page(page, url, "serve")
+    unfold_bar(page)
+    page.get_by_role("button", name="Share", exact=True).click()
     page.get_by_role("button", name="Pin to compare").click()
+    page.get_by_text("Change something in the bar to compare").wait_for()
+    page.keyboard.press("Escape")
     box = page.get_by_label("Batch", exact=True)
     box.fill("256")
     box.press("Enter")
@@ -88,27 +113,38 @@ def compared(page: Any, url: str) -> None:
     wait_until_drawn(page)
 
 
-def sidebar_open(page: Any, url: str) -> None:
-    """The sidebar with its folded parts open."""
-    open_page(page, url, "advise")
-    show_sidebar(page)
-    for label in ("Your own config.json", "Your own accelerator", "Advanced"):
+def not_fitting(page: Any, url: str) -> None:
+    """The page Serve with a model that does not fit."""
+    open_page(page, url, "serve", f"{SCENARIO}&model_id=deepseek-v3&drafter_id=mtp")
+
+
+def bar_open(page: Any, url: str) -> None:
+    """The bar with More and its folded parts open."""
+    open_page(page, url, "serve")
+    open_more(page)
+    for label in ("Your own config.json", "Your own accelerator"):
         page.locator("summary", has_text=label).click()
     wait_until_drawn(page)
 
 
 STATES: Mapping[str, Callable[[Any, str], None]] = {
-    "measurements-refit": refitted,
-    "measurements-refused": refused,
-    "advise-how-made": how_made,
-    "advise-compared": compared,
-    "sidebar": sidebar_open,
+    "data-refit": refitted,
+    "data-refused": refused,
+    "serve-how-made": how_made,
+    "serve-compared": compared,
+    "serve-does-not-fit": not_fitting,
+    "bar-more": bar_open,
 }
+VIEWS = (*PAGES, *TABS, *STATES)
+"""Everything that is looked at."""
 
 
 def open_view(page: Any, url: str, name: str) -> None:
-    """Open a page of PAGES or a state of STATES, wholly drawn."""
+    """Open a page of PAGES, a tab of TABS or a state of STATES, wholly drawn."""
     if name in PAGES:
         open_page(page, url, name)
+    elif name in TABS:
+        of, setting = TABS[name]
+        open_page(page, url, of, f"{SCENARIO}&{setting}")
     else:
         STATES[name](page, url)

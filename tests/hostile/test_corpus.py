@@ -16,7 +16,8 @@ import streamlit as st
 from advisor.cli import main
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
-from advisor.ui import own_config, own_hardware, own_traces, share_panel, uploads
+from advisor.ui.bar import own_config, own_hardware, share_panel
+from advisor.ui.data import own_traces, uploads
 from tests.command_line import QWEN
 from tests.hostile.corpus import corpus
 

@@ -301,7 +301,7 @@ def test_the_charts_of_the_html_hold_the_numbers() -> None:
     np.testing.assert_array_equal(drawn, [p.speedup for p in report.curve if p.k_draft == report.curve_k])
     hidden = {trace["name"] for trace in figures[0]["data"] if trace.get("visible") == "legendonly"}
     assert hidden == {f"K = {k}" for k in range(1, 9) if k != report.curve_k}
-    assert "(x)" in figures[0]["layout"]["title"]["text"]
+    assert "(×)" in figures[0]["layout"]["title"]["text"]
     assert "(ms)" in figures[1]["layout"]["title"]["text"]
 
 

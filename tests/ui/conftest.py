@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.ui import answers
+from advisor.ui.shared import answers
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -11,18 +14,19 @@ from advisor.design.handoff import MAX_NAME, design_name
 from advisor.hf.config import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import Scenario
-from advisor.ui import design_pick, design_tables
-from advisor.ui.design_question import OBJECTIVE_NAMES, DesignQuestion, answer_for
-from tests.app_page import opened
+from advisor.ui.design import pick as design_pick
+from advisor.ui.design import tables as design_tables
+from advisor.ui.design.question import OBJECTIVE_NAMES, DesignQuestion, answer_for
+from tests.app_page import go_to, opened
 from tests.ui.test_app import charts, link, texts
 
 SCENARIO = Scenario(acceptance="2.4@3", batch_size=16)
-ANSWER = design_answer(design_space(SCENARIO), 12)
+ANSWER = design_answer(design_space(SCENARIO, objective="tpot"), 12)
 QUESTION = DesignQuestion()
 
 
-def page(**query: str) -> AppTest:
-    return opened("design", **(link(SCENARIO) | query))
+def page(tab: str = "", **query: str) -> AppTest:
+    return opened("design", tab, **(link(SCENARIO) | query))
 
 
 def button(test: AppTest, key: str) -> object:
@@ -31,6 +35,12 @@ def button(test: AppTest, key: str) -> object:
 
 def frame_with(test: AppTest, column: str) -> object:
     return next(item.value for item in test.dataframe if column in item.value.columns)
+
+
+def ranked(test: AppTest) -> Any:
+    """The table of the best designs that differ in kind."""
+    tables = [item.value for item in test.dataframe if "Band" in item.value.columns]
+    return next(table for table in tables if table.iloc[0, 0] == "1")
 
 
 def pick_row(test: AppTest, row: int) -> AppTest:
@@ -68,37 +78,46 @@ def test_the_verdict_comes_first_with_its_band_and_both_kinds_of_speed() -> None
     assert ANSWER.space.describe(best.index) in title
     assert f"{best.objective_gain.value:.2f}x" in title
     assert f"{best.objective_gain.low:.2f}\N{NON-BREAKING HYPHEN}{best.objective_gain.high:.2f}" in title
-    table = test.dataframe[0].value
+    table = frame_with(test, "Band")
     assert table.iloc[0, 0] == "Baseline"
     recommended = table[table.iloc[:, 0].str.startswith("Recommended")].iloc[0]
     assert recommended["Speedup"] == pytest.approx(best.speedup[0])
     assert recommended["ms per token"] == pytest.approx(best.tpot_s[0] * 1e3)
-    assert test.metric[0].value == f"{best.speedup[0]:.2f}x"
-    assert test.metric[1].value == f"{best.tpot_s[0] * 1e3:.2f} ms"
-    assert "Speedup is a ratio to the design's own plain decode" in texts(test)
+    assert f"**{best.tpot_s[0] * 1e3:.2f} ms** per token" in texts(test)
+    assert "speedup" in texts(test)
+    assert "The gain by drafting is no speed" in texts(page(design_objective="sd_speedup"))
 
 
-def test_all_four_charts_are_there_with_a_finding() -> None:
-    drawn = charts(page())
-    assert len(drawn) == 4
+@pytest.mark.parametrize(
+    ("tab", "keys"),
+    [
+        ("Best designs", []),
+        ("Quality against speed", ["design_points"]),
+        ("Sharing and width", ["design_shared", "design_granularity"]),
+    ],
+)
+def test_map_and_curves_come_first_and_every_chart_has_a_finding(tab: str, keys: list[str]) -> None:
+    drawn = charts(page(tab))
+    first = ["design_cells", "design_curves", "design_times"]
+    assert [re.sub(r"_[0-9a-f]{12}$", "", chart.key) for chart in drawn] == first + keys
     assert all(any(letter.isdigit() for letter in chart.proto.alt) for chart in drawn)
 
 
 def test_the_charts_show_time_per_token_on_request() -> None:
-    test = page()
+    test = page("Sharing and width", design_objective="sd_speedup")
     shown = next(item for item in test.get("button_group") if item.key == "design_shown")
     shown.set_value("Time per output token").run()
     assert not test.exception
-    assert sum("Time per output token" in chart.proto.alt for chart in charts(test)) == 3
+    assert sum("Time per output token" in chart.proto.alt for chart in charts(test)) == 2
 
 
 def test_the_table_lists_the_candidates_of_the_core_in_order() -> None:
-    table = page().dataframe[1].value
+    table = ranked(page())
     assert list(table["Design"]) == [ANSWER.space.describe(item.index) for item in ANSWER.top]
 
 
 def test_limits_of_each_law_stand_beside_its_result_and_rails_are_counted() -> None:
-    test = page()
+    test = page("Laws and limits")
     laws = test.table[0].value
     assert f"{ANSWER.recommended.quality_ratio:.1%}" in laws.iloc[0, 0]
     assert "inferred" in laws.iloc[0, 1]
@@ -128,9 +147,8 @@ def test_a_picked_candidate_becomes_the_scenario_and_advise_then_shows_it() -> N
     button(test, "design_adopt").click().run()
     assert not test.exception
     scenario = test.session_state["_scenario"]
-    assert (
-        scenario.model_id
-        == f"own-qwen3-30b-a3b-n{chosen.n_experts}k{chosen.n_active}s{chosen.n_shared:.3g}w{chosen.expert_width}"
+    assert scenario.model_id == (
+        f"own-qwen3-30b-a3b-n{chosen.n_experts}k{chosen.n_active}s{chosen.n_shared:.3g}w{chosen.expert_width}"
     )
     assert test.selectbox(key="model_id").value == scenario.model_id
     moe = architecture_from_config(scenario.model_config_json, "design").moe
@@ -141,10 +159,10 @@ def test_a_picked_candidate_becomes_the_scenario_and_advise_then_shows_it() -> N
     assert "contradicts the name" not in texts(test)
     assert any("is now the model" in item.value for item in test.success)
     assert f"top-{chosen.n_active} of {chosen.n_experts}" in texts(test) or "Keep" in texts(test)
-    test.switch_page("advisor/ui/pages/advise.py").run()
+    go_to(test, "serve").run()
     verdict = advise(scenario).recommendation
-    assert f"{verdict.speedup.value:.2f}x" in test.title[0].value
-    assert test.metric[1].value == f"{verdict.tpot_s * 1e3:.2f} ms"
+    assert f"{verdict.speedup.value:.1f}×" in test.title[0].value
+    assert test.metric[0].value == f"{verdict.tpot_s * 1e3:.3g}"
 
 
 def test_names_of_designs_derived_from_a_design_do_not_grow() -> None:
@@ -159,7 +177,7 @@ def test_names_of_designs_derived_from_a_design_do_not_grow() -> None:
 def test_controls_change_the_question() -> None:
     test = page()
     before = test.title[0].value
-    test.selectbox(key="design_objective").set_value("Speedup").run()
+    next(group for group in test.get("button_group") if group.key == "design_objective").set_value("sd_speedup").run()
     steepest = ANSWER.by_objective["sd_speedup"]
     assert ANSWER.space.describe(steepest.index) in test.title[0].value
     assert test.title[0].value != before
@@ -169,9 +187,10 @@ def test_controls_change_the_question() -> None:
 
 def test_a_limit_is_kept_by_every_candidate() -> None:
     test = page(design_total_params="24")
-    table = test.dataframe[1].value
+    table = ranked(test)
     assert len(table) > 0
     assert table["Total B"].max() <= 24
+    test = page("Laws and limits", design_total_params="24")
     assert frame_with(test, "Designs ruled out").set_index("Limit").loc[
         "The limit on total parameters", "Designs ruled out"
     ] > 0  # fmt: skip
@@ -198,7 +217,7 @@ def test_a_link_restores_the_question_and_the_scenario() -> None:
 )
 def test_a_link_with_a_nonsense_question_still_answers_and_says_what_it_ignored(name: str, value: str) -> None:
     test = page(**{name: value})
-    assert len(charts(test)) == 4
+    assert len(charts(test)) == 3
     assert any(name in item.value.replace("\\", "") for item in test.warning)
 
 
@@ -208,7 +227,7 @@ def test_a_link_with_a_nonsense_question_still_answers_and_says_what_it_ignored(
         ({"model_id": "command-a"}, "is dense; give a mixture-of-experts model"),
         ({"design_batches": "1,x"}, "histogram like"),
         ({"design_batches": "1:0,2:0"}, "positive sum"),
-        ({"drafter_id": "none", "design_objective": "Speedup"}, "give a drafter"),
+        ({"drafter_id": "none", "design_objective": "sd_speedup"}, "give a drafter"),
     ],
 )
 def test_a_question_that_cannot_be_asked_is_one_message_and_the_controls_stay(
@@ -217,7 +236,7 @@ def test_a_question_that_cannot_be_asked_is_one_message_and_the_controls_stay(
     test = page(**query)
     assert len(test.error) == 1
     assert message in test.error[0].value.replace("\\", "")
-    assert test.selectbox(key="design_objective")
+    assert [group for group in test.get("button_group") if group.key == "design_objective"]
     assert not charts(test)
 
 
@@ -227,7 +246,7 @@ def test_a_question_that_cannot_be_asked_is_one_message_and_the_controls_stay(
      ("design_total_params", "the limit on total parameters")],
 )  # fmt: skip
 def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(limit: str, name: str) -> None:
-    test = page(**{limit: "0.1"})
+    test = page("Laws and limits", **{limit: "0.1"})
     assert "No design keeps every limit" in test.title[0].value
     message = test.error[0].value.replace("\\", "")
     assert name in message

@@ -24,7 +24,7 @@ from advisor.calibration.sweep_fit import fit_sweep
 from advisor.charts import profile as charts_profile
 from advisor.prediction import AdvisorError
 from advisor.store import list_uploads, read_sweep, read_upload
-from advisor.ui import profile_run
+from advisor.ui.data import profile_run
 from tests.app_page import opened
 from tests.sweep_fixture import sweep_rows, write_sweep
 
@@ -67,6 +67,7 @@ def own_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with torch whose profiler is STAND_IN."""
+    st.cache_data.clear()
     monkeypatch.setattr(profile_run, "find_spec", lambda _: object())
     monkeypatch.setattr(profile_run, "devices", lambda: DEVICES)
     monkeypatch.setattr(profile_run, "plan", lambda _preset, _device: PLAN)
@@ -74,7 +75,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def page() -> AppTest:
-    return opened("profile")
+    return opened("data", "Profile this machine")
 
 
 def texts(test: AppTest) -> str:
@@ -112,7 +113,7 @@ def test_without_torch_the_page_says_so_in_one_sentence_and_offers_nothing(monke
     monkeypatch.setattr(profile_run, "find_spec", lambda _: None)
     test = page()
     assert test.info[0].value == profile_run.TORCH_MISSING
-    assert not test.main.button
+    assert "profile_start" not in {button.key for button in test.button}
     assert not test.error
 
 
@@ -138,6 +139,8 @@ def test_the_page_shows_device_and_price_before_anything_runs() -> None:
 
 @pytest.mark.usefixtures("stand_in")
 def test_a_device_that_cannot_be_asked_is_reported_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    st.cache_data.clear()
+
     def broken() -> list[dict[str, Any]]:
         raise AdvisorError("the driver does not answer")
 

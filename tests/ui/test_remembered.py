@@ -13,8 +13,8 @@ import streamlit as st
 
 from advisor.catalog import model_profile
 from advisor.scenario.scenario import Scenario
-from advisor.ui.design_question import DesignQuestion
-from advisor.ui.remembered import keys_of, remembered
+from advisor.ui.design.question import DesignQuestion
+from advisor.ui.shared.remembered import keys_of, remembered
 from tests.catalog.test_own_hardware import POD
 from tests.own_model import CONFIG_JSON
 

@@ -11,18 +11,19 @@ from advisor.engines.vllm import check_vllm_speculative_config
 from tests.app_page import opened
 
 
-def page(**query: str) -> AppTest:
-    return opened("runtime_k", **{"drafter_id": "ngram", "acceptance": "1.6@3", **query})
+def page(tab: str = "K while serving", **query: str) -> AppTest:
+    return opened("serve", tab, **{"drafter_id": "ngram", "acceptance": "1.6@3", **query})
 
 
 def charts(test: AppTest) -> int:
-    return len(test.get("plotly_chart"))
+    """Charts of the tab that is open."""
+    return sum(chart.key != "speedup_points" for chart in test.get("plotly_chart"))
 
 
-def test_the_page_states_the_shape_of_the_schedule_and_draws_four_charts() -> None:
+def test_the_page_states_the_shape_of_the_schedule_and_draws_three_charts() -> None:
     test = page()
-    assert test.title[0].value.startswith("K ")
-    assert charts(test) == 4
+    assert any(item.value.startswith("K ") for item in test.subheader)
+    assert charts(test) == 3
     assert not test.error
 
 
@@ -58,23 +59,23 @@ def test_an_engine_without_the_drafter_says_so_beside_the_other_export() -> None
 
 @pytest.mark.parametrize("kind", ["Good and bad passages", "Independent rounds"])
 def test_both_sampled_processes_are_simulated(kind: str) -> None:
-    test = page()
+    test = page("Simulation")
     test.radio[0].set_value(kind).run()
     assert not test.exception
-    assert charts(test) == 4
+    assert charts(test) == 1
     assert list(test.dataframe[-1].value["policy"])[-1] == "oracle (hindsight)"
 
 
 def test_an_uploaded_trace_is_simulated_and_a_bad_one_refused_with_its_line() -> None:
-    test = page()
+    test = page("Simulation")
     test.radio[0].set_value("Your own trace").run()
-    assert charts(test) == 3
+    assert charts(test) == 0
     assert any("Give a trace" in item.value for item in test.info)
     test.file_uploader(key="trace").upload("steps.csv", b"accepted\n3\n0\n2\n").run()
     assert not test.exception
-    assert charts(test) == 4
+    assert charts(test) == 1
     test.file_uploader(key="trace").upload("steps.csv", b"accepted\n3\nmany\n").run()
-    assert charts(test) == 3
+    assert charts(test) == 0
     assert any("line 3" in item.value for item in test.error)
 
 
@@ -84,15 +85,17 @@ def test_wrong_context_buckets_are_named_and_the_rest_of_the_page_stays(text: st
     test.text_input(key="context_buckets").set_value(text).run()
     assert not test.exception
     assert len(test.error) == 1
-    assert charts(test) == 4
+    assert charts(test) == 3
 
 
 def test_the_page_says_how_to_measure_the_prediction() -> None:
-    test = page()
+    test = page("Check it")
     assert sum("vllm bench" in block.value for block in test.code) >= 4
 
 
-def test_without_a_drafter_there_is_one_message_and_no_chart() -> None:
-    test = page(drafter_id="none")
+@pytest.mark.parametrize("tab", ["K while serving", "Simulation", "Check it"])
+def test_without_a_drafter_there_is_one_message_and_no_chart(tab: str) -> None:
+    test = page(tab, drafter_id="none")
     assert charts(test) == 0
-    assert len(test.error) == 1
+    assert any("Nothing is drafted" in item.value for item in test.info)
+    assert not test.error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -13,10 +14,10 @@ from advisor.hardware import load_hardware
 from advisor.scenario.examples import example_ids, load_example
 from advisor.scenario.file import scenario_json
 from advisor.scenario.scenario import Scenario
-from advisor.ui import address, fields
+from advisor.ui.shared import address
 from tests.catalog.test_own_hardware import POD
 from tests.own_model import CONFIG, CONFIG_JSON
-from tests.ui.test_app import app, charts, link, texts
+from tests.ui.test_app import START, answered, app, chart, headings, link, texts
 
 OWN = Scenario(acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(POD), batch_size=4)
 
@@ -42,7 +43,7 @@ def test_one_click_makes_an_example_the_scenario_and_says_which(name: str) -> No
     assert example.description in texts(test).replace("\\", "")
     assert example.acceptance_origin in texts(test)
     test.number_input(key="batch_size").set_value(7).run()
-    assert sum(example.description in item.value.replace("\\", "") for item in test.sidebar.caption) == 1
+    assert example.acceptance_note not in texts(test).replace("\\", "")
 
 
 def test_an_example_after_the_user_s_own_settings_leaves_none_of_them() -> None:
@@ -60,7 +61,7 @@ def test_the_address_says_what_is_on_screen_after_every_change() -> None:
     query = {name: value[0] if isinstance(value, list) else value for name, value in test.query_params.items()}
     assert query["batch_size"] == "16"
     again = app(**query)
-    assert shown(again) == shown(test) == Scenario(acceptance=fields.START_ACCEPTANCE)
+    assert shown(again) == shown(test) == START
     assert not again.warning or not any("link" in item.value for item in again.warning)
 
 
@@ -84,8 +85,8 @@ def test_the_form_makes_an_accelerator_and_the_answer_a_roofline() -> None:
     assert scenario.hardware_id == "own-pod-of-2027"
     given = json.loads(scenario.hardware_json or "")
     assert {name: given[name] for name in POD if name != "date"} == {k: v for k, v in POD.items() if k != "date"}
-    assert "on Pod of 2027" in test.title[0].value
-    assert "roofline" in test.title[0].value
+    assert "on 1 × Pod of 2027" in headings(test)
+    assert "data sheet only" in texts(test)
     test.selectbox(key="hardware_id").set_value("h200-sxm").run()
     assert shown(test).hardware_json is None
 
@@ -93,9 +94,9 @@ def test_the_form_makes_an_accelerator_and_the_answer_a_roofline() -> None:
 def test_the_form_says_what_is_missing_and_the_answer_stays() -> None:
     test = app(acceptance="2.4@3")
     test.button(key="hw_use").click().run()
-    assert "Name, Memory, Memory bandwidth, Peak bf16" in test.sidebar.error[0].value
+    assert "Name, Memory, Memory bandwidth, Peak bf16" in test.error[0].value
     assert shown(test) == Scenario(acceptance="2.4@3")
-    assert len(charts(test)) == 1
+    assert answered(test)
 
 
 def test_filling_in_from_a_profile_and_using_it_changes_nothing_but_the_origin() -> None:
@@ -113,7 +114,7 @@ def test_a_broken_accelerator_file_is_one_message_and_the_answer_stays(content: 
     test = app(acceptance="2.4@3")
     test.file_uploader(key="hw_file").upload("pod.json", content, "application/json").run()
     assert not test.exception
-    assert len(test.sidebar.error) == 1
+    assert len(test.error) == 1
     assert shown(test).hardware_id == "h200-sxm"
 
 
@@ -126,10 +127,10 @@ def test_a_link_restores_an_own_accelerator_and_another_session_does_not_see_it(
 
 def test_an_accelerator_that_cannot_be_is_one_message_on_every_page() -> None:
     bad = OWN.model_copy(update={"hardware_json": json.dumps(POD | {"memory_bytes": 1})})
-    for page in ("advise", "why", "sources"):
+    for page in ("serve", "design", "report"):
         test = app(page, **link(bad))
         assert "memory" in test.error[0].value
-        assert not charts(test)
+        assert not answered(test)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_an_accelerator_that_cannot_be_is_one_message_on_every_page() -> None:
 def test_a_scenario_file_opens_with_everything_in_it(scenario: Scenario) -> None:
     test = open_file(app(acceptance="2@3", k_max="3"), scenario_json(scenario).encode())
     assert shown(test) == scenario
-    assert not test.sidebar.error
+    assert not test.error
 
 
 def test_a_json_report_opens_too_and_an_edited_one_is_said() -> None:
@@ -160,7 +161,7 @@ def test_a_json_report_opens_too_and_an_edited_one_is_said() -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"schema_version": 9, "scenario": {}}'])
 def test_a_file_that_is_no_scenario_is_one_message_and_the_answer_stays(content: bytes) -> None:
     test = open_file(app(acceptance="2@3"), content)
-    assert len(test.sidebar.error) == 1
+    assert len(test.error) == 1
     assert shown(test) == Scenario(acceptance="2@3")
 
 
@@ -171,6 +172,11 @@ def test_what_a_file_names_and_this_advisor_lacks_is_said() -> None:
     assert any("file asks for hardware" in item.value.replace("\\", "") for item in test.warning)
 
 
+def compared(test: AppTest) -> Any:
+    """The table of pinned scenarios."""
+    return next(table.value for table in test.dataframe if table.value.index.name == "Setting or answer")
+
+
 def test_pinned_scenarios_stand_beside_the_one_on_screen() -> None:
     test = app(acceptance="2.4@3")
     test.button(key="pin").click().run()
@@ -178,13 +184,13 @@ def test_pinned_scenarios_stand_beside_the_one_on_screen() -> None:
     test.number_input(key="batch_size").set_value(256).run()
     scenarios = [Scenario(acceptance="2.4@3"), Scenario(acceptance="2.4@3", batch_size=256)]
     names, advices = short_names(scenarios), [advise(one) for one in scenarios]
-    assert list(test.dataframe[0].value.columns) == list(names)
+    assert list(compared(test).columns) == list(names)
     assert finding(advices, names) in texts(test).replace("\\", "")
-    assert len(charts(test)) == 2
+    assert chart(test, "comparison") is not None
     test.button(key=f"go_{scenarios[0].hash}").click().run()
     assert shown(test) == scenarios[0]
     test.button(key="pin").click().run()
-    assert len(charts(test)) == 1
+    assert chart(test, "comparison") is None
     assert "Pinned scenarios" not in [item.value for item in test.subheader]
 
 
@@ -195,7 +201,7 @@ def test_at_most_three_are_pinned() -> None:
         test.button(key="pin").click().run()
     test.number_input(key="batch_size").set_value(8).run()
     assert test.button(key="pin").disabled
-    assert len(test.dataframe[0].value.columns) == 4
+    assert len(compared(test).columns) == 4
 
 
 def test_a_document_too_large_for_an_address_stays_out_of_it() -> None:
@@ -206,4 +212,4 @@ def test_a_document_too_large_for_an_address_stays_out_of_it() -> None:
     test.file_uploader(key="config_file").upload("big.json", padded.encode(), "application/json").run()
     assert shown(test).model_config_json == padded
     assert "model_config_json" not in test.query_params
-    assert any("Too large for a link" in item.value for item in test.sidebar.warning)
+    assert any("Too large for a link" in item.value for item in test.warning)

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.ingest import rows
 from advisor.ingest.rows import evaluate
 from advisor.store import list_uploads
-from tests.app_page import opened
+from tests.app_page import go_to, opened
 from tests.ingest.test_acceptance import scrape
 from tests.own_model import CONFIG_JSON
 from tests.refit_synthetic import synthetic_points
@@ -30,8 +30,11 @@ def points() -> bytes:
     return frame.dropna(axis=1, how="all").to_csv(index=False).encode()
 
 
-def page(**query: str) -> AppTest:
-    return opened("measurements", **query)
+TRACE, ACCEPTANCE = "Your routing trace", "Your acceptance"
+
+
+def page(tab: str = "", **query: str) -> AppTest:
+    return opened("data", tab, **({"acceptance": "2.4@3"} | query))
 
 
 def upload(test: AppTest, name: str, data: bytes, key: str = "bench_file") -> AppTest:
@@ -148,12 +151,12 @@ def test_every_sample_file_is_read_or_refused_in_one_message(file: Path) -> None
 def test_a_hostile_file_is_one_message_and_the_page_stays(data: bytes) -> None:
     test = upload(page(), "x*y:red[z].csv", data)
     assert len(test.error) == 1 or "Rows refused" in {item.label for item in test.metric}
-    assert "In the store" in {item.label for item in test.tabs}
+    assert "What is shipped" in {item.label for item in test.tabs}
 
 
 def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:
     ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
-    test = upload(page(), "trace.npy", npy(ids), key="trace_file")
+    test = upload(page(TRACE), "trace.npy", npy(ids), key="trace_file")
     assert "12 sequences, 384 tokens, 2 layers, 8 of 128 experts; read as" in texts(test)
     assert "sequences, tokens, layers, k" in texts(test)
     assert any("differ from those counted by at most" in alt for alt in alts(test))
@@ -167,17 +170,17 @@ def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:
 
 
 def test_a_trace_of_another_kind_is_one_message() -> None:
-    test = upload(page(), "trace.npy", json.dumps({"a": 1}).encode(), key="trace_file")
+    test = upload(page(TRACE), "trace.npy", json.dumps({"a": 1}).encode(), key="trace_file")
     assert "no field" in test.error[0].value
 
 
 def test_a_dense_model_has_no_trace_to_upload() -> None:
-    test = page(model_id="command-a", acceptance="2.4@3")
+    test = page(TRACE, model_id="command-a")
     assert "no experts to trace" in texts(test)
 
 
 def test_acceptance_from_metrics_is_shown_and_used_in_the_scenario() -> None:
-    test = upload(page(), "metrics.txt", scrape(15_000, [8_100, 4_050]).encode(), key="metrics_file")
+    test = upload(page(ACCEPTANCE), "metrics.txt", scrape(15_000, [8_100, 4_050]).encode(), key="metrics_file")
     test = upload(test, "before.txt", scrape(5_000, [100, 50]).encode(), key="metrics_before")
     assert "10,000 rounds, 2 draft positions" in texts(test)
     assert any("Accepted length 2.20 at K = 2, the longest measured" in alt for alt in alts(test))
@@ -187,7 +190,7 @@ def test_acceptance_from_metrics_is_shown_and_used_in_the_scenario() -> None:
 
 
 def test_acceptance_from_a_list_asks_what_the_rates_are() -> None:
-    test = page()
+    test = page(ACCEPTANCE)
     test.text_input(key="rates_text").set_value("0.5, 0.6").run()
     assert "conditional" in test.error[0].value
     test.selectbox(key="rates_kind").select_index(1).run()
@@ -196,7 +199,7 @@ def test_acceptance_from_a_list_asks_what_the_rates_are() -> None:
 
 
 def test_metrics_without_drafts_are_one_message() -> None:
-    test = upload(page(), "metrics.txt", b"up 1", key="metrics_file")
+    test = upload(page(ACCEPTANCE), "metrics.txt", b"up 1", key="metrics_file")
     assert "no counter" in test.error[0].value.replace("\\", "")
     assert "use_acceptance" not in {button.key for button in test.button}
 
@@ -304,24 +307,24 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
     assert test.button(key="use_refit").disabled
     refit = test.session_state["_scenario"].refit
     assert test.query_params["refit"] == refit
-    for name in ("advise", "why", "design", "runtime_k", "report", "sources"):
-        test.switch_page(f"advisor/ui/pages/{name}.py").run(timeout=120)
+    for name in ("serve", "design", "report", "trust"):
+        go_to(test, name).run(timeout=120)
         assert not test.exception
         assert "Refitted on 13 uploaded points" in texts(test)
-    test.switch_page("advisor/ui/pages/advise.py").run()
-    used = test.title[0].value
-    assert "fitted, refitted on 13 uploaded points" in used
+    go_to(test, "serve").run()
+    used = test.metric[0].value
+    assert "refitted on 13 uploaded points" in texts(test).lower()
     other = page(acceptance="2.4@3", refit=refit)
-    other.switch_page("advisor/ui/pages/advise.py").run()
-    assert other.title[0].value == used
+    go_to(other, "serve").run()
+    assert other.metric[0].value == used
     test.selectbox(key="engine").set_value("sglang").run()
     assert "here the shipped constants are used" in texts(test)
     assert test.session_state["_scenario"].refit is None
     test.selectbox(key="engine").set_value("vllm").run()
-    assert test.title[0].value == used
+    assert test.metric[0].value == used
     test.button(key="undo_refit_in_use").click().run()
-    assert "refitted" not in test.title[0].value
-    assert test.title[0].value != used
+    assert "refitted" not in texts(test).lower()
+    assert test.metric[0].value != used
     assert "refit" not in test.query_params
 
 
@@ -366,14 +369,15 @@ def test_a_log_of_activated_experts_is_fitted_and_used_in_the_scenario() -> None
     from tests.routing.test_counts import synthetic_log
 
     log = "\n".join(map(json.dumps, synthetic_log((0.5, 0.15, 0.25)))).encode()
-    test = upload(page(), "expert_distribution_record.jsonl", log, key="trace_file")
+    test = upload(page(TRACE), "expert_distribution_record.jsonl", log, key="trace_file")
     said = texts(test)
     assert "300 passes, 8 of 128 experts" in said
     assert "say nothing about affinity and stickiness" in said
     test.button(key="use_trace").click().run()
     assert not test.exception
     assert test.session_state["_scenario"].routing.endswith(",-,-")
-    test.switch_page("advisor/ui/pages/why.py").run()
+    test.session_state["serve_tab"] = "Why"
+    go_to(test, "serve").run()
     assert "leaves affinity and stickiness open" in texts(test)
 
 
@@ -397,3 +401,32 @@ def test_a_name_that_the_file_states_can_be_changed_on_the_page() -> None:
     next(button for button in test.button if button.label == "Read with these names").click().run()
     assert test.session_state["_upload"].frame["model_id"].tolist() == ["qwen3-235b-a22b"]
     assert "which the file states in 1 row" in texts(test)
+
+
+def test_a_made_up_sample_is_read_refitted_and_finds_the_slower_host() -> None:
+    test = page()
+    test.button(key="bench_sample").click().run()
+    assert not test.exception
+    assert "not measured" in texts(test)
+    assert len(test.session_state["_upload"].frame) == 12
+    test.button(key="refit_upload").click().run()
+    assert not test.exception
+    assert "host time per speculative round" in texts(test)
+
+
+def test_own_points_are_on_the_chart_of_serve(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    go_to(test, "serve").run()
+    spec = next(item for item in test.get("plotly_chart") if item.key == "speedup_points").proto.spec
+    assert '"name":"yours"' in spec
+    assert "14 of yours" in texts(test) or "13 of yours" in texts(test)
+
+
+def test_forgetting_an_upload_clears_the_uploader(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    before = next(item for item in test.file_uploader if "Benchmark" in item.label).key
+    test.button(key="forget").click().run()
+    assert not test.exception
+    after = next(item for item in test.file_uploader if "Benchmark" in item.label)
+    assert after.key != before
+    assert not after.value

@@ -1,0 +1,59 @@
+"""Whether a scenario fits in memory, and how many of the same accelerator it would take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.advice import Advice
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario
+from advisor.setup import load_setup
+
+_MOST_GPUS = 64
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Why a scenario does not fit, and one that does. Bytes of one GPU."""
+
+    needed_bytes: float
+    usable_bytes: float
+    largest_batch: int
+    """The largest batch that fits as it is; 0 when the weights alone do not. [1]"""
+    scenario: Scenario | None
+    """The same on as many GPUs as it takes; None where 64 do not hold it."""
+
+    @property
+    def title(self) -> str:
+        """What it needs and has, in one line."""
+        return f"Needs {self.needed_bytes / 1e9:,.0f} GB a GPU, has {self.usable_bytes / 1e9:,.0f}"
+
+    @property
+    def because(self) -> str:
+        """Why, in one sentence."""
+        if self.largest_batch:
+            return (
+                f"Batch {self.largest_batch:,} is the largest that fits. The numbers are what it would do if it fitted."
+            )
+        return "The weights alone are too large. The numbers are what it would do if it fitted."
+
+
+def fit_of(advice: Advice) -> Fit | None:
+    """None where the scenario fits."""
+    memory, scenario = advice.setup.memory, advice.scenario
+    if memory.largest_batch >= scenario.batch_size:
+        return None
+    needed = memory.total_bytes(scenario.batch_size, advice.setup.placement.attention_groups)
+    return Fit(needed, memory.usable_bytes, memory.largest_batch, _on_more_gpus(scenario))
+
+
+def _on_more_gpus(scenario: Scenario) -> Scenario | None:
+    gpus = scenario.n_gpus
+    while (gpus := gpus * 2) <= _MOST_GPUS:
+        wider = scenario.model_copy(update={"n_gpus": gpus, "tensor_parallel": gpus})
+        try:
+            if load_setup(wider).memory.largest_batch >= scenario.batch_size:
+                return wider
+        except AdvisorError:  # a placement that the model does not allow
+            continue
+    return None

@@ -1,0 +1,81 @@
+"""The answer in one line and the lines below it: which K, how much faster, what another K costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.advice import Advice
+from advisor.catalog import drafter_name, hardware_name, model_name
+from advisor.design import DesignSpace
+from advisor.summary.outcomes import Outcome
+
+_HARDLY = 1.05
+"""Choice of this project: a gain below this is called hardly worth it. [1]"""
+
+
+def headline(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
+    """The verdict on one K, the recommended one or another that was picked."""
+    if len(outcomes) == 1:
+        return f"Plain decoding: {outcomes[0].tpot_s * 1e3:.3g} ms per token"
+    limit_ms = advice.scenario.max_tpot_ms
+    if not advice.recommendation.meets_limit and limit_ms is not None:
+        fastest = min(one.tpot_s for one in outcomes) * 1e3
+        return f"No draft keeps {limit_ms:g} ms: the fastest takes {fastest:.3g} ms"
+    best = max(outcomes[1:], key=lambda one: one.speedup)
+    if k_draft == 0:
+        if best.speedup < 1.0:
+            return f"Don’t speculate: {best.speedup:.2f}× at best"
+        if not best.meets_limit:
+            return f"Don’t speculate: {best.speedup:.2f}× misses the limit"
+        chance = f"a gain in {advice.recommendation.p_gain:.0%} of the draws"
+        return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}" if best.low < 1.0 else "No drafting: 1×"
+    shown = outcomes[k_draft]
+    if shown.speedup < 1.0:
+        return f"{_tokens(k_draft)}: {shown.speedup:.2f}×, slower than plain"
+    if shown.speedup < _HARDLY:
+        loses = ", and it may lose" if shown.low < 1.0 else ""
+        return f"Hardly worth it: {shown.speedup:.2f}×{loses}"
+    return f"{_tokens(k_draft)}: {shown.speedup:.1f}× faster"
+
+
+def _tokens(k_draft: int) -> str:
+    return f"Draft {k_draft} token{'s' if k_draft > 1 else ''}"
+
+
+def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
+    """What is served and how it drafts; where and at which batch."""
+    setup = answer.setup
+    scenario, hardware = setup.scenario, setup.hardware
+    own = scenario.model_config_json is not None
+    what = scenario.model_id if own else model_name(scenario.model_id)
+    drafts = setup.drafter.kind != "none"
+    return (
+        f"{what} + {drafter_name(setup.drafter)}" if drafts else what,
+        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {scenario.batch_size:,}",
+    )
+
+
+def likely_text(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
+    """The likely range of one K, and what the recommended or the next best one costs beside it."""
+    if len(outcomes) == 1:
+        return "Nothing is drafted."
+    shown, recommended = outcomes[k_draft], outcomes[advice.recommendation.k_draft]
+    likely = f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10)." if k_draft else ""
+    if shown.k_draft != recommended.k_draft:
+        return (
+            f"{likely} You picked K = {k_draft}; K = {recommended.k_draft} loses least "
+            f"({recommended.regret:.1%} against {shown.regret:.1%})."
+        ).strip()
+    others = [one for one in outcomes if one.k_draft not in (k_draft, 0)]
+    if not others:
+        return likely
+    return f"{likely} {advice.recommendation.equals}".strip()
+
+
+def one_k_text(advice: Advice) -> str:
+    """What the schedule gains over one K, and its ranges of batch."""
+    ranges, said = advice.k_by_batch, " ".join(advice.schedule_texts)
+    if len(ranges) == 1:
+        return said
+    steps = ", ".join(f"{one.k_draft} to batch {one.batch_end:,}" for one in ranges[:3])
+    return f"K by batch: {steps}{' and so on' if len(ranges) > 3 else ''}. {said}".strip()

@@ -1,0 +1,60 @@
+"""How sure an answer is: what its times rest on, and how often published speedups agreed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from advisor.acceptance import acceptance_curves
+from advisor.advice import Advice
+from advisor.points import Errors
+from advisor.prediction import Tier
+from advisor.text import counted
+
+ENOUGH_ROWS = 10
+"""Choice of this project: errors of fewer published points say too little of an accelerator and model."""
+_WORDS: Mapping[Tier, str] = {
+    Tier.MEASURED: "measured at this very point",
+    Tier.INTERPOLATED: "read between measured kernels of {}",
+    Tier.FITTED: "modelled from the measured kernels of {}",
+    Tier.ROOFLINE: "from the data sheet only, no kernel of it was measured",
+}
+
+
+def tier_words(advice: Advice) -> str:
+    """What the times of the answer rest on, in words."""
+    whose = advice.setup.costs.kernels_of
+    return _WORDS[advice.recommendation.speedup.tier].format(f"{whose}, the same chip" if whose else "this GPU")
+
+
+def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:
+    """The nearest group of published points that has enough rows, else all of them; None where there are none."""
+    if not found:
+        return None
+    near = [(name, errors) for name, errors in found.items() if errors.n >= ENOUGH_ROWS]
+    return near[0] if near else list(found.items())[-1]
+
+
+def errors_text(found: Mapping[str, Errors]) -> str:
+    """The nearest errors in one sentence, rows and sources named; empty without any."""
+    nearest = nearest_errors(found)
+    if nearest is None or nearest[1].median_ape is None or nearest[1].coverage is None:
+        return ""
+    group, errors = nearest
+    of = {"this accelerator and model": " of this accelerator and model"}.get(group, f" ({group})")
+    sources = f" from {counted(errors.n_sources, 'source')}" if errors.n_sources else ""
+    return (
+        f"On {errors.n} published speedups{of}{sources} the median error is {errors.median_ape:.0%}, and "
+        f"{errors.coverage:.0%} lie in the band."
+    )
+
+
+def accepted_text(advice: Advice) -> str:
+    """Which accepted length the answer rests on, and from where."""
+    given = advice.scenario.acceptance
+    curve = next((one for one in acceptance_curves() if one.id == given), None)
+    k = advice.curve_k
+    length = float(advice.curve.accepted_length[advice.curve.column(k)])
+    if curve is None:
+        return f"Accepted length {length:.2f} at K = {k}: yours."
+    other = " (of another model or drafter)" if advice.setup.acceptance.borrowed else ""
+    return f"Accepted length {length:.2f} at K = {k}: measured, {curve.dataset}{other}."

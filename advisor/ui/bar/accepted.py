@@ -1,0 +1,83 @@
+"""How much is accepted, as two numbers in the bar: 2.4 tokens per round at K = 3; a measured curve fills them in."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from advisor.acceptance import Acceptance, acceptance_curves, parse_acceptance
+from advisor.prediction import AdvisorError
+from advisor.scenario import MAX_DRAFT
+from advisor.ui.shared import state
+
+LENGTH, AT = "accepted", "accepted_k"
+DEFAULT_K = 3
+
+
+def draw() -> None:
+    """The two number fields; typing into the first makes the numbers the user's own."""
+    given = str(st.session_state["acceptance"])
+    typed = _typed(given)
+    if typed is not None:
+        st.session_state[LENGTH], st.session_state[AT] = typed
+    else:
+        st.session_state.setdefault(AT, DEFAULT_K)
+        st.session_state[LENGTH] = _at(given, int(st.session_state[AT]))
+    st.number_input(
+        "Accepted", 1.0, MAX_DRAFT + 1.0, value=None, step=0.05, format="%.2f", key=LENGTH, on_change=_take, width=92,
+        placeholder="list", persist_state="session",
+        help="Tokens per step with drafting, the model's own one included. Type yours, or choose a measured curve "
+        f"under More. Now: {state.escaped(origin(given))}.",
+    )  # fmt: skip
+    st.number_input(
+        "at K", 1, MAX_DRAFT, step=1, key=AT, on_change=_take_k, width=58, persist_state="session",
+    )  # fmt: skip
+
+
+def origin(given: str) -> str:
+    """Where an accepted length comes from, in a few words."""
+    curve = next((curve for curve in acceptance_curves() if curve.id == given), None)
+    if curve is None:
+        return "your own number"
+    return f"measured with {curve.checkpoint or curve.model_id} and {curve.drafter_id} on {curve.dataset}"
+
+
+def understood(given: str) -> str:
+    """An accepted length as the scenario takes it: a bare `2.4` is one at the K of the bar."""
+    text = given.strip()
+    try:
+        bare = float(text)
+    except ValueError:
+        return text
+    return f"{bare:g}@{st.session_state.get(AT, DEFAULT_K)}" if bare > 1.0 else text
+
+
+def _typed(given: str) -> tuple[float, int] | None:
+    """The two numbers of `X@K`; None for anything else."""
+    left, at, right = given.partition("@")
+    try:
+        length, k = float(left), int(right)
+    except ValueError:
+        return None
+    return (length, k) if at and 1.0 <= length <= MAX_DRAFT + 1.0 and 1 <= k <= MAX_DRAFT else None
+
+
+def _at(given: str, k_draft: int) -> float | None:
+    """The accepted length that a curve or list has at one K; None where it cannot be read."""
+    try:
+        read: Acceptance = parse_acceptance(given, max(k_draft, 1))
+    except AdvisorError:
+        return None
+    return round(float(read.accepted_length[k_draft]), 2)
+
+
+def _take() -> None:
+    now = st.session_state
+    if now[LENGTH] is not None:
+        now["acceptance"] = f"{now[LENGTH]:g}@{now[AT]}"
+
+
+def _take_k() -> None:
+    now = st.session_state
+    typed = _typed(str(now["acceptance"]))
+    if typed is not None:
+        now["acceptance"] = f"{typed[0]:g}@{now[AT]}"

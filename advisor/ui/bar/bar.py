@@ -1,0 +1,120 @@
+"""The scenario's widgets in a bar on top of every page, drawn by the entry script; the address follows what they say.
+
+On a telephone the bar is folded to two lines; the browser unfolds it without a rerun.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from advisor.catalog import drafter_name, hardware_called, model_name, own_drafter
+from advisor.curve import DEFAULT_BATCHES
+from advisor.scenario import FIELDS, SETTINGS
+from advisor.ui.bar import accepted, more, share_panel
+from advisor.ui.shared import address, fields, state
+
+FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
+_WIDTHS = {
+    "model_id": 200, "hardware_id": 170, "n_gpus": 66, "batch_size": 80, "context_tokens": 84, "drafter_id": 132,
+    "max_tpot_ms": 90,
+}  # fmt: skip
+_LABELS = {"context_tokens": "Context", "max_tpot_ms": "Limit, ms"}
+_SLIDER = "batch_slider"
+_STOPS = tuple(DEFAULT_BATCHES)
+
+
+def draw() -> None:
+    """Draw all widgets and keep the scenario they describe; see `state.scenario_or_problem`."""
+    values: dict[str, Any] = {}
+    with st.container(key="bar", border=True, gap="xxsmall"):
+        with st.container(key=FIELDS_KEY, horizontal=True, vertical_alignment="bottom", gap="xxsmall"):
+            _field("model_id", values, on_change=_follow_model)
+            _field("hardware_id", values)
+            _field("n_gpus", values, on_change=_follow_gpus)
+            _batch(values)
+            _field("context_tokens", values)
+            _field("drafter_id", values, on_change=_follow_drafter)
+            accepted.draw()
+            _field("max_tpot_ms", values)
+            more.draw(values, on_model=_follow_model, on_parallel=_follow_parallel)
+            share = st.container(width="content")
+        values |= {name: st.session_state.get(name) for name in fields.NAMES if name not in values}
+        state.keep_scenario(values)
+        address.write(values)
+        with share:
+            share_panel.draw()
+        _fold(values)
+    more.say_what_lacks(values)
+
+
+def _fold(values: dict[str, Any]) -> None:
+    """What a narrow screen shows instead of the fields, with the switch that unfolds them."""
+    with st.container(key=FOLD, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        document = fields.own("hardware_json").get(str(values["hardware_id"]))
+        gpus = f"{values['n_gpus']} × {hardware_called(str(values['hardware_id']), document)}"
+        st.markdown(
+            f"**{state.escaped(model_name(str(values['model_id'])))} + {drafter_name(str(values['drafter_id']))}**  \n"
+            f"{state.escaped(gpus)}, batch {values['batch_size']:,}",
+            width="stretch",
+        )
+        st.toggle("Change", key=OPEN, on_change="ignore", persist_state="session")
+
+
+def _field(name: str, values: dict[str, Any], on_change: Any = None) -> None:
+    values[name] = more.widget(FIELDS[name], on_change=on_change, label=_LABELS.get(name, ""), width=_WIDTHS[name])
+
+
+def _batch(values: dict[str, Any]) -> None:
+    """The batch as a number and, tied to it, as a slider over the curve's batches."""
+    _field("batch_size", values)
+    number = float(values["batch_size"])
+    st.session_state[_SLIDER] = min(_STOPS, key=lambda stop: abs(np.log(stop / number)))
+    st.select_slider(
+        "Batch by slider", _STOPS, key=_SLIDER, on_change=_take_slider, label_visibility="collapsed", width=112,
+        persist_state="session",
+    )  # fmt: skip
+
+
+def _take_slider() -> None:
+    st.session_state["batch_size"] = st.session_state[_SLIDER]
+
+
+def _follow_model() -> None:
+    """Another model: its own draft module where it has one, and the acceptance measured with it."""
+    now = st.session_state
+    mine = own_drafter(now.model_id)
+    if mine is not None:
+        now.drafter_id = mine
+    elif now.drafter_id == "mtp" and now.model_id not in state.own_models():
+        now.drafter_id = str(FIELDS["drafter_id"].default)
+    _follow_drafter()
+
+
+def _follow_drafter() -> None:
+    """Another model or drafter: take its own measured acceptance, unless the user's numbers are in use."""
+    now = st.session_state
+    now.acceptance = state.best_acceptance(now.model_id, now.drafter_id, now.acceptance)
+
+
+def _follow_gpus() -> None:
+    """More or fewer GPUs than before: tensor parallelism over all of them, as most deployments do."""
+    now = st.session_state
+    now.tensor_parallel = now.n_gpus
+    if now.n_gpus % now.expert_parallel:
+        now.expert_parallel = 1
+
+
+def _follow_parallel() -> None:
+    """A placement that needs other GPUs than there are gets exactly the GPUs it needs."""
+    now = st.session_state
+    needed = max(now.tensor_parallel, now.expert_parallel)
+    if now.n_gpus % needed:
+        now.n_gpus = needed
+
+
+BAR = frozenset(_WIDTHS)
+"""Fields that stand in the bar itself; the others with a widget stand under More."""
+assert {row.name for row in SETTINGS} >= BAR

@@ -1,0 +1,59 @@
+"""Handing the scenario on: its link, its file, and opening a file that someone else sent."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from advisor.prediction import AdvisorError
+from advisor.scenario import MAX_SCENARIO_BYTES, read_scenario, scenario_json
+from advisor.ui.bar import pins
+from advisor.ui.shared import address, state, widgets
+
+_PROBLEM, _OPENED, _OPEN = "_scenario_file_problem", "_scenario_files_opened", "share_open"
+
+
+def draw() -> None:
+    """The link and the file of the scenario on screen, and the uploader that opens one."""
+    scenario, _ = state.scenario_or_problem()
+    with st.popover("Share", icon=":material/link:", width="content", key=_OPEN, on_change="rerun"):
+        pins.draw_button()
+        if scenario is not None:
+            link = address.link_to(scenario, st.context.url)
+            if link is None:
+                st.warning("Too large for a link: your config.json makes it so. Send the file instead.")
+            else:
+                st.code(link, language=None, wrap_lines=True)
+            st.download_button(
+                "Scenario file", scenario_json(scenario), f"scenario-{scenario.hash}.json", "application/json",
+                key="scenario_download", icon=":material/download:", on_click="ignore", width="stretch",
+            )  # fmt: skip
+            st.caption(f"Scenario {scenario.hash}. The browser's Back undoes a change.")
+        # A new key after each file, so that no file stands there whose scenario is no longer on screen.
+        st.file_uploader(
+            "Open a scenario file or JSON report", key=_key(), on_change=_open,
+            max_upload_size=MAX_SCENARIO_BYTES // 1_000_000,
+        )  # fmt: skip
+        if problem := st.session_state.get(_PROBLEM):
+            st.error(widgets.plain(problem))
+
+
+def _key() -> str:
+    return f"scenario_file_{st.session_state.get(_OPENED, 0)}"
+
+
+def _open() -> None:
+    given = st.session_state[_key()]
+    if given is None:
+        st.session_state[_PROBLEM] = ""
+        return
+    try:
+        found = read_scenario(given.getvalue())
+    except AdvisorError as error:
+        st.session_state[_PROBLEM] = str(error)
+        return
+    st.session_state[_PROBLEM] = ""
+    st.session_state[_OPENED] = st.session_state.get(_OPENED, 0) + 1
+    st.session_state[_OPEN] = False
+    state.show(found.scenario, "file")
+    if found.note:
+        state.add_note(f"{found.note[:1].upper()}{found.note[1:]}.")

@@ -1,0 +1,31 @@
+"""The named examples, at the top of More."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from advisor.scenario import Example, Scenario, example_ids, load_example
+from advisor.ui.shared import state, widgets
+
+
+def draw() -> None:
+    """The list of examples; one click makes an example the scenario."""
+    with st.expander("Start from an example", icon=":material/lightbulb:"):
+        for name in example_ids():
+            example = load_example(name)
+            st.button(example.title, key=f"example_{name}", on_click=_start, args=(example.scenario,), width="stretch")
+            st.caption(widgets.plain(example.description))
+
+
+def said_of(scenario: Scenario) -> str:
+    """The example that a scenario is, and where its accepted length comes from; empty once anything is changed."""
+    example = next((found for found in map(load_example, example_ids()) if found.scenario == scenario), None)
+    return "" if example is None else f"{example.description} Accepted length: {_origin(example)}."
+
+
+def _origin(example: Example) -> str:
+    return f"{example.acceptance_origin}, {example.acceptance_note}"
+
+
+def _start(scenario: Scenario) -> None:
+    state.show(scenario, "example")

@@ -1,0 +1,124 @@
+"""The user's own routing trace and acceptance in the session. Nothing here is shared or cached."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from advisor import ingest
+from advisor.ingest import AcceptanceRates, ActivationLog
+from advisor.prediction import AdvisorError
+from advisor.routing import CountFit, TraceFit, fit_counts, fit_sequences, preset_for, write_own_routing
+from advisor.setup import Setup
+
+_TRACE, _COUNTS, _TRACE_PROBLEM = "_trace", "_activation_log", "_trace_problem"
+_RATES, _RATES_PROBLEM = "_rates", "_rates_problem"
+RATES_GIVEN = "given that all before it were accepted"
+"""The choice of `rates_kind` that makes a list conditional."""
+
+
+def take_trace(setup: Setup) -> None:
+    """Read and fit the routing trace, or the log of activated experts, of the uploader `trace_file`."""
+    files = st.session_state.get("trace_file")
+    moe = setup.architecture.moe
+    if not files or moe is None:
+        return
+    forget_trace()
+    try:
+        given = [(file.name, file.getvalue()) for file in files]
+        log = ingest.open_activation_log(*given[0]) if len(given) == 1 else None
+        if log is not None:
+            shape = (moe.n_experts, moe.n_active)
+            found = fit_counts(
+                log.sequences, log.tokens_per_sequence, log.experts, *shape, preset_for(setup.architecture)[0]
+            )
+            st.session_state[_COUNTS] = (log, found)
+            return
+        read = ingest.read_traces(given, ingest.layer_counts(setup.architecture))
+        st.session_state[_TRACE] = fit_sequences(read.sequences, moe.n_experts), read.layout
+    except AdvisorError as error:
+        st.session_state[_TRACE_PROBLEM] = str(error)
+
+
+def trace() -> tuple[TraceFit, str] | None:
+    """The fitted routing trace of this session, and how its file was understood."""
+    found: tuple[TraceFit, str] | None = st.session_state.get(_TRACE)
+    return found
+
+
+def trace_problem() -> str:
+    """Why the last trace could not be used; empty when it could."""
+    return str(st.session_state.get(_TRACE_PROBLEM, ""))
+
+
+def counts() -> tuple[ActivationLog, CountFit] | None:
+    """The log of activated experts of this session and its fit."""
+    found: tuple[ActivationLog, CountFit] | None = st.session_state.get(_COUNTS)
+    return found
+
+
+def forget_trace() -> None:
+    """Drop the trace or log; a scenario that uses it goes back to the model's own routing."""
+    for key in (_TRACE, _COUNTS, _TRACE_PROBLEM):
+        st.session_state.pop(key, None)
+    if "," in str(st.session_state.get("routing", "")):
+        st.session_state["routing"] = "auto"
+
+
+def use_trace() -> None:
+    """Make the trace or log the scenario's routing, in the bar and the address."""
+    found, log = trace(), counts()
+    if log is not None:
+        st.session_state["routing"] = log[1].routing
+    elif found is not None:
+        fit = found[0].fit
+        st.session_state["routing"] = write_own_routing(
+            (fit.load_cv, fit.affinity, fit.stickiness),
+            (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval),
+        )
+
+
+def take_acceptance() -> None:
+    """Read the scrapes of `metrics_file` and `metrics_before`, or else the list typed into `rates_text`."""
+    now = st.session_state
+    now.pop(_RATES, None)
+    now.pop(_RATES_PROBLEM, None)
+    later, earlier = now.get("metrics_file"), now.get("metrics_before")
+    conditional = now.get("rates_kind") == RATES_GIVEN
+    try:
+        if later is not None:
+            before = (earlier.name, earlier.getvalue()) if earlier is not None else None
+            now[_RATES] = ingest.read_acceptance(later.name, later.getvalue(), before, conditional)
+        elif earlier is not None:
+            now[_RATES_PROBLEM] = "The earlier scrape alone is not used; give the later one too."
+        elif str(now.get("rates_text") or "").strip():
+            now[_RATES] = ingest.rates_from_list(str(now.rates_text), conditional)
+    except AdvisorError as error:
+        now[_RATES_PROBLEM] = str(error)
+
+
+def acceptance() -> AcceptanceRates | None:
+    """The acceptance by position of this session."""
+    found: AcceptanceRates | None = st.session_state.get(_RATES)
+    return found
+
+
+def acceptance_problem() -> str:
+    """Why the last acceptance could not be used; empty when it could."""
+    return str(st.session_state.get(_RATES_PROBLEM, ""))
+
+
+def use_acceptance() -> None:
+    """Make it the scenario's acceptance, in the bar and the address."""
+    found = acceptance()
+    if found is not None:
+        st.session_state["acceptance"] = found.text
+
+
+def use_rates(by_position: str) -> None:
+    """Make the acceptance by position of an uploaded run the scenario's: shares of all rounds, `0.8;0.6;0.4`."""
+    now = st.session_state
+    now.pop(_RATES_PROBLEM, None)
+    try:
+        now["acceptance"] = ingest.rates_from_list(by_position).text
+    except AdvisorError as error:
+        now[_RATES_PROBLEM] = str(error)

@@ -1,0 +1,95 @@
+"""What the user's points change: refit, before and after, residuals, what was learnt; use it everywhere, undo."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from advisor.charts import before_after_chart, residual_chart
+from advisor.ingest import IngestResult
+from advisor.points import (
+    PARAMETER_COLUMNS,
+    Point,
+    RefitResult,
+    before_after,
+    curve_groups,
+    moesd_of,
+    notes,
+    parameter_rows,
+)
+from advisor.scenario import Scenario
+from advisor.text import counted
+from advisor.ui.data import uploads
+from advisor.ui.shared import refit_use, widgets
+
+
+def ask(read: IngestResult, scenario: Scenario) -> None:
+    """The button that refits, and the accepted length that rows without one borrow."""
+    if read.kind != "points":
+        st.info("Kernel times are kept and shown; a refit needs served runs with speedup, step or token times.")
+        return
+    lacking = int((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).sum())
+    acceptance = None
+    if lacking:
+        acceptance = st.text_input(
+            f"Accepted length for {counted(lacking, 'row')} without one", scenario.acceptance, key="refit_acceptance",
+            help="2.4@3, or 0.7,0.5,0.4, or the id of a measured curve; it counts as one of another run.",
+        )  # fmt: skip
+    st.button(
+        "Refit on these points",
+        key="refit_upload",
+        icon=":material/tune:",
+        on_click=uploads.refit_upload,
+        args=(acceptance,),
+    )
+
+
+def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
+    """The refit of this session."""
+    st.subheader("What your data changed", anchor=False)
+    st.markdown(widgets.plain(result.sentence))
+    _use(result, scenario)
+    groups = curve_groups(result)
+    if groups:
+        chosen = st.selectbox(
+            "Curve", range(len(groups)), key="refit_curve",
+            format_func=lambda i: f"{groups[i][0]}, {groups[i][1]}, K = {groups[i][2]}, {groups[i][3]}",
+        )  # fmt: skip
+        chart = before_after_chart(before_after(points, result, groups[chosen]))
+        widgets.show_chart(chart, "before_after", scenario)
+    widgets.show_chart(residual_chart(result), "residuals", scenario)
+    st.dataframe(pd.DataFrame(parameter_rows(result), columns=PARAMETER_COLUMNS), hide_index=True)
+    for note in notes(result):
+        st.caption(note)
+    small = moesd_of(points)
+    if small is not None:
+        st.caption(
+            f"Cross-check: MoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of "
+            f"{small.rms:.2f}."
+        )
+    if result.outliers or result.refused:
+        unused = (*result.outliers, *result.refused)
+        with st.expander(f"Rows not used ({sum(one.rows for one in unused):,})"):
+            st.dataframe(uploads.refused_rows(unused), hide_index=True)
+
+
+def _use(result: RefitResult, scenario: Scenario) -> None:
+    """Take it into every prediction of this session, or drop it."""
+    used = refit_use.is_used(result)
+    for reason in result.reasons_against:
+        st.warning(widgets.plain(reason), icon=":material/help:")
+    use, drop = st.columns(2)
+    offer = "Use it all the same, on every page" if result.reasons_against else "Use this refit on every page"
+    use.button(
+        "In use on every page" if used else offer, key="use_refit", disabled=used,
+        icon=":material/public:", on_click=refit_use.use, args=(result,),
+        help="In this session only; the link and the report of a scenario then carry it.",
+    )  # fmt: skip
+    drop.button("Undo the refit", key="undo_refit", on_click=uploads.undo_refit, icon=":material/undo:")
+    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
+        st.caption(
+            widgets.plain(
+                f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the bar is on "
+                f"{scenario.hardware_id} with {scenario.engine}."
+            )
+        )

@@ -1,0 +1,185 @@
+"""The user's own benchmark: upload, what was read, which column is which, what is missing, refused rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from advisor import ingest
+from advisor.catalog import model_ids
+from advisor.drafter import drafter_ids
+from advisor.hardware import hardware_ids
+from advisor.ingest import MAX_BYTES, IngestResult
+from advisor.scenario import Scenario
+from advisor.text import counted
+from advisor.ui.data import kept_panel, mapping_panel, own_traces, refit_panel, uploads
+from advisor.ui.shared import state, widgets
+
+_FROM_SCENARIO = {
+    "hardware_id": "hardware_id", "model_id": "model_id", "engine": "engine", "batch_size": "batch_size",
+    "gpu_count": "n_gpus", "tensor_parallel": "tensor_parallel", "expert_parallel": "expert_parallel",
+    "drafter": "drafter_id",
+}  # fmt: skip
+_SHOWN_ROWS = 200
+MAX_PASTED = 1_000_000
+"""Characters of a pasted text; longer logs are uploaded as files."""
+_STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
+"""Names that a file states and a user may know better, as they are offered."""
+
+
+def draw(scenario: Scenario) -> None:
+    """The whole panel: what was given and what is wrong with it, what it changed, then what was read of it."""
+    _given(scenario)
+    read, found = uploads.result(), uploads.refitted()
+    if found is not None:
+        refit_panel.draw(found[0], found[1], scenario)
+    if read is not None:
+        _what_was_read(read)
+    mapping_panel.draw()
+    if read is not None:
+        _missing_form(read, scenario)
+        _stated_names(read)
+        _acceptance(read)
+        refit_panel.ask(read, scenario)
+        _notes(read)
+        _refused(read)
+        kept_panel.keep(read)
+    kept_panel.draw()
+
+
+def _given(scenario: Scenario) -> None:
+    """The uploader, the box for pasted text, a sample to try, and beside them why something could not be read."""
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        st.file_uploader(
+            "Benchmark results (vLLM, SGLang, guidellm, AIPerf, InferenceX, or the template)",
+            key=uploads.uploader_key(), on_change=uploads.take_files, accept_multiple_files=True,
+            max_upload_size=widgets.upload_limit(MAX_BYTES),
+        )  # fmt: skip
+        if uploads.problem():
+            st.error(widgets.plain(uploads.problem()), icon=":material/error:")
+        for note in uploads.notes():
+            st.info(widgets.plain(note), icon=":material/content_copy:")
+        with st.expander("Or paste the block that the benchmark printed"):
+            hint = (
+                "============ Serving Benchmark Result ============\nSuccessful requests:                     64\n..."
+            )
+            asked = "Console output, JSON or CSV"
+            st.text_area(asked, key="bench_text", height=200, max_chars=MAX_PASTED, placeholder=hint)
+            st.button("Read the text", key="read_bench_text", on_click=uploads.take_text)
+    with right:
+        st.markdown(
+            "1. **Give** the files of one sweep together, plain runs among them.  \n"
+            "2. **Read**: columns, units and names are recognised, or asked for.  \n"
+            "3. **Refit**: the constants move to your machine, and you see by how much.  \n"
+            "4. **Use** it on every page, and see your points on the chart of Serve."
+        )
+        with st.container(horizontal=True):
+            st.button(
+                "Try a made-up sample", key="bench_sample", icon=":material/science:", on_click=uploads.take_sample,
+                args=(scenario,), help="Rows that this advisor computed for your scenario, with a slower host.",
+            )  # fmt: skip
+            st.download_button(
+                "Template (CSV)", ingest.template_csv(), file_name="measurements-template.csv", mime="text/csv",
+                type="tertiary", icon=":material/download:", on_click="ignore",
+            )  # fmt: skip
+        st.caption("Files are read in memory and stay in this session until you save them on this server.")
+
+
+def _what_was_read(read: IngestResult) -> None:
+    st.subheader("What was read", anchor=False)
+    st.markdown(f"Format: **{widgets.plain(read.format_name)}**")
+    with st.grid(2, min_column_width=150):
+        st.metric("Rows usable", f"{read.rows_kept:,}")
+        st.metric("Rows refused", f"{read.rows_refused:,}")
+
+
+def _notes(read: IngestResult) -> None:
+    """What was derived and what is remarkable; after the result."""
+    notes = [*read.derived, *read.warnings]
+    if notes:
+        st.markdown("\n".join(f"- {widgets.plain(note)}" for note in notes))
+    shown = read.frame.dropna(axis="columns", how="all").head(_SHOWN_ROWS)
+    with st.expander(f"Columns as understood ({len(shown.columns)})"):
+        st.dataframe(shown)
+
+
+def _refused(read: IngestResult) -> None:
+    if not len(read.rejects):
+        return
+    with st.expander(f"Refused rows ({read.rows_refused:,})"):
+        st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
+        st.download_button(
+            "Refused rows (CSV)", lambda: ingest.csv_of(read.rejects), file_name="refused-rows.csv", mime="text/csv",
+            key="rejects_csv", type="tertiary", icon=":material/download:", on_click="ignore",
+        )  # fmt: skip
+
+
+def _missing_form(read: IngestResult, scenario: Scenario) -> None:
+    """Ask for what the file lacks, prefilled from the file, else from the scenario in the bar."""
+    unknown = uploads.unknown_names(read)
+    if not read.missing and not unknown:
+        return
+    with st.form("missing_fields"):
+        st.markdown("**What the file does not say**")
+        override = {
+            name: _field(f"{name}: {', '.join(names[:3])} is not known; read it as", name, None, f"known_{name}")
+            for name, names in unknown.items()
+        }
+        values = {}
+        for item in read.missing:
+            guess = item.prefill if item.prefill is not None else _of_scenario(item.name, scenario)
+            optional = "" if item.required else " (may stay empty)"
+            label = f"{item.meaning}{optional}; missing in {counted(item.rows, 'row')}"
+            values[item.name] = _field(label, item.name, guess, f"missing_{item.name}")
+        if st.form_submit_button("Fill in"):
+            uploads.fill_in(values, override)
+            st.rerun()
+
+
+def _stated_names(read: IngestResult) -> None:
+    """Names as they were read, each with another one to choose: a server may be called by any name."""
+    stated = {name: sorted(read.frame[name].dropna().unique()) for name in _STATED_NAMES if name in read.frame}
+    stated = {name: names for name, names in stated.items() if names}
+    if not stated:
+        return
+    with st.expander("Names as read, to change"), st.form("stated_names", border=False):
+        st.caption("A name chosen here holds for all rows of the upload; what it replaces is said above.")
+        chosen = {
+            name: _field(f"{name}: {', '.join(names[:4])}", name, None, f"stated_{name}")
+            for name, names in stated.items()
+        }
+        if st.form_submit_button("Read with these names"):
+            uploads.fill_in({}, chosen)
+            st.rerun()
+
+
+def _of_scenario(name: str, scenario: Scenario) -> Any:
+    return getattr(scenario, _FROM_SCENARIO[name]) if name in _FROM_SCENARIO else None
+
+
+def _field(label: str, name: str, guess: Any, key: str) -> Any:
+    options = {
+        "hardware_id": hardware_ids(),
+        "model_id": [*state.own_models(), *model_ids()],
+        "drafter": drafter_ids(),
+    }.get(name)
+    if options is None:
+        return st.text_input(widgets.plain(label), "" if guess is None else str(guess), key=key)
+    index = options.index(guess) if guess in options else None
+    return st.selectbox(widgets.plain(label), options, index=index, key=key)
+
+
+def _acceptance(read: IngestResult) -> None:
+    """Acceptance by position that the runs themselves measured, for the scenario."""
+    found = uploads.acceptances(read)
+    if not found:
+        return
+    if own_traces.acceptance_problem():
+        st.error(widgets.plain(own_traces.acceptance_problem()), icon=":material/error:")
+    label = st.selectbox("Acceptance by draft position, as measured in these runs", list(found), key="own_acceptance")
+    st.button(
+        "Use this acceptance in the scenario", key="use_own_acceptance", on_click=own_traces.use_rates,
+        args=(found[label],),
+    )  # fmt: skip

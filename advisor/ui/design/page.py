@@ -1,0 +1,102 @@
+"""Design: the model to train instead, at equal quality, and how speed moves with k/N, sharing and granularity."""
+
+import streamlit as st
+
+from advisor.charts import granularity_chart, heat_map_chart, shared_sweep_chart
+from advisor.design import Candidate, DesignAnswer
+from advisor.summary import place_text
+from advisor.ui.design import curves, pick, question, tables, view
+from advisor.ui.shared import state, widgets
+from advisor.ui.shared.settings import DESIGN_TABS
+
+
+def heat_map(answer: DesignAnswer, tag: str) -> None:
+    space, own, best = answer.space, answer.space.baseline, answer.recommended
+    if not len(answer.heat_map.ratio):
+        return
+    by_ratio = space.question.objective == "sd_speedup"
+    chart = heat_map_chart(
+        answer.heat_map,
+        baseline_ratio=own.n_active / own.n_experts,
+        recommended_ratio=None if best is None else best.n_active / best.n_experts,
+        batches=space.question.batches.tolist(),
+        baseline_tpot_s=None if by_ratio else tables.baseline_tpot_s(answer),
+        describe=space.describe,
+    )
+    widgets.show_chart(chart, "design_map", space.setup.scenario, select_key=pick.selection_keys(tag)[2])
+    st.caption("Each cell is its own search, at equal quality. Click one to see its design; the frame is recommended.")
+
+
+def best_designs(answer: DesignAnswer, tag: str) -> None:
+    if answer.recommended is not None:
+        st.markdown(widgets.plain(answer.verdict))
+        st.dataframe(tables.compared(answer), hide_index=True, column_config=view.COLUMNS)
+    if answer.top:
+        st.caption("The best designs that differ in kind. Choose a row to see it beside the map.")
+        st.dataframe(
+            tables.candidates(answer), hide_index=True, column_config=view.COLUMNS, height=245,
+            on_select="rerun", selection_mode="single-row", key=pick.selection_keys(tag)[0],
+        )  # fmt: skip
+    for sentence in (answer.disagreement, answer.binding_text):
+        st.markdown(widgets.plain(sentence))
+    if answer.recommended is not None:
+        view.next_steps(answer)
+    pick.downloads(answer)
+
+
+def sweeps(answer: DesignAnswer) -> None:
+    space, own = answer.space, answer.space.baseline
+    times = st.segmented_control("Show", ("Speedup", "Time per output token"), default="Speedup", key="design_shown")
+    base = tables.baseline_tpot_s(answer) if times == "Time per output token" else None
+    options, shown = tables.line_batches(answer)
+    batches = st.pills("Batches of the lines", options, selection_mode="multi", default=shown)
+    left, right = st.columns(2)
+    with left:
+        chart = shared_sweep_chart(answer.shared_sweep, batches, baseline_shared=own.n_shared, baseline_tpot_s=base)
+        widgets.show_chart(chart, "design_shared", space.setup.scenario)
+    with right:
+        chart = granularity_chart(
+            answer.granularity_sweep, batches, baseline_experts=own.n_experts, baseline_tpot_s=base
+        )
+        widgets.show_chart(chart, "design_granularity", space.setup.scenario)
+
+
+def details(answer: DesignAnswer, item: Candidate | None, tag: str) -> None:
+    one, two, three, four = st.tabs(DESIGN_TABS, key="design_tab", on_change="rerun")
+    if one.open:
+        with one:
+            best_designs(answer, tag)
+    if two.open:
+        with two:
+            view.trade_offs(answer, item, pick.selection_keys(tag)[1])
+    if three.open:
+        with three:
+            sweeps(answer)
+    if four.open:
+        with four:
+            view.limits(answer, item)
+
+
+scenario = widgets.scenario_or_stop()
+head = st.container(gap="xsmall")
+asked = question.draw(scenario)
+answer = question.answer_or_stop(scenario, asked, head)
+tag = asked.tag(scenario)
+item = pick.picked(answer, tag)
+with head:
+    pick.show_adopted()
+    what, where = place_text(answer.space)
+    st.markdown(f"In place of **{state.escaped(what)}** {state.escaped(where)}, at equal quality")
+    st.title(tables.headline(answer), anchor=False)
+    view.below_the_title(answer)
+shown, card = st.columns([5, 3], gap="medium")
+with shown:
+    heat_map(answer, tag)
+with card, st.container(border=True):
+    view.infeasible(answer)
+    if item is not None:
+        pick.panel(answer, item)
+curves.draw(answer, item)
+view.what_would_change(answer)
+details(answer, item, tag)
+pick.explain_if_asked(answer, item)

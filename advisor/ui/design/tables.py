@@ -1,0 +1,270 @@
+"""Words and tables of the Design space page: an answer in, frames and sentences out. No Streamlit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from advisor.charts import Mark
+from advisor.design import (
+    CONSTRAINT_TEXT,
+    Candidate,
+    DesignAnswer,
+    DesignSpace,
+    Objective,
+    loss_text,
+    pareto_front,
+    ruled_out,
+)
+from advisor.text import MERITS, typeset
+
+_NO_BREAK_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+def headline(answer: DesignAnswer) -> str:
+    """The verdict in one line."""
+    best = answer.recommended
+    if best is None:
+        return "No design keeps every limit"
+    if keeps_baseline(answer):
+        return "Keep the baseline: nothing searched beats it at equal quality"
+    gain, gain_of = best.objective_gain, MERITS[answer.space.question.objective].gain_of
+    if gain.value < 1.0:
+        return (
+            f"Today's design cannot serve this. Train {answer.space.describe(best.index)}, which can: {gain.value:.2f} "
+            f"times {gain_of} ({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f})"
+        )
+    ending = ", perhaps no gain at all" if gain.low <= 1.0 else ""
+    return (
+        f"Train {answer.space.describe(best.index)}: {gain.value:.2f}x {gain_of} "
+        f"({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f}){ending}"
+    )
+
+
+def keeps_baseline(answer: DesignAnswer) -> bool:
+    """Whether the recommended design is the baseline itself."""
+    own, best = answer.space.baseline, answer.recommended
+    if best is None or best.body or best.expert_width != own.expert_width:
+        return False
+    same_mix = (best.n_experts, best.n_active) == (own.n_experts, own.n_active)
+    return same_mix and bool(np.isclose(best.n_shared, own.n_shared, rtol=1e-5))
+
+
+def cautious_sentence(answer: DesignAnswer) -> str:
+    """The design that keeps the quality by the pessimistic law too, where it is another one; else empty."""
+    best, safe = answer.recommended, answer.cautious
+    if best is None or (safe is not None and safe.index == best.index):
+        return ""
+    if safe is None:
+        return "The quality laws disagree, and no design keeps the baseline's quality by both."
+    gain, tpot_ms = safe.objective_gain, answer.space.question.mean_tpot_s(safe.tpot_s) * 1e3
+    return (
+        f"The quality laws disagree. To keep the quality by both, train {answer.space.describe(safe.index)}: "
+        f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f}) at {tpot_ms:.2f} ms per token."
+    )
+
+
+def compared(answer: DesignAnswer) -> pd.DataFrame:
+    """The baseline beside the designs that stand out; one design may hold several titles."""
+    named = {"Recommended": answer.recommended, "Cautious": answer.cautious}
+    named |= {MERITS[objective].best: item for objective, item in answer.by_objective.items()}
+    rows = [_row(answer.space, item, title) for title, item in named.items() if item is not None]
+    return pd.DataFrame([_baseline_row(answer.space), *rows])
+
+
+def candidates(answer: DesignAnswer) -> pd.DataFrame:
+    """The best designs that differ in kind, best first."""
+    rows = [_row(answer.space, item, str(rank)) for rank, item in enumerate(answer.top, 1)]
+    return pd.DataFrame(rows)
+
+
+def tokens_per_s_per_gpu(space: DesignSpace, tpot_s: object) -> float:
+    """Tokens per second and GPU over the question's batches. [1/s]"""
+    question, gpus = space.question, space.setup.placement.gpus
+    return float(1.0 / (question.batch_weights * np.asarray(tpot_s, float) * gpus / question.batches).sum())
+
+
+def _row(space: DesignSpace, item: Candidate, title: str) -> dict[str, object]:
+    gain = item.objective_gain
+    return {
+        "": title,
+        "Design": space.describe(item.index),
+        "Speedup": space.question.mean_speedup(item.speedup, item.tpot_s),
+        "ms per token": space.question.mean_tpot_s(item.tpot_s) * 1e3,
+        "Tokens/s per GPU": tokens_per_s_per_gpu(space, item.tpot_s),
+        "Gain": gain.value,
+        "Band": f"{gain.low:.2f} to {gain.high:.2f}",
+        "Quality": item.quality_ratio * 100,
+        "By both laws": item.quality_ratio_pessimistic * 100,
+        "Total B": item.total_params / 1e9,
+        "Active B": item.active_params / 1e9,
+        "K": _k_text(item.k_draft),
+        "Largest batch": float(item.largest_batch),
+    }
+
+
+def baseline_words(space: DesignSpace) -> str:
+    """The baseline's experts in words, as designs are described."""
+    own = space.baseline
+    extra = f" + {own.n_shared:.3g} shared" if own.n_shared else ""
+    return f"{own.n_experts} experts top-{own.n_active}{extra}, width {own.expert_width}"
+
+
+def _baseline_row(space: DesignSpace) -> dict[str, object]:
+    own = space.baseline
+    speedup, tpot_s = own.served.speedup[:, 0], own.served.tpot_s[:, 0]
+    return {
+        "": "Baseline",
+        "Design": baseline_words(space),
+        "Speedup": space.question.mean_speedup(speedup, tpot_s),
+        "ms per token": space.question.mean_tpot_s(tpot_s) * 1e3,
+        "Tokens/s per GPU": tokens_per_s_per_gpu(space, tpot_s),
+        "Gain": 1.0,
+        "Band": "",
+        "Quality": 100.0,
+        "By both laws": 100.0,
+        "Total B": own.total_params / 1e9,
+        "Active B": own.active_params / 1e9,
+        "K": _k_text(own.served.k_draft[:, 0]),
+        "Largest batch": float(space.setup.memory.largest_batch),
+    }
+
+
+def _k_text(drafts: tuple[int, ...] | NDArray[np.int16]) -> str:
+    low, high = min(map(int, drafts)), max(map(int, drafts))
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def try_next(answer: DesignAnswer) -> pd.DataFrame:
+    """Single changes to the baseline that help, ranked, with their effects in percent."""
+    rows = [
+        (typeset(item.what), *((gain - 1.0) * 100 for gain in (item.objective_gain, item.speedup_gain, item.tpot_gain)))
+        for item in answer.try_next
+    ]
+    return pd.DataFrame(rows, columns=["Change", "Objective", "Speedup", "Speed per token"])
+
+
+def sensitivity(answer: DesignAnswer) -> pd.DataFrame:
+    """The recommendation under each changed assumption; those that flip it first, worst first."""
+    rows = [
+        (item.change, item.best_text, item.regret * 100, item.flips)
+        for item in sorted(answer.sensitivity, key=lambda x: (not x.flips, -np.nan_to_num(x.regret, nan=np.inf)))
+    ]
+    return pd.DataFrame(rows, columns=["If", "Best is then", "Cost of keeping the recommended design", "Changes"])
+
+
+def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
+    """What each quality law says of a design, with what limits the law."""
+    eps = answer.space.question.quality_eps
+    rows = [
+        (
+            "Default (arXiv:2507.17702)",
+            f"{item.quality_ratio:.1%} of a dense model as good as the baseline; at least {1 - eps:.1%} is kept",
+            "Its log bases are inferred. Trained designs differed by about 10%. It does not see shared experts.",
+        ),
+        (
+            "Cautious: the lower of that and N_act x A^-0.30 (arXiv:2507.20534)",
+            f"{item.quality_ratio_pessimistic:.1%}",
+            "Three published points give exponents of 0.29, 0.30 and 0.34, for designs with 1/8 to 1/48 active.",
+        ),
+        (
+            "Loss difference (arXiv:2509.23678)",
+            loss_text(item).capitalize(),
+            "Coefficients from secondary notes, no published uncertainty: a note on risk, not a limit of the search.",
+        ),
+    ]
+    return pd.DataFrame(rows, columns=["Law", "This design", "What limits the law"])
+
+
+def infeasible(answer: DesignAnswer) -> pd.DataFrame:
+    """How many designs each limit rules out, most first; one design may break several."""
+    counts, total = ruled_out(answer.space), len(answer.space)
+    rows = [
+        (CONSTRAINT_TEXT[name][0].upper() + CONSTRAINT_TEXT[name][1:], count, count / total * 100)
+        for name, count in sorted(counts.items(), key=lambda pair: -pair[1])
+    ]
+    return pd.DataFrame(rows, columns=["Limit", "Designs ruled out", "Share"])
+
+
+def under(space: DesignSpace, objective: Objective) -> DesignSpace:
+    """The same designs ranked by another objective that needs nothing but their speeds."""
+    if objective == space.question.objective:
+        return space
+    question = replace(space.question, objective=objective)
+    speedup, tpot_s = (np.asarray(values, float) for values in (space.speedup, space.tpot_s))
+    score = question.score(space.setup.placement.gpus, speedup, tpot_s)
+    own = space.baseline.served
+    own_score = float(question.score(space.setup.placement.gpus, own.speedup, own.tpot_s)[0])
+    return replace(space, question=question, score=score, baseline=replace(space.baseline, score=own_score))
+
+
+def pareto(answer: DesignAnswer, objective: Objective) -> pd.DataFrame:
+    """Designs that no other beats in quality and an objective, in its own unit; see `charts.pareto_chart`."""
+    space = under(answer.space, objective)
+    index = answer.pareto if space is answer.space else pareto_front(space)
+    mix = space.mix(index)
+    return pd.DataFrame(
+        {
+            "design": [space.describe(int(i)) for i in index],
+            "index": index,
+            "quality_ratio": space.dense_equivalent[index] / space.baseline.dense_equivalent,
+            "objective": [_shown(space, int(i)) for i in index],
+            "n_experts": mix.n_experts,
+            "n_active": mix.n_active,
+            "n_shared": mix.n_shared,
+            "expert_width": space.expert_width[index],
+            "speedup": [space.question.mean_speedup(space.speedup[:, i], space.tpot_s[:, i]) for i in index],
+            "tpot_ms": [space.question.mean_tpot_s(space.tpot_s[:, i]) * 1e3 for i in index],
+        }
+    )
+
+
+def marks(answer: DesignAnswer, objective: Objective, picked: Candidate | None = None) -> list[Mark]:
+    """The recommended, the cautious, the picked design and the baseline, each once."""
+    space = under(answer.space, objective)
+    best, safe = answer.recommended, answer.cautious
+    found = [Mark("baseline", "baseline", 1.0, _in_unit(space, space.baseline.score), -1)]
+    if best is not None:
+        both = safe is not None and safe.index == best.index
+        name = "recommended, cautious" if both else "recommended"
+        found.append(Mark("recommended", name, best.quality_ratio, _shown(space, best.index), best.index))
+    if safe is not None and best is not None and safe.index != best.index:
+        found.append(Mark("cautious", "cautious", safe.quality_ratio, _shown(space, safe.index), safe.index))
+    if picked is not None and picked.index not in {mark.index for mark in found}:
+        found.append(Mark("picked", "picked", picked.quality_ratio, _shown(space, picked.index), picked.index))
+    return found
+
+
+def chart_objectives(answer: DesignAnswer) -> list[Objective]:
+    """What quality is drawn against: the question's objective first, then speedup and absolute speed."""
+    return list(dict.fromkeys((answer.space.question.objective, "sd_speedup", "tpot")))
+
+
+def _shown(space: DesignSpace, index: int) -> float:
+    return _in_unit(space, float(space.score[index]))
+
+
+def _in_unit(space: DesignSpace, score: float) -> float:
+    return space.question.value(score) * MERITS[space.question.objective].scale
+
+
+def line_batches(answer: DesignAnswer) -> tuple[list[int], list[int]]:
+    """Batches that the sweeps can be drawn at, and those to begin with: the lowest, one near the target, a high one."""
+    space, found = answer.space, answer.shared_sweep
+    own = int(np.argmin(np.abs(found.mix.n_shared - space.baseline.n_shared)))
+    fits = [int(b) for b in found.batches if space.setup.placement.attention_groups <= b <= found.largest_batch[own]]
+    if not fits:
+        return [int(b) for b in found.batches], []
+    target = float(np.exp((space.question.batch_weights * np.log(space.question.batches)).sum()))
+    near = min(fits, key=lambda batch: abs(np.log(batch / target)))
+    return fits, sorted({fits[0], near, min(fits[-1], 256)})
+
+
+def baseline_tpot_s(answer: DesignAnswer) -> NDArray[np.float64]:
+    """The baseline's time per output token at each batch of the charts. [s]"""
+    found = answer.shared_sweep
+    own = int(np.argmin(np.abs(found.mix.n_shared - answer.space.baseline.n_shared)))
+    return np.asarray(found.tpot_s[:, own], float)

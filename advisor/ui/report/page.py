@@ -1,0 +1,60 @@
+"""Report: the answer as a file to hand on, the engines' files, the link, and a preview of what it says."""
+
+import functools
+
+import streamlit as st
+
+from advisor.report import MEDIA_TYPES, Format, file_name
+from advisor.summary import headline, outcomes_of, place_text
+from advisor.ui.report import engine_files, report_files
+from advisor.ui.shared import address, state, widgets
+
+BUTTONS: tuple[tuple[Format, str, str], ...] = (
+    ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
+    ("html", "HTML", "One file with interactive charts that loads nothing from a network (about 5 MB)."),
+    ("md", "Markdown", "Text and tables, for a wiki or a merge request."),
+    ("json", "JSON", "All numbers and the whole scenario; `report --scenario` makes the report again from it."),
+    ("csv", "CSV", "The curve: one row for each batch and K."),
+)
+
+scenario = widgets.scenario_or_stop()
+advice = widgets.advice_or_stop(scenario)
+answer, outcomes = advice.recommendation, outcomes_of(advice)
+what, where = place_text(advice)
+st.markdown(f"Report on **{state.escaped(what)}** {state.escaped(where)}")
+st.title(headline(advice, answer.k_draft, outcomes), anchor=False)
+with st.grid(4, min_column_width=150):
+    st.metric("Draft length K", str(answer.k_draft), f"best with {answer.p_best:.0%} chance", delta_color="off",
+              delta_arrow="off")  # fmt: skip
+    st.metric("Speedup", f"{answer.speedup.value:.2f}×", f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
+              delta_color="off", delta_arrow="off")  # fmt: skip
+    st.metric("ms per token and user", f"{answer.tpot_s * 1e3:.3g}",
+              f"{outcomes[0].tpot_s * 1e3:.3g} without drafts", delta_color="off", delta_arrow="off")  # fmt: skip
+    st.metric("Tokens/s per GPU", f"{answer.tokens_per_s_per_gpu:,.0f}",
+              f"{outcomes[0].tokens_per_s_per_gpu:,.0f} without drafts", delta_color="off",
+              delta_arrow="off")  # fmt: skip
+with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
+    for form, label, help_text in BUTTONS:
+        st.download_button(
+            label,
+            functools.partial(report_files.report_file, scenario, date, form),
+            file_name=file_name(scenario, form),
+            mime=MEDIA_TYPES[form],
+            key=f"report_{form}",
+            help=help_text,
+            icon=":material/download:",
+            on_click="ignore",
+        )
+    engine_files.draw(advice)
+link = address.link_to(scenario, st.context.url)
+if link is not None:
+    with st.expander("Link to this scenario"):
+        st.code(link, language=None, wrap_lines=True)
+st.caption(f"Scenario {scenario.hash}. The same scenario, data, versions and date give the same bytes.")
+with st.container(border=True, height=900):  # a pane of its own: wide tables scroll in it, not the page
+    for text, is_code in report_files.pieces(report_files.report_file(scenario, date, "md").decode()):
+        if is_code:
+            st.code(text, language=None, wrap_lines=True)
+        else:
+            st.markdown(text)

@@ -1,0 +1,103 @@
+"""The answer of the page Serve: verdict, key figures, how sure it is, and the table of every K."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from advisor.advice import Advice
+from advisor.catalog import hardware_name
+from advisor.hardware import Hardware
+from advisor.scenario import Scenario
+from advisor.summary import Fit, Outcome, accepted_text, errors_text, headline, likely_text, place_text, tier_words
+from advisor.ui.shared import answers, how_made, state
+
+_NUMBER = st.column_config.NumberColumn
+_COLUMNS: dict[str, Any] = {
+    "K": _NUMBER(width=40, help="Tokens drafted a step; 0 is plain decoding."),
+    "Speedup": _NUMBER(format="%.2f×", width=70),
+    "Likely": st.column_config.TextColumn(width=80, help="Eight outcomes of ten lie in here."),
+    "Tokens/s/GPU": _NUMBER(format="localized", width=90),
+    "Chance best": st.column_config.ProgressColumn(
+        format="%.0f%%", min_value=0, max_value=100, width=110, help="Share of outcomes in which this K is fastest."
+    ),
+    "Loss": _NUMBER(format="%.1f%%", width=60, help="Speedup given away on average against each outcome's fastest K."),
+}
+
+
+def _key(scenario: Scenario) -> str:
+    return f"k_table_{scenario.hash}"
+
+
+def picked_k(advice: Advice) -> int:
+    """The K of the row picked in the table, else the recommended one."""
+    chosen = (dict(st.session_state.get(_key(advice.scenario)) or {}).get("selection") or {}).get("rows", [])
+    drafts = advice.curve.drafts
+    return int(drafts[chosen[0]]) if chosen and chosen[0] < len(drafts) else advice.recommendation.k_draft
+
+
+def say(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, fit: Fit | None) -> None:
+    """Verdict, figures and how sure, for the picked K."""
+    what, where = place_text(advice)
+    st.markdown(f"**{state.escaped(what)}** {state.escaped(where)}")
+    if fit is None:
+        st.title(headline(advice, k_draft, outcomes), anchor=False)
+        st.markdown(likely_text(advice, k_draft, outcomes))
+    else:
+        _does_not_fit(fit, advice.setup.hardware)
+    _figures(advice, outcomes, k_draft, "numbers" if fit is None else "numbers_off")
+    sure = [f"Times are {tier_words(advice)}.", errors_text(answers.errors_for(advice.scenario)), accepted_text(advice)]
+    st.caption(f"**How sure.** {state.escaped(' '.join(filter(None, sure)))}")
+
+
+def _does_not_fit(fit: Fit, hardware: Hardware) -> None:
+    st.title(fit.title, anchor=False)
+    st.markdown(fit.because)
+    if fit.scenario is not None:
+        st.button(
+            f"Use {fit.scenario.n_gpus} × {hardware_name(hardware)}", key="use_more_gpus", icon=":material/add:",
+            type="primary", on_click=state.show, args=(fit.scenario, "button"),
+        )  # fmt: skip
+
+
+def _figures(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, key: str) -> None:
+    shown, plain = outcomes[k_draft], outcomes[0]
+    with st.container(key=key, horizontal=True, gap="medium", vertical_alignment="center"):
+        st.metric(
+            "ms per token and user", f"{shown.tpot_s * 1e3:.3g}", f"{plain.tpot_s * 1e3:.3g} without drafts",
+            delta_color="off", delta_arrow="off", width="content",
+        )  # fmt: skip
+        st.metric(
+            "Tokens/s per GPU", f"{shown.tokens_per_s_per_gpu:,.0f}",
+            f"{plain.tokens_per_s_per_gpu:,.0f} without drafts", delta_color="off", delta_arrow="off", width="content",
+        )  # fmt: skip
+        how_made.button(advice.scenario.batch_size, k_draft, how_made.ANSWER, "figures")
+
+
+def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
+    """Every K at this batch; the row that is picked drives the page."""
+    frame = pd.DataFrame(
+        {
+            "K": [one.k_draft for one in outcomes],
+            "Speedup": [one.speedup for one in outcomes],
+            "Likely": [f"{one.low:.1f}–{one.high:.1f}×" if one.k_draft else "" for one in outcomes],
+            "ms/token": [one.tpot_s * 1e3 for one in outcomes],
+            "Tokens/s/GPU": [round(one.tokens_per_s_per_gpu) for one in outcomes],
+            "Chance best": [100 * one.p_best for one in outcomes],
+            "Loss": [100 * one.regret for one in outcomes],
+        }
+    )
+    if advice.scenario.max_tpot_ms is not None:
+        frame["Limit"] = ["kept" if one.meets_limit else "missed" for one in outcomes]
+    form = "%.2f" if frame["ms/token"].max() < 100 else "%.1f"
+    columns = _COLUMNS | {"ms/token": _NUMBER(format=form, width=70, help="Of one user.")}
+    row = outcomes[advice.recommendation.k_draft].k_draft
+    st.dataframe(
+        frame, hide_index=True, column_config=columns, row_height=30, key=_key(advice.scenario), on_select="rerun",
+        height=min(30 * len(frame) + 38, 400), selection_mode="single-row-required",
+        selection_default={"selection": {"rows": [row]}},
+        alt="Every draft length K at this batch: speedup, likely range, ms per token, tokens/s, chance best, loss.",
+    )  # fmt: skip

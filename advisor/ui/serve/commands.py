@@ -1,0 +1,37 @@
+"""What to paste: launch lines of the engines for the picked K, and what would flip the answer."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from advisor.advice import Advice
+from advisor.catalog import drafter_name, export_engines
+from advisor.summary import flip_texts, one_k_text
+from advisor.ui.serve import runtime_answers as runtime
+from advisor.ui.shared import answers, state, widgets
+
+
+def draw(advice: Advice, k_draft: int, *, fits: bool) -> None:
+    """A launch line for each engine, with a button that copies it; none for what does not fit."""
+    if not fits:
+        st.info("No command: it would not start. Choose more GPUs, a smaller format, a shorter context or batch.")
+        return
+    engines = export_engines()
+    served = runtime.served_model(advice) or "YOUR-MODEL"
+    for tab, engine in zip(st.tabs([engine.name for engine in engines]), engines, strict=True):
+        with tab:
+            made = runtime.export_for(advice, engine.id, f"K = {k_draft} throughout", served, runtime.PLACEHOLDER)
+            if isinstance(made, str):
+                st.info(widgets.plain(made))
+                continue
+            st.code(made.launch_line, language=None, wrap_lines=True)
+    if runtime.needs_draft_name(advice) and k_draft:
+        st.caption(f"Put your {drafter_name(advice.setup.drafter)} checkpoint for {runtime.PLACEHOLDER}.")
+
+
+def flips(advice: Advice) -> None:
+    """The thresholds at which another K is recommended; computed last."""
+    st.markdown("**What would flip it**")
+    today = float(advice.curve.accepted_length[advice.curve.column(advice.curve_k)])
+    lines = [*flip_texts(answers.flips_for(advice.scenario), advice.curve_k, today), one_k_text(advice)]
+    st.markdown("\n".join(f"- {state.escaped(line)}" for line in lines))

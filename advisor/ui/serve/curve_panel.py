@@ -1,0 +1,48 @@
+"""The chart of the page Serve: speedup by batch with its band, published points and the user's own."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from advisor.advice import Advice
+from advisor.charts import speedup_chart
+from advisor.ui.shared import answers, how_made, widgets
+from advisor.ui.shared.own_points import own_points
+
+
+def draw(advice: Advice, k_draft: int) -> None:
+    """The curve of the picked K, or of the best K above 0 where none is recommended."""
+    shown = k_draft or advice.curve_k
+    scenario, published = advice.scenario, answers.published_for(advice.scenario)
+    mine = own_points(scenario)
+    note = st.empty()
+    place = st.container()
+    others = [int(k) for k in advice.curve.drafts if k not in (0, shown)]
+    compare = st.pills("Compare with K", others, selection_mode="multi", key="compare_k") if others else []
+    chart = speedup_chart(
+        advice.curve,
+        shown,
+        scenario.batch_size,
+        band_level=advice.band_level,
+        compare=compare,
+        measured=published,
+        drafter_id=scenario.drafter_id,
+        own=mine,
+        largest_batch=advice.setup.memory.largest_batch,
+    )
+    note.caption(_legend(published, scenario.drafter_id, mine) + "Click a point to see how it was made.")
+    with place:
+        widgets.show_chart(chart, "speedup", scenario, select_key="speedup_points", on_select=how_made.asked_by_chart)
+
+
+def _legend(published: pd.DataFrame | None, drafter_id: str, mine: pd.DataFrame | None) -> str:
+    """What the marks are, in their colours."""
+    parts = []
+    if published is not None and len(published):
+        same = int((published["drafter"] == drafter_id).sum())
+        parts += [f"◆ {same} published"] if same else []
+        parts += [f"◇ {len(published) - same} with another drafter"] if len(published) > same else []
+    if mine is not None and len(mine):
+        parts.append(f"● {len(mine)} of yours")
+    return " · ".join([*parts, ""])

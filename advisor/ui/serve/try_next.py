@@ -1,0 +1,108 @@
+"""Try next: the changes that help most, each with its effect and the button that makes it the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from advisor.advice import Advice
+from advisor.next_steps import (
+    GOALS,
+    Effect,
+    Goal,
+    NextSteps,
+    best_effects,
+    change_text,
+    gain_text,
+    none_text,
+    outcome_text,
+)
+from advisor.scenario import Scenario
+from advisor.text import MERITS, tier_text, typeset, unbroken_ranges
+from advisor.ui.shared import fields, state, widgets
+
+SHOWN = 3
+_SHORT_NAMES: Mapping[Goal, str] = {goal: MERITS[goal].short or MERITS[goal].name for goal in GOALS}
+"""Of the control, whose three labels then stand on one line of a telephone, and of the table."""
+_COLUMNS: Any = {"Outcome": st.column_config.TextColumn(width=100, help="Whether it helps beyond noise.")}
+
+
+def draw_goal() -> Goal:
+    """The control that says what changes are ranked by; drawn before they are evaluated."""
+    st.subheader("Single changes that help", anchor=False)
+    return cast(
+        Goal,
+        st.segmented_control(
+            "Rank single changes by", GOALS, format_func=_SHORT_NAMES.__getitem__, required=True, key="next_goal"
+        ),
+    )
+
+
+def draw(place: DeltaGenerator, advice: Advice, steps: NextSteps, goal: Goal) -> None:
+    """The changes that help most, side by side, and all that were tried behind them."""
+    with place:
+        best = best_effects(steps, goal, SHOWN)
+        if not best:
+            st.info(none_text(steps, goal))
+        with st.grid(SHOWN, min_column_width=200):
+            for number, effect in enumerate(best):
+                with st.container(border=True, height="stretch"):
+                    _card(advice, effect, goal, number)
+        with st.expander(f"All {len(steps.effects) + len(steps.refused)} changes tried"):
+            _all(steps, goal)
+
+
+def _card(advice: Advice, effect: Effect, goal: Goal, number: int) -> None:
+    change = effect.change
+    st.markdown(f"**{widgets.plain(_sentence_case(change.what))}**")
+    st.markdown(f"{MERITS[goal].name} {widgets.plain(change_text(effect, goal))}")
+    if gain := gain_text(effect, goal):
+        st.caption(f"{unbroken_ranges(gain)}, {tier_text(effect.tier, effect.extrapolated)}")
+    others = [f"{MERITS[other].words} {widgets.plain(change_text(effect, other))}" for other in GOALS if other != goal]
+    st.caption(_sentence_case("; ".join(others)) + ".")
+    for note in change.notes:
+        st.caption(widgets.plain(note))
+    st.button(
+        "Make it the scenario", key=f"next_apply_{number}", icon=":material/input:", on_click=_apply,
+        args=(advice.scenario, change.scenario),
+    )  # fmt: skip
+
+
+def _all(steps: NextSteps, goal: Goal) -> None:
+    ordered = sorted(steps.effects, key=lambda effect: -effect.gain[goal].value)
+    rows = [
+        {
+            "Change": typeset(effect.change.what),
+            "Gain": gain_text(effect, goal),
+            "Outcome": outcome_text(effect, goal),
+            **{_SHORT_NAMES[shown]: typeset(change_text(effect, shown)) for shown in GOALS},
+            "Tier": str(effect.tier),
+        }
+        for effect in ordered
+    ]
+    if rows:
+        st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=_COLUMNS)
+    for what, why in steps.refused:
+        st.caption(widgets.plain(f"{what}: {why.rstrip('.')}."))
+    st.caption(
+        "Each side at its own best K, under the same draws; kernels measured apart are drawn apart. Of each kind of "
+        "change only the best is listed above, and only beyond noise."
+    )
+
+
+def _apply(today: Scenario, wanted: Scenario) -> None:
+    """Callback: every field that the change moves is set in the bar; the browser's Back undoes it."""
+    for field, value in dict(wanted).items():
+        if field in fields.NAMES and field not in ("model_id", "refit") and value != getattr(today, field):
+            st.session_state[field] = value
+    if wanted.model_config_json != today.model_config_json and wanted.model_config_json is not None:
+        st.session_state["model_id"] = state.add_own_model(wanted.model_config_json, f"{wanted.model_id}.json")
+
+
+def _sentence_case(text: str) -> str:
+    """The first letter large, the others as they are: GPU stays GPU."""
+    return text[0].upper() + text[1:]

@@ -1,0 +1,28 @@
+"""The user's own measured speedups of a scenario, from the upload of this session, as charts draw them."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from advisor.ingest import IngestResult
+from advisor.scenario import Scenario
+
+UPLOAD = "_upload"
+"""Where the session keeps the upload as read."""
+_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
+
+
+def own_points(scenario: Scenario) -> pd.DataFrame | None:
+    """Rows of the upload with a speedup of this accelerator and model; None without."""
+    read: IngestResult | None = st.session_state.get(UPLOAD)
+    if read is None or read.kind != "points":
+        return None
+    rows = read.frame
+    here = (rows["hardware_id"] == scenario.hardware_id) & (rows["model_id"] == scenario.model_id)
+    found = rows[here].dropna(subset=["speedup", "batch_size"])
+    if "gpu_count" in found:
+        found = found[found["gpu_count"].fillna(scenario.n_gpus) == scenario.n_gpus]
+    found = found.rename(columns={"draft_tokens_k": "k_draft"}).assign(source="your upload")
+    found = found.reindex(columns=list(_COLUMNS))
+    return found[found["k_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None

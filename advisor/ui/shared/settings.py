@@ -1,0 +1,109 @@
+"""Settings of single pages: one row each, kept in the session over a change of page and written in the address.
+
+The scenario's fields are `advisor.scenario.FIELDS`; these are what a page asks besides: which tab is open, which
+objective ranks designs. A widget's key is its setting's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from advisor.design import OBJECTIVES
+from advisor.next_steps import GOALS
+from advisor.quality import DEFAULT_EPS
+from advisor.text import MERITS
+
+SERVE_TABS = ("Remarks", "Why", "Throughput", "K while serving", "What if", "Simulation", "Check it")
+DESIGN_TABS = ("Best designs", "Quality against speed", "Sharing and width", "Laws and limits")
+DATA_TABS = ("Your benchmark", "Your acceptance", "Your routing trace", "Profile this machine", "What is shipped")
+TRUST_TABS = ("How often right", "Sources", "Assumptions")
+LARGEST_LIMIT = 1e9
+SMALLEST_LIMIT = 1e-3
+_KEPT = "_page_settings"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a page: its value when nothing is said, and how an address spells it."""
+
+    default: Any
+    read: Callable[[str], Any]
+    """Raises ValueError for a text that the page cannot show."""
+
+
+def _one_of(choices: Sequence[str], also: Mapping[str, str] | None = None) -> Callable[[str], str]:
+    """A reader of one of these; `also` has other spellings, those of older links."""
+
+    def read(text: str) -> str:
+        value = (also or {}).get(text, text)
+        if value not in choices:
+            raise ValueError(f"{text} is none of {', '.join(choices)}")
+        return value
+
+    return read
+
+
+def _number(low: float, high: float) -> Callable[[str], float | None]:
+    def read(text: str) -> float | None:
+        if text == "":
+            return None
+        value = float(text)
+        if not low <= value <= high:
+            raise ValueError(f"{text} is outside {low:g} to {high:g}")
+        return value
+
+    return read
+
+
+_limit = Setting(None, _number(SMALLEST_LIMIT, LARGEST_LIMIT))
+_objective_names = {(MERITS[name].long or MERITS[name].name): name for name in OBJECTIVES}
+
+SETTINGS: Mapping[str, Setting] = {
+    "serve_tab": Setting(SERVE_TABS[0], _one_of(SERVE_TABS)),
+    "next_goal": Setting(GOALS[0], _one_of(GOALS)),
+    "design_tab": Setting(DESIGN_TABS[0], _one_of(DESIGN_TABS)),
+    "design_objective": Setting("tpot", _one_of(OBJECTIVES, _objective_names)),
+    "design_batches": Setting("", str),
+    "design_quality": Setting(DEFAULT_EPS * 100, _number(0.0, 50.0)),
+    "design_tokens": _limit,
+    "design_total_params": _limit,
+    "design_tpot": _limit,
+    "design_memory": _limit,
+    "design_price": _limit,
+    "data_tab": Setting(DATA_TABS[0], _one_of(DATA_TABS)),
+    "trust_tab": Setting(TRUST_TABS[0], _one_of(TRUST_TABS)),
+}
+"""By name."""
+
+
+def restore() -> None:
+    """Put back what Streamlit forgot: it drops the value of every widget that the last run did not draw."""
+    kept: dict[str, Any] = st.session_state.setdefault(_KEPT, {})
+    for name, setting in SETTINGS.items():
+        if name in st.session_state:
+            kept[name] = st.session_state[name]
+        else:
+            st.session_state[name] = kept.get(name, setting.default)
+
+
+def values() -> dict[str, Any]:
+    """Every setting as it is now."""
+    return {name: st.session_state.get(name, setting.default) for name, setting in SETTINGS.items()}
+
+
+def take(texts: Mapping[str, str]) -> dict[str, str]:
+    """Set every setting to what an address says, else to its default; what it asks for and cannot have, by name."""
+    refused = {}
+    for name, setting in SETTINGS.items():
+        value = setting.default
+        if name in texts:
+            try:
+                value = setting.read(texts[name])
+            except ValueError:
+                refused[name] = texts[name]
+        st.session_state[name] = value
+    return refused

@@ -1,0 +1,214 @@
+"""The scenario in the session: what the bar's widgets say, what links and files bring, and what the user gave.
+
+Each field of a Scenario is one widget whose key, and so whose URL parameter, is the field's name. The user's own model
+configurations and accelerators are documents: they lie in the session by name, and travel packed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from advisor.acceptance import acceptance_curves
+from advisor.catalog import given_hardware, hardware_slug, model_ids
+from advisor.hardware import hardware_ids
+from advisor.hf import architecture_from_config
+from advisor.prediction import AdvisorError
+from advisor.scenario import DOCUMENTS, FIELDS, Scenario, build_scenario
+from advisor.text import read_json, typeset
+from advisor.ui.shared import fields, refit_use, settings
+
+CONFIG, HARDWARE = "model_config_json", "hardware_json"
+CONFIG_PROBLEM = "_config_problem"
+_LABELS = {name: row.screen_label for name, row in FIELDS.items() if "_" in name and row.widget is not None}
+"""Of names that are no words of a sentence."""
+_SCENARIO, _PROBLEM = "_scenario", "_problem"
+_NOTES, _NOTED, _VALUES = "_link_notes", "_noted_values", "_values"
+
+
+def own_models() -> dict[str, str]:
+    """Configurations given in this session: name to config.json text."""
+    return fields.own(CONFIG)
+
+
+def own_hardware() -> dict[str, str]:
+    """Accelerators given in this session: name to JSON text."""
+    return fields.own(HARDWARE)
+
+
+def add_own_model(text: str, file_name: str = "") -> str:
+    """Check a config.json, keep it in the session, and return its name. Raises AdvisorError when it is no model."""
+    name = _model_name(text, file_name)
+    architecture_from_config(text, name, file_name or "config.json")
+    own_models()[name] = text
+    return name
+
+
+def add_own_hardware(text: str) -> str:
+    """Check an accelerator, keep it in the session, and return its name. Raises AdvisorError when it is none."""
+    name = _free(hardware_slug(given_hardware(text).name), own_hardware(), text)
+    own_hardware()[name] = text
+    return name
+
+
+def _model_name(text: str, file_name: str) -> str:
+    """A short plain name that no shipped model and no other configuration of this session has.
+
+    From the file's name, else from the configuration's model type; a second configuration of that name gets a number.
+    """
+    stem = file_name.rsplit(".", 1)[0]
+    if stem in ("", "config"):
+        try:
+            stem = str(read_json(text).get("model_type", ""))
+        except (ValueError, AttributeError):
+            stem = ""
+    slug = re.sub(r"[^a-z0-9._]+", "-", stem.lower()).strip("-._")[:40] or "model"
+    return _free(slug if slug.startswith("own-") else f"own-{slug}", own_models(), text)
+
+
+def _free(name: str, taken: Mapping[str, str], text: str) -> str:
+    """`name`, with a number when another text has it."""
+    numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+    return next(free for free in numbered if taken.get(free, text) == text)
+
+
+def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) -> list[str]:
+    """Set every widget to what `texts` and `documents` say, else to its default; call before the widgets are drawn.
+
+    texts : values by field, as a link spells them. documents : texts of the user's own model and accelerator.
+    Returns one sentence for each thing asked for that cannot be shown; `origin` (link, file) is named in it.
+    """
+    texts, notes = dict(texts), []
+    for document, text in documents.items():
+        owner = DOCUMENTS[document]
+        texts[owner] = _document_name(document, texts.get(owner), text)
+        fields.own(document)[texts[owner]] = text
+    for name in texts.keys() - FIELDS.keys():
+        if name not in settings.SETTINGS:
+            notes.append(f"The {origin} has {_short(name)}, which is no setting here; it was ignored.")
+    for field in fields.NAMES:
+        value = fields.default(field)
+        if field in texts:
+            try:
+                value = fields.read(field, texts[field])
+            except ValueError:
+                notes.append(_refused(origin, field, texts[field], value))
+        st.session_state[field] = value
+    return notes
+
+
+def take_settings(texts: Mapping[str, str]) -> list[str]:
+    """Set the pages' settings as an address says; one sentence for each that cannot be shown."""
+    return [
+        f"The link asks for {name} = {_short(text)}, which is not possible here; it was ignored."
+        for name, text in settings.take(texts).items()
+    ]
+
+
+def _refused(origin: str, field: str, text: str, shown: Any) -> str:
+    if field == refit_use.FIELD:
+        return f"The {origin} carries a refit that cannot be read; the shipped constants are used."
+    return f"The {origin} asks for {field} = {_short(text)}, which is not possible; {shown} is shown."
+
+
+def show(scenario: Scenario, origin: str = "file") -> None:
+    """Make a scenario the one on screen; for callbacks. What cannot be shown becomes a note."""
+    values = scenario.model_dump(mode="json")
+    documents = {name: text for name in DOCUMENTS if (text := values.pop(name)) is not None}
+    note(take({name: "" if value is None else str(value) for name, value in values.items()}, documents, origin))
+
+
+def _document_name(document: str, asked: str | None, text: str) -> str:
+    """The name under which a document that came with a link or file is kept: the one asked for, where it is free."""
+    if document == CONFIG:
+        return _model_name(text, "") if asked is None or asked in model_ids() else asked
+    if asked is not None and asked not in hardware_ids():
+        return asked
+    try:
+        return hardware_slug(given_hardware(text).name)
+    except AdvisorError:  # the answer says what is wrong with it
+        return hardware_slug("")
+
+
+def keep_scenario(values: Mapping[str, Any]) -> None:
+    """Build the scenario from the widgets' values and keep it, or the sentence that says why there is none."""
+    chosen = {name: value for name, value in values.items() if value is not None}
+    for document, owner in DOCUMENTS.items():
+        if (text := fields.own(document).get(str(values[owner]))) is not None:
+            chosen[document] = text
+    if not refit_use.is_for(values):
+        chosen.pop(refit_use.FIELD, None)
+    if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the bar says so
+        chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
+    now = st.session_state
+    now[_SCENARIO], now[_PROBLEM], now[_VALUES] = None, "", dict(values)
+    if now.get(_NOTED) is None:
+        now[_NOTED] = dict(values)
+    try:
+        now[_SCENARIO] = build_scenario(**chosen)
+    except AdvisorError as error:
+        now[_PROBLEM] = _in_screen_words(str(error))
+
+
+def _in_screen_words(problem: str) -> str:
+    """A message of the scenario with the labels that the bar gives its fields."""
+    return re.sub(r"\b(?:" + "|".join(_LABELS) + r")\b", lambda found: _LABELS[found.group()], problem)
+
+
+def config_problem() -> str:
+    """Why the config.json given last cannot be used; empty when it can, or when none is given."""
+    return str(st.session_state.get(CONFIG_PROBLEM, ""))
+
+
+def scenario_or_problem() -> tuple[Scenario | None, str]:
+    """The scenario of this run, or None and the reason in one sentence."""
+    return st.session_state.get(_SCENARIO), st.session_state.get(_PROBLEM, "")
+
+
+def note(notes: list[str]) -> None:
+    """Keep what a link or file asked for that the screen does not show; it is said until something is changed."""
+    st.session_state[_NOTES], st.session_state[_NOTED] = notes, None
+
+
+def add_note(text: str) -> None:
+    """One more note beside those kept."""
+    note([*st.session_state.get(_NOTES, []), text])
+
+
+def link_notes() -> list[str]:
+    """What a link or file asked for that this screen does not show, one sentence each."""
+    now = st.session_state
+    return list(now.get(_NOTES, [])) if now.get(_NOTED) == now.get(_VALUES) else []
+
+
+def escaped(text: str) -> str:
+    """Text for a Markdown element with nothing in it read as markup: messages may quote what a user typed."""
+    plain = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", typeset(text))
+    return re.sub(r":(?=\S)", r"\\:", plain)  # `:word:` would be an icon
+
+
+def _short(text: str) -> str:
+    """A user's text as a short quoted piece without markup."""
+    plain = re.sub(r"[^\w.,@+ -]", "?", text)
+    return f"'{plain[:40]}'"
+
+
+def best_acceptance(model_id: str, drafter_id: str, current: str) -> str:
+    """The measured curve nearest to a model and drafter; `current` when it is the user's own numbers or as near.
+
+    Near: measured with this model and drafter, else with this drafter, else any.
+    """
+    curves = {curve.id: curve for curve in acceptance_curves()}
+    if current not in curves:
+        return current
+
+    def nearness(curve_id: str) -> tuple[bool, bool]:
+        same_drafter = curves[curve_id].drafter_id == drafter_id
+        return same_drafter and curves[curve_id].model_id == model_id, same_drafter
+
+    best = max(curves, key=nearness)
+    return best if nearness(best) > nearness(current) else current

@@ -1,0 +1,109 @@
+"""The answer as a first screen says it: every K judged, headline, how sure, what flips it, what fits."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from advisor.advice import advise
+from advisor.points import Errors
+from advisor.scenario.scenario import Scenario
+from advisor.setup import load_setup
+from advisor.summary import (
+    accepted_length_flips,
+    errors_text,
+    fit_of,
+    flip_texts,
+    headline,
+    likely_text,
+    outcomes_of,
+    place_text,
+)
+
+SCENARIO = Scenario(acceptance="2.4@3")
+ADVICE = advise(SCENARIO)
+OUTCOMES = outcomes_of(ADVICE)
+
+
+def test_outcomes_are_the_curve_s_row_and_its_recommended_k_is_judged_as_the_answer_is() -> None:
+    row = ADVICE.curve.speedup[ADVICE.batch_index]
+    assert [one.speedup for one in OUTCOMES] == pytest.approx(row.tolist())
+    mine = OUTCOMES[ADVICE.recommendation.k_draft]
+    assert (mine.p_best, mine.regret) == (ADVICE.recommendation.p_best, ADVICE.recommendation.regret)
+
+
+def test_chances_of_all_k_add_up_to_one_and_losses_are_below_one() -> None:
+    assert sum(one.p_best for one in OUTCOMES) == pytest.approx(1.0, abs=0.02)
+    assert all(0.0 <= one.regret < 1.0 for one in OUTCOMES)
+
+
+def with_speedup(value: float, low: float) -> str:
+    shown = [dataclasses.replace(one, speedup=value, low=low) if one.k_draft else one for one in OUTCOMES]
+    return headline(ADVICE, 3, shown)
+
+
+def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() -> None:
+    assert with_speedup(1.84, 1.7) == "Draft 3 tokens: 1.8× faster"
+    assert with_speedup(1.04, 0.97) == "Hardly worth it: 1.04×, and it may lose"
+    assert with_speedup(1.04, 1.01) == "Hardly worth it: 1.04×"
+    assert with_speedup(0.8, 0.7) == "Draft 3 tokens: 0.80×, slower than plain"
+    never = advise(SCENARIO.model_copy(update={"acceptance": "1.05@3"}))
+    assert headline(never, 0, outcomes_of(never)).startswith("Don’t speculate: 0.")
+
+
+def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
+    missed = advise(SCENARIO.model_copy(update={"max_tpot_ms": 0.5}))
+    assert headline(missed, missed.recommendation.k_draft, outcomes_of(missed)).startswith("No draft keeps 0.5 ms")
+
+
+def test_a_picked_k_is_held_against_the_recommended_one() -> None:
+    recommended = ADVICE.recommendation.k_draft
+    other = 8 if recommended != 8 else 7
+    assert f"You picked K = {other}; K = {recommended} loses least" in likely_text(ADVICE, other, OUTCOMES)
+
+
+def test_the_place_names_what_is_served_in_words() -> None:
+    assert place_text(ADVICE) == ("Qwen3-30B-A3B + EAGLE-3", "on 1 × H200 SXM, batch 16")
+
+
+def test_flips_are_where_the_library_recommends_another_k() -> None:
+    k = ADVICE.curve_k
+    today = float(ADVICE.curve.accepted_length[k])
+    flips = accepted_length_flips(ADVICE)
+    assert {flip.is_below for flip in flips} == {True, False}
+    for flip in flips:
+        assert flip.is_below == (flip.accepted_length < today)
+        before, after = (flip.accepted_length + step for step in ((0.1, -0.1) if flip.is_below else (-0.1, 0.1)))
+        assert recommended(before, k) == flip.k_before
+        assert recommended(after, k) == flip.k_after
+    assert all(f"now {today:.1f}" in text for text in flip_texts(flips, k, today))
+
+
+def recommended(length: float, k: int) -> int:
+    """K that is recommended where this many tokens are accepted at `k`."""
+    return advise(SCENARIO.model_copy(update={"acceptance": f"{length:.3f}@{k}"})).recommendation.k_draft
+
+
+def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
+    assert fit_of(ADVICE) is None
+    large = advise(SCENARIO.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp"}))
+    fit = fit_of(large)
+    assert fit is not None
+    assert fit.needed_bytes > fit.usable_bytes
+    assert fit.scenario is not None
+    assert load_setup(fit.scenario).memory.largest_batch >= 16
+    smaller = fit.scenario.model_copy(
+        update={"n_gpus": fit.scenario.n_gpus // 2, "tensor_parallel": fit.scenario.n_gpus // 2}
+    )
+    assert load_setup(smaller).memory.largest_batch < 16
+
+
+def test_errors_of_few_rows_give_way_to_those_of_all() -> None:
+    few = Errors(3, median_ape=0.01, coverage=1.0, n_sources=1)
+    many = Errors(65, median_ape=0.075, coverage=0.83, n_sources=14)
+    found = {"this accelerator and model": few, "all published points": many}
+    assert "On 65 published speedups (all published points) from 14 sources" in errors_text(found)
+    enough = {"this accelerator and model": dataclasses.replace(few, n=21)} | {"all published points": many}
+    assert "On 21 published speedups of this accelerator and model from 1 source" in errors_text(enough)
+    assert errors_text({}) == ""
