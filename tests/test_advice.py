@@ -48,7 +48,7 @@ def test_a_drafter_that_is_never_right_is_advised_against_in_words() -> None:
     assert answer.k_draft == 0
     assert answer.speedup.value == 1.0
     assert "do not speculate" in answer.verdict
-    assert "slowdown" in answer.verdict
+    assert "expected to lose" in answer.verdict or "slowdown" in answer.verdict
 
 
 @pytest.mark.parametrize("batch", [1, 7, 16, 24, 32, 40, 64, 300])

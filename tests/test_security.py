@@ -28,7 +28,7 @@ def test_no_page_renders_html_from_text() -> None:
         assert "st.html(" not in text or path.name == "style.py", path.name  # a constant of the app's own
 
 
-REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0"
+REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0/0/0/0/0/0/0/0"
 
 
 @pytest.mark.parametrize(

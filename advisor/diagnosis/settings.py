@@ -144,7 +144,7 @@ def _from_launch(text: str) -> dict[str, Any]:
         words = shlex.split(found[0].split(" && ")[0], comments=True)
     except ValueError:
         words = found[0].split()
-    out: dict[str, Any] = {"_engine": "sglang" if "sglang" in found[0] else "vllm"}
+    out: dict[str, Any] = {"_engine": re.split(r"[\s.]", found[0])[0]}
     if "serve" in words[:-1] and not words[words.index("serve") + 1].startswith("-"):
         out["model"] = words[words.index("serve") + 1]
     for place, word in enumerate(words):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from advisor import laws
 from advisor.advice import Advice
+from advisor.text import csv_text
 
 _BATCHES = (1, 4, 16, 64)
 _DRAFTS = (1, 2, 3)
@@ -35,4 +34,4 @@ def sample_csv(advice: Advice) -> str:
                     "notes": "made up by the advisor, not measured",
                 }
             )  # fmt: skip
-    return pd.DataFrame(rows).to_csv(index=False)
+    return csv_text(list(rows[0]), rows)

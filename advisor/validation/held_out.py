@@ -29,8 +29,9 @@ COMMON_SHARE = 0.0
 (docs/decisions/0003-engine-overheads.md)."""
 RESIDUALS = tuple(r / 100.0 for r in range(81))
 """Log standard deviations that a band's residual may have, rising. [1]"""
-MIN_LABORATORIES = 4
-"""Fewer tell nothing of what another one's offset may be. [1]"""
+MIN_LABORATORIES = 5
+"""Fewer tell little of what another one's offset may be: four have rows at the roofline tier in data centres, all on
+two accelerators of one vendor. [1]"""
 FIRST_RESIDUAL = {"fitted": 0.15, "roofline": 0.25}
 """Residual of a tier with fewer laboratories to calibrate on (assumed). [1]"""
 

@@ -213,7 +213,7 @@ def test_constants_of_a_refit_name_the_refit_and_the_fit_they_came_from() -> Non
 
 
 def test_an_engine_without_rows_of_its_own_says_that_its_overheads_are_the_prior() -> None:
-    made = derive(load_setup(Scenario(acceptance="2.4@3", engine="sglang")), 16, 3)
+    made = derive(load_setup(Scenario(acceptance="2.4@3", engine="other")), 16, 3)
     host = next(use for use in made.constants if use.symbol == "c_d")
     assert (host.tier, host.source.startswith("weak prior")) == ("assumed", True)
 

@@ -241,7 +241,7 @@ def _documents() -> Iterator[tuple[str, bytes]]:
     )  # fmt: skip
     for number, figure in enumerate(figures):
         yield f"hardware-{number:02d}.json", json.dumps(HARDWARE | figure).encode()
-    refit = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0"
+    refit = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0/0/0/0/0/0/0/0"
     for number, (old, new) in enumerate(
         (("1.1", "nan"), ("1.1", "1e300"), ("n=5", "n=-5"), ("h200-sxm", "../../x"), ("routed", "magic"), (";", "\n"))
     ):

@@ -29,7 +29,7 @@ def as_text(read: Callable[[str], object]) -> Read:
     return lambda data: read(data.decode("utf-8", errors="replace"))
 
 
-REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0"
+REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0/0/0/0/0/0/0/0"
 READERS: dict[str, tuple[Read, bytes]] = {
     "benchmark": (lambda data: read_upload("file", data).result, table(GOOD, GOOD)),
     "points to predict": (lambda data: read_given("file", data), table(GOOD)),

@@ -66,7 +66,7 @@ def test_five_points_help_in_the_mean_and_seldom_hurt(grid):
     prior, observed = grid
     rng = np.random.default_rng(7)
     before, after = [], []
-    for _ in range(60):
+    for _ in range(240):
         truth = np.linalg.cholesky(prior.covariance) @ rng.standard_normal(len(NAMES))
         noise = prior.residual_log_sd * rng.standard_normal(len(observed.line))
         clean = replace(observed, measured=np.exp(log_predicted(observed, truth)))
@@ -84,7 +84,7 @@ def test_five_points_of_pure_noise_do_not_wreck_a_right_model(grid):
     prior, observed = grid
     rng = np.random.default_rng(8)
     worst = []
-    for _ in range(60):
+    for _ in range(240):
         truth = log_predicted(observed, np.zeros(len(NAMES)))
         noisy = replace(observed, measured=np.exp(truth + 0.15 * rng.standard_normal(len(truth))))
         used = np.zeros(len(truth), bool)
@@ -151,9 +151,10 @@ def test_the_after_curve_is_the_refits_own_prediction():
     curve = curve_for(setup, BATCHES, [3])
     scale = 2.4 / curve.accepted_length[0]  # the rows' own accepted length
     after = result.rows.set_index("batch_size")["after"]
-    # Verified tokens take a share of a plain step, which the refit has moved as well: the one second-order difference.
-    before = curve_for(points[0].setup, BATCHES, [3]).plain_step_s
-    second_order_s = curve.round_components["verified"][:, 0] * (1.0 - before / curve.plain_step_s)
+    # What verified tokens add follows the steps, which the refit has moved as well: the one second-order difference.
+    factor = next(item.factor for item in result.parameters if item.name == "verified")
+    before = curve_for(points[0].setup, BATCHES, [3]).round_components["verified"][:, 0]
+    second_order_s = curve.round_components["verified"][:, 0] - factor * before
     prefill = prefill_per_token_s(setup, np.array(BATCHES, float))
     same = speedup(curve.accepted_length, curve.plain_step_s, curve.round_s[:, 0] - second_order_s, prefill)
     assert same * scale == pytest.approx(after[list(BATCHES)].to_numpy(), rel=1e-9)
