@@ -171,7 +171,8 @@ def curve_for(
     plain_s = np.asarray(sum(plain_components.values()))
     components = _round_components(setup, verify, column, k, plain.distinct[:, None])
     if setup.costs.verified_per_sequence:
-        beyond = verified_time(setup, plain_s[:, None], verify.step.total, column, verified)
+        steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
+        beyond = verified_time(setup, *steps, column, verified)
         components["verified"] = np.asarray(beyond * (k > 0))
     round_s = np.asarray(sum(components.values()))
     accepted = setup.acceptance.accepted_length[k]
@@ -235,10 +236,11 @@ def _round_components(
     return components
 
 
-def verified_time(setup: Setup, plain_step_s: Array, verify_step_s: Array, batch: Array, tokens: Array) -> Array:
+def verified_time(setup: Setup, plain: StepTime, verify: StepTime, batch: Array, tokens: Array) -> Array:
     """What verifying `tokens` of each of `batch` sequences adds beyond the kernels: `laws.verified`, broadcast. [s]"""
     group_batch = batch / setup.placement.attention_groups
-    times = {"T_plain": plain_step_s, "T_verify": verify_step_s}
+    times = {"T_plain": plain.total, "T_verify": verify.total}
+    times["T_fix"] = plain.components["host"] + plain.components["launch"]
     return np.asarray(laws.verified(phi=setup.costs.verified_per_sequence, b=group_batch, q=tokens, **times))
 
 

@@ -81,8 +81,7 @@ def test_a_gain_that_may_be_a_loss_is_called_hardly_worth_it_with_its_odds() -> 
 
 
 def test_the_dense_model_gains_less_and_less_while_the_moe_has_a_sweet_spot_inside() -> None:
-    moe = advise(COMMAND_A.model_copy(update={"model_id": "command-a-plus"}))
-    dense = advise(COMMAND_A)
+    moe, dense = advise(QWEN), advise(COMMAND_A)
     assert np.all(np.diff(dense.curve.speedup[:, 3]) <= 1e-9)
     assert 4 < moe.sweet_spot_batch < 512
     assert dense.sweet_spot_batch == 1

@@ -62,7 +62,7 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "drafting": ({"n": 3, "T_pass": 1e-4, "c_l": 1e-5, "L": 2}, 3.6e-4),
     "draft_host": ({"n": 3, "c_d": 3e-4}, 9e-4),
     "reread": ({"kappa": 0.5, "q": 4, "T_attn": 2e-3}, 3e-3),
-    "verified": ({"phi": 0.01, "b": 100, "q": 4, "T_plain": 5e-3, "T_verify": 8e-3}, 6e-3),
+    "verified": ({"phi": 0.01, "b": 100, "q": 4, "T_plain": 5e-3, "T_verify": 8e-3, "T_fix": 1e-3}, 4.5e-3),
     "accepted_length": ({"alpha": 0.5, "K": 3}, 1.875),
     "prompt_flops": ({"P": 100, "a": 8, "r": 2, "w": 30, "tp": 4}, 100 * 25 * 2),
     "prompt_attention": ({"F": 1e12, "eta": 0.5, "F_peak": 1e15}, 2e-3),

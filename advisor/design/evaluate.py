@@ -22,7 +22,7 @@ from advisor.quality import activation_ratio, dense_equivalent, granularity, tra
 from advisor.routing import distinct_experts
 from advisor.setup import Setup
 from advisor.speedup import speedup
-from advisor.step_cost import MoeShape, step_time, weights_time
+from advisor.step_cost import MoeShape, StepTime, step_time, weights_time
 
 _CHUNK_CELLS = 50_000
 """Designs x batches evaluated together: arrays of this size stay in a core's cache."""
@@ -115,7 +115,7 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     column, k = batches[:, None], drafts[:, None, None].astype(float)
     kv = setup.kv_bytes_per_element
 
-    def one_pass(tokens: Array, distinct: Array) -> Array:
+    def one_pass(tokens: Array, distinct: Array) -> StepTime:
         return step_time(
             body.architecture,
             setup.costs,
@@ -126,7 +126,7 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
             distinct=distinct,
             kv_bytes_per_element=kv,
             moe=shape,
-        ).total
+        )
 
     own_experts = _drafts_with_experts(setup)
     draft = draft_time(
@@ -146,13 +146,13 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     plain = one_pass(np.asarray(1.0), touched.steps[0])
     verify = one_pass(k + 1.0, touched.steps[1:])
     beyond = verified_time(setup, plain, verify, column, k + 1.0) * (k > 0)
-    rounds = verify + beyond + draft.time_s(costs.launch_per_layer_s) + host
+    rounds = verify.total + beyond + draft.time_s(costs.launch_per_layer_s) + host
     size = (len(batches), len(mix))
     prefill = _prefill_s(body, shape, touched, batches)
     return Arms(
         *(
             np.broadcast_to(time, full)
-            for time, full in ((plain, size), (rounds, (len(drafts), *size)), (prefill, size))
+            for time, full in ((plain.total, size), (rounds, (len(drafts), *size)), (prefill, size))
         )
     )
 

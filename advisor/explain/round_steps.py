@@ -99,7 +99,9 @@ def _verified(b: Builder, whole: Pass, plain: Quantity, verify: Quantity) -> Map
         return {}
     use = overhead_constant(setup, "phi", "how soon verified tokens are as dear as plain ones", "verified_per_sequence")
     head = Head("verified", "Verified tokens", "T_verified", "s")
-    values: Values = {"T_plain": plain, "T_verify": verify, "b": whole.group_batch, "q": whole.q}
+    fixed = [step.result.value for step in b.steps if step.id in ("plain.host", "plain.launch")]
+    times: Values = {"T_plain": plain, "T_verify": verify, "T_fix": Quantity(sum(fixed), "s")}
+    values: Values = {**times, "b": whole.group_batch, "q": whole.q}
     return {"T_verified": b.add(head, laws.verified, values, (use,))}
 
 

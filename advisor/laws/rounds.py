@@ -47,18 +47,19 @@ def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
     return kappa * (q - 1) * T_attn
 
 
-def verified(phi: Floats, b: Floats, q: Floats, T_plain: Floats, T_verify: Floats) -> Floats:
+def verified(phi: Floats, b: Floats, q: Floats, T_plain: Floats, T_verify: Floats, T_fix: Floats = 0.0) -> Floats:
     """What verifying many tokens adds beyond the kernels: sampling, rejection, copies, kernels off their tables.
 
-    T_verified = phi × b / (1 + phi × b) × max(q × T_plain - T_verify, 0)
+    T_verified = phi × b / (1 + phi × b) × max(q × T_plain - T_verify - (q - 1) × T_fix, 0)
 
     phi: fitted on speedups: 1/phi sequences of an attention group are half of the way to the limit. [1]
     b, q: sequences of one attention group, and tokens that each verifies. [1]
     T_plain, T_verify: one plain step, and a step of q tokens for each sequence. [s]
-    Limits: 0 for few sequences; at most what makes every verified token as dear as one of a plain step.
+    T_fix: host time and launches of a step, which do not grow with its tokens. [s]
+    Limits: 0 for few sequences; at most what makes every verified token as dear on the device as one of a plain step.
     Source: docs/decisions/0015-what-a-round-lacked.md.
     """
-    return phi * b / (1 + phi * b) * np.maximum(q * T_plain - T_verify, 0)
+    return phi * b / (1 + phi * b) * np.maximum(q * T_plain - T_verify - (q - 1) * T_fix, 0)
 
 
 def accepted_length(alpha: Floats, K: Floats) -> Floats:
