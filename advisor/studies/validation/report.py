@@ -44,6 +44,7 @@ from advisor.studies.validation.outside import (
     moesd_section,
     reproduction_section,
 )
+from advisor.studies.validation.own_runs import mature_points, own_run_rows, own_runs, own_runs_section
 from advisor.studies.validation.plain_tables import believed
 from advisor.studies.validation.simpler import rivals_section
 from advisor.studies.validation.step_times import judged_decode, step_time_sections, write_judged_ratios
@@ -61,7 +62,7 @@ from advisor.studies.validation.tables import (
 )
 from advisor.studies.validation.unseen import unseen_section
 from advisor.text import counted
-from advisor.validation import JUDGED, held_out, judge, write_judged
+from advisor.validation import JUDGED, held_out, judge, write_judged, write_own_runs
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"
@@ -97,6 +98,7 @@ def report(decode: Decode) -> str:
         for points_there in [external_points(frame, hardware_id)]
     }
     moesd = moesd_cells(pd.read_csv(MOESD))
+    own = own_run_rows(mature_points(points))
     regrets = best_k_regrets(rows, external, moesd)
     table, bars = _from_store()
     sections = [
@@ -108,6 +110,7 @@ def report(decode: Decode) -> str:
         _overheads(),
         _left_out(rows),
         unseen_section(rows),
+        own_runs_section(own),
         rivals_section(points, rows, outside, external),
         external_section(external, as_prior),
         assumed_accelerators(external, as_prior, elsewhere),
@@ -285,10 +288,12 @@ def _from_store() -> tuple[pd.DataFrame | None, str]:
 
 
 def main(path: Path = REPORT) -> None:
-    """Write the document, the judged rows that reports and pages read, and the ratios that comparisons read."""
+    """Write the document, and the data that pages, reports and comparisons read: judged rows, own runs, ratios."""
     decode = judged_decode()
     path.write_text(report(decode), encoding="utf-8")
     write_judged(judge(judged_rows()), data_hash())
+    found = own_runs(own_run_rows(mature_points(judged_points()[0])))
+    sys.stdout.write(f"{write_own_runs(found, data_hash())} written\n")
     sys.stdout.write(f"{path} and {JUDGED} written\n")
     if decode is not None:
         sys.stdout.write(f"{write_judged_ratios(decode)} written\n")
