@@ -17,6 +17,7 @@ from advisor.runtime import (
     KRange,
     break_even_batch,
     draft_rows,
+    kernel_cliffs,
     others_text,
     ranges_of,
     schedule_texts,
@@ -302,4 +303,5 @@ def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) 
         warnings.append(f"The best K is the longest considered ({setup.scenario.k_max}); raise it to look further.")
     if setup.acceptance.extrapolated[curve.drafts[chosen]]:
         warnings.append("The accepted length at this K is extrapolated from the K you gave.")
+    warnings += [cliff.text for cliff in kernel_cliffs(curve, chosen or _best_drafting(rows))]
     return tuple(dict.fromkeys(warnings))

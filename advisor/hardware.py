@@ -28,6 +28,10 @@ class KernelConstants(Frozen):
     gemm_flops_per_s: Constant | None = None
 
 
+WORKSTATION_CHIPS = ("sm_86", "sm_89", "sm_120", "sm_121")
+"""Generations whose parts are no data centre's."""
+
+
 class Hardware(Frozen):
     """One accelerator (one GPU of a node). SI units throughout; dense peaks, no structured sparsity."""
 
@@ -68,6 +72,11 @@ def load_hardware(hardware_id: str) -> Hardware:
     Raises AdvisorError for an unknown id (with close matches), and for a profile that is damaged or lacks an origin.
     """
     return load_profile("hardware", hardware_id, Hardware, "accelerators", _LISTING)
+
+
+def of_data_centre(hardware: Hardware) -> bool:
+    """Whether an accelerator is a data centre's: by its generation, since vendors name cards of one chip both ways."""
+    return not set(hardware.generation.split()) & set(WORKSTATION_CHIPS)
 
 
 def compute_dtype(hardware: Hardware, dtype: ComputeDtype) -> ComputeDtype:

@@ -28,6 +28,7 @@ from advisor.prediction import AdvisorError
 from advisor.runtime import schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
+from advisor.summary import own_runs_text
 from advisor.text import MERITS, csv_text
 
 
@@ -57,7 +58,10 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     click.echo(f"{tpot.name} {speed}; {answer.odds}.")
     if answer.equals:
         click.echo(answer.equals)
-    click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.\n")
+    click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.")
+    if own := own_runs_text(advice):
+        click.echo(own)
+    click.echo()
     click.echo(f"Each K at batch {scenario.batch_size}:")
     print_table(*_drafts_on_terminal(advice))
     click.echo("\nK by batch:")

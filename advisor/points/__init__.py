@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from advisor.points.before_after import BeforeAfter, before_after, curve_groups
-from advisor.points.errors import Errors, best_k_regret, errors_of, relative_error
-from advisor.points.faults import least_pass_s
+from advisor.points.errors import Errors, best_k_regret, errors_of, k_grids, k_regret, relative_error
+from advisor.points.faults import faster_than_reading, least_pass_s
 from advisor.points.laboratories import laboratory_of, set_apart
 from advisor.points.moesd import moesd_of
 from advisor.points.overheads import (
@@ -59,9 +59,12 @@ __all__ = [
     "by_laboratory",
     "curve_groups",
     "errors_of",
+    "faster_than_reading",
     "fit_overheads",
     "fitted_rows",
     "immature",
+    "k_grids",
+    "k_regret",
     "laboratory_of",
     "laboratory_or_title",
     "least_pass_s",

@@ -98,21 +98,34 @@ def relative_error(rows: pd.DataFrame, predicted: str = "predicted") -> Array:
     return np.abs(rows[predicted].to_numpy(float) / rows["measured"].to_numpy(float) - 1.0)
 
 
+def k_grids(rows: pd.DataFrame, keys: Sequence[str], n_draft: str = "n_draft") -> list[pd.DataFrame]:
+    """Groups of rows that differ in K alone: what the columns `keys` have in common, K (column `n_draft`) increasing.
+
+    A group with two rows of one K differs in something that `keys` do not name (another draft head, another run), so
+    that it compares more than K: it is no grid. Neither is a group of a single K.
+    """
+    groups = (group.sort_values(n_draft) for _, group in rows.groupby(list(keys), dropna=False))
+    return [group for group in groups if len(group) > 1 and group[n_draft].is_unique]
+
+
+def k_regret(grid: pd.DataFrame, draws: str = "draws", n_draft: str = "n_draft", always: int | None = None) -> float:
+    """Loss of the recommended K against the K measured best, among the K measured and plain decoding (K = 0). [1]
+
+    Recommended is the K of least expected loss, as in an answer; `draws` names the column of the predicted speedup
+    under each draw. With `always`, the regret of that K in place of the recommended one: of the nearest one measured.
+    """
+    measured = np.array([1.0, *grid["measured"].to_numpy(float)])
+    if always is None:
+        odds = draft_odds(np.stack([np.ones_like(grid[draws].iloc[0]), *grid[draws]], axis=-1))
+        chosen = int(recommended(odds.loss, odds.noise))
+    else:
+        chosen = int(np.abs(np.array([0, *grid[n_draft]]) - always).argmin())
+    return float(1.0 - measured[chosen] / measured.max())
+
+
 def best_k_regret(
     rows: pd.DataFrame, keys: Sequence[str], draws: str = "draws", n_draft: str = "n_draft"
 ) -> tuple[float | None, int]:
-    """Mean loss of the recommended K against the K measured best, and the number of grids with several K. [1]
-
-    A grid is what the columns `keys` have in common; `n_draft` names the column of K, `draws` that of the predicted
-    speedup under each draw. Recommended is the K of least expected loss, as in an answer: among the K measured and
-    plain decoding, which measures 1.
-    """
-    regrets = []
-    for _, group in rows.groupby(list(keys), dropna=False):
-        if group[n_draft].nunique() > 1:
-            by_k = group.sort_values(n_draft)
-            samples = np.stack([np.ones_like(by_k[draws].iloc[0]), *by_k[draws]], axis=-1)
-            odds = draft_odds(samples)
-            measured = np.array([1.0, *by_k["measured"].to_numpy(float)])
-            regrets.append(1.0 - measured[int(recommended(odds.loss, odds.noise))] / measured.max())
+    """Mean `k_regret` over the `k_grids`, None where there are none, and how many there are. [1]"""
+    regrets = [k_regret(grid, draws, n_draft) for grid in k_grids(rows, keys, n_draft)]
     return (float(np.mean(regrets)) if regrets else None), len(regrets)

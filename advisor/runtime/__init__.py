@@ -39,6 +39,7 @@ from advisor.runtime.by_batch import (
     values_of,
 )
 from advisor.runtime.cascade import Cascade, CascadeSettings
+from advisor.runtime.cliffs import kernel_cliffs
 from advisor.runtime.costs import RoundCosts, costs_of, idle_speedup, round_costs
 from advisor.runtime.gain import ScheduleGain, gain_over_doublings, one_k_text, schedule_gain
 from advisor.runtime.judge import DraftRow, draft_rows, meets_limit, others_text, recommended_draft
@@ -107,6 +108,7 @@ __all__ = [
     "k_by_batch",
     "k_by_batch_table",
     "k_values",
+    "kernel_cliffs",
     "last_batch",
     "meets_limit",
     "one_k_text",

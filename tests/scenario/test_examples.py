@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from advisor.acceptance import acceptance_curves
 from advisor.advice import advise
 from advisor.catalog import model_ids
+from advisor.curve import DEFAULT_BATCHES, speedup_curve
 from advisor.prediction import AdvisorError, Tier
 from advisor.scenario.examples import example_ids, load_example
 
@@ -55,6 +57,41 @@ def test_the_mixtral_value_is_the_share_that_the_paper_gives() -> None:
 def test_command_a_plus_has_the_published_lengths() -> None:
     lengths = advise(load_example("command-a-plus").scenario).setup.acceptance.accepted_length
     assert lengths == pytest.approx([1, 1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25], abs=2e-3)
+
+
+def compared(name: str) -> str:
+    """How today's prediction compares with what an example's sources measured on it, in the words of its first line."""
+    example = load_example(name)
+    ratios = []
+    for one in example.measured:
+        batches = [one.batch_size] if one.batch_size else [b for b in DEFAULT_BATCHES if b <= 100]
+        curve = speedup_curve(example.scenario, batches, [one.k_draft])
+        ratios.append(np.log(curve.speedup[:, 0].max() / one.speedup))
+    off = float(np.exp(np.mean(ratios)) - 1.0)
+    return "predicted the same" if abs(off) <= 0.1 else "predicted higher" if off > 0 else "predicted lower"
+
+
+@pytest.mark.parametrize("name", example_ids())
+def test_an_example_that_cites_measured_speedups_says_in_its_first_line_how_it_compares(name: str) -> None:
+    example = load_example(name)
+    said = re.search(r"predicted [a-z ]+(?=\.$)", example.description)
+    assert (said is None) == (not example.measured)
+    if said is not None:
+        assert said[0] == compared(name), "the first line of the example is no longer true"
+        assert f"{max(one.speedup for one in example.measured):.3g}x" in example.description
+
+
+def test_the_speedups_that_mixtral_cites_are_the_papers() -> None:
+    import csv
+
+    with (ROOT / "measurements/moesd_cells/data.csv").open(encoding="utf-8") as file:
+        cells = [row for row in csv.DictReader(file) if row["model_id"] == "mixtral-8x7b"]
+    published = {
+        int(row["draft_tokens_gamma"]): float(row["speedup_peak"])
+        for row in cells
+        if (row["dataset"], row["temperature"]) == ("HumanEval", "0.0")
+    }
+    assert {one.k_draft: one.speedup for one in load_example("mixtral").measured}.items() <= published.items()
 
 
 def test_an_unknown_example_is_refused_with_the_closest() -> None:

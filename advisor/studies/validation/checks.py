@@ -10,7 +10,7 @@ import pandas as pd
 
 from advisor.calibration import class_costs
 from advisor.curve import curve_for
-from advisor.points import Overheads, Point, point_of, with_costs
+from advisor.points import Overheads, Point, faster_than_reading, point_of, with_costs
 from advisor.prediction import AdvisorError
 from advisor.scenario import build_scenario
 from advisor.setup import load_setup
@@ -73,9 +73,10 @@ def _point_if_it_fits(row: Mapping[str, Any], hardware_id: str, gpus: str) -> Po
 
 
 def external_round_costs(points: Sequence[Point], overheads: Overheads | None = None) -> pd.DataFrame:
-    """Measured and predicted round cost in plain steps; columns source, model_id, n_draft, verify_tokens, tree, gpus,
-    batch_size, accepted_length, measured_speedup, measured, predicted; and the plain steps themselves in seconds,
-    published (the batch over the plain throughput) and predicted."""
+    """Measured and predicted round cost in plain steps; columns source, title, model_id, checkpoint (what was served),
+    head (what drafted), dataset, n_draft, verify_tokens, tree, gpus, batch_size, accepted_length, measured_speedup,
+    measured, predicted, predicted_speedup, draws; the plain steps themselves in seconds, published (the batch over the
+    plain throughput) and predicted; impossible, why the row cannot be as it is printed (`faster_than_reading`)."""
     rows = []
     for point in points:
         costs = class_costs(point.engine_class) if overheads is None else overheads.costs()
@@ -85,7 +86,9 @@ def external_round_costs(points: Sequence[Point], overheads: Overheads | None = 
             {
                 "source": EXTERNAL_SOURCES.get(point.source, point.source),
                 "model_id": question.scenario.model_id,
-                "checkpoint": str(point.row.get("notes", "")).split(";")[0],
+                "title": point.source,
+                "checkpoint": _noted(point, "served checkpoint"),
+                "head": _noted(point, "draft head").lower(),  # one head is printed in two spellings
                 "dataset": point.row.get("dataset", ""),
                 "n_draft": question.n_draft,
                 "verify_tokens": question.verify_tokens or question.n_draft + 1,
@@ -100,9 +103,24 @@ def external_round_costs(points: Sequence[Point], overheads: Overheads | None = 
                 "draws": curve.draws[:, 0, 0],
                 "published_plain_s": published_plain_s(point.row),
                 "predicted_plain_s": float(curve.plain_step_s[0]),
+                "impossible": faster_than_reading(point),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _noted(point: Point, what: str) -> str:
+    """What a row's notes name after `what`; empty where they do not."""
+    notes = (note.strip() for note in str(point.row.get("notes", "")).split(";"))
+    return next((note.removeprefix(what).strip() for note in notes if note.startswith(what)), "")
+
+
+def impossible_models(external: pd.DataFrame) -> list[str]:
+    """Models of which a published round costs less than reading the weights of the experts it touches.
+
+    Its other rows are of the same runs, on the same unstated GPUs, so that the model is set aside as a whole.
+    """
+    return sorted(external.loc[external["impossible"] != "", "model_id"].unique())
 
 
 def moesd_cells(frame: pd.DataFrame) -> pd.DataFrame:

@@ -22,12 +22,12 @@ from advisor.points import (
     points_of,
     prior_overheads,
     published_rows,
-    relative_error,
     set_apart,
 )
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.studies.small_launches import left_out
+from advisor.studies.validation.best_k import best_k_gates, best_k_regrets, best_k_section
 from advisor.studies.validation.checks import (
     ALSO_ASSUMED,
     external_points,
@@ -36,15 +36,17 @@ from advisor.studies.validation.checks import (
 )
 from advisor.studies.validation.kernels import bars_section, gates_section, measured_section
 from advisor.studies.validation.outside import (
+    BUNDLE,
+    BUNDLE_BAR,
     assumed_accelerators,
-    best_k_section,
+    bundle_errors,
     external_section,
     moesd_section,
-    regrets,
     reproduction_section,
 )
+from advisor.studies.validation.own_runs import mature_points, own_run_rows, own_runs, own_runs_section
 from advisor.studies.validation.plain_tables import believed
-from advisor.studies.validation.rivals import RIVALS, rival_predictions, rival_round_costs
+from advisor.studies.validation.simpler import rivals_section
 from advisor.studies.validation.step_times import judged_decode, step_time_sections, write_judged_ratios
 from advisor.studies.validation.tables import (
     GateLine,
@@ -53,14 +55,14 @@ from advisor.studies.validation.tables import (
     frame_table,
     markdown_table,
     percent,
-    shape_error,
+    share,
     speedup_gates,
     summary,
     worst,
 )
 from advisor.studies.validation.unseen import unseen_section
 from advisor.text import counted
-from advisor.validation import JUDGED, held_out, judge, write_judged
+from advisor.validation import JUDGED, held_out, judge, write_judged, write_own_runs
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"
@@ -96,20 +98,23 @@ def report(decode: Decode) -> str:
         for points_there in [external_points(frame, hardware_id)]
     }
     moesd = moesd_cells(pd.read_csv(MOESD))
+    own = own_run_rows(mature_points(points))
+    regrets = best_k_regrets(rows, external, moesd)
     table, bars = _from_store()
     sections = [
         _head(rows, refused),
-        _gates(rows, external, moesd, decode),
+        _gates(rows, external, regrets, decode),
         gates_section(),
         bars,
         measured_section(),
         _overheads(),
         _left_out(rows),
         unseen_section(rows),
-        _rivals(points, rows, outside, external),
+        own_runs_section(own),
+        rivals_section(points, rows, outside, external),
         external_section(external, as_prior),
         assumed_accelerators(external, as_prior, elsewhere),
-        best_k_section(rows, external, moesd),
+        best_k_section(regrets),
         *step_time_sections(decode),
         moesd_section(moesd),
         reproduction_section(table),
@@ -148,7 +153,7 @@ refitted without the whole laboratory of a row, and so is the width of its band.
 {rows["source"].nunique()} laboratories can be predicted; {sum(refused.values())} cannot, most because accelerator,
 draft length or placement is not stated. Errors are |predicted / measured - 1|; in means and shares every laboratory
 counts alike, since one brought most of the rows. A gate on fewer than 20 rows or 3 laboratories is not testable here,
-neither met nor missed.
+neither met nor missed; round cost of external sets is judged alone, one laboratory each, and says so.
 
 Run-time control of K is held against its paper in [runtime-k-validation.md](runtime-k-validation.md).
 
@@ -157,13 +162,15 @@ grid of that post (DeepSeek-V4-Pro) is kept out of this project for outside vali
 model and quantity are not. Nothing is fitted on that figure."""
 
 
-def _gates(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFrame, decode: Decode) -> str:
+def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, decode: Decode) -> str:
     lines = speedup_gates(rows)
-    chains = external[~external["tree"]]
+    rest, n_rest = bundle_errors(external)["possible"]
     for name, group in external.groupby("source"):
-        lines.append(GateLine(f"round cost, {name}", errors_of(group).mape, 0.09, len(group), 1, needs_sources=False))
-    for name, (regret, n) in regrets(rows, chains, moesd).items():
-        lines.append(GateLine(f"best K regret, {name}", regret, 0.03, n, 1, needs_sources=False))
+        bar = BUNDLE_BAR if name == BUNDLE else 0.09
+        lines.append(GateLine(f"round cost, {name}", errors_of(group).mape, bar, len(group), 1, needs_sources=False))
+    without = f"round cost, {BUNDLE} without impossible rounds"
+    lines.append(GateLine(without, rest, BUNDLE_BAR, n_rest, 1, needs_sources=False))
+    lines += best_k_gates(regrets)
     if decode is not None:
         once = believed(left_out(decode["static"]))
         errors = errors_of(once.rename(columns={"predicted_s": "predicted", "measured_s": "measured"}))
@@ -172,7 +179,7 @@ def _gates(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFrame, deco
         (
             line.what,
             percent(line.figure),
-            ("<= " if line.at_most else ">= ") + percent(line.limit, 0),
+            ("<= " if line.at_most else ">= ") + share(line.limit),
             line.n,
             line.n_sources if line.needs_sources else "1, external",
             line.status + (f"; {line.note}" if line.note else ""),
@@ -248,83 +255,6 @@ def _left_out(rows: pd.DataFrame) -> str:
     )
 
 
-def _rivals(points: list[Point], rows: pd.DataFrame, outside: list[Point], external: pd.DataFrame) -> str:
-    frame = rows.copy()
-    body = []
-    ext = external.copy()
-    columns = ["ours", *RIVALS]
-    frame["ours"], ext["ours"] = frame["predicted"], ext["predicted"]
-    for rival in RIVALS:
-        frame[rival] = rival_predictions(points, rival)
-        ext[rival] = rival_round_costs(points, outside, rival)
-    small = frame["batch_size"] <= 8
-    for name in columns:
-        shape, n, _ = shape_error(frame, name)
-        body.append(
-            (
-                name,
-                percent(errors_of(frame, name).mape),
-                percent(errors_of(frame[small], name).mape),
-                percent(shape),
-                percent(errors_of(ext, name).mape),
-                percent(errors_of(ext[~ext["tree"]], name).mape),
-            )
-        )
-    header = (
-        "model",
-        f"speedup (n {len(frame)})",
-        f"B <= 8 (n {int(small.sum())})",
-        f"shape (n {n})",
-        f"round cost, external (n {len(ext)})",
-        f"... chains (n {int((~ext['tree']).sum())})",
-    )
-    return (
-        "## The same rows judged by simpler models\n\nEach fitted per engine class under the same protocol: the "
-        "laboratory of the row left out; the external rows by a fit on all published rows.\n\n"
-        + markdown_table(header, body)
-        + "\n\n"
-        + _must_beat(frame, ext)
-    )
-
-
-def _must_beat(frame: pd.DataFrame, ext: pd.DataFrame) -> str:
-    small = frame[frame["batch_size"] <= 8]
-
-    def ratio(name: str) -> tuple[float, float]:
-        cost = relative_error(ext, name).mean() / relative_error(ext).mean()
-        own, theirs = shape_error(frame)[0], shape_error(frame, name)[0]
-        return float(cost), (theirs or np.nan) / (own or np.nan)
-
-    lines = []
-    for name in ("AL/(1+cK)", "AL/(a+cK+b log2 B)"):
-        cost, shape = ratio(name)
-        met = "met" if min(cost, shape) >= 1.5 else "missed"
-        lines.append(
-            f"- {name}: our error is {cost:.2f} times smaller on round cost, {shape:.2f} times on shape (gate "
-            f"1.5 each: {met})."
-        )
-    lines.append(_why_shape(frame))
-    uniform, ours = (float(relative_error(small, name).mean()) for name in ("uniform experts", "ours"))
-    met = "met" if ours < uniform else "missed"
-    lines.append(
-        f"- uniform experts, rows with B <= 8 (n {len(small)}): {percent(uniform)} against our {percent(ours)} ({met})."
-    )
-    return "\n".join(lines)
-
-
-def _why_shape(frame: pd.DataFrame) -> str:
-    """What the shape gate asks of these rows, beside how well they were read."""
-    asked = min(shape_error(frame, name)[0] or np.nan for name in ("AL/(1+cK)", "AL/(a+cK+b log2 B)")) / 1.5
-    read = float((frame["reading"] != "A").mean())
-    per_source = int(frame.groupby("source").size().median())
-    return (
-        f"- Why the shape gates are missed: they ask for {percent(asked)} after one scale per source, near the reading "
-        f"itself: {percent(read, 0)} of these rows come from pixels or text (taken as 6 %), half of the sources have "
-        f"{per_source} rows or fewer to set their scale, and over a source's few batches a formula fitted to its class "
-        "is not far off. What they lack shows on round cost."
-    )
-
-
 def _worst(rows: pd.DataFrame) -> str:
     body = [
         (
@@ -358,10 +288,12 @@ def _from_store() -> tuple[pd.DataFrame | None, str]:
 
 
 def main(path: Path = REPORT) -> None:
-    """Write the document, the judged rows that reports and pages read, and the ratios that comparisons read."""
+    """Write the document, and the data that pages, reports and comparisons read: judged rows, own runs, ratios."""
     decode = judged_decode()
     path.write_text(report(decode), encoding="utf-8")
     write_judged(judge(judged_rows()), data_hash())
+    found = own_runs(own_run_rows(mature_points(judged_points()[0])))
+    sys.stdout.write(f"{write_own_runs(found, data_hash())} written\n")
     sys.stdout.write(f"{path} and {JUDGED} written\n")
     if decode is not None:
         sys.stdout.write(f"{write_judged_ratios(decode)} written\n")

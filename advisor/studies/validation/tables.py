@@ -138,6 +138,11 @@ def percent(value: float | None, digits: int = 1) -> str:
     return "-" if value is None or not np.isfinite(value) else f"{100 * value:.{digits}f} %"
 
 
+def share(limit: float) -> str:
+    """A bar as per cent, with the digits it has."""
+    return f"{100 * limit:.3g} %"
+
+
 def frame_table(table: pd.DataFrame) -> str:
     """A frame as Markdown, its shares as per cents."""
     shares = ("mean error", "median", "p90", "bias", "in band", "width")

@@ -12,14 +12,12 @@ import numpy as np
 import pandas as pd
 
 from advisor.calibration import WORKSTATION
-from advisor.hardware import load_hardware
+from advisor.hardware import load_hardware, of_data_centre
 from advisor.points import relative_error
 from advisor.studies.validation.tables import markdown_table, percent
 
 LEAST_BATCHES = 3
 """Batch sizes from which on a slope is printed. [1]"""
-WORKSTATION_CHIPS = ("sm_86", "sm_89", "sm_120", "sm_121")
-"""Generations whose parts are no data centre's."""
 ERROR_BARS, SLOPE_BAR, COVERAGE_BAR, WIDTH_BARS = (0.14, 0.18), 0.03, (0.75, 0.88), (0.42, 0.60)
 """What was asked of laboratories left out: mean error and median width on data-centre parts and over all, slopes over
 batch, and coverage. [1]"""
@@ -27,9 +25,8 @@ batch, and coverage. [1]"""
 
 def in_data_centre(rows: pd.DataFrame) -> pd.Series:
     """Whether each row ran on a data-centre part."""
-    chips = {name: load_hardware(name).generation.split() for name in rows["hardware_id"].unique()}
-    own = rows["hardware_id"].map(lambda name: not set(chips[name]) & set(WORKSTATION_CHIPS))
-    return own & ~rows["engine_class"].str.endswith(WORKSTATION)
+    own = {name: of_data_centre(load_hardware(name)) for name in rows["hardware_id"].unique()}
+    return rows["hardware_id"].map(own).astype(bool) & ~rows["engine_class"].str.endswith(WORKSTATION)
 
 
 def unseen_section(rows: pd.DataFrame) -> str:

@@ -72,7 +72,12 @@ def _datasets(now: StoreStatus, scenario: Scenario) -> None:
         st.markdown(widgets.plain(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:"))
         st.dataframe(points, hide_index=True, placeholder="")
     else:
-        st.caption(widgets.plain(f"No published speedup of {scenario.model_id} on {scenario.hardware_id} is known."))
+        st.caption(
+            widgets.plain(
+                f"No published speedup of {scenario.model_id} on {scenario.hardware_id} at this number of GPUs states "
+                "its batch. Peaks over batch, where known, stand in the data set moesd_cells."
+            )
+        )
 
 
 def _sweeps(now: StoreStatus) -> None:

@@ -12,7 +12,17 @@ from advisor.advice import Advice
 from advisor.catalog import hardware_name
 from advisor.hardware import Hardware
 from advisor.scenario import Scenario
-from advisor.summary import Fit, Outcome, accepted_text, errors_text, headline, likely_text, place_text, tier_words
+from advisor.summary import (
+    Fit,
+    Outcome,
+    accepted_text,
+    errors_text,
+    headline,
+    likely_text,
+    own_runs_text,
+    place_text,
+    tier_words,
+)
 from advisor.ui.shared import answers, how_made, state
 
 _NUMBER = st.column_config.NumberColumn
@@ -50,6 +60,7 @@ def say(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, fit: Fit | No
         _does_not_fit(fit, advice.setup.hardware)
     _figures(advice, outcomes, k_draft, "numbers" if fit is None else "numbers_off")
     sure = [f"Times are {tier_words(advice)}.", errors_text(answers.errors_for(advice.scenario)), accepted_text(advice)]
+    sure.append(own_runs_text(advice))
     st.caption(f"**How sure.** {state.escaped(' '.join(filter(None, sure)))}")
 
 

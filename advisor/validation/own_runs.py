@@ -1,0 +1,65 @@
+"""What a user's first own runs do to error and band, as shipped data: the study behind it takes minutes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from advisor.calibration import rounded
+from advisor.prediction import AdvisorError
+from advisor.profiles import PROFILES
+
+OWN_RUNS = PROFILES / "validation" / "own_runs.json"
+OWN_ROWS = 4
+"""Runs of one's own that a refit is judged after: from here on it takes the scatter of the user's own rows. [1]"""
+
+
+@dataclass(frozen=True)
+class OwnRuns:
+    """Figures before and after a refit on OWN_ROWS rows of a configuration, on its other rows; shares. [1]
+
+    Means over laboratories; widths are medians of (high - low) / predicted; slopes are log error on log2 batch.
+    """
+
+    kind: str
+    """Which rows: data centre, workstation, all, or one laboratory."""
+    n_rows: int
+    n_laboratories: int
+    error_before: float
+    error_after: float
+    coverage_before: float
+    coverage_after: float
+    width_before: float
+    width_after: float
+    slope_before: float
+    slope_after: float
+
+
+def write_own_runs(found: Iterable[OwnRuns], data_and_fits: str, path: Path = OWN_RUNS) -> Path:
+    """Write the figures by kind of part, with the hash of the data and fits behind them."""
+    kinds = {one.kind: rounded({name: value for name, value in asdict(one).items() if name != "kind"}) for one in found}
+    lines = ",\n".join(f'"{kind}": {json.dumps(figures)}' for kind, figures in kinds.items())
+    path.write_text(f'{{"data_and_fits": "{data_and_fits}", "kinds": {{\n{lines}\n}}}}\n', encoding="utf-8")
+    return path
+
+
+@lru_cache(maxsize=1)
+def read_own_runs(path: Path = OWN_RUNS) -> tuple[str, dict[str, OwnRuns]]:
+    """(hash of data and fits, figures by kind). Raises AdvisorError when the file is missing or damaged."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        kinds = {kind: OwnRuns(kind=kind, **_numbers(figures)) for kind, figures in content["kinds"].items()}
+        return str(content["data_and_fits"]), kinds
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AdvisorError(
+            f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
+        ) from error
+
+
+def _numbers(figures: dict[str, float | None]) -> dict[str, Any]:
+    """Figures as written; a slope without three batches is no number."""
+    return {name: float("nan") if value is None else value for name, value in figures.items()}
