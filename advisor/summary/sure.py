@@ -8,6 +8,7 @@ from advisor.acceptance import acceptance_curves
 from advisor.advice import Advice
 from advisor.points import Errors
 from advisor.prediction import Tier
+from advisor.setup import Setup
 from advisor.text import counted
 
 ENOUGH_ROWS = 10
@@ -20,10 +21,10 @@ _WORDS: Mapping[Tier, str] = {
 }
 
 
-def tier_words(advice: Advice) -> str:
-    """What the times of the answer rest on, in words."""
-    whose = advice.setup.costs.kernels_of
-    return _WORDS[advice.recommendation.speedup.tier].format(f"{whose}, the same chip" if whose else "this GPU")
+def tier_words(setup: Setup, tier: Tier) -> str:
+    """What times of a tier rest on, in words."""
+    whose = setup.costs.kernels_of
+    return _WORDS[tier].format(f"{whose}, the same chip" if whose else "this GPU")
 
 
 def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:

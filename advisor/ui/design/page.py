@@ -29,7 +29,6 @@ def heat_map(answer: DesignAnswer, tag: str) -> None:
 
 def best_designs(answer: DesignAnswer, tag: str) -> None:
     if answer.recommended is not None:
-        st.markdown(widgets.plain(answer.verdict))
         st.dataframe(tables.compared(answer), hide_index=True, column_config=view.COLUMNS)
     if answer.top:
         st.caption("The best designs that differ in kind. Choose a row to see it beside the map.")
