@@ -18,6 +18,7 @@ from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.summary import fit_of, headline, outcomes_of, place_text
 from advisor.ui.design.question import CANDIDATES
+from advisor.ui.design.tables import headline as design_headline
 from advisor.ui.shared import fields
 from tests.e2e.app_server import ROOT, wait_until_drawn
 from tests.e2e.views import CHART, go_to, open_more, upload
@@ -232,6 +233,19 @@ def test_search_designs_click_a_cell_and_take_it_as_the_scenario(page: Any, app_
     taken = in_address(page)
     assert taken.model_id == model
     wait_for_answer(page, taken)
+
+
+def test_type_a_shape_and_search_from_it(page: Any, app_url: str) -> None:
+    open_app(page, f"{app_url}/design?{Scenario(acceptance='2.4@3', batch_size=16).to_query()}")
+    page.get_by_role("button", name="Start from nothing").click()
+    page.get_by_label("Shape", exact=True).fill("24L h2048 N64 k4 s1 w1024")
+    page.get_by_role("button", name="Start from this shape").click()
+    page.get_by_text("Start: 24L h2048 N64 k4 s1 w1024").wait_for()
+    wait_until_drawn(page, CHART)
+    page.wait_for_url("**model_id=own-24l*")
+    taken = in_address(page)
+    answer = design_answer(design_space(taken, objective="tpot"), CANDIDATES)
+    assert title(page) == design_headline(answer)
 
 
 def test_a_design_s_objective_stands_in_the_address_and_back_undoes_it(page: Any, app_url: str) -> None:

@@ -295,3 +295,32 @@ def test_the_better_of_two_speeds_is_named_in_the_table_of_trade_offs() -> None:
     assert (front["quality_ratio"].diff().dropna() < 0).all()
     front = design_tables.pareto(ANSWER, "sd_speedup")
     assert (front["objective"].diff().dropna() > 0).all()
+
+
+def test_a_typed_shape_becomes_the_model_that_the_search_starts_from() -> None:
+    test = page()
+    test.text_input(key="design_shape").set_value("24L h2048 N64 k4 s1 w1024")
+    test.button(key="design_from_shape").click().run()
+    assert not test.exception
+    assert test.session_state["model_id"] == "own-24l-h2048-n64-k4-s1-w1024"
+    assert "64 experts top-4 + 1 shared, width 1024" in set(frame_with(test, "Band")["Design"])
+    assert "Assumed: 16 attention heads of 128" in test.info[0].value.replace("\\", "")
+
+
+def test_a_target_size_starts_from_a_model_near_it_and_holds_for_every_design() -> None:
+    test = page(design_target_total="40")
+    test.button(key="design_from_size").click().run()
+    assert not test.exception
+    assert test.session_state["model_id"].startswith("own-")
+    assert ranked(test)["Total B"].between(38, 42).all()
+
+
+@pytest.mark.parametrize(("shape", "message"), [("24L h2048 N64 q4", "is no part of a shape"), ("", "lacks")])
+def test_a_shape_that_cannot_be_is_refused_beside_its_button(shape: str, message: str) -> None:
+    test = page()
+    before = test.session_state["model_id"]
+    test.text_input(key="design_shape").set_value(shape)
+    test.button(key="design_from_shape").click().run()
+    assert not test.exception
+    assert message in test.error[0].value.replace("\\", "")
+    assert test.session_state["model_id"] == before

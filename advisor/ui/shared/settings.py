@@ -78,6 +78,8 @@ SETTINGS: Mapping[str, Setting] = {
     "design_quality": Setting(DEFAULT_EPS * 100, _number(0.0, 50.0)),
     "design_tokens": _limit,
     "design_total_params": _limit,
+    "design_target_total": _limit,
+    "design_target_active": _limit,
     "design_tpot": _limit,
     "design_memory": _limit,
     "design_price": _limit,
