@@ -27,6 +27,7 @@ def draw(scenario: Scenario, target: Callable[[str], float | None]) -> tuple[flo
             help="Layers, hidden size, experts, experts per token, shared experts, expert width.",
         )  # fmt: skip
         st.button("Start from this shape", key="design_from_shape", on_click=_from_shape, args=(scenario,))
+        _show_problem("shape")
         total, active = (
             None if size is None else size * _BILLION
             for size in (target("design_target_total"), target("design_target_active"))
@@ -36,8 +37,7 @@ def draw(scenario: Scenario, target: Callable[[str], float | None]) -> tuple[flo
             "Start from this size", key="design_from_size", disabled=total is None and active is None,
             on_click=_from_size, args=(scenario, total, active),
         )  # fmt: skip
-        if problem := st.session_state.get(_PROBLEM):
-            st.error(widgets.plain(problem), icon=":material/error:")
+        _show_problem("size")
     return total, active
 
 
@@ -48,16 +48,23 @@ def show_note(scenario: Scenario) -> None:
         st.info(widgets.plain(note), icon=":material/edit_square:")
 
 
+def _show_problem(asked: str) -> None:
+    """Why the last start could not be, where this is what was asked for."""
+    of, problem = st.session_state.get(_PROBLEM, ("", ""))
+    if of == asked:
+        st.error(widgets.plain(problem), icon=":material/error:")
+
+
 def _from_shape(scenario: Scenario) -> None:
     text = str(st.session_state.get(_SHAPE) or "")
-    _take(lambda: start_from_shape(scenario, text))
+    _take("shape", lambda: start_from_shape(scenario, text))
 
 
 def _from_size(scenario: Scenario, total: float | None, active: float | None) -> None:
-    _take(lambda: start_from_size(scenario, total, active))
+    _take("size", lambda: start_from_size(scenario, total, active))
 
 
-def _take(found: Callable[[], Start]) -> None:
+def _take(asked: str, found: Callable[[], Start]) -> None:
     """The start becomes the user's own model, as an uploaded configuration would; a refusal is kept in words."""
     now = st.session_state
     now.pop(_PROBLEM, None)
@@ -65,6 +72,6 @@ def _take(found: Callable[[], Start]) -> None:
         start = found()
         name = state.add_own_model(str(start.scenario.model_config_json), f"{start.scenario.model_id}.json")
     except AdvisorError as error:
-        now[_PROBLEM] = str(error)
+        now[_PROBLEM] = (asked, str(error))
         return
     now["model_id"], now[_NOTE] = name, (name, start.note)
