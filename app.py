@@ -10,8 +10,10 @@ st.set_page_config(page_title="MoE speculation advisor", page_icon="⚡", layout
 st.logo(str(HERE / "shared" / "logo.svg"), size="small")
 
 # No icons: the browser fetches a page's Material icon from a font server, for the tab; emoji need a font.
+# The default page lies at the root; the path it reserves besides is never served, and /serve is to lead to it.
 pages = {
-    name: st.Page(path, title=name.capitalize(), url_path=name, default=name == "serve") for name, path in PAGES.items()
+    name: st.Page(path, title=name.capitalize(), url_path="root" if name == "serve" else name, default=name == "serve")
+    for name, path in PAGES.items()
 }
 old = {
     path: st.Page(PAGES[name], title=path, url_path=path, visibility="hidden") for path, (name, _) in OLD_PATHS.items()

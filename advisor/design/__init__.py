@@ -23,6 +23,7 @@ from advisor.design.judged import LAW_NAMES
 from advisor.design.question import CONSTRAINT_TEXT, OBJECTIVES, Objective
 from advisor.design.space import MAX_MEASURED_GAP, DesignSpace, design_space
 from advisor.design.sweeps import HeatMap, Sweep, pareto_front
+from advisor.design.title import design_words
 
 __all__ = [
     "CONSTRAINT_TEXT",
@@ -54,6 +55,7 @@ __all__ = [
     "design_curves",
     "design_name",
     "design_space",
+    "design_words",
     "loss_text",
     "pareto_front",
     "parse_batches",

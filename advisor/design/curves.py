@@ -65,13 +65,11 @@ def design_curves(
     found = serve(space, body, mix, np.array([float(own.expert_width)]), at)
     speedup, tpot, k = found.speedup[:, 0], found.tpot_s[:, 0], found.k_draft[:, 0]
     base = drawn_at(body.setup, at, k)
-    extra = f", {own.n_shared:.3g} shared" if own.n_shared else ""
-    words = f"top-{own.n_active} of {own.n_experts}{extra}, width {own.expert_width}"
     ones = np.ones_like(at)
     first = DesignCurve(
         name=BASELINE,
         index=-1,
-        words=words,
+        words=own.words,
         batches=at,
         k_draft=k,
         speedup=Line.of(speedup, base.speedup),

@@ -78,6 +78,12 @@ class Baseline:
         """(N, k, s)."""
         return float(self.n_experts), float(self.n_active), self.n_shared
 
+    @property
+    def words(self) -> str:
+        """Its experts as `DesignSpace.describe` words a design's."""
+        extra = f" + {self.n_shared:.3g} shared" if self.n_shared else ""
+        return f"{self.n_experts} experts top-{self.n_active}{extra}, width {self.expert_width}"
+
 
 @dataclass(frozen=True)
 class DesignSpace:

@@ -9,6 +9,7 @@ from advisor.advice import Advice
 from advisor.hardware import of_data_centre
 from advisor.points import Errors
 from advisor.prediction import AdvisorError, Tier
+from advisor.setup import Setup
 from advisor.text import counted
 from advisor.validation import OWN_ROWS, OwnRuns, read_own_runs
 
@@ -22,10 +23,10 @@ _WORDS: Mapping[Tier, str] = {
 }
 
 
-def tier_words(advice: Advice) -> str:
-    """What the times of the answer rest on, in words."""
-    whose = advice.setup.costs.kernels_of
-    return _WORDS[advice.recommendation.speedup.tier].format(f"{whose}, the same chip" if whose else "this GPU")
+def tier_words(setup: Setup, tier: Tier) -> str:
+    """What times of a tier rest on, in words."""
+    whose = setup.costs.kernels_of
+    return _WORDS[tier].format(f"{whose}, the same chip" if whose else "this GPU")
 
 
 def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:

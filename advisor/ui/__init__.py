@@ -6,6 +6,7 @@ HERE = Path(__file__).resolve().parent
 """Pages are named by their whole path: installed, the entry script lies elsewhere."""
 PAGES = {name: HERE / name / "page.py" for name in ("serve", "design", "data", "report", "trust")}
 OLD_PATHS = {
+    "serve": ("serve", {}),
     "advise": ("serve", {}),
     "why": ("serve", {"serve_tab": "Why"}),
     "runtime_k": ("serve", {"serve_tab": "K while serving"}),
@@ -13,4 +14,4 @@ OLD_PATHS = {
     "profile": ("data", {"data_tab": "Profile this machine"}),
     "sources": ("trust", {"trust_tab": "Sources"}),
 }
-"""Where the pages of earlier versions went: path of an old link, the page and the settings that show the same."""
+"""Paths that lead to a page besides its own (that of `serve` is the root): the page and the settings that show it."""

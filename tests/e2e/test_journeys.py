@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 
 from advisor.advice import advise
-from advisor.design import design_answer, design_space
+from advisor.design import design_answer, design_space, design_words
 from advisor.explain import derive
 from advisor.next_steps import GOALS, best_effects, next_steps
 from advisor.scenario.fields import FIELDS
@@ -18,8 +18,9 @@ from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.summary import fit_of, headline, outcomes_of, place_text
 from advisor.ui.design.question import CANDIDATES
+from advisor.ui.design.tables import headline as design_headline
 from advisor.ui.shared import fields
-from tests.e2e.app_server import wait_until_drawn
+from tests.e2e.app_server import ROOT, wait_until_drawn
 from tests.e2e.views import CHART, go_to, open_more, upload
 from tests.own_model import CONFIG_JSON
 
@@ -150,6 +151,25 @@ def test_an_old_link_leads_to_the_page_that_shows_the_same(page: Any, app_url: s
     wait_for_answer(page, Scenario(acceptance="2.4@3", batch_size=32))
 
 
+def test_the_name_of_the_first_page_leads_to_it(page: Any, app_url: str) -> None:
+    page.goto(f"{app_url}/serve?acceptance=2.4%403&batch_size=32")
+    wait_for_answer(page, Scenario(acceptance="2.4@3", batch_size=32))
+    assert not page.get_by_text("Page not found").count()
+
+
+def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> None:
+    page.goto(f"{app_url}/data?{Scenario(acceptance='2.4@3').to_query()}&data_tab=Diagnosis")
+    box = page.get_by_label("Launch line, server log and what the benchmark printed")
+    box.fill((ROOT / "tests/fixtures/diagnosis/misconfigured.txt").read_text())
+    page.get_by_role("button", name="Diagnose", exact=True).click()
+    page.get_by_role("heading", name="The engine is not configured to win").wait_for()
+    wait_until_drawn(page)
+    card = page.locator(".st-key-finding_0")
+    assert "--max-running-requests N" in card.get_by_test_id("stCode").inner_text()
+    assert "128 sequences, above 48 sequences" in card.inner_text()
+    assert "Round of speculation" in page.get_by_role("table").last.inner_text()
+
+
 def test_the_copied_link_of_an_own_model_opens_it_in_another_session(page: Any, app_url: str, context: Any) -> None:
     open_app(page, f"{app_url}/?acceptance=2.4%403")
     open_more(page)
@@ -192,7 +212,7 @@ def test_search_designs_click_a_cell_and_take_it_as_the_scenario(page: Any, app_
     answer = design_answer(design_space(scenario, objective="tpot"), CANDIDATES)
     best = answer.recommended
     assert best is not None
-    assert answer.space.describe(best.index) in title(page)
+    assert title(page).startswith(design_words(answer.space, best))
     name = page.evaluate(
         """() => {
             const points = document.querySelector('.js-plotly-plot').data.find(trace => trace.type === 'scatter');
@@ -213,6 +233,19 @@ def test_search_designs_click_a_cell_and_take_it_as_the_scenario(page: Any, app_
     taken = in_address(page)
     assert taken.model_id == model
     wait_for_answer(page, taken)
+
+
+def test_type_a_shape_and_search_from_it(page: Any, app_url: str) -> None:
+    open_app(page, f"{app_url}/design?{Scenario(acceptance='2.4@3', batch_size=16).to_query()}")
+    page.get_by_role("button", name="Start from nothing").click()
+    page.get_by_label("Shape", exact=True).fill("24L h2048 N64 k4 s1 w1024")
+    page.get_by_role("button", name="Start from this shape").click()
+    page.get_by_text("Start: 24L h2048 N64 k4 s1 w1024").wait_for()
+    wait_until_drawn(page, CHART)
+    page.wait_for_url("**model_id=own-24l*")
+    taken = in_address(page)
+    answer = design_answer(design_space(taken, objective="tpot"), CANDIDATES)
+    assert title(page) == design_headline(answer)
 
 
 def test_a_design_s_objective_stands_in_the_address_and_back_undoes_it(page: Any, app_url: str) -> None:
@@ -289,4 +322,4 @@ def test_a_long_simulation_shows_its_progress_and_is_cancelled(page: Any, app_ur
     wait_until_drawn(page)
     enter(page, "Tokens each", 250)
     page.get_by_text("The simulation was cancelled.").wait_for(state="detached")
-    page.get_by_text("The oracle sees each round's outcome").wait_for()
+    page.get_by_text("The oracle sees each step's outcome").wait_for()

@@ -201,7 +201,10 @@ DELIBERATE = {
     "validation": MEASURED,
     "studies/validation": MEASURED,
     "profiling/results.py": "columns of a sweep; profiling imports nothing of the advisor",
-    "ui/upload_panel.py": f"{MEASURED}: which of them the scenario on screen can fill in",
+    "ui/data/upload_panel.py": f"{MEASURED}: which of them the scenario on screen can fill in",
+    "ui/data/diagnosis_panel.py": f"{MEASURED}: which of them the scenario on screen can fill in",
+    "summary/sample.py": MEASURED,
+    "ui/bar/more.py": "what the bar shows itself, and More does not show again",
 }
 """Folders and files whose literals may name four fields and more, with the reason."""
 

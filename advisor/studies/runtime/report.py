@@ -173,7 +173,7 @@ def _cohere(found: Sequence[CohereK]) -> str:
         "Published\ndirection: on the MoE K = 3, then 5 at batch 16-32, then 3; on the dense model non-increasing. "
         "Printed, not\ntuned. K of the highest "
         f"speedup:\n\n{markdown_table(('batch', *names), rows)}\n\n{verdicts}\n\nThe published rise is from 3 to 5. "
-        "The schedule takes a K within 2 % of the best as equal, so a rise worth\nno more than that does not reach "
+        "The schedule is smoothed: a switch must save more than it may by chance, so a small\nrise does not reach "
         f"it:\n\n{markdown_table(('model, drafter', 'batch range: K'), schedules)}"
     )
 

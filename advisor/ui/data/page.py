@@ -1,17 +1,20 @@
-"""Data: your own benchmark, acceptance and routing trace, a sweep of this machine, and what is shipped."""
+"""Data: your own benchmark, acceptance and routing trace, why a run is slow, a sweep of this machine, what ships."""
 
 import streamlit as st
 
-from advisor.ui.data import acceptance_panel, profile_panel, store_panel, trace_panel, upload_panel
+from advisor.ui.data import acceptance_panel, diagnosis_panel, profile_panel, store_panel, trace_panel, upload_panel
 from advisor.ui.shared import widgets
 from advisor.ui.shared.settings import DATA_TABS
 
 scenario = widgets.scenario_or_stop()
 st.title("Your data and what is known", anchor=False)
-benchmark, acceptance, routing, machine, shipped = st.tabs(DATA_TABS, key="data_tab", on_change="rerun")
+benchmark, diagnosis, acceptance, routing, machine, shipped = st.tabs(DATA_TABS, key="data_tab", on_change="rerun")
 if benchmark.open:
     with benchmark:
         upload_panel.draw(scenario)
+if diagnosis.open:
+    with diagnosis:
+        diagnosis_panel.draw(scenario)
 if acceptance.open:
     with acceptance:
         acceptance_panel.draw(scenario)

@@ -5,7 +5,7 @@ import streamlit as st
 from advisor.charts import granularity_chart, heat_map_chart, shared_sweep_chart
 from advisor.design import Candidate, DesignAnswer
 from advisor.summary import place_text
-from advisor.ui.design import curves, pick, question, tables, view
+from advisor.ui.design import curves, pick, question, start, tables, view
 from advisor.ui.shared import state, widgets
 from advisor.ui.shared.settings import DESIGN_TABS
 
@@ -29,7 +29,6 @@ def heat_map(answer: DesignAnswer, tag: str) -> None:
 
 def best_designs(answer: DesignAnswer, tag: str) -> None:
     if answer.recommended is not None:
-        st.markdown(widgets.plain(answer.verdict))
         st.dataframe(tables.compared(answer), hide_index=True, column_config=view.COLUMNS)
     if answer.top:
         st.caption("The best designs that differ in kind. Choose a row to see it beside the map.")
@@ -78,13 +77,14 @@ def details(answer: DesignAnswer, item: Candidate | None, tag: str) -> None:
 
 
 scenario = widgets.scenario_or_stop()
-head = st.container(gap="xsmall")
+head = st.container(gap="small")
 asked = question.draw(scenario)
 answer = question.answer_or_stop(scenario, asked, head)
 tag = asked.tag(scenario)
 item = pick.picked(answer, tag)
 with head:
     pick.show_adopted()
+    start.show_note(scenario)
     what, where = place_text(answer.space)
     st.markdown(f"In place of **{state.escaped(what)}** {state.escaped(where)}, at equal quality")
     st.title(tables.headline(answer), anchor=False)

@@ -20,6 +20,7 @@ from advisor.design import (
     setup_of,
 )
 from advisor.prediction import AdvisorError
+from advisor.summary import tier_words
 from advisor.text import json_values
 from advisor.ui import PAGES
 from advisor.ui.shared import answers, how_made, state, widgets
@@ -73,7 +74,8 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
         f"{where}: speedup {speedup:.2f}x, {gain.value:.2f} times the baseline's ({gain.low:.2f} to {gain.high:.2f}). "
         f"{space.question.mean_tpot_s(item.tpot_s) * 1e3:.2f} ms per token against {base_ms:.2f} ms: "
         f"{faster.value:.2f} times as fast ({faster.low:.2f} to {faster.high:.2f}). "
-        f"Dense-equivalent size {item.quality_ratio:.1%} of the baseline's. Estimate: {item.tier}."
+        f"Dense-equivalent size {item.quality_ratio:.1%} of the baseline's. "
+        f"Times are {tier_words(space.setup, item.tier)}."
     )
     batch = int(space.question.batches[-1])
     how_made.button(batch, item.k_draft[-1], how_made.ANSWER, "design")

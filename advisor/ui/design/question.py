@@ -12,6 +12,7 @@ from advisor.prediction import AdvisorError, Frozen
 from advisor.quality import DEFAULT_EPS
 from advisor.scenario import Scenario
 from advisor.text import MERITS
+from advisor.ui.design import start
 from advisor.ui.shared import widgets
 from advisor.ui.shared.remembered import remembered
 from advisor.ui.shared.settings import LARGEST_LIMIT, SMALLEST_LIMIT
@@ -22,10 +23,15 @@ _BILLION, _TRILLION = 1e9, 1e12
 _LIMITS = {
     "design_tokens": ("Training tokens (trillions)", "The same for every design."),
     "design_total_params": ("Largest total size (B)", "Billions of parameters."),
+    "design_target_total": ("Target total size (B)", "Billions of parameters, met within 5%. Empty: no target."),
+    "design_target_active": ("Target active size (B)", "Without embeddings, met within 5%. Empty: no target."),
     "design_tpot": ("Time per output token (ms)", "At most this, at every batch. Empty: the bar's."),
     "design_memory": ("Memory per GPU (GB)", "Empty: 90% of the accelerator's."),
     "design_price": ("Price of a GPU (USD/hour)", "For the cost objective. Empty: the accelerator profile's."),
 }
+
+_ASKED = ("design_tokens", "design_total_params", "design_tpot", "design_memory", "design_price")
+"""Under Quality and limits; the targets are asked for where one starts from nothing."""
 
 
 class DesignQuestion(Frozen):
@@ -37,6 +43,8 @@ class DesignQuestion(Frozen):
     quality_eps: float = DEFAULT_EPS
     training_tokens: float | None = None
     max_total_params: float | None = None
+    target_total_params: float | None = None
+    target_active_params: float | None = None
     max_tpot_ms: float | None = None
     """None: the scenario's."""
     max_memory_bytes: float | None = None
@@ -66,7 +74,8 @@ def draw(scenario: Scenario) -> DesignQuestion:
                 "Quality loss (%)", 0.0, 50.0, step=0.5, key="design_quality",
                 help="Share of the size of a dense model of equal quality that a design may give up.",
             )  # fmt: skip
-            tokens, total, tpot, memory, price = (_limit(key, *words) for key, words in _LIMITS.items())
+            tokens, total, tpot, memory, price = map(_limit, _ASKED)
+        target_total, target_active = start.draw(scenario, _limit)
     if objective == "sd_speedup":
         st.caption(
             "The gain by drafting is no speed: a design that decodes slowly without drafts may gain most and still be "
@@ -78,6 +87,8 @@ def draw(scenario: Scenario) -> DesignQuestion:
         quality_eps=eps / 100,
         training_tokens=None if tokens is None else tokens * _TRILLION,
         max_total_params=None if total is None else total * _BILLION,
+        target_total_params=target_total,
+        target_active_params=target_active,
         max_tpot_ms=tpot,
         max_memory_bytes=None if memory is None else memory * _BILLION,
         price_usd_per_hour=price,
@@ -106,7 +117,8 @@ def answer_for(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
     return design_answer(design_space(scenario, **asked), CANDIDATES)
 
 
-def _limit(key: str, label: str, help_text: str) -> float | None:
+def _limit(key: str) -> float | None:
+    label, help_text = _LIMITS[key]
     return st.number_input(
         label, min_value=SMALLEST_LIMIT, max_value=LARGEST_LIMIT, value=None, key=key, placeholder="not set",
         help=help_text,

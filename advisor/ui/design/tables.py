@@ -15,33 +15,27 @@ from advisor.design import (
     DesignAnswer,
     DesignSpace,
     Objective,
+    design_words,
     loss_text,
     pareto_front,
     ruled_out,
 )
 from advisor.text import MERITS, typeset
 
-_NO_BREAK_HYPHEN = "\N{NON-BREAKING HYPHEN}"
-
 
 def headline(answer: DesignAnswer) -> str:
     """The verdict in one line."""
-    best = answer.recommended
+    best, space = answer.recommended, answer.space
     if best is None:
         return "No design keeps every limit"
+    if space.baseline_problem:
+        return f"Today’s design cannot serve this. {design_words(space, best)} can"
     if keeps_baseline(answer):
         return "Keep the baseline: nothing searched beats it at equal quality"
-    gain, gain_of = best.objective_gain, MERITS[answer.space.question.objective].gain_of
-    if gain.value < 1.0:
-        return (
-            f"Today's design cannot serve this. Train {answer.space.describe(best.index)}, which can: {gain.value:.2f} "
-            f"times {gain_of} ({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f})"
-        )
-    ending = ", perhaps no gain at all" if gain.low <= 1.0 else ""
-    return (
-        f"Train {answer.space.describe(best.index)}: {gain.value:.2f}x {gain_of} "
-        f"({gain.low:.2f}{_NO_BREAK_HYPHEN}{gain.high:.2f}){ending}"
-    )
+    if not answer.clear:
+        return "No design is clearly better than the baseline"
+    gain, gain_of = best.objective_gain, MERITS[space.question.objective].gain_of
+    return f"{design_words(space, best)}: {gain.value:.2f}× {gain_of} ({gain.low:.2f}–{gain.high:.2f})"
 
 
 def keeps_baseline(answer: DesignAnswer) -> bool:
@@ -106,19 +100,12 @@ def _row(space: DesignSpace, item: Candidate, title: str) -> dict[str, object]:
     }
 
 
-def baseline_words(space: DesignSpace) -> str:
-    """The baseline's experts in words, as designs are described."""
-    own = space.baseline
-    extra = f" + {own.n_shared:.3g} shared" if own.n_shared else ""
-    return f"{own.n_experts} experts top-{own.n_active}{extra}, width {own.expert_width}"
-
-
 def _baseline_row(space: DesignSpace) -> dict[str, object]:
     own = space.baseline
     speedup, tpot_s = own.served.speedup[:, 0], own.served.tpot_s[:, 0]
     return {
         "": "Baseline",
-        "Design": baseline_words(space),
+        "Design": own.words,
         "Speedup": space.question.mean_speedup(speedup, tpot_s),
         "ms per token": space.question.mean_tpot_s(tpot_s) * 1e3,
         "Tokens/s per GPU": tokens_per_s_per_gpu(space, tpot_s),

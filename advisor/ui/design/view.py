@@ -32,19 +32,10 @@ COLUMNS: dict[str, Any] = {
 
 
 def below_the_title(answer: DesignAnswer) -> None:
-    """The recommended design beside the baseline in one line, and what the cautious law says."""
+    """What the recommended design gives and costs against the baseline, and what the cautious law says."""
     if answer.recommended is None:
         return
-    rows = tables.compared(answer)
-    own, best = rows.iloc[0], rows.iloc[1]
-    same = tables.keeps_baseline(answer)
-    st.markdown(
-        f"**{best['ms per token']:.2f} ms** per token with K = {best['K']}"
-        + ("." if same else f", today's design {own['ms per token']:.2f} ms.")
-        + f" {best['Tokens/s per GPU']:,.0f} tokens/s per GPU, {best['Total B']:,.1f} B in total, "
-        f"{best['Active B']:.2f} B active. Quality {best['Quality']:.0f}% by the default law, "
-        f"{best['By both laws']:.0f}% by the cautious one."
-    )
+    st.markdown(widgets.plain(answer.verdict))
     if cautious := tables.cautious_sentence(answer):
         st.caption(widgets.plain(cautious))
     st.caption(widgets.acceptance_note(answer.space))

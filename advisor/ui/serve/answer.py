@@ -59,7 +59,8 @@ def say(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, fit: Fit | No
     else:
         _does_not_fit(fit, advice.setup.hardware)
     _figures(advice, outcomes, k_draft, "numbers" if fit is None else "numbers_off")
-    sure = [f"Times are {tier_words(advice)}.", errors_text(answers.errors_for(advice.scenario)), accepted_text(advice)]
+    rests_on = tier_words(advice.setup, advice.recommendation.speedup.tier)
+    sure = [f"Times are {rests_on}.", errors_text(answers.errors_for(advice.scenario)), accepted_text(advice)]
     sure.append(own_runs_text(advice))
     st.caption(f"**How sure.** {state.escaped(' '.join(filter(None, sure)))}")
 

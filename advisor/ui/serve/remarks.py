@@ -16,7 +16,6 @@ def draw(advice: Advice) -> None:
         said_of(advice.scenario),
         f"{answer.bound_because} Decoding without drafts is {answer.bound}-bound.",
         *advice.warnings,
-        answer.equals,
         widgets.accepted_from(advice),
         setup.routing_because if setup.architecture.moe is not None else "",
         f"{setup.cache.sentence}.",

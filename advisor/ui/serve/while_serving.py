@@ -40,9 +40,7 @@ def schedule(advice: Advice) -> None:
     chart = schedule_chart(advice.k_by_batch, scenario.batch_size, buckets, scenario.context_tokens, advice.curve)
     widgets.show_chart(chart, "schedule", scenario)
     how_made.button(scenario.batch_size, int(k_at(advice.k_by_batch, scenario.batch_size)), how_made.ANSWER, "schedule")
-    st.caption(
-        " ".join((*advice.schedule_texts, schedule_rule(scenario.max_tpot_ms), "Circles mark the highest speedup."))
-    )
+    st.caption(" ".join((*advice.schedule_texts, "Circles mark the highest speedup.")))
 
 
 def by_batch(advice: Advice) -> None:

@@ -19,7 +19,14 @@ from advisor.text import MERITS
 
 SERVE_TABS = ("Remarks", "Why", "Throughput", "K while serving", "What if", "Simulation", "Check it")
 DESIGN_TABS = ("Best designs", "Quality against speed", "Sharing and width", "Laws and limits")
-DATA_TABS = ("Your benchmark", "Your acceptance", "Your routing trace", "Profile this machine", "What is shipped")
+DATA_TABS = (
+    "Your benchmark",
+    "Diagnosis",
+    "Your acceptance",
+    "Your routing trace",
+    "Profile this machine",
+    "What is shipped",
+)
 TRUST_TABS = ("How often right", "Sources", "Assumptions")
 LARGEST_LIMIT = 1e9
 SMALLEST_LIMIT = 1e-3
@@ -71,6 +78,8 @@ SETTINGS: Mapping[str, Setting] = {
     "design_quality": Setting(DEFAULT_EPS * 100, _number(0.0, 50.0)),
     "design_tokens": _limit,
     "design_total_params": _limit,
+    "design_target_total": _limit,
+    "design_target_active": _limit,
     "design_tpot": _limit,
     "design_memory": _limit,
     "design_price": _limit,

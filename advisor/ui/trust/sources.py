@@ -22,8 +22,9 @@ def show_with_sources(table: pd.DataFrame) -> None:
 
 def draw(advice: Advice) -> None:
     """The whole tab."""
+    speedup = advice.recommendation.speedup
     st.markdown(
-        f"The times of this answer are {tier_words(advice)}: {widgets.plain(advice.recommendation.speedup.because)}."
+        f"The times of this answer are {tier_words(advice.setup, speedup.tier)}: {widgets.plain(speedup.because)}."
     )
     widgets.show_warnings(advice)
 
