@@ -21,6 +21,7 @@ from advisor.next_steps import (
     gain_text,
     next_steps,
     none_text,
+    own_runs_text,
     steps_document,
     unoffered_texts,
 )
@@ -28,7 +29,6 @@ from advisor.prediction import AdvisorError
 from advisor.runtime import schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
-from advisor.summary import own_runs_text
 from advisor.text import MERITS, csv_text
 
 

@@ -7,7 +7,7 @@ from advisor.summary.flips import Flip, accepted_length_flips, flip_texts
 from advisor.summary.headline import headline, likely_text, one_k_text, place_text
 from advisor.summary.outcomes import Outcome, outcomes_of
 from advisor.summary.sample import sample_csv
-from advisor.summary.sure import accepted_text, errors_text, half_width_after, own_runs_text, tier_words
+from advisor.summary.sure import accepted_text, errors_text, tier_words
 
 __all__ = [
     "Fit",
@@ -18,12 +18,10 @@ __all__ = [
     "errors_text",
     "fit_of",
     "flip_texts",
-    "half_width_after",
     "headline",
     "likely_text",
     "one_k_text",
     "outcomes_of",
-    "own_runs_text",
     "place_text",
     "sample_csv",
     "tier_words",

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 from advisor.acceptance import acceptance_curves
 from advisor.advice import Advice
-from advisor.hardware import of_data_centre
 from advisor.points import Errors
-from advisor.prediction import AdvisorError, Tier
+from advisor.prediction import Tier
 from advisor.setup import Setup
 from advisor.text import counted
-from advisor.validation import OWN_ROWS, OwnRuns, read_own_runs
 
 ENOUGH_ROWS = 10
 """Choice of this project: errors of fewer published points say too little of an accelerator and model."""
@@ -61,32 +59,3 @@ def accepted_text(advice: Advice) -> str:
         return f"Accepted length {length:.2f} at K = {k}: yours."
     other = " (of another model or drafter)" if advice.setup.acceptance.borrowed else ""
     return f"Accepted length {length:.2f} at K = {k}: measured, {curve.dataset}{other}."
-
-
-def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> tuple[float, float]:
-    """Half the band's width over its value, now and after OWN_ROWS runs of one's own: narrower as in the study. [1]"""
-    now = (high - low) / (2.0 * value)
-    return now, now * min(study.width_after / study.width_before, 1.0)
-
-
-def own_runs_text(advice: Advice) -> str:
-    """What a first own run would do to the band, in one sentence.
-
-    Empty where the scenario has a refit already, where nothing is drafted, or where the shipped figures cannot be read.
-    """
-    if advice.scenario.refit or not advice.curve_k:
-        return ""
-    try:
-        _, kinds = read_own_runs()
-    except AdvisorError:
-        return ""
-    kind = "data centre" if of_data_centre(advice.setup.hardware) else "workstation"
-    study = kinds.get(kind) or kinds["all"]
-    at = advice.batch_index, advice.curve_column
-    curve = advice.curve
-    now, after = half_width_after(float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study)
-    return (
-        f"Band ±{now:.0%} now at K = {advice.curve_k}; about ±{after:.0%} after {OWN_ROWS} runs of your own, errors of "
-        f"{study.error_before:.0%} became {study.error_after:.0%} (`fit`; {study.n_rows} rows of "
-        f"{counted(study.n_laboratories, 'laboratory', 'laboratories')})."
-    )

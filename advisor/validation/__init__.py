@@ -12,16 +12,13 @@ from advisor.validation.held_out import (
     residuals_of,
 )
 from advisor.validation.judged import JUDGED, judge, read_judged, write_judged
-from advisor.validation.own_runs import OWN_ROWS, OwnRuns, read_own_runs, write_own_runs
 from advisor.validation.predict import PREDICTED_COLUMNS, judged_errors, predict_rows, validate
 
 __all__ = [
     "COMMON_SHARE",
     "JUDGED",
-    "OWN_ROWS",
     "PREDICTED_COLUMNS",
     "Drawn",
-    "OwnRuns",
     "drawn_left_out",
     "fits_left_out",
     "held_out",
@@ -30,9 +27,7 @@ __all__ = [
     "predict_rows",
     "predictions_left_out",
     "read_judged",
-    "read_own_runs",
     "residuals_of",
     "validate",
     "write_judged",
-    "write_own_runs",
 ]

@@ -15,14 +15,11 @@ from advisor.summary import (
     errors_text,
     fit_of,
     flip_texts,
-    half_width_after,
     headline,
     likely_text,
     outcomes_of,
-    own_runs_text,
     place_text,
 )
-from advisor.validation import OwnRuns, read_own_runs
 
 SCENARIO = Scenario(acceptance="2.4@3")
 ADVICE = advise(SCENARIO)
@@ -110,26 +107,3 @@ def test_errors_of_few_rows_give_way_to_those_of_all() -> None:
     enough = {"this accelerator and model": dataclasses.replace(few, n=21)} | {"all published points": many}
     assert "On 21 published speedups of this accelerator and model from 1 source" in errors_text(enough)
     assert errors_text({}) == ""
-
-
-def test_the_band_after_own_runs_shrinks_as_in_the_study_and_never_grows() -> None:
-    study = OwnRuns(
-        "all", 9, 3, 0.2, 0.1, 0.8, 0.9, width_before=0.6, width_after=0.3, slope_before=0.0, slope_after=0.0
-    )
-    assert half_width_after(1.5, 2.0, 2.5, study) == pytest.approx((0.25, 0.125))
-    wider = dataclasses.replace(study, width_after=0.9)
-    assert half_width_after(1.5, 2.0, 2.5, wider) == pytest.approx((0.25, 0.25))
-
-
-def test_the_line_on_own_runs_takes_the_figures_of_the_kind_of_part_and_ends_with_a_refit() -> None:
-    _, kinds = read_own_runs()
-    at = ADVICE.batch_index, ADVICE.curve_column
-    low, value, high = (float(values[at]) for values in (ADVICE.curve.low, ADVICE.curve.speedup, ADVICE.curve.high))
-    now, after = half_width_after(low, value, high, kinds["data centre"])
-    assert own_runs_text(ADVICE).startswith(
-        f"Band ±{now:.0%} now at K = {ADVICE.curve_k}; about ±{after:.0%} after 4 runs"
-    )
-    card = advise(SCENARIO.model_copy(update={"hardware_id": "rtx-pro-6000-blackwell"}))
-    assert f"errors of {kinds['workstation'].error_before:.0%}" in own_runs_text(card)
-    refitted = dataclasses.replace(ADVICE, scenario=SCENARIO.model_copy(update={"refit": "on=h200-sxm/vllm/vllm"}))
-    assert own_runs_text(refitted) == ""

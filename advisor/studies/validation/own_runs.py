@@ -16,12 +16,12 @@ import pandas as pd
 from advisor.calibration import Adjustment, adjusted, class_costs
 from advisor.components import OVERHEADS
 from advisor.curve import Curve
+from advisor.next_steps import OWN_ROWS, OwnRuns
 from advisor.points import Point, adjustment_of, immature, laboratory_or_title, refit_chosen, with_costs
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
 from advisor.studies.validation.tables import markdown_table, percent, share
 from advisor.studies.validation.unseen import in_data_centre
-from advisor.validation import OWN_ROWS, OwnRuns
 
 LEAST_JUDGED = 2
 """Rows of a configuration that must be left to judge. [1]"""

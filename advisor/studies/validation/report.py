@@ -13,6 +13,7 @@ import pandas as pd
 from advisor import store
 from advisor.calibration import OVERHEAD_NAMES, ActivationScales, load_overheads
 from advisor.catalog import OTHER_ENGINE
+from advisor.next_steps import write_own_runs
 from advisor.points import (
     COLLECTION_FILES,
     COLLECTIONS,
@@ -62,7 +63,7 @@ from advisor.studies.validation.tables import (
 )
 from advisor.studies.validation.unseen import unseen_section
 from advisor.text import counted
-from advisor.validation import JUDGED, held_out, judge, write_judged, write_own_runs
+from advisor.validation import JUDGED, held_out, judge, write_judged
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"

@@ -11,6 +11,7 @@ import streamlit as st
 from advisor.advice import Advice
 from advisor.catalog import hardware_name
 from advisor.hardware import Hardware
+from advisor.next_steps import own_runs_text
 from advisor.scenario import Scenario
 from advisor.summary import (
     Fit,
@@ -19,7 +20,6 @@ from advisor.summary import (
     errors_text,
     headline,
     likely_text,
-    own_runs_text,
     place_text,
     tier_words,
 )

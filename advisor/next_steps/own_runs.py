@@ -9,9 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from advisor.advice import Advice
 from advisor.calibration import rounded
+from advisor.hardware import of_data_centre
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
+from advisor.text import counted
 
 OWN_RUNS = PROFILES / "validation" / "own_runs.json"
 OWN_ROWS = 4
@@ -58,6 +61,35 @@ def read_own_runs(path: Path = OWN_RUNS) -> tuple[str, dict[str, OwnRuns]]:
         raise AdvisorError(
             f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
         ) from error
+
+
+def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> tuple[float, float]:
+    """Half the band's width over its value, now and after OWN_ROWS runs of one's own: narrower as in the study. [1]"""
+    now = (high - low) / (2.0 * value)
+    return now, now * min(study.width_after / study.width_before, 1.0)
+
+
+def own_runs_text(advice: Advice) -> str:
+    """What a first own run would do to the band, in one sentence.
+
+    Empty where the scenario has a refit already, where nothing is drafted, or where the shipped figures cannot be read.
+    """
+    if advice.scenario.refit or not advice.curve_k:
+        return ""
+    try:
+        _, kinds = read_own_runs()
+    except AdvisorError:
+        return ""
+    kind = "data centre" if of_data_centre(advice.setup.hardware) else "workstation"
+    study = kinds.get(kind) or kinds["all"]
+    at = advice.batch_index, advice.curve_column
+    curve = advice.curve
+    now, after = half_width_after(float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study)
+    return (
+        f"Band ±{now:.0%} now at K = {advice.curve_k}; about ±{after:.0%} after {OWN_ROWS} runs of your own, errors of "
+        f"{study.error_before:.0%} became {study.error_after:.0%} (`fit`; {study.n_rows} rows of "
+        f"{counted(study.n_laboratories, 'laboratory', 'laboratories')})."
+    )
 
 
 def _numbers(figures: dict[str, float | None]) -> dict[str, Any]:
