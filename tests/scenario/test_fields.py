@@ -204,7 +204,10 @@ DELIBERATE = {
     "ui/data/upload_panel.py": f"{MEASURED}: which of them the scenario on screen can fill in",
     "ui/data/diagnosis_panel.py": f"{MEASURED}: which of them the scenario on screen can fill in",
     "summary/sample.py": MEASURED,
-    "ui/bar/more.py": "what the bar shows itself, and More does not show again",
+    "ui/bar": "what the bar shows itself, with widths, and More does not show again",
+    "diagnosis": MEASURED,
+    "studies/diagnosis.py": MEASURED,
+    "cli/diagnose.py": MEASURED,
 }
 """Folders and files whose literals may name four fields and more, with the reason."""
 
