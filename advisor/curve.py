@@ -172,7 +172,7 @@ def curve_for(
     components = _round_components(setup, verify, column, k, plain.distinct[:, None])
     if setup.costs.verified_per_sequence:
         steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
-        beyond = verified_time(setup, *steps, column, verified)
+        beyond = verified_time(setup, steps, column, verified)
         components["verified"] = np.asarray(beyond * (k > 0))
     round_s = np.asarray(sum(components.values()))
     accepted = setup.acceptance.accepted_length[k]
@@ -236,8 +236,12 @@ def _round_components(
     return components
 
 
-def verified_time(setup: Setup, plain: StepTime, verify: StepTime, batch: Array, tokens: Array) -> Array:
-    """What verifying `tokens` of each of `batch` sequences adds beyond the kernels: `laws.verified`, broadcast. [s]"""
+def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, tokens: Array) -> Array:
+    """What verifying `tokens` of each of `batch` sequences adds beyond the kernels: `laws.verified`, broadcast. [s]
+
+    steps : a plain one and a verification.
+    """
+    plain, verify = steps
     group_batch = batch / setup.placement.attention_groups
     times = {"T_plain": plain.total, "T_verify": verify.total}
     times["T_fix"] = plain.components["host"] + plain.components["launch"]

@@ -145,7 +145,7 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     host = draft.host_s(costs.host_per_draft_pass_s) + costs.host_per_round_s * (k > 0)
     plain = one_pass(np.asarray(1.0), touched.steps[0])
     verify = one_pass(k + 1.0, touched.steps[1:])
-    beyond = verified_time(setup, plain, verify, column, k + 1.0) * (k > 0)
+    beyond = verified_time(setup, (plain, verify), column, k + 1.0) * (k > 0)
     rounds = verify.total + beyond + draft.time_s(costs.launch_per_layer_s) + host
     size = (len(batches), len(mix))
     prefill = _prefill_s(body, shape, touched, batches)
