@@ -87,7 +87,7 @@ def own_runs_text(advice: Advice) -> str:
     now, after = half_width_after(float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study)
     return (
         f"Band ±{now:.0%} now at K = {advice.curve_k}; about ±{after:.0%} after {OWN_ROWS} runs of your own, errors of "
-        f"{study.error_before:.0%} became {study.error_after:.0%} (`fit`; {study.n_rows} rows of "
+        f"{study.error_before:.0%} became {study.error_after:.0%} ({study.n_rows} rows of "
         f"{counted(study.n_laboratories, 'laboratory', 'laboratories')})."
     )
 
