@@ -27,6 +27,9 @@ from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
 from advisor.text import MERITS
 
+_HARDLY = 1.1
+"""Choice of this project: a gain below this that may be a loss is called hardly worth it. [1]"""
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -226,7 +229,8 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
         found = f"draft K = {own.k_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
         if prediction.low >= 1.0:
             return found
-        return f"{found} Hardly worth it: it may lose; the chance of a gain is {own.p_gain:.0%}."
+        hardly = "Hardly worth it: it" if own.speedup < _HARDLY else "It"
+        return f"{found} {hardly} may lose; the chance of a gain is {own.p_gain:.0%}."
     if len(rows) == 1:
         return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
     tried = rows[_best_drafting(rows)]

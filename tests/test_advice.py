@@ -72,7 +72,8 @@ def test_a_gain_that_may_be_a_loss_is_called_hardly_worth_it_with_its_odds() -> 
         answer = advise(QWEN.model_copy(update={"batch_size": 256, "acceptance": f"{length:.2f}@3"})).recommendation
         if answer.k_draft and answer.speedup.low < 1.0:
             break
-    assert "Hardly worth it: it may lose; the chance of a gain is" in answer.verdict
+    hardly = "Hardly worth it: it" if answer.speedup.value < 1.1 else "It"
+    assert f" {hardly} may lose; the chance of a gain is" in answer.verdict
     assert 0.5 < answer.p_gain < 0.95
     assert f"chance of a gain {answer.p_gain:.0%}" in answer.odds
     sure = advise(QWEN).recommendation

@@ -7,7 +7,10 @@ import json
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from advisor.advice import advise
 from advisor.engines.vllm import check_vllm_speculative_config
+from advisor.scenario import Scenario
+from advisor.ui.serve import runtime_answers
 from tests.app_page import opened
 
 
@@ -99,3 +102,12 @@ def test_without_a_drafter_there_is_one_message_and_no_chart(tab: str) -> None:
     assert charts(test) == 0
     assert any("Nothing is drafted" in item.value for item in test.info)
     assert not test.error
+
+
+def test_the_line_to_paste_names_no_draft_checkpoint_for_a_models_own_module() -> None:
+    own = {"model_id": "deepseek-v3", "drafter_id": "mtp", "n_gpus": 8, "tensor_parallel": 8, "batch_size": 64}
+    answer = advise(Scenario(acceptance="2.4@3", **own))
+    for engine in ("vllm", "sglang"):
+        made = runtime_answers.export_for(answer, engine, "K = 2 throughout", "m", runtime_answers.PLACEHOLDER)
+        assert not isinstance(made, str)
+        assert runtime_answers.PLACEHOLDER not in made.launch_line

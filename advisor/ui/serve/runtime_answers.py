@@ -117,9 +117,10 @@ def needs_draft_name(advice: Advice) -> bool:
 
 def export_for(advice: Advice, engine: str, choice: str, served: str, draft: str) -> EngineExport | str:
     """The export, or the sentence that says why this engine has none."""
+    named = (draft or None) if needs_draft_name(advice) else None  # a model's own MTP module has no checkpoint
     try:
         return export_scenario(
-            advice.setup, chosen_ranges(advice, choice), engine, served_model=served or None, draft_model=draft or None
+            advice.setup, chosen_ranges(advice, choice), engine, served_model=served or None, draft_model=named
         )
     except AdvisorError as error:
         return str(error)
