@@ -196,8 +196,8 @@ COMPONENTS = (
         priced_by=("verified_per_sequence",),
         draw="joint",
         factor="verified",
-        meaning="What verifying many tokens adds beyond the kernels above: sampling, rejection, copies, padding, "
-        "kernels off their tables. Fitted on speedups; which of them it is, nobody has measured.",
+        meaning="A correction, fitted on speedups, for what verifying many tokens adds beyond the kernels above: "
+        "sampling, rejection, copies, padding or kernels off their tables. Which it is, nobody has measured.",
     ),
 )
 

@@ -31,6 +31,10 @@ class GemmCost:
         return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s, "F_peak": self.flops_per_s, "p": self.sharpness}
 
 
+DRIFT_LOG_SD = 0.05
+"""What the offset of one laboratory's speedups gains with each doubling of the batch: of 0, 0.04 and 0.06 the last two
+gave the narrower bands on laboratories left out (docs/decisions/0015-what-a-round-lacked.md). [1]"""
+
 Knots = tuple[tuple[float, float], ...]
 """(x, factor) in rising x."""
 
@@ -297,7 +301,7 @@ class KernelCosts:
     """What the components do not explain of a speedup, log standard deviation (docs/model.md). [1]"""
     residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
     """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
-    drift_log_sd: float = 0.05
+    drift_log_sd: float = DRIFT_LOG_SD
     """What that gains with each doubling of the batch beyond `bands.DRIFT_FROM`: predictions of sources nobody has seen
     err more at larger batches, either way (docs/decisions/0015-what-a-round-lacked.md). [1]"""
     kernels_of: str = ""

@@ -12,11 +12,10 @@ from typing import Any
 import click
 import pandas as pd
 
-from advisor import store
 from advisor.cli.measure import read_bytes
 from advisor.cli.output import json_option, print_json, print_table, write_file
 from advisor.ingest import GivenRows, read_given
-from advisor.points import Errors
+from advisor.points import Errors, judged_rows
 from advisor.prediction import AdvisorError
 from advisor.text import frame_csv, json_text
 from advisor.validation import PREDICTED_COLUMNS, predict_rows
@@ -53,19 +52,20 @@ def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_ASSUME
-@json_option("Machine-readable output: overall, by_source, rows.")
+@json_option("Machine-readable output: overall, by_laboratory, rows.")
 def validate(file: Path | None, assume: str, as_json: bool) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
     if file is None:
-        result = validate_points(_shipped(), _assumptions(assume))
+        result = validate_points(judged_rows(), _assumptions(assume))
     else:
         found = read_points(file)
-        result = validate_points(found.asked, _assumptions(assume), found.refused)
+        marked = found.given["defect"] if "defect" in found.given else ""
+        result = validate_points(found.asked.assign(defect=marked), _assumptions(assume), found.refused)
     if as_json:
         print_json(
             {
                 "overall": result.overall,
-                "by_source": result.by_source,
+                "by_laboratory": result.by_laboratory,
                 "by_tier": result.by_tier,
                 "by_acceptance": result.by_acceptance,
                 "best_k_regret": result.best_k_regret,
@@ -78,8 +78,8 @@ def validate(file: Path | None, assume: str, as_json: bool) -> None:
     groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
     header = ("rows", "n", "median error", "mean error", "p90", "sign right", "in 80% band", "band width")
     print_table(header, [_line(name, errors) for name, errors in groups])
-    click.echo("\nBy source")
-    print_table(("source", *header[1:]), [_line(name, errors) for name, errors in result.by_source.items()])
+    click.echo("\nBy laboratory; in all other lines every laboratory counts alike")
+    print_table(("laboratory", *header[1:]), [_line(name, errors) for name, errors in result.by_laboratory.items()])
     if result.best_k_regret is not None:
         click.echo(f"\nBest-K regret {result.best_k_regret:.1%} over {result.n_best_k} points with several K.")
     reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"]
@@ -114,11 +114,6 @@ def read_points(path: Path) -> GivenRows:
     for text in found.warnings:
         click.echo(f"warning: {text}", err=True)
     return found
-
-
-def _shipped() -> pd.DataFrame:
-    with store.open_store() as opened:
-        return store.dataset(opened, "published_speedups")
 
 
 def _assumptions(text: str) -> dict[str, str]:

@@ -154,7 +154,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         return ConstantUse(
             symbol, name, value, "s", "fitted", f"{launched.source}: docs/decisions/0013-small-launches.md"
         )
-    source = "weak prior of docs/model.md, 80% range a factor of 2 either way"
+    source = "weak prior of docs/decisions/0003-engine-overheads.md, 80% range a factor of 2 either way"
     return ConstantUse(symbol, name, value, unit, "assumed", source)
 
 

@@ -38,9 +38,10 @@ def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
     T_reread = kappa × (q - 1) × T_attn
 
     kappa: share of the attention that each further token adds, fitted per engine class; 0 where kernels read the cache
-      once for all tokens of a sequence. [1]
+      once for all tokens of a sequence. Above 1 it holds more than readings: a latency for each token. [1]
     q: tokens of each sequence in the pass. [1]
-    T_attn: attention of the pass with the cache read once. [s]
+    T_attn: attention of the layers that are charged one reading for all tokens of a sequence: not sparse ones, whose
+      queries choose entries of their own, nor recurrent states. [s]
     Limits: 0 in plain decode.
     Source: docs/decisions/0015-what-a-round-lacked.md.
     """
@@ -48,7 +49,7 @@ def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
 
 
 def verified(phi: Floats, b: Floats, q: Floats, T_plain: Floats, T_verify: Floats, T_fix: Floats = 0.0) -> Floats:
-    """What verifying many tokens adds beyond the kernels: sampling, rejection, copies, kernels off their tables.
+    """A correction for what verifying many tokens adds beyond the kernels, whose mechanism nobody has measured.
 
     T_verified = phi × b / (1 + phi × b) × max(q × T_plain - T_verify - (q - 1) × T_fix, 0)
 
@@ -57,6 +58,7 @@ def verified(phi: Floats, b: Floats, q: Floats, T_plain: Floats, T_verify: Float
     T_plain, T_verify: one plain step, and a step of q tokens for each sequence. [s]
     T_fix: host time and launches of a step, which do not grow with its tokens. [s]
     Limits: 0 for few sequences; at most what makes every verified token as dear on the device as one of a plain step.
+    Candidates are sampling, rejection, copies of hidden states, padding, and kernels off their tables.
     Source: docs/decisions/0015-what-a-round-lacked.md.
     """
     return phi * b / (1 + phi * b) * np.maximum(q * T_plain - T_verify - (q - 1) * T_fix, 0)

@@ -27,6 +27,7 @@ from advisor.points.published import (
     COLLECTIONS,
     fitted_rows,
     immature,
+    judged_rows,
     measured_times,
     published_rows,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "fit_overheads",
     "fitted_rows",
     "immature",
+    "judged_rows",
     "k_grids",
     "k_regret",
     "laboratory_of",

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from advisor.arrays import Array
-from advisor.bands import DRIFT_FROM
+from advisor.bands import drift
 from advisor.calibration import ANY_CLASS, OVERHEAD_NAMES, WORKSTATION, small_launch
 from advisor.components import JOINT
+from advisor.kernel_costs import DRIFT_LOG_SD
 from advisor.points.laboratories import laboratory_of
 from advisor.points.observation import NAMES, joined, log_predicted
 from advisor.points.points import Point
@@ -26,12 +27,12 @@ from advisor.points.solve import Prior, solve_observed
 from advisor.prediction import AdvisorError
 
 PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 2e-3)
-"""Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/model.md [s], no second reading of the
-cache, and verified tokens half as dear as plain ones more at 500 sequences [1], the last chosen on the fitted rows
-(docs/decisions/0015-what-a-round-lacked.md)."""
+"""Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/decisions/0003-engine-overheads.md [s],
+no second reading of the cache, and verified tokens half of the way to plain ones at 500 sequences [1], which was chosen
+on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
 PRIOR_LOG_SD = math.log(2.0) / 1.2815515655446004
-"""A factor of 2 either way at 80 %: of 1.4, 1.7, 2 and 3 all but the last give the same error and coverage on
-laboratories left out, and 3 more of both (docs/decisions/0015-what-a-round-lacked.md)."""
+"""A factor of 2 either way at 80 %: factors of 1.4, 1.7 and 2 give the same error and coverage on laboratories left
+out, 3 gives a larger error; chosen on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
 MEASURED_LAUNCH_LOG_SD = 0.25
 """Of a layer's launches where plain decode shows them (assumed: the scatter of their fit over models). [1]"""
 SYNCHRONOUS_ROUND_S = 2e-3
@@ -47,12 +48,10 @@ WORKSTATION_REREAD = 0.5
 SOURCE_LOG_SD = 0.15
 """Offset that all rows of one laboratory share: log standard deviation between laboratories, as the bands of left-out
 ones show it (docs/validation.md). [1]"""
-DRIFT_LOG_SD = 0.05
-"""What such an offset gains with each doubling of the batch beyond DRIFT_FROM. [1]"""
 UNKNOWN_CLASS = "other"
 COMMON = np.array([one.key == "verified" for one in JOINT], float)
 """Share of each constant's prior variance that all classes have in common, beyond what a fit is asked for: what a
-verified token takes is one constant, as too few laboratories have several batches to tell classes apart."""
+verified token takes is one constant, since too few laboratories have several batches to tell classes apart."""
 _PLACES = [NAMES.index(one.factor) for one in JOINT]  # of OVERHEAD_NAMES among all multipliers
 
 
@@ -219,8 +218,8 @@ def whitening(points: Sequence[Point]) -> Array:
 
     out = np.zeros((len(points), len(points)))
     for own in by_laboratory(points):
-        drift = np.maximum(np.log2(np.array([points[i].batch_size for i in own]) / DRIFT_FROM), 0.0)
-        covariance = SOURCE_LOG_SD**2 + DRIFT_LOG_SD**2 * np.outer(drift, drift)
+        own_drift = drift(DRIFT_LOG_SD, np.array([points[i].batch_size for i in own]))
+        covariance = SOURCE_LOG_SD**2 + np.outer(own_drift, own_drift)
         covariance = covariance + np.diag([points[i].log_sd ** 2 for i in own])
         out[np.ix_(own, own)] = solve_triangular(np.linalg.cholesky(covariance), np.eye(len(own)), lower=True)
     return out

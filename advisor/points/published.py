@@ -31,12 +31,17 @@ def published_rows(*collections: str) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def fitted_rows() -> pd.DataFrame:
-    """The rows that the shipped overheads are fitted on: of all collections, but for laboratories set apart and engines
-    that call themselves immature."""
+def judged_rows() -> pd.DataFrame:
+    """The rows that predictions are held against: of all collections, but for laboratories set apart."""
     rows = published_rows(*COLLECTIONS)
     kept = [not set_apart(laboratory_of(title)) for title in rows["source_title"]]
-    return rows[np.array(kept) & ~immature(rows)].reset_index(drop=True)
+    return rows[kept].reset_index(drop=True)
+
+
+def fitted_rows() -> pd.DataFrame:
+    """The rows that the shipped overheads are fitted on: those judged, without engines called immature."""
+    rows = judged_rows()
+    return rows[~immature(rows)].reset_index(drop=True)
 
 
 def immature(rows: pd.DataFrame) -> pd.Series:

@@ -76,9 +76,9 @@ def residuals_of(drawn: Sequence[Drawn], without: str = "") -> dict[tuple[str, b
     """Residual by tier, and by whether the accelerator is a workstation's, that makes bands hold on new laboratories.
 
     Split conformal calibration over laboratories: the smallest of RESIDUALS whose bands hold 80 % of the rows in the
-    mean over laboratories; a tier never gets less than a better one. Without the correction for few: over nine
-    laboratories it would ask for 89 %. A laboratory `without` which it is
-    calibrated still took part in the fits behind the others' predictions, not in its own.
+    mean over laboratories; a tier never gets less than a better one. Without the correction for few laboratories,
+    which would ask nine of them for 89 %. The laboratory left out by `without` took part in the fits behind the others'
+    predictions, but neither in its own nor in its residual.
     """
     out: dict[tuple[str, bool], float] = {}
     for workstation in (False, True):

@@ -29,10 +29,11 @@ _SAME_GRID = (
 
 @dataclass(frozen=True)
 class Validation:
-    """Errors of all rows, by source, by tier; the regret of the recommended K; the rows themselves."""
+    """Errors of all rows, by laboratory, by tier; the regret of the recommended K; the rows themselves."""
 
     overall: Errors
-    by_source: Mapping[str, Errors]
+    by_laboratory: Mapping[str, Errors]
+    """By accelerator where rows name no source."""
     by_tier: Mapping[str, Errors]
     by_acceptance: Mapping[str, Errors]
     best_k_regret: float | None
@@ -111,7 +112,7 @@ def validate(
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
     return Validation(
         overall=judged_errors(judged),
-        by_source=_errors_by(judged, "source_title" if "source_title" in judged else "hardware_id"),
+        by_laboratory=_errors_by(_by_laboratory(judged), "laboratory" if "source_title" in judged else "hardware_id"),
         by_tier=_errors_by(judged, "predicted_tier"),
         by_acceptance=_errors_by(judged, "accepted_length_source"),
         best_k_regret=regret,
@@ -122,8 +123,16 @@ def validate(
 
 
 def judged_errors(judged: pd.DataFrame) -> Errors:
-    """Errors of rows that carry measured and predicted_*."""
-    return errors_of(judged, "predicted_speedup", "predicted_low", "predicted_high", "source_title")
+    """Errors of rows with measured and predicted speedups; where rows name a source, every laboratory counts alike."""
+    named = _by_laboratory(judged)
+    return errors_of(named, "predicted_speedup", "predicted_low", "predicted_high", "laboratory")
+
+
+def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
+    """`judged` with the column laboratory, a title's own where none is listed for it."""
+    if "source_title" not in judged:
+        return judged
+    return judged.assign(laboratory=judged["source_title"].astype(str).map(laboratory_or_title))
 
 
 def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:

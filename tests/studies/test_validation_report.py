@@ -10,9 +10,9 @@ import pytest
 
 from advisor.points.laboratories import laboratory_of
 from advisor.points.points import Point
-from advisor.points.published import published_rows
+from advisor.points.published import judged_rows, published_rows
 from advisor.studies.validation.checks import external_points, moesd_cells
-from advisor.studies.validation.report import MOESD, REPORT, data_hash, judged_points, judged_rows
+from advisor.studies.validation.report import MOESD, REPORT, data_hash, judged_points
 from advisor.studies.validation.rivals import (
     RIVALS,
     fit_linear,

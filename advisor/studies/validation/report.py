@@ -16,14 +16,12 @@ from advisor.catalog import OTHER_ENGINE
 from advisor.next_steps import write_own_runs
 from advisor.points import (
     COLLECTION_FILES,
-    COLLECTIONS,
     Point,
     errors_of,
-    laboratory_or_title,
+    judged_rows,
     points_of,
     prior_overheads,
     published_rows,
-    set_apart,
 )
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
@@ -128,12 +126,6 @@ def judged_points() -> tuple[list[Point], dict[str, int]]:
     """Published speedups of all collections that can be predicted, but for laboratories set apart; and why others
     cannot."""
     return points_of(judged_rows(), other_models=True)
-
-
-def judged_rows() -> pd.DataFrame:
-    """The rows behind `judged_points`."""
-    frame = published_rows(*COLLECTIONS)
-    return frame[[not set_apart(laboratory_or_title(title)) for title in frame["source_title"]]].reset_index(drop=True)
 
 
 def data_hash() -> str:
