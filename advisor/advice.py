@@ -20,6 +20,7 @@ from advisor.runtime import (
     kernel_cliffs,
     others_text,
     ranges_of,
+    ranges_to_serve,
     schedule_texts,
     sweet_spot,
 )
@@ -81,6 +82,8 @@ class Advice:
     """Every K at the target batch: speedup, band, time per token, odds. One is recommended."""
     k_by_batch: tuple[KRange, ...]
     """The schedule, which runs the recommended K at the target batch."""
+    to_serve: tuple[KRange, ...]
+    """What an engine is given: the recommended K throughout where one K is enough, else the schedule."""
     schedule_texts: tuple[str, ...]
     """What the schedule gains over one K, in sentences."""
     curve: Curve
@@ -165,6 +168,7 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
         recommendation=_recommendation(setup, curve, row, rows),
         drafts=rows,
         k_by_batch=ranges,
+        to_serve=ranges_to_serve(ranges, curve, scenario.batch_size),
         schedule_texts=schedule_texts(ranges, curve, scenario.batch_size),
         curve=curve,
         batch_index=row,

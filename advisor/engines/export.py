@@ -65,6 +65,7 @@ def export_scenario(
             parallel_drafting=setup.drafter.parallel_drafting,
             multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
             version=engine_version,
+            target_k=int(k_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
         ),
     )
     return replace(export, warnings=(*export.warnings, *_notes(setup, engine)))

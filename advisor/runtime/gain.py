@@ -71,17 +71,26 @@ def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGa
     return schedule_gain(ranges, values, whole, doublings(whole))
 
 
-def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain) -> str:
-    """Whether one K is enough, in a sentence. `gain`: over the doublings of the batches that the ranges cover."""
+def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> bool:
+    """Whether the recommended K everywhere comes within ENOUGH of the schedule; never where it does not draft.
+
+    gain : over the doublings of the batches that the ranges cover. k_draft : the K recommended at the target batch.
+    """
+    same = len({item.k_draft for item in ranges}) == 1
+    return same or (k_draft > 0 and gain.schedule_speedup / gain.static_speedup[k_draft] - 1.0 < ENOUGH)
+
+
+def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> str:
+    """Whether one K, the recommended one, is enough, in a sentence. Arguments as `one_k_is_enough` takes them."""
     last, best = ranges[-1].batch_end, gain.best_static_k
     if len({item.k_draft for item in ranges}) == 1:
         k = ranges[0].k_draft
         return f"One K is enough: {k} at every batch." if k else "Drafting pays at no batch: K = 0 throughout."
-    if gain.gain <= 0.0:
-        return f"One K is enough: {best} everywhere costs nothing up to batch {last:,}."
-    if gain.gain < ENOUGH:
-        cost = 1.0 - gain.best_static_speedup / gain.schedule_speedup
-        return f"One K is enough: {best} everywhere costs {cost:.1%} up to batch {last:,}, each doubling alike."
+    if one_k_is_enough(ranges, gain, k_draft):
+        cost = 1.0 - gain.static_speedup[k_draft] / gain.schedule_speedup
+        if cost <= 0.0:
+            return f"One K is enough: {k_draft} everywhere costs nothing up to batch {last:,}."
+        return f"One K is enough: {k_draft} everywhere costs {cost:.1%} up to batch {last:,}, each doubling alike."
     return (
         f"The schedule gains {gain.gain:.1%} over K = {best} everywhere, the best single K, up to batch {last:,}, each "
         "doubling alike."
