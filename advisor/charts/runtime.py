@@ -136,25 +136,28 @@ def gain_chart(gain: ScheduleGain) -> Chart:
     return Chart(figure, alt, pd.DataFrame({"k": names, "speedup": values}))
 
 
-def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
+def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = np.inf) -> Chart:
     """Least accepted length at which speculation pays, by batch and K, with the user's own point.
 
     Parameters
     ----------
     curve : round times over batch and K; its accepted lengths decide which cells pay.
     batch_size, k_draft : the user's point; must be in the curve. [1]
+    last : the largest batch that fits in memory; the map ends there, or at the user's own where that is larger. [1]
 
     A cell's colour is the accepted length needed. `x` marks cells that no acceptance can pay for (more than K + 1
     needed), `o` those that the scenario's own accepted length does not reach.
     """
     drafting = np.flatnonzero(curve.drafts > 0)
-    least = break_even_accepted_length(curve.round_s)[:, drafting]
-    possible = can_pay(curve.round_s)[:, drafting]
+    drawn = curve.batches <= max(last, batch_size)
+    grid, round_s = curve.batches[drawn], curve.round_s[drawn]
+    least = break_even_accepted_length(round_s)[:, drafting]
+    possible = can_pay(round_s)[:, drafting]
     given = np.broadcast_to(curve.accepted_length[drafting], least.shape)
-    batches = [f"{batch:,.0f}" for batch in curve.batches]
+    batches = [f"{batch:,.0f}" for batch in grid]
     drafts = [int(k) for k in curve.drafts[drafting]]
     marks = np.where(~possible, "x", np.where(given < least, "o", ""))
-    row, column = int(np.argmin(np.abs(curve.batches - batch_size))), drafts.index(k_draft)
+    row, column = int(np.argmin(np.abs(grid - batch_size))), drafts.index(k_draft)
     own, needed = float(given[row, column]), float(least[row, column])
     figure = new_figure(
         "Least accepted length that pays (tokens per step)<br>"
@@ -184,7 +187,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
     )
     table = pd.DataFrame(
         {
-            "batch_size": np.repeat(np.asarray(curve.batches, float), len(drafts)).astype(int),
+            "batch_size": np.repeat(np.asarray(grid, float), len(drafts)).astype(int),
             "k_draft": np.tile(drafts, len(batches)),
             "least_accepted_length": least.ravel(),
             "accepted_length": given.ravel(),
@@ -192,7 +195,8 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
             "pays": (given >= least).ravel(),
         }
     )
-    return Chart(figure, alt, table)
+    left_out = "" if drawn.all() else f"The map ends at batch {batches[-1]}: larger ones do not fit in memory."
+    return Chart(figure, f"{alt} {left_out}".rstrip(), table, left_out)
 
 
 def paying_batches(curve: Curve, k_draft: int, last: int) -> str:

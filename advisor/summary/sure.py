@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from advisor.acceptance import acceptance_curves
 from advisor.advice import Advice
@@ -55,7 +55,13 @@ def accepted_text(advice: Advice) -> str:
     curve = next((one for one in acceptance_curves() if one.id == given), None)
     k = advice.curve_k
     length = float(advice.curve.accepted_length[advice.curve.column(k)])
+    accepted, carried = f"Accepted length {length:.2f} at K = {k}", bool(advice.setup.acceptance.extrapolated[k])
     if curve is None:
-        return f"Accepted length {length:.2f} at K = {k}: yours."
+        return f"{accepted}: carried there from yours ({given})." if carried else f"{accepted}: yours."
     other = " (of another model or drafter)" if advice.setup.acceptance.borrowed else ""
-    return f"Accepted length {length:.2f} at K = {k}: measured, {curve.dataset}{other}."
+    how = f"carried there, measured at K = {_span(curve.n_draft)}" if carried else "measured"
+    return f"{accepted}: {how}, {curve.dataset}{other}."
+
+
+def _span(drafts: Sequence[int]) -> str:
+    return str(drafts[0]) if len(drafts) == 1 else f"{drafts[0]} to {drafts[-1]}"

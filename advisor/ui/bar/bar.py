@@ -47,6 +47,8 @@ def draw() -> None:
         with share:
             share_panel.draw()
         _fold(values)
+    if said := accepted.remark(str(values["drafter_id"])):
+        st.caption(said)
     more.say_what_lacks(values)
 
 

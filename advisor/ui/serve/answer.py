@@ -21,9 +21,10 @@ from advisor.summary import (
     headline,
     likely_text,
     place_text,
+    refitted_times_text,
     tier_words,
 )
-from advisor.ui.shared import answers, how_made, state
+from advisor.ui.shared import answers, how_made, refit_use, state
 
 _NUMBER = st.column_config.NumberColumn
 _COLUMNS: dict[str, Any] = {
@@ -59,10 +60,17 @@ def say(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, fit: Fit | No
     else:
         _does_not_fit(fit, advice.setup.hardware)
     _figures(advice, outcomes, k_draft, "numbers" if fit is None else "numbers_off")
+    st.caption(f"**How sure.** {state.escaped(' '.join(filter(None, _how_sure(advice))))}")
+
+
+def _how_sure(advice: Advice) -> tuple[str, ...]:
+    """What the times rest on, how often that was right, whose accepted length; of a refit where one is in use."""
     rests_on = tier_words(advice.setup, advice.recommendation.speedup.tier)
-    sure = [f"Times are {rests_on}.", errors_text(answers.errors_for(advice.scenario)), accepted_text(advice)]
-    sure.append(own_runs_text(advice))
-    st.caption(f"**How sure.** {state.escaped(' '.join(filter(None, sure)))}")
+    if advice.setup.adjustment is None:
+        said = errors_text(answers.errors_for(advice.scenario))
+        return f"Times are {rests_on}.", said, accepted_text(advice), own_runs_text(advice)
+    refitted = f"Times are {rests_on}, {refitted_times_text(advice.setup.adjustment)}."
+    return refitted, refit_use.left_out_text(), accepted_text(advice)
 
 
 def _does_not_fit(fit: Fit, hardware: Hardware) -> None:
