@@ -77,7 +77,7 @@ def details(answer: DesignAnswer, item: Candidate | None, tag: str) -> None:
 
 
 scenario = widgets.scenario_or_stop()
-head = st.container(gap="small")
+head = st.container(key="design_head", gap="small")
 asked = question.draw(scenario)
 answer = question.answer_or_stop(scenario, asked, head)
 tag = asked.tag(scenario)
@@ -97,6 +97,7 @@ with card, st.container(border=True):
     if item is not None:
         pick.panel(answer, item)
 curves.draw(answer, item)
+view.remarks(answer)
 view.what_would_change(answer)
 details(answer, item, tag)
 pick.explain_if_asked(answer, item)
