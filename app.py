@@ -26,5 +26,5 @@ if page.url_path in OLD_PATHS:
     st.session_state.update(settings)
     st.switch_page(pages[name])
 style.use()
-bar.draw()
+bar.draw(page.title)
 page.run()

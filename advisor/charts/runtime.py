@@ -119,16 +119,19 @@ def shape_of(ranges: Sequence[KRange]) -> str:
 
 def gain_chart(gain: ScheduleGain) -> Chart:
     """Speedup on the user's batch histogram: each static K against the schedule."""
-    names = [f"K = {k}" for k in range(len(gain.static_speedup))] + ["schedule"]
+    names = [f"K={k}" for k in range(len(gain.static_speedup))] + ["by batch"]
     values = [*gain.static_speedup, gain.schedule_speedup]
     figure = new_figure(
-        "Speedup on your batch sizes (x)<br>each single K and the schedule", "", "Speedup (x)", height=320
+        "Speedup on your batch sizes (x)<br>each single K, and K by batch", "", "Speedup (x)", height=340
     )
     colors = [ORANGE if k == gain.best_static_k else NEUTRAL for k in range(len(gain.static_speedup))] + [BLUE]
-    figure.add_bar(x=names, y=values, marker_color=colors, hovertemplate="%{y:.3f}x<extra></extra>", showlegend=False)
+    figure.add_bar(
+        x=names, y=values, marker_color=colors, hovertemplate="%{y:.3f}x<extra></extra>", showlegend=False,
+        text=[f"{value:.2f}" for value in values], textposition="outside", textangle=0, cliponaxis=False,
+    )  # fmt: skip
     figure.add_hline(y=1, line={"color": VERMILLION, "width": 1.5})
-    figure.update_layout(hovermode="closest")
-    figure.update_yaxes(rangemode="tozero")
+    figure.update_layout(hovermode="closest", bargap=0.25)
+    figure.update_yaxes(range=[0, 1.12 * max(values)])
     alt = (
         f"Speedup on your batch sizes: the schedule reaches {gain.schedule_speedup:.3f}x, the best single K "
         f"(K = {gain.best_static_k}) {gain.best_static_speedup:.3f}x, a gain of {gain.gain:+.1%}."
@@ -169,6 +172,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = 
     figure.add_heatmap(
         x=batches, y=drafts, z=least.T, text=marks.T, texttemplate="%{text}", colorscale="Cividis",
         reversescale=True, colorbar={"title": {"text": "tokens"}, "thickness": 12},
+        textfont={"size": 11},
         hovertemplate="batch %{x}, K = %{y}: at least %{z:.2f} tokens per step<extra></extra>",
     )  # fmt: skip
     figure.add_scatter(

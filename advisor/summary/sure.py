@@ -36,15 +36,16 @@ def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:
 
 
 def errors_text(found: Mapping[str, Errors]) -> str:
-    """The nearest errors in one sentence, rows and sources named; empty without any."""
+    """The nearest errors in one sentence, rows and laboratories named; empty without any."""
     nearest = nearest_errors(found)
     if nearest is None or nearest[1].median_ape is None or nearest[1].coverage is None:
         return ""
     group, errors = nearest
     of = {"this accelerator and model": " of this accelerator and model"}.get(group, f" ({group})")
-    sources = f" from {counted(errors.n_sources, 'source')}" if errors.n_sources else ""
+    whose = f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}" if errors.n_sources else ""
+    alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"On {errors.n} published speedups{of}{sources} the median error is {errors.median_ape:.0%}, and "
+        f"On {errors.n} published speedups{of}{whose}{alike} the median error is {errors.median_ape:.0%}, and "
         f"{errors.coverage:.0%} lie in the band."
     )
 

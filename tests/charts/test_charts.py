@@ -287,6 +287,20 @@ def test_validation_charts_say_how_many_rows_they_judge() -> None:
     _, judged = read_judged()
     chart = trust.predicted_chart(judged)
     assert sum(len(item.x) for item in chart.figure.data if item.mode == "markers") == len(judged)
-    groups = pd.DataFrame({"group": ["all", "one"], "n": [20, 3], "coverage": [0.8, 0.4], "median_error": [0.07, 0.3]})
+    groups = pd.DataFrame(
+        {
+            "group": ["all", "one"],
+            "n": [20, 3],
+            "coverage": [0.8, 0.4],
+            "median_error": [0.07, 0.3],
+            "laboratories": [3, 1],
+            "width": [0.5, 0.7],
+        }
+    )
+    by_engine = trust.predicted_chart(judged, "engine")
+    assert len({item.name for item in by_engine.figure.data if item.showlegend is not False}) > 2
+    drawn = trust.coverage_chart(groups).figure.data[0]
+    assert list(drawn.text) == ["80% in ±25%", "40% in ±35%"]
+    assert "20 rows, 3 labs" in drawn.y[0]
     assert "20" in trust.coverage_chart(groups).alt
     assert "30%" in trust.error_chart(groups).alt

@@ -110,9 +110,11 @@ def test_errors_of_few_rows_give_way_to_those_of_all() -> None:
     few = Errors(3, median_ape=0.01, coverage=1.0, n_sources=1)
     many = Errors(65, median_ape=0.075, coverage=0.83, n_sources=14)
     found = {"this accelerator and model": few, "all published points": many}
-    assert "On 65 published speedups (all published points) from 14 sources" in errors_text(found)
+    assert "On 65 published speedups (all published points) from 14 laboratories, each counting alike," in errors_text(
+        found
+    )
     enough = {"this accelerator and model": dataclasses.replace(few, n=21)} | {"all published points": many}
-    assert "On 21 published speedups of this accelerator and model from 1 source" in errors_text(enough)
+    assert "On 21 published speedups of this accelerator and model from 1 laboratory the median" in errors_text(enough)
     assert errors_text({}) == ""
 
 

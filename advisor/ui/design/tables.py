@@ -53,6 +53,20 @@ def below_headline(answer: DesignAnswer) -> str:
     )
 
 
+def at_batch(answer: DesignAnswer, item: Candidate, batch: float) -> str:
+    """What a design of the map does at one of the map's batches, against the baseline there; empty for another one."""
+    found = answer.heat_map
+    cells = np.argwhere((found.design == item.index) & (found.batches == batch))
+    if not len(cells):
+        return ""
+    row, column = cells[0]
+    time_s, own_s = float(found.tpot_s[row, column]), float(baseline_tpot_s(answer)[column])
+    return (
+        f"At batch {batch:g}, the cell's: {time_s * 1e3:.2f} ms per token, the baseline {own_s * 1e3:.2f} ms "
+        f"({own_s / time_s:.2f}× as fast); drafting gains {found.speedup[row, column]:.2f}×."
+    )
+
+
 def keeps_baseline(answer: DesignAnswer) -> bool:
     """Whether the recommended design is the baseline itself."""
     own, best = answer.space.baseline, answer.recommended

@@ -21,7 +21,7 @@ scenario = widgets.scenario_or_stop()
 advice = widgets.advice_or_stop(scenario)
 answer, outcomes = advice.recommendation, outcomes_of(advice)
 what, where = place_text(advice)
-st.markdown(f"Report on **{state.escaped(what)}** {state.escaped(where)}")
+widgets.place(f"Report on **{state.escaped(what)}** {state.escaped(where)}")
 st.title(headline(advice, answer.k_draft, outcomes), anchor=False)
 with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
     st.metric("Draft length K", str(answer.k_draft), f"best with {answer.p_best:.0%} chance", delta_color="off",
@@ -52,7 +52,7 @@ if link is not None:
     with st.expander("Link to this scenario"):
         st.code(link, language=None, wrap_lines=True)
 st.caption(f"Scenario {scenario.hash}. The same scenario, data, versions and date give the same bytes.")
-with st.container(border=True, height=900):  # a pane of its own: wide tables scroll in it, not the page
+with st.container(border=True, height=900, key="preview"):  # a pane of its own: wide tables scroll in it, not the page
     for text, is_code in report_files.pieces(report_files.report_file(scenario, date, "md").decode()):
         if is_code:
             st.code(text, language=None, wrap_lines=True)

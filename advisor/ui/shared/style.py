@@ -16,6 +16,11 @@ _BAR = """
 @media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
 @media (max-width: 640px) {
   #root .st-key-bar:not(:has(.st-key-bar_open input:checked)) .st-key-bar_fields { display: none; }
+  #root .st-key-place { display: none; }
+  #root [data-testid=stExpandSidebarButton] button::after, #root button[data-testid=stExpandSidebarButton]::after {
+    content: "Pages"; padding-left: 0.4rem;
+  }
+  #root .stButtonGroup > div { flex-wrap: wrap; }
 }
 """
 _PAGE = """
@@ -24,6 +29,7 @@ _PAGE = """
   #root [data-testid=stMainBlockContainer] { padding-left: 3rem; padding-right: 3rem; }
 }
 #root [data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
+#root .st-key-preview h1 { font-size: 1.35rem; }
 #root .st-key-numbers [data-testid=stMetricValue] { line-height: 1.2; }
 @media (min-width: 1200px) { #root .st-key-numbers { flex-wrap: nowrap; } }
 #root .st-key-numbers_off { opacity: 0.7; }
@@ -36,7 +42,7 @@ _HEIGHTS = """
 #root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 81px; }
 #root .st-key-report_numbers { min-height: 85px; }
 #root .st-key-report_files { min-height: 64px; }
-#root .st-key-design_head { min-height: 162px; }
+#root .st-key-design_head { min-height: 208px; }
 #root [class*=st-key-bench_file] { min-height: 102px; }
 @media (max-width: 1199px) {
   #root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 148px; }

@@ -55,6 +55,12 @@ def stop_with(problem: str) -> NoReturn:
     st.stop()
 
 
+def place(text: str) -> None:
+    """What the page answers for, over its title; the folded bar of a telephone says it already, so not there."""
+    with st.container(key="place"):
+        st.markdown(text)
+
+
 def show_chart(
     chart: Chart, key: str, scenario: Scenario, *, select_key: str = "", on_select: Callable[[str], None] | None = None
 ) -> None:
