@@ -6,7 +6,8 @@ import streamlit as st
 
 _AXES = ".xtick text, .ytick text, .xtitle, .ytitle"
 _NOTES = "rect.bg[style*='fill-opacity: 0'] + .annotation-text"  # notes without a background of their own
-_INK = f".js-plotly-plot :is({_AXES}, {_NOTES}) {{ fill: currentColor !important; }}"
+_VALUES = ".bartext-outside, .textpoint text"
+_INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor !important; }}"
 # Under #root, which outweighs Streamlit's own classes wherever they stand: those come after this style.
 _BAR = """
 #root .st-key-bar { padding: 0.45rem 0.8rem 0.6rem; }
@@ -52,7 +53,7 @@ _HEIGHTS = """
 @media (max-width: 640px) {
   #root .st-key-report_numbers { min-height: 185px; }
   #root .st-key-report_files { min-height: 169px; }
-  #root .st-key-design_head { min-height: 458px; }
+  #root .st-key-design_head { min-height: 430px; }
   #root .st-key-design_ask { min-height: 222px; }
   #root [class*=st-key-bench_file] { min-height: 140px; }
 }
