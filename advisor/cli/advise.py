@@ -26,7 +26,7 @@ from advisor.next_steps import (
     unoffered_texts,
 )
 from advisor.prediction import AdvisorError
-from advisor.runtime import schedule_rule
+from advisor.runtime import range_values, schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
 from advisor.text import MERITS, csv_text
@@ -130,7 +130,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "band_level": advice.band_level,
         "recommendation": answer_values(advice) | {"verdict": advice.recommendation.verdict},
         "k_at_batch": advice.drafts,
-        "k_by_batch": advice.k_by_batch,
+        "k_by_batch": [range_values(item) for item in advice.k_by_batch],
         "k_by_batch_says": advice.schedule_texts,
         "sweet_spot_batch": advice.sweet_spot_batch,
         "break_even_batch": advice.break_even_batch,

@@ -27,6 +27,7 @@ from advisor.runtime import (
     contexts_from_text,
     costs_of,
     per_position,
+    range_values,
     recorded,
     schedule_for,
     schedule_rule,
@@ -84,6 +85,7 @@ def export(
     ranges = found.ranges if static_k is None else static_ranges(found.curve, static_k)
     made = export_scenario(found.setup, ranges, scenario.engine, folder=output, **launch)
     files = write_export(made, output)
+    said = found.texts if static_k is None else ()
     if as_json:
         print_json(
             {
@@ -92,14 +94,17 @@ def export(
                 "launch_line": made.launch_line,
                 "files": [str(file) for file in files],
                 "warnings": (*found.setup.warnings, *made.warnings),
-                "k_by_batch": ranges,
+                "k_by_batch": [range_values(item) for item in ranges],
+                "k_by_batch_says": said,
                 "scenario_hash": scenario.hash,
             }
         )
         return
     for file in files:
         click.echo(f"wrote {file}")
-    click.echo(f"\n{made.launch_line}")
+    click.echo(f"\n{made.launch_line}\n")
+    for text in said:
+        click.echo(text)
     print_labelled("warning", (*found.setup.warnings, *made.warnings))
 
 
@@ -185,7 +190,7 @@ def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
         "scenario": scenario,
         "scenario_hash": scenario.hash,
         "context_tokens": scenario.context_tokens,
-        "k_by_batch": found.ranges,
+        "k_by_batch": [range_values(item) for item in found.ranges],
         "k_by_batch_says": found.texts,
         "k_by_batch_and_context": found.by_context,
         "gain": found.gain,

@@ -13,7 +13,7 @@ from advisor.catalog import ExportRule, MtpSupport, export_engines, load_engine,
 from advisor.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
 from advisor.hf import parse_json
 from advisor.prediction import AdvisorError
-from advisor.runtime import KRange, k_at
+from advisor.runtime import KRange, k_running_at
 from advisor.setup import Setup
 
 
@@ -94,7 +94,7 @@ def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
     if groups == 1:
         return tuple(ranges)
     last = max(1, ranges[-1].batch_end // groups)
-    whole = k_at(ranges, np.arange(1, last + 1) * groups)
+    whole = k_running_at(ranges, np.arange(1, last + 1) * groups)
     edges = np.flatnonzero(np.diff(whole)) + 1
     starts, ends = [0, *edges.tolist()], [*edges.tolist(), last]
     speedup = [next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups) for a in starts]

@@ -65,11 +65,15 @@ class CurvePoint(Frozen):
 
 
 class ScheduleRange(Frozen):
-    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest expected loss."""
+    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest expected loss.
+
+    k_running is the K of one server for all batches, which keeps its drafter where k_draft is 0.
+    """
 
     batch_start: int
     batch_end: int
     k_draft: int
+    k_running: int
     speedup: float
     regret: float
     meets_limit: bool

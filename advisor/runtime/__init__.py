@@ -33,32 +33,28 @@ from advisor.runtime.by_batch import (
     last_batch,
     ranges_of,
     schedule_for,
-    schedule_texts,
     schedules_by_context,
     static_ranges,
-    values_of,
 )
 from advisor.runtime.cascade import Cascade, CascadeSettings
 from advisor.runtime.cliffs import kernel_cliffs
 from advisor.runtime.costs import RoundCosts, costs_of, idle_speedup, round_costs
-from advisor.runtime.gain import ScheduleGain, gain_over_doublings, one_k_text, schedule_gain
+from advisor.runtime.gain import ScheduleGain, gain_over_doublings, schedule_gain
 from advisor.runtime.judge import DraftRow, draft_rows, meets_limit, others_text, recommended_draft
 from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
-from advisor.runtime.schedule import (
-    MIN_GAIN,
-    SWITCH_COST,
+from advisor.runtime.ranges import (
     ContextSchedule,
     KRange,
-    KValues,
     buckets_by_context,
     k_at,
-    k_by_batch,
     k_by_batch_table,
-    k_values,
-    schedule_rule,
+    k_running_at,
+    range_values,
 )
+from advisor.runtime.schedule import MIN_GAIN, SWITCH_COST, KValues, k_by_batch, k_values, schedule_rule, values_of
 from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
 from advisor.runtime.simulator import Load, closed_loop, compare, poisson_arrivals, simulate
+from advisor.runtime.words import one_k_text, schedule_texts
 
 __all__ = [
     "DEFAULT_PASSAGE_TOKENS",
@@ -107,6 +103,7 @@ __all__ = [
     "k_at",
     "k_by_batch",
     "k_by_batch_table",
+    "k_running_at",
     "k_values",
     "kernel_cliffs",
     "last_batch",
@@ -116,6 +113,7 @@ __all__ = [
     "paying_intervals",
     "per_position",
     "poisson_arrivals",
+    "range_values",
     "ranges_of",
     "recommended_draft",
     "recorded",

@@ -12,18 +12,11 @@ import numpy as np
 
 from advisor.curve import Curve, batches_with, curve_for, draft_odds
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import idle_speedup
-from advisor.runtime.gain import ScheduleGain, drafts_anywhere, gain_over_doublings, one_k_text, schedule_gain
+from advisor.runtime.gain import ScheduleGain, schedule_gain
 from advisor.runtime.judge import recommended_draft
-from advisor.runtime.schedule import (
-    ContextSchedule,
-    KRange,
-    KValues,
-    buckets_by_context,
-    k_at,
-    k_by_batch,
-    k_values,
-)
+from advisor.runtime.ranges import ContextSchedule, KRange, buckets_by_context
+from advisor.runtime.schedule import k_by_batch, values_of
+from advisor.runtime.words import schedule_texts
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup
 
@@ -95,28 +88,17 @@ class RuntimeSchedule:
 def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
     """K by batch of a curve, under the scenario's limit on time per output token, for the batches that fit in memory.
 
-    At the scenario's own batch, where the curve has it, the recommended K. The whole curve where nothing fits: a
-    schedule of what does not run is of use to nobody who could run something.
+    At the scenario's own batch, where the curve has it, and at its neighbours that share it, the recommended K;
+    elsewhere independent of that batch. The whole curve where nothing fits: a schedule of what does not run is of use
+    to nobody who could run something.
     """
     limit_ms, batch = setup.scenario.max_tpot_ms, setup.scenario.batch_size
     rows = np.flatnonzero(curve.batches == batch)
-    pinned = None
+    target = None
     if rows.size:
-        pinned = (batch, int(curve.drafts[recommended_draft(setup, curve, int(rows[0]))]))
+        target = (batch, int(curve.drafts[recommended_draft(setup, curve, int(rows[0]))]))
     limit_s = None if limit_ms is None else limit_ms / 1e3
-    return k_by_batch(values_of(curve), limit_s, last_batch(setup, curve), pinned)
-
-
-def values_of(curve: Curve) -> KValues:
-    """What each K of a curve is worth by batch, as a schedule needs it."""
-    return k_values(
-        curve.batches,
-        curve.drafts,
-        curve.speedup,
-        draws=curve.draws,
-        idle=idle_speedup(curve),
-        tpot_s=curve.tpot_s,
-    )
+    return k_by_batch(values_of(curve, without=batch), limit_s, last_batch(setup, curve), target)
 
 
 def last_batch(setup: Setup, curve: Curve) -> int:
@@ -186,26 +168,6 @@ def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
 def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -> ScheduleGain:
     """What `ranges` gains over the best static K on a histogram whose batches the curve reaches."""
     return schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
-
-
-def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> tuple[str, ...]:
-    """What a schedule gains over one K; and where it drafts nothing at some batches, what its drafter costs there.
-
-    `batch_size` is the target batch, which the curve holds. [1]
-    """
-    said = [one_k_text(ranges, gain_over_doublings(ranges, values_of(curve)))]
-    idle = [item for item in ranges if not item.k_draft]
-    cost = 1.0 - float(idle_speedup(curve)[np.searchsorted(curve.batches, batch_size)])
-    if not idle or not drafts_anywhere(ranges) or cost <= 0.0:
-        return tuple(said)
-    if int(k_at(ranges, batch_size)) == 0:
-        said.append(
-            f"At batch {batch_size:,} it drafts nothing, but its drafter still runs once a step: {cost:.1%} slower "
-            "than a server without speculation. Start one without, where it mostly runs there."
-        )
-    else:
-        said.append("At K = 0 its drafter still runs once a step, which is charged.")
-    return tuple(said)
 
 
 def static_ranges(curve: Curve, k_draft: int) -> tuple[KRange, ...]:

@@ -12,7 +12,7 @@ from advisor.runtime.acceptance_process import AcceptanceProcess, draw_trace
 from advisor.runtime.cascade import Cascade, CascadeSettings
 from advisor.runtime.costs import IntArray, RoundCosts
 from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
-from advisor.runtime.schedule import KRange
+from advisor.runtime.ranges import KRange
 from advisor.runtime.simulator import Load, SimulationResult, closed_loop, poisson_arrivals, simulate
 
 MAX_REQUESTS = 100_000
