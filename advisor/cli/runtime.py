@@ -24,6 +24,8 @@ from advisor.runtime import (
     RuntimeSchedule,
     SimulationPlan,
     SimulationReport,
+    bucket_values,
+    context_values,
     contexts_from_text,
     costs_of,
     per_position,
@@ -51,6 +53,7 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
         return
     print_table(*k_by_batch_on_terminal(found.ranges, scenario.max_tpot_ms is not None))
     click.echo(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
+    _print_contexts(found)
     for bucket in found.by_context:
         click.echo(f"\nContext {_context_name(bucket)}")
         print_table(*k_by_batch_on_terminal(bucket.ranges, scenario.max_tpot_ms is not None))
@@ -83,7 +86,8 @@ def export(
     """Write the schedule as the configuration and launch line of --engine, checked by its rules."""
     found = schedule_for(scenario)
     ranges = found.ranges if static_k is None else static_ranges(found.curve, static_k)
-    made = export_scenario(found.setup, ranges, scenario.engine, folder=output, **launch)
+    contexts = found.at_contexts if static_k is None else None
+    made = export_scenario(found.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch)
     files = write_export(made, output)
     said = found.texts if static_k is None else ()
     if as_json:
@@ -183,6 +187,16 @@ def simulate(
         click.echo(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
 
 
+def _print_contexts(found: RuntimeSchedule) -> None:
+    """Whether context changes the answer; the recommended K by batch and context where it does, or was asked for."""
+    at = found.at_contexts
+    if at.matters or found.others is not None:
+        click.echo("\nRecommended K by batch and tokens of context (-: does not fit):")
+        print_table(*at.table())
+    if at.text:
+        click.echo(at.text)
+
+
 def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
     """A schedule as one JSON-able document."""
     scenario = found.setup.scenario
@@ -192,7 +206,8 @@ def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
         "context_tokens": scenario.context_tokens,
         "k_by_batch": [range_values(item) for item in found.ranges],
         "k_by_batch_says": found.texts,
-        "k_by_batch_and_context": found.by_context,
+        "k_by_batch_and_context": [bucket_values(item) for item in found.by_context],
+        "k_by_context": context_values(found.at_contexts),
         "gain": found.gain,
         "warnings": found.setup.warnings,
     }

@@ -55,6 +55,8 @@ class ExportRequest:
     """The engine drafts with one worker for each MTP module of the model."""
     version: str | None = None
     """Release that will load it; None: the one whose rules were read."""
+    context_matters: bool = False
+    """Another context has another K than the schedule."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def export_tags(request: ExportRequest) -> set[str]:
         "multi_layer_eagle": request.multi_layer,
         "own_forward": request.method in OWN_FORWARD,
         "older_runner": older,
+        "context_matters": drafts and request.context_matters,
     }
     return {tag for tag, holds in held.items() if holds}
 

@@ -79,6 +79,26 @@ class ScheduleRange(Frozen):
     meets_limit: bool
 
 
+class ContextRow(Frozen):
+    """The recommended K along the batches of its section at one context; null where a batch does not fit.
+
+    schedule_loss is what the schedule loses there beyond what it loses at its own context.
+    """
+
+    context_tokens: int
+    k_draft: tuple[int | None, ...]
+    schedule_loss: tuple[float, ...]
+
+
+class ContextSection(Frozen):
+    """The recommended K over batch and context, and whether context changes the schedule's answer."""
+
+    says: str
+    matters: bool
+    batches: tuple[int, ...]
+    contexts: tuple[ContextRow, ...]
+
+
 class EngineSetup(Frozen):
     """How one engine runs the schedule; `problem` says why it cannot, and the other fields are then empty."""
 
@@ -245,6 +265,8 @@ class ReportDocument(Frozen):
     break_even_batch: float | None
     curve: tuple[CurvePoint, ...] = Field(min_length=1)
     schedule: tuple[ScheduleRange, ...] = Field(min_length=1)
+    k_by_context: ContextSection | None = None
+    """None: not looked up."""
     engines: tuple[EngineSetup, ...]
     check_commands: tuple[CheckStep, ...]
     """Empty where K = 0 is recommended or vLLM cannot run the drafter."""

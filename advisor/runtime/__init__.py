@@ -30,21 +30,22 @@ from advisor.runtime.by_batch import (
     check_fits,
     contexts_from_text,
     gain_of,
-    last_batch,
     ranges_of,
     schedule_for,
     schedules_by_context,
     static_ranges,
 )
+from advisor.runtime.by_context import KByContext, context_values, curves_at, k_by_context
 from advisor.runtime.cascade import Cascade, CascadeSettings
 from advisor.runtime.cliffs import kernel_cliffs
 from advisor.runtime.costs import RoundCosts, costs_of, idle_speedup, round_costs
 from advisor.runtime.gain import ScheduleGain, gain_over_doublings, schedule_gain
-from advisor.runtime.judge import DraftRow, draft_rows, meets_limit, others_text, recommended_draft
+from advisor.runtime.judge import DraftRow, draft_rows, last_batch, meets_limit, others_text, recommended_draft
 from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
 from advisor.runtime.ranges import (
     ContextSchedule,
     KRange,
+    bucket_values,
     buckets_by_context,
     k_at,
     k_by_batch_table,
@@ -70,6 +71,7 @@ __all__ = [
     "ContextSchedule",
     "DraftRow",
     "EmaAdaptive",
+    "KByContext",
     "KRange",
     "KValues",
     "Load",
@@ -87,14 +89,17 @@ __all__ = [
     "Switching",
     "break_even_accepted_length",
     "break_even_batch",
+    "bucket_values",
     "buckets_by_context",
     "can_pay",
     "check_fits",
     "closed_loop",
     "compare",
     "concave",
+    "context_values",
     "contexts_from_text",
     "costs_of",
+    "curves_at",
     "draft_rows",
     "draw_trace",
     "gain_of",
@@ -103,6 +108,7 @@ __all__ = [
     "k_at",
     "k_by_batch",
     "k_by_batch_table",
+    "k_by_context",
     "k_running_at",
     "k_values",
     "kernel_cliffs",

@@ -5,15 +5,17 @@ The schedule of a curve, by context where asked; what it gains on the user's bat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from advisor.curve import Curve, batches_with, curve_for, draft_odds
 from advisor.prediction import AdvisorError
+from advisor.runtime.by_context import KByContext, at_context, curves_at, k_by_context
 from advisor.runtime.gain import ScheduleGain, schedule_gain
-from advisor.runtime.judge import recommended_draft
+from advisor.runtime.judge import last_batch, recommended_draft
 from advisor.runtime.ranges import ContextSchedule, KRange, buckets_by_context
 from advisor.runtime.schedule import k_by_batch, values_of
 from advisor.runtime.words import schedule_texts
@@ -78,6 +80,14 @@ class RuntimeSchedule:
     """Empty when no contexts were asked for."""
     gain: ScheduleGain | None
     """At the scenario's own context; None without a histogram."""
+    others: Mapping[int, tuple[Setup, Curve]] | None = None
+    """At the contexts that were asked for; None where none were."""
+
+    @cached_property
+    def at_contexts(self) -> KByContext:
+        """Whether and where another context has another K: those asked for, else `by_context.CONTEXTS`."""
+        at = self.others or curves_at(self.setup, self.curve)
+        return k_by_context(self.setup.scenario.context_tokens, self.ranges, at)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -101,12 +111,6 @@ def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
     return k_by_batch(values_of(curve, without=batch), limit_s, last_batch(setup, curve), target)
 
 
-def last_batch(setup: Setup, curve: Curve) -> int:
-    """Largest batch of the curve that fits in memory; the curve's last where nothing fits. [1]"""
-    end = int(curve.batches[-1])
-    return min(setup.memory.largest_batch, end) or end
-
-
 def schedule_for(
     scenario: Scenario,
     contexts: Sequence[int] = (),
@@ -126,9 +130,10 @@ def schedule_for(
         check_fits(histogram, setup)
     curve = curve_for(setup, grid)
     ranges = ranges_of(setup, curve)
-    by_context = schedules_by_context(scenario, contexts, ranges, grid)
+    others = curves_at(setup, curve, contexts) if contexts else None
+    by_context = schedules_by_context(scenario, contexts, ranges, grid, others)
     gain = gain_of(curve, ranges, histogram) if histogram is not None else None
-    return RuntimeSchedule(setup, curve, ranges, by_context, gain)
+    return RuntimeSchedule(setup, curve, ranges, by_context, gain, others)
 
 
 def schedules_by_context(
@@ -136,6 +141,7 @@ def schedules_by_context(
     contexts: Sequence[int],
     own: tuple[KRange, ...],
     batches: np.ndarray,
+    known: Mapping[int, tuple[Setup, Curve]] | None = None,
 ) -> tuple[ContextSchedule, ...]:
     """Schedules for buckets around context lengths; () for none.
 
@@ -144,14 +150,15 @@ def schedules_by_context(
     contexts : increasing. [tokens]
     own : the schedule at the scenario's own context, taken over where that is one of `contexts`.
     batches : grid the speedups are computed on, [nB]. [1]
+    known : what is loaded and computed already, by context.
     """
     found = []
     for context in contexts:
         if context == scenario.context_tokens:
             found.append(own)
             continue
-        setup = load_setup(scenario.model_copy(update={"context_tokens": context}))
-        found.append(ranges_of(setup, curve_for(setup, batches)))
+        setup, curve = (known or {}).get(context) or at_context(scenario, context, batches)
+        found.append(ranges_of(setup, curve))
     return buckets_by_context(contexts, found)
 
 

@@ -60,6 +60,12 @@ class ContextSchedule:
         return self.context_end < OPEN_END
 
 
+def bucket_values(item: ContextSchedule) -> dict[str, object]:
+    """A bucket of contexts as JSON carries it; see `range_values`."""
+    ranges = [range_values(one) for one in item.ranges]
+    return {"context_start": item.context_start, "context_end": item.context_end, "ranges": ranges}
+
+
 def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange, ...]]) -> tuple[ContextSchedule, ...]:
     """One schedule per context bucket: contexts [nC] increasing, and the schedule at each; () for none.
 

@@ -38,6 +38,7 @@ def test_schedule_json_is_one_document_that_covers_every_batch(capsys: pytest.Ca
     fits = load_setup(Scenario.model_validate(document["scenario"])).memory.largest_batch
     assert document["k_by_batch"][-1]["batch_end"] == fits
     assert document["k_by_batch_and_context"][0]["context_start"] == 1
+    assert [row["context_tokens"] for row in document["k_by_context"]["contexts"]] == [512, 2048, 65536]
     assert {"gain", "schedule_speedup", "best_static_k", "static_speedup"} <= set(document["gain"])
     assert document["scenario"]["batch_size"] == 16
 
@@ -60,6 +61,24 @@ def test_export_writes_files_that_the_engines_rules_accept(
     assert json.loads(config.read_text()) == document["config"]
     (check_vllm_speculative_config if engine == "vllm" else check_sglang_adaptive_config)(document["config"])
     assert document["launch_line"] in launch.read_text()
+
+
+def test_schedule_and_export_say_the_same_of_one_k_and_of_contexts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    at = ["--hardware", "h200-sxm", "--gpus", "4", "--tp", "4", "--model", "llama-3.1-8b", "--drafter", "eagle3"]
+    at += ["--accepted-length", "2.4@3"]
+    shown = run(capsys, "schedule", *at)[1]
+    assert "Recommended K by batch and tokens of context" in shown
+    one_k = next(line for line in shown.splitlines() if "the best single K" in line).partition("doubling alike.")[0]
+    contexts = next(line for line in shown.splitlines() if line.startswith("Context changes the answer"))
+    exported = run(capsys, "export", *at, "--output", str(tmp_path), "--draft-model", "a/b")[1]
+    assert one_k in exported
+    assert contexts in exported
+    report = tmp_path / "r.md"
+    assert run(capsys, "report", *at, "--output", str(report), "--no-checks")[0] == 0
+    assert one_k.strip() in report.read_text(encoding="utf-8")
+    assert contexts in report.read_text(encoding="utf-8")
 
 
 def test_a_static_k_is_exported_without_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from advisor.runtime import (
     gain_of,
     idle_speedup,
     k_at,
+    last_batch,
     recommended_draft,
     schedule_texts,
     simulate,
@@ -25,7 +26,6 @@ from advisor.runtime import (
 from advisor.runtime.by_batch import (
     BatchHistogram,
     contexts_from_text,
-    last_batch,
     ranges_of,
     schedule_for,
     static_ranges,
