@@ -132,6 +132,13 @@ def export(
     type=float,
     help="Poisson arrivals at this share of plain capacity [default: all wait at once].",
 )
+@click.option(
+    "--switch-ms",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="What a change of K costs: engines capture every K of a table at the start.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same result.")
 @click.option("--cold-drafter", is_flag=True, help="Do not charge for keeping the drafter ready at K = 0.")
 @click.option("--no-back-off", is_flag=True, help="Cascade without back-off.")
@@ -168,7 +175,7 @@ def simulate(
         acceptance = per_position(costs.accepted_length)
     settings = CascadeSettings(back_off_factor=1.0) if no_back_off else CascadeSettings()
     show = progress("simulating")
-    report = simulate_policies(costs, found.ranges, acceptance, plan, settings, on_policy=show)
+    report = simulate_policies(costs, found.ranges, acceptance, plan, settings, bounds=True, on_policy=show)
     show(1)
     if as_json:
         print_json(
@@ -182,6 +189,7 @@ def simulate(
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
     )
     click.echo(report.load_note)
+    _print_bounds(report)
     print_labelled("warning", found.setup.warnings)
     if not report.complete:
         click.echo(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
@@ -221,6 +229,7 @@ def simulation_document(report: SimulationReport) -> dict[str, Any]:
         "complete": report.complete,
         "best_static_k": report.best_static_k,
         "policies": report.outcomes,
+        "bounds": report.bounds,
     }
 
 
@@ -240,6 +249,39 @@ def _policy_table(report: SimulationReport) -> tuple[tuple[str, ...], list[tuple
         for o in report.outcomes
     ]
     return header, rows
+
+
+def _print_bounds(report: SimulationReport) -> None:
+    """What each K could gain at most were every sequence to stop at its first rejection, and what that saves."""
+    switches = max(outcome.switch_share for outcome in report.outcomes)
+    cost = f"{report.plan.switch_ms:g} ms each" if report.plan.switch_ms else "at no cost: engines capture every K"
+    click.echo(f"K changes in at most {switches:.0%} of a policy's iterations, {cost}.")
+    static = {one.static_k: one for one in report.outcomes if one.static_k}
+    click.echo("\nUpper bounds, not policies: each sequence stops at its first rejection, which no engine foresees.")
+    header = (
+        "K at most",
+        "speedup",
+        "verification gated",
+        "drafts gated",
+        "verified/token",
+        "gated",
+        "drafts/token",
+        "gated",
+    )
+    rows = []
+    for k, one in static.items():
+        trimmed, gated = (bound for bound in report.bounds if bound.static_k == k)
+        verified, drafted = gated.verified_per_token, gated.drafted_per_token
+        rows.append(
+            (
+                str(k),
+                *(f"{shown.speedup:.3f}" for shown in (one, trimmed, gated)),
+                *(f"{value:.2f}" for value in (one.verified_per_token, verified, one.drafted_per_token, drafted)),
+            )
+        )
+    print_table(header, rows)
+    most = max(bound.gain_over_best_static for bound in report.bounds)
+    click.echo(f"At most {most:+.1%} over the best single K.")
 
 
 def _context_name(bucket: ContextSchedule) -> str:

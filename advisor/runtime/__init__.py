@@ -17,6 +17,7 @@ from advisor.runtime.acceptance_process import (
     recorded,
     switching_around,
 )
+from advisor.runtime.bounds import StopsAtRejection
 from advisor.runtime.break_even import (
     break_even_accepted_length,
     break_even_batch,
@@ -86,6 +87,7 @@ __all__ = [
     "SimulationPlan",
     "SimulationReport",
     "StaticK",
+    "StopsAtRejection",
     "Switching",
     "break_even_accepted_length",
     "break_even_batch",

@@ -1,5 +1,5 @@
-"""`python -m advisor.studies.runtime.report`: writes docs/runtime-k-validation.md and the table of docs/runtime-k.md from
-a fresh run of the studies."""
+"""`python -m advisor.studies.runtime.report`: writes docs/runtime-k-validation.md and the table of docs/runtime-k.md,
+from a fresh run of the studies."""
 
 from __future__ import annotations
 
