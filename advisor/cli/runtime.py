@@ -24,6 +24,7 @@ from advisor.runtime import (
     RuntimeSchedule,
     SimulationPlan,
     SimulationReport,
+    accepted_length_text,
     bucket_values,
     context_values,
     contexts_from_text,
@@ -63,8 +64,7 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
             f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
-    source = found.setup.acceptance.source
-    click.echo(f"\nThe first table is for context {scenario.context_tokens}. Accepted length: {source}.")
+    click.echo(f"\nThe first table is for context {scenario.context_tokens}. {accepted_length_text(found.setup)}")
     print_labelled("warning", found.setup.warnings)
 
 
@@ -107,7 +107,7 @@ def export(
     for file in files:
         click.echo(f"wrote {file}")
     click.echo(f"\n{made.launch_line}\n")
-    for text in said:
+    for text in (*said, accepted_length_text(found.setup)):
         click.echo(text)
     print_labelled("warning", (*found.setup.warnings, *made.warnings))
 
@@ -189,6 +189,8 @@ def simulate(
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
     )
     click.echo(report.load_note)
+    if kind != "trace":
+        click.echo(accepted_length_text(found.setup))
     _print_bounds(report)
     print_labelled("warning", found.setup.warnings)
     if not report.complete:

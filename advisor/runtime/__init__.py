@@ -56,7 +56,7 @@ from advisor.runtime.ranges import (
 from advisor.runtime.schedule import MIN_GAIN, SWITCH_COST, KValues, k_by_batch, k_values, schedule_rule, values_of
 from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
 from advisor.runtime.simulator import Load, closed_loop, compare, poisson_arrivals, simulate
-from advisor.runtime.words import one_k_text, schedule_texts
+from advisor.runtime.words import accepted_length_text, carried_text, one_k_text, schedule_texts
 
 __all__ = [
     "DEFAULT_PASSAGE_TOKENS",
@@ -89,11 +89,13 @@ __all__ = [
     "StaticK",
     "StopsAtRejection",
     "Switching",
+    "accepted_length_text",
     "break_even_accepted_length",
     "break_even_batch",
     "bucket_values",
     "buckets_by_context",
     "can_pay",
+    "carried_text",
     "check_fits",
     "closed_loop",
     "compare",

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from advisor.curve import Curve
-from advisor.runtime.costs import idle_speedup
+from advisor.runtime.costs import IntArray, idle_speedup
 from advisor.runtime.gain import ScheduleGain, gain_over_doublings
 from advisor.runtime.ranges import KRange, k_at, k_running_at
 from advisor.runtime.schedule import values_of
+from advisor.setup import Setup
 
 ENOUGH = 0.01
 """Choice of this project: a schedule that gains less than this over one K is called not worth having. [1]"""
@@ -55,6 +56,24 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain) -> str:
         f"The schedule gains {gain.gain:.1%} over K = {best} everywhere, the best single K, up to batch {last:,}, each "
         "doubling alike."
     )
+
+
+def accepted_length_text(setup: Setup) -> str:
+    """Where the accepted lengths of a scenario come from, and at which K they are carried rather than known."""
+    known = f"Accepted length: {setup.acceptance.source.rstrip('.')}."
+    carried = carried_text(setup, np.arange(setup.acceptance.accepted_length.size))
+    return f"{known} {carried}".rstrip()
+
+
+def carried_text(setup: Setup, drafts: IntArray) -> str:
+    """At which of some K the accepted length is neither measured nor given, in a sentence; empty where at none."""
+    found = [int(k) for k in drafts if k and setup.acceptance.extrapolated[k]]
+    if not found:
+        return ""
+    runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))
+    named = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))]
+    listed = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
+    return f"At K = {listed} it is carried from there, neither measured nor given: its band is wider."
 
 
 def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,43 @@ def test_bad_input_exits_2_with_one_sentence(
     assert fragment in err
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_advise_ends_with_the_export_to_paste_and_that_command_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    at = [*EAGLE[:6], "--accepted-length", "2.4@3", "--batch", "16", "--kv-dtype", "fp8"]
+    *_, heading, line = run(capsys, "advise", *at)[1].splitlines()
+    assert heading == "Write it as vLLM loads it (write yours for DRAFT-MODEL):"
+    words = shlex.split(line)
+    assert words[:4] == ["python", "-m", "advisor", "export"]
+    words = [str(tmp_path) if word == "out" else word for word in words[3:]]
+    assert run(capsys, *words)[0] == 0
+    assert (tmp_path / "vllm_launch.sh").exists()
+    assert "--kv-cache-dtype fp8" in (tmp_path / "vllm_launch.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (["--accepted-length", "1.02@3"], "Nothing to export: start the engine without speculation."),
+        (["--engine", "trtllm", "--accepted-length", "2.4@3"], "No export for trtllm: `export` writes the schedule"),
+        (["--drafter", "none"], "Nothing to export: nothing is drafted."),
+    ],
+)
+def test_advise_says_why_there_is_nothing_to_export(
+    capsys: pytest.CaptureFixture[str], changed: list[str], said: str
+) -> None:
+    code, out, err = run(capsys, "advise", *EAGLE[:6], "--batch", "16", *changed)
+    assert code == 0, err
+    assert out.splitlines()[-1].startswith(said)
+
+
+def test_commands_remark_on_accepted_lengths_that_nobody_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    at = [*EAGLE[:6], "--accepted-length", "2.4@3", "--batch", "16"]
+    more = {"simulate": FEW, "export": ["--output", str(tmp_path), "--draft-model", "a/b"]}
+    for command in ("advise", "schedule", "simulate", "export"):
+        assert "At K = 1, 2 and 4 to 8 it is carried from there" in run(capsys, command, *at, *more.get(command, []))[1]
+    assert "At K = 5 it is carried" in run(capsys, "curve", *at, "--k", "0,3,5")[2]
