@@ -5,7 +5,6 @@ from __future__ import annotations
 from advisor.runtime.acceptance_process import (
     DEFAULT_PASSAGE_TOKENS,
     DEFAULT_SPREAD,
-    MAX_TRACE_BYTES,
     AcceptanceProcess,
     Mixture,
     PerPosition,
@@ -14,7 +13,6 @@ from advisor.runtime.acceptance_process import (
     concave,
     draw_trace,
     per_position,
-    recorded,
     switching_around,
 )
 from advisor.runtime.bounds import StopsAtRejection
@@ -56,6 +54,7 @@ from advisor.runtime.ranges import (
 from advisor.runtime.schedule import MIN_GAIN, SWITCH_COST, KValues, k_by_batch, k_values, schedule_rule, values_of
 from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
 from advisor.runtime.simulator import Load, closed_loop, compare, poisson_arrivals, simulate
+from advisor.runtime.trace_file import MAX_TRACE_BYTES, recorded
 from advisor.runtime.words import accepted_length_text, carried_text, one_k_text, schedule_texts
 
 __all__ = [
