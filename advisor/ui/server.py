@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from typing import TYPE_CHECKING
 
@@ -71,3 +72,4 @@ def settle(page: str) -> None:
         _settled.add(page)
         gc.collect()
         gc.freeze()
+        atexit.register(gc.unfreeze)  # else libraries complain at the end of what is still there

@@ -68,7 +68,7 @@ class Session:
         self.elements.clear()
         while True:
             answer = ForwardMsg()
-            answer.ParseFromString(self.socket.recv(timeout=LIMIT_S))  # type: ignore[arg-type]
+            answer.ParseFromString(self.socket.recv(timeout=LIMIT_S))
             kind = answer.WhichOneof("type")
             if kind == "delta" and answer.delta.WhichOneof("type") == "new_element":
                 self.elements.append(answer.delta.new_element)
@@ -107,7 +107,7 @@ def wire_users(users: int, rounds: int, query: str) -> WireLoad:
     with started_app() as (url, pid), ThreadPoolExecutor(users) as pool:
         stream = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
         sessions = [
-            Session(connect(stream, origin=url, subprotocols=["streamlit"], max_size=None, compression=None), query)  # type: ignore[list-item, arg-type]
+            Session(connect(stream, origin=url, subprotocols=["streamlit"], max_size=None, compression=None), query)
             for _ in range(users)
         ]
         sessions[0].open()
