@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from advisor.advice import Advice
 from advisor.charts.figure import Chart, add_band, add_line, log_axis, new_figure, series_look
@@ -15,7 +16,8 @@ _MARKERS = ("circle", "square", "diamond", "triangle-up")
 
 
 def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
-    """Each scenario's speedup at the K of its own curve, with its band and a marker at its own batch.
+    """Each scenario's speedup at the K of its own curve as far as memory reaches, with its band and a marker at its own
+    batch.
 
     advices, names : one name for each scenario; colour, dash and marker tell them apart.
     """
@@ -31,9 +33,10 @@ def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
     for order, (advice, name) in enumerate(zip(advices, names, strict=True)):
         curve, column, row = advice.curve, _column(advice), advice.batch_index
         color, dash = series_look(order)
-        add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "", color, opacity=0.2)
+        x, fits = curve.batches, _fits(advice)
+        add_band(figure, x[fits], curve.low[fits, column], curve.high[fits, column], "", color, opacity=0.2)
         label = f"{name}, K = {advice.curve_k}"
-        add_line(figure, curve.batches, curve.speedup[:, column], label, color, dash=dash)
+        add_line(figure, x[fits], curve.speedup[fits, column], label, color, dash=dash)
         figure.add_scatter(
             x=curve.batches[[row]], y=curve.speedup[[row], column], mode="markers", showlegend=False,
             hoverinfo="skip", cliponaxis=False,
@@ -56,12 +59,21 @@ def _alt(advices: Sequence[Advice], names: Sequence[str]) -> str:
     parts = []
     for advice, name in zip(advices, names, strict=True):
         curve, column, row = advice.curve, _column(advice), advice.batch_index
+        highest = np.where(_fits(advice), curve.speedup[:, column], 0.0)
         parts.append(
             f"{name} with K = {advice.curve_k}: {curve.speedup[row, column]:.2f}x at batch {curve.batches[row]:,.0f} "
             f"({advice.band_level:.0%} band {curve.low[row, column]:.2f} to {curve.high[row, column]:.2f}), highest "
-            f"{curve.speedup[:, column].max():.2f}x at batch {curve.batches[curve.speedup[:, column].argmax()]:,.0f}"
+            f"{highest.max():.2f}x at batch {curve.batches[highest.argmax()]:,.0f}"
         )
     return f"Speedup against batch size of {len(advices)} scenarios. {'. '.join(parts)}."
+
+
+def _fits(advice: Advice) -> NDArray[np.bool_]:
+    """Batches of the curve that fit in memory, and the scenario's own; all where none fits. [nB]"""
+    largest = advice.setup.memory.largest_batch
+    if largest < 1:
+        return np.ones(advice.curve.batches.shape, bool)
+    return np.asarray(advice.curve.batches <= max(largest, advice.scenario.batch_size))
 
 
 def _column(advice: Advice) -> int:
@@ -70,4 +82,5 @@ def _column(advice: Advice) -> int:
 
 def _range(advice: Advice) -> tuple[float, float]:
     column = _column(advice)
-    return float(advice.curve.low[:, column].min()), float(advice.curve.high[:, column].max())
+    fits = _fits(advice)
+    return float(advice.curve.low[fits, column].min()), float(advice.curve.high[fits, column].max())

@@ -199,7 +199,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = 
             "pays": (given >= least).ravel(),
         }
     )
-    left_out = "" if drawn.all() else f"The map ends at batch {batches[-1]}: larger ones do not fit in memory."
+    left_out = "" if drawn.all() else f"The map ends at batch {batches[-1]}, the largest drawn that fits in memory."
     return Chart(figure, f"{alt} {left_out}".rstrip(), table, left_out)
 
 

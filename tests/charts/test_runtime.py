@@ -102,7 +102,7 @@ def test_the_break_even_map_ends_where_memory_does() -> None:
     curve = hand_curve()
     chart = charts_runtime.break_even_chart(curve, 16, 3, last=64)
     assert max(chart.data["batch_size"]) == 64
-    assert "larger ones do not fit" in chart.left_out
+    assert "64, the largest drawn that fits" in chart.left_out
     assert not charts_runtime.break_even_chart(curve, 16, 3).left_out
     own = charts_runtime.break_even_chart(curve, 64, 3, last=8)
     assert max(own.data["batch_size"]) == 64, "the user's own batch stays on the map"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 import streamlit as st
 
 from advisor.ui import server
+from advisor.ui.shared import style
 from tests.e2e.app_server import free_port, wait_until_up
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +65,18 @@ def test_every_answer_forbids_frames_of_other_sites_and_guessed_types(port: int,
     assert headers["X-Frame-Options"] == "SAMEORIGIN"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "same-origin"
+
+
+@pytest.mark.parametrize("path", ["/", "/design"])
+def test_the_page_comes_with_the_app_s_style_and_is_whole(port: int, path: str) -> None:
+    wanted = {"Host": f"127.0.0.1:{port}", "Accept": "text/html", "Accept-Encoding": "gzip"}
+    with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=wanted)) as answer:
+        body, headers = answer.read(), answer.headers
+    assert body.count(style.element().encode()) == 1
+    assert body.index(style.element().encode()) < body.index(b"</head>")
+    assert body.rstrip().endswith(b"</html>")
+    assert int(headers["Content-Length"]) == len(body)
+    assert "ETag" not in headers, "that of the file without the style would keep an old page in a browser"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
@@ -120,3 +134,21 @@ def test_headers_of_an_answer_are_replaced_not_doubled() -> None:
         pool.submit(asyncio.run, answer).result()
     values = [value for name, value in sent[0]["headers"] if name == b"x-content-type-options"]
     assert values == [b"nosniff"]
+
+
+def test_what_a_page_has_loaded_is_collected_over_once_and_not_after_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit collects after each run; the time of that is the number of objects it looks at."""
+    monkeypatch.setattr(server, "_settled", set())
+    gc.unfreeze()
+    loaded = len(gc.get_objects())
+    try:
+        server.settle("serve")
+        assert len(gc.get_objects()) < loaded / 20
+        frozen = gc.get_freeze_count()
+        later = [[] for _ in range(100)]
+        server.settle("serve")
+        assert gc.get_freeze_count() <= frozen, "a page is settled once: what users make stays collectable"
+        server.settle("design")
+        assert gc.get_freeze_count() > frozen + len(later) / 2
+    finally:
+        gc.unfreeze()

@@ -17,10 +17,11 @@ from advisor.points import (
     notes,
     parameter_rows,
 )
+from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.text import counted
 from advisor.ui.data import uploads
-from advisor.ui.shared import refit_use, widgets
+from advisor.ui.shared import answers, refit_use, widgets
 
 
 def ask(read: IngestResult, scenario: Scenario) -> None:
@@ -48,6 +49,8 @@ def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
     """The refit of this session."""
     st.subheader("What your data changed", anchor=False)
     st.markdown(widgets.plain(result.sentence))
+    if changed := _changed(result, scenario):
+        st.markdown(f":material/tune: {widgets.plain(changed)}")
     _use(result, scenario)
     groups = curve_groups(result)
     if groups:
@@ -71,6 +74,17 @@ def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
         unused = (*result.outliers, *result.refused)
         with st.expander(f"Rows not used ({sum(one.rows for one in unused):,})"):
             st.dataframe(uploads.refused_rows(unused), hide_index=True)
+
+
+def _changed(result: RefitResult, scenario: Scenario) -> str:
+    """What the refit does to the scenario's speedup and band, and why; empty where it is for another accelerator or
+    engine, or where the scenario has no answer."""
+    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
+        return ""
+    try:
+        return answers.refit_text_for(scenario.model_copy(update={"refit": refit_use.text_of(result)}))
+    except AdvisorError:
+        return ""
 
 
 def _use(result: RefitResult, scenario: Scenario) -> None:

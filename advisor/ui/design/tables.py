@@ -86,7 +86,7 @@ def cautious_sentence(answer: DesignAnswer) -> str:
     gain, tpot_ms = safe.objective_gain, answer.space.question.mean_tpot_s(safe.tpot_s) * 1e3
     return (
         f"The quality laws disagree. To keep the quality by both, train {answer.space.describe(safe.index)}: "
-        f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f}) at {tpot_ms:.2f} ms per token."
+        f"{gain.value:.2f}× ({gain.low:.2f}–{gain.high:.2f}) at {tpot_ms:.2f} ms per token."
     )
 
 

@@ -24,9 +24,14 @@ def in_use() -> str | None:
     return found
 
 
+def text_of(result: RefitResult) -> str:
+    """A refit as a scenario carries it."""
+    return write_adjustment(adjustment_of(result))
+
+
 def use(result: RefitResult) -> None:
     """Predict with a refit from the next run on, in this session only."""
-    text, errors = write_adjustment(adjustment_of(result)), result.own_errors
+    text, errors = text_of(result), result.own_errors
     st.session_state[FIELD] = text
     if errors.before.mape is not None and errors.after.mape is not None:
         said = f"Points left out of the refit are off by {errors.after.mape:.0%} in the mean, {errors.before.mape:.0%}"
@@ -46,7 +51,7 @@ def undo() -> None:
 
 def is_used(result: RefitResult) -> bool:
     """Whether this very refit is the one in use."""
-    return in_use() == write_adjustment(adjustment_of(result))
+    return in_use() == text_of(result)
 
 
 def is_for(values: Mapping[str, Any]) -> bool:
