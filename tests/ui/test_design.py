@@ -89,7 +89,7 @@ def test_the_verdict_comes_first_with_its_band_and_both_kinds_of_speed() -> None
     assert f"{best.tpot_s[0] * 1e3:.2f} ms per output token" in below
     assert design_words(ANSWER.space, best) not in below, "the headline says it already"
     assert [item.value for item in test.markdown].count(plain(below)) == 1
-    assert "speedup" in texts(test)
+    assert f"Drafting gains {best.speedup[0]:.2f}×" in texts(test)
     assert "The gain by drafting is no speed" in texts(page(design_objective="sd_speedup"))
 
 
