@@ -18,7 +18,7 @@ from advisor.ui.shared import address, fields, state
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
 _WIDTHS = {
-    "model_id": 200, "hardware_id": 170, "n_gpus": 66, "batch_size": 80, "context_tokens": 84, "drafter_id": 158,
+    "model_id": 196, "hardware_id": 168, "n_gpus": 66, "batch_size": 80, "context_tokens": 84, "drafter_id": 154,
     "max_tpot_ms": 90,
 }  # fmt: skip
 _LABELS = {"context_tokens": "Context", "max_tpot_ms": "Limit, ms"}

@@ -43,12 +43,12 @@ _HEIGHTS = """
 #root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 81px; }
 #root .st-key-report_numbers { min-height: 85px; }
 #root .st-key-report_files { min-height: 64px; }
-#root .st-key-design_head { min-height: 208px; }
+#root .st-key-design_head { min-height: 186px; }
 #root [class*=st-key-bench_file] { min-height: 102px; }
 @media (max-width: 1199px) {
   #root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 148px; }
   #root :is(.st-key-report_files, .st-key-design_ask) { min-height: 142px; }
-  #root .st-key-design_head { min-height: 320px; }
+  #root .st-key-design_head { min-height: 272px; }
 }
 @media (max-width: 640px) {
   #root .st-key-report_numbers { min-height: 185px; }

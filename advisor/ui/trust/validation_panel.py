@@ -40,13 +40,13 @@ def draw(scenario: Scenario) -> None:
     by = st.segmented_control(
         "Apart by", tuple(_BY), format_func=_BY.__getitem__, default="predicted_tier", required=True, key="trust_by"
     )
-    left, right = st.columns([3, 2])
-    with left:
-        widgets.show_chart(predicted_chart(judged, by), "predicted", scenario)
     groups = _by_group(judged, by)
-    with right:
+    left, right = st.columns(2)
+    with left:
         widgets.show_chart(coverage_chart(groups), "coverage", scenario)
+    with right:
         widgets.show_chart(error_chart(groups), "errors", scenario)
+    widgets.show_chart(predicted_chart(judged, by), "predicted", scenario)
     st.subheader("Worst cases", anchor=False)
     st.dataframe(_worst(judged), hide_index=True)
     st.caption(
