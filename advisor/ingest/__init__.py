@@ -13,7 +13,7 @@ from __future__ import annotations
 from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list
 from advisor.ingest.acceptance_file import read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
-from advisor.ingest.canonical import COLUMNS, template_csv
+from advisor.ingest.canonical import COLUMNS, TableKind, template_csv
 from advisor.ingest.given import GivenRows, read_given
 from advisor.ingest.names import drafter_name, match_hardware
 from advisor.ingest.read import read_upload
@@ -38,6 +38,7 @@ __all__ = [
     "IngestResult",
     "LayerCounts",
     "Rows",
+    "TableKind",
     "combine",
     "complete",
     "csv_of",

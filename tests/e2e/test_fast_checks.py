@@ -34,6 +34,26 @@ def test_a_page_is_accessible_in_both_themes_and_fits_a_telephone(page: Any, app
     page.set_viewport_size({"width": 1280, "height": 1000})
 
 
+SHIFTS = """window.shifts = [];
+new PerformanceObserver(list => window.shifts.push(...list.getEntries().map(entry => entry.value)))
+    .observe({type: 'layout-shift', buffered: true});"""
+MOST_SHIFT = 0.1
+"""Of a first load: what web.dev/articles/cls calls good."""
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_jumps_while_a_page_loads_for_the_first_time(browser: Any, app_url: str, name: str) -> None:
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    try:
+        page = context.new_page()
+        page.add_init_script(SHIFTS)
+        open_page(page, app_url, name)
+        page.wait_for_timeout(500)
+        assert sum(page.evaluate("window.shifts")) <= MOST_SHIFT
+    finally:
+        context.close()
+
+
 def test_users_who_change_the_batch_at_once_each_see_their_own_answer(browser: Any, app_url: str) -> None:
     contexts = [browser.new_context(viewport={"width": 1280, "height": 900}) for _ in range(USERS)]
     try:

@@ -26,6 +26,7 @@ EXAMPLES = [
     (["design", *SCENARIO, "--tokens", "1e12"], "--batch 16 --tokens 1e12\n", "\nThe reasoning in one breath", 4),
 ]
 
+BEFORE_TABLE = "so a share is a mean over laboratories:\n\n"
 AFTER_TABLE = '\n"Not testable here"'
 VALIDATION = README.parent / "docs/validation.md"
 TRUSTED = (
@@ -53,7 +54,7 @@ def main() -> None:
         example = "\n".join(f"    {line}".rstrip() for line in lines)
         start = text.index(before) + len(before)
         text = f"{text[:start]}{example}\n{text[text.index(after) :]}"
-    start = text.index("(n rows, sources):\n\n") + len("(n rows, sources):\n\n")
+    start = text.index(BEFORE_TABLE) + len(BEFORE_TABLE)
     text = f"{text[:start]}{validation_table()}\n{text[text.index(AFTER_TABLE) :]}"
     README.write_text(text, encoding="utf-8")
 

@@ -14,8 +14,8 @@ from advisor.points import Errors, adjustment_of
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.summary import (
-    accepted_text,
     accepted_length_flips,
+    accepted_text,
     errors_text,
     fit_of,
     flip_texts,

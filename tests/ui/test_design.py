@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.advice import advise
-from advisor.design import design_answer, design_space, design_words
+from advisor.design import candidates, design_answer, design_space, design_words
 from advisor.design.handoff import MAX_NAME, design_name
 from advisor.hf.config import architecture_from_config
 from advisor.prediction import AdvisorError
@@ -70,6 +71,17 @@ def test_a_click_on_a_cell_of_the_map_picks_its_design_and_explains_it() -> None
     test.run()
     tpot_ms = float(ANSWER.space.tpot_s[0, index]) * 1e3
     assert f"{tpot_ms:.4g} ms per output token" in texts(test)
+
+
+def test_a_cell_of_the_map_is_told_at_its_own_batch() -> None:
+    found = ANSWER.heat_map
+    row, column = (int(index) for index in np.argwhere(found.design >= 0)[-1])
+    (item,) = candidates(ANSWER.space, [int(found.design[row, column])])
+    batch = float(found.batches[column])
+    said = design_tables.at_batch(ANSWER, item, batch)
+    assert said.startswith(f"At batch {batch:g}, the cell's: {found.tpot_s[row, column] * 1e3:.2f} ms per token")
+    assert f"drafting gains {found.speedup[row, column]:.2f}×" in said
+    assert design_tables.at_batch(ANSWER, item, 3.0) == "", "no column of the map"
 
 
 def test_the_verdict_comes_first_with_its_band_and_both_kinds_of_speed() -> None:

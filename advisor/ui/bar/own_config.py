@@ -14,15 +14,18 @@ from advisor.catalog import model_ids, model_name
 from advisor.hf import MAX_FILE_BYTES
 from advisor.prediction import AdvisorError
 from advisor.ui.shared import fields, state
+from advisor.ui.shared.session import Slot
 
 _PROBLEM = state.CONFIG_PROBLEM
-_FROM, _SHIPPED = "_config_from", "_shipped_model"
+_FROM: Slot[str] = Slot("_config_from", str)
+"""file or text: where the configuration in use comes from; empty where none is."""
+_SHIPPED: Slot[str] = Slot("_shipped_model", lambda: str(fields.default("model_id")))
 
 
 def note_shipped(model_id: str) -> None:
     """Remember the shipped model in use: the one to go back to."""
     if model_id in model_ids():
-        st.session_state[_SHIPPED] = model_id
+        _SHIPPED.put(model_id)
 
 
 def draw(on_model: Callable[[], None]) -> None:
@@ -71,24 +74,27 @@ def _use(origin: str, text: str, file_name: str, on_model: Callable[[], None]) -
     except AdvisorError as error:
         _refuse(origin, str(error), on_model)
         return
-    st.session_state[_PROBLEM], st.session_state[_FROM] = "", origin
+    _PROBLEM.drop()
+    _FROM.put(origin)
     st.session_state.model_id = name
     on_model()
 
 
 def _refuse(origin: str, reason: str, on_model: Callable[[], None]) -> None:
-    st.session_state[_PROBLEM], st.session_state[_FROM] = reason, origin
+    _PROBLEM.put(reason)
+    _FROM.put(origin)
     _back_to_shipped(on_model)
 
 
 def _take_back(origin: str, on_model: Callable[[], None]) -> None:
     """Nothing is given there any more; what came from elsewhere stays."""
-    if st.session_state.get(_FROM) == origin:
-        st.session_state[_PROBLEM], st.session_state[_FROM] = "", ""
+    if _FROM.get() == origin:
+        _PROBLEM.drop()
+        _FROM.drop()
         _back_to_shipped(on_model)
 
 
 def _back_to_shipped(on_model: Callable[[], None]) -> None:
     if st.session_state.model_id not in model_ids():
-        st.session_state.model_id = st.session_state.get(_SHIPPED, fields.default("model_id"))
+        st.session_state.model_id = _SHIPPED.get()
         on_model()

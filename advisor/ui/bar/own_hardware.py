@@ -12,8 +12,9 @@ from advisor.catalog import MAX_HARDWARE_BYTES, figure_range, hardware_from_give
 from advisor.hardware import Hardware, load_hardware
 from advisor.prediction import AdvisorError
 from advisor.ui.shared import state, widgets
+from advisor.ui.shared.session import Slot
 
-_PROBLEM = "_hardware_problem"
+_PROBLEM: Slot[str] = Slot("_hardware_problem", str)
 _GIGA, _TERA = 1e9, 1e12
 _FIGURES = {
     "hw_memory": ("Memory (GB)", "memory_bytes", _GIGA, "Of one GPU, decimal gigabytes."),
@@ -48,7 +49,7 @@ def draw() -> None:
         st.form_submit_button("Use this accelerator", key="hw_use", on_click=_take_form, width="stretch")
     # No `type` here: the browser would refuse other files by a red icon, without a word.
     st.file_uploader("or its JSON file", key="hw_file", on_change=_take_file, max_upload_size=1)
-    if problem := st.session_state.get(_PROBLEM):
+    if problem := _PROBLEM.get():
         st.error(widgets.plain(problem))
     name = str(st.session_state["hardware_id"])
     if (document := state.own_hardware().get(name)) is not None:
@@ -103,7 +104,7 @@ def _take_form() -> None:
     document["date"] = dt.date.today().isoformat()
     lacking = [label for label, absent in _needed(document).items() if absent]
     if lacking:
-        now[_PROBLEM] = f"Still needed: {', '.join(lacking)}."
+        _PROBLEM.put(f"Still needed: {', '.join(lacking)}.")
     else:
         _use(json.dumps(document, indent=2))
 
@@ -120,14 +121,14 @@ def _needed(document: dict[str, Any]) -> dict[str, bool]:
 def _take_file() -> None:
     given = st.session_state.hw_file
     if given is None:
-        st.session_state[_PROBLEM] = ""
+        _PROBLEM.drop()
     elif given.size > MAX_HARDWARE_BYTES:
-        st.session_state[_PROBLEM] = f"The file has {given.size:,} bytes; it may have {MAX_HARDWARE_BYTES:,}."
+        _PROBLEM.put(f"The file has {given.size:,} bytes; it may have {MAX_HARDWARE_BYTES:,}.")
     else:
         try:
             text = given.getvalue().decode("utf-8-sig")
         except UnicodeDecodeError:
-            st.session_state[_PROBLEM] = "The file is not text; give the accelerator's JSON."
+            _PROBLEM.put("The file is not text; give the accelerator's JSON.")
         else:
             _use(text)
 
@@ -136,6 +137,6 @@ def _use(text: str) -> None:
     try:
         st.session_state["hardware_id"] = state.add_own_hardware(text)
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
+        _PROBLEM.put(str(error))
     else:
-        st.session_state[_PROBLEM] = ""
+        _PROBLEM.drop()

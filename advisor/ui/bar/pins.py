@@ -7,16 +7,16 @@ import streamlit as st
 from advisor.comparison import MAX_COMPARED
 from advisor.scenario import Scenario
 from advisor.ui.shared import state
+from advisor.ui.shared.session import Slot
 
 MAX_PINS = MAX_COMPARED - 1
 """One place is left for the scenario on screen."""
-_PINS = "_pins"
+_PINS: Slot[list[Scenario]] = Slot("_pins", list)
 
 
 def pinned() -> list[Scenario]:
     """The pinned scenarios, oldest first."""
-    pins: list[Scenario] = st.session_state.setdefault(_PINS, [])
-    return pins
+    return _PINS.get()
 
 
 def draw_button() -> None:
@@ -35,9 +35,9 @@ def draw_button() -> None:
 
 def unpin(scenario: Scenario) -> None:
     """Callback: take a pin away."""
-    st.session_state[_PINS] = [one for one in pinned() if one != scenario]
+    _PINS.put([one for one in pinned() if one != scenario])
 
 
 def _pin(scenario: Scenario) -> None:
-    st.session_state[_PINS] = [*pinned(), scenario]
+    _PINS.put([*pinned(), scenario])
     st.session_state["serve_tab"] = "What if"  # where they stand side by side

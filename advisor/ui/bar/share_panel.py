@@ -8,8 +8,11 @@ from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_SCENARIO_BYTES, read_scenario, scenario_json
 from advisor.ui.bar import pins
 from advisor.ui.shared import address, state, widgets
+from advisor.ui.shared.session import Slot
 
-_PROBLEM, _OPENED, _OPEN = "_scenario_file_problem", "_scenario_files_opened", "share_open"
+_PROBLEM: Slot[str] = Slot("_scenario_file_problem", str)
+_OPENED: Slot[int] = Slot("_scenario_files_opened", int)
+_OPEN = "share_open"
 
 
 def draw() -> None:
@@ -33,26 +36,26 @@ def draw() -> None:
             "Open a scenario file or JSON report", key=_key(), on_change=_open,
             max_upload_size=MAX_SCENARIO_BYTES // 1_000_000,
         )  # fmt: skip
-        if problem := st.session_state.get(_PROBLEM):
+        if problem := _PROBLEM.get():
             st.error(widgets.plain(problem))
 
 
 def _key() -> str:
-    return f"scenario_file_{st.session_state.get(_OPENED, 0)}"
+    return f"scenario_file_{_OPENED.get()}"
 
 
 def _open() -> None:
     given = st.session_state[_key()]
     if given is None:
-        st.session_state[_PROBLEM] = ""
+        _PROBLEM.drop()
         return
     try:
         found = read_scenario(given.getvalue())
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
+        _PROBLEM.put(str(error))
         return
-    st.session_state[_PROBLEM] = ""
-    st.session_state[_OPENED] = st.session_state.get(_OPENED, 0) + 1
+    _PROBLEM.drop()
+    _OPENED.put(_OPENED.get() + 1)
     st.session_state[_OPEN] = False
     state.show(found.scenario, "file")
     if found.note:

@@ -20,8 +20,10 @@ from advisor.scenario import Scenario
 from advisor.text import counted
 from advisor.ui.data.upload_panel import MAX_PASTED
 from advisor.ui.shared import widgets
+from advisor.ui.shared.session import Slot, nothing
 
-_FOUND, _PROBLEM = "_diagnosis", "_diagnosis_problem"
+_FOUND: Slot[DiagnosisView | None] = Slot("_diagnosis", nothing)
+_PROBLEM: Slot[str] = Slot("_diagnosis_problem", str)
 _TEXT, _FILES = "diagnosis_text", "diagnosis_files"
 _SHOWN_RUNS = 4
 _KINDS = {"measurement": "Measurement", "configuration": "Configuration", "physics": "Physics"}
@@ -50,9 +52,9 @@ def draw(scenario: Scenario) -> None:
     st.button(
         "Diagnose", key="diagnose", type="primary", icon=":material/stethoscope:", on_click=_diagnose, args=(scenario,)
     )
-    if problem := st.session_state.get(_PROBLEM):
+    if problem := _PROBLEM.get():
         st.error(widgets.plain(problem), icon=":material/error:")
-    found: DiagnosisView | None = st.session_state.get(_FOUND)
+    found = _FOUND.get()
     if found is not None:
         _show(found)
 
@@ -60,20 +62,20 @@ def draw(scenario: Scenario) -> None:
 def _diagnose(scenario: Scenario) -> None:
     """Read what is given and keep what was found, or why nothing could be."""
     now = st.session_state
-    now.pop(_FOUND, None)
-    now.pop(_PROBLEM, None)
+    _FOUND.drop()
+    _PROBLEM.drop()
     text = str(now.get(_TEXT) or "")
     given = [Given("pasted text", text.encode("utf-8", errors="replace"))] if text.strip() else []
     given += [Given(item.name, item.getvalue()) for item in now.get(_FILES) or []]
     if not given:
-        now[_PROBLEM] = "Nothing to diagnose: paste a launch line, a log or a benchmark's output, or give files."
+        _PROBLEM.put("Nothing to diagnose: paste a launch line, a log or a benchmark's output, or give files.")
         return
     own = scenario.model_config_json
     configs = {} if own is None else {scenario.model_id: own}
     try:
-        now[_FOUND] = view_of(diagnose(given, configs=configs, otherwise=_of_scenario(scenario)))
+        _FOUND.put(view_of(diagnose(given, configs=configs, otherwise=_of_scenario(scenario))))
     except AdvisorError as error:
-        now[_PROBLEM] = str(error)
+        _PROBLEM.put(str(error))
 
 
 def _of_scenario(scenario: Scenario) -> dict[str, str]:

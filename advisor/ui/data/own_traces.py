@@ -9,9 +9,13 @@ from advisor.ingest import AcceptanceRates, ActivationLog
 from advisor.prediction import AdvisorError
 from advisor.routing import CountFit, TraceFit, fit_counts, fit_sequences, preset_for, write_own_routing
 from advisor.setup import Setup
+from advisor.ui.shared.session import Slot, nothing
 
-_TRACE, _COUNTS, _TRACE_PROBLEM = "_trace", "_activation_log", "_trace_problem"
-_RATES, _RATES_PROBLEM = "_rates", "_rates_problem"
+_TRACE: Slot[tuple[TraceFit, str] | None] = Slot("_trace", nothing)
+_COUNTS: Slot[tuple[ActivationLog, CountFit] | None] = Slot("_activation_log", nothing)
+_TRACE_PROBLEM: Slot[str] = Slot("_trace_problem", str)
+_RATES: Slot[AcceptanceRates | None] = Slot("_rates", nothing)
+_RATES_PROBLEM: Slot[str] = Slot("_rates_problem", str)
 RATES_GIVEN = "given that all before it were accepted"
 """The choice of `rates_kind` that makes a list conditional."""
 
@@ -31,35 +35,33 @@ def take_trace(setup: Setup) -> None:
             found = fit_counts(
                 log.sequences, log.tokens_per_sequence, log.experts, *shape, preset_for(setup.architecture)[0]
             )
-            st.session_state[_COUNTS] = (log, found)
+            _COUNTS.put((log, found))
             return
         read = ingest.read_traces(given, ingest.layer_counts(setup.architecture))
-        st.session_state[_TRACE] = fit_sequences(read.sequences, moe.n_experts), read.layout
+        _TRACE.put((fit_sequences(read.sequences, moe.n_experts), read.layout))
     except AdvisorError as error:
-        st.session_state[_TRACE_PROBLEM] = str(error)
+        _TRACE_PROBLEM.put(str(error))
 
 
 def trace() -> tuple[TraceFit, str] | None:
     """The fitted routing trace of this session, and how its file was understood."""
-    found: tuple[TraceFit, str] | None = st.session_state.get(_TRACE)
-    return found
+    return _TRACE.get()
 
 
 def trace_problem() -> str:
     """Why the last trace could not be used; empty when it could."""
-    return str(st.session_state.get(_TRACE_PROBLEM, ""))
+    return _TRACE_PROBLEM.get()
 
 
 def counts() -> tuple[ActivationLog, CountFit] | None:
     """The log of activated experts of this session and its fit."""
-    found: tuple[ActivationLog, CountFit] | None = st.session_state.get(_COUNTS)
-    return found
+    return _COUNTS.get()
 
 
 def forget_trace() -> None:
     """Drop the trace or log; a scenario that uses it goes back to the model's own routing."""
-    for key in (_TRACE, _COUNTS, _TRACE_PROBLEM):
-        st.session_state.pop(key, None)
+    for slot in (_TRACE, _COUNTS, _TRACE_PROBLEM):
+        slot.drop()
     if "," in str(st.session_state.get("routing", "")):
         st.session_state["routing"] = "auto"
 
@@ -80,31 +82,30 @@ def use_trace() -> None:
 def take_acceptance() -> None:
     """Read the scrapes of `metrics_file` and `metrics_before`, or else the list typed into `rates_text`."""
     now = st.session_state
-    now.pop(_RATES, None)
-    now.pop(_RATES_PROBLEM, None)
+    _RATES.drop()
+    _RATES_PROBLEM.drop()
     later, earlier = now.get("metrics_file"), now.get("metrics_before")
     conditional = now.get("rates_kind") == RATES_GIVEN
     try:
         if later is not None:
             before = (earlier.name, earlier.getvalue()) if earlier is not None else None
-            now[_RATES] = ingest.read_acceptance(later.name, later.getvalue(), before, conditional)
+            _RATES.put(ingest.read_acceptance(later.name, later.getvalue(), before, conditional))
         elif earlier is not None:
-            now[_RATES_PROBLEM] = "The earlier scrape alone is not used; give the later one too."
+            _RATES_PROBLEM.put("The earlier scrape alone is not used; give the later one too.")
         elif str(now.get("rates_text") or "").strip():
-            now[_RATES] = ingest.rates_from_list(str(now.rates_text), conditional)
+            _RATES.put(ingest.rates_from_list(str(now.rates_text), conditional))
     except AdvisorError as error:
-        now[_RATES_PROBLEM] = str(error)
+        _RATES_PROBLEM.put(str(error))
 
 
 def acceptance() -> AcceptanceRates | None:
     """The acceptance by position of this session."""
-    found: AcceptanceRates | None = st.session_state.get(_RATES)
-    return found
+    return _RATES.get()
 
 
 def acceptance_problem() -> str:
     """Why the last acceptance could not be used; empty when it could."""
-    return str(st.session_state.get(_RATES_PROBLEM, ""))
+    return _RATES_PROBLEM.get()
 
 
 def use_acceptance() -> None:
@@ -116,9 +117,8 @@ def use_acceptance() -> None:
 
 def use_rates(by_position: str) -> None:
     """Make the acceptance by position of an uploaded run the scenario's: shares of all rounds, `0.8;0.6;0.4`."""
-    now = st.session_state
-    now.pop(_RATES_PROBLEM, None)
+    _RATES_PROBLEM.drop()
     try:
-        now["acceptance"] = ingest.rates_from_list(by_position).text
+        st.session_state["acceptance"] = ingest.rates_from_list(by_position).text
     except AdvisorError as error:
-        now[_RATES_PROBLEM] = str(error)
+        _RATES_PROBLEM.put(str(error))

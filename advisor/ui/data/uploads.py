@@ -13,45 +13,54 @@ import streamlit as st
 from advisor import ingest
 from advisor.catalog import model_ids
 from advisor.hardware import hardware_ids
-from advisor.ingest import Header, IngestResult, Rows, csv_of, kept_points, kept_table
+from advisor.ingest import Header, IngestResult, Rows, TableKind, csv_of, kept_points, kept_table
 from advisor.points import Point, RefitResult, Refused, refit_chosen, select_points
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 from advisor.summary import sample_csv
 from advisor.ui.shared import answers, fields, own_points, refit_use, state
+from advisor.ui.shared.session import Slot, nothing
 
 _RESULT = own_points.UPLOAD
-_ROWS, _FILES, _PROBLEM, _REFIT = "_upload_rows", "_upload_files", "_upload_problem", "_upload_refit"
-_CSV, _HEADERS, _NOTES, _KEPT_AS = "_upload_csv", "_upload_headers", "_upload_notes", "_upload_kept_as"
-_CLEARED = "_uploads_cleared"
+_ROWS: Slot[Rows | None] = Slot("_upload_rows", nothing)
+_FILES: Slot[tuple[str, ...]] = Slot("_upload_files", tuple)
+"""Hashes of the files that were read."""
+_PROBLEM: Slot[str] = Slot("_upload_problem", str)
+_REFIT: Slot[tuple[list[Point], RefitResult] | None] = Slot("_upload_refit", nothing)
+_CSV: Slot[tuple[str, bytes, TableKind] | None] = Slot("_upload_csv", nothing)
+"""Name, content and kind of rows of the one CSV whose headers may be mapped."""
+_HEADERS: Slot[tuple[Header, ...]] = Slot("_upload_headers", tuple)
+_NOTES: Slot[list[str]] = Slot("_upload_notes", list)
+_KEPT_AS: Slot[str] = Slot("_upload_kept_as", str)
+_CLEARED: Slot[int] = Slot("_uploads_cleared", int)
+"""How often the upload was forgotten."""
 MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
 """Formats whose headers a user may give in words of their own."""
 
 
 def result() -> IngestResult | None:
     """The upload of this session, as read and completed so far."""
-    found: IngestResult | None = st.session_state.get(_RESULT)
-    return found
+    return _RESULT.get()
 
 
 def problem() -> str:
     """Why the last thing asked of the upload did not work; empty when it did."""
-    return str(st.session_state.get(_PROBLEM, ""))
+    return _PROBLEM.get()
 
 
 def notes() -> list[str]:
     """What was recognised about the files of the uploader: already read, already kept."""
-    return list(st.session_state.get(_NOTES, []))
+    return _NOTES.get()
 
 
 def kept_name() -> str:
     """Under which name the upload is kept in this advisor's store already; empty when it is not."""
-    return str(st.session_state.get(_KEPT_AS, ""))
+    return _KEPT_AS.get()
 
 
 def uploader_key() -> str:
     """Key of the uploader: a new one after the upload was forgotten, so that no file stands there that is not read."""
-    cleared = st.session_state.get(_CLEARED, 0)
+    cleared = _CLEARED.get()
     return f"bench_file_{cleared}" if cleared else "bench_file"
 
 
@@ -60,12 +69,12 @@ def take_sample(scenario: Scenario) -> None:
     _drop()
     asked = build_scenario(**fields.START) if scenario.is_private or scenario.drafter_id == "none" else scenario
     data = sample_csv(answers.advice_for(asked)).encode()
-    st.session_state[_FILES] = (hashlib.sha256(data).hexdigest(),)
+    _FILES.put((hashlib.sha256(data).hexdigest(),))
     try:
         _take(_read("made-up-sample.csv", data))
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
-    st.session_state[_NOTES] = ["A made-up sample: computed for your scenario with a slower host, not measured"]
+        _PROBLEM.put(str(error))
+    _NOTES.put(["A made-up sample: computed for your scenario with a slower host, not measured"])
 
 
 def take_files() -> None:
@@ -82,11 +91,11 @@ def take_files() -> None:
             said.append(f"{item.name} is the same file as {by_hash[digest][0]}: read once")
         else:
             by_hash[digest] = (item.name, data)
-    if set(by_hash) == set(st.session_state.get(_FILES, ())):
-        st.session_state[_NOTES] = said or ["This is already read in this session; nothing changed"]
+    if set(by_hash) == set(_FILES.get()):
+        _NOTES.put(said or ["This is already read in this session; nothing changed"])
         return
     _drop()
-    st.session_state[_FILES] = tuple(by_hash)
+    _FILES.put(tuple(by_hash))
     tables, failed = [], []
     for name, data in by_hash.values():
         try:
@@ -103,8 +112,8 @@ def take_files() -> None:
         if headers() and failed and "is not recognised" in failed[0]:
             failed = [f"{given[0].name} is not recognised by its headers; say below which column is which"]
     _look_up_kept()
-    st.session_state[_NOTES] = said
-    st.session_state[_PROBLEM] = ". ".join(failed)
+    _NOTES.put(said)
+    _PROBLEM.put(". ".join(failed))
 
 
 PASTED = "pasted text"
@@ -117,7 +126,7 @@ def take_text() -> None:
         return
     data = text.encode("utf-8", errors="replace")
     _drop()
-    st.session_state[_FILES] = (hashlib.sha256(data).hexdigest(),)
+    _FILES.put((hashlib.sha256(data).hexdigest(),))
     failed = ""
     try:
         _take(_read(PASTED, data))
@@ -125,11 +134,12 @@ def take_text() -> None:
         failed = str(error)
     _offer_mapping(PASTED, data, result())
     _look_up_kept()
-    st.session_state[_PROBLEM] = failed
+    _PROBLEM.put(failed)
 
 
 def _take(rows: Rows) -> None:
-    st.session_state[_RESULT], st.session_state[_ROWS] = rows.result, rows
+    _RESULT.put(rows.result)
+    _ROWS.put(rows)
 
 
 def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
@@ -142,32 +152,36 @@ def _offer_mapping(name: str, data: bytes, read: IngestResult | None) -> None:
         kind = read.kind if read is not None else "points"
         headers = ingest.own_headers(name, data, kind, read.swapped if read is not None else ())
         if headers:
-            st.session_state[_CSV], st.session_state[_HEADERS] = (name, data, kind), headers
+            _CSV.put((name, data, kind))
+            _HEADERS.put(headers)
 
 
 def headers() -> tuple[Header, ...]:
     """The upload's own headers where it is one CSV that can be mapped, each with what it is or may be read as."""
-    found: tuple[Header, ...] = st.session_state.get(_HEADERS, ())
-    return found
+    return _HEADERS.get()
 
 
 def mapping_targets() -> list[str]:
     """What a column of the upload may be read as."""
-    return ingest.targets(st.session_state[_CSV][2])
+    given = _CSV.get()
+    return [] if given is None else ingest.targets(given[2])
 
 
 def read_as(chosen: Mapping[str, str]) -> None:
     """Read the CSV anew with its headers as chosen {theirs: ours}; what was filled in and refitted is dropped."""
-    name, data, _ = st.session_state[_CSV]
+    given = _CSV.get()
+    if given is None:
+        return
+    name, data, _ = given
     changed = {item.theirs: chosen[item.theirs] for item in headers() if _differs(item, chosen[item.theirs])}
     forget_refit()
     try:
         _take(_read(name, data, changed or None))
     except AdvisorError as error:
-        for key in (_RESULT, _ROWS):
-            st.session_state.pop(key, None)
-        st.session_state[_PROBLEM] = str(error)
-    st.session_state[_HEADERS] = tuple(replace(item, ours=chosen[item.theirs]) for item in headers())
+        _RESULT.drop()
+        _ROWS.drop()
+        _PROBLEM.put(str(error))
+    _HEADERS.put(tuple(replace(item, ours=chosen[item.theirs]) for item in headers()))
     _look_up_kept()
 
 
@@ -178,7 +192,7 @@ def _differs(item: Header, ours: str) -> bool:
 
 def fill_in(values: Mapping[str, Any], override: Mapping[str, Any]) -> None:
     """Complete the upload's missing context, and replace names that are not known; drops the refit."""
-    rows: Rows | None = st.session_state.get(_ROWS)
+    rows = _ROWS.get()
     if rows is None:
         return
     forget_refit()
@@ -186,7 +200,7 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any]) -> None:
         given = {name: value for name, value in override.items() if value}
         _take(ingest.with_given(ingest.complete(rows, values), given))
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
+        _PROBLEM.put(str(error))
 
 
 def unknown_names(read: IngestResult) -> dict[str, list[str]]:
@@ -220,21 +234,20 @@ def _refit(frame: pd.DataFrame, acceptance: str | None = None) -> None:
     forget_refit()
     try:
         points, refused = select_points(frame, acceptance=acceptance, configs=state.own_models())
-        st.session_state[_REFIT] = (points, refit_chosen(points, refused))
+        _REFIT.put((points, refit_chosen(points, refused)))
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
+        _PROBLEM.put(str(error))
 
 
 def refitted() -> tuple[list[Point], RefitResult] | None:
     """The points and the refit of this session, if there is one."""
-    found: tuple[list[Point], RefitResult] | None = st.session_state.get(_REFIT)
-    return found
+    return _REFIT.get()
 
 
 def forget_refit() -> None:
     """Drop the refit from this page; predictions that use it go on until that is undone."""
-    st.session_state.pop(_REFIT, None)
-    st.session_state.pop(_PROBLEM, None)
+    _REFIT.drop()
+    _PROBLEM.drop()
 
 
 def undo_refit() -> None:
@@ -246,14 +259,14 @@ def undo_refit() -> None:
 def forget() -> None:
     """Drop the upload, its refit and every prediction with it from the session."""
     _drop()
-    st.session_state[_CLEARED] = st.session_state.get(_CLEARED, 0) + 1
+    _CLEARED.put(_CLEARED.get() + 1)
     refit_use.undo()
 
 
 def _drop() -> None:
     forget_refit()
-    for key in (_RESULT, _ROWS, _FILES, _CSV, _HEADERS, _NOTES, _KEPT_AS):
-        st.session_state.pop(key, None)
+    for slot in (_RESULT, _ROWS, _FILES, _CSV, _HEADERS, _NOTES, _KEPT_AS):
+        slot.drop()
 
 
 def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
@@ -275,11 +288,11 @@ def save(name: str, given_by: str) -> None:
     read = result()
     if read is None:
         return
-    st.session_state.pop(_PROBLEM, None)
+    _PROBLEM.drop()
     try:
         save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256, given_by=given_by)
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
+        _PROBLEM.put(str(error))
     _look_up_kept()
 
 
@@ -288,13 +301,13 @@ def _look_up_kept() -> None:
     from advisor.store import kept_as
 
     read = result()
-    st.session_state.pop(_KEPT_AS, None)
+    _KEPT_AS.drop()
     try:
         found = kept_as(read.sha256) if read is not None else None
     except AdvisorError:
         return  # the list of kept data sets says why they cannot be looked at
     if found:
-        st.session_state[_KEPT_AS] = f"{found[1]} ({found[0]})"
+        _KEPT_AS.put(f"{found[1]} ({found[0]})")
 
 
 def kept() -> pd.DataFrame | None:
@@ -315,7 +328,7 @@ def kept_rows(dataset_id: str) -> pd.DataFrame:
     try:
         return read_upload(dataset_id)
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
+        _PROBLEM.put(str(error))
         return pd.DataFrame()
 
 
@@ -334,7 +347,7 @@ def use_kept(dataset_id: str) -> None:
     try:
         frame = kept_points(read_upload(dataset_id))
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
+        _PROBLEM.put(str(error))
         return
     _refit(frame)
 
@@ -346,5 +359,5 @@ def forget_kept(dataset_id: str) -> None:
     try:
         forget_upload(dataset_id)
     except AdvisorError as error:
-        st.session_state[_PROBLEM] = str(error)
+        _PROBLEM.put(str(error))
     _look_up_kept()

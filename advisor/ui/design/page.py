@@ -7,6 +7,7 @@ from advisor.design import Candidate, DesignAnswer
 from advisor.summary import place_text
 from advisor.ui.design import curves, pick, question, start, tables, view
 from advisor.ui.shared import state, widgets
+from advisor.ui.shared.session import Slot
 from advisor.ui.shared.settings import DESIGN_TABS
 
 
@@ -76,16 +77,18 @@ def details(answer: DesignAnswer, item: Candidate | None, tag: str) -> None:
             view.limits(answer, item)
 
 
+SEEN: Slot[bool] = Slot("_design_seen", bool)
+"""Whether this session has had an answer here: the first one is announced."""
 scenario = widgets.scenario_or_stop()
 head = st.container(key="design_head", gap="small")
 with head:
     waiting = st.empty()
-if "_design_seen" not in st.session_state:
+if not SEEN.get():
     waiting.title("Costing tens of thousands of designs", anchor=False)
 asked = question.draw(scenario)
 answer = question.answer_or_stop(scenario, asked, head)
 waiting.empty()
-st.session_state["_design_seen"] = True
+SEEN.put(True)
 tag = asked.tag(scenario)
 item = pick.picked(answer, tag)
 with head:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
@@ -25,8 +27,25 @@ from advisor.text import json_values
 from advisor.ui import PAGES
 from advisor.ui.design import tables
 from advisor.ui.shared import answers, how_made, state, widgets
+from advisor.ui.shared.session import Slot
 
-_PICK, _NOTE = "_design_pick", "_design_note"
+
+@dataclass(frozen=True)
+class Pick:
+    """What was picked last of the answer to one question, and the selections by which that is known."""
+
+    tag: str = ""
+    """Of the question, see `DesignQuestion.tag`."""
+    index: int | None = None
+    """Into the design space; None: nothing was picked."""
+    batch: float | None = None
+    """Of the map's cell that was picked; None where the design was picked elsewhere. [1]"""
+    events: Mapping[str, list[int]] = field(default_factory=lambda: {"row": [], "point": [], "cell": []})
+    """Design indices selected in the table, the chart and the map."""
+
+
+_PICK: Slot[Pick] = Slot("_design_pick", Pick)
+_NOTE: Slot[str] = Slot("_design_note", str)
 
 
 def selection_keys(answer_tag: str) -> tuple[str, str, str]:
@@ -42,25 +61,23 @@ def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
     table, chart, cells = (dict(st.session_state.get(key) or {}).get("selection") or {} for key in selection_keys(tag))
     rows = [answer.top[row].index for row in table.get("rows", ()) if row < len(answer.top)]
     events = {"row": rows, "point": _indices(chart.get("points", [])), "cell": _indices(cells.get("points", []))}
-    kept = st.session_state.get(_PICK)
-    if kept is None or kept["tag"] != tag:
-        kept = {"tag": tag, "index": None, "batch": None, "row": [], "point": [], "cell": []}
-    if changed := [source for source in events if events[source] != kept[source]]:
+    kept = _PICK.get()
+    if kept.tag != tag:
+        kept = Pick(tag)
+    if changed := [source for source in events if events[source] != kept.events[source]]:
         found = [events[source] for source in (*changed, *events) if events[source]]
-        kept = kept | events | {"index": found[0][0] if found else None, "batch": None}
-        if changed[0] == "cell" and events["cell"]:
-            kept["batch"] = _batch(cells.get("points", []))
-    st.session_state[_PICK] = kept
-    if kept["index"] is None or not 0 <= kept["index"] < len(answer.space):
+        batch = _batch(cells.get("points", [])) if changed[0] == "cell" else None
+        kept = Pick(tag, found[0][0] if found else None, batch, events)
+    _PICK.put(kept)
+    if kept.index is None or not 0 <= kept.index < len(answer.space):
         return answer.recommended
     known = {item.index: item for item in (*answer.top, answer.recommended, answer.cautious) if item is not None}
-    return known.get(kept["index"]) or candidates(answer.space, [kept["index"]])[0]
+    return known.get(kept.index) or candidates(answer.space, [kept.index])[0]
 
 
 def picked_batch() -> float | None:
     """The batch of the map's cell that was picked last; None where the design was picked elsewhere."""
-    batch: float | None = (st.session_state.get(_PICK) or {}).get("batch")
-    return batch
+    return _PICK.get().batch
 
 
 def _batch(points: list[dict[str, Any]]) -> float | None:
@@ -141,7 +158,7 @@ def config_of(answer: DesignAnswer, index: int) -> tuple[dict[str, Any] | None, 
 
 def show_adopted() -> None:
     """Says once that a design has become the scenario, with the way on."""
-    if note := st.session_state.pop(_NOTE, None):
+    if note := _NOTE.take():
         st.success(widgets.plain(note), icon=":material/check:")
         st.page_link(str(PAGES["serve"]), label="Open in Serve", icon=":material/speed:")
 
@@ -167,7 +184,7 @@ def downloads(answer: DesignAnswer) -> None:
 def _adopt(text: str, name: str, words: str, before: str) -> None:
     """Callback: the design becomes the user's own model, as an uploaded one would; acceptance stays."""
     st.session_state["model_id"] = state.add_own_model(text, f"{name}.json")
-    st.session_state[_NOTE] = (
+    _NOTE.put(
         f"{words} is now the model, under the name {st.session_state['model_id']}. The search below starts from it; "
         f"choose {before} in the bar to return."
     )

@@ -10,8 +10,12 @@ from advisor.design import SHAPE_EXAMPLE, Start, start_from_shape, start_from_si
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.ui.shared import state, widgets
+from advisor.ui.shared.session import Slot
 
-_NOTE, _PROBLEM = "_design_start_note", "_design_start_problem"
+_NOTE: Slot[tuple[str, str]] = Slot("_design_start_note", lambda: ("", ""))
+"""A model's name, and where its shape comes from."""
+_PROBLEM: Slot[tuple[str, str]] = Slot("_design_start_problem", lambda: ("", ""))
+"""What was asked for, shape or size, and why it could not be."""
 _SHAPE = "design_shape"
 _BILLION = 1e9
 
@@ -43,14 +47,14 @@ def draw(scenario: Scenario, target: Callable[[str], float | None]) -> tuple[flo
 
 def show_note(scenario: Scenario) -> None:
     """Where the model's shape comes from, as long as it is the one that was typed or sized."""
-    name, note = st.session_state.get(_NOTE, ("", ""))
+    name, note = _NOTE.get()
     if name == scenario.model_id:
         st.info(widgets.plain(note), icon=":material/edit_square:")
 
 
 def _show_problem(asked: str) -> None:
     """Why the last start could not be, where this is what was asked for."""
-    of, problem = st.session_state.get(_PROBLEM, ("", ""))
+    of, problem = _PROBLEM.get()
     if of == asked:
         st.error(widgets.plain(problem), icon=":material/error:")
 
@@ -66,12 +70,12 @@ def _from_size(scenario: Scenario, total: float | None, active: float | None) ->
 
 def _take(asked: str, found: Callable[[], Start]) -> None:
     """The start becomes the user's own model, as an uploaded configuration would; a refusal is kept in words."""
-    now = st.session_state
-    now.pop(_PROBLEM, None)
+    _PROBLEM.drop()
     try:
         start = found()
         name = state.add_own_model(str(start.scenario.model_config_json), f"{start.scenario.model_id}.json")
     except AdvisorError as error:
-        now[_PROBLEM] = (asked, str(error))
+        _PROBLEM.put((asked, str(error)))
         return
-    now["model_id"], now[_NOTE] = name, (name, start.note)
+    st.session_state["model_id"] = name
+    _NOTE.put((name, start.note))

@@ -19,8 +19,8 @@ from advisor.report import scenario_settings
 from advisor.runtime import KRange
 from advisor.setup import Setup
 from advisor.ui.shared import answers, widgets
+from advisor.ui.shared.session import Slot, nothing
 
-_ASKED = "_how_made"
 LABEL = "How was this made"
 ANSWER, PLAIN, VERIFY, DRAFT, BAND, NEAR, INPUTS, CONSTANTS = SECTIONS = (
     "Answer", "Plain step", "Verification", "Drafting", "Band", "Measured nearby", "Inputs", "Constants",
@@ -36,9 +36,12 @@ class Question:
     section: str = ANSWER
 
 
+_ASKED: Slot[Question | None] = Slot("_how_made", nothing)
+
+
 def ask(batch_size: float, k_draft: int, section: str = ANSWER) -> None:
     """Callback: open the dialog on this point at the end of the run."""
-    st.session_state[_ASKED] = Question(batch_size, k_draft, section)
+    _ASKED.put(Question(batch_size, k_draft, section))
 
 
 def asked_by_chart(key: str) -> None:
@@ -61,8 +64,7 @@ def asked_by_table(key: str, ranges: Sequence[KRange]) -> None:
 
 def pop_question() -> Question | None:
     """What was asked in this run, for pages whose subject is not the scenario's own model."""
-    found: Question | None = st.session_state.pop(_ASKED, None)
-    return found
+    return _ASKED.take()
 
 
 def button(batch_size: float, k_draft: int, section: str, key: str, label: str = LABEL) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pandas as pd
-import streamlit as st
 
 from advisor.ingest import IngestResult
 from advisor.scenario import Scenario
+from advisor.ui.shared.session import Slot, nothing
 
-UPLOAD = "_upload"
-"""Where the session keeps the upload as read."""
+UPLOAD: Slot[IngestResult | None] = Slot("_upload", nothing)
+"""The upload of this session as read."""
 _COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
 
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
     """Rows of the upload with a speedup of this accelerator and model; None without."""
-    read: IngestResult | None = st.session_state.get(UPLOAD)
+    read = UPLOAD.get()
     if read is None or read.kind != "points":
         return None
     rows = read.frame

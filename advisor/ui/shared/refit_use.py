@@ -14,8 +14,11 @@ import streamlit as st
 from advisor.calibration import parse_adjustment, write_adjustment
 from advisor.points import RefitResult, adjustment_of
 from advisor.scenario import Scenario
+from advisor.ui.shared.session import Slot
 
-FIELD, _LEFT_OUT = "refit", "_refit_left_out"
+FIELD = "refit"
+_LEFT_OUT: Slot[tuple[str, str]] = Slot("_refit_left_out", lambda: ("", ""))
+"""A refit, and how far off points are that it did not see."""
 
 
 def in_use() -> str | None:
@@ -35,12 +38,12 @@ def use(result: RefitResult) -> None:
     st.session_state[FIELD] = text
     if errors.before.mape is not None and errors.after.mape is not None:
         said = f"Points left out of the refit are off by {errors.after.mape:.0%} in the mean, {errors.before.mape:.0%}"
-        st.session_state[_LEFT_OUT] = (text, f"{said} before it.")
+        _LEFT_OUT.put((text, f"{said} before it."))
 
 
 def left_out_text() -> str:
     """How far off points are that the refit in use did not see; empty where it came by a link, which has no points."""
-    of, said = st.session_state.get(_LEFT_OUT, ("", ""))
+    of, said = _LEFT_OUT.get()
     return said if of == in_use() else ""
 
 

@@ -21,13 +21,19 @@ from advisor.prediction import AdvisorError
 from advisor.scenario import DOCUMENTS, FIELDS, Scenario, build_scenario
 from advisor.text import read_json, typeset
 from advisor.ui.shared import fields, refit_use, settings
+from advisor.ui.shared.session import Slot, nothing
 
 CONFIG, HARDWARE = "model_config_json", "hardware_json"
-CONFIG_PROBLEM = "_config_problem"
+CONFIG_PROBLEM: Slot[str] = Slot("_config_problem", str)
+"""Why the config.json given last cannot be used."""
 _LABELS = {name: row.screen_label for name, row in FIELDS.items() if "_" in name and row.widget is not None}
 """Of names that are no words of a sentence."""
-_SCENARIO, _PROBLEM = "_scenario", "_problem"
-_NOTES, _NOTED, _VALUES = "_link_notes", "_noted_values", "_values"
+_SCENARIO: Slot[Scenario | None] = Slot("_scenario", nothing)
+_PROBLEM: Slot[str] = Slot("_problem", str)
+_NOTES: Slot[list[str]] = Slot("_link_notes", list)
+_NOTED: Slot[dict[str, Any] | None] = Slot("_noted_values", nothing)
+"""The widgets' values for which the notes were taken; None: those of the next run."""
+_VALUES: Slot[dict[str, Any] | None] = Slot("_values", nothing)
 
 
 def own_models() -> dict[str, str]:
@@ -144,14 +150,15 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
         chosen.pop(refit_use.FIELD, None)
     if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the bar says so
         chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
-    now = st.session_state
-    now[_SCENARIO], now[_PROBLEM], now[_VALUES] = None, "", dict(values)
-    if now.get(_NOTED) is None:
-        now[_NOTED] = dict(values)
+    _SCENARIO.put(None)
+    _PROBLEM.drop()
+    _VALUES.put(dict(values))
+    if _NOTED.get() is None:
+        _NOTED.put(dict(values))
     try:
-        now[_SCENARIO] = build_scenario(**chosen)
+        _SCENARIO.put(build_scenario(**chosen))
     except AdvisorError as error:
-        now[_PROBLEM] = _in_screen_words(str(error))
+        _PROBLEM.put(_in_screen_words(str(error)))
 
 
 def _in_screen_words(problem: str) -> str:
@@ -161,28 +168,28 @@ def _in_screen_words(problem: str) -> str:
 
 def config_problem() -> str:
     """Why the config.json given last cannot be used; empty when it can, or when none is given."""
-    return str(st.session_state.get(CONFIG_PROBLEM, ""))
+    return CONFIG_PROBLEM.get()
 
 
 def scenario_or_problem() -> tuple[Scenario | None, str]:
     """The scenario of this run, or None and the reason in one sentence."""
-    return st.session_state.get(_SCENARIO), st.session_state.get(_PROBLEM, "")
+    return _SCENARIO.get(), _PROBLEM.get()
 
 
 def note(notes: list[str]) -> None:
     """Keep what a link or file asked for that the screen does not show; it is said until something is changed."""
-    st.session_state[_NOTES], st.session_state[_NOTED] = notes, None
+    _NOTES.put(notes)
+    _NOTED.put(None)
 
 
 def add_note(text: str) -> None:
     """One more note beside those kept."""
-    note([*st.session_state.get(_NOTES, []), text])
+    note([*_NOTES.get(), text])
 
 
 def link_notes() -> list[str]:
     """What a link or file asked for that this screen does not show, one sentence each."""
-    now = st.session_state
-    return list(now.get(_NOTES, [])) if now.get(_NOTED) == now.get(_VALUES) else []
+    return _NOTES.get() if _NOTED.get() == _VALUES.get() else []
 
 
 def escaped(text: str) -> str:
