@@ -31,7 +31,7 @@ FLOORS = [
     {"prefill", "ratios", "tiers"},
     {"curve"},
     {"design", "points", "runtime"},
-    {"advice", "diagnosis", "engines", "explain", "validation"},
+    {"advice", "diagnosis", "engines", "explain", "sweep", "validation"},
     {"charts", "comparison", "next_steps", "summary"},
     {"report"},
     {"cli", "ui", "studies"},

@@ -21,6 +21,7 @@ _COMMANDS = {
     "design": ("design", "Which MoE to train instead, at equal quality."),
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
     "export": ("runtime", "Write the schedule as an engine's configuration."),
+    "sweep": ("sweep", "A grid of scenarios as Parquet, by processes or Ray."),
     "simulate": ("runtime", "Compare ways to choose K while serving."),
     "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
     "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
