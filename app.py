@@ -4,6 +4,7 @@ import streamlit as st
 
 from advisor.ui import HERE, OLD_PATHS, PAGES
 from advisor.ui.bar import bar
+from advisor.ui.server import settle
 from advisor.ui.shared import address, style
 
 st.set_page_config(page_title="MoE speculation advisor", page_icon="⚡", layout="wide")
@@ -28,3 +29,4 @@ if page.url_path in OLD_PATHS:
 style.use()
 bar.draw()
 page.run()
+settle(page.url_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +25,20 @@ class Load:
     faults: tuple[str, ...]
     peak_rss_bytes: int
     round_s: tuple[float, ...]
+    server_cpu_s: float
+    """Processor time of the server for one change of one user. [s]"""
 
 
 def peak_rss_bytes(pid: int) -> int:
     """The most memory a process has had resident so far (Linux). [bytes]"""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time that a process has taken so far, its own and the system's for it (Linux). [s]"""
+    values = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ten_users() -> Load:
@@ -44,20 +53,25 @@ def ten_users() -> Load:
             page.goto(f"{url}/?{SCENARIO}", wait_until="commit")
         for page in pages:
             page.wait_for_selector(CHART, timeout=120_000)
+        cpu = cpu_s(pid)
         for number in range(ROUNDS):
             start = time.perf_counter()
             for user, page in enumerate(pages):
                 _enter_batch(page, _batch(user, number))
             for user, page in enumerate(pages):
-                page.wait_for_function(_HEADLINE, arg=_batch(user, number), timeout=120_000)
+                # Looked at now and then: to look at every frame makes the page draw every frame.
+                page.wait_for_function(_HEADLINE, arg=_batch(user, number), timeout=120_000, polling=50)
             times.append(time.perf_counter() - start)
+            for page in pages:
+                page.wait_for_selector(DONE, state="attached", timeout=120_000)
+        cpu = (cpu_s(pid) - cpu) / (USERS * ROUNDS)
         for page, name in zip(pages, ("Design", "Data", "Report", "Trust", "Serve") * 2, strict=True):
             page.get_by_role("link", name=name, exact=True).first.click()
         for page in pages:
             page.wait_for_timeout(300)
             page.wait_for_selector(DONE, state="attached", timeout=120_000)
             faults += page.locator(_FAULTS).all_inner_texts()
-        return Load(tuple(faults), peak_rss_bytes(pid), tuple(times))
+        return Load(tuple(faults), peak_rss_bytes(pid), tuple(times), cpu)
 
 
 def _batch(user: int, number: int) -> int:

@@ -1,0 +1,135 @@
+"""Users without a browser: sessions over the app's WebSocket, so that all that is measured is the server's.
+
+A browser takes several times the processor time of the server for one change of the page, and ten of them on the
+server's own cores hide what the server does.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.sync.client import ClientConnection, connect
+
+from tests.e2e.app_server import started_app
+from tests.e2e.ten_users import cpu_s, peak_rss_bytes
+
+BATCH_LABEL = "Batch"
+CHART, FAULT = "plotly_chart", "exception"
+LIMIT_S = 120.0
+
+
+@dataclass
+class Session:
+    """One user: what the server sent on the last run of the page, and the name of the widget that is changed."""
+
+    socket: ClientConnection
+    query: str
+    elements: list[Any] = field(default_factory=list)
+    batch_widget: str = ""
+
+    def open(self) -> None:
+        """Ask for the page and take it in."""
+        self._run(BackMsg())
+        self.batch_widget = next(
+            one.number_input.id for one in self.elements if one.number_input.label == BATCH_LABEL
+        )  # fmt: skip
+
+    def change_batch(self, batch: int) -> float:
+        """Another batch size; how long the page took to be sent whole. [s]"""
+        message = BackMsg()
+        widget = message.rerun_script.widget_states.widgets.add()
+        widget.id, widget.double_value = self.batch_widget, float(batch)
+        start = time.perf_counter()
+        self._run(message)
+        return time.perf_counter() - start
+
+    def answers(self, batch: int) -> bool:
+        """Whether the chart of the last run is the one for this batch."""
+        charts = [json.loads(one.plotly_chart.spec) for one in self.elements if one.WhichOneof("type") == CHART]
+        notes = [note["text"] for chart in charts for note in chart["layout"].get("annotations", ())]
+        return any(text.startswith(f"<b>batch {batch:,}:") for text in notes)
+
+    def faults(self) -> list[str]:
+        """Exceptions on the page."""
+        return [one.exception.message for one in self.elements if one.WhichOneof("type") == FAULT]
+
+    def _run(self, message: BackMsg) -> None:
+        """Send, and receive until the script has ended."""
+        message.rerun_script.query_string = self.query
+        self.socket.send(message.SerializeToString())
+        self.elements.clear()
+        while True:
+            answer = ForwardMsg()
+            answer.ParseFromString(self.socket.recv(timeout=LIMIT_S))
+            kind = answer.WhichOneof("type")
+            if kind == "delta" and answer.delta.WhichOneof("type") == "new_element":
+                self.elements.append(answer.delta.new_element)
+            elif kind == "script_finished":
+                return
+
+
+@dataclass(frozen=True)
+class WireLoad:
+    """What the server took for users who change the batch size at once, each to one that nobody else asks for."""
+
+    users: int
+    faults: tuple[str, ...]
+    settled_s: tuple[float, ...]
+    """Of every user and round: until the last element of the page was sent. [s]"""
+    all_settled_s: tuple[float, ...]
+    """Of every round: until the last user's page was. [s]"""
+    server_cpu_s: float
+    """Processor time of the server for one change of one user, the mean over all. [s]"""
+    first_cpu_s: float
+    """The same for opening the page in a process that has drawn it once. [s]"""
+    peak_rss_bytes: int
+
+    def __str__(self) -> str:
+        whole, one = statistics.median(self.all_settled_s), statistics.median(self.settled_s)
+        rounds, peak = len(self.all_settled_s), self.peak_rss_bytes / 2**20
+        return (
+            f"{self.users:>3} users: all pages settled after {whole:.2f} s, one user's after {one:.2f} s (medians of "
+            f"{rounds} rounds); server {self.server_cpu_s * 1e3:.0f} ms of processor time a change, "
+            f"{self.first_cpu_s * 1e3:.0f} ms a first page; peak {peak:,.0f} MiB; errors: {len(self.faults)}"
+        )
+
+
+def wire_users(users: int, rounds: int, query: str) -> WireLoad:
+    """Open the page for `users` sessions, then change the batch in all of them at once, `rounds` times."""
+    with started_app() as (url, pid), ThreadPoolExecutor(users) as pool:
+        stream = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
+        sessions = [
+            Session(connect(stream, origin=url, subprotocols=["streamlit"], max_size=None, compression=None), query)
+            for _ in range(users)
+        ]
+        sessions[0].open()
+        cpu = cpu_s(pid)
+        list(pool.map(Session.open, sessions[1:]))
+        first_cpu = (cpu_s(pid) - cpu) / max(users - 1, 1)
+        faults, settled, whole = [text for one in sessions for text in one.faults()], [], []
+        cpu = cpu_s(pid)
+        for number in range(rounds):
+            batches = [17 + 2 * (users * number + user) for user in range(users)]
+            gate = threading.Barrier(users)
+            start = time.perf_counter()
+            settled += pool.map(
+                lambda one, batch, gate=gate: (gate.wait(), one.change_batch(batch))[1], sessions, batches
+            )
+            whole.append(time.perf_counter() - start)
+            for one, batch in zip(sessions, batches, strict=True):
+                faults += one.faults()
+                if not one.answers(batch):
+                    faults.append(f"the chart does not answer for batch {batch}")
+        cpu = (cpu_s(pid) - cpu) / (users * rounds)
+        peak = peak_rss_bytes(pid)
+        for one in sessions:
+            one.socket.close()
+    return WireLoad(users, tuple(faults), tuple(settled), tuple(whole), cpu, first_cpu, peak)
