@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from advisor.advice import Advice, answer_values
 from advisor.advice import advise as advise_scenario
+from advisor.catalog import export_engines, load_engine
 from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
-from advisor.cli.scenario_options import ScenarioCommand
+from advisor.cli.scenario_options import TYPED, ScenarioCommand
 from advisor.curve import DEFAULT_BATCHES, curve_for, curve_rows
+from advisor.engines import export_scenario, needs_draft_model
 from advisor.next_steps import (
     GOALS,
     Goal,
@@ -26,7 +30,7 @@ from advisor.next_steps import (
     unoffered_texts,
 )
 from advisor.prediction import AdvisorError
-from advisor.runtime import schedule_rule
+from advisor.runtime import accepted_length_text, carried_text, range_values, schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
 from advisor.text import MERITS, csv_text
@@ -69,6 +73,34 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     click.echo(" ".join((*advice.schedule_texts, schedule_rule(scenario.max_tpot_ms))))
     _print_next(steps, goal)
     _print_notes(advice)
+    click.echo(f"\n{export_pointer(advice, click.get_current_context().meta[TYPED])}")
+
+
+def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
+    """How to write the schedule as the engine's configuration: the command to paste, or why there is nothing to write.
+
+    typed : the scenario's options as the user gave them.
+    """
+    scenario, setup = advice.scenario, advice.setup
+    if setup.drafter.kind == "none":
+        return "Nothing to export: nothing is drafted."
+    if not any(item.k_running for item in advice.k_by_batch):
+        return "Nothing to export: start the engine without speculation."
+    names = [engine.id for engine in export_engines()]
+    if scenario.engine not in names:
+        return f"No export for {scenario.engine}: `export` writes the schedule with --engine {' or '.join(names)}."
+    words = ["python", "-m", "advisor", "export", *typed, "--output", "out"]
+    asked = {"draft_model": "DRAFT-MODEL"} if needs_draft_model(setup, scenario.engine) else {}
+    if scenario.model_config_json is not None:
+        asked["served_model"] = "SERVED-MODEL"
+    try:
+        export_scenario(setup, advice.k_by_batch, scenario.engine, **asked)  # type: ignore[arg-type]
+    except AdvisorError as error:
+        return f"No export: {str(error).rstrip('.')}."
+    for name, value in asked.items():
+        words += [f"--{name.replace('_', '-')}", value]
+    fill = f" (write yours for {' and '.join(asked.values())})" if asked else ""
+    return f"Write it as {load_engine(scenario.engine).name} loads it{fill}:\n    {shlex.join(words)}"
 
 
 @click.command(cls=ScenarioCommand)
@@ -88,7 +120,8 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -
         print_json(rows)
     else:
         sys.stdout.write(csv_text(list(rows[0]), rows))
-    print_labelled("warning", [*setup.warnings, *_too_large(setup, float(grid.batches.max()))], err=True)
+    more = [text for text in (*_too_large(setup, float(grid.batches.max())), carried_text(setup, grid.drafts)) if text]
+    print_labelled("warning", [*setup.warnings, *more], err=True)
 
 
 def _too_large(setup: Setup, largest: float) -> list[str]:
@@ -130,7 +163,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "band_level": advice.band_level,
         "recommendation": answer_values(advice) | {"verdict": advice.recommendation.verdict},
         "k_at_batch": advice.drafts,
-        "k_by_batch": advice.k_by_batch,
+        "k_by_batch": [range_values(item) for item in advice.k_by_batch],
         "k_by_batch_says": advice.schedule_texts,
         "sweet_spot_batch": advice.sweet_spot_batch,
         "break_even_batch": advice.break_even_batch,
@@ -190,6 +223,6 @@ def _print_next(steps: NextSteps, goal: Goal) -> None:
 
 def _print_notes(advice: Advice) -> None:
     setup = advice.setup
-    click.echo(f"\nAccepted length: {setup.acceptance.source.rstrip('.')}.")
+    click.echo(f"\n{accepted_length_text(setup)}")
     click.echo(f"Routing: {setup.routing_because.rstrip('.')}.")
     print_labelled("warning", advice.warnings)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from advisor.advice import advise
+from advisor.advice import Advice, advise
 from advisor.cli.measure import read_bytes
 from advisor.cli.output import json_option, print_json, write_file
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
@@ -18,6 +18,7 @@ from advisor.next_steps import next_steps
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
 from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
+from advisor.runtime import KByContext, curves_at, k_by_context
 from advisor.scenario import Scenario
 
 
@@ -65,6 +66,7 @@ def report(
         served_model=served_model,
         draft_model=draft_model,
         diagnosis=_diagnosis(measured, scenario) if measured else None,
+        contexts=None if brief else _contexts(advice),
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")
@@ -82,6 +84,12 @@ def report(
         return
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
+
+
+def _contexts(advice: Advice) -> KByContext:
+    """The recommended K over batch and context, beside the schedule of an advice."""
+    at = curves_at(advice.setup, advice.curve)
+    return k_by_context(advice.scenario.context_tokens, advice.k_by_batch, at)
 
 
 def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:

@@ -55,6 +55,8 @@ class ExportRequest:
     """The engine drafts with one worker for each MTP module of the model."""
     version: str | None = None
     """Release that will load it; None: the one whose rules were read."""
+    context_matters: bool = False
+    """Another context has another K than the schedule."""
 
 
 @dataclass(frozen=True)
@@ -74,21 +76,21 @@ class EngineExport:
 
 
 def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
-    """(start, end, K) with neighbours of equal K joined; refuses an empty schedule, a gap or an overlap."""
+    """(start, end, K of one server) with neighbours of equal K joined; refuses an empty schedule, a gap, an overlap."""
     if not ranges:
         raise AdvisorError("the schedule is empty; compute it first")
     rows: list[tuple[int, int, int]] = []
     for item in ranges:
         expected = rows[-1][1] + 1 if rows else 1
-        if item.batch_start != expected or item.batch_end < item.batch_start or item.k_draft < 0:
+        if item.batch_start != expected or item.batch_end < item.batch_start or item.k_running < 0:
             raise AdvisorError(
-                f"schedule range {item.batch_start}-{item.batch_end} with K={item.k_draft}: expected it to start at "
+                f"schedule range {item.batch_start}-{item.batch_end} with K={item.k_running}: expected it to start at "
                 f"batch {expected}, not to end before it starts, and K >= 0"
             )
-        if rows and rows[-1][2] == item.k_draft:
-            rows[-1] = (rows[-1][0], item.batch_end, item.k_draft)
+        if rows and rows[-1][2] == item.k_running:
+            rows[-1] = (rows[-1][0], item.batch_end, item.k_running)
         else:
-            rows.append((item.batch_start, item.batch_end, item.k_draft))
+            rows.append((item.batch_start, item.batch_end, item.k_running))
     return tuple(rows)
 
 
@@ -131,6 +133,7 @@ def export_tags(request: ExportRequest) -> set[str]:
         "multi_layer_eagle": request.multi_layer,
         "own_forward": request.method in OWN_FORWARD,
         "older_runner": older,
+        "context_matters": drafts and request.context_matters,
     }
     return {tag for tag, holds in held.items() if holds}
 

@@ -65,14 +65,38 @@ class CurvePoint(Frozen):
 
 
 class ScheduleRange(Frozen):
-    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest expected loss."""
+    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest expected loss.
+
+    k_running is the K of one server for all batches, which keeps its drafter where k_draft is 0.
+    """
 
     batch_start: int
     batch_end: int
     k_draft: int
+    k_running: int
     speedup: float
     regret: float
     meets_limit: bool
+
+
+class ContextRow(Frozen):
+    """The recommended K along the batches of its section at one context; null where a batch does not fit.
+
+    schedule_loss is what the schedule loses there beyond what it loses at its own context.
+    """
+
+    context_tokens: int
+    k_draft: tuple[int | None, ...]
+    schedule_loss: tuple[float, ...]
+
+
+class ContextSection(Frozen):
+    """The recommended K over batch and context, and whether context changes the schedule's answer."""
+
+    says: str
+    matters: bool
+    batches: tuple[int, ...]
+    contexts: tuple[ContextRow, ...]
 
 
 class EngineSetup(Frozen):
@@ -241,6 +265,8 @@ class ReportDocument(Frozen):
     break_even_batch: float | None
     curve: tuple[CurvePoint, ...] = Field(min_length=1)
     schedule: tuple[ScheduleRange, ...] = Field(min_length=1)
+    k_by_context: ContextSection | None = None
+    """None: not looked up."""
     engines: tuple[EngineSetup, ...]
     check_commands: tuple[CheckStep, ...]
     """Empty where K = 0 is recommended or vLLM cannot run the drafter."""

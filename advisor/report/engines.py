@@ -11,13 +11,17 @@ from advisor.engines import CheckCommand, check_commands, default_served_model, 
 from advisor.prediction import AdvisorError
 from advisor.report.blocks import Block, Code, Listing, Paragraph
 from advisor.report.document import EngineSetup
+from advisor.runtime import KByContext
 from advisor.text import printable
 
 DRAFT_MODEL_PLACEHOLDER = "YOUR-DRAFT-MODEL"
 
 
 def engine_setups(
-    advice: Advice, served_model: str | None = None, draft_model: str | None = None
+    advice: Advice,
+    served_model: str | None = None,
+    draft_model: str | None = None,
+    contexts: KByContext | None = None,
 ) -> tuple[EngineSetup, ...]:
     """One EngineSetup for each engine that has an export.
 
@@ -26,7 +30,7 @@ def engine_setups(
     needs a draft checkpoint that no profile knows.
     """
     served = printable(served_model or _served_model(advice))
-    return tuple(_setup(advice, engine.id, served, draft_model) for engine in export_engines())
+    return tuple(_setup(advice, engine.id, served, draft_model, contexts) for engine in export_engines())
 
 
 def check_steps(
@@ -68,10 +72,19 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
     return (Paragraph(intro), *(Code(_one_option_a_line(step.command), step.purpose) for step in checks))
 
 
-def _setup(advice: Advice, engine: str, served_model: str, draft_model: str | None) -> EngineSetup:
+def _setup(
+    advice: Advice, engine: str, served_model: str, draft_model: str | None, contexts: KByContext | None
+) -> EngineSetup:
     try:
         draft = _draft_model(advice, engine, draft_model)
-        export = export_scenario(advice.setup, advice.k_by_batch, engine, served_model=served_model, draft_model=draft)
+        export = export_scenario(
+            advice.setup,
+            advice.k_by_batch,
+            engine,
+            served_model=served_model,
+            draft_model=draft,
+            contexts=contexts,
+        )
     except AdvisorError as error:
         return EngineSetup(engine=engine, problem=printable(str(error)))
     warnings = list(export.warnings)

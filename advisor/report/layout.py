@@ -182,7 +182,15 @@ def _components(report: Report) -> tuple[Block, ...]:
 def _schedule(report: Report) -> tuple[Block, ...]:
     columns, rows = k_by_batch_table(report.advice.k_by_batch, report.scenario.max_tpot_ms is not None)
     text = " ".join((*report.advice.schedule_texts, schedule_rule(report.scenario.max_tpot_ms)))
-    return Paragraph(text), Table(columns, rows, "lrrrl"[: len(columns)])
+    kinds = {"Batch": "l", "Meets the limit": "l"}
+    blocks: list[Block] = [Paragraph(text), Table(columns, rows, "".join(kinds.get(name, "r") for name in columns))]
+    if (at := report.contexts) is not None and at.text:
+        blocks.append(Paragraph(at.text))
+    if at is not None and at.matters:
+        heading, cells = at.table()
+        caption = "Recommended K by batch and tokens of context. A dash: does not fit in memory."
+        blocks.append(Table(heading, cells, "r" * len(heading), caption))
+    return tuple(blocks)
 
 
 def _validation(report: Report) -> tuple[Block, ...]:

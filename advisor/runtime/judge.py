@@ -41,7 +41,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
     That is the smallest K that the noise does not tell from the least expected loss, among those that keep the
     scenario's limit on time per output token; among all where none does.
     """
-    within = _within_limit(setup, curve, row)
+    within = within_limit(setup, curve)[row]
     odds = draft_odds(curve.draws[:, row], within)
     equal = excess_loss(odds.loss, odds.noise, within) == 0.0
     chosen = int(recommended(odds.loss, odds.noise, within))
@@ -66,14 +66,14 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
 
 def recommended_draft(setup: Setup, curve: Curve, row: int) -> int:
     """Index, along the curve's drafts, of the K recommended at its batch `row`; the rule of `draft_rows`."""
-    within = _within_limit(setup, curve, row)
+    within = within_limit(setup, curve)[row]
     odds = draft_odds(curve.draws[:, row], within)
     return int(recommended(odds.loss, odds.noise, within))
 
 
 def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
     """Whether some K keeps the scenario's limit on time per output token at the curve's batch `row`."""
-    return bool(_within_limit(setup, curve, row).any())
+    return bool(within_limit(setup, curve)[row].any())
 
 
 def others_text(rows: Sequence[DraftRow]) -> str:
@@ -89,11 +89,18 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     return "; ".join(said) + "."
 
 
-def _within_limit(setup: Setup, curve: Curve, row: int) -> NDArray[np.bool_]:
+def within_limit(setup: Setup, curve: Curve) -> NDArray[np.bool_]:
+    """Which K keep the scenario's limit on time per output token at each batch, [nB, nK]; all where there is none."""
     limit_ms = setup.scenario.max_tpot_ms
     if limit_ms is None:
-        return np.ones(curve.drafts.size, bool)
-    return np.asarray(curve.tpot_s[row] * 1e3 <= limit_ms)
+        return np.ones(curve.tpot_s.shape, bool)
+    return np.asarray(curve.tpot_s * 1e3 <= limit_ms)
+
+
+def last_batch(setup: Setup, curve: Curve) -> int:
+    """Largest batch of the curve that fits in memory; the curve's last where nothing fits. [1]"""
+    end = int(curve.batches[-1])
+    return min(setup.memory.largest_batch, end) or end
 
 
 def _listed(numbers: Sequence[int]) -> str:
