@@ -27,6 +27,6 @@ if page.url_path in OLD_PATHS:
     st.session_state.update(settings)
     st.switch_page(pages[name])
 style.use()
-bar.draw()
+bar.draw(page.title)
 page.run()
 settle(page.url_path)

@@ -30,7 +30,7 @@ from advisor.charts.runtime import (
     simulation_table,
 )
 from advisor.charts.speedup import speedup_chart
-from advisor.charts.trust import coverage_chart, error_chart, predicted_chart
+from advisor.charts.trust import TIER_NAMES, coverage_chart, error_chart, predicted_chart
 from advisor.charts.why import components_chart, distinct_experts_chart, round_cost_chart
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "POLICY_FORMATS",
     "SERIES",
     "SHARES",
+    "TIER_NAMES",
     "VERMILLION",
     "Chart",
     "Mark",

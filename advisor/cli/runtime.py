@@ -70,7 +70,8 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
 
 @click.command(cls=ScenarioCommand)
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
-@click.option("--static-k", type=int, help="Export this one K instead of the schedule.")
+@click.option("--static-k", type=int, help="Export this one K.")
+@click.option("--by-batch", is_flag=True, help="Export K by batch also where one K is enough.")
 @click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
 @click.option("--engine-version", help="Release that will load it [default: the one whose rules were read].")
@@ -80,12 +81,15 @@ def export(
     scenario: Scenario,
     output: Path,
     static_k: int | None,
+    by_batch: bool,
     as_json: bool,
     **launch: Any,  # the options that export_scenario takes as they stand
 ) -> None:
-    """Write the schedule as the configuration and launch line of --engine, checked by its rules."""
+    """Write what to serve, one K or K by batch, as configuration and launch line of --engine, checked by its rules."""
     found = schedule_for(scenario)
-    ranges = found.ranges if static_k is None else static_ranges(found.curve, static_k)
+    ranges = found.ranges if by_batch else found.to_serve
+    if static_k is not None:
+        ranges = static_ranges(found.curve, static_k, found.ranges[-1].batch_end)
     contexts = found.at_contexts if static_k is None else None
     made = export_scenario(found.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch)
     files = write_export(made, output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -57,6 +58,8 @@ class ExportRequest:
     """Release that will load it; None: the one whose rules were read."""
     context_matters: bool = False
     """Another context has another K than the schedule."""
+    target_k: int = 0
+    """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,14 @@ class EngineExport:
     file_name: str | None
     launch_line: str
     warnings: tuple[str, ...]
+    varies_k: bool = False
+    """Whether the engine is given a K for each range of batches."""
+
+
+def one_slot_a_line(text: str) -> str:
+    """A JSON object with each of its own entries on one line."""
+    entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
+    return "{\n" + ",\n".join(entries) + "\n}"
 
 
 def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
@@ -100,6 +111,13 @@ def check_draft_model(method: str, draft_model: str | None) -> None:
         raise AdvisorError(f"method {method} needs a draft model; give its Hugging Face name or path")
     if method in WITHOUT_MODEL and draft_model is not None:
         raise AdvisorError(f"method {method} has no draft model; leave draft_model={draft_model!r} out")
+
+
+def only_k(request: ExportRequest) -> tuple[int, str]:
+    """The K that an engine runs which cannot vary it, and whose it is, in words."""
+    if request.target_k:
+        return request.target_k, "of the target batch"
+    return widest_k(merged_rows(request.ranges)), "of the widest range"
 
 
 def widest_k(rows: Sequence[tuple[int, int, int]]) -> int:

@@ -68,6 +68,7 @@ def export_scenario(
             multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
             version=engine_version,
             context_matters=contexts is not None and contexts.matters,
+            target_k=int(k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
         ),
     )
     about = [contexts.text] if contexts is not None and contexts.matters else []

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 
 from advisor.advice import Advice
 from advisor.catalog import export_engines, load_engine
-from advisor.engines import CheckCommand, check_commands, default_served_model, export_scenario, needs_draft_model
+from advisor.engines import (
+    CheckCommand,
+    check_commands,
+    default_served_model,
+    export_scenario,
+    needs_draft_model,
+    one_slot_a_line,
+)
 from advisor.prediction import AdvisorError
 from advisor.report.blocks import Block, Code, Listing, Paragraph
 from advisor.report.document import EngineSetup
@@ -55,7 +61,7 @@ def engine_blocks(engine: EngineSetup) -> tuple[Block, ...]:
         return (Paragraph(f"{name}: {engine.problem}."),)
     blocks: list[Block] = [Code(_one_option_a_line(engine.launch_line), f"{name}, launch line")]
     if engine.file_name:
-        blocks.append(Code(_one_slot_a_line(engine.config_json), f"{name}, {engine.file_name}"))
+        blocks.append(Code(one_slot_a_line(engine.config_json), f"{name}, {engine.file_name}"))
     if engine.warnings:
         blocks.append(Listing(tuple(f"{name}: {warning}." for warning in engine.warnings)))
     return tuple(blocks)
@@ -79,7 +85,7 @@ def _setup(
         draft = _draft_model(advice, engine, draft_model)
         export = export_scenario(
             advice.setup,
-            advice.k_by_batch,
+            advice.to_serve,
             engine,
             served_model=served_model,
             draft_model=draft,
@@ -111,12 +117,6 @@ def _draft_model(advice: Advice, engine: str, given: str | None) -> str | None:
     if given:
         return printable(given)
     return DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, engine) else None
-
-
-def _one_slot_a_line(text: str) -> str:
-    """A JSON object with each of its own entries on one line."""
-    entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
-    return "{\n" + ",\n".join(entries) + "\n}"
 
 
 def _one_option_a_line(command: str) -> str:

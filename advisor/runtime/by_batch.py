@@ -14,9 +14,9 @@ import numpy as np
 from advisor.curve import Curve, batches_with, curve_for, draft_odds
 from advisor.prediction import AdvisorError
 from advisor.runtime.by_context import KByContext, at_context, curves_at, k_by_context
-from advisor.runtime.gain import ScheduleGain, schedule_gain
+from advisor.runtime.gain import ScheduleGain, gain_over_doublings, one_k_is_enough, schedule_gain
 from advisor.runtime.judge import last_batch, recommended_draft
-from advisor.runtime.ranges import ContextSchedule, KRange, buckets_by_context
+from advisor.runtime.ranges import ContextSchedule, KRange, buckets_by_context, k_at
 from advisor.runtime.schedule import k_by_batch, values_of
 from advisor.runtime.words import schedule_texts
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
@@ -75,7 +75,7 @@ class RuntimeSchedule:
     curve: Curve
     """At the scenario's own context."""
     ranges: tuple[KRange, ...]
-    """At the scenario's own context; what an engine is given."""
+    """At the scenario's own context."""
     by_context: tuple[ContextSchedule, ...]
     """Empty when no contexts were asked for."""
     gain: ScheduleGain | None
@@ -93,6 +93,11 @@ class RuntimeSchedule:
     def texts(self) -> tuple[str, ...]:
         """What the schedule at the scenario's own context gains over one K, in sentences."""
         return schedule_texts(self.ranges, self.curve, self.setup.scenario.batch_size)
+
+    @property
+    def to_serve(self) -> tuple[KRange, ...]:
+        """What an engine is given: `ranges_to_serve` at the scenario's own batch."""
+        return ranges_to_serve(self.ranges, self.curve, self.setup.scenario.batch_size)
 
 
 def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
@@ -177,13 +182,33 @@ def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -
     return schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
 
 
-def static_ranges(curve: Curve, k_draft: int) -> tuple[KRange, ...]:
-    """One range over all batches with the same K, for a static export. Raises AdvisorError for a K not in the curve."""
+def static_ranges(curve: Curve, k_draft: int, last: int) -> tuple[KRange, ...]:
+    """One range with the same K from batch 1 to `last`, for a static export.
+
+    last : the batch at which the schedule ends, so that an engine admits as many requests either way. [1]
+
+    Raises AdvisorError for a K not in the curve.
+    """
     if k_draft not in curve.drafts:
         raise AdvisorError(f"static K={k_draft} must lie in 0..{int(curve.drafts[-1])}; raise k_max for longer drafts")
-    column = curve.column(k_draft)
-    regret = float(draft_odds(curve.draws).loss[:, column].max())
-    return (KRange(1, int(curve.batches[-1]), k_draft, float(curve.speedup[:, column].mean()), regret),)
+    column, within = curve.column(k_draft), curve.batches <= last
+    regret = float(draft_odds(curve.draws).loss[within, column].max())
+    return (KRange(1, last, k_draft, float(curve.speedup[within, column].mean()), regret),)
+
+
+def ranges_to_serve(ranges: tuple[KRange, ...], curve: Curve, batch_size: int) -> tuple[KRange, ...]:
+    """What an engine is given, by app, report and export alike: one K where one is enough, else the schedule.
+
+    The one K is that of the target batch, so whatever is pasted runs the recommended K there. Where that is none, the
+    engine is started without a drafter: one that waits for other batches would slow it down.
+
+    ranges : the schedule. batch_size : the target batch. [1]
+    """
+    k_draft = int(k_at(ranges, batch_size))
+    gain = gain_over_doublings(ranges, values_of(curve))
+    if k_draft > 0 and not one_k_is_enough(ranges, gain, k_draft):
+        return ranges
+    return static_ranges(curve, k_draft, ranges[-1].batch_end)
 
 
 def contexts_from_text(text: str) -> tuple[int, ...]:

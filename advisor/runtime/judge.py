@@ -83,10 +83,21 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     if own.k_draft == 0 or not rest:
         return ""
     equal = [item.k_draft for item in rest if item.as_good]
+    faster = [item for item in rest if item.as_good and item.speedup > own.speedup]
     worse = sorted((item for item in rest if not item.as_good), key=lambda item: item.expected_loss)[:1]
     said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
+    if faster:
+        said[0] += f"{_shorter_text(own, faster)}"
     said += [f"K = {item.k_draft} would cost {item.expected_loss - own.expected_loss:.1%}" for item in worse]
     return "; ".join(said) + "."
+
+
+def _shorter_text(own: DraftRow, faster: Sequence[DraftRow]) -> str:
+    """Why the recommended K is not the one with the highest speedup, where others that do as well show a higher one."""
+    best = max(item.speedup for item in faster)
+    lead = best / own.speedup - 1.0
+    shown = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
+    return f" (the lead of {shown} is within the noise, so the shortest is taken)"
 
 
 def within_limit(setup: Setup, curve: Curve) -> NDArray[np.bool_]:

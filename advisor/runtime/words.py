@@ -8,13 +8,10 @@ import numpy as np
 
 from advisor.curve import Curve
 from advisor.runtime.costs import IntArray, idle_speedup
-from advisor.runtime.gain import ScheduleGain, gain_over_doublings
+from advisor.runtime.gain import ScheduleGain, gain_over_doublings, one_k_is_enough
 from advisor.runtime.ranges import KRange, k_at, k_running_at
 from advisor.runtime.schedule import values_of
 from advisor.setup import Setup
-
-ENOUGH = 0.01
-"""Choice of this project: a schedule that gains less than this over one K is called not worth having. [1]"""
 
 
 def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> tuple[str, ...]:
@@ -24,7 +21,7 @@ def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> t
     """
     idle = float(idle_speedup(curve)[np.searchsorted(curve.batches, batch_size)])
     gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))
-    said = [one_k_text(ranges, gain), _zero_text(ranges, batch_size, idle)]
+    said = [one_k_text(ranges, gain, int(k_at(ranges, batch_size))), _zero_text(ranges, batch_size, idle)]
     here = next((item for item in ranges if item.smoothed_k is not None), None)
     if here is not None:
         said.append(
@@ -34,10 +31,11 @@ def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> t
     return tuple(text for text in said if text)
 
 
-def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain) -> str:
-    """Whether one K is enough for a server at all batches, in a sentence.
+def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> str:
+    """Whether one K, the recommended one, is enough for a server at all batches, in a sentence.
 
     gain : what one server gains over the best single K, over the doublings of the batches that the ranges cover.
+    k_draft : the K recommended at the target batch.
     """
     last, best = ranges[-1].batch_end, gain.best_static_k
     if not any(item.k_draft for item in ranges):
@@ -47,11 +45,11 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain) -> str:
         return "One K is enough: 0, a server without speculation, loses least over all batches, each doubling alike."
     if len(running) == 1:
         return f"One K is enough: {running.pop()} at every batch."
-    if gain.gain <= 0.0:
-        return f"One K is enough: {best} everywhere costs nothing up to batch {last:,}."
-    if gain.gain < ENOUGH:
-        cost = 1.0 - gain.best_static_speedup / gain.schedule_speedup
-        return f"One K is enough: {best} everywhere costs {cost:.1%} up to batch {last:,}, each doubling alike."
+    if one_k_is_enough(ranges, gain, k_draft):
+        cost = 1.0 - gain.static_speedup[k_draft] / gain.schedule_speedup
+        if cost <= 0.0:
+            return f"One K is enough: {k_draft} everywhere costs nothing up to batch {last:,}."
+        return f"One K is enough: {k_draft} everywhere costs {cost:.1%} up to batch {last:,}, each doubling alike."
     return (
         f"The schedule gains {gain.gain:.1%} over K = {best} everywhere, the best single K, up to batch {last:,}, each "
         "doubling alike."

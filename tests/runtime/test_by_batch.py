@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from advisor.advice import advise
 from advisor.curve import curve_for, draft_odds, speedup_curve
 from advisor.prediction import AdvisorError
 from advisor.runtime import (
@@ -27,6 +29,7 @@ from advisor.runtime.by_batch import (
     BatchHistogram,
     contexts_from_text,
     ranges_of,
+    ranges_to_serve,
     schedule_for,
     static_ranges,
 )
@@ -159,13 +162,38 @@ def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it
         schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
 
 
-def test_a_static_range_covers_all_batches_and_knows_its_largest_loss() -> None:
+def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_there() -> None:
     curve = speedup_curve(EAGLE)
-    (only,) = static_ranges(curve, 1)
-    assert (only.batch_start, only.batch_end, only.k_draft) == (1, int(curve.batches[-1]), 1)
-    assert only.regret == pytest.approx(float(draft_odds(curve.draws).loss[:, 1].max()))
+    (only,) = static_ranges(curve, 1, 64)
+    assert (only.batch_start, only.batch_end, only.k_draft) == (1, 64, 1)
+    loss = draft_odds(curve.draws).loss[:, 1]
+    assert only.regret == pytest.approx(float(loss[curve.batches <= 64].max()))
+    assert only.regret < loss.max(), "the batches beyond are worse, so that leaving them out can be seen"
     with pytest.raises(AdvisorError, match=r"0\.\.8"):
-        static_ranges(curve, 9)
+        static_ranges(curve, 9, 64)
+
+
+@pytest.mark.parametrize("batch_size", [1, 16, 300])
+def test_what_is_served_runs_the_recommended_k_at_the_target_batch(batch_size: int) -> None:
+    answer = advise(EAGLE.model_copy(update={"batch_size": batch_size}))
+    assert k_at(answer.to_serve, batch_size) == answer.recommendation.k_draft
+    assert answer.to_serve[-1].batch_end == answer.k_by_batch[-1].batch_end, "as many requests either way"
+
+
+def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
+    curve = speedup_curve(EAGLE)
+    flat = replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.501, [0.1] * 6])
+    split = (KRange(1, 16, 1, 1.5), KRange(17, 64, 2, 1.501))
+    assert schedule_texts(split, flat, 8)[0].startswith("One K is enough: 1")
+    assert [(one.k_draft, one.batch_end) for one in ranges_to_serve(split, flat, 8)] == [(1, 64)]
+    steep = replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.9, [0.1] * 6])
+    assert ranges_to_serve(split, steep, 8) == split
+
+
+def test_where_nothing_is_drafted_at_the_target_batch_a_server_without_a_drafter_is_served() -> None:
+    curve = speedup_curve(EAGLE)
+    split = (KRange(1, 16, 2, 1.5), KRange(17, 64, 0, 1.0))
+    assert [one.k_draft for one in ranges_to_serve(split, curve, 32)] == [0]
 
 
 @pytest.mark.parametrize(

@@ -229,10 +229,10 @@ def test_a_schedules_gain_pays_for_its_idle_drafter_and_a_single_plain_k_does_no
 
 
 def test_one_sentence_says_whether_one_k_is_enough() -> None:
-    def said(table: np.ndarray, ranges: tuple[KRange, ...] | None = None) -> str:
+    def said(table: np.ndarray, ranges: tuple[KRange, ...] | None = None, k_draft: int = 1) -> str:
         values: KValues = k_values([1, 2, 3], range(3), table)
         shown = ranges or k_by_batch(values)
-        return one_k_text(shown, gain_over_doublings(shown, values))
+        return one_k_text(shown, gain_over_doublings(shown, values), k_draft)
 
     flat, poor = np.tile([1.0, 1.5, 1.4], (3, 1)), np.tile([1.0, 0.9, 0.8], (3, 1))
     assert said(flat) == "One K is enough: 1 at every batch."
@@ -246,6 +246,7 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
     near = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.4], [1.0, 1.5, 1.51]])
     split = (KRange(1, 2, 1, 1.5), KRange(3, 3, 2, 1.51))
     assert said(near, split) == "One K is enough: 1 everywhere costs 0.1% up to batch 3, each doubling alike."
+    assert said(near, split, 2).startswith("The schedule gains 0.1% over K = 1 everywhere"), "K = 2 is recommended here"
     near[2, 2] = 1.8
     gain = 1 / ((2 - np.log2(4 / 3)) / 2 / 1.5 + np.log2(4 / 3) / 2 / 1.8) / 1.5 - 1
     assert said(near, split).startswith(f"The schedule gains {gain:.1%} over K = 1 everywhere, the best single K")
