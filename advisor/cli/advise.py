@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from advisor.advice import Advice, answer_values
 from advisor.advice import advise as advise_scenario
+from advisor.cli.measure import read_bytes
 from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.curve import DEFAULT_BATCHES, curve_for, curve_rows
+from advisor.ingest import PowerLog, read_power_log
 from advisor.next_steps import (
     GOALS,
     Goal,
@@ -29,6 +32,7 @@ from advisor.prediction import AdvisorError
 from advisor.runtime import schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
+from advisor.spend import Spend, price_of, spend_at, spend_document, spend_text
 from advisor.text import MERITS, csv_text
 
 
@@ -36,17 +40,25 @@ from advisor.text import MERITS, csv_text
 @click.option(
     "--goal", type=click.Choice(GOALS), default=GOALS[0], show_default=True, help="What `try next` is ranked by."
 )
+@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
+@click.option(
+    "--power-log",
+    type=click.Path(path_type=Path),
+    help="Power measured while it ran: CSV of nvidia-smi --query-gpu, or output of dcgmi dmon; else estimated.",
+)
 @json_option()
-def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
+def advise(scenario: Scenario, goal: Goal, usd_per_hour: float | None, power_log: Path | None, as_json: bool) -> None:
     """Recommend a draft length K for one scenario, with its band and the reason, and what to try next.
 
     Expected loss: how much of the speedup a K gives away on average over the band's draws, against each draw's own
     fastest K (`regret` in JSON). The K that loses least is recommended; within the noise of the draws the smaller.
     """
+    measured = None if power_log is None else read_power_log(power_log.name, read_bytes(power_log))
     advice = advise_scenario(scenario)
+    spend = _spend(advice, usd_per_hour, measured)
     steps = next_steps(advice)
     if as_json:
-        print_json(advice_document(advice) | {"next_steps": steps_document(steps)})
+        print_json(advice_document(advice) | {"spend": spend_document(spend), "next_steps": steps_document(steps)})
         return
     answer = advice.recommendation
     tpot, rate = MERITS["tpot"], MERITS["tokens_per_s_per_gpu"]
@@ -58,6 +70,7 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     click.echo(f"{tpot.name} {speed}; {answer.odds}.")
     if answer.equals:
         click.echo(answer.equals)
+    click.echo(spend_text(spend, advice.setup.hardware))
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.")
     if own := own_runs_text(advice):
         click.echo(own)
@@ -71,6 +84,14 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     _print_notes(advice)
 
 
+def _spend(advice: Advice, usd_per_hour: float | None, measured: PowerLog | None) -> Spend:
+    """Money and energy of a token at the recommended K."""
+    curve, setup = advice.curve, advice.setup
+    price = price_of(setup.hardware, usd_per_hour)
+    column = curve.column(advice.recommendation.k_draft)
+    return spend_at(setup, curve, advice.batch_index, column, price, measured)
+
+
 @click.command(cls=ScenarioCommand)
 @click.option("--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes.")
 @click.option("--k", "drafts", help="Comma-separated draft lengths [default: 0 to --k-max].")
@@ -80,8 +101,8 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -
     setup = load_setup(scenario)
     grid = curve_for(
         setup,
-        _whole_numbers("--batches", batches),
-        _whole_numbers("--k", drafts) if drafts is not None else None,
+        whole_numbers("--batches", batches),
+        whole_numbers("--k", drafts) if drafts is not None else None,
     )
     rows = curve_rows(grid)
     if as_json:
@@ -158,7 +179,8 @@ MAX_NUMBERS = 4096
 """Batch sizes, or draft lengths, of one curve. [1]"""
 
 
-def _whole_numbers(option: str, text: str) -> list[int]:
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Whole numbers from `1,2,4`. Raises AdvisorError, which names the option, for anything else or too many."""
     if text.count(",") >= MAX_NUMBERS:
         raise AdvisorError(
             f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted at once"
