@@ -8,13 +8,13 @@ from advisor.arrays import Floats
 def usd_per_million_tokens(p: Floats, X: Floats) -> Floats:
     """Price of a million output tokens.
 
-    USD = 1000000 × p / (3600 × X)
+    USD = p / (0.0036 × X)
 
     p: price of one GPU for an hour. [USD/h]
-    X: output tokens per second of one GPU. [1/s]
+    X: output tokens per second of one GPU; 0.0036 are the seconds of an hour over a million. [1/s]
     Limits: for GPUs that are paid whether they work or not; as much as that of idle ones is left out.
     """
-    return 1000000 * p / (3600 * X)
+    return p / (0.0036 * X)
 
 
 def board_power(P_b: Floats, s_c: Floats, s_m: Floats, f_c: Floats, f_m: Floats, f_w: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.ranking.board import Leaderboard, Standing, leaderboard
 from advisor.ranking.question import BY, By, RankQuestion, Wanted, one_load
-from advisor.ranking.scores import MAX_SCORES_BYTES, Scores, read_scores
+from advisor.ranking.scores import MAX_SCORES_BYTES, read_scores
 from advisor.ranking.words import csv_rows, document, missed_texts, notes, table, verdict
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "By",
     "Leaderboard",
     "RankQuestion",
-    "Scores",
     "Standing",
     "Wanted",
     "csv_rows",

@@ -144,8 +144,7 @@ def _standings(placed: Sequence[Placed], question: RankQuestion, price: Price | 
     low, high = rank_range(found)
     first = np.mean(found == 1, axis=0)
     return tuple(
-        _standing(figures[i], question, rank + 1, (int(low[i]), int(high[i])), float(first[i]))
-        for rank, i in enumerate(order)
+        _standing(figures[i], rank + 1, (int(low[i]), int(high[i])), float(first[i])) for rank, i in enumerate(order)
     )
 
 
@@ -210,9 +209,7 @@ def _kept(question: RankQuestion, drawn: DrawnTimes) -> float:
     return 1.0 if limit_ms is None else float(np.mean((drawn.tpot_s * 1e3 <= limit_ms).all(axis=1)))
 
 
-def _standing(
-    figures: _Figures, question: RankQuestion, rank: int, between: tuple[int, int], p_first: float
-) -> Standing:
+def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: float) -> Standing:
     placed = figures.placed
     setup, entrant, placement = placed.setup, placed.entrant, placed.setup.placement
     counts = parameter_counts(setup.architecture)
