@@ -10,11 +10,9 @@ import click
 
 from advisor.advice import Advice, answer_values
 from advisor.advice import advise as advise_scenario
-from advisor.cli.measure import read_bytes
 from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.curve import DEFAULT_BATCHES, curve_for, curve_rows
-from advisor.ingest import PowerLog, read_power_log
 from advisor.next_steps import (
     GOALS,
     Goal,
@@ -32,7 +30,7 @@ from advisor.prediction import AdvisorError
 from advisor.runtime import schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
-from advisor.spend import Spend, price_of, spend_at, spend_document, spend_text
+from advisor.spend import MeasuredPower, Spend, price_of, spend_at, spend_document, spend_text
 from advisor.text import MERITS, csv_text
 
 
@@ -53,9 +51,8 @@ def advise(scenario: Scenario, goal: Goal, usd_per_hour: float | None, power_log
     Expected loss: how much of the speedup a K gives away on average over the band's draws, against each draw's own
     fastest K (`regret` in JSON). The K that loses least is recommended; within the noise of the draws the smaller.
     """
-    measured = None if power_log is None else read_power_log(power_log.name, read_bytes(power_log))
     advice = advise_scenario(scenario)
-    spend = _spend(advice, usd_per_hour, measured)
+    spend = spend_of(advice, usd_per_hour, power_log)
     steps = next_steps(advice)
     if as_json:
         print_json(advice_document(advice) | {"spend": spend_document(spend), "next_steps": steps_document(steps)})
@@ -84,10 +81,22 @@ def advise(scenario: Scenario, goal: Goal, usd_per_hour: float | None, power_log
     _print_notes(advice)
 
 
-def _spend(advice: Advice, usd_per_hour: float | None, measured: PowerLog | None) -> Spend:
-    """Money and energy of a token at the recommended K."""
+def _power(file: Path) -> MeasuredPower:
+    """The power log of a run. Raises AdvisorError for a file that is none."""
+    from advisor.cli.measure import read_bytes  # readers of files need pandas, an answer does not
+    from advisor.ingest import read_power_log
+
+    log = read_power_log(file.name, read_bytes(file))
+    return MeasuredPower(log.mean_w, log.text)
+
+
+def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None) -> Spend:
+    """Money and energy of a token at the recommended K.
+
+    Raises AdvisorError for a price that is none, or a file that is no power log.
+    """
     curve, setup = advice.curve, advice.setup
-    price = price_of(setup.hardware, usd_per_hour)
+    price, measured = price_of(setup.hardware, usd_per_hour), None if power_log is None else _power(power_log)
     column = curve.column(advice.recommendation.k_draft)
     return spend_at(setup, curve, advice.batch_index, column, price, measured)
 

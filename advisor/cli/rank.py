@@ -34,8 +34,8 @@ from advisor.runtime import BatchHistogram
 from advisor.scenario import FIELDS, Scenario
 from advisor.text import csv_text
 
-_OF_ONE_MODEL = ("model_id", "tensor_parallel", "expert_parallel", "batch_size", "routing")
-_FIELDS = tuple(name for name, row in FIELDS.items() if row.flags and name not in _OF_ONE_MODEL)
+_OF_ONE_MODEL = ("model_id", "batch_size", "routing")
+_FIELDS = tuple(name for name, row in FIELDS.items() if row.flags and name not in _OF_ONE_MODEL and row.unit != "ranks")
 _NO_MODEL = FIELDS["model_id"].default
 """Only checks the rest of the question: a leaderboard has models of its own."""
 

@@ -10,15 +10,19 @@ from pathlib import Path
 import click
 
 from advisor.advice import advise
+from advisor.cli.advise import spend_of
 from advisor.cli.measure import read_bytes
 from advisor.cli.output import json_option, print_json, write_file
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
+from advisor.context_map import context_map
 from advisor.diagnosis import DiagnosisView, Given, diagnose, view_of
 from advisor.next_steps import next_steps
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
+from advisor.ranking import By, RankQuestion, leaderboard, one_load
 from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
+from advisor.setup import load_setup
 
 
 @click.command(cls=ScenarioCommand)
@@ -31,6 +35,9 @@ from advisor.scenario import Scenario
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
 @click.option("--brief", is_flag=True, help="Leave out designs and what to try next, which take half a second.")
+@click.option("--models", is_flag=True, help="Rank other models at this load too, two seconds more.")
+@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
+@click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
 @click.option(
     "--diagnose",
     "measured",
@@ -48,6 +55,9 @@ def report(
     draft_model: str | None,
     no_checks: bool,
     brief: bool,
+    models: bool,
+    usd_per_hour: float | None,
+    power_log: Path | None,
     measured: Sequence[Path],
     as_json: bool,
 ) -> None:
@@ -64,6 +74,9 @@ def report(
         validation=known,
         served_model=served_model,
         draft_model=draft_model,
+        spend=spend_of(advice, usd_per_hour, power_log),
+        contexts=None if brief else context_map(scenario),
+        board=leaderboard(_others(scenario, usd_per_hour)) if models else None,
         diagnosis=_diagnosis(measured, scenario) if measured else None,
     )
     content = render(document, form)
@@ -82,6 +95,14 @@ def report(
         return
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
+
+
+def _others(scenario: Scenario, usd_per_hour: float | None) -> RankQuestion:
+    """The scenario's load for every model: its batch as the users of all its GPUs."""
+    priced = usd_per_hour is not None or load_setup(scenario).hardware.price_usd_per_hour is not None
+    by: By = "cost" if priced else "throughput"
+    plain = scenario.model_copy(update={"tensor_parallel": 1, "expert_parallel": 1, "batch_size": 1, "routing": "auto"})
+    return RankQuestion(plain, one_load(scenario.batch_size), by, usd_per_hour)
 
 
 def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:

@@ -12,6 +12,7 @@ from advisor.ranking.board import Leaderboard, Standing
 from advisor.ranking.question import By
 from advisor.ranking.scores import on_front
 from advisor.ranking.search import Missed
+from advisor.scenario import Scenario
 from advisor.spend import figure
 from advisor.text import counted, printable
 
@@ -207,12 +208,9 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
     return {
         "verdict": verdict(board),
         "by": question.by,
-        "hardware_id": board.hardware.id,
-        "n_gpus": question.scenario.n_gpus,
+        "place": board.place,
         "users": dict(zip(map(str, question.users.batches), question.users.weights, strict=True)),
-        "context_tokens": question.scenario.context_tokens,
-        "max_tpot_ms": question.scenario.max_tpot_ms,
-        "engine": question.scenario.engine,
+        "settings": _settings(question.scenario),
         "price_usd_per_gpu_hour": None if board.price is None else board.price.usd_per_hour,
         "price_origin": None if board.price is None else board.price.origin,
         "quality_column": None if quality is None else quality[0],
@@ -220,6 +218,14 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
         "missed": [vars(each) for each in board.missed],
         "notes": notes(board),
     }
+
+
+_PER_MODEL = ("model_id", "drafter_id", "acceptance")
+
+
+def _settings(scenario: Scenario) -> dict[str, Any]:
+    """The scenario's fields that all models share."""
+    return {name: value for name, value in scenario.model_dump().items() if name not in _PER_MODEL}
 
 
 def _row(one: Standing) -> dict[str, Any]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from advisor.spend.power import BASIS
+from advisor.spend.power import MeasuredPower
 from advisor.spend.price import Price, no_price, price_of
-from advisor.spend.speed import PLAIN_LOG_SD, drawn_times, token_time_s
-from advisor.spend.token import Arm, Spend, spend_at
-from advisor.spend.words import figure, origin_texts, spend_document, spend_text
+from advisor.spend.speed import drawn_times, token_time_s
+from advisor.spend.token import Spend, spend_at
+from advisor.spend.words import figure, power_text, spend_document, spend_text
 
 __all__ = [
-    "BASIS",
-    "PLAIN_LOG_SD",
-    "Arm",
+    "MeasuredPower",
     "Price",
     "Spend",
     "drawn_times",
     "figure",
     "no_price",
-    "origin_texts",
+    "power_text",
     "price_of",
     "spend_at",
     "spend_document",

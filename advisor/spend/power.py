@@ -34,12 +34,20 @@ ARITHMETIC: Fraction = (0.70, 0.86, 1.00)
 WAITING: Fraction = (0.10, 0.20, 0.43)
 """While the device waits for host or links: assumed, at most as much as at batch 1."""
 BASIS = (
-    "no power was measured: the board's TDP times the share drawn in each regime (reading 0.40-0.90, arithmetic "
-    "0.70-1.00, waiting 0.10-0.43), after an H100's 300 W at batch 1 and 600 W at batch 128 (ML.ENERGY v3.0) and "
-    "serving nodes' 0.4-0.9 of their most (arXiv:2509.20241); boards alone, no host, network or cooling"
+    "not measured: TDP times 0.40-0.90 reading, 0.70-1.00 computing, 0.10-0.43 waiting (ML.ENERGY v3.0, "
+    "arXiv:2509.20241); boards alone"
 )
 _SIGMAS = 1.2815515655446004  # standard normal quantile of 0.9
 _SEED = 20261122
+
+
+@dataclass(frozen=True)
+class MeasuredPower:
+    """Power of one GPU while a run worked, as its user measured it."""
+
+    mean_w: float
+    text: str
+    """Where it is from."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Price:
 
     @property
     def short(self) -> str:
-        """`3.5 USD per GPU-hour (assumed, of 2026-02-01)`."""
+        """`3.5 USD per GPU-hour (assumed: one-year reserved price, median of February 2026)`."""
         return f"{self.usd_per_hour:g} USD per GPU-hour ({self.known_as})"
 
 
@@ -49,7 +49,7 @@ def price_of(hardware: Hardware, given_usd_per_hour: float | None = None) -> Pri
     note = f"; {known.note}" if known.note else ""
     source = known.source[:1].lower() + known.source[1:]
     origin = f"{source}; {known.date.isoformat()}, {known.confidence} confidence{note}"
-    return Price(known.value, origin, f"{known.kind}, of {known.date.isoformat()}")
+    return Price(known.value, origin, f"{known.kind}: {source.partition(';')[0]}")
 
 
 def no_price(hardware: Hardware) -> AdvisorError:

@@ -9,10 +9,9 @@ import numpy as np
 from advisor import bands, laws
 from advisor.arrays import Array
 from advisor.curve import Curve
-from advisor.ingest import PowerLog
 from advisor.prediction import Prediction, Tier, lowest
 from advisor.setup import Setup
-from advisor.spend.power import BASIS, Regimes, drawn_power_w, power_w, regimes
+from advisor.spend.power import BASIS, MeasuredPower, Regimes, drawn_power_w, power_w, regimes
 from advisor.spend.price import Price
 from advisor.spend.speed import drawn_times, token_time_s
 
@@ -51,7 +50,7 @@ def spend_at(
     row: int,
     column: int,
     price: Price | None,
-    measured: PowerLog | None = None,
+    measured: MeasuredPower | None = None,
     own_z: Array | None = None,
 ) -> Spend:
     """Money and energy at the curve's batch `row` and the K of its `column`.
@@ -77,7 +76,7 @@ def _arm(
     row: int,
     column: int,
     price: Price | None,
-    measured: PowerLog | None,
+    measured: MeasuredPower | None,
     own_z: Array,
 ) -> tuple[Arm, Array]:
     """The arm, and its energy under each draw (zeros where none is known) [draws]."""
@@ -104,7 +103,9 @@ def _arm(
     return Arm(int(curve.drafts[column]), rate, usd, watts, energy, shares), joules
 
 
-def _power(setup: Setup, shares: Regimes, measured: PowerLog | None, n_draws: int) -> tuple[Prediction, Array] | None:
+def _power(
+    setup: Setup, shares: Regimes, measured: MeasuredPower | None, n_draws: int
+) -> tuple[Prediction, Array] | None:
     """Power of a board and the same under each draw; None where nothing is known of it."""
     if measured is not None:
         watts = np.full(n_draws, measured.mean_w)
@@ -113,7 +114,7 @@ def _power(setup: Setup, shares: Regimes, measured: PowerLog | None, n_draws: in
     if board is None:
         return None
     drawn = drawn_power_w(board.value, shares, n_draws)
-    because = f"{board.value:g} W board ({board.source}, {board.date.isoformat()}); {BASIS}"
+    because = f"{board.value:g} W board ({board.source}); {BASIS}"
     return _banded(power_w(board.value, shares), drawn, Tier.ROOFLINE, because), drawn
 
 

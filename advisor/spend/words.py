@@ -14,12 +14,10 @@ def spend_text(spend: Spend, hardware: Hardware) -> str:
     return f"{_money(spend, hardware)} {_energy(spend, hardware)}"
 
 
-def origin_texts(spend: Spend) -> tuple[str, ...]:
-    """Where the price and the power are from, a sentence each."""
-    found = [] if spend.price is None else [f"Price: {spend.price.text}."]
-    if spend.chosen.power_w is not None:
-        found.append(f"Power: {spend.chosen.power_w.because}. Time of a round: {spend.chosen.regimes.text}.")
-    return tuple(found)
+def power_text(spend: Spend) -> str:
+    """Where the power is from, in a sentence; empty where none is known."""
+    watts = spend.chosen.power_w
+    return "" if watts is None else f"Power: {watts.because}."
 
 
 def _money(spend: Spend, hardware: Hardware) -> str:

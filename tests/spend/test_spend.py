@@ -7,10 +7,9 @@ import pytest
 
 from advisor.advice import Advice, advise
 from advisor.hardware import load_hardware
-from advisor.ingest import PowerLog
 from advisor.prediction import AdvisorError, Tier
 from advisor.scenario import build_scenario
-from advisor.spend import Spend, figure, origin_texts, price_of, spend_at, spend_document, spend_text
+from advisor.spend import MeasuredPower, Spend, figure, power_text, price_of, spend_at, spend_document, spend_text
 from advisor.spend.power import ARITHMETIC, READING, WAITING, Regimes, drawn_power_w, power_w
 
 
@@ -19,7 +18,7 @@ def answer(batch: int = 16, hardware: str = "h200-sxm", model: str = "qwen3-30b-
     return advise(build_scenario(**given, batch_size=batch))
 
 
-def spent(advice: Advice, measured: PowerLog | None = None, usd: float | None = None) -> Spend:
+def spent(advice: Advice, measured: MeasuredPower | None = None, usd: float | None = None) -> Spend:
     column = advice.curve.column(advice.recommendation.k_draft)
     price = price_of(advice.setup.hardware, usd)
     return spend_at(advice.setup, advice.curve, advice.batch_index, column, price, measured)
@@ -58,7 +57,7 @@ def test_every_figure_has_a_band_around_it_a_tier_and_an_origin() -> None:
             assert value.because
     assert found.chosen.joules_per_token.tier is Tier.ROOFLINE
     assert "TDP" in found.chosen.joules_per_token.because
-    assert all(text.endswith(".") for text in origin_texts(found))
+    assert power_text(found).startswith("Power: 700 W board")
 
 
 def test_the_estimate_s_band_holds_the_anchors_of_an_h100() -> None:
@@ -99,7 +98,7 @@ def test_an_8_bit_product_reaches_arithmetic_at_half_the_rows_of_a_16_bit_one() 
 
 def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
     advice = answer()
-    log = PowerLog(500.0, 1, 100, 0, "run.csv")
+    log = MeasuredPower(500.0, "measured: run.csv")
     guessed, known = spent(advice), spent(advice, log)
     assert known.chosen.power_w.value == known.chosen.power_w.low == 500.0
     assert known.chosen.power_w.tier is Tier.MEASURED
