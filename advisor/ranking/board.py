@@ -47,7 +47,6 @@ class Standing:
     tokens_per_s_per_gpu: Prediction
     usd_per_million: Prediction | None
     joules_per_token: Prediction | None
-    """At the largest load."""
     memory_share: float
     """Of what an engine may use of the fullest GPU, at the largest load. [1]"""
     total_params: float
@@ -178,9 +177,6 @@ def _figures(placed: Placed, question: RankQuestion, price: Price | None) -> _Fi
             float(laws.usd_per_million_tokens(price.usd_per_hour, rate[0])),
             np.asarray(laws.usd_per_million_tokens(price.usd_per_hour, rate[1])),
         )
-    largest = int(users.argmax())
-    own_z = np.random.default_rng(own_seed(placed.entrant.name) + 1).standard_normal(len(curve.draws))
-    spend = spend_at(placed.setup, curve, int(rows[largest]), int(columns[largest]), price, own_z=own_z)
     tiers = [Tier(tier) for tier in curve.tier[rows, columns]]
     because = placed.setup.costs.routed.because if placed.setup.architecture.moe is not None else "dense kernels"
     return _Figures(
@@ -189,11 +185,26 @@ def _figures(placed: Placed, question: RankQuestion, price: Price | None) -> _Fi
         rate,
         _mean_pair(question, users, (token_s, tpot_s), (drawn.token_s, drawn.tpot_s)),
         _mean_pair(question, users, (token_s, curve.speedup[rows, columns]), (drawn.token_s, drawn.speedup)),
-        spend.chosen.joules_per_token,
+        _energy(placed, question, users, token_s),
         _kept(question, drawn),
         lowest(tiers),
         because or "data sheet roofline",
     )
+
+
+def _energy(placed: Placed, question: RankQuestion, users: Array, token_s: Array) -> Prediction | None:
+    """Energy of a token, mean over the tokens of all loads; of the copies that work. None without a known power."""
+    own_z = np.random.default_rng(own_seed(placed.entrant.name) + 1).standard_normal(len(placed.curve.draws))
+    found = []
+    for row, column in zip(placed.rows, placed.columns, strict=True):
+        arm = spend_at(placed.setup, placed.curve, int(row), int(column), None, own_z=own_z).chosen
+        if arm.joules_per_token is None:
+            return None
+        found.append(arm.joules_per_token)
+    ends = np.array([(each.low, each.value, each.high) for each in found]).T
+    low, value, high = (float(end) for end in mean_over_tokens(question, users, token_s, ends))
+    lowest_tier = lowest([each.tier for each in found])
+    return Prediction(value=value, low=low, high=high, tier=lowest_tier, because=found[0].because)
 
 
 def _mean_pair(

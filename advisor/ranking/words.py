@@ -106,7 +106,7 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
         text = next(one.acceptance_text for one in board.standings if one.accepted == "borrowed")
         found.append(
             f"Accepted lengths: {kinds['measured']} measured with the model, {kinds['borrowed']} {text}; "
-            f"{kinds['none']} models draft nothing, since no drafter of theirs is known. Give --drafter and "
+            f"{counted(kinds['none'], 'model')} without a known drafter decode plainly. Give --drafter and "
             "--accepted-length for one of your own."
         )
     if board.price is not None:
