@@ -8,10 +8,8 @@ from typing import Any
 
 import click
 
-from advisor.catalog import hardware_from_given
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, progress, write_file
 from advisor.cli.scenario_options import field_options, given_acceptance, scenario_from
-from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file
 from advisor.ranking import (
@@ -21,6 +19,7 @@ from advisor.ranking import (
     RankQuestion,
     Wanted,
     csv_rows,
+    default_by,
     document,
     leaderboard,
     missed_texts,
@@ -103,7 +102,7 @@ def rank(
     question = RankQuestion(
         scenario,
         BatchHistogram.from_text(histogram) if histogram is not None else one_load(16 if users is None else users),
-        by or _default_by(scenario, usd_per_hour),
+        by or default_by(scenario, usd_per_hour),
         usd_per_hour,
         drafter,
         expert_parallel,
@@ -142,12 +141,6 @@ def _scenario(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]
     n_gpus = values.pop("n_gpus")
     shared = scenario_from({**values, "n_gpus": n_gpus or 1, "model_id": _NO_MODEL, "drafter_id": "none"})
     return shared, None if drafter_id is None else (drafter_id, given or "0")
-
-
-def _default_by(scenario: Scenario, usd_per_hour: float | None) -> By:
-    given, name = scenario.hardware_json, scenario.hardware_id
-    hardware = load_hardware(name) if given is None else hardware_from_given(given, name)
-    return "cost" if usd_per_hour is not None or hardware.price_usd_per_hour is not None else "throughput"
 
 
 def _config(path: Path) -> tuple[str, str]:

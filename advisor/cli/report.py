@@ -19,10 +19,9 @@ from advisor.diagnosis import DiagnosisView, Given, diagnose, view_of
 from advisor.next_steps import next_steps
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
-from advisor.ranking import By, RankQuestion, leaderboard, one_load
+from advisor.ranking import leaderboard, question_of
 from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
-from advisor.setup import load_setup
 
 
 @click.command(cls=ScenarioCommand)
@@ -76,7 +75,7 @@ def report(
         draft_model=draft_model,
         spend=spend_of(advice, usd_per_hour, power_log),
         contexts=None if brief else context_map(scenario),
-        board=leaderboard(_others(scenario, usd_per_hour)) if models else None,
+        board=leaderboard(question_of(scenario, usd_per_hour)) if models else None,
         diagnosis=_diagnosis(measured, scenario) if measured else None,
     )
     content = render(document, form)
@@ -95,14 +94,6 @@ def report(
         return
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
-
-
-def _others(scenario: Scenario, usd_per_hour: float | None) -> RankQuestion:
-    """The scenario's load for every model: its batch as the users of all its GPUs."""
-    priced = usd_per_hour is not None or load_setup(scenario).hardware.price_usd_per_hour is not None
-    by: By = "cost" if priced else "throughput"
-    plain = scenario.model_copy(update={"tensor_parallel": 1, "expert_parallel": 1, "batch_size": 1, "routing": "auto"})
-    return RankQuestion(plain, one_load(scenario.batch_size), by, usd_per_hour)
 
 
 def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.ranking.board import Leaderboard, Standing, leaderboard
-from advisor.ranking.question import BY, By, RankQuestion, Wanted, one_load
+from advisor.ranking.question import BY, By, RankQuestion, Wanted, default_by, one_load, question_of
 from advisor.ranking.scores import MAX_SCORES_BYTES, read_scores
 from advisor.ranking.words import csv_rows, document, missed_texts, notes, table, verdict
 
@@ -16,11 +16,13 @@ __all__ = [
     "Standing",
     "Wanted",
     "csv_rows",
+    "default_by",
     "document",
     "leaderboard",
     "missed_texts",
     "notes",
     "one_load",
+    "question_of",
     "read_scores",
     "table",
     "verdict",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from advisor.architecture import Architecture, parameter_counts
-from advisor.catalog import model_ids
+from advisor.catalog import hardware_from_given, model_ids
+from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError
 from advisor.runtime import BatchHistogram
 from advisor.scenario import MAX_BATCH, Scenario
@@ -99,6 +100,27 @@ class RankQuestion:
         batches = [batch for batch, weight in zip(self.users.batches, self.users.weights, strict=True) if weight > 0]
         least, most = min(batches), max(batches)
         return f"{most:,} user{'' if most == 1 else 's'}" if least == most else f"{least:,} to {most:,} users"
+
+
+def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
+    """What to rank by where nothing is asked: cost where a price is known, else throughput."""
+    given, name = scenario.hardware_json, scenario.hardware_id
+    hardware = load_hardware(name) if given is None else hardware_from_given(given, name)
+    return "cost" if usd_per_hour is not None or hardware.price_usd_per_hour is not None else "throughput"
+
+
+def question_of(scenario: Scenario, usd_per_hour: float | None = None) -> RankQuestion:
+    """A scenario's own load for every model: its batch are the users, its GPUs the machine; a config of its own takes
+    part."""
+    config = scenario.model_config_json
+    shared = scenario.model_copy(update={"tensor_parallel": 1, "expert_parallel": 1, "routing": "auto"})
+    return RankQuestion(
+        shared,
+        one_load(scenario.batch_size),
+        default_by(scenario, usd_per_hour),
+        usd_per_hour,
+        configs=() if config is None else ((scenario.model_id, config),),
+    )
 
 
 def one_load(users: int) -> BatchHistogram:

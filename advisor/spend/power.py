@@ -91,7 +91,8 @@ def regimes(
 
 def _arithmetic_share(setup: Setup, key: str, n_tokens: float, distinct: float) -> float:
     """Part of a component's time in arithmetic. [1]"""
-    record = getattr(setup.costs, BY_KEY[key].priced_by[0]) if key not in ("draft", "verified", "reread") else None
+    component = BY_KEY[key]
+    record = None if component.drafter else getattr(setup.costs, component.priced_by[0])
     if not isinstance(record, GemmCost | MoeCost):
         return 0.0
     moe = setup.architecture.moe
@@ -107,14 +108,11 @@ def _arithmetic_share(setup: Setup, key: str, n_tokens: float, distinct: float) 
 
 def _stored(setup: Setup, key: str) -> WeightDtype:
     """Format of the weights that a component multiplies by; the router's is never quantised."""
-    dtypes = setup.architecture.dtypes
-    return {
-        "attention_projection": dtypes.attention,
-        "routed": dtypes.routed,
-        "shared": dtypes.shared,
-        "dense": dtypes.dense,
-        "lm_head": dtypes.embedding,
-    }.get(key, "bf16")
+    if key == "router":
+        return "bf16"
+    part = {"attention_projection": "attention", "lm_head": "embedding"}.get(key, key)
+    dtype: WeightDtype = getattr(setup.architecture.dtypes, part)
+    return dtype
 
 
 def drawn_power_w(board_w: float, shares: Regimes, n_draws: int) -> Array:
