@@ -17,28 +17,27 @@ _EVEN = 0.02
 
 @dataclass(frozen=True)
 class Turn:
-    """Where, at one batch, speculation turns between loss and gain as context grows."""
+    """Where, at one batch, drafting starts or stops being recommended as context grows."""
 
     batch: int
-    context_tokens: float
-    """Interpolated in the logarithm of context."""
-    to_gain: bool
     before: int
     after: int
     """Rows of the map on both sides."""
+    to_gain: bool
 
 
 def turns(found: ContextMap) -> tuple[Turn, ...]:
-    """Every crossing of 1 along context, at batches that fit on both sides."""
-    gain, at = np.log(found.drafting_speedup), np.log(found.contexts.astype(float))
-    crossings = []
-    for column, batch in enumerate(found.batches):
-        for row in range(found.contexts.size - 1):
-            first, then = gain[row, column], gain[row + 1, column]
-            if (first >= 0) != (then >= 0) and found.fits[row : row + 2, column].all():
-                where = np.exp(at[row] + first / (first - then) * (at[row + 1] - at[row]))
-                crossings.append(Turn(int(batch), float(where), bool(then >= 0), row, row + 1))
-    return tuple(crossings)
+    """Every change along context between a recommended K of 0 and one above, at batches that fit on both sides.
+
+    By the recommendation, the least expected loss, and not by the central speedup: the two differ near 1.
+    """
+    pays = found.k_draft > 0
+    return tuple(
+        Turn(int(batch), row, row + 1, bool(pays[row + 1, column]))
+        for column, batch in enumerate(found.batches)
+        for row in range(found.contexts.size - 1)
+        if pays[row, column] != pays[row + 1, column] and found.fits[row : row + 2, column].all()
+    )
 
 
 def verdict(found: ContextMap, context: int, batch: int) -> str:
@@ -87,14 +86,15 @@ def turn_texts(found: ContextMap) -> tuple[str, ...]:
     crossings = turns(found)
     if crossings:
         return tuple(_turn_text(found, turn) for turn in crossings)
-    shown = found.drafting_speedup[found.fits]
-    if not shown.size:
+    pays = found.k_draft[found.fits] > 0
+    if not pays.size:
         return ("No batch of the map fits in memory.",)
-    always = "gains" if (shown >= 1.0).all() else "loses" if (shown < 1.0).all() else ""
-    if always:
-        text = f"Speculation {always} at every context and batch shown that fits; it does not turn with context."
+    if pays.all():
+        text = "Drafting is recommended at every context and batch shown that fits."
+    elif not pays.any():
+        text = "Drafting is recommended at no context and batch shown."
     else:
-        text = "Whether speculation gains depends on the batch here, and at no batch turns with context."
+        text = "Whether drafting is recommended depends on the batch here; at no batch does it turn with context."
     return (text, *_trend(found))
 
 
@@ -102,10 +102,13 @@ def _turn_text(found: ContextMap, turn: Turn) -> str:
     column = int(np.flatnonzero(found.batches == turn.batch)[0])
     first, then = (float(found.drafting_speedup[row, column]) for row in (turn.before, turn.after))
     way = "from a loss to a gain" if turn.to_gain else "from a gain to a loss"
+    # Two neighbours differ little: what moved is told from the shortest context on, where that goes the same way.
+    shortest = float(found.drafting_speedup[0, column])
+    start = 0 if (then >= shortest) == turn.to_gain else turn.before
     return (
-        f"At batch {turn.batch:,} speculation turns {way} at about {_round(turn.context_tokens)} tokens "
-        f"({first:.2f}x at {found.contexts[turn.before]:,}, {then:.2f}x at {found.contexts[turn.after]:,}): "
-        f"{_why(found, turn.before, turn.after, column)}"
+        f"At batch {turn.batch:,} speculation turns {way} between {found.contexts[turn.before]:,} and "
+        f"{found.contexts[turn.after]:,} tokens (the best draft gives {first:.2f}x, then {then:.2f}x): since "
+        f"{found.contexts[start]:,} tokens, {_why(found, start, turn.after, column)}"
     )
 
 
@@ -129,24 +132,29 @@ def _trend(found: ContextMap) -> tuple[str, ...]:
 
 
 def _why(found: ContextMap, before: int, after: int, column: int) -> str:
-    """What moved between two contexts at one batch: the verification ratio or drafting, and attention behind it."""
+    """What moved with the speedup between two contexts at one batch: verification, drafting, and attention behind."""
     attention = tuple(f"{found.attention_share[row, column]:.0%}" for row in (before, after))
     ratio = tuple(float(found.verify_ratio[row, column]) for row in (before, after))
     share = tuple(float(found.draft_share[row, column]) for row in (before, after))
     rises = found.drafting_speedup[after, column] >= found.drafting_speedup[before, column]
-    grows = f"attention grows from {attention[0]} to {attention[1]} of a plain step"
-    verify = f"a verification takes {ratio[1]:.2f} plain steps in place of {ratio[0]:.2f}"
-    if rises:
-        once = "whose cache is read once for all tokens that are verified" if ratio[1] < ratio[0] else "while"
-        return f"{grows}, {once}: {verify}." if ratio[1] < ratio[0] else f"{grows}; {verify}."
-    drafting = f"drafting, with a cache of its own, takes {share[1]:.0%} of a round in place of {share[0]:.0%}"
-    reasons = [text for text, worse in ((verify, ratio[1] > ratio[0]), (drafting, share[1] > share[0])) if worse]
-    return f"{grows}; {' and '.join(reasons) or verify}."
+    reasons = []
+    if abs(ratio[1] - ratio[0]) >= _MOVED and (ratio[1] < ratio[0]) == rises:
+        once = ", since the cache is read once for all tokens of a sequence" if rises and _shares_cache(found) else ""
+        reasons.append(f"a verification takes {ratio[1]:.2f} plain steps in place of {ratio[0]:.2f}{once}")
+    if abs(share[1] - share[0]) >= _MOVED and (share[1] < share[0]) == rises:
+        own = "" if rises else ", with a cache of its own to read"
+        reasons.append(f"drafting takes {share[1]:.0%} of a round in place of {share[0]:.0%}{own}")
+    grows = f"attention goes from {attention[0]} to {attention[1]} of a plain step"
+    return f"{'; '.join((grows, *reasons))}."
 
 
-def _round(tokens: float) -> str:
-    """Two significant digits: an interpolation between contexts is no better."""
-    return f"{float(f'{tokens:.2g}'):,.0f}"
+_MOVED = 0.01
+"""From this change on a ratio or share counts as moved. [1]"""
+
+
+def _shares_cache(found: ContextMap) -> bool:
+    """Whether no layer's queries choose entries of their own."""
+    return all(mixer.kind != "sparse" for mixer in found.setups[0].architecture.mixers)
 
 
 def acceptance_texts(found: ContextMap) -> tuple[str, ...]:

@@ -22,4 +22,4 @@ def test_every_cell_that_fits_shows_its_speedup_and_k() -> None:
     assert (frame.x0 + 0.5, frame.y0 + 0.5) == tuple(reversed(found.at(scenario.context_tokens, 16)))
     assert len(chart.data) == found.fits.size
     assert "do not fit" in chart.left_out
-    assert chart.alt.startswith("Speculation gains")
+    assert chart.alt.startswith("Drafting is recommended")

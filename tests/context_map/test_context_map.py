@@ -68,47 +68,54 @@ def test_windowed_attention_grows_less_than_full_attention() -> None:
     assert grown["gpt-oss-120b"] < grown["qwen3-30b-a3b"]
 
 
-def planted(found: ContextMap, speedups: list[float]) -> ContextMap:
-    """The map with these speedups of drafting by context, at every batch, and everything fitting."""
-    table = np.repeat(np.array(speedups)[:, None], found.batches.size, axis=1)
-    return dataclasses.replace(found, drafting_speedup=table, fits=np.ones_like(found.fits))
+def planted(found: ContextMap, drafts: list[int]) -> ContextMap:
+    """The map with these recommended K by context, at every batch, and everything fitting."""
+    table = np.repeat(np.array(drafts)[:, None], found.batches.size, axis=1)
+    return dataclasses.replace(found, k_draft=table, fits=np.ones_like(found.fits))
 
 
-def test_a_turn_is_found_where_the_speedup_crosses_one(found: ContextMap) -> None:
-    assert list(found.contexts[:4]) == [1024, 4096, 16384, 32768]
-    rising = turns(planted(found, [0.5, 0.8, 1.25, 1.3, 1.4, 1.5]))
+def test_a_turn_is_where_drafting_starts_or_stops_being_recommended(found: ContextMap) -> None:
+    rising = turns(planted(found, [0, 0, 1, 2, 3, 3]))
     assert len(rising) == found.batches.size
-    assert rising[0].to_gain
-    assert rising[0].context_tokens == pytest.approx(8192)  # half way in both logarithms
-    falling = turns(planted(found, [1.2, 1.1, 1.05, 0.9, 0.8, 0.7]))
-    assert not falling[0].to_gain
-    assert 16384 < falling[0].context_tokens < 32768
-    twice = turns(planted(found, [0.9, 1.1, 1.1, 1.1, 0.9, 0.9]))
+    assert (rising[0].before, rising[0].after, rising[0].to_gain) == (1, 2, True)
+    twice = turns(planted(found, [0, 1, 1, 1, 0, 0]))
     assert [each.to_gain for each in twice if each.batch == 1] == [True, False]
+    assert not turns(planted(found, [2, 2, 1, 1, 3, 3]))
 
 
 def test_nothing_turns_beyond_memory(found: ContextMap) -> None:
-    gone = dataclasses.replace(planted(found, [0.5, 0.8, 1.25, 1.3, 1.4, 1.5]), fits=np.zeros_like(found.fits))
+    gone = dataclasses.replace(planted(found, [0, 0, 1, 1, 1, 1]), fits=np.zeros_like(found.fits))
     assert not turns(gone)
 
 
 def test_a_loss_turns_to_a_gain_as_the_cache_outgrows_the_experts() -> None:
     """Verification reads the cache once for all its tokens, experts for each: with context the loss fades."""
     real = context_map(
-        scenario(acceptance="0.2", k_max=1, tensor_parallel=4, n_gpus=4, batch_size=24),
-        (512, 2048, 8192, 32768),
-        (24,),
+        scenario(acceptance="1.25@2", k_max=3, tensor_parallel=4, n_gpus=4, batch_size=32, context_tokens=1024),
+        (1024, 4096, 16384, 65536),
+        (32,),
     )
-    assert real.drafting_speedup[0, 0] < 1 < real.drafting_speedup[-1, 0]
+    assert list(real.k_draft[:, 0] > 0) == [False, False, True, True]
     assert real.verify_ratio[0, 0] > real.verify_ratio[-1, 0]
-    text = " ".join(turn_texts(real))
-    assert "from a loss to a gain" in text
+    (text,) = turn_texts(real)
+    assert "At batch 32 speculation turns from a loss to a gain between 4,096 and 16,384 tokens" in text
     assert "read once" in text
+
+
+def test_where_each_token_chooses_entries_of_its_own_nothing_is_said_to_be_read_once() -> None:
+    sparse = context_map(
+        scenario(model_id="minimax-m3", drafter_id="mtp", acceptance="1.6@3", tensor_parallel=8, n_gpus=8),
+        (4096, 131072),
+        (4,),
+    )
+    kinds = {mixer.kind for mixer in sparse.setups[0].architecture.mixers}
+    assert "sparse" in kinds
+    assert "read once" not in " ".join(turn_texts(sparse))
 
 
 def test_where_nothing_turns_that_is_said_with_the_trend(found: ContextMap) -> None:
     texts = turn_texts(found)
-    assert texts[0].startswith("Speculation gains at every context")
+    assert texts[0].startswith("Drafting is recommended at every context")
     assert "rises" in texts[1]
 
 
