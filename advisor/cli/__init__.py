@@ -19,6 +19,8 @@ _COMMANDS = {
     "examples": ("compare", "List the named examples to start from."),
     "explain": ("explain", "How one prediction was made, formula by formula."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
+    "rank": ("rank", "Rank all models at your load, with cost and energy."),
+    "context": ("context", "Speedup over batch and context, and where it turns."),
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
     "export": ("runtime", "Write the schedule as an engine's configuration."),
     "sweep": ("sweep", "A grid of scenarios as Parquet, by processes or Ray."),

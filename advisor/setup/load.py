@@ -85,6 +85,31 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
 
 
+def with_placement(setup: Setup, placement: Placement) -> Setup:
+    """`setup` on another placement, with its costs and memory; everything else is kept as it was loaded.
+
+    Raises AdvisorError for a placement that the model or the scenario's GPUs do not allow.
+    """
+    ranks = {"tensor_parallel": placement.tensor_parallel, "expert_parallel": placement.expert_parallel}
+    scenario, target, per_pass = setup.scenario.model_copy(update=ranks), setup.architecture, setup.draft_architecture
+    _check_placement(scenario, target, placement)
+    costs, draft_costs = both_costs(
+        scenario, setup.hardware, setup.cache, (target, per_pass), placement, setup.adjustment
+    )
+    memory = memory_fit(
+        target,
+        placement,
+        setup.hardware.memory_bytes.value,
+        scenario.context_tokens,
+        setup.cache.bytes_per_element,
+        per_pass,
+    )
+    placed = dataclasses.replace(
+        setup, scenario=scenario, placement=placement, costs=costs, draft_costs=draft_costs, memory=memory
+    )
+    return dataclasses.replace(placed, warnings=warnings_of(placed), sources=sources_of(placed))
+
+
 def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     """`_load`, remembered apart from the batch: of a setup, only what is said about memory depends on it."""
     alone = _whatever_the_batch(scenario.model_copy(update={"batch_size": 1}), borrowed_acceptance)
