@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -33,6 +34,7 @@ from advisor.prediction import AdvisorError
 from advisor.runtime import accepted_length_text, carried_text, range_values, schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
+from advisor.spend import MeasuredPower, Spend, price_of, spend_at, spend_document, spend_text
 from advisor.text import MERITS, csv_text
 
 
@@ -40,17 +42,24 @@ from advisor.text import MERITS, csv_text
 @click.option(
     "--goal", type=click.Choice(GOALS), default=GOALS[0], show_default=True, help="What `try next` is ranked by."
 )
+@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
+@click.option(
+    "--power-log",
+    type=click.Path(path_type=Path),
+    help="Power measured while it ran: CSV of nvidia-smi --query-gpu, or output of dcgmi dmon; else estimated.",
+)
 @json_option()
-def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
+def advise(scenario: Scenario, goal: Goal, usd_per_hour: float | None, power_log: Path | None, as_json: bool) -> None:
     """Recommend a draft length K for one scenario, with its band and the reason, and what to try next.
 
     Expected loss: how much of the speedup a K gives away on average over the band's draws, against each draw's own
     fastest K (`regret` in JSON). The K that loses least is recommended; within the noise of the draws the smaller.
     """
     advice = advise_scenario(scenario)
+    spend = spend_of(advice, usd_per_hour, power_log)
     steps = next_steps(advice)
     if as_json:
-        print_json(advice_document(advice) | {"next_steps": steps_document(steps)})
+        print_json(advice_document(advice) | {"spend": spend_document(spend), "next_steps": steps_document(steps)})
         return
     answer = advice.recommendation
     tpot, rate = MERITS["tpot"], MERITS["tokens_per_s_per_gpu"]
@@ -62,6 +71,7 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     click.echo(f"{tpot.name} {speed}; {answer.odds}.")
     if answer.equals:
         click.echo(answer.equals)
+    click.echo(spend_text(spend, advice.setup.hardware))
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.")
     if own := own_runs_text(advice):
         click.echo(own)
@@ -103,6 +113,26 @@ def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
     return f"Write it as {load_engine(scenario.engine).name} loads it{fill}:\n    {shlex.join(words)}"
 
 
+def _power(file: Path) -> MeasuredPower:
+    """The power log of a run. Raises AdvisorError for a file that is none."""
+    from advisor.cli.measure import read_bytes  # readers of files need pandas, an answer does not
+    from advisor.ingest import read_power_log
+
+    log = read_power_log(file.name, read_bytes(file))
+    return MeasuredPower(log.mean_w, log.text)
+
+
+def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None) -> Spend:
+    """Money and energy of a token at the recommended K.
+
+    Raises AdvisorError for a price that is none, or a file that is no power log.
+    """
+    curve, setup = advice.curve, advice.setup
+    price, measured = price_of(setup.hardware, usd_per_hour), None if power_log is None else _power(power_log)
+    column = curve.column(advice.recommendation.k_draft)
+    return spend_at(setup, curve, advice.batch_index, column, price, measured)
+
+
 @click.command(cls=ScenarioCommand)
 @click.option("--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes.")
 @click.option("--k", "drafts", help="Comma-separated draft lengths [default: 0 to --k-max].")
@@ -112,8 +142,8 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -
     setup = load_setup(scenario)
     grid = curve_for(
         setup,
-        _whole_numbers("--batches", batches),
-        _whole_numbers("--k", drafts) if drafts is not None else None,
+        whole_numbers("--batches", batches),
+        whole_numbers("--k", drafts) if drafts is not None else None,
     )
     rows = curve_rows(grid)
     if as_json:
@@ -191,7 +221,8 @@ MAX_NUMBERS = 4096
 """Batch sizes, or draft lengths, of one curve. [1]"""
 
 
-def _whole_numbers(option: str, text: str) -> list[int]:
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Whole numbers from `1,2,4`. Raises AdvisorError, which names the option, for anything else or too many."""
     if text.count(",") >= MAX_NUMBERS:
         raise AdvisorError(
             f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted at once"

@@ -56,10 +56,10 @@ class ExportRequest:
     """The engine drafts with one worker for each MTP module of the model."""
     version: str | None = None
     """Release that will load it; None: the one whose rules were read."""
-    target_k: int = 0
-    """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
     context_matters: bool = False
     """Another context has another K than the schedule."""
+    target_k: int = 0
+    """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
 
 
 @dataclass(frozen=True)

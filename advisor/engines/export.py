@@ -67,8 +67,8 @@ def export_scenario(
             parallel_drafting=setup.drafter.parallel_drafting,
             multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
             version=engine_version,
-            target_k=int(k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
             context_matters=contexts is not None and contexts.matters,
+            target_k=int(k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
         ),
     )
     about = [contexts.text] if contexts is not None and contexts.matters else []

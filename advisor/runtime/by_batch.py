@@ -14,11 +14,11 @@ import numpy as np
 from advisor.curve import Curve, batches_with, curve_for, draft_odds
 from advisor.prediction import AdvisorError
 from advisor.runtime.by_context import KByContext, at_context, curves_at, k_by_context
-from advisor.runtime.gain import ScheduleGain, gain_over_doublings, schedule_gain
+from advisor.runtime.gain import ScheduleGain, gain_over_doublings, one_k_is_enough, schedule_gain
 from advisor.runtime.judge import last_batch, recommended_draft
 from advisor.runtime.ranges import ContextSchedule, KRange, buckets_by_context, k_at, k_running_at
 from advisor.runtime.schedule import k_by_batch, values_of
-from advisor.runtime.words import one_k_is_enough, schedule_texts
+from advisor.runtime.words import schedule_texts
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup
 
@@ -205,7 +205,7 @@ def ranges_to_serve(ranges: tuple[KRange, ...], curve: Curve, batch_size: int) -
     ranges : the schedule. batch_size : the target batch. [1]
     """
     k_draft = int(k_at(ranges, batch_size))
-    gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))
+    gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))  # as the sentence has it
     runs_it = int(k_running_at(ranges, batch_size)) == k_draft
     if k_draft and runs_it and not one_k_is_enough(ranges, gain, k_draft):
         return ranges

@@ -67,3 +67,16 @@ def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGa
     """What the schedule gains over the best single K where each doubling of the batch counts alike."""
     whole = np.arange(1, min(ranges[-1].batch_end, int(values.batches[-1])) + 1)
     return schedule_gain(ranges, values, whole, doublings(whole))
+
+
+ENOUGH = 0.01
+"""Choice of this project: a schedule that gains less than this over one K is called not worth having. [1]"""
+
+
+def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> bool:
+    """Whether the recommended K everywhere comes within ENOUGH of the schedule; never where it does not draft.
+
+    gain : over the doublings of the batches that the ranges cover. k_draft : the K recommended at the target batch.
+    """
+    same = {item.k_running for item in ranges} == {k_draft}
+    return same or (k_draft > 0 and gain.schedule_speedup / gain.static_speedup[k_draft] - 1.0 < ENOUGH)

@@ -8,13 +8,10 @@ import numpy as np
 
 from advisor.curve import Curve
 from advisor.runtime.costs import IntArray, idle_speedup
-from advisor.runtime.gain import ScheduleGain, gain_over_doublings
+from advisor.runtime.gain import ScheduleGain, gain_over_doublings, one_k_is_enough
 from advisor.runtime.ranges import KRange, k_at, k_running_at
 from advisor.runtime.schedule import values_of
 from advisor.setup import Setup
-
-ENOUGH = 0.01
-"""Choice of this project: a schedule that gains less than this over one K is called not worth having. [1]"""
 
 
 def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> tuple[str, ...]:
@@ -34,21 +31,13 @@ def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> t
     return tuple(text for text in said if text)
 
 
-def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> bool:
-    """Whether one K everywhere comes within ENOUGH of the schedule.
+def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> str:
+    """Whether one K, the recommended one, is enough for a server at all batches, in a sentence.
 
     gain : what one server gains over the best single K, over the doublings of the batches that the ranges cover.
+    k_draft : the K recommended at the target batch.
     """
-    alone = {item.k_running for item in ranges} == {k_draft}
-    return alone or gain.schedule_speedup / gain.static_speedup[k_draft] - 1.0 < ENOUGH
-
-
-def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> str:
-    """Whether one K is enough for a server at all batches, in a sentence: the recommended one, where it drafts.
-
-    gain : as `one_k_is_enough` takes it. k_draft : the K recommended at the target batch.
-    """
-    last, k = ranges[-1].batch_end, k_draft or gain.best_static_k
+    last, best = ranges[-1].batch_end, gain.best_static_k
     if not any(item.k_draft for item in ranges):
         return "Drafting pays at no batch: K = 0 throughout."
     running = {item.k_running for item in ranges}
@@ -56,14 +45,14 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> st
         return "One K is enough: 0, a server without speculation, loses least over all batches, each doubling alike."
     if len(running) == 1:
         return f"One K is enough: {running.pop()} at every batch."
-    cost = 1.0 - gain.static_speedup[k] / gain.schedule_speedup
-    if one_k_is_enough(ranges, gain, k):
+    if one_k_is_enough(ranges, gain, k_draft):
+        cost = 1.0 - gain.static_speedup[k_draft] / gain.schedule_speedup
         if cost <= 0.0:
-            return f"One K is enough: {k} everywhere costs nothing up to batch {last:,}."
-        return f"One K is enough: {k} everywhere costs {cost:.1%} up to batch {last:,}, each doubling alike."
+            return f"One K is enough: {k_draft} everywhere costs nothing up to batch {last:,}."
+        return f"One K is enough: {k_draft} everywhere costs {cost:.1%} up to batch {last:,}, each doubling alike."
     return (
-        f"The schedule gains {gain.gain:.1%} over K = {gain.best_static_k} everywhere, the best single K, up to batch "
-        f"{last:,}, each doubling alike."
+        f"The schedule gains {gain.gain:.1%} over K = {best} everywhere, the best single K, up to batch {last:,}, each "
+        "doubling alike."
     )
 
 

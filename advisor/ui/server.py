@@ -1,4 +1,4 @@
-"""The process that serves the app: hosts, headers of every answer, the page's style, what its collector skips."""
+"""What stands before the app: hosts, headers of every answer, the page's style; and what its collector skips."""
 
 from __future__ import annotations
 

@@ -219,3 +219,9 @@ def test_contexts_are_sorted_and_checked() -> None:
     for text in ("", "0", "a", "1.5", ",".join(str(n) for n in range(1, 20))):
         with pytest.raises(AdvisorError, match="contexts"):
             contexts_from_text(text)
+
+
+def test_a_target_batch_that_one_server_for_all_would_not_serve_so_gets_its_own_k() -> None:
+    curve = speedup_curve(EAGLE)
+    split = (KRange(1, 16, 1, 1.3, table_k=2), KRange(17, 64, 2, 1.5))
+    assert [one.k_draft for one in ranges_to_serve(split, curve, 8)] == [1]
