@@ -8,6 +8,7 @@ from advisor.ui.serve import (
     check_it,
     commands,
     curve_panel,
+    load_panel,
     remarks,
     simulation,
     throughput,
@@ -33,7 +34,10 @@ with chart:
 with actions:
     commands.draw(advice, k, fits=fit is None)
     commands.flips(advice)
-DRAWN = (remarks.draw, why.draw, throughput.draw, while_serving.draw, what_if.draw, simulation.draw, check_it.draw)
+DRAWN = (
+    remarks.draw, why.draw, throughput.draw, while_serving.draw, what_if.draw, load_panel.draw, simulation.draw,
+    check_it.draw,
+)  # fmt: skip
 for tab, draw in zip(st.tabs(SERVE_TABS, key="serve_tab", on_change="rerun"), DRAWN, strict=True):
     if tab.open:
         with tab:

@@ -17,7 +17,16 @@ from advisor.next_steps import GOALS
 from advisor.quality import DEFAULT_EPS
 from advisor.text import MERITS
 
-SERVE_TABS = ("Remarks", "Why", "Throughput", "K while serving", "What if", "Simulation", "Check it")
+SERVE_TABS = (
+    "Remarks",
+    "Why",
+    "Throughput",
+    "K while serving",
+    "What if",
+    "Cost and context",
+    "Simulation",
+    "Check it",
+)
 DESIGN_TABS = ("Best designs", "Quality against speed", "Sharing and width", "Laws and limits")
 DATA_TABS = (
     "Your benchmark",
