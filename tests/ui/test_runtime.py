@@ -130,3 +130,10 @@ def test_the_line_to_paste_names_no_draft_checkpoint_for_a_models_own_module() -
         made = runtime_answers.export_for(answer, engine, "K = 2 throughout", "m", runtime_answers.PLACEHOLDER)
         assert not isinstance(made, str)
         assert runtime_answers.PLACEHOLDER not in made.launch_line
+
+
+def test_cost_energy_and_context_lie_behind_a_tab_of_serve() -> None:
+    test = page("Cost and context", drafter_id="eagle3", acceptance="2.4@3")
+    assert any("USD per million output tokens" in item.value for item in test.markdown)
+    assert charts(test) == 1
+    assert not test.error
