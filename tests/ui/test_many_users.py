@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import pytest
 from advisor.ui.serve import answer, remarks
 from advisor.ui.shared import many_users
 from tests.app_page import opened
+from tests.benchmarks.wire_users import wire_users
+from tests.e2e.ten_users import LIMIT_BYTES
+from tests.e2e.views import SCENARIO
 
 
 def test_what_a_page_has_loaded_is_collected_over_once_and_not_after_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,3 +90,10 @@ def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeyp
     monkeypatch.setattr(remarks, "draw", looks("tab"))
     opened()
     assert free == {"first screen": False, "tab": True}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the server's memory from /proc")
+def test_thirty_users_each_get_their_own_answer_and_the_server_stays_below_a_gibibyte() -> None:
+    load = wire_users(users=30, rounds=1, query=SCENARIO)
+    assert load.faults == ()
+    assert load.peak_rss_bytes < LIMIT_BYTES
