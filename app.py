@@ -28,6 +28,6 @@ if page.url_path in OLD_PATHS:
     st.switch_page(pages[name])
 with in_turn():
     style.use()
-    bar.draw()
+    bar.draw(page.title)
 page.run()
 settle(page.url_path)

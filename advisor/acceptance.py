@@ -81,6 +81,8 @@ class Acceptance:
     source: str
     borrowed: bool = False
     """True where the numbers come from another model, drafter or run than the one they are used for."""
+    remarks: tuple[str, ...] = ()
+    """What a reader must know of how they were carried to where they are used (`task_transfer.carried`)."""
 
 
 def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Array:

@@ -18,8 +18,10 @@ from advisor.runtime import (
     break_even_batch,
     draft_rows,
     kernel_cliffs,
+    last_batch,
     others_text,
     ranges_of,
+    ranges_to_serve,
     schedule_texts,
     sweet_spot,
 )
@@ -81,6 +83,8 @@ class Advice:
     """Every K at the target batch: speedup, band, time per token, odds. One is recommended."""
     k_by_batch: tuple[KRange, ...]
     """The schedule, which runs the recommended K at the target batch."""
+    to_serve: tuple[KRange, ...]
+    """What an engine is given: the recommended K throughout where one K is enough, else the schedule."""
     schedule_texts: tuple[str, ...]
     """What the schedule gains over one K, in sentences."""
     curve: Curve
@@ -90,7 +94,7 @@ class Advice:
     sweet_spot_batch: float
     """Batch at which the recommended K (or the best K > 0, if that is 0) gains most."""
     break_even_batch: float | None
-    """Batch above the sweet spot where that K stops paying; None if it pays throughout the curve."""
+    """Batch above the sweet spot where that K stops paying; None if it pays up to the largest batch that fits."""
     curve_k: int
     """The K those two belong to."""
     warnings: tuple[str, ...]
@@ -159,17 +163,19 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
     ranges, rows = ranges_of(setup, curve), draft_rows(setup, curve, row)
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
     shown = chosen or _best_drafting(rows)
+    end = break_even_batch(curve.batches, curve.speedup[:, shown])
     return Advice(
         scenario=scenario,
         setup=setup,
         recommendation=_recommendation(setup, curve, row, rows),
         drafts=rows,
         k_by_batch=ranges,
+        to_serve=ranges_to_serve(ranges, curve, scenario.batch_size),
         schedule_texts=schedule_texts(ranges, curve, scenario.batch_size),
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, shown]),
-        break_even_batch=break_even_batch(curve.batches, curve.speedup[:, shown]),
+        break_even_batch=end if end is not None and end <= last_batch(setup, curve) else None,
         curve_k=int(curve.drafts[shown]),
         warnings=_warnings(setup, curve, row, rows),
     )

@@ -60,11 +60,6 @@ class Core:
         """Time of all the mixer's layers. [s]"""
         return np.asarray(laws.attention_core(**self.symbols))
 
-    @property
-    def shares_cache(self) -> bool:
-        """Whether the tokens of one sequence are charged one reading of its cache together."""
-        return self.mixer.kind in ("full", "sliding", "mla")
-
 
 @dataclass(frozen=True)
 class MeasuredAttention:
@@ -79,11 +74,6 @@ class MeasuredAttention:
     def time_s(self) -> Array:
         """Time of all the mixer's layers. [s]"""
         return np.asarray(laws.attention_module(**self.symbols))
-
-    @property
-    def shares_cache(self) -> bool:
-        """Whether the tokens of one sequence are charged one reading of its cache together."""
-        return self.module.shares_cache
 
 
 def attention_layers(

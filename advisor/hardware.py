@@ -49,6 +49,8 @@ class Hardware(Frozen):
     """Unidirectional, per accelerator, all links together."""
     link_type: str = ""
     price_usd_per_hour: Constant | None = None
+    board_power_w: Constant | None = None
+    """Power that the board is built for (TDP), the accelerator's memory included."""
     kernels: dict[ComputeDtype, KernelConstants] = Field(default_factory=dict)
     kernel_table_device: str | None = None
     """Folder name of this device in the measured kernel tables, where there is one."""

@@ -143,8 +143,7 @@ def step_time(
         "lm_head": lm_head(architecture, costs, placement).time_s(rows),
     }
     if costs.reread_share:
-        shared_s = sum((item.time_s for item in attention if item.shares_cache), np.zeros_like(attention_s))
-        parts["reread"] = np.asarray(laws.reread(costs.reread_share, q, shared_s))
+        parts["reread"] = np.asarray(laws.reread(costs.reread_share, q, attention_s))
     return StepTime(parts)
 
 

@@ -24,6 +24,8 @@ from tests import command_line
 QWEN = Scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
 )
+OTHER_CONTEXTS = 3
+"""512, 8,192 and 32,768 tokens: the others are the scenario's own, and beyond the model."""
 OPTIONS = (*command_line.QWEN, "--batch", "16")
 COUNTED = ((advisor.curve, "curve_for"), (advisor.runtime.schedule, "k_by_batch"), (advisor.setup, "load_setup"))
 
@@ -83,13 +85,15 @@ def test_a_command_loads_each_scenario_once(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Any,
 ) -> None:
-    """The scenario's own curve and schedule, and in `advise` those of the changes it tries besides."""
+    """The scenario's own curve and schedule; in `schedule` and `export` the curves at other contexts, in `advise` those
+    of the changes it tries besides."""
     more = {"report": ["-o", str(tmp_path / "r.md"), "--brief"], "export": ["--output", str(tmp_path)]}
     more["export"] += ["--draft-model", "HEAD"]
     code, _, err = command_line.run(capsys, command, *OPTIONS, *more.get(command, []))
     assert code == 0, err
     if command != "advise":
-        assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 1}
+        looked_at = 1 if command == "report" else 1 + OTHER_CONTEXTS
+        assert calls == {"load_setup": looked_at, "curve_for": looked_at, "k_by_batch": 1}
         return
     told = Counter(calls)
     calls.clear()

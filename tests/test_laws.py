@@ -77,6 +77,9 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "hidden_share": ({"R": 1.225, "f": 0.3, "U_ratio": 2.5}, 0.5),
     "tpot": ({"T_round": 4, "AL": 2, "pf": 1}, 3),
     "tokens_per_s_per_gpu": ({"B": 16, "TPOT": 0.01, "n_GPU": 4}, 400),
+    "usd_per_million_tokens": ({"p": 3.6, "X": 500}, 2),
+    "board_power": ({"P_b": 700, "s_c": 0.2, "s_m": 0.5, "f_c": 0.9, "f_m": 0.6, "f_w": 0.1}, 700 * 0.51),
+    "joules_per_token": ({"P": 420, "X": 600}, 0.7),
 }  # fmt: skip
 
 

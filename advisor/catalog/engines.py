@@ -100,11 +100,18 @@ class ExportRule(Frozen):
 
 GuardEffect = Literal["safe", "no_effect", "harmful", "unknown"]
 GuardTag = Literal[
-    "speculation", "table", "zero_in_table", "data_parallel", "multi_layer_eagle", "own_forward", "older_runner"
+    "speculation",
+    "table",
+    "zero_in_table",
+    "data_parallel",
+    "multi_layer_eagle",
+    "own_forward",
+    "older_runner",
+    "context_matters",
 ]
 """What an export may be: it drafts at all; K varies by batch; K = 0 is in the table; more than one data-parallel rank
 (of SGLang's attention, too); MTP modules drafted by a worker each; a drafter with a forward pass of its own; a method
-that vLLM runs on its older model runner."""
+that vLLM runs on its older model runner; another context has another K."""
 
 
 class Reviewed(Frozen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.charts.compare import compared_chart
+from advisor.charts.context import context_chart
 from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
 from advisor.charts.design_curves import design_curves_chart
 from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
@@ -30,7 +31,7 @@ from advisor.charts.runtime import (
     simulation_table,
 )
 from advisor.charts.speedup import speedup_chart
-from advisor.charts.trust import coverage_chart, error_chart, predicted_chart
+from advisor.charts.trust import TIER_NAMES, coverage_chart, error_chart, predicted_chart
 from advisor.charts.why import components_chart, distinct_experts_chart, round_cost_chart
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "POLICY_FORMATS",
     "SERIES",
     "SHARES",
+    "TIER_NAMES",
     "VERMILLION",
     "Chart",
     "Mark",
@@ -49,6 +51,7 @@ __all__ = [
     "break_even_chart",
     "compared_chart",
     "components_chart",
+    "context_chart",
     "coverage_chart",
     "design_curves_chart",
     "distinct_experts_chart",

@@ -15,14 +15,20 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from advisor.arrays import Array
-from advisor.charts.figure import BLUE, GREEN, NEUTRAL, PURPLE, SKY, VERMILLION, Chart, new_figure, series_look
+from advisor.charts.figure import BLUE, GREEN, NEUTRAL, PURPLE, VERMILLION, Chart, new_figure, series_look
 from advisor.design import HeatMap, Sweep
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
-_SCALE = ("#F4F8FC", SKY, "#2E8FCB")
-"""One hue from pale to strong, so alike for all kinds of colour vision; strong is better."""
+_STRONG = "#7CC4EE"
+_SCALE = ("#F4F8FC", "#B9DDF5", _STRONG)
+"""One hue from pale to strong, so alike for all kinds of colour vision; strong is better. None of the series' colours,
+which follow the theme: the cells' text does not."""
+_AROUND_ONE = ("#F0A27A", "#FBF7F3", _STRONG)
+"""Worse, the same, better than the baseline: orange and blue, told apart by all kinds of colour vision."""
 _CELL_TEXT = "#14202B"
-"""Contrast of 4.7 and more on all of the scale."""
+"""Contrast of 6 and more on all of both scales."""
+_LEAST_REACH = 0.05
+"""A scale around 1 reaches at least this far, so that differences of a percent are not drawn as large. [1]"""
 _STYLES = {
     "recommended": ("star", VERMILLION, 17),
     "cautious": ("diamond", GREEN, 13),
@@ -30,6 +36,7 @@ _STYLES = {
     "picked": ("circle-open", PURPLE, 18),
 }
 SPEEDUP_TITLE, TIME_TITLE = "Speedup (x)", "Time per output token (baseline = 1)"
+SPEED_TITLE = "Speed per output token (baseline = 1)"
 
 
 def heat_map_chart(
@@ -48,33 +55,33 @@ def heat_map_chart(
     found : the map, [n ratios, nB], with at least one row.
     baseline_ratio, recommended_ratio : k/N of the baseline and of the recommended design. [1]
     batches : target batches; those of the map are framed. [1]
-    baseline_tpot_s : the baseline's time per output token at the map's batches, [nB]: draws times over it. [s]
+    baseline_tpot_s : the baseline's time per output token at the map's batches, [nB]: draws how much faster than it a
+        design is. [s]
     describe : index of a design into words.
     """
     drawn = _columns_drawn(found)
     left_out = _left_out([f"{b:g}" for b in found.batches[~drawn]], "batch ")
     shown = _at(found, drawn)
-    values = shown.speedup if baseline_tpot_s is None else shown.tpot_s / baseline_tpot_s[drawn]
+    values = shown.speedup if baseline_tpot_s is None else baseline_tpot_s[drawn] / shown.tpot_s
     rows, columns = values.shape
     own = _nearest(found.ratio, baseline_ratio)
-    what = SPEEDUP_TITLE if baseline_tpot_s is None else TIME_TITLE
-    title = f"{what}<br>of the best design, by k/N and batch"
+    what = SPEEDUP_TITLE if baseline_tpot_s is None else SPEED_TITLE
+    title = f"{what}<br><sup>of the best design, by k/N and batch · higher is better</sup>"
     figure = new_figure(title, "Batch size (sequences)", "k/N", 150 + 34 * rows)
     names = [[describe(int(i)) if i >= 0 else "" for i in row] for row in shown.design]
     figure.add_heatmap(
         z=values,
         x=np.arange(columns),
         y=np.arange(rows),
-        colorscale=list(_SCALE),
-        reversescale=baseline_tpot_s is not None,
         showscale=False,
+        **_colors(values, baseline_tpot_s is not None),
         xgap=1,
         ygap=1,
         texttemplate="%{z:.2f}",
-        textfont={"size": 10, "color": _CELL_TEXT},
+        textfont={"size": 11, "color": _CELL_TEXT},
         hoverinfo="skip",
     )
-    _add_cell_points(figure, shown.design, values, names)
+    _add_cell_points(figure, shown, values, names)
     ticks = [
         f"<b>baseline<br>{ratio:.1%}</b>" if row == own else f"{ratio:.1%}" for row, ratio in enumerate(found.ratio)
     ]
@@ -92,6 +99,14 @@ def heat_map_chart(
             )  # fmt: skip
     alt = _heat_alt(shown, values, what, own)
     return Chart(figure, f"{alt} {left_out}".rstrip(), _heat_table(found), left_out)
+
+
+def _colors(values: Array, around_one: bool) -> dict[str, object]:
+    """Scale over all values, none cut off; around 1 it reaches as far down as up, so that white is the baseline."""
+    if not around_one:
+        return {"colorscale": list(_SCALE)}
+    reach = max(_LEAST_REACH, float(np.nanmax(np.abs(values - 1.0), initial=0.0)))
+    return {"colorscale": list(_AROUND_ONE), "zmin": 1.0 - reach, "zmax": 1.0 + reach}
 
 
 def _columns_drawn(found: HeatMap) -> NDArray[np.bool_]:
@@ -115,15 +130,21 @@ def _left_out(names: Sequence[str], what: str = "") -> str:
     return f"Left out: {what}{listed}, where nothing fits in memory."
 
 
-def _add_cell_points(figure: go.Figure, design: NDArray[np.int64], values: Array, names: list[list[str]]) -> None:
-    """Unseen points over the cells: plotly lets points be clicked, not cells. Each carries its design's index."""
-    rows, columns = np.nonzero(design >= 0)
+def _add_cell_points(figure: go.Figure, shown: HeatMap, values: Array, names: list[list[str]]) -> None:
+    """Unseen points over the cells: plotly lets points be clicked, not cells. Each carries its design's index, and
+    the batch of its column."""
+    rows, columns = np.nonzero(shown.design >= 0)
     cells = list(zip(rows, columns, strict=True))
     figure.add_scatter(
         x=columns, y=rows, mode="markers", showlegend=False,
         marker={"symbol": "square", "size": 26, "opacity": 0, "color": VERMILLION},
-        customdata=[[str(design[i, j]), names[i][j], f"{values[i, j]:.3f}"] for i, j in cells],
-        hovertemplate="%{customdata[1]}: %{customdata[2]}<extra></extra>",
+        customdata=[
+            [str(shown.design[i, j]), names[i][j], f"{values[i, j]:.3f}", f"{shown.batches[j]:g}",
+             f"{shown.tpot_s[i, j] * 1e3:.2f}", f"{shown.speedup[i, j]:.2f}"]
+            for i, j in cells
+        ],
+        hovertemplate="<b>%{customdata[2]}</b> at batch %{customdata[3]}<br>%{customdata[1]}<br>%{customdata[4]} ms "
+        "per token; drafting gains %{customdata[5]}×<extra></extra>",
         selected={"marker": {"opacity": 0.35}}, unselected={"marker": {"opacity": 0}},
     )  # fmt: skip
 
@@ -305,13 +326,12 @@ def _short(batch: float) -> str:
 
 
 def _heat_alt(found: HeatMap, values: Array, what: str, own: int) -> str:
-    best = np.nanargmax if what == SPEEDUP_TITLE else np.nanargmin
     findings = []
     for column in dict.fromkeys((0, len(found.batches) // 2, len(found.batches) - 1)):
         if np.isnan(values[:, column]).all():
             findings.append(f"at batch {found.batches[column]:g} nothing fits")
             continue
-        row = int(best(values[:, column]))
+        row = int(np.nanargmax(values[:, column]))
         findings.append(
             f"at batch {found.batches[column]:g} best with k/N {found.ratio[row]:.1%}: {values[row, column]:.2f}"
         )

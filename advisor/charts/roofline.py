@@ -40,7 +40,8 @@ def roofline_chart(positions: Sequence[Position], roof: Roof, *, k_draft: int, b
         _add_component(figure, [item for item in shown if item.component == component], SERIES[order % len(SERIES)])
     rates = [item.rate for item in shown] + list(roof.peak_flops_per_s.values())
     _log_axes(figure, (low, high), _span(rates))
-    figure.update_layout(hovermode="closest", legend={"entrywidth": 130})
+    _name_regimes(figure, roof)
+    figure.update_layout(hovermode="closest", showlegend=False)
     return Chart(figure, _alt(shown, roof, k_draft, batch_size), _table(shown, roof))
 
 
@@ -69,11 +70,32 @@ def _add_roofs(figure: go.Figure, roof: Roof, low: float, high: float) -> None:
         )  # fmt: skip
 
 
+def _name_regimes(figure: go.Figure, roof: Roof) -> None:
+    """The ridge as a dotted line between the regimes, each named beside it, and every roof's peak named on it."""
+    ridge = np.log10(roof.ridge)
+    figure.add_vline(x=roof.ridge, line={"color": NEUTRAL, "dash": "dot", "width": 1.5})
+    above = {"y": 1.0, "yref": "paper", "yanchor": "bottom", "showarrow": False}
+    figure.add_annotation(x=ridge, xanchor="right", xshift=-4, text="waits for memory", **above)
+    figure.add_annotation(x=ridge, xanchor="left", xshift=4, text="for arithmetic", **above)
+    figure.add_annotation(
+        x=ridge, y=0, yref="paper", xanchor="left", yanchor="bottom", xshift=4, showarrow=False,
+        text=f"ridge {roof.ridge:,.0f}",
+    )  # fmt: skip
+    for dtype, peak in roof.peak_flops_per_s.items():
+        at = float(laws.ridge(peak, roof.bandwidth_bytes_per_s))
+        figure.add_annotation(
+            x=np.log10(at), y=np.log10(peak), xanchor="left", yanchor="bottom", showarrow=False,
+            text=f"{dtype} {peak / 1e12:,.0f} TFLOP/s",
+        )  # fmt: skip
+
+
 def _add_component(figure: go.Figure, pair: list[Position], color: str) -> None:
-    """Plain to verification, joined by a line."""
+    """Plain to verification, joined by a line, named at its end."""
     label = component_name(pair[0].component)
+    names = [""] * (len(pair) - 1) + [label]
     figure.add_scatter(
-        x=[item.intensity for item in pair], y=[item.rate for item in pair], mode="lines+markers", name=label,
+        x=[item.intensity for item in pair], y=[item.rate for item in pair], mode="lines+markers+text", name=label,
+        text=names, textposition="bottom right", textfont={"size": 12}, cliponaxis=False,
         line={"color": color, "width": 1.5, "dash": "dot"},
         marker={"symbol": [_SYMBOLS[item.arm] for item in pair], "size": 11, "color": color, "line": {"width": 2}},
         customdata=[[item.arm, f"{item.seconds * 1e3:.3g} ms"] for item in pair],

@@ -119,16 +119,19 @@ def shape_of(ranges: Sequence[KRange]) -> str:
 
 def gain_chart(gain: ScheduleGain) -> Chart:
     """Speedup on the user's batch histogram: each static K against the schedule."""
-    names = [f"K = {k}" for k in range(len(gain.static_speedup))] + ["schedule"]
+    names = [f"K={k}" for k in range(len(gain.static_speedup))] + ["by batch"]
     values = [*gain.static_speedup, gain.schedule_speedup]
     figure = new_figure(
-        "Speedup on your batch sizes (x)<br>each single K and the schedule", "", "Speedup (x)", height=320
+        "Speedup on your batch sizes (x)<br>each single K, and K by batch", "", "Speedup (x)", height=340
     )
     colors = [ORANGE if k == gain.best_static_k else NEUTRAL for k in range(len(gain.static_speedup))] + [BLUE]
-    figure.add_bar(x=names, y=values, marker_color=colors, hovertemplate="%{y:.3f}x<extra></extra>", showlegend=False)
+    figure.add_bar(
+        x=names, y=values, marker_color=colors, hovertemplate="%{y:.3f}x<extra></extra>", showlegend=False,
+        text=[f"{value:.2f}" for value in values], textposition="outside", textangle=0, cliponaxis=False,
+    )  # fmt: skip
     figure.add_hline(y=1, line={"color": VERMILLION, "width": 1.5})
-    figure.update_layout(hovermode="closest")
-    figure.update_yaxes(rangemode="tozero")
+    figure.update_layout(hovermode="closest", bargap=0.25)
+    figure.update_yaxes(range=[0, 1.12 * max(values)])
     alt = (
         f"Speedup on your batch sizes: the schedule reaches {gain.schedule_speedup:.3f}x, the best single K "
         f"(K = {gain.best_static_k}) {gain.best_static_speedup:.3f}x, a gain of {gain.gain:+.1%}."
@@ -136,25 +139,28 @@ def gain_chart(gain: ScheduleGain) -> Chart:
     return Chart(figure, alt, pd.DataFrame({"k": names, "speedup": values}))
 
 
-def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
+def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = np.inf) -> Chart:
     """Least accepted length at which speculation pays, by batch and K, with the user's own point.
 
     Parameters
     ----------
     curve : round times over batch and K; its accepted lengths decide which cells pay.
     batch_size, k_draft : the user's point; must be in the curve. [1]
+    last : the largest batch that fits in memory; the map ends there, or at the user's own where that is larger. [1]
 
     A cell's colour is the accepted length needed. `x` marks cells that no acceptance can pay for (more than K + 1
     needed), `o` those that the scenario's own accepted length does not reach.
     """
     drafting = np.flatnonzero(curve.drafts > 0)
-    least = break_even_accepted_length(curve.round_s)[:, drafting]
-    possible = can_pay(curve.round_s)[:, drafting]
+    drawn = curve.batches <= max(last, batch_size)
+    grid, round_s = curve.batches[drawn], curve.round_s[drawn]
+    least = break_even_accepted_length(round_s)[:, drafting]
+    possible = can_pay(round_s)[:, drafting]
     given = np.broadcast_to(curve.accepted_length[drafting], least.shape)
-    batches = [f"{batch:,.0f}" for batch in curve.batches]
+    batches = [f"{batch:,.0f}" for batch in grid]
     drafts = [int(k) for k in curve.drafts[drafting]]
     marks = np.where(~possible, "x", np.where(given < least, "o", ""))
-    row, column = int(np.argmin(np.abs(curve.batches - batch_size))), drafts.index(k_draft)
+    row, column = int(np.argmin(np.abs(grid - batch_size))), drafts.index(k_draft)
     own, needed = float(given[row, column]), float(least[row, column])
     figure = new_figure(
         "Least accepted length that pays (tokens per step)<br>"
@@ -166,6 +172,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
     figure.add_heatmap(
         x=batches, y=drafts, z=least.T, text=marks.T, texttemplate="%{text}", colorscale="Cividis",
         reversescale=True, colorbar={"title": {"text": "tokens"}, "thickness": 12},
+        textfont={"size": 11},
         hovertemplate="batch %{x}, K = %{y}: at least %{z:.2f} tokens per step<extra></extra>",
     )  # fmt: skip
     figure.add_scatter(
@@ -184,7 +191,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
     )
     table = pd.DataFrame(
         {
-            "batch_size": np.repeat(np.asarray(curve.batches, float), len(drafts)).astype(int),
+            "batch_size": np.repeat(np.asarray(grid, float), len(drafts)).astype(int),
             "k_draft": np.tile(drafts, len(batches)),
             "least_accepted_length": least.ravel(),
             "accepted_length": given.ravel(),
@@ -192,7 +199,8 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int) -> Chart:
             "pays": (given >= least).ravel(),
         }
     )
-    return Chart(figure, alt, table)
+    left_out = "" if drawn.all() else f"The map ends at batch {batches[-1]}: larger ones do not fit in memory."
+    return Chart(figure, f"{alt} {left_out}".rstrip(), table, left_out)
 
 
 def paying_batches(curve: Curve, k_draft: int, last: int) -> str:

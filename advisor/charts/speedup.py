@@ -85,9 +85,9 @@ def speedup_chart(
     _add_points(figure, own, "yours", GREEN, "circle")
     here = float(np.interp(np.log(batch_size), np.log(x), value))
     _add_target(figure, batch_size, here)
-    end = break_even_batch(x, value)
-    if end is not None:
-        _add_note(figure, end, 1.0, f"breaks even at {end:,.0f}", "top")
+    end, last = break_even_batch(x, value), np.inf if largest_batch is None else largest_batch
+    if end is not None and end <= last:
+        _add_break_even(figure, end, late=end > np.sqrt(x[0] * x[-1]))
     if sweet_spot_batch is not None:
         _add_note(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)), "highest", "bottom")
     figure.update_yaxes(range=list(edges), ticksuffix="×")
@@ -95,7 +95,9 @@ def speedup_chart(
         clickmode="event+select", hovermode="closest", hoverlabel={"align": "left"}, showlegend=bool(others)
     )
     log_axis(figure, x)
-    return Chart(figure, _speedup_alt(curve, column, batch_size, band_level), speedup_table(curve, [k_draft, *others]))
+    return Chart(
+        figure, _speedup_alt(curve, column, batch_size, band_level, last), speedup_table(curve, [k_draft, *others])
+    )
 
 
 def _make_clickable(figure: go.Figure, curve: Curve, column: int) -> None:
@@ -182,6 +184,15 @@ def _add_note(figure: go.Figure, batch: float, value: float, text: str, anchor: 
     )
 
 
+def _add_break_even(figure: go.Figure, end: float, *, late: bool) -> None:
+    """The batch at which the curve falls through 1x, where the curve is not: below it on its left, above on its right.
+
+    late : in the right half of the plot, where a name on the right would leave it.
+    """
+    place: dict[str, Any] = {"xanchor": "right", "yanchor": "top"} if late else {"xanchor": "left", "yanchor": "bottom"}
+    figure.add_annotation(x=np.log10(end), y=1.0, text=f"breaks even at {end:,.0f}", showarrow=False, **place)
+
+
 def _add_measured(figure: go.Figure, measured: pd.DataFrame | None, drafter_id: str) -> None:
     if measured is None or measured.empty:
         return
@@ -207,13 +218,14 @@ def _or_unknown(count: float) -> str:
     return "not stated" if pd.isna(count) else f"{count:.0f}"
 
 
-def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float) -> str:
+def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float, last: float) -> str:
     value = curve.speedup[:, column]
-    peak, row = int(np.argmax(value)), int(np.argmin(np.abs(curve.batches - batch_size)))
-    below = curve.batches[value < 1.0]
+    fits = curve.batches <= max(last, batch_size)
+    peak, row = int(np.argmax(value * fits)), int(np.argmin(np.abs(curve.batches - batch_size)))
+    below = curve.batches[(value < 1.0) & fits]
     if below.size == 0:
-        ending = "It stays above 1x throughout."
-    elif below.size == value.size:
+        ending = "It stays above 1x throughout." if fits.all() else "It stays above 1x as far as memory reaches."
+    elif below.size == fits.sum():
         ending = "It is a slowdown at every batch."
     else:
         spans = f"{below.min():,.0f} to {below.max():,.0f}" if below.size > 1 else f"{below[0]:,.0f}"

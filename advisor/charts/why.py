@@ -118,7 +118,10 @@ def components_chart(
         figure.add_bar(
             x=data[column], y=data["component"], orientation="h", name=name, marker_color=color,
             marker_pattern_shape="/" if column == "plain_step_ms" else "", hovertemplate="%{x:.3g} ms",
+            text=[f"{value:.2f}" if value else "" for value in data[column]], textposition="outside", textangle=0,
+            cliponaxis=False,
         )  # fmt: skip
+    figure.update_xaxes(range=[0, 1.12 * float(data[["plain_step_ms", "round_ms"]].max(axis=None))])
     figure.update_layout(
         barmode="group",
         bargap=0.25,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from advisor.advice import Advice, answer_values
 from advisor.advice import advise as advise_scenario
+from advisor.catalog import export_engines, load_engine
 from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
-from advisor.cli.scenario_options import ScenarioCommand
+from advisor.cli.scenario_options import TYPED, ScenarioCommand
 from advisor.curve import DEFAULT_BATCHES, curve_for, curve_rows
+from advisor.engines import export_scenario, needs_draft_model
 from advisor.next_steps import (
     GOALS,
     Goal,
@@ -26,9 +31,10 @@ from advisor.next_steps import (
     unoffered_texts,
 )
 from advisor.prediction import AdvisorError
-from advisor.runtime import schedule_rule
+from advisor.runtime import accepted_length_text, carried_text, range_values, schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
+from advisor.spend import MeasuredPower, Spend, price_of, spend_at, spend_document, spend_text
 from advisor.text import MERITS, csv_text
 
 
@@ -36,17 +42,24 @@ from advisor.text import MERITS, csv_text
 @click.option(
     "--goal", type=click.Choice(GOALS), default=GOALS[0], show_default=True, help="What `try next` is ranked by."
 )
+@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
+@click.option(
+    "--power-log",
+    type=click.Path(path_type=Path),
+    help="Power measured while it ran: CSV of nvidia-smi --query-gpu, or output of dcgmi dmon; else estimated.",
+)
 @json_option()
-def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
+def advise(scenario: Scenario, goal: Goal, usd_per_hour: float | None, power_log: Path | None, as_json: bool) -> None:
     """Recommend a draft length K for one scenario, with its band and the reason, and what to try next.
 
     Expected loss: how much of the speedup a K gives away on average over the band's draws, against each draw's own
     fastest K (`regret` in JSON). The K that loses least is recommended; within the noise of the draws the smaller.
     """
     advice = advise_scenario(scenario)
+    spend = spend_of(advice, usd_per_hour, power_log)
     steps = next_steps(advice)
     if as_json:
-        print_json(advice_document(advice) | {"next_steps": steps_document(steps)})
+        print_json(advice_document(advice) | {"spend": spend_document(spend), "next_steps": steps_document(steps)})
         return
     answer = advice.recommendation
     tpot, rate = MERITS["tpot"], MERITS["tokens_per_s_per_gpu"]
@@ -58,6 +71,7 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     click.echo(f"{tpot.name} {speed}; {answer.odds}.")
     if answer.equals:
         click.echo(answer.equals)
+    click.echo(spend_text(spend, advice.setup.hardware))
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.")
     if own := own_runs_text(advice):
         click.echo(own)
@@ -69,6 +83,54 @@ def advise(scenario: Scenario, goal: Goal, as_json: bool) -> None:
     click.echo(" ".join((*advice.schedule_texts, schedule_rule(scenario.max_tpot_ms))))
     _print_next(steps, goal)
     _print_notes(advice)
+    click.echo(f"\n{export_pointer(advice, click.get_current_context().meta[TYPED])}")
+
+
+def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
+    """How to write the schedule as the engine's configuration: the command to paste, or why there is nothing to write.
+
+    typed : the scenario's options as the user gave them.
+    """
+    scenario, setup = advice.scenario, advice.setup
+    if setup.drafter.kind == "none":
+        return "Nothing to export: nothing is drafted."
+    if not any(item.k_running for item in advice.k_by_batch):
+        return "Nothing to export: start the engine without speculation."
+    names = [engine.id for engine in export_engines()]
+    if scenario.engine not in names:
+        return f"No export for {scenario.engine}: `export` writes the schedule with --engine {' or '.join(names)}."
+    words = ["python", "-m", "advisor", "export", *typed, "--output", "out"]
+    asked = {"draft_model": "DRAFT-MODEL"} if needs_draft_model(setup, scenario.engine) else {}
+    if scenario.model_config_json is not None:
+        asked["served_model"] = "SERVED-MODEL"
+    try:
+        export_scenario(setup, advice.k_by_batch, scenario.engine, **asked)  # type: ignore[arg-type]
+    except AdvisorError as error:
+        return f"No export: {str(error).rstrip('.')}."
+    for name, value in asked.items():
+        words += [f"--{name.replace('_', '-')}", value]
+    fill = f" (write yours for {' and '.join(asked.values())})" if asked else ""
+    return f"Write it as {load_engine(scenario.engine).name} loads it{fill}:\n    {shlex.join(words)}"
+
+
+def _power(file: Path) -> MeasuredPower:
+    """The power log of a run. Raises AdvisorError for a file that is none."""
+    from advisor.cli.measure import read_bytes  # readers of files need pandas, an answer does not
+    from advisor.ingest import read_power_log
+
+    log = read_power_log(file.name, read_bytes(file))
+    return MeasuredPower(log.mean_w, log.text)
+
+
+def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None) -> Spend:
+    """Money and energy of a token at the recommended K.
+
+    Raises AdvisorError for a price that is none, or a file that is no power log.
+    """
+    curve, setup = advice.curve, advice.setup
+    price, measured = price_of(setup.hardware, usd_per_hour), None if power_log is None else _power(power_log)
+    column = curve.column(advice.recommendation.k_draft)
+    return spend_at(setup, curve, advice.batch_index, column, price, measured)
 
 
 @click.command(cls=ScenarioCommand)
@@ -80,15 +142,16 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -
     setup = load_setup(scenario)
     grid = curve_for(
         setup,
-        _whole_numbers("--batches", batches),
-        _whole_numbers("--k", drafts) if drafts is not None else None,
+        whole_numbers("--batches", batches),
+        whole_numbers("--k", drafts) if drafts is not None else None,
     )
     rows = curve_rows(grid)
     if as_json:
         print_json(rows)
     else:
         sys.stdout.write(csv_text(list(rows[0]), rows))
-    print_labelled("warning", [*setup.warnings, *_too_large(setup, float(grid.batches.max()))], err=True)
+    more = [text for text in (*_too_large(setup, float(grid.batches.max())), carried_text(setup, grid.drafts)) if text]
+    print_labelled("warning", [*setup.warnings, *more], err=True)
 
 
 def _too_large(setup: Setup, largest: float) -> list[str]:
@@ -130,7 +193,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "band_level": advice.band_level,
         "recommendation": answer_values(advice) | {"verdict": advice.recommendation.verdict},
         "k_at_batch": advice.drafts,
-        "k_by_batch": advice.k_by_batch,
+        "k_by_batch": [range_values(item) for item in advice.k_by_batch],
         "k_by_batch_says": advice.schedule_texts,
         "sweet_spot_batch": advice.sweet_spot_batch,
         "break_even_batch": advice.break_even_batch,
@@ -158,7 +221,8 @@ MAX_NUMBERS = 4096
 """Batch sizes, or draft lengths, of one curve. [1]"""
 
 
-def _whole_numbers(option: str, text: str) -> list[int]:
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Whole numbers from `1,2,4`. Raises AdvisorError, which names the option, for anything else or too many."""
     if text.count(",") >= MAX_NUMBERS:
         raise AdvisorError(
             f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted at once"
@@ -190,6 +254,6 @@ def _print_next(steps: NextSteps, goal: Goal) -> None:
 
 def _print_notes(advice: Advice) -> None:
     setup = advice.setup
-    click.echo(f"\nAccepted length: {setup.acceptance.source.rstrip('.')}.")
+    click.echo(f"\n{accepted_length_text(setup)}")
     click.echo(f"Routing: {setup.routing_because.rstrip('.')}.")
     print_labelled("warning", advice.warnings)

@@ -39,7 +39,7 @@ def k_by_batch_on_terminal(
     """Heading and rows of K by batch for `print_table`: whole numbers of a batch are typed as they stand."""
     columns, rows = k_by_batch_table(ranges, limited)
     plain = [(row[0].replace(" to ", "-").replace(",", ""), row[1], row[2].removesuffix("x"), *row[3:]) for row in rows]
-    return tuple(name if name == "K" else name.lower() for name in columns), plain
+    return tuple(name if name.startswith("K") else name.lower() for name in columns), plain
 
 
 @contextmanager

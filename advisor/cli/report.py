@@ -9,15 +9,19 @@ from pathlib import Path
 
 import click
 
-from advisor.advice import advise
+from advisor.advice import Advice, advise
+from advisor.cli.advise import spend_of
 from advisor.cli.measure import read_bytes
 from advisor.cli.output import json_option, print_json, write_file
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
+from advisor.context_map import context_map
 from advisor.diagnosis import DiagnosisView, Given, diagnose, view_of
 from advisor.next_steps import next_steps
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
+from advisor.ranking import leaderboard, question_of
 from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
+from advisor.runtime import KByContext, curves_at, k_by_context
 from advisor.scenario import Scenario
 
 
@@ -31,6 +35,9 @@ from advisor.scenario import Scenario
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
 @click.option("--brief", is_flag=True, help="Leave out designs and what to try next, which take half a second.")
+@click.option("--models", is_flag=True, help="Rank other models at this load too, two seconds more.")
+@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
+@click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
 @click.option(
     "--diagnose",
     "measured",
@@ -48,6 +55,9 @@ def report(
     draft_model: str | None,
     no_checks: bool,
     brief: bool,
+    models: bool,
+    usd_per_hour: float | None,
+    power_log: Path | None,
     measured: Sequence[Path],
     as_json: bool,
 ) -> None:
@@ -64,7 +74,11 @@ def report(
         validation=known,
         served_model=served_model,
         draft_model=draft_model,
+        spend=spend_of(advice, usd_per_hour, power_log),
+        over_context=None if brief else context_map(scenario),
+        board=leaderboard(question_of(scenario, usd_per_hour)) if models else None,
         diagnosis=_diagnosis(measured, scenario) if measured else None,
+        contexts=None if brief else _contexts(advice),
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")
@@ -82,6 +96,12 @@ def report(
         return
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
+
+
+def _contexts(advice: Advice) -> KByContext:
+    """The recommended K over batch and context, beside the schedule of an advice."""
+    at = curves_at(advice.setup, advice.curve)
+    return k_by_context(advice.scenario.context_tokens, advice.k_by_batch, at)
 
 
 def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:

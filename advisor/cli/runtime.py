@@ -24,9 +24,13 @@ from advisor.runtime import (
     RuntimeSchedule,
     SimulationPlan,
     SimulationReport,
+    accepted_length_text,
+    bucket_values,
+    context_values,
     contexts_from_text,
     costs_of,
     per_position,
+    range_values,
     recorded,
     schedule_for,
     schedule_rule,
@@ -50,6 +54,7 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
         return
     print_table(*k_by_batch_on_terminal(found.ranges, scenario.max_tpot_ms is not None))
     click.echo(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
+    _print_contexts(found)
     for bucket in found.by_context:
         click.echo(f"\nContext {_context_name(bucket)}")
         print_table(*k_by_batch_on_terminal(bucket.ranges, scenario.max_tpot_ms is not None))
@@ -59,14 +64,14 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
             f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
-    source = found.setup.acceptance.source
-    click.echo(f"\nThe first table is for context {scenario.context_tokens}. Accepted length: {source}.")
+    click.echo(f"\nThe first table is for context {scenario.context_tokens}. {accepted_length_text(found.setup)}")
     print_labelled("warning", found.setup.warnings)
 
 
 @click.command(cls=ScenarioCommand)
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
-@click.option("--static-k", type=int, help="Export this one K instead of the schedule.")
+@click.option("--static-k", type=int, help="Export this one K.")
+@click.option("--by-batch", is_flag=True, help="Export K by batch also where one K is enough.")
 @click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
 @click.option("--engine-version", help="Release that will load it [default: the one whose rules were read].")
@@ -76,14 +81,19 @@ def export(
     scenario: Scenario,
     output: Path,
     static_k: int | None,
+    by_batch: bool,
     as_json: bool,
     **launch: Any,  # the options that export_scenario takes as they stand
 ) -> None:
-    """Write the schedule as the configuration and launch line of --engine, checked by its rules."""
+    """Write what to serve, one K or K by batch, as configuration and launch line of --engine, checked by its rules."""
     found = schedule_for(scenario)
-    ranges = found.ranges if static_k is None else static_ranges(found.curve, static_k)
-    made = export_scenario(found.setup, ranges, scenario.engine, folder=output, **launch)
+    ranges = found.ranges if by_batch else found.to_serve
+    if static_k is not None:
+        ranges = static_ranges(found.curve, static_k, found.ranges[-1].batch_end)
+    contexts = found.at_contexts if static_k is None else None
+    made = export_scenario(found.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch)
     files = write_export(made, output)
+    said = found.texts if static_k is None else ()
     if as_json:
         print_json(
             {
@@ -92,14 +102,17 @@ def export(
                 "launch_line": made.launch_line,
                 "files": [str(file) for file in files],
                 "warnings": (*found.setup.warnings, *made.warnings),
-                "k_by_batch": ranges,
+                "k_by_batch": [range_values(item) for item in ranges],
+                "k_by_batch_says": said,
                 "scenario_hash": scenario.hash,
             }
         )
         return
     for file in files:
         click.echo(f"wrote {file}")
-    click.echo(f"\n{made.launch_line}")
+    click.echo(f"\n{made.launch_line}\n")
+    for text in (*said, accepted_length_text(found.setup)):
+        click.echo(text)
     print_labelled("warning", (*found.setup.warnings, *made.warnings))
 
 
@@ -122,6 +135,13 @@ def export(
     "load_share",
     type=float,
     help="Poisson arrivals at this share of plain capacity [default: all wait at once].",
+)
+@click.option(
+    "--switch-ms",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="What a change of K costs: engines capture every K of a table at the start.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same result.")
 @click.option("--cold-drafter", is_flag=True, help="Do not charge for keeping the drafter ready at K = 0.")
@@ -159,7 +179,7 @@ def simulate(
         acceptance = per_position(costs.accepted_length)
     settings = CascadeSettings(back_off_factor=1.0) if no_back_off else CascadeSettings()
     show = progress("simulating")
-    report = simulate_policies(costs, found.ranges, acceptance, plan, settings, on_policy=show)
+    report = simulate_policies(costs, found.ranges, acceptance, plan, settings, bounds=True, on_policy=show)
     show(1)
     if as_json:
         print_json(
@@ -173,9 +193,22 @@ def simulate(
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
     )
     click.echo(report.load_note)
+    if kind != "trace":
+        click.echo(accepted_length_text(found.setup))
+    _print_bounds(report)
     print_labelled("warning", found.setup.warnings)
     if not report.complete:
         click.echo(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
+
+
+def _print_contexts(found: RuntimeSchedule) -> None:
+    """Whether context changes the answer; the recommended K by batch and context where it does, or was asked for."""
+    at = found.at_contexts
+    if at.matters or found.others is not None:
+        click.echo("\nRecommended K by batch and tokens of context (-: does not fit):")
+        print_table(*at.table())
+    if at.text:
+        click.echo(at.text)
 
 
 def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
@@ -185,9 +218,10 @@ def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
         "scenario": scenario,
         "scenario_hash": scenario.hash,
         "context_tokens": scenario.context_tokens,
-        "k_by_batch": found.ranges,
+        "k_by_batch": [range_values(item) for item in found.ranges],
         "k_by_batch_says": found.texts,
-        "k_by_batch_and_context": found.by_context,
+        "k_by_batch_and_context": [bucket_values(item) for item in found.by_context],
+        "k_by_context": context_values(found.at_contexts),
         "gain": found.gain,
         "warnings": found.setup.warnings,
     }
@@ -201,6 +235,7 @@ def simulation_document(report: SimulationReport) -> dict[str, Any]:
         "complete": report.complete,
         "best_static_k": report.best_static_k,
         "policies": report.outcomes,
+        "bounds": report.bounds,
     }
 
 
@@ -220,6 +255,39 @@ def _policy_table(report: SimulationReport) -> tuple[tuple[str, ...], list[tuple
         for o in report.outcomes
     ]
     return header, rows
+
+
+def _print_bounds(report: SimulationReport) -> None:
+    """What each K could gain at most were every sequence to stop at its first rejection, and what that saves."""
+    switches = max(outcome.switch_share for outcome in report.outcomes)
+    cost = f"{report.plan.switch_ms:g} ms each" if report.plan.switch_ms else "at no cost: engines capture every K"
+    click.echo(f"K changes in at most {switches:.0%} of a policy's iterations, {cost}.")
+    static = {one.static_k: one for one in report.outcomes if one.static_k}
+    click.echo("\nUpper bounds, not policies: each sequence stops at its first rejection, which no engine foresees.")
+    header = (
+        "K at most",
+        "speedup",
+        "verification gated",
+        "drafts gated",
+        "verified/token",
+        "gated",
+        "drafts/token",
+        "gated",
+    )
+    rows = []
+    for k, one in static.items():
+        trimmed, gated = (bound for bound in report.bounds if bound.static_k == k)
+        verified, drafted = gated.verified_per_token, gated.drafted_per_token
+        rows.append(
+            (
+                str(k),
+                *(f"{shown.speedup:.3f}" for shown in (one, trimmed, gated)),
+                *(f"{value:.2f}" for value in (one.verified_per_token, verified, one.drafted_per_token, drafted)),
+            )
+        )
+    print_table(header, rows)
+    most = max(bound.gain_over_best_static for bound in report.bounds)
+    click.echo(f"At most {most:+.1%} over the best single K.")
 
 
 def _context_name(bucket: ContextSchedule) -> str:

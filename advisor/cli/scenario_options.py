@@ -53,6 +53,10 @@ FILE_DATE = "advisor.scenario_options.date"
 """Where a command finds the date of the report that gave the scenario, in the context's meta."""
 
 
+TYPED = "advisor.scenario_options.typed"
+"""Where a command finds the scenario's options as they were typed, in the context's meta: words of a shell line."""
+
+
 class ScenarioCommand(click.Command):
     """A command that takes the scenario's options and hands its function one `scenario` instead of them."""
 
@@ -62,6 +66,7 @@ class ScenarioCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Build the scenario, then run. Raises AdvisorError for a scenario that cannot be."""
+        ctx.meta[TYPED] = _typed(ctx)
         values = {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
         file, example = values.pop("scenario_file"), values.pop("example")
         if file is not None and example is not None:
@@ -77,6 +82,13 @@ class ScenarioCommand(click.Command):
         base = load_example(example).scenario if example is not None else _from_file(ctx, file)
         ctx.params["scenario"] = scenario_from(values, base)
         return super().invoke(ctx)
+
+
+def _typed(ctx: click.Context) -> list[str]:
+    """The scenario's options that stand on the command line, each with its value."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    given = [option for option in SCENARIO_OPTIONS if ctx.get_parameter_source(option.name or "") == typed]
+    return [word for option in given for word in (option.opts[0], str(ctx.params[option.name or ""]))]
 
 
 def _from_file(ctx: click.Context, path: Path) -> Scenario:

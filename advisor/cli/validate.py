@@ -59,7 +59,7 @@ def validate(file: Path | None, assume: str, as_json: bool) -> None:
         result = validate_points(judged_rows(), _assumptions(assume))
     else:
         found = read_points(file)
-        marked = found.given["defect"] if "defect" in found.given else ""
+        marked = found.given.get("defect", "")
         result = validate_points(found.asked.assign(defect=marked), _assumptions(assume), found.refused)
     if as_json:
         print_json(

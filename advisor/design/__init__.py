@@ -21,7 +21,8 @@ from advisor.design.grid import DesignGrid
 from advisor.design.handoff import added_keys, design_config, design_name
 from advisor.design.judged import LAW_NAMES
 from advisor.design.question import CONSTRAINT_TEXT, OBJECTIVES, Objective
-from advisor.design.space import MAX_MEASURED_GAP, DesignSpace, design_space
+from advisor.design.search import design_space
+from advisor.design.space import MAX_MEASURED_GAP, DesignSpace
 from advisor.design.sweeps import HeatMap, Sweep, pareto_front
 from advisor.design.title import design_words
 

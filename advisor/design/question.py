@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from advisor import laws
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
@@ -103,7 +104,7 @@ class Question:
         if self.objective == "tokens_per_s_per_gpu":
             return np.asarray(1.0 / gpu_seconds)
         assert self.price_usd_per_hour is not None
-        return np.asarray(1.0 / (gpu_seconds / 3600.0 * self.price_usd_per_hour * 1e6))
+        return np.asarray(1.0 / laws.usd_per_million_tokens(self.price_usd_per_hour, 1.0 / gpu_seconds))
 
     def mean_speedup(self, speedup: ArrayLike, tpot_s: ArrayLike) -> float:
         """Speedup of one design over the batches: mean plain time per token over mean speculative time. [1]"""

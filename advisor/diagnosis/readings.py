@@ -97,9 +97,10 @@ def kind_of_build(run: Run) -> Value:
     engine, version = run.text("engine"), run.text("engine_version")
     if engine not in engine_ids() or not version:
         return None
-    chip = run.text("hardware_id")
-    vendor = load_hardware(chip).vendor if chip in hardware_ids() else ""
-    found = load_engine(engine).class_of(Build(version=version, vendor=vendor))
+    name = run.text("hardware_id")
+    hardware = load_hardware(name) if name in hardware_ids() else None
+    vendor, chip = (hardware.vendor, hardware.generation) if hardware is not None else ("", "")
+    found = load_engine(engine).class_of(Build(version=version, vendor=vendor, chip=chip))
     return "today" if found == engine else found.removeprefix(f"{engine}-")
 
 

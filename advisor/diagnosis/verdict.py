@@ -40,6 +40,8 @@ def verdict_text(
     if verdict == "as_predicted":
         loses = row.name == "speedup" and max(row.measured or 1.0, row.predicted) < 1.0
         end = " Speculation does not pay at this batch on this hardware: no setting found is at fault." if loses else ""
+        if loses and row.high > 1.0:
+            end += f" The band reaches to {amount(row.high, row.unit)}, so that a gain is not ruled out."
         return f"Nothing found: {told}, within the band.{end}{open_rules}"
     return f"No fault found, and the gap is not explained: {told}, outside the band.{open_rules}"
 

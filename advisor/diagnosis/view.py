@@ -86,7 +86,7 @@ def _finding(one: Finding) -> FindingView:
         kind=one.kind,
         title=one.rule.title,
         where=printable(one.lines[0]) + others,
-        evidence=tuple(printable(_evidence(item)) for item in one.evidence),
+        evidence=tuple(printable(_evidence(item, one.rule.published.source)) for item in one.evidence),
         differs=tuple(map(printable, one.details)),
         because=one.rule.because,
         fix=one.fix,
@@ -94,8 +94,9 @@ def _finding(one: Finding) -> FindingView:
     )
 
 
-def _evidence(item: Evidence) -> str:
-    return f"{item.text} ({item.source})" if item.source else item.text
+def _evidence(item: Evidence, named: str) -> str:
+    """A test with the source of its limit, left out where that is the finding's own, `named` beside it."""
+    return f"{item.text} ({item.source})" if item.source not in ("", named) else item.text
 
 
 def _compared(place: str, one: Comparison) -> ComparedView:

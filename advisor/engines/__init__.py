@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.engines.check_commands import CheckCommand, check_commands
-from advisor.engines.config import EngineExport
+from advisor.engines.config import EngineExport, one_slot_a_line
 from advisor.engines.export import default_served_model, export_scenario, needs_draft_model, write_export
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "default_served_model",
     "export_scenario",
     "needs_draft_model",
+    "one_slot_a_line",
     "write_export",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -55,6 +56,10 @@ class ExportRequest:
     """The engine drafts with one worker for each MTP module of the model."""
     version: str | None = None
     """Release that will load it; None: the one whose rules were read."""
+    context_matters: bool = False
+    """Another context has another K than the schedule."""
+    target_k: int = 0
+    """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
 
 
 @dataclass(frozen=True)
@@ -71,24 +76,32 @@ class EngineExport:
     file_name: str | None
     launch_line: str
     warnings: tuple[str, ...]
+    varies_k: bool = False
+    """Whether the engine is given a K for each range of batches."""
+
+
+def one_slot_a_line(text: str) -> str:
+    """A JSON object with each of its own entries on one line."""
+    entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
+    return "{\n" + ",\n".join(entries) + "\n}"
 
 
 def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
-    """(start, end, K) with neighbours of equal K joined; refuses an empty schedule, a gap or an overlap."""
+    """(start, end, K of one server) with neighbours of equal K joined; refuses an empty schedule, a gap, an overlap."""
     if not ranges:
         raise AdvisorError("the schedule is empty; compute it first")
     rows: list[tuple[int, int, int]] = []
     for item in ranges:
         expected = rows[-1][1] + 1 if rows else 1
-        if item.batch_start != expected or item.batch_end < item.batch_start or item.k_draft < 0:
+        if item.batch_start != expected or item.batch_end < item.batch_start or item.k_running < 0:
             raise AdvisorError(
-                f"schedule range {item.batch_start}-{item.batch_end} with K={item.k_draft}: expected it to start at "
+                f"schedule range {item.batch_start}-{item.batch_end} with K={item.k_running}: expected it to start at "
                 f"batch {expected}, not to end before it starts, and K >= 0"
             )
-        if rows and rows[-1][2] == item.k_draft:
-            rows[-1] = (rows[-1][0], item.batch_end, item.k_draft)
+        if rows and rows[-1][2] == item.k_running:
+            rows[-1] = (rows[-1][0], item.batch_end, item.k_running)
         else:
-            rows.append((item.batch_start, item.batch_end, item.k_draft))
+            rows.append((item.batch_start, item.batch_end, item.k_running))
     return tuple(rows)
 
 
@@ -98,6 +111,13 @@ def check_draft_model(method: str, draft_model: str | None) -> None:
         raise AdvisorError(f"method {method} needs a draft model; give its Hugging Face name or path")
     if method in WITHOUT_MODEL and draft_model is not None:
         raise AdvisorError(f"method {method} has no draft model; leave draft_model={draft_model!r} out")
+
+
+def only_k(request: ExportRequest) -> tuple[int, str]:
+    """The K that an engine runs which cannot vary it, and whose it is, in words."""
+    if request.target_k:
+        return request.target_k, "of the target batch"
+    return widest_k(merged_rows(request.ranges)), "of the widest range"
 
 
 def widest_k(rows: Sequence[tuple[int, int, int]]) -> int:
@@ -131,6 +151,7 @@ def export_tags(request: ExportRequest) -> set[str]:
         "multi_layer_eagle": request.multi_layer,
         "own_forward": request.method in OWN_FORWARD,
         "older_runner": older,
+        "context_matters": drafts and request.context_matters,
     }
     return {tag for tag, holds in held.items() if holds}
 

@@ -13,7 +13,7 @@ from advisor.catalog import ExportRule, MtpSupport, export_engines, load_engine,
 from advisor.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
 from advisor.hf import parse_json
 from advisor.prediction import AdvisorError
-from advisor.runtime import KRange, k_at
+from advisor.runtime import KByContext, KRange, k_running_at
 from advisor.setup import Setup
 
 
@@ -27,6 +27,7 @@ def export_scenario(
     max_running_requests: int | None = None,
     engine_version: str | None = None,
     folder: Path | None = None,
+    contexts: KByContext | None = None,
 ) -> EngineExport:
     """Checked configuration and launch line of a scenario's schedule.
 
@@ -38,6 +39,7 @@ def export_scenario(
     max_running_requests : limit of concurrent requests on the launch line; None leaves the engine's own.
     engine_version : release that will load it; None: the one whose rules were read (`profiles/engines`).
     folder : where the launch line looks for the engine's file, where it has one; None: where the server starts.
+    contexts : whether another context has another K; None: not looked at.
 
     Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
     """
@@ -65,9 +67,12 @@ def export_scenario(
             parallel_drafting=setup.drafter.parallel_drafting,
             multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
             version=engine_version,
+            context_matters=contexts is not None and contexts.matters,
+            target_k=int(k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
         ),
     )
-    return replace(export, warnings=(*export.warnings, *_notes(setup, engine)))
+    about = [contexts.text] if contexts is not None and contexts.matters else []
+    return replace(export, warnings=(*export.warnings, *about, *_notes(setup, engine)))
 
 
 def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
@@ -94,7 +99,7 @@ def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
     if groups == 1:
         return tuple(ranges)
     last = max(1, ranges[-1].batch_end // groups)
-    whole = k_at(ranges, np.arange(1, last + 1) * groups)
+    whole = k_running_at(ranges, np.arange(1, last + 1) * groups)
     edges = np.flatnonzero(np.diff(whole)) + 1
     starts, ends = [0, *edges.tolist()], [*edges.tolist(), last]
     speedup = [next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups) for a in starts]

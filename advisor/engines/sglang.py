@@ -21,7 +21,7 @@ from advisor.engines.config import (
     guard_warnings,
     is_whole,
     merged_rows,
-    widest_k,
+    only_k,
 )
 from advisor.prediction import AdvisorError
 from advisor.runtime import KRange
@@ -65,13 +65,13 @@ def export(request: ExportRequest) -> EngineExport:
         return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))
     dropped = served.data_parallel > 1 or request.multi_layer
     adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped
-    k = max(k for _, _, k in rows) if adaptive else widest_k(rows)
+    k = max(k for _, _, k in rows) if adaptive else only_k(request)[0]
     words += _speculation(method, request.draft_model, k)
     if not adaptive:
         if len(rows) > 1 and method not in ADAPTIVE_METHODS:
-            warnings.append(f"SGLang varies K for EAGLE and EAGLE-3 only; {method} runs the K of the widest range")
+            warnings.append(f"SGLang varies K for EAGLE and EAGLE-3 only; {method} runs K = {k} {only_k(request)[1]}")
         elif len(rows) > 1:
-            warnings.append(f"K = {k} of the widest range is exported, since SGLang would not vary it here")
+            warnings.append(f"K = {k} {only_k(request)[1]} is exported, since SGLang would not vary it here")
         warnings += guard_warnings("sglang", request)
         return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))
     config = sglang_adaptive_config(ranges)
@@ -82,7 +82,7 @@ def export(request: ExportRequest) -> EngineExport:
     )
     warnings += guard_warnings("sglang", request)
     return EngineExport(
-        "sglang", config, json.dumps(config, indent=2), request.file_name, shlex.join(words), tuple(warnings)
+        "sglang", config, json.dumps(config, indent=2), request.file_name, shlex.join(words), tuple(warnings), True
     )
 
 

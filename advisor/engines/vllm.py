@@ -22,6 +22,7 @@ from advisor.engines.config import (
     guard_warnings,
     is_whole,
     merged_rows,
+    only_k,
     widest_k,
 )
 from advisor.prediction import AdvisorError
@@ -58,9 +59,9 @@ def export(request: ExportRequest) -> EngineExport:
     """The checked configuration, inline on the launch line. Raises AdvisorError when vLLM cannot run the method."""
     ranges, method, served = request.ranges, request.method, request.served
     rows = merged_rows(ranges)
-    fixed = len(rows) > 1 and served.data_parallel > 1 and method not in FIXED_K_ONLY
+    fixed = any(k for _, _, k in rows) and len(rows) > 1 and (served.data_parallel > 1 or method in FIXED_K_ONLY)
     if fixed:
-        ranges = (KRange(1, rows[-1][1], widest_k(rows), 1.0),) if any(k for _, _, k in rows) else ranges
+        ranges = (KRange(1, rows[-1][1], only_k(request)[0], 1.0),)
     config = vllm_speculative_config(ranges, method, request.draft_model, parallel_drafting=request.parallel_drafting)
     warnings = list(beyond_schedule(request))
     words = ["vllm", "serve", served.model, "--tensor-parallel-size", str(served.tensor_parallel)]
@@ -80,23 +81,23 @@ def export(request: ExportRequest) -> EngineExport:
     if config is None:
         warnings.append("the schedule never drafts: start the engine without speculative decoding")
         return EngineExport("vllm", None, "", None, shlex.join(words), tuple(warnings))
-    if "num_speculative_tokens_per_batch_size" in config:
+    varies = "num_speculative_tokens_per_batch_size" in config
+    if varies:
         if method not in TABLE_TESTED_WITH:
             warnings.append(
                 f"vLLM's documentation lists the table as tested with EAGLE, EAGLE-3 and DFlash, not {method}"
             )
     elif fixed:
-        warnings.append(
-            f"under data parallelism K = {config['num_speculative_tokens']} of the widest range is exported"
-        )
-    elif len(rows) > 1:
-        warnings.append(f"method {method} drafts a fixed K; the K of the widest range is used, not the schedule")
+        why = f"method {method} drafts a fixed K" if method in FIXED_K_ONLY else "vLLM drops the table of K by batch"
+        under = "" if method in FIXED_K_ONLY else " under data parallelism"
+        warnings.append(f"{why}{under}: K = {only_k(request)[0]} {only_k(request)[1]} is exported, not the schedule")
     if method == "suffix":
         warnings.append("suffix decoding needs the package arctic-inference beside vLLM")
     warnings += _token_budget(request, config, words)
     warnings += guard_warnings("vllm", request)
     text = json.dumps(config, separators=(",", ":"))
-    return EngineExport("vllm", config, text, None, shlex.join([*words, "--speculative-config", text]), tuple(warnings))
+    line = shlex.join([*words, "--speculative-config", text])
+    return EngineExport("vllm", config, text, None, line, tuple(warnings), varies)
 
 
 def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:

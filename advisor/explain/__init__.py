@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.explain.band import band_parts
+from advisor.explain.band import BandPart, band_parts
 from advisor.explain.citations import cited
 from advisor.explain.expression import formula_of, written
 from advisor.explain.nearby import near_kernels, nearest_speedups, published_speedups
@@ -14,6 +14,7 @@ from advisor.explain.words import END_ALIGNED, step_latex, step_text, value_text
 __all__ = [
     "END_ALIGNED",
     "GROUPS",
+    "BandPart",
     "Derivation",
     "Position",
     "Quantity",

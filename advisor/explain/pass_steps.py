@@ -94,8 +94,7 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     if run.costs.reread_share:
         again = overhead_constant(run.setup, "kappa", "share of the attention for each further token", "reread_share")
         head = Head("reread", "KV cache, read again", "T_reread", "s")
-        shared_s = sum(float(item.time_s) for item in _attention_layers(run) if item.shares_cache)
-        parts["T_reread"] = b.add(head, laws.reread, {"q": run.q, "T_attn": Quantity(shared_s, "s")}, (again,))
+        parts["T_reread"] = b.add(head, laws.reread, {"q": run.q, "T_attn": parts["T_attention"]}, (again,))
     if run.architecture.dense:
         titles = [f"Dense FFN, {counted(block.count, 'layer')}" for block in run.architecture.dense]
         whole = Head("dense", "Dense FFN", "T_dense", "s")
@@ -223,15 +222,11 @@ def _gemms(
     return b.add_sum(whole, parts)
 
 
-def _attention_layers(run: Pass) -> tuple[Core | MeasuredAttention, ...]:
-    setup = run.setup
+def _attention(b: Builder, run: Pass) -> Quantity:
+    setup, whole = run.setup, Head("attention", "Attention core", "T_attention", "s")
     context, kv = float(setup.scenario.context_tokens), setup.kv_bytes_per_element
     load = AttentionLoad(run.group_batch, run.q, context, kv, setup.placement.tensor_parallel)
-    return attention_layers(run.architecture, run.costs, load)
-
-
-def _attention(b: Builder, run: Pass) -> Quantity:
-    whole, found = Head("attention", "Attention core", "T_attention", "s"), _attention_layers(run)
+    found = attention_layers(run.architecture, run.costs, load)
     if not found:
         return b.given(whole, 0.0)
     if len(found) == 1:

@@ -16,6 +16,7 @@ from advisor.ingest.activation_log import ActivationLog, open_activation_log
 from advisor.ingest.canonical import COLUMNS, template_csv
 from advisor.ingest.given import GivenRows, read_given
 from advisor.ingest.names import drafter_name, match_hardware
+from advisor.ingest.power_log import read_power_log
 from advisor.ingest.read import read_upload
 from advisor.ingest.remap import IGNORE, Header, own_headers, targets
 from advisor.ingest.result import IngestResult, csv_of, kept_points, kept_table
@@ -52,6 +53,7 @@ __all__ = [
     "rates_from_list",
     "read_acceptance",
     "read_given",
+    "read_power_log",
     "read_trace",
     "read_traces",
     "read_upload",

@@ -59,6 +59,7 @@ from advisor.laws.rounds import (
     verification_ratio,
     verified,
 )
+from advisor.laws.spending import board_power, joules_per_token, usd_per_million_tokens
 
 __all__ = [
     "ROUTED_COEFFICIENTS",
@@ -72,6 +73,7 @@ __all__ = [
     "attention_module",
     "bandwidth_share",
     "between_knots",
+    "board_power",
     "cache_read",
     "columns",
     "draft_host",
@@ -82,6 +84,7 @@ __all__ = [
     "expert_weight_bytes",
     "gemm",
     "hidden_share",
+    "joules_per_token",
     "launches",
     "message_bytes",
     "norms",
@@ -107,6 +110,7 @@ __all__ = [
     "tokens_per_s_per_gpu",
     "tpot",
     "uniform_experts",
+    "usd_per_million_tokens",
     "utility",
     "verification_ratio",
     "verified",

@@ -14,6 +14,7 @@ import numpy as np
 from advisor import __version__
 from advisor.advice import Advice
 from advisor.comparison import model_name, setting_lines
+from advisor.context_map import ContextMap
 from advisor.curve import Curve, digits
 from advisor.diagnosis import DiagnosisView
 from advisor.engines import CheckCommand
@@ -21,10 +22,13 @@ from advisor.memory import USABLE_SHARE
 from advisor.next_steps import DesignStanding, NextSteps
 from advisor.points import Errors
 from advisor.prediction import Constant
+from advisor.ranking import Leaderboard
 from advisor.report.document import EngineSetup, Setting
 from advisor.report.engines import check_steps, engine_setups
+from advisor.runtime import KByContext
 from advisor.scenario import Scenario
 from advisor.setup import Setup
+from advisor.spend import Spend, price_of, spend_at
 from advisor.text import printable
 from advisor.tiers import CALIBRATED_TOKENS
 from advisor.validation import judged_errors, read_judged
@@ -73,8 +77,16 @@ class Report:
     """Peaks of the accelerator that are in use, by name."""
     sources: tuple[str, ...]
     versions: Mapping[str, str]
+    spend: Spend
+    """Money and energy of a token at the recommended K."""
+    over_context: ContextMap | None = None
+    """The scenario over batch and context; None: not looked up."""
+    board: Leaderboard | None = None
+    """Other models at this load; None: not asked for."""
     diagnosis: DiagnosisView | None = None
     """A measured run of this scenario, diagnosed; None: none was given."""
+    contexts: KByContext | None = None
+    """The recommended K over batch and context; None: not looked up."""
 
     @property
     def scenario(self) -> Scenario:
@@ -110,7 +122,11 @@ def build_report(
     validation: Mapping[str, Errors] | None = None,
     served_model: str | None = None,
     draft_model: str | None = None,
+    spend: Spend | None = None,
+    over_context: ContextMap | None = None,
+    board: Leaderboard | None = None,
     diagnosis: DiagnosisView | None = None,
+    contexts: KByContext | None = None,
 ) -> Report:
     """The report on an advice.
 
@@ -121,6 +137,7 @@ def build_report(
     validation : errors on published measurements by group name, as `applicable_errors` gives them. None: not looked up.
     served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
     diagnosis : of a measured run, as `advisor.diagnosis.view_of` gives it. None: none was given.
+    contexts : the recommended K over batch and context, of `runtime.k_by_context`. None: not looked up.
     """
     setup = advice.setup
     return Report(
@@ -128,7 +145,7 @@ def build_report(
         date=date,
         steps=steps,
         validation=validation,
-        engines=engine_setups(advice, served_model, draft_model),
+        engines=engine_setups(advice, served_model, draft_model, contexts),
         checks=check_steps(advice, served_model, draft_model),
         question=_question(advice),
         settings=scenario_settings(advice),
@@ -138,8 +155,19 @@ def build_report(
         constants=_constants(setup),
         sources=tuple(printable(text) for text in setup.sources),
         versions=_versions(),
+        spend=spend or _spend(advice),
+        over_context=over_context,
+        board=board,
         diagnosis=diagnosis,
+        contexts=contexts,
     )
+
+
+def _spend(advice: Advice) -> Spend:
+    """Money and energy at the accelerator's own price and TDP."""
+    curve, setup = advice.curve, advice.setup
+    column = curve.column(advice.recommendation.k_draft)
+    return spend_at(setup, curve, advice.batch_index, column, price_of(setup.hardware))
 
 
 def _question(advice: Advice) -> str:

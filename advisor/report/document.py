@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from advisor.catalog import ExportEngineId
-from advisor.prediction import Confidence, Frozen, OriginKind, Tier
+from advisor.prediction import Confidence, Frozen, OriginKind, Prediction, Tier
 from advisor.scenario import SCHEMA_VERSION, Scenario
 
 
@@ -65,14 +65,38 @@ class CurvePoint(Frozen):
 
 
 class ScheduleRange(Frozen):
-    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest expected loss."""
+    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest expected loss.
+
+    k_running is the K of one server for all batches, which keeps its drafter where k_draft is 0.
+    """
 
     batch_start: int
     batch_end: int
     k_draft: int
+    k_running: int
     speedup: float
     regret: float
     meets_limit: bool
+
+
+class ContextRow(Frozen):
+    """The recommended K along the batches of its section at one context; null where a batch does not fit.
+
+    schedule_loss is what the schedule loses there beyond what it loses at its own context.
+    """
+
+    context_tokens: int
+    k_draft: tuple[int | None, ...]
+    schedule_loss: tuple[float, ...]
+
+
+class ContextSection(Frozen):
+    """The recommended K over batch and context, and whether context changes the schedule's answer."""
+
+    says: str
+    matters: bool
+    batches: tuple[int, ...]
+    contexts: tuple[ContextRow, ...]
 
 
 class EngineSetup(Frozen):
@@ -221,6 +245,88 @@ class DiagnosisSection(Frozen):
     not_judged: tuple[str, ...]
 
 
+class SpendArm(Frozen):
+    """One way to decode at the target batch, per GPU; None where price or power is not known."""
+
+    k_draft: int
+    tokens_per_s_per_gpu: Prediction
+    usd_per_million_tokens: Prediction | None
+    power_w_per_gpu: Prediction | None
+    joules_per_token: Prediction | None
+    share_of_time: dict[str, float]
+
+
+class SpendSection(Frozen):
+    """Money and energy of a token, without speculation and at the recommended K."""
+
+    price_usd_per_gpu_hour: float | None
+    price_origin: str | None
+    plain: SpendArm
+    recommended: SpendArm
+    joules_ratio: Prediction | None
+
+
+class ContextCell(Frozen):
+    """One context and batch: the recommended K, and the K above 0 of least expected loss (`drafting_k`)."""
+
+    context_tokens: int
+    batch_size: int
+    fits: bool
+    k_draft: int
+    speedup: float
+    low: float
+    high: float
+    p_gain: float
+    drafting_k: int
+    drafting_speedup: float
+    tpot_s: float
+    attention_share: float
+    verify_ratio: float
+    draft_share: float
+    tier: Tier
+
+
+class OverContext(Frozen):
+    """The scenario over batch and context, prefill not charged."""
+
+    says: tuple[str, ...]
+    cells: tuple[ContextCell, ...]
+
+
+class RankedModel(Frozen):
+    """One model at its best placement and K at this load."""
+
+    model: str
+    placement: str
+    rank: int
+    rank_low: int
+    rank_high: int
+    p_first: float
+    p_limit: float
+    gpus: int
+    drafter: str
+    accepted: str
+    acceptance_text: str
+    drafts: tuple[int, ...]
+    speedup: Prediction
+    tpot_s: Prediction
+    tokens_per_s_per_gpu: Prediction
+    usd_per_million: Prediction | None
+    joules_per_token: Prediction | None
+    memory_share: float
+    total_params: float
+    active_params: float
+    tier: Tier
+
+
+class ModelsSection(Frozen):
+    """Other models at this load on this machine, best first."""
+
+    verdict: str
+    notes: tuple[str, ...]
+    models: tuple[RankedModel, ...]
+
+
 class ReportDocument(Frozen):
     """Everything a report says. Same scenario, data, package versions and date: the same report."""
 
@@ -241,6 +347,8 @@ class ReportDocument(Frozen):
     break_even_batch: float | None
     curve: tuple[CurvePoint, ...] = Field(min_length=1)
     schedule: tuple[ScheduleRange, ...] = Field(min_length=1)
+    k_by_context: ContextSection | None = None
+    """None: not looked up."""
     engines: tuple[EngineSetup, ...]
     check_commands: tuple[CheckStep, ...]
     """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
@@ -256,6 +364,12 @@ class ReportDocument(Frozen):
     """None: a dense model, no drafter, or not looked up."""
     next_steps: tuple[TriedChange, ...] | None
     """None: not looked up. Empty: nothing tried helps beyond noise."""
+    spend: SpendSection | None = None
+    """None: in reports of before."""
+    over_context: OverContext | None = None
+    """None: not looked up."""
+    other_models: ModelsSection | None = None
+    """None: not asked for."""
     diagnosis: DiagnosisSection | None = None
     """None: no measured run was given."""
     derivation: tuple[DerivationStep, ...]

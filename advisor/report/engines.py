@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 
 from advisor.advice import Advice
 from advisor.catalog import export_engines, load_engine
-from advisor.engines import CheckCommand, check_commands, default_served_model, export_scenario, needs_draft_model
+from advisor.engines import (
+    CheckCommand,
+    check_commands,
+    default_served_model,
+    export_scenario,
+    needs_draft_model,
+    one_slot_a_line,
+)
 from advisor.prediction import AdvisorError
 from advisor.report.blocks import Block, Code, Listing, Paragraph
 from advisor.report.document import EngineSetup
+from advisor.runtime import KByContext
 from advisor.text import printable
 
 DRAFT_MODEL_PLACEHOLDER = "YOUR-DRAFT-MODEL"
 
 
 def engine_setups(
-    advice: Advice, served_model: str | None = None, draft_model: str | None = None
+    advice: Advice,
+    served_model: str | None = None,
+    draft_model: str | None = None,
+    contexts: KByContext | None = None,
 ) -> tuple[EngineSetup, ...]:
     """One EngineSetup for each engine that has an export.
 
@@ -26,7 +36,7 @@ def engine_setups(
     needs a draft checkpoint that no profile knows.
     """
     served = printable(served_model or _served_model(advice))
-    return tuple(_setup(advice, engine.id, served, draft_model) for engine in export_engines())
+    return tuple(_setup(advice, engine.id, served, draft_model, contexts) for engine in export_engines())
 
 
 def check_steps(
@@ -51,7 +61,7 @@ def engine_blocks(engine: EngineSetup) -> tuple[Block, ...]:
         return (Paragraph(f"{name}: {engine.problem}."),)
     blocks: list[Block] = [Code(_one_option_a_line(engine.launch_line), f"{name}, launch line")]
     if engine.file_name:
-        blocks.append(Code(_one_slot_a_line(engine.config_json), f"{name}, {engine.file_name}"))
+        blocks.append(Code(one_slot_a_line(engine.config_json), f"{name}, {engine.file_name}"))
     if engine.warnings:
         blocks.append(Listing(tuple(f"{name}: {warning}." for warning in engine.warnings)))
     return tuple(blocks)
@@ -68,10 +78,19 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
     return (Paragraph(intro), *(Code(_one_option_a_line(step.command), step.purpose) for step in checks))
 
 
-def _setup(advice: Advice, engine: str, served_model: str, draft_model: str | None) -> EngineSetup:
+def _setup(
+    advice: Advice, engine: str, served_model: str, draft_model: str | None, contexts: KByContext | None
+) -> EngineSetup:
     try:
         draft = _draft_model(advice, engine, draft_model)
-        export = export_scenario(advice.setup, advice.k_by_batch, engine, served_model=served_model, draft_model=draft)
+        export = export_scenario(
+            advice.setup,
+            advice.to_serve,
+            engine,
+            served_model=served_model,
+            draft_model=draft,
+            contexts=contexts,
+        )
     except AdvisorError as error:
         return EngineSetup(engine=engine, problem=printable(str(error)))
     warnings = list(export.warnings)
@@ -98,12 +117,6 @@ def _draft_model(advice: Advice, engine: str, given: str | None) -> str | None:
     if given:
         return printable(given)
     return DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, engine) else None
-
-
-def _one_slot_a_line(text: str) -> str:
-    """A JSON object with each of its own entries on one line."""
-    entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
-    return "{\n" + ",\n".join(entries) + "\n}"
 
 
 def _one_option_a_line(command: str) -> str:

@@ -12,6 +12,8 @@ from advisor.prediction import AdvisorError
 from advisor.report.build import LIMITS, Report
 from advisor.report.document import DesignChoice, ReportDocument, UsedConstant
 from advisor.report.further import best_designs, cited_works, shown_steps, tried, what_binds
+from advisor.report.load import load_values
+from advisor.runtime import context_values, range_values
 from advisor.scenario import Scenario
 from advisor.text import MERITS, csv_text, json_values, printable
 
@@ -74,7 +76,8 @@ def document_of(report: Report) -> ReportDocument:
         "sweet_spot_batch": int(advice.sweet_spot_batch),
         "break_even_batch": advice.break_even_batch,
         "curve": _curve(report),
-        "schedule": advice.k_by_batch,
+        "schedule": [range_values(item) for item in advice.k_by_batch],
+        "k_by_context": None if report.contexts is None else context_values(report.contexts),
         "check_commands": report.checks,
         "components": component_times(advice),
         "accepted_lengths": _accepted_lengths(report),
@@ -82,6 +85,7 @@ def document_of(report: Report) -> ReportDocument:
         "validation": _errors(report),
         "design": None if report.standing is None else _design(report.standing),
         "next_steps": _next_steps(report),
+        **load_values(report),
         "diagnosis": _diagnosis(report),
         "derivation": [
             {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}

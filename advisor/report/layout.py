@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.advice import component_times
 from advisor.curve import curve_rows
 from advisor.points import Errors
-from advisor.report import further
+from advisor.report import further, load
 from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Section, Table, typeset_block
 from advisor.report.build import LIMITS, Report
 from advisor.report.diagnosis import diagnosed
@@ -33,6 +33,16 @@ def sections(report: Report) -> tuple[Section, ...]:
         Section("Answer", _answer(report)),
         Section("Speedup by batch size", _curve(report)),
         Section("Where the time goes", _components(report)),
+        *(
+            [Section("Over context", load.over_context(report, report.over_context))]
+            if report.over_context is not None
+            else []
+        ),
+        *(
+            [Section("Other models at this load", load.other_models(report.board, report.scenario.model_id))]
+            if report.board is not None
+            else []
+        ),
         Section("Try next", further.try_next(report)),
         *([Section("Which design to train", further.design(report.standing))] if report.standing is not None else []),
         Section("K by batch size", _schedule(report)),
@@ -42,6 +52,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         *([Section("A measured run, diagnosed", diagnosed(report.diagnosis))] if report.diagnosis is not None else []),
         Section("Assumptions", (Listing(report.assumptions), _accepted_lengths(report))),
         Section("Limits", (Listing(LIMITS),), reference=True),
+        Section("Cost and energy", load.cost_and_energy(report), reference=True),
         Section("Constants of the accelerator", (_constants(report),), reference=True),
         Section("How the speedup was made", further.derivation(report), reference=True),
         Section("Works cited", (further.works(report),), reference=True),
@@ -182,7 +193,15 @@ def _components(report: Report) -> tuple[Block, ...]:
 def _schedule(report: Report) -> tuple[Block, ...]:
     columns, rows = k_by_batch_table(report.advice.k_by_batch, report.scenario.max_tpot_ms is not None)
     text = " ".join((*report.advice.schedule_texts, schedule_rule(report.scenario.max_tpot_ms)))
-    return Paragraph(text), Table(columns, rows, "lrrrl"[: len(columns)])
+    kinds = {"Batch": "l", "Meets the limit": "l"}
+    blocks: list[Block] = [Paragraph(text), Table(columns, rows, "".join(kinds.get(name, "r") for name in columns))]
+    if (at := report.contexts) is not None and at.text:
+        blocks.append(Paragraph(at.text))
+    if at is not None and at.matters:
+        heading, cells = at.table()
+        caption = "Recommended K by batch and tokens of context. A dash: does not fit in memory."
+        blocks.append(Table(heading, cells, "r" * len(heading), caption))
+    return tuple(blocks)
 
 
 def _validation(report: Report) -> tuple[Block, ...]:

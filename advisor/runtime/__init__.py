@@ -5,7 +5,6 @@ from __future__ import annotations
 from advisor.runtime.acceptance_process import (
     DEFAULT_PASSAGE_TOKENS,
     DEFAULT_SPREAD,
-    MAX_TRACE_BYTES,
     AcceptanceProcess,
     Mixture,
     PerPosition,
@@ -14,9 +13,9 @@ from advisor.runtime.acceptance_process import (
     concave,
     draw_trace,
     per_position,
-    recorded,
     switching_around,
 )
+from advisor.runtime.bounds import StopsAtRejection
 from advisor.runtime.break_even import (
     break_even_accepted_length,
     break_even_batch,
@@ -30,35 +29,34 @@ from advisor.runtime.by_batch import (
     check_fits,
     contexts_from_text,
     gain_of,
-    last_batch,
     ranges_of,
+    ranges_to_serve,
     schedule_for,
-    schedule_texts,
     schedules_by_context,
     static_ranges,
-    values_of,
 )
+from advisor.runtime.by_context import KByContext, context_values, curves_at, k_by_context
 from advisor.runtime.cascade import Cascade, CascadeSettings
 from advisor.runtime.cliffs import kernel_cliffs
 from advisor.runtime.costs import RoundCosts, costs_of, idle_speedup, round_costs
-from advisor.runtime.gain import ScheduleGain, gain_over_doublings, one_k_text, schedule_gain
-from advisor.runtime.judge import DraftRow, draft_rows, meets_limit, others_text, recommended_draft
+from advisor.runtime.gain import ScheduleGain, gain_over_doublings, schedule_gain
+from advisor.runtime.judge import DraftRow, draft_rows, last_batch, meets_limit, others_text, recommended_draft
 from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
-from advisor.runtime.schedule import (
-    MIN_GAIN,
-    SWITCH_COST,
+from advisor.runtime.ranges import (
     ContextSchedule,
     KRange,
-    KValues,
+    bucket_values,
     buckets_by_context,
     k_at,
-    k_by_batch,
     k_by_batch_table,
-    k_values,
-    schedule_rule,
+    k_running_at,
+    range_values,
 )
+from advisor.runtime.schedule import MIN_GAIN, SWITCH_COST, KValues, k_by_batch, k_values, schedule_rule, values_of
 from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
 from advisor.runtime.simulator import Load, closed_loop, compare, poisson_arrivals, simulate
+from advisor.runtime.trace_file import MAX_TRACE_BYTES, recorded
+from advisor.runtime.words import accepted_length_text, carried_text, one_k_text, schedule_texts
 
 __all__ = [
     "DEFAULT_PASSAGE_TOKENS",
@@ -74,6 +72,7 @@ __all__ = [
     "ContextSchedule",
     "DraftRow",
     "EmaAdaptive",
+    "KByContext",
     "KRange",
     "KValues",
     "Load",
@@ -88,17 +87,23 @@ __all__ = [
     "SimulationPlan",
     "SimulationReport",
     "StaticK",
+    "StopsAtRejection",
     "Switching",
+    "accepted_length_text",
     "break_even_accepted_length",
     "break_even_batch",
+    "bucket_values",
     "buckets_by_context",
     "can_pay",
+    "carried_text",
     "check_fits",
     "closed_loop",
     "compare",
     "concave",
+    "context_values",
     "contexts_from_text",
     "costs_of",
+    "curves_at",
     "draft_rows",
     "draw_trace",
     "gain_of",
@@ -107,6 +112,8 @@ __all__ = [
     "k_at",
     "k_by_batch",
     "k_by_batch_table",
+    "k_by_context",
+    "k_running_at",
     "k_values",
     "kernel_cliffs",
     "last_batch",
@@ -116,7 +123,9 @@ __all__ = [
     "paying_intervals",
     "per_position",
     "poisson_arrivals",
+    "range_values",
     "ranges_of",
+    "ranges_to_serve",
     "recommended_draft",
     "recorded",
     "round_costs",

@@ -1,6 +1,6 @@
 """How many drafts would be accepted at each place of a text: drawn once, then shared by every policy compared.
 
-Processes that know a scenario only by its accepted length are made here too, and traces read from a user's file.
+Processes that know a scenario only by its accepted length are made here too.
 
 A trace is indexed by token position, not by iteration, so that a policy which moves faster meets the same good and
 bad passages as a slower one. `run_length[r, p]` is the number of drafts in a row that the target would accept when
@@ -9,32 +9,22 @@ request r stands at its p-th output token; a round with K drafts there accepts m
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-from advisor.text import RepeatedKeyError, read_json
 
 RunLengths = NDArray[np.int8]
 
-MAX_TRACE_BYTES = 20_000_000
-MAX_TRACE_STEPS = 2_000_000
-MAX_TRACE_REQUESTS = 20_000
 DEFAULT_SPREAD = 1.5
 """Assumed, in logits: how far good and bad passages lie above and below the middle. No engine publishes it."""
 DEFAULT_PASSAGE_TOKENS = 40.0
 """Assumed mean passage length; the same as the copying passages of advisor/studies/runtime/workloads.py. [tokens]"""
-_FORMATS = (
-    "give JSON ([3, 0, 2] or [[3, 0, 2], [1, 1]]: accepted drafts of each step, one list for each request) or CSV with "
-    "a column `accepted` and, for several requests, a column `request`"
-)
 
 
 class AcceptanceProcess(Protocol):
@@ -270,73 +260,9 @@ def switching_around(
     return Switching(good, bad, good_tokens, bad_tokens)
 
 
-def recorded(data: bytes, file_name: str) -> RecordedSteps:
-    """Accepted drafts per step from an engine's log, as JSON or CSV. Raises AdvisorError saying what is wrong where."""
-    if len(data) > MAX_TRACE_BYTES:
-        raise AdvisorError(f"{file_name} has {len(data):,} bytes; at most {MAX_TRACE_BYTES:,} are read")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise AdvisorError(f"{file_name} is not a text file; {_FORMATS}") from error
-    if not text.strip():
-        raise AdvisorError(f"{file_name} is empty; {_FORMATS}")
-    rows = _json_rows(text, file_name) if text.lstrip()[0] in "[{" else _csv_rows(text, file_name)
-    if len(rows) > MAX_TRACE_REQUESTS or sum(map(len, rows)) > MAX_TRACE_STEPS:
-        raise AdvisorError(
-            f"{file_name} holds {len(rows):,} requests and {sum(map(len, rows)):,} steps; "
-            f"at most {MAX_TRACE_REQUESTS:,} and {MAX_TRACE_STEPS:,} are read"
-        )
-    return RecordedSteps.from_array(rows)
-
-
 def _runs(uniform: NDArray[np.float32], survival: ArrayLike) -> RunLengths:
     """Number of thresholds above each uniform draw: P(run >= j) = survival[j - 1]."""
     out = np.zeros(uniform.shape, dtype=np.int8)
     for threshold in np.asarray(survival, dtype=np.float32):
         out += uniform < threshold
     return out
-
-
-def _json_rows(text: str, file_name: str) -> list[list[int]]:
-    try:
-        content: Any = read_json(text)
-    except RepeatedKeyError as error:
-        raise AdvisorError(f"{file_name}: {error}; remove one of them") from error
-    except ValueError as error:
-        raise AdvisorError(f"{file_name} is not valid JSON; {_FORMATS}") from error
-    if isinstance(content, dict):
-        content = content.get("accepted")
-    if not isinstance(content, list) or not content:
-        raise AdvisorError(f"{file_name} holds no list of accepted drafts; {_FORMATS}")
-    rows = content if isinstance(content[0], list) else [content]
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, list) or not row:
-            raise AdvisorError(f"{file_name}, request {number}: expected a list of accepted drafts; {_FORMATS}")
-        for step, value in enumerate(row, start=1):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise AdvisorError(
-                    f"{file_name}, request {number}, step {step}: {str(value)[:20]!r} is no whole number"
-                )
-    return rows
-
-
-def _csv_rows(text: str, file_name: str) -> list[list[int]]:
-    try:
-        reader = csv.DictReader(io.StringIO(text))
-        names = [(name or "").strip() for name in reader.fieldnames or ()]
-        if "accepted" not in names:
-            raise AdvisorError(f"{file_name} has no column `accepted`; {_FORMATS}")
-        reader.fieldnames = names
-        by_request: dict[str, list[int]] = {}
-        for line in reader:
-            cell = (line["accepted"] or "").strip()
-            if not cell.isascii() or not cell.isdigit():
-                raise AdvisorError(
-                    f"{file_name}, line {reader.line_num}, column accepted: {cell[:20]!r} is no whole number >= 0"
-                )
-            by_request.setdefault((line.get("request") or "").strip(), []).append(int(cell))
-    except csv.Error as error:
-        raise AdvisorError(f"{file_name} is not a CSV file: {error}; {_FORMATS}") from error
-    if not by_request:
-        raise AdvisorError(f"{file_name} has a header but no steps; {_FORMATS}")
-    return list(by_request.values())

@@ -5,25 +5,20 @@ The schedule of a curve, by context where asked; what it gains on the user's bat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from advisor.curve import Curve, batches_with, curve_for, draft_odds
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import idle_speedup
-from advisor.runtime.gain import ScheduleGain, drafts_anywhere, gain_over_doublings, one_k_text, schedule_gain
-from advisor.runtime.judge import recommended_draft
-from advisor.runtime.schedule import (
-    ContextSchedule,
-    KRange,
-    KValues,
-    buckets_by_context,
-    k_at,
-    k_by_batch,
-    k_values,
-)
+from advisor.runtime.by_context import KByContext, at_context, curves_at, k_by_context
+from advisor.runtime.gain import ScheduleGain, gain_over_doublings, one_k_is_enough, schedule_gain
+from advisor.runtime.judge import last_batch, recommended_draft
+from advisor.runtime.ranges import ContextSchedule, KRange, buckets_by_context, k_at
+from advisor.runtime.schedule import k_by_batch, values_of
+from advisor.runtime.words import schedule_texts
 from advisor.scenario import MAX_BATCH, MAX_CONTEXT, Scenario
 from advisor.setup import Setup, load_setup
 
@@ -80,49 +75,45 @@ class RuntimeSchedule:
     curve: Curve
     """At the scenario's own context."""
     ranges: tuple[KRange, ...]
-    """At the scenario's own context; what an engine is given."""
+    """At the scenario's own context."""
     by_context: tuple[ContextSchedule, ...]
     """Empty when no contexts were asked for."""
     gain: ScheduleGain | None
     """At the scenario's own context; None without a histogram."""
+    others: Mapping[int, tuple[Setup, Curve]] | None = None
+    """At the contexts that were asked for; None where none were."""
+
+    @cached_property
+    def at_contexts(self) -> KByContext:
+        """Whether and where another context has another K: those asked for, else `by_context.CONTEXTS`."""
+        at = self.others or curves_at(self.setup, self.curve)
+        return k_by_context(self.setup.scenario.context_tokens, self.ranges, at)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """What the schedule at the scenario's own context gains over one K, in sentences."""
         return schedule_texts(self.ranges, self.curve, self.setup.scenario.batch_size)
 
+    @property
+    def to_serve(self) -> tuple[KRange, ...]:
+        """What an engine is given: `ranges_to_serve` at the scenario's own batch."""
+        return ranges_to_serve(self.ranges, self.curve, self.setup.scenario.batch_size)
+
 
 def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
     """K by batch of a curve, under the scenario's limit on time per output token, for the batches that fit in memory.
 
-    At the scenario's own batch, where the curve has it, the recommended K. The whole curve where nothing fits: a
-    schedule of what does not run is of use to nobody who could run something.
+    At the scenario's own batch, where the curve has it, and at its neighbours that share it, the recommended K;
+    elsewhere independent of that batch. The whole curve where nothing fits: a schedule of what does not run is of use
+    to nobody who could run something.
     """
     limit_ms, batch = setup.scenario.max_tpot_ms, setup.scenario.batch_size
     rows = np.flatnonzero(curve.batches == batch)
-    pinned = None
+    target = None
     if rows.size:
-        pinned = (batch, int(curve.drafts[recommended_draft(setup, curve, int(rows[0]))]))
+        target = (batch, int(curve.drafts[recommended_draft(setup, curve, int(rows[0]))]))
     limit_s = None if limit_ms is None else limit_ms / 1e3
-    return k_by_batch(values_of(curve), limit_s, last_batch(setup, curve), pinned)
-
-
-def values_of(curve: Curve) -> KValues:
-    """What each K of a curve is worth by batch, as a schedule needs it."""
-    return k_values(
-        curve.batches,
-        curve.drafts,
-        curve.speedup,
-        draws=curve.draws,
-        idle=idle_speedup(curve),
-        tpot_s=curve.tpot_s,
-    )
-
-
-def last_batch(setup: Setup, curve: Curve) -> int:
-    """Largest batch of the curve that fits in memory; the curve's last where nothing fits. [1]"""
-    end = int(curve.batches[-1])
-    return min(setup.memory.largest_batch, end) or end
+    return k_by_batch(values_of(curve, without=batch), limit_s, last_batch(setup, curve), target)
 
 
 def schedule_for(
@@ -144,9 +135,10 @@ def schedule_for(
         check_fits(histogram, setup)
     curve = curve_for(setup, grid)
     ranges = ranges_of(setup, curve)
-    by_context = schedules_by_context(scenario, contexts, ranges, grid)
+    others = curves_at(setup, curve, contexts) if contexts else None
+    by_context = schedules_by_context(scenario, contexts, ranges, grid, others)
     gain = gain_of(curve, ranges, histogram) if histogram is not None else None
-    return RuntimeSchedule(setup, curve, ranges, by_context, gain)
+    return RuntimeSchedule(setup, curve, ranges, by_context, gain, others)
 
 
 def schedules_by_context(
@@ -154,6 +146,7 @@ def schedules_by_context(
     contexts: Sequence[int],
     own: tuple[KRange, ...],
     batches: np.ndarray,
+    known: Mapping[int, tuple[Setup, Curve]] | None = None,
 ) -> tuple[ContextSchedule, ...]:
     """Schedules for buckets around context lengths; () for none.
 
@@ -162,14 +155,15 @@ def schedules_by_context(
     contexts : increasing. [tokens]
     own : the schedule at the scenario's own context, taken over where that is one of `contexts`.
     batches : grid the speedups are computed on, [nB]. [1]
+    known : what is loaded and computed already, by context.
     """
     found = []
     for context in contexts:
         if context == scenario.context_tokens:
             found.append(own)
             continue
-        setup = load_setup(scenario.model_copy(update={"context_tokens": context}))
-        found.append(ranges_of(setup, curve_for(setup, batches)))
+        setup, curve = (known or {}).get(context) or at_context(scenario, context, batches)
+        found.append(ranges_of(setup, curve))
     return buckets_by_context(contexts, found)
 
 
@@ -188,33 +182,33 @@ def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -
     return schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
 
 
-def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> tuple[str, ...]:
-    """What a schedule gains over one K; and where it drafts nothing at some batches, what its drafter costs there.
+def static_ranges(curve: Curve, k_draft: int, last: int) -> tuple[KRange, ...]:
+    """One range with the same K from batch 1 to `last`, for a static export.
 
-    `batch_size` is the target batch, which the curve holds. [1]
+    last : the batch at which the schedule ends, so that an engine admits as many requests either way. [1]
+
+    Raises AdvisorError for a K not in the curve.
     """
-    said = [one_k_text(ranges, gain_over_doublings(ranges, values_of(curve)))]
-    idle = [item for item in ranges if not item.k_draft]
-    cost = 1.0 - float(idle_speedup(curve)[np.searchsorted(curve.batches, batch_size)])
-    if not idle or not drafts_anywhere(ranges) or cost <= 0.0:
-        return tuple(said)
-    if int(k_at(ranges, batch_size)) == 0:
-        said.append(
-            f"At batch {batch_size:,} it drafts nothing, but its drafter still runs once a step: {cost:.1%} slower "
-            "than a server without speculation. Start one without, where it mostly runs there."
-        )
-    else:
-        said.append("At K = 0 its drafter still runs once a step, which is charged.")
-    return tuple(said)
-
-
-def static_ranges(curve: Curve, k_draft: int) -> tuple[KRange, ...]:
-    """One range over all batches with the same K, for a static export. Raises AdvisorError for a K not in the curve."""
     if k_draft not in curve.drafts:
         raise AdvisorError(f"static K={k_draft} must lie in 0..{int(curve.drafts[-1])}; raise k_max for longer drafts")
-    column = curve.column(k_draft)
-    regret = float(draft_odds(curve.draws).loss[:, column].max())
-    return (KRange(1, int(curve.batches[-1]), k_draft, float(curve.speedup[:, column].mean()), regret),)
+    column, within = curve.column(k_draft), curve.batches <= last
+    regret = float(draft_odds(curve.draws).loss[within, column].max())
+    return (KRange(1, last, k_draft, float(curve.speedup[within, column].mean()), regret),)
+
+
+def ranges_to_serve(ranges: tuple[KRange, ...], curve: Curve, batch_size: int) -> tuple[KRange, ...]:
+    """What an engine is given, by app, report and export alike: one K where one is enough, else the schedule.
+
+    The one K is that of the target batch, so whatever is pasted runs the recommended K there. Where that is none, the
+    engine is started without a drafter: one that waits for other batches would slow it down.
+
+    ranges : the schedule. batch_size : the target batch. [1]
+    """
+    k_draft = int(k_at(ranges, batch_size))
+    gain = gain_over_doublings(ranges, values_of(curve))
+    if k_draft > 0 and not one_k_is_enough(ranges, gain, k_draft):
+        return ranges
+    return static_ranges(curve, k_draft, ranges[-1].batch_end)
 
 
 def contexts_from_text(text: str) -> tuple[int, ...]:

@@ -32,6 +32,8 @@ class RoundCosts:
     accepted_length: Array
     speedup: Array
     draft_warm_s: Array
+    draft_s: Array
+    """Part of round_time_s that drafts, host time included, [nB, nK]; 0 where it was not told apart. [s]"""
 
     @property
     def k_max(self) -> int:
@@ -58,14 +60,22 @@ class RoundCosts:
         warm[1:] = _interpolate(self.batches, self.draft_warm_s[:, None], whole)[..., 0]
         return time, warm
 
+    def dense_draft(self, max_batch: int) -> Array:
+        """Drafting time [max_batch + 1, nK] at whole batches; row 0 is zero. [s]"""
+        draft = np.zeros((max_batch + 1, self.drafts.size))
+        draft[1:] = _interpolate(self.batches, self.draft_s, np.arange(1, max_batch + 1))
+        return draft
+
 
 def round_costs(
     batches: ArrayLike,
     round_time_s: ArrayLike,
     accepted_length: ArrayLike,
     draft_warm_s: ArrayLike | None = None,
+    draft_s: ArrayLike = 0.0,
 ) -> RoundCosts:
-    """`RoundCosts` from batches [nB], round_time_s [nB, nK], accepted_length [nK], draft_warm_s [nB] or one number.
+    """`RoundCosts` from batches [nB], round_time_s [nB, nK], accepted_length [nK], draft_warm_s [nB] or one number, and
+    the part of round_time_s that drafts, as it or one number.
 
     Raises AdvisorError naming the array, what was found and what is expected.
     """
@@ -86,7 +96,10 @@ def round_costs(
     warm = np.broadcast_to(np.asarray(0.0 if draft_warm_s is None else draft_warm_s, dtype=float), grid.shape).copy()
     if not np.all(np.isfinite(warm)) or np.any(warm < 0):
         raise AdvisorError("draft_warm_s must be finite and not negative")
-    return RoundCosts(grid, k, time, length, length * time[:, :1] / time, warm)
+    draft = np.broadcast_to(np.asarray(draft_s, dtype=float), time.shape).copy()
+    if not np.all(np.isfinite(draft)) or np.any(draft < 0) or np.any(draft > time):
+        raise AdvisorError("draft_s must be finite, not negative, and no more than round_time_s")
+    return RoundCosts(grid, k, time, length, length * time[:, :1] / time, warm, draft)
 
 
 def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
@@ -100,7 +113,8 @@ def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
     if curve.drafts[0] != 0 or np.any(np.diff(curve.drafts) != 1):
         raise AdvisorError("the simulator needs a curve over every K from 0 to k_max")
     warm = kept_drafter_s(curve) if keep_drafter_warm else np.zeros(curve.batches.size)
-    return round_costs(curve.batches, curve.round_s, curve.accepted_length, warm)
+    draft = curve.round_components["draft"] + curve.round_components["draft_host"]
+    return round_costs(curve.batches, curve.round_s, curve.accepted_length, warm, draft)
 
 
 def kept_drafter_s(curve: Curve) -> Array:

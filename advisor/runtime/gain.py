@@ -10,10 +10,8 @@ from numpy.typing import ArrayLike
 
 from advisor.prediction import AdvisorError
 from advisor.runtime.costs import interpolate_batches
-from advisor.runtime.schedule import KRange, KValues, doublings, k_at
-
-ENOUGH = 0.01
-"""Choice of this project: a schedule that gains less than this over one K is called not worth having. [1]"""
+from advisor.runtime.ranges import KRange, k_running_at
+from advisor.runtime.schedule import KValues, doublings
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class ScheduleGain:
 
 def drafts_anywhere(ranges: Sequence[KRange]) -> bool:
     """Whether some range drafts: then the engine runs with a drafter, at K = 0 too."""
-    return any(item.k_draft for item in ranges)
+    return any(item.k_running for item in ranges)
 
 
 def schedule_gain(
@@ -50,7 +48,7 @@ def schedule_gain(
     weight = weight / weight.sum()
     dense = interpolate_batches(values.batches, values.speedup, at)
     static = 1 / (weight[:, None] / dense).sum(axis=0)
-    column = np.searchsorted(values.drafts, k_at(ranges, at))
+    column = np.searchsorted(values.drafts, k_running_at(ranges, at))
     run = dense[np.arange(at.size), column]
     if drafts_anywhere(ranges):
         run = np.where(column == 0, interpolate_batches(values.batches, values.idle[:, None], at)[:, 0], run)
@@ -71,18 +69,14 @@ def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGa
     return schedule_gain(ranges, values, whole, doublings(whole))
 
 
-def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain) -> str:
-    """Whether one K is enough, in a sentence. `gain`: over the doublings of the batches that the ranges cover."""
-    last, best = ranges[-1].batch_end, gain.best_static_k
-    if len({item.k_draft for item in ranges}) == 1:
-        k = ranges[0].k_draft
-        return f"One K is enough: {k} at every batch." if k else "Drafting pays at no batch: K = 0 throughout."
-    if gain.gain <= 0.0:
-        return f"One K is enough: {best} everywhere costs nothing up to batch {last:,}."
-    if gain.gain < ENOUGH:
-        cost = 1.0 - gain.best_static_speedup / gain.schedule_speedup
-        return f"One K is enough: {best} everywhere costs {cost:.1%} up to batch {last:,}, each doubling alike."
-    return (
-        f"The schedule gains {gain.gain:.1%} over K = {best} everywhere, the best single K, up to batch {last:,}, each "
-        "doubling alike."
-    )
+ENOUGH = 0.01
+"""Choice of this project: a schedule that gains less than this over one K is called not worth having. [1]"""
+
+
+def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> bool:
+    """Whether the recommended K everywhere comes within ENOUGH of the schedule; never where it does not draft.
+
+    gain : over the doublings of the batches that the ranges cover. k_draft : the K recommended at the target batch.
+    """
+    same = {item.k_running for item in ranges} == {k_draft}
+    return same or (k_draft > 0 and gain.schedule_speedup / gain.static_speedup[k_draft] - 1.0 < ENOUGH)

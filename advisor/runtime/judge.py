@@ -41,7 +41,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
     That is the smallest K that the noise does not tell from the least expected loss, among those that keep the
     scenario's limit on time per output token; among all where none does.
     """
-    within = _within_limit(setup, curve, row)
+    within = within_limit(setup, curve)[row]
     odds = draft_odds(curve.draws[:, row], within)
     equal = excess_loss(odds.loss, odds.noise, within) == 0.0
     chosen = int(recommended(odds.loss, odds.noise, within))
@@ -66,14 +66,14 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
 
 def recommended_draft(setup: Setup, curve: Curve, row: int) -> int:
     """Index, along the curve's drafts, of the K recommended at its batch `row`; the rule of `draft_rows`."""
-    within = _within_limit(setup, curve, row)
+    within = within_limit(setup, curve)[row]
     odds = draft_odds(curve.draws[:, row], within)
     return int(recommended(odds.loss, odds.noise, within))
 
 
 def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
     """Whether some K keeps the scenario's limit on time per output token at the curve's batch `row`."""
-    return bool(_within_limit(setup, curve, row).any())
+    return bool(within_limit(setup, curve)[row].any())
 
 
 def others_text(rows: Sequence[DraftRow]) -> str:
@@ -83,17 +83,35 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     if own.k_draft == 0 or not rest:
         return ""
     equal = [item.k_draft for item in rest if item.as_good]
+    faster = [item for item in rest if item.as_good and item.speedup > own.speedup]
     worse = sorted((item for item in rest if not item.as_good), key=lambda item: item.expected_loss)[:1]
     said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
+    if faster:
+        said[0] += f"{_shorter_text(own, faster)}"
     said += [f"K = {item.k_draft} would cost {item.expected_loss - own.expected_loss:.1%}" for item in worse]
     return "; ".join(said) + "."
 
 
-def _within_limit(setup: Setup, curve: Curve, row: int) -> NDArray[np.bool_]:
+def _shorter_text(own: DraftRow, faster: Sequence[DraftRow]) -> str:
+    """Why the recommended K is not the one with the highest speedup, where others that do as well show a higher one."""
+    best = max(item.speedup for item in faster)
+    lead = best / own.speedup - 1.0
+    shown = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
+    return f" (the lead of {shown} is within the noise, so the shortest is taken)"
+
+
+def within_limit(setup: Setup, curve: Curve) -> NDArray[np.bool_]:
+    """Which K keep the scenario's limit on time per output token at each batch, [nB, nK]; all where there is none."""
     limit_ms = setup.scenario.max_tpot_ms
     if limit_ms is None:
-        return np.ones(curve.drafts.size, bool)
-    return np.asarray(curve.tpot_s[row] * 1e3 <= limit_ms)
+        return np.ones(curve.tpot_s.shape, bool)
+    return np.asarray(curve.tpot_s * 1e3 <= limit_ms)
+
+
+def last_batch(setup: Setup, curve: Curve) -> int:
+    """Largest batch of the curve that fits in memory; the curve's last where nothing fits. [1]"""
+    end = int(curve.batches[-1])
+    return min(setup.memory.largest_batch, end) or end
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.runtime.costs import IntArray
-from advisor.runtime.schedule import KRange, k_at
+from advisor.runtime.ranges import KRange, k_running_at
 
 BoolArray = NDArray[np.bool_]
 
@@ -114,7 +114,7 @@ class BatchSchedule:
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:  # noqa: ARG002 - one table serves all groups
         """A dense table over every batch size the simulation can reach."""
-        table = k_at(self.ranges, np.arange(time_s.shape[0]))
+        table = k_running_at(self.ranges, np.arange(time_s.shape[0]))
         if table.max() >= time_s.shape[1]:
             raise AdvisorError(f"the schedule uses K={table.max()}; the costs cover 0..{time_s.shape[1] - 1}")
         return _Table(table)

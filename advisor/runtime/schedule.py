@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
 from advisor.bands import PER_K_LOG_SD
-from advisor.curve import draft_odds, excess_loss
+from advisor.curve import DEFAULT_BATCHES, Curve, draft_odds, excess_loss, recommended
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import interpolate_batches, interpolate_losses
+from advisor.runtime.costs import idle_speedup, interpolate_batches, interpolate_losses
+from advisor.runtime.ranges import KRange
 
 SWITCH_COST = PER_K_LOG_SD
 """What a switch of K must save beyond the noise of the draws, expected loss times doublings of the batch: as much over
@@ -21,41 +21,11 @@ one doubling as speedups scatter from one K to the next, half as much over two. 
 MIN_GAIN = 0.02
 """Choice of this project: a change or a design that gains less than this is not offered as one that helps. [1]"""
 
+TIE = 1e-6
+"""What a K is held to lose for each shorter one of the table, so that the smallest of equals is taken: far below what
+tells two K apart. [1]"""
 _SINGLE = 512
 """Up to here the schedule decides batch by batch; beyond, a batch more or less is within a quarter of a per cent."""
-
-OPEN_END = 10_000_000
-"""Where the bucket of the longest contexts is closed: beyond any model's. [tokens]"""
-
-
-@dataclass(frozen=True)
-class KRange:
-    """One range of the schedule: batch sizes batch_start..batch_end, both included, run k_draft drafts.
-
-    speedup is the mean over the range's batch sizes, regret the largest expected loss within the range.
-    meets_limit is False where no K satisfies the limit on time per output token.
-    """
-
-    batch_start: int
-    batch_end: int
-    k_draft: int
-    speedup: float
-    regret: float = 0.0
-    meets_limit: bool = True
-
-
-@dataclass(frozen=True)
-class ContextSchedule:
-    """The ranges for contexts context_start..context_end tokens, both included."""
-
-    context_start: int
-    context_end: int
-    ranges: tuple[KRange, ...]
-
-    @property
-    def has_end(self) -> bool:
-        """False for the last bucket, which reaches to any length."""
-        return self.context_end < OPEN_END
 
 
 @dataclass(frozen=True)
@@ -97,11 +67,29 @@ def k_values(
     return KValues(grid, ks, table, odds.loss, odds.noise, waiting, None if tpot_s is None else np.asarray(tpot_s))
 
 
+def values_of(curve: Curve, without: int | None = None) -> KValues:
+    """What each K of a curve is worth by batch, as a schedule needs it.
+
+    without : a target batch, left out where it lies between the batches that every curve has, so that what is
+        interpolated between those does not depend on it. [1]
+    """
+    inside = (curve.batches > DEFAULT_BATCHES[0]) & (curve.batches < DEFAULT_BATCHES[-1])
+    kept = (curve.batches != without) | ~inside | np.isin(curve.batches, DEFAULT_BATCHES)
+    return k_values(
+        curve.batches[kept],
+        curve.drafts,
+        curve.speedup[kept],
+        draws=curve.draws[:, kept],
+        idle=idle_speedup(curve)[kept],
+        tpot_s=curve.tpot_s[kept],
+    )
+
+
 def k_by_batch(
     values: KValues,
     max_tpot_s: float | None = None,
     max_batch: int | None = None,
-    pinned: tuple[int, int] | None = None,
+    target: tuple[int, int] | None = None,
 ) -> tuple[KRange, ...]:
     """K for every batch size 1..max_batch: the least expected loss, smoothed.
 
@@ -110,7 +98,7 @@ def k_by_batch(
     values : what each K is worth; with a limit, its times per output token too.
     max_tpot_s : upper limit on the time per output token. [s]
     max_batch : last batch size covered; default the largest of the grid. [1]
-    pinned : a batch and the K that it runs: the recommended K of the target batch. [1]
+    target : the target batch and its recommended K, which stands there and at those neighbours that share it. [1]
 
     Returns
     -------
@@ -120,53 +108,29 @@ def k_by_batch(
     -----
     Each doubling of the batch counts alike. The K of all batches together have the least sum of what they lose beyond
     the noise, times the doublings it lasts, and SWITCH_COST for each switch: dynamic programming over the batches.
-    K = 0 beside a K > 0 is charged as engines run it, with the drafter kept (`KValues.idle`); where a server without
-    speculation loses no more than the best such table, K is 0 throughout, uncharged. K that miss the limit are left
-    out where another keeps it.
+    Losses and ties are those of `curve.recommended`, of equals the smaller K. K = 0 is a server without speculation: at
+    the smallest and at the largest batches it stands wherever it is recommended, and has no price of a switch there. K
+    that miss the limit are left out where another keeps it.
+
+    One server cannot change between drafting and no speculation: its K = 0 keeps the drafter (`KValues.idle`). So the
+    ranges of K = 0 are decided again for it, with that charge (`KRange.table_k`); its K is 0 throughout where a server
+    without speculation loses no more than the best such table, unless the target batch drafts.
     """
     last = int(values.batches[-1]) if max_batch is None else max_batch
     table = _whole(values, last, max_tpot_s)
-    chosen = _cheapest(_with_pin(table, values.drafts, pinned), table.doublings, table.allowed)
-    if not chosen.any() or (_pins_nothing(pinned) and table.plain_cost() <= table.cost(chosen)):
-        return _ranges(table.plain(), np.zeros(last, np.int64), values.drafts)
-    return _ranges(table, chosen, values.drafts)
-
-
-def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange, ...]]) -> tuple[ContextSchedule, ...]:
-    """One schedule per context bucket: contexts [nC] increasing, and the schedule at each; () for none.
-
-    A bucket reaches up to the geometric middle between its context and the next, the last without end; neighbours
-    with equal K are merged.
-    """
-    if len(contexts) and (np.any(np.diff(contexts) <= 0) or contexts[0] < 1):
-        raise AdvisorError("contexts must be positive and increase strictly")
-    middles = [int(np.sqrt(float(one) * other)) for one, other in pairwise(contexts)]
-    found: list[ContextSchedule] = []
-    start = 1
-    for end, ranges in zip([*middles, OPEN_END][: len(contexts)], schedules, strict=True):
-        if found and _same_k(found[-1].ranges, ranges):
-            found[-1] = ContextSchedule(found[-1].context_start, end, found[-1].ranges)
-        else:
-            found.append(ContextSchedule(start, end, ranges))
-        start = end + 1
-    return tuple(found)
-
-
-def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Heading and rows of K by batch as text; `limited` adds whether the limit on time per output token is kept."""
-    columns = ("Batch", "K", "Mean speedup", "Largest expected loss", "Meets the limit")
-    rows = (
-        (
-            f"{item.batch_start:,} to {item.batch_end:,}",
-            str(item.k_draft),
-            f"{item.speedup:.2f}x",
-            f"{item.regret:.1%}",
-            "yes" if item.meets_limit else "no",
-        )
+    smoothed = _smoothed(table)
+    if target is None or target[0] > last:
+        return _ranges(table, smoothed, _one_server(table, smoothed, drafts=False), values.drafts)
+    place, column = target[0] - 1, int(np.searchsorted(values.drafts, target[1]))
+    chosen = _with_target(table, smoothed, place, column)
+    ranges = _ranges(table, chosen, _one_server(table, chosen, drafts=target[1] > 0), values.drafts)
+    if chosen[place] == smoothed[place]:
+        return ranges
+    instead = int(values.drafts[smoothed[place]])
+    return tuple(
+        replace(item, smoothed_k=instead) if item.batch_start <= target[0] <= item.batch_end else item
         for item in ranges
     )
-    shown = len(columns) if limited else len(columns) - 1
-    return columns[:shown], tuple(row[:shown] for row in rows)
 
 
 def schedule_rule(max_tpot_ms: float | None = None) -> str:
@@ -180,80 +144,66 @@ def schedule_rule(max_tpot_ms: float | None = None) -> str:
     return f"{rule} K that miss {max_tpot_ms:g} ms per output token are left out, unless all do ('no')."
 
 
-def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
-    """The scheduled K at each batch size (beyond the last range: the last range's K, as vLLM does)."""
-    starts = np.array([r.batch_start for r in ranges])
-    ks = np.array([r.k_draft for r in ranges], dtype=np.int64)
-    return ks[np.clip(np.searchsorted(starts, np.asarray(batch), side="right") - 1, 0, None)]
-
-
 @dataclass(frozen=True)
 class _Whole:
-    """`KValues` at whole batches 1..n, K = 0 charged for the drafter that is kept; arrays [n, nK] or [n]."""
+    """`KValues` at whole batches 1..n; arrays [n, nK] or [n]."""
 
     speedup: Array
     loss: Array
     noise: Array
     allowed: NDArray[np.bool_]
-    plain_loss: Array
-    """Expected loss of a server without speculation, [n]. [1]"""
-    plain_allowed: NDArray[np.bool_]
+    idle: Array
+    """Speedup of K = 0 with the drafter kept, [n]. [1]"""
+    idle_allowed: NDArray[np.bool_]
     doublings: Array
 
     @property
     def excess(self) -> Array:
-        """What each K loses beyond the noise; a thousandth of its whole excess breaks ties."""
-        losing = excess_loss(self.loss, self.noise, self.allowed)
-        return losing + 1e-3 * np.maximum(self.loss - self.loss.min(axis=1, keepdims=True), 0.0)
+        """What each K loses beyond the noise; of ties the smaller K is the least."""
+        return excess_loss(self.loss, self.noise, self.allowed) + TIE * np.arange(self.loss.shape[1])
 
     def cost(self, chosen: NDArray[np.int64]) -> float:
         """Loss beyond the noise over all doublings, and SWITCH_COST for each switch. [1]"""
         own = excess_loss(self.loss, self.noise, self.allowed)[np.arange(chosen.size), chosen]
         return float(own @ self.doublings) + SWITCH_COST * float(np.count_nonzero(np.diff(chosen)))
 
-    def plain_cost(self) -> float:
-        """The same for a server without speculation, a gain beyond the noise counting against its losses. [1]"""
-        choosable = self.allowed | ~self.allowed.any(axis=1, keepdims=True)
-        above = self.plain_loss - np.where(choosable, self.loss, np.inf).min(axis=1)
-        beyond = np.sign(above) * np.maximum(np.abs(above) - self.noise[:, 0], 0.0)
-        missed = ~self.plain_allowed & self.allowed.any(axis=1)
-        return float(np.where(missed, np.inf, beyond) @ self.doublings)
+    def charged(self) -> _Whole:
+        """The same with K = 0 charged for a drafter that is kept."""
+        speedup, loss, allowed = self.speedup.copy(), self.loss.copy(), self.allowed.copy()
+        speedup[:, 0], allowed[:, 0] = self.idle, self.idle_allowed
+        loss[:, 0] = 1.0 - self.idle * (1.0 - self.loss[:, 0])
+        return replace(self, speedup=speedup, loss=loss, allowed=allowed)
 
-    def plain(self) -> _Whole:
-        """The table of a server without speculation: K = 0 alone, uncharged."""
-        only = np.ones((self.plain_loss.size, 1))
-        return _Whole(
-            only,
-            self.plain_loss[:, None],
-            0.0 * only,
-            self.plain_allowed[:, None],
-            self.plain_loss,
-            self.plain_allowed,
-            self.doublings,
-        )
+    def plain_cost(self) -> float:
+        """Loss of a server without speculation against one that keeps its drafter; a gain beyond the noise counts
+        against its losses. [1]"""
+        kept = self.charged()
+        choosable = kept.allowed | ~kept.allowed.any(axis=1, keepdims=True)
+        above = self.loss[:, 0] - np.where(choosable, kept.loss, np.inf).min(axis=1)
+        beyond = np.sign(above) * np.maximum(np.abs(above) - self.noise[:, 0], 0.0)
+        missed = ~self.allowed[:, 0] & kept.allowed.any(axis=1)
+        return float(np.where(missed, np.inf, beyond) @ self.doublings)
 
 
 def _whole(values: KValues, last: int, max_tpot_s: float | None) -> _Whole:
     if max_tpot_s is not None and values.tpot_s is None:
         raise AdvisorError("a limit on the time per output token needs those times; give tpot_s")
     at = np.arange(1, last + 1)
-    grid, first = values.batches, values.drafts == 0
-    idle = interpolate_batches(grid, values.idle[:, None], at)
+    grid = values.batches
+    idle = interpolate_batches(grid, values.idle[:, None], at)[:, 0]
     speedup = interpolate_batches(grid, values.speedup, at)
-    plain_loss = interpolate_losses(grid, values.loss, at)
     within = np.ones(speedup.shape, bool)
-    plain_within = np.ones(last, bool)
+    idle_within = np.ones(last, bool)
     if max_tpot_s is not None:
         tpot = interpolate_batches(grid, np.asarray(values.tpot_s), at)
-        within = np.asarray(np.where(first, tpot / idle, tpot) <= max_tpot_s)
-        plain_within = tpot[:, 0] <= max_tpot_s
+        within, idle_within = np.asarray(tpot <= max_tpot_s), np.asarray(tpot[:, 0] / idle <= max_tpot_s)
     return _Whole(
-        speedup=np.where(first, idle, speedup),
-        loss=np.where(first, 1.0 - idle * (1.0 - plain_loss), plain_loss),
+        speedup=speedup,
+        loss=interpolate_losses(grid, values.loss, at),
         noise=interpolate_losses(grid, values.noise, at),
         allowed=within,
-        plain_loss=plain_loss[:, 0],
-        plain_allowed=plain_within,
+        idle=idle,
+        idle_allowed=idle_within,
         doublings=doublings(at),
     )
 
@@ -263,16 +213,45 @@ def doublings(batches: NDArray[np.int64]) -> Array:
     return np.log2((batches + 1.0) / batches)
 
 
-def _pins_nothing(pinned: tuple[int, int] | None) -> bool:
-    return pinned is None or pinned[1] == 0
+def _smoothed(table: _Whole) -> NDArray[np.int64]:
+    """Columns [n] of least excess losses and switches together, and K = 0 at both ends as far as it is recommended.
+
+    Up to the first batch that drafts and from the last on, K = 0 is another server and no switch of an engine's K;
+    between batches that draft it has the price of one.
+    """
+    chosen = _cheapest(table.excess, table.doublings, table.allowed)
+    drafting = np.flatnonzero(recommended(table.loss, table.noise, table.allowed))
+    if not drafting.size:
+        return np.zeros_like(chosen)
+    inside = (np.arange(chosen.size) >= drafting[0]) & (np.arange(chosen.size) <= drafting[-1])
+    return np.where(inside, chosen, 0)
 
 
-def _with_pin(table: _Whole, ks: NDArray[np.int64], pinned: tuple[int, int] | None) -> Array:
-    """Excess losses [n, nK], with every K but the pinned one ruled out at its batch."""
-    excess = table.excess
-    if pinned is not None and pinned[0] <= len(excess):
-        excess[pinned[0] - 1] = np.where(ks == pinned[1], 0.0, np.inf)
-    return excess
+def _with_target(table: _Whole, smoothed: NDArray[np.int64], place: int, column: int) -> NDArray[np.int64]:
+    """`smoothed` [n] with the target's K at its place and at the neighbours at which that K is recommended too."""
+    if smoothed[place] == column:
+        return smoothed
+    same = recommended(table.loss, table.noise, table.allowed) == column
+    ends = np.flatnonzero(~same[place + 1 :])
+    starts = np.flatnonzero(~same[:place])
+    end = place + 1 + int(ends[0]) if ends.size else smoothed.size
+    start = int(starts[-1]) + 1 if starts.size else 0
+    chosen = smoothed.copy()
+    chosen[start:end] = column
+    return chosen
+
+
+def _one_server(table: _Whole, chosen: NDArray[np.int64], drafts: bool) -> NDArray[np.int64]:
+    """Columns [n] of one server for all batches: `chosen`, and the least loss with the drafter kept where that is 0.
+
+    drafts : whether it has to draft, even where it loses more than a server without speculation.
+    """
+    if not chosen.any():
+        return chosen
+    kept = table.charged()
+    fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
+    running = _cheapest(np.where(chosen[:, None] > 0, fixed, kept.excess), kept.doublings, kept.allowed)
+    return np.zeros_like(chosen) if not drafts and table.plain_cost() <= kept.cost(running) else running
 
 
 def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -305,16 +284,28 @@ def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
     return starts[starts < n]
 
 
-def _ranges(table: _Whole, chosen: NDArray[np.int64], ks: NDArray[np.int64]) -> tuple[KRange, ...]:
-    """Neighbouring batches of one K that all meet the limit, or all miss it, as ranges."""
+def _ranges(
+    table: _Whole, chosen: NDArray[np.int64], running: NDArray[np.int64], ks: NDArray[np.int64]
+) -> tuple[KRange, ...]:
+    """Neighbouring batches of one K, in the schedule and in one server, that all meet the limit or all miss it."""
     meets: NDArray[np.bool_] = np.asarray(table.allowed.any(axis=1), dtype=np.bool_)
-    starts = np.flatnonzero(np.concatenate([[True], (np.diff(chosen) != 0) | (np.diff(meets.astype(int)) != 0)]))
+    states = np.column_stack([chosen, running, meets])
+    starts = 1 + np.flatnonzero(np.diff(states, axis=0).any(axis=1))
     found = []
-    for start, end in pairwise([*starts.tolist(), chosen.size]):
-        column = int(chosen[start])
-        part = slice(start, end)
-        speedup, regret = float(table.speedup[part, column].mean()), float(table.loss[part, column].max())
-        found.append(KRange(start + 1, end, int(ks[column]), speedup, regret, bool(meets[start])))
+    for start, end in pairwise([0, *starts.tolist(), chosen.size]):
+        column, part = int(chosen[start]), slice(start, end)
+        own, other = int(ks[column]), int(ks[running[start]])
+        found.append(
+            KRange(
+                batch_start=start + 1,
+                batch_end=end,
+                k_draft=own,
+                speedup=float(table.speedup[part, column].mean()),
+                regret=float(table.loss[part, column].max()),
+                meets_limit=bool(meets[start]),
+                table_k=None if other == own else other,
+            )
+        )
     return tuple(found)
 
 
@@ -333,9 +324,3 @@ def _checked(batches: ArrayLike, drafts: ArrayLike, speedup: ArrayLike) -> tuple
     if ks[0] != 0 or np.any(np.diff(ks) <= 0):
         raise AdvisorError("drafts must increase strictly and start at K = 0")
     return grid, ks, table
-
-
-def _same_k(a: Sequence[KRange], b: Sequence[KRange]) -> bool:
-    return [(r.batch_start, r.batch_end, r.k_draft, r.meets_limit) for r in a] == [
-        (r.batch_start, r.batch_end, r.k_draft, r.meets_limit) for r in b
-    ]

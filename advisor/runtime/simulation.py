@@ -9,15 +9,17 @@ import numpy as np
 
 from advisor.prediction import AdvisorError
 from advisor.runtime.acceptance_process import AcceptanceProcess, draw_trace
+from advisor.runtime.bounds import bounds_for
 from advisor.runtime.cascade import Cascade, CascadeSettings
 from advisor.runtime.costs import IntArray, RoundCosts
 from advisor.runtime.policies import BatchSchedule, EmaAdaptive, Oracle, Policy, StaticK
-from advisor.runtime.schedule import KRange
-from advisor.runtime.simulator import Load, SimulationResult, closed_loop, poisson_arrivals, simulate
+from advisor.runtime.ranges import KRange
+from advisor.runtime.simulator import SWITCH_S, Load, SimulationResult, closed_loop, poisson_arrivals, simulate
 
 MAX_REQUESTS = 100_000
 MAX_ITERATIONS = 100_000
 MAX_REQUEST_TOKENS = 16_384
+MAX_SWITCH_MS = 60_000.0
 LONGEST_S = 30.0
 """Estimated processor time that a simulation may take: within a minute on a core shared by two. [s]"""
 ITERATION_S, SLOT_S = 30e-6, 50e-9
@@ -34,7 +36,8 @@ class SimulationPlan:
     """requests : asked for in all; iterations : limit per server; request_tokens : output of each request. [1]
 
     batch_size : slots of a server. load_share : None keeps every slot full while a request waits; else Poisson arrivals
-    at this share of what plain decoding could serve, so that the batch varies.
+    at this share of what plain decoding could serve, so that the batch varies. switch_ms : what a change of K costs,
+    see `simulator.SWITCH_S`. [ms]
     """
 
     requests: int = 200
@@ -43,6 +46,7 @@ class SimulationPlan:
     batch_size: int = 1
     load_share: float | None = None
     seed: int = 0
+    switch_ms: float = SWITCH_S * 1e3
 
     def __post_init__(self) -> None:
         limits = {"requests": MAX_REQUESTS, "iterations": MAX_ITERATIONS, "request_tokens": MAX_REQUEST_TOKENS}
@@ -54,6 +58,8 @@ class SimulationPlan:
             raise AdvisorError(f"load_share={self.load_share} must lie above 0 and up to 2, e.g. 0.7")
         if self.seed < 0:
             raise AdvisorError(f"seed={self.seed} must not be negative")
+        if not 0 <= self.switch_ms <= MAX_SWITCH_MS:
+            raise AdvisorError(f"switch_ms={self.switch_ms} must lie in 0..{MAX_SWITCH_MS:,.0f}")
 
     @property
     def servers(self) -> int:
@@ -115,6 +121,12 @@ class PolicyOutcome:
     """Share of iterations spent on tests; None for policies that do not test. [1]"""
     mean_batch: float
     finished: int
+    switch_share: float = 0.0
+    """Share of iterations that ran another K than the one before. [1]"""
+    drafted_per_token: float = 0.0
+    """Drafts made for each output token. [1]"""
+    verified_per_token: float = 0.0
+    """Tokens verified for each output token, the last emitted one of each sequence included. [1]"""
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,9 @@ class SimulationReport:
     """Requests offered to each policy."""
     complete: bool
     """False where the iteration limit ended some requests early, at least for one policy."""
+    bounds: tuple[PolicyOutcome, ...] = ()
+    """For every K > 0 what it could gain at most were it to stop at each sequence's first rejection; bounds, no
+    policies."""
 
     @property
     def load_note(self) -> str:
@@ -164,18 +179,21 @@ def simulate_policies(
     plan: SimulationPlan,
     cascade: CascadeSettings | None = None,
     *,
+    bounds: bool = False,
     on_policy: Callable[[str, float], None] | None = None,
 ) -> SimulationReport:
     """Every policy on the same trace and load.
 
     Raises AdvisorError when the costs do not reach the plan's batch, or the plan takes longer than LONGEST_S.
+    bounds : also what stopping at each sequence's first rejection would gain at most, for every K.
     Before each policy, `on_policy` gets its name and the share of policies done; it may raise to end the simulation.
     """
     if costs.k_max < 1:
         raise AdvisorError("nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1")
     if plan.batch_size > costs.batches[-1]:
         raise AdvisorError(f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}")
-    policies = policies_for(ranges, costs.k_max, cascade)
+    limits = bounds_for(costs.k_max) if bounds else ()
+    policies: tuple[tuple[Policy, int | None], ...] = (*policies_for(ranges, costs.k_max, cascade), *limits)
     plan.check_duration(len(policies))
     rng = np.random.default_rng([plan.seed, 0])
     streams = min(plan.offered, _STREAMS)
@@ -185,15 +203,15 @@ def simulate_policies(
     for number, (policy, k) in enumerate(policies):
         if on_policy is not None:
             on_policy(policy.name, number / len(policies))
-        runs.append((simulate(costs, policy, trace, load, plan.iterations), k))
-    tpot = [_tpot(run) for run, _ in runs]
-    plain = next(value for value, (_, k) in zip(tpot, runs, strict=True) if k == 0)
-    static = {k: plain / value for value, (_, k) in zip(tpot, runs, strict=True) if k is not None}
+        runs.append((simulate(costs, policy, trace, load, plan.iterations, switch_s=plan.switch_ms / 1e3), k))
+    real = runs[: len(runs) - len(limits)]
+    plain = next(_tpot(run) for run, k in real if k == 0)
+    static = {k: plain / _tpot(run) for run, k in real if k is not None}
     best = max(static, key=lambda k: static[k])
-    outcomes = tuple(
-        _outcome(run, k, value, plain / value, static[best]) for value, (run, k) in zip(tpot, runs, strict=True)
-    )
-    return SimulationReport(plan, outcomes, best, plan.offered, all(o.finished == plan.offered for o in outcomes))
+    made = [_outcome(run, k, plain, static[best]) for run, k in runs]
+    outcomes, beyond = tuple(made[: len(real)]), tuple(made[len(real) :])
+    complete = all(one.finished == plan.offered for one in outcomes)
+    return SimulationReport(plan, outcomes, best, plan.offered, complete, beyond)
 
 
 def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
@@ -215,10 +233,10 @@ def _tpot(run: SimulationResult) -> float:
     return float(run.sequence_time_s.sum() / run.tokens.sum())
 
 
-def _outcome(
-    run: SimulationResult, static_k: int | None, tpot_s: float, speedup: float, best_static: float
-) -> PolicyOutcome:
+def _outcome(run: SimulationResult, static_k: int | None, plain_tpot_s: float, best_static: float) -> PolicyOutcome:
     by_draft = run.iterations_by_draft
+    tpot_s = _tpot(run)
+    speedup = plain_tpot_s / tpot_s
     total = max(int(by_draft.sum()), 1)
     tests = run.test_iterations
     return PolicyOutcome(
@@ -233,4 +251,7 @@ def _outcome(
         test_share=None if tests is None else float(tests.sum() / total),
         mean_batch=float(run.sequence_time_s.sum() / run.busy_time_s.sum()),
         finished=int(run.request_tpot_s.size),
+        switch_share=run.switches / total,
+        drafted_per_token=run.drafted / int(run.tokens.sum()),
+        verified_per_token=run.verified / int(run.tokens.sum()),
     )

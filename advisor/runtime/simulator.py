@@ -11,10 +11,16 @@ from numpy.typing import ArrayLike
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.runtime.acceptance_process import RunLengths
+from advisor.runtime.bounds import SplitCosts, StopsAtRejection
 from advisor.runtime.costs import IntArray, RoundCosts
 from advisor.runtime.policies import Controller, Outcome, Policy, Situation
 
 ENDLESS = 2**40
+SWITCH_S = 0.0
+"""What a change of K costs an engine: nothing. vLLM and SGLang prepare graphs and buffers for every K of a table when
+they start and look K up anew at each step, so that nothing is captured or drained between (vllm-project/vllm issue
+48627; sgl-project/sglang pull requests 21599 and 28045; read on 2026-11-22). No measurement of the first round after a
+change was found. What it costs instead is memory and time at the start. [s]"""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,12 @@ class SimulationResult:
     iterations: IntArray
     iterations_by_draft: IntArray
     """[nK]"""
+    switches: int
+    """Iterations that ran another K than the one before, all groups together."""
+    drafted: int
+    """Drafts made."""
+    verified: int
+    """Tokens verified, the last emitted one of each sequence included."""
     test_iterations: IntArray | None
     """Iterations the controller spent on tests; None for policies that do not test."""
     request_tpot_s: Array
@@ -111,7 +123,13 @@ class SimulationResult:
 
 
 def simulate(
-    costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, n_iterations: int, record: bool = False
+    costs: RoundCosts,
+    policy: Policy,
+    trace: RunLengths,
+    load: Load,
+    n_iterations: int,
+    record: bool = False,
+    switch_s: float = SWITCH_S,
 ) -> SimulationResult:
     """Run one policy for at most n_iterations (per group), or until every request is served.
 
@@ -121,12 +139,15 @@ def simulate(
     trace : run lengths [n_streams, n_tokens] from `draw_trace`; request r of group g follows stream g R + r, modulo
         n_streams, and starts over beyond n_tokens. All randomness is in the trace and the load.
     record : keep K and batch of every iteration, [T, G].
+    switch_s : what an iteration takes longer that runs another K than the one before. [s]
     """
     if trace.ndim != 2 or not trace.size:
         raise AdvisorError(f"the acceptance trace has shape {trace.shape}; expected [streams, tokens]")
     if n_iterations < 1:
         raise AdvisorError("n_iterations must be at least 1")
-    loop = _Loop(costs, policy, trace, load)
+    if not 0 <= switch_s < np.inf:
+        raise AdvisorError(f"the cost of a switch, {switch_s} s, must not be negative")
+    loop = _Loop(costs, policy, trace, load, switch_s)
     history: list[tuple[IntArray, IntArray]] = []
     for _ in range(n_iterations):
         seen = loop.iterate()
@@ -147,13 +168,15 @@ def compare(
 class _Loop:
     """Mutable state of one simulation; groups along axis 0, slots along axis 1."""
 
-    def __init__(self, costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load) -> None:
+    def __init__(self, costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, switch_s: float) -> None:
         groups, self.requests = load.arrival_s.shape
         self.offered = np.isfinite(load.arrival_s).sum(axis=1)
         slots = load.concurrency
         self.policy, self.load = policy, load
         self.cost, warm = costs.dense(slots)
         self.warm = warm if policy.keeps_drafter else np.zeros_like(warm)
+        self.split = SplitCosts.of(costs, slots) if isinstance(policy, StopsAtRejection) else None
+        self.switch_s = switch_s
         self.controller: Controller = policy.controller(groups, self.cost)
         self.flat, self.period, self.streams = trace.ravel(), trace.shape[1], trace.shape[0]
         self.rows = np.arange(groups)
@@ -169,6 +192,8 @@ class _Loop:
         self.busy_time = np.zeros(groups)
         self.iterations = np.zeros(groups, dtype=np.int64)
         self.by_draft = np.zeros(costs.drafts.size, dtype=np.int64)
+        self.last_k = np.full(groups, -1)
+        self.switches, self.drafted, self.verified = 0, 0, 0
         self.tpot: list[Array] = []
         self.latency: list[Array] = []
         self.waiting = True
@@ -184,10 +209,11 @@ class _Loop:
         offset = self.place % self.period
         offset += (self.request + self.rows[:, None] * self.requests) % self.streams * self.period
         run = np.where(self.active, self.flat[offset], np.int8(0))
-        k = self.controller.choose(Situation(batch, self.active, run))
+        situation = Situation(batch, self.active, run)
+        k = self.controller.choose(situation)
         emitted = np.where(self.active, np.minimum(run, k[:, None]).astype(np.int64) + 1, 0)
         np.minimum(emitted, self.remaining, out=emitted)
-        time = self.cost[batch, k] + np.where(k == 0, self.warm[batch], 0.0)
+        time = self._round_s(situation, k)
         tokens = emitted.sum(axis=1)
         self.clock += time
         self.tokens += tokens
@@ -203,6 +229,24 @@ class _Loop:
         if finished.any():
             self._finish(finished)
         return seen
+
+    def _round_s(self, situation: Situation, k: IntArray) -> Array:
+        """Time of the coming round of each group [G], its switch of K included; counts drafts, tokens and switches."""
+        batch = situation.batch
+        drafted = verified = k * batch
+        if isinstance(self.policy, StopsAtRejection) and self.split is not None:
+            verified = self.policy.depth(situation).sum(axis=1)
+            drafted = verified if self.policy.gates_drafting else drafted
+            time = self.policy.round_s(self.split, situation)
+        else:
+            time = self.cost[batch, k] + np.where(k == 0, self.warm[batch], 0.0)
+        self.drafted += int(drafted.sum())
+        self.verified += int((verified + batch).sum())
+        busy = batch > 0
+        switched = busy & (self.last_k >= 0) & (k != self.last_k)
+        self.last_k = np.where(busy, k, self.last_k)
+        self.switches += int(switched.sum())
+        return np.asarray(time + self.switch_s * switched)
 
     def _finish(self, finished: np.ndarray) -> None:
         group, slot = np.nonzero(finished)
@@ -245,6 +289,9 @@ class _Loop:
             busy_time_s=self.busy_time,
             iterations=self.iterations,
             iterations_by_draft=self.by_draft,
+            switches=self.switches,
+            drafted=self.drafted,
+            verified=self.verified,
             test_iterations=getattr(self.controller, "test_iterations", None),
             request_tpot_s=np.concatenate(self.tpot) if self.tpot else none,
             request_latency_s=np.concatenate(self.latency) if self.latency else none,

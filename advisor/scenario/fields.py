@@ -15,6 +15,7 @@ from advisor.architecture import WeightDtype
 from advisor.catalog import EngineChoice, engine_choices
 from advisor.prediction import Frozen
 from advisor.scenario.field_row import FieldRow, Flag, Section, Told, Widget, rows_of
+from advisor.task_transfer import Task
 
 KvDtype = Literal["auto", "bf16", "fp8"]
 
@@ -172,6 +173,29 @@ class ScenarioFields(Frozen):
         ),
     ]
     """Required: how much is accepted is the user's to say (`2.4@3`, `0.7,0.5,0.4`, or a measured curve's id)."""
+    task: Annotated[
+        Task | None,
+        FieldRow(
+            "Kind of text",
+            Section.DRAFTER,
+            unset="as measured",
+            short="on {}",
+            widget=Widget(
+                3,
+                help="Carries a measured curve to your text, with a wider band. Your own numbers stay as they are.",
+            ),
+            told=Told("Drafter", "; accepted as on {}", ""),
+            flags=(
+                Flag(
+                    "--task",
+                    "Kind of text that a measured curve is carried to; numbers of your own stay as they are.",
+                    default="the curve's own",
+                ),
+            ),
+            is_younger=True,
+        ),
+    ] = None
+    """Kind of text; None: what the curve was measured on."""
     engine: Annotated[
         EngineChoice,
         FieldRow(

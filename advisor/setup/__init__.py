@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.setup.costs import by_form, with_scales
-from advisor.setup.load import load_setup
+from advisor.setup.load import load_setup, with_placement
 from advisor.setup.loaded import Setup, touched_experts
 
-__all__ = ["Setup", "by_form", "load_setup", "touched_experts", "with_scales"]
+__all__ = ["Setup", "by_form", "load_setup", "touched_experts", "with_placement", "with_scales"]

@@ -33,6 +33,7 @@ from advisor.setup.loaded import Setup
 from advisor.setup.notes import sources_of, warnings_of
 from advisor.setup.routing import routing_of
 from advisor.step_cost import Placement
+from advisor.task_transfer import carried
 
 
 def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
@@ -61,13 +62,14 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         check_adjustment(adjustment, hardware.id, scenario.engine)
     costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
     routing, because = routing_of(scenario, architecture)
-    acceptance = parse_acceptance(
+    measured = parse_acceptance(
         scenario.acceptance,
         scenario.k_max,
         borrowed=borrowed_acceptance,
         model_id=architecture.id,
         drafter_id=drafter.id,
     )
+    acceptance = carried(scenario.acceptance, measured, drafter.kind, scenario.task, scenario.context_tokens)
     memory = memory_fit(
         architecture,
         placement,
@@ -81,6 +83,31 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         costs, draft_costs, memory, cache, warnings=(), sources=(), adjustment=adjustment,
     )  # fmt: skip
     return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
+
+
+def with_placement(setup: Setup, placement: Placement) -> Setup:
+    """`setup` on another placement, with its costs and memory; everything else is kept as it was loaded.
+
+    Raises AdvisorError for a placement that the model or the scenario's GPUs do not allow.
+    """
+    ranks = {"tensor_parallel": placement.tensor_parallel, "expert_parallel": placement.expert_parallel}
+    scenario, target, per_pass = setup.scenario.model_copy(update=ranks), setup.architecture, setup.draft_architecture
+    _check_placement(scenario, target, placement)
+    costs, draft_costs = both_costs(
+        scenario, setup.hardware, setup.cache, (target, per_pass), placement, setup.adjustment
+    )
+    memory = memory_fit(
+        target,
+        placement,
+        setup.hardware.memory_bytes.value,
+        scenario.context_tokens,
+        setup.cache.bytes_per_element,
+        per_pass,
+    )
+    placed = dataclasses.replace(
+        setup, scenario=scenario, placement=placement, costs=costs, draft_costs=draft_costs, memory=memory
+    )
+    return dataclasses.replace(placed, warnings=warnings_of(placed), sources=sources_of(placed))
 
 
 def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:

@@ -26,6 +26,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
         *_format_warnings(setup),
         *_of(setup.costs.warnings, _parts(architecture, placement)),
     ]
+    found += setup.acceptance.remarks
     if setup.acceptance.borrowed:
         found.append(f"The accepted length is borrowed: {setup.acceptance.source}. Give your own for a narrower band.")
     if placement.expert_parallel > 1:

@@ -6,6 +6,7 @@ from advisor.summary.fits import Fit, fit_of
 from advisor.summary.flips import Flip, accepted_length_flips, flip_texts
 from advisor.summary.headline import headline, likely_text, one_k_text, place_text
 from advisor.summary.outcomes import Outcome, outcomes_of
+from advisor.summary.refit import refit_text, refitted_times_text
 from advisor.summary.sample import sample_csv
 from advisor.summary.sure import accepted_text, errors_text, tier_words
 
@@ -23,6 +24,8 @@ __all__ = [
     "one_k_text",
     "outcomes_of",
     "place_text",
+    "refit_text",
+    "refitted_times_text",
     "sample_csv",
     "tier_words",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from advisor.acceptance import acceptance_curves
 from advisor.advice import Advice
@@ -36,15 +36,16 @@ def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:
 
 
 def errors_text(found: Mapping[str, Errors]) -> str:
-    """The nearest errors in one sentence, rows and sources named; empty without any."""
+    """The nearest errors in one sentence, rows and laboratories named; empty without any."""
     nearest = nearest_errors(found)
     if nearest is None or nearest[1].median_ape is None or nearest[1].coverage is None:
         return ""
     group, errors = nearest
     of = {"this accelerator and model": " of this accelerator and model"}.get(group, f" ({group})")
-    sources = f" from {counted(errors.n_sources, 'source')}" if errors.n_sources else ""
+    whose = f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}" if errors.n_sources else ""
+    alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"On {errors.n} published speedups{of}{sources} the median error is {errors.median_ape:.0%}, and "
+        f"On {errors.n} published speedups{of}{whose}{alike} the median error is {errors.median_ape:.0%}, and "
         f"{errors.coverage:.0%} lie in the band."
     )
 
@@ -55,7 +56,13 @@ def accepted_text(advice: Advice) -> str:
     curve = next((one for one in acceptance_curves() if one.id == given), None)
     k = advice.curve_k
     length = float(advice.curve.accepted_length[advice.curve.column(k)])
+    accepted, carried = f"Accepted length {length:.2f} at K = {k}", bool(advice.setup.acceptance.extrapolated[k])
     if curve is None:
-        return f"Accepted length {length:.2f} at K = {k}: yours."
+        return f"{accepted}: carried there from yours ({given})." if carried else f"{accepted}: yours."
     other = " (of another model or drafter)" if advice.setup.acceptance.borrowed else ""
-    return f"Accepted length {length:.2f} at K = {k}: measured, {curve.dataset}{other}."
+    how = f"carried there, measured at K = {_span(curve.n_draft)}" if carried else "measured"
+    return f"{accepted}: {how}, {curve.dataset}{other}."
+
+
+def _span(drafts: Sequence[int]) -> str:
+    return str(drafts[0]) if len(drafts) == 1 else f"{drafts[0]} to {drafts[-1]}"

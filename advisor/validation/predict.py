@@ -20,6 +20,8 @@ PREDICTED_COLUMNS = (
     *("predicted_tier", "predicted_reason", "accepted_length_source"),
 )
 _DRAWS = "draws"
+MAX_NAMED = 3
+"""Rows that are named where a file cannot be predicted as a whole. [1]"""
 _SAME_GRID = (
     *("source_title", "source", "hardware_id", "model_id", "drafter", "batch_size"),
     *("engine", "tensor_parallel", "weight_dtype", "dataset"),
@@ -73,9 +75,8 @@ def _predicted(
     """As `predict_rows`, with the predicted speedup under each draw in the column _DRAWS."""
     missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
     if missing:
-        raise AdvisorError(
-            f"the file lacks the columns {', '.join(missing)}; expected the header of measurements/published_speedups"
-        )
+        expected = "expected the header of measurements/published_speedups"
+        raise AdvisorError(f"{_unread_text(refused or {})}the file lacks the columns {', '.join(missing)}; {expected}")
     unknown = [name for name in assume or {} if name not in frame.columns]
     if unknown:
         raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
@@ -87,6 +88,15 @@ def _predicted(
     return pd.concat(
         [frame.reset_index(drop=True), pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])], axis=1
     )
+
+
+def _unread_text(refused: Mapping[int, str]) -> str:
+    """Which rows cannot be read, the first ones named, before what is wrong with the whole file; empty for none."""
+    if not refused:
+        return ""
+    shown = "; ".join(f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED])
+    more = f" (and {len(refused) - MAX_NAMED} more rows)" if len(refused) > MAX_NAMED else ""
+    return f"{shown}{more}; and "
 
 
 def validate(

@@ -83,7 +83,7 @@ def test_an_unmeasured_shape_keeps_the_form():
 
 
 def test_designs_are_compared_by_the_form_alone():
-    from advisor.design.space import design_space
+    from advisor.design.search import design_space
 
     space = design_space(Scenario(model_id="qwen3-30b-a3b", acceptance="2.4@3"))
     assert all(body.setup.costs.routed.measured is None for body in space.bodies)

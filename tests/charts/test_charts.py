@@ -63,6 +63,17 @@ def test_the_batch_where_drafting_stops_paying_is_marked() -> None:
     assert 10 ** note(speedup(), "breaks even").x == pytest.approx(end)
 
 
+def test_no_break_even_is_drawn_or_said_beyond_what_fits_in_memory() -> None:
+    end = break_even_batch(hand_curve().batches, hand_curve().speedup[:, 2])
+    assert end is not None
+    within, beyond = speedup(largest_batch=end + 1), speedup(largest_batch=end - 1)
+    assert note(within, "breaks even")
+    assert not any("breaks even" in item.text for item in beyond.figure.layout.annotations)
+    tight = speedup(largest_batch=64)
+    assert "above 1x as far as memory reaches" in tight.alt
+    assert "slowdown within" in speedup().alt
+
+
 def test_the_target_batch_is_a_line_across_the_plot_with_its_speedup() -> None:
     lines = [shape for shape in speedup().figure.layout.shapes if shape.type == "line" and shape.x0 == shape.x1]
     assert [shape.x0 for shape in lines] == [64]
@@ -276,6 +287,20 @@ def test_validation_charts_say_how_many_rows_they_judge() -> None:
     _, judged = read_judged()
     chart = trust.predicted_chart(judged)
     assert sum(len(item.x) for item in chart.figure.data if item.mode == "markers") == len(judged)
-    groups = pd.DataFrame({"group": ["all", "one"], "n": [20, 3], "coverage": [0.8, 0.4], "median_error": [0.07, 0.3]})
+    groups = pd.DataFrame(
+        {
+            "group": ["all", "one"],
+            "n": [20, 3],
+            "coverage": [0.8, 0.4],
+            "median_error": [0.07, 0.3],
+            "laboratories": [3, 1],
+            "width": [0.5, 0.7],
+        }
+    )
+    by_engine = trust.predicted_chart(judged, "engine")
+    assert len({item.name for item in by_engine.figure.data if item.showlegend is not False}) > 2
+    drawn = trust.coverage_chart(groups).figure.data[0]
+    assert list(drawn.text) == ["80% in ±25%", "40% in ±35%"]
+    assert "20 rows, 3 labs" in drawn.y[0]
     assert "20" in trust.coverage_chart(groups).alt
     assert "30%" in trust.error_chart(groups).alt

@@ -101,7 +101,7 @@ def test_the_map_holds_the_speedups_and_names_each_cell_s_design() -> None:
     cells, points = heat().figure.data
     np.testing.assert_array_equal(cells.z, [[1.5, 1.7, 2.0], [1.6, 1.9, np.nan]])
     named = {(x, y): tuple(data) for x, y, data in zip(points.x, points.y, points.customdata, strict=True)}
-    assert named[1, 0] == ("11", "design 11", "1.700")
+    assert named[1, 0] == ("11", "design 11", "1.700", "16", "4.40", "1.70")
     assert (2, 1) not in named, "nothing fits there, so there is nothing to pick"
 
 
@@ -114,12 +114,13 @@ def test_the_map_frames_the_recommended_row_at_the_target_batch_and_marks_the_ba
     assert not heat(recommended_ratio=None).figure.layout.shapes
 
 
-def test_the_map_of_times_is_relative_to_the_baseline_and_prefers_the_lower() -> None:
+def test_the_map_of_speeds_is_relative_to_the_baseline_and_its_colours_reach_as_far_down_as_up() -> None:
     chart = heat(baseline_tpot_s=BASELINE_TPOT_S)
     cells = chart.figure.data[0]
-    np.testing.assert_allclose(cells.z[0], [1.0, 1.1, 0.75])
-    assert cells.reversescale is True
-    assert "at batch 1 best with k/N 12.5%: 0.90" in chart.alt
+    np.testing.assert_allclose(cells.z[0], [1.0, 1 / 1.1, 1 / 0.75])
+    assert "at batch 1 best with k/N 12.5%: 1.11" in chart.alt
+    assert cells.zmax == pytest.approx(1 / 0.75), "no value is cut off"
+    assert cells.zmin + cells.zmax == pytest.approx(2.0), "white is the baseline"
 
 
 def test_a_batch_at_which_nothing_fits_is_said_in_words() -> None:
@@ -151,8 +152,11 @@ def test_cell_text_has_contrast_on_all_of_the_scale() -> None:
 
     ink = luminance(charts_design._CELL_TEXT)
     levels = [luminance(color) for color in charts_design._SCALE]
-    assert all((level + 0.05) / (ink + 0.05) >= 4.5 for level in levels)
+    around = [luminance(color) for color in charts_design._AROUND_ONE]
+    assert all((level + 0.05) / (ink + 0.05) >= 4.5 for level in (*levels, *around))
     assert levels == sorted(levels, reverse=True)
+    assert max(around) == around[1], "white is the baseline"
+    assert not {*charts_design._SCALE, *charts_design._AROUND_ONE} & {*figure.SERIES}, "these follow the theme"
 
 
 def test_the_shared_sweep_draws_each_batch_and_leaves_out_what_does_not_fit() -> None:

@@ -98,6 +98,16 @@ def test_the_break_even_map_holds_the_cost_of_a_round_and_marks_what_cannot_pay(
     assert (np.char.find(marks, "x") >= 0).tolist() == impossible.tolist()
 
 
+def test_the_break_even_map_ends_where_memory_does() -> None:
+    curve = hand_curve()
+    chart = charts_runtime.break_even_chart(curve, 16, 3, last=64)
+    assert max(chart.data["batch_size"]) == 64
+    assert "larger ones do not fit" in chart.left_out
+    assert not charts_runtime.break_even_chart(curve, 16, 3).left_out
+    own = charts_runtime.break_even_chart(curve, 64, 3, last=8)
+    assert max(own.data["batch_size"]) == 64, "the user's own batch stays on the map"
+
+
 def test_the_users_point_stands_at_their_batch_and_k_and_says_whether_it_pays() -> None:
     good, bad = (charts_runtime.break_even_chart(hand_curve(scale=s), 16, 3) for s in (1.0, 0.4))
     point = good.figure.data[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ def test_schedule_json_is_one_document_that_covers_every_batch(capsys: pytest.Ca
     fits = load_setup(Scenario.model_validate(document["scenario"])).memory.largest_batch
     assert document["k_by_batch"][-1]["batch_end"] == fits
     assert document["k_by_batch_and_context"][0]["context_start"] == 1
+    assert [row["context_tokens"] for row in document["k_by_context"]["contexts"]] == [512, 2048, 65536]
     assert {"gain", "schedule_speedup", "best_static_k", "static_speedup"} <= set(document["gain"])
     assert document["scenario"]["batch_size"] == 16
 
@@ -62,6 +64,24 @@ def test_export_writes_files_that_the_engines_rules_accept(
     assert document["launch_line"] in launch.read_text()
 
 
+def test_schedule_and_export_say_the_same_of_one_k_and_of_contexts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    at = ["--hardware", "h200-sxm", "--gpus", "4", "--tp", "4", "--model", "llama-3.1-8b", "--drafter", "eagle3"]
+    at += ["--accepted-length", "2.4@3"]
+    shown = run(capsys, "schedule", *at)[1]
+    assert "Recommended K by batch and tokens of context" in shown
+    one_k = next(line for line in shown.splitlines() if "the best single K" in line).partition("doubling alike.")[0]
+    contexts = next(line for line in shown.splitlines() if line.startswith("Context changes the answer"))
+    exported = run(capsys, "export", *at, "--output", str(tmp_path), "--draft-model", "a/b")[1]
+    assert one_k in exported
+    assert contexts in exported
+    report = tmp_path / "r.md"
+    assert run(capsys, "report", *at, "--output", str(report), "--no-checks")[0] == 0
+    assert one_k.strip() in report.read_text(encoding="utf-8")
+    assert contexts in report.read_text(encoding="utf-8")
+
+
 def test_a_static_k_is_exported_without_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ["export", *NGRAM, "--output", str(tmp_path), "--static-k", "2", "--json"]
     config = json.loads(run(capsys, *arguments)[1])["config"]
@@ -76,6 +96,8 @@ def test_simulate_prints_every_policy(capsys: pytest.CaptureFixture[str], proces
     for name in ("static K=0", "static K=8", "batch schedule", "Cascade", "acceptance only (EMA)", "oracle"):
         assert name in out
     assert "Best single K" in out
+    assert "Upper bounds, not policies" in out
+    assert "at no cost: engines capture every K" in out
 
 
 def test_the_same_seed_prints_the_same_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,3 +153,43 @@ def test_bad_input_exits_2_with_one_sentence(
     assert fragment in err
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_advise_ends_with_the_export_to_paste_and_that_command_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    at = [*EAGLE[:6], "--accepted-length", "2.4@3", "--batch", "16", "--kv-dtype", "fp8"]
+    *_, heading, line = run(capsys, "advise", *at)[1].splitlines()
+    assert heading == "Write it as vLLM loads it (write yours for DRAFT-MODEL):"
+    words = shlex.split(line)
+    assert words[:4] == ["python", "-m", "advisor", "export"]
+    words = [str(tmp_path) if word == "out" else word for word in words[3:]]
+    assert run(capsys, *words)[0] == 0
+    assert (tmp_path / "vllm_launch.sh").exists()
+    assert "--kv-cache-dtype fp8" in (tmp_path / "vllm_launch.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (["--accepted-length", "1.02@3"], "Nothing to export: start the engine without speculation."),
+        (["--engine", "trtllm", "--accepted-length", "2.4@3"], "No export for trtllm: `export` writes the schedule"),
+        (["--drafter", "none"], "Nothing to export: nothing is drafted."),
+    ],
+)
+def test_advise_says_why_there_is_nothing_to_export(
+    capsys: pytest.CaptureFixture[str], changed: list[str], said: str
+) -> None:
+    code, out, err = run(capsys, "advise", *EAGLE[:6], "--batch", "16", *changed)
+    assert code == 0, err
+    assert out.splitlines()[-1].startswith(said)
+
+
+def test_commands_remark_on_accepted_lengths_that_nobody_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    at = [*EAGLE[:6], "--accepted-length", "2.4@3", "--batch", "16"]
+    more = {"simulate": FEW, "export": ["--output", str(tmp_path), "--draft-model", "a/b"]}
+    for command in ("advise", "schedule", "simulate", "export"):
+        assert "At K = 1, 2 and 4 to 8 it is carried from there" in run(capsys, command, *at, *more.get(command, []))[1]
+    assert "At K = 5 it is carried" in run(capsys, "curve", *at, "--k", "0,3,5")[2]

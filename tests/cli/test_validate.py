@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from advisor.cli.validate import alike
+from tests.command_line import run
 
 
 def test_reasons_that_differ_in_numbers_or_names_are_one_line_with_their_count() -> None:
@@ -33,3 +38,16 @@ def test_different_reasons_stay_apart_and_equal_ones_are_counted() -> None:
 
 def test_an_accelerator_s_name_with_a_number_in_it_is_no_number() -> None:
     assert len(alike(["h100-sxm is old", "h200-sxm is old"])) == 2
+
+
+def test_predict_names_unreadable_cells_together_with_missing_columns(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text("hardware_id,model_id,batch_size,tpot_s\nh200-sxm,qwen3-30b-a3b,abc,0.01\n")
+    code, _, err = run(capsys, "predict", str(file))
+    assert code != 0
+    assert "line 2: batch_size 'abc': not a number" in err
+    assert "lacks the columns drafter, draft_tokens_k" in err
+    file.write_text("hardware_id,model_id,batch_size\n" + "h200-sxm,qwen3-30b-a3b,abc\n" * 5)
+    assert "(and 2 more rows); and the file lacks" in run(capsys, "predict", str(file))[2]

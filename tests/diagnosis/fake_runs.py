@@ -40,9 +40,9 @@ SGLANG_SPECULATIVE = (
 
 
 @lru_cache(maxsize=8)
-def predicted(engine: str = "vllm", version: str = "0.33.0") -> Mapping[str, float]:
+def predicted(engine: str = "vllm", version: str = "0.33.0", batch: int = BATCH) -> Mapping[str, float]:
     """Time per token with and without drafts, and to the first token, as the model has them. [s]"""
-    found = compare({**RUN, "engine": engine, "engine_version": version}, {})
+    found = compare({**RUN, "engine": engine, "engine_version": version, "batch_size": batch}, {})
     plain, whole = found.row("plain"), found.row("round")
     assert plain is not None
     assert whole is not None
@@ -103,15 +103,17 @@ class Pair:
     log: str = ""
     repeats: tuple[float, ...] = ()
     """Times per token of the plain arm's runs, over its own."""
+    batch: int = BATCH
 
     def files(self) -> list[Given]:
         """What a user hands over."""
-        times = predicted(self.engine)
+        times = predicted(self.engine, batch=self.batch)
+        asked = {} if self.batch == BATCH else {"batch": self.batch, "requests": 10 * self.batch}
         first = 1.2 * times["first"]
         own = {"backend": self.engine, "engine_version": {"vllm": "0.33.0", "sglang": "0.5.23"}[self.engine]}
-        plain = result(times["plain"], first, False, **own | self.plain)
+        plain = result(times["plain"], first, False, **own | asked | self.plain)
         repeated = [{**plain, "mean_tpot_ms": plain["mean_tpot_ms"] * share} for share in self.repeats]
-        drafting = result(times["drafting"], first, True, **own | self.drafting)
+        drafting = result(times["drafting"], first, True, **own | asked | self.drafting)
         lines = "\n".join(json.dumps(one) for one in [*(repeated or [plain]), drafting])
         base = VLLM if self.engine == "vllm" else SGLANG
         added = SPECULATIVE if self.engine == "vllm" else SGLANG_SPECULATIVE

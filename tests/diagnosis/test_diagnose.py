@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from advisor.diagnosis import Diagnosis, Given, diagnose, diagnosis_document, view_of
+from advisor.diagnosis.facts import Run
+from advisor.diagnosis.quantities import quantity
+from advisor.diagnosis.verdict import verdict_text
 from advisor.prediction import AdvisorError
 from advisor.text import json_text
-from tests.diagnosis.fake_runs import Pair, predicted
+from tests.diagnosis.fake_runs import SGLANG, SGLANG_SPECULATIVE, Pair, predicted
 from tests.own_model import CONFIG_JSON
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
@@ -223,3 +226,28 @@ def test_what_a_result_counts_stands_against_what_a_log_counts() -> None:
     found = diagnose(pair.files())
     assert not found.findings
     assert found.verdict == "as_predicted"
+
+
+@pytest.mark.parametrize(("high", "said"), [(0.97, False), (1.21, True)])
+def test_a_run_that_loses_as_predicted_is_told_where_the_band_reaches_above_one(high: float, said: bool) -> None:
+    (_, compared) = of_file("honest.csv").comparisons[-1]
+    rows = tuple(replace(row, high=high) if row.name == "speedup" else row for row in compared.rows)
+    sentence = verdict_text("as_predicted", [], [replace(compared, rows=rows)], [], 0)
+    assert "Speculation does not pay at this batch" in sentence
+    assert ("The band reaches to 1.21x, so that a gain is not ruled out." in sentence) == said
+
+
+def test_a_finding_names_no_source_twice() -> None:
+    tree = Pair("sglang", launch=SGLANG + SGLANG_SPECULATIVE.replace("topk 1", "topk 4"))
+    (found,) = view_of(diagnose(tree.files())).findings
+    assert found.source.startswith("sgl-project/sglang pull request 2150")
+    assert not any(found.source in text for text in found.evidence)
+    assert any("by definition" in text for text in found.evidence), "a source of its own stays"
+
+
+@pytest.mark.parametrize(
+    ("hardware_id", "kind"), [("h200-sxm", "synchronous"), ("rtx-5090", "workstation"), ("mi300x", "rocm")]
+)
+def test_the_kind_of_a_build_is_that_of_its_version_on_its_chip(hardware_id: str, kind: str) -> None:
+    facts = {"engine": "vllm", "engine_version": "0.9.2", "hardware_id": hardware_id}
+    assert quantity("kind_of_build").of(Run(facts)) == kind

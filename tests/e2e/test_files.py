@@ -100,8 +100,9 @@ def test_the_exported_schedule_is_what_the_engine_s_rules_allow(page: Any, app_u
     box.fill("my/eagle3-head")
     box.press("Enter")
     answer = advise(START)
-    for choice, ranges in (("The schedule", answer.k_by_batch), ("K = 2 throughout", static_ranges(answer.curve, 2))):
-        if choice != "The schedule":
+    alone = static_ranges(answer.curve, 2, answer.k_by_batch[-1].batch_end)
+    for choice, ranges in (("", answer.to_serve), ("K by batch", answer.k_by_batch), ("K = 2 throughout", alone)):
+        if choice:
             choose(page, "Export", choice)
         made = export_scenario(answer.setup, ranges, "vllm", draft_model="my/eagle3-head")
         line = " ".join(made.launch_line.split())

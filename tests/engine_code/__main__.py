@@ -21,7 +21,7 @@ from advisor.engines import export_scenario, needs_draft_model
 from advisor.engines.config import EngineExport
 from advisor.engines.export import per_rank
 from advisor.prediction import AdvisorError
-from advisor.runtime import KRange, k_at, schedule_for
+from advisor.runtime import KRange, k_running_at, schedule_for
 from advisor.scenario.scenario import Scenario
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,7 +155,7 @@ def _described(case: Case, made: EngineExport, ranges: tuple[KRange, ...]) -> di
         "launch_line": made.launch_line,
         "config": made.config,
         "config_json": made.config_json,
-        "k_by_batch": np.asarray(k_at(ranges, np.arange(1, ranges[-1].batch_end + 1))).tolist(),
+        "k_by_batch": np.asarray(k_running_at(ranges, np.arange(1, ranges[-1].batch_end + 1))).tolist(),
         "model_type": family,
         "architecture": ARCHITECTURES.get(family, "SomeForCausalLM"),
     }

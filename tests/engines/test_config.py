@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from advisor.engines.config import EngineExport, ExportRequest, ServedModel, merged_rows
+from advisor.engines.config import EngineExport, ExportRequest, ServedModel, merged_rows, widest_k
 from advisor.engines.export import export_engine_config
 from advisor.engines.sglang import check_sglang_adaptive_config, sglang_adaptive_config
 from advisor.engines.vllm import check_vllm_speculative_config, vllm_speculative_config
@@ -90,6 +90,15 @@ def test_sglang_runs_other_drafters_with_one_k_and_says_so() -> None:
         assert any("widest range" in warning for warning in export.warnings)
     with pytest.raises(AdvisorError, match="SGLang has no suffix"):
         exported("sglang", RANGES, "suffix", MODEL)
+
+
+@pytest.mark.parametrize(("engine", "method"), [("sglang", "ngram"), ("vllm", "suffix")])
+def test_an_engine_that_cannot_vary_k_runs_the_one_of_the_target_batch(engine: str, method: str) -> None:
+    request = ExportRequest(RANGES, method, MODEL, target_k=1)
+    export = export_engine_config(engine, request)
+    assert widest_k(merged_rows(RANGES)) != 1
+    assert not export.varies_k
+    assert any("K = 1 of the target batch" in warning for warning in export.warnings)
 
 
 def test_suffix_decoding_gets_one_k_because_its_proposer_takes_no_other() -> None:

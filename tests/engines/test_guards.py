@@ -13,7 +13,7 @@ from advisor.engines import check_commands, export_scenario, write_export
 from advisor.engines.config import EFFECTS, ExportRequest, ServedModel, export_tags
 from advisor.engines.export import export_engine_config
 from advisor.prediction import AdvisorError
-from advisor.runtime import KRange
+from advisor.runtime import KRange, schedule_for
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 
@@ -185,3 +185,18 @@ def test_the_verification_step_is_timed_without_its_drafter() -> None:
     verify = check_commands(setup, 3, draft_model="a/b")[1]
     assert "--exclude-drafter" in verify.command
     assert json.loads(flags(verify.command)["--speculative-config"])["method"] == "eagle3"
+
+
+@pytest.mark.parametrize(
+    ("engine", "read"), [("vllm", "the table has no context axis"), ("sglang", "the file has no context axis")]
+)
+def test_an_export_says_that_the_engine_reads_no_context_axis_where_context_changes_k(engine: str, read: str) -> None:
+    asked = Scenario(n_gpus=4, tensor_parallel=4, model_id="llama-3.1-8b", drafter_id="eagle3", acceptance="2.4@3")
+    found = schedule_for(asked)
+    made = export_scenario(found.setup, found.ranges, engine, draft_model="a/head", contexts=found.at_contexts)
+    assert any(read in text for text in made.warnings)
+    assert found.at_contexts.text in made.warnings
+    alike = schedule_for(asked.model_copy(update={"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b"}))
+    assert not alike.at_contexts.matters
+    silent = export_scenario(alike.setup, alike.ranges, engine, draft_model="a/head", contexts=alike.at_contexts)
+    assert not any("context" in text.lower() for text in silent.warnings)

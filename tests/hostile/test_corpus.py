@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "scenario": ("advise", "--scenario"),
     "refit": ("advise", *QWEN, "--refit"),
     "compare": ("compare", "mixtral"),
+    "sweep": ("sweep", "--dry-run", "--output", "never"),
     "simulate": ("simulate", *QWEN, "--iterations", "20", "--requests", "4", "--trace"),
 }
 

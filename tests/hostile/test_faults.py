@@ -225,7 +225,8 @@ def test_a_damaged_row_names_its_data_set_and_leaves_the_others(kept: Path) -> N
 FILE_COMMANDS = (
     ("ingest",), ("fit",), ("predict",), ("validate",), ("acceptance",), ("trace", "--experts", "8"),
     ("advise", *QWEN[:2], *QWEN[4:], "--model"), ("advise", *QWEN[2:], "--hardware"), ("advise", "--scenario"),
-    ("advise", *QWEN, "--refit"), ("compare", "mixtral"), ("simulate", *QWEN, "--trace"),
+    ("advise", *QWEN, "--refit"), ("compare", "mixtral"), ("sweep", "--output", "never"),
+    ("simulate", *QWEN, "--trace"),
 )  # fmt: skip
 
 

@@ -49,6 +49,7 @@ TITLES = [
     "Check it yourself",
     "Assumptions",
     "Limits",
+    "Cost and energy",
     "Constants of the accelerator",
     "How the speedup was made",
     "Works cited",
@@ -221,9 +222,11 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Report", "Answer", "CurvePoint", "ScheduleRange", "EngineSetup", "ComponentTime", "AcceptedLength",
+    ["Report", "Answer", "CurvePoint", "ScheduleRange", "ContextSection", "ContextRow",
+     "EngineSetup", "ComponentTime", "AcceptedLength",
      "UsedConstant", "ErrorLine", "DesignSection", "DesignChoice", "TriedChange",
-     "DiagnosisSection", "DiagnosisFinding", "DerivationStep", "CitedWork"],
+     "DiagnosisSection", "DiagnosisFinding", "DerivationStep", "CitedWork", "SpendSection", "SpendArm",
+     "OverContext", "ContextCell", "ModelsSection", "RankedModel"],
 )  # fmt: skip
 def test_every_field_is_documented(name: str) -> None:
     text = (ROOT / "docs/report-schema.md").read_text(encoding="utf-8")

@@ -1,8 +1,6 @@
-"""Acceptance processes, those made from a scenario, the traces drawn from them and traces read from files."""
+"""Acceptance processes, those made from a scenario, and the traces drawn from them."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from advisor.prediction import AdvisorError
 from advisor.runtime import StaticK, closed_loop, round_costs, simulate
 from advisor.runtime.acceptance_process import (
-    MAX_TRACE_BYTES,
     Mixture,
     PerPosition,
     RecordedSteps,
@@ -20,7 +17,6 @@ from advisor.runtime.acceptance_process import (
     concave,
     draw_trace,
     per_position,
-    recorded,
     switching_around,
 )
 
@@ -161,50 +157,3 @@ def test_any_growth_becomes_a_possible_curve(growth: list[float]) -> None:
     assert np.all(np.diff(fixed) >= 0)
     assert np.all(np.diff(fixed) <= 1)
     assert np.all(np.diff(fixed, 2) <= 1e-9)
-
-
-@pytest.mark.parametrize(
-    ("text", "steps"),
-    [
-        ("[3, 0, 2]", ((3, 0, 2),)),
-        ("[[3, 0, 2], [1]]", ((3, 0, 2), (1,))),
-        ('{"accepted": [[1, 1]]}', ((1, 1),)),
-        ("accepted\n3\n0\n", ((3, 0),)),
-        ("\ufeffrequest,accepted\na,3\nb,1\na,0\n", ((3, 0), (1,))),
-        ("step, accepted \n1, 3\n2,0\n", ((3, 0),)),
-    ],
-)
-def test_json_and_csv_traces_are_read(text: str, steps: tuple[tuple[int, ...], ...]) -> None:
-    assert recorded(text.encode(), "trace").steps == steps
-
-
-@pytest.mark.parametrize(
-    ("data", "fragment"),
-    [
-        (b"", "empty"),
-        (b"\xff\xfe\x00", "not a text file"),
-        (b"[", "not valid JSON"),
-        (b"[" * 100_000, "not valid JSON"),
-        (b"[]", "no list"),
-        (b"{}", "no list"),
-        (b"[[]]", "request 1"),
-        (b"[[1], 2]", "request 2"),
-        (b"[1.5]", "step 1"),
-        (b"[true]", "step 1"),
-        (b"[-1]", "0..126"),
-        (b"[127]", "0..126"),
-        (b"k,v\n1,2\n", "no column `accepted`"),
-        (b"accepted\n", "no steps"),
-        (b"accepted\n1\nx\n", "line 3"),
-        (b"accepted\n-1\n", "line 2"),
-        ("accepted\n²\n".encode(), "line 2"),
-        (b"request,accepted\na\n", "line 2"),
-        (b"accepted\n" + b"1\n" * 2_000_001, "2,000,000"),
-        (json.dumps([[1]] * 20_001).encode(), "20,000"),
-        (b" " * (MAX_TRACE_BYTES + 1), "20,000,000"),
-    ],
-)
-def test_a_bad_trace_is_refused_with_what_and_where(data: bytes, fragment: str) -> None:
-    with pytest.raises(AdvisorError, match=fragment) as caught:
-        recorded(data, "trace.csv")
-    assert "trace" in str(caught.value)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from advisor.advice import advise
 from advisor.curve import curve_for, draft_odds, speedup_curve
 from advisor.prediction import AdvisorError
 from advisor.runtime import (
@@ -16,14 +20,16 @@ from advisor.runtime import (
     gain_of,
     idle_speedup,
     k_at,
+    last_batch,
+    recommended_draft,
     schedule_texts,
     simulate,
 )
 from advisor.runtime.by_batch import (
     BatchHistogram,
     contexts_from_text,
-    last_batch,
     ranges_of,
+    ranges_to_serve,
     schedule_for,
     static_ranges,
 )
@@ -73,13 +79,50 @@ def test_a_drafter_without_a_model_costs_nothing_while_it_rests() -> None:
     assert np.all(idle_speedup(speedup_curve(EAGLE)) < 1.0)
 
 
-def test_a_table_that_rests_at_the_target_batch_says_what_its_drafter_costs_there() -> None:
+B200 = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
+LONGER = B200.model_copy(update={"acceptance": "2.73@3"})
+
+
+@pytest.mark.parametrize("scenario", [B200, LONGER, EAGLE, NGRAM])
+def test_a_schedule_does_not_depend_on_the_target_batch_but_where_that_has_a_k_of_its_own(scenario: Scenario) -> None:
+    whole = np.arange(1, 1025)
+    base = k_at(schedule_for(scenario.model_copy(update={"batch_size": 1})).ranges, whole)
+    for batch in (5, 20, 64, 300, 512, 777, 1024):
+        found = schedule_for(scenario.model_copy(update={"batch_size": batch}))
+        ks = k_at(found.ranges, whole)
+        own = next((item for item in found.ranges if item.batch_start <= batch <= item.batch_end), None)
+        if own is None or own.smoothed_k is None:
+            assert np.array_equal(ks, base)
+        if own is None:
+            continue  # does not fit in memory
+        outside = (whole < own.batch_start) | (whole > own.batch_end)
+        assert np.array_equal(ks[outside], base[outside])
+        row = int(np.searchsorted(found.curve.batches, batch))
+        assert ks[batch - 1] == found.curve.drafts[recommended_draft(found.setup, found.curve, row)]
+
+
+@pytest.mark.parametrize("scenario", [B200, LONGER, EAGLE, NGRAM])
+def test_no_schedule_drafts_up_to_the_largest_batches_where_no_draft_is_recommended(scenario: Scenario) -> None:
+    found = schedule_for(scenario)
+    fits = np.flatnonzero(found.curve.batches <= found.ranges[-1].batch_end)
+    own = np.array([found.curve.drafts[recommended_draft(found.setup, found.curve, int(row))] for row in fits])
+    above = fits > np.flatnonzero(own)[-1]
+    assert not k_at(found.ranges, found.curve.batches[fits])[above].any()
+    assert all(item.speedup >= 1.0 for item in found.ranges)
+
+
+def test_a_schedule_says_what_plain_decoding_means_in_it_and_what_one_server_does_there() -> None:
     curve = speedup_curve(EAGLE)
     table = (KRange(1, 15, 2, 1.0), KRange(16, 1024, 0, 1.0))
     here, elsewhere = (schedule_texts(table, curve, batch)[-1] for batch in (16, 8))
-    assert here.startswith("At batch 16 it drafts nothing, but its drafter still runs once a step: ")
-    assert elsewhere == "At K = 0 its drafter still runs once a step, which is charged."
+    assert here.startswith("K = 0 is a server without speculation; start one where it mostly runs at batch 16. One ")
+    assert re.search(r"drafts nothing there either, but its drafter would still run once a step, \d+\.\d% slower", here)
+    assert "at batch 16 to 1,024" in elsewhere
+    kept = (table[0], KRange(16, 1024, 0, 1.0, table_k=1))
+    assert "One server for all batches runs K = 1 there: at K = 0 its drafter" in schedule_texts(kept, curve, 16)[-1]
     assert len(schedule_texts((KRange(1, 1024, 0, 1.0),), curve, 16)) == 1
+    own = (KRange(1, 16, 2, 1.0, smoothed_k=3), KRange(17, 1024, 3, 1.0))
+    assert schedule_texts(own, curve, 16)[-1].startswith("K = 2 is recommended at batch 16; smoothed over all batches")
 
 
 def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
@@ -119,13 +162,38 @@ def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it
         schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
 
 
-def test_a_static_range_covers_all_batches_and_knows_its_largest_loss() -> None:
+def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_there() -> None:
     curve = speedup_curve(EAGLE)
-    (only,) = static_ranges(curve, 1)
-    assert (only.batch_start, only.batch_end, only.k_draft) == (1, int(curve.batches[-1]), 1)
-    assert only.regret == pytest.approx(float(draft_odds(curve.draws).loss[:, 1].max()))
+    (only,) = static_ranges(curve, 1, 64)
+    assert (only.batch_start, only.batch_end, only.k_draft) == (1, 64, 1)
+    loss = draft_odds(curve.draws).loss[:, 1]
+    assert only.regret == pytest.approx(float(loss[curve.batches <= 64].max()))
+    assert only.regret < loss.max(), "the batches beyond are worse, so that leaving them out can be seen"
     with pytest.raises(AdvisorError, match=r"0\.\.8"):
-        static_ranges(curve, 9)
+        static_ranges(curve, 9, 64)
+
+
+@pytest.mark.parametrize("batch_size", [1, 16, 300])
+def test_what_is_served_runs_the_recommended_k_at_the_target_batch(batch_size: int) -> None:
+    answer = advise(EAGLE.model_copy(update={"batch_size": batch_size}))
+    assert k_at(answer.to_serve, batch_size) == answer.recommendation.k_draft
+    assert answer.to_serve[-1].batch_end == answer.k_by_batch[-1].batch_end, "as many requests either way"
+
+
+def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
+    curve = speedup_curve(EAGLE)
+    flat = replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.501, [0.1] * 6])
+    split = (KRange(1, 16, 1, 1.5), KRange(17, 64, 2, 1.501))
+    assert schedule_texts(split, flat, 8)[0].startswith("One K is enough: 1")
+    assert [(one.k_draft, one.batch_end) for one in ranges_to_serve(split, flat, 8)] == [(1, 64)]
+    steep = replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.9, [0.1] * 6])
+    assert ranges_to_serve(split, steep, 8) == split
+
+
+def test_where_nothing_is_drafted_at_the_target_batch_a_server_without_a_drafter_is_served() -> None:
+    curve = speedup_curve(EAGLE)
+    split = (KRange(1, 16, 2, 1.5), KRange(17, 64, 0, 1.0))
+    assert [one.k_draft for one in ranges_to_serve(split, curve, 32)] == [0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""R16: numbers of arXiv:2506.20675 that need no hardware, and what follows on a memory-bound Mixtral.
+"""R16: numbers of arXiv:2506.20675 that need no hardware: the controller's counts, and what they cost on a step that
+reads weights alone. Its slowdowns and gains are held to the paper's setting in tests/studies/test_runtime.py.
 
 Setting (assumed where the paper is silent): batch 1, Mixtral-8x7B, a step purely bound by reading weights. Its routed
 experts are 0.887 of the bytes of a plain step (per layer 2 x 3 x 4096 x 14336 weights of experts, 4096 x (2 x 4096 +
@@ -7,9 +8,6 @@ k: 1.64, 2.47 and 3.29 at t = 2, 4, 8, measured on Mixtral (arXiv:2505.16056; lj
 """
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,10 +22,9 @@ from advisor.runtime import (
     round_costs,
     simulate,
 )
-from advisor.studies.runtime.cascade_study import StudySummary, cascade_study, summarise_study
+from advisor.studies.runtime.cascade_study import cascade_study
 from advisor.studies.runtime.workloads import ngram_task, ngram_workloads
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "cascade_mixtral.json").read_text())
 EXPERTS = 32 * 2 * 3 * 4096 * 14336
 OTHER = 32 * 4096 * (2 * 4096 + 2 * 1024) + 4096 * 32000
 ITERATIONS = 250
@@ -92,39 +89,6 @@ def test_the_code_stand_in_has_the_published_etr_of_3_2_at_k_7() -> None:
     trace = draw_trace(ngram_task(0.77), 300, 2000, 7, np.random.default_rng(11))
     run = simulate(mixtral(), StaticK(7), trace, closed_loop(300, requests_per_group=1, output_tokens=2000), 2000)
     assert run.tokens.sum() / run.iterations.sum() == pytest.approx(3.2, abs=0.05)
-
-
-@pytest.fixture(scope="module")
-def summary() -> StudySummary:
-    return summarise_study(cascade_study({"mixtral/ngram": mixtral()}, {"mixtral/ngram": ngram_workloads()}))
-
-
-def test_cascade_limits_the_worst_workload_to_a_slowdown_near_5_percent(summary: StudySummary) -> None:
-    assert summary.worst_slowdown["Cascade"] <= 0.05 + 0.02
-
-
-def test_cascade_gains_7_to_14_percent_over_the_best_static_k(summary: StudySummary) -> None:
-    gain = summary.gain_over_best_static["mixtral/ngram"]
-    assert 0.07 - 0.02 <= gain <= 0.14 + 0.02
-
-
-def test_worst_static_slowdowns_grow_with_k_from_the_fitted_26_percent(summary: StudySummary) -> None:
-    """K = 1 is fitted by the choice of workload; K = 2 and 3 overshoot the published 38 and 54 %."""
-    worst = [summary.worst_slowdown[f"static K={k}"] for k in (1, 2, 3)]
-    assert worst[0] == pytest.approx(0.26, abs=0.02)
-    assert worst[0] < worst[1] < worst[2]
-
-
-def test_the_study_matches_its_golden_table(summary: StudySummary) -> None:
-    """A change here moves published validation numbers: say so in the changelog and update the file."""
-    for policy, expected in GOLDEN["worst_slowdown"].items():
-        assert summary.worst_slowdown[policy] == pytest.approx(expected, abs=0.002), policy
-    assert summary.gain_over_best_static["mixtral/ngram"] == pytest.approx(GOLDEN["gain_over_best_static"], abs=0.002)
-
-
-def test_no_static_k_is_safe_and_acceptance_only_control_is_not_either(summary: StudySummary) -> None:
-    assert summary.worst_slowdown["acceptance only (EMA)"] > summary.worst_slowdown["Cascade"] + 0.1
-    assert summary.worst_slowdown["oracle (hindsight)"] == 0
 
 
 def test_a_study_names_the_model_that_lacks_a_process() -> None:

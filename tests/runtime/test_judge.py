@@ -93,6 +93,9 @@ def test_others_are_named_with_what_they_cost() -> None:
     assert others_text(rows) == "K = 3 does as well; K = 4 would cost 1.0%."
     rows[4] = row(4, 0.0102, as_good=True)
     assert others_text(rows) == "K = 3 and 4 do as well; K = 1 would cost 4.0%."
+    rows[3] = replace(rows[3], speedup=1.53)
+    faster = "K = 3 and 4 do as well (the lead of 2.0% is within the noise, so the shortest is taken)"
+    assert others_text(rows).startswith(faster)
     assert others_text([row(0, 0.0, own=True), row(1, 0.1)]) == ""
     assert others_text([row(1, 0.0, own=True)]) == ""
 

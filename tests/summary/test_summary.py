@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
 from advisor.advice import advise
-from advisor.points import Errors
+from advisor.calibration import write_adjustment
+from advisor.components import FACTORS
+from advisor.points import Errors, adjustment_of
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.summary import (
     accepted_length_flips,
+    accepted_text,
     errors_text,
     fit_of,
     flip_texts,
@@ -19,7 +23,10 @@ from advisor.summary import (
     likely_text,
     outcomes_of,
     place_text,
+    refit_text,
+    refitted_times_text,
 )
+from tests.refit_synthetic import refit, synthetic_points
 
 SCENARIO = Scenario(acceptance="2.4@3")
 ADVICE = advise(SCENARIO)
@@ -103,7 +110,56 @@ def test_errors_of_few_rows_give_way_to_those_of_all() -> None:
     few = Errors(3, median_ape=0.01, coverage=1.0, n_sources=1)
     many = Errors(65, median_ape=0.075, coverage=0.83, n_sources=14)
     found = {"this accelerator and model": few, "all published points": many}
-    assert "On 65 published speedups (all published points) from 14 sources" in errors_text(found)
+    assert "On 65 published speedups (all published points) from 14 laboratories, each counting alike," in errors_text(
+        found
+    )
     enough = {"this accelerator and model": dataclasses.replace(few, n=21)} | {"all published points": many}
-    assert "On 21 published speedups of this accelerator and model from 1 source" in errors_text(enough)
+    assert "On 21 published speedups of this accelerator and model from 1 laboratory the median" in errors_text(enough)
     assert errors_text({}) == ""
+
+
+def refitted_with(noise: float) -> Scenario:
+    found = refit(synthetic_points((1, 4, 16, 64), (1, 3), truth={"round_host": 4.0}, noise=noise))
+    return SCENARIO.model_copy(update={"refit": write_adjustment(adjustment_of(found))})
+
+
+def test_a_refit_says_what_it_did_to_speedup_and_band_and_which_uncertainty_made_the_difference() -> None:
+    answer = advise(refitted_with(noise=0.01))
+    said = refit_text(answer, ADVICE)
+    (was, now), row = (one.curve.speedup[one.batch_index, 3] for one in (ADVICE, answer)), answer.batch_index
+    half = [(c.high[row, 3] - c.low[row, 3]) / (2 * c.speedup[row, 3]) for c in (ADVICE.curve, answer.curve)]
+    assert f"from {was:.2f}× to {now:.2f}×; the band narrows from ±{half[0]:.0%} to ±{half[1]:.0%}." in said
+    assert "Most of that: what the model leaves unexplained" in said
+    assert refit_text(ADVICE, ADVICE) == "", "no refit, nothing to say"
+
+
+def test_a_band_that_a_refit_leaves_says_what_most_of_it_is() -> None:
+    answer = advise(refitted_with(noise=0.01))
+    assert "stays ±" in (said := refit_text(answer, answer))
+    assert "Most of it is: " in said
+
+
+def test_times_of_a_refit_name_the_constants_that_moved_most() -> None:
+    found = advise(refitted_with(noise=0.01)).setup.adjustment
+    assert found is not None
+    first, second = sorted(found.factors, key=lambda name: -abs(math.log(found.factors[name])))[:2]
+    moved = ", ".join(f"{FACTORS[name]} {found.factors[name] - 1:+.0%}" for name in (first, second))
+    assert refitted_times_text(found) == f"refitted on 8 points of yours ({moved})"
+    still = dataclasses.replace(found, factors=dict.fromkeys(found.factors, 1.001))
+    assert refitted_times_text(still) == "refitted on 8 points of yours (no constant moved by 1% or more)"
+
+
+def test_no_break_even_is_said_beyond_the_largest_batch_that_fits() -> None:
+    longer = advise(SCENARIO.model_copy(update={"context_tokens": 8192}))
+    assert ADVICE.break_even_batch is not None
+    assert ADVICE.break_even_batch > longer.setup.memory.largest_batch, "as it would be beyond the memory's end"
+    assert longer.break_even_batch is None
+
+
+def test_an_accepted_length_carried_to_another_k_is_not_called_yours_or_measured() -> None:
+    def said(acceptance: str) -> str:
+        return accepted_text(advise(SCENARIO.model_copy(update={"acceptance": acceptance})))
+
+    assert said("2.4@3") == "Accepted length 2.40 at K = 3: yours."
+    assert said("2.9@3").endswith(": carried there from yours (2.9@3).")
+    assert ": measured, " in said("gpt-oss-20b-eagle3-mt-bench")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from advisor.acceptance import acceptance_curves, load_acceptance_curve
 from advisor.advice import advise
 from advisor.prediction import AdvisorError
 from advisor.scenario.scenario import Scenario
@@ -169,6 +170,24 @@ def test_a_smaller_k_max_limits_the_answer() -> None:
     assert "Draft 1 token" not in test.title[0].value
     test.number_input(key="k_max").set_value(1).run()
     assert "Draft 1 token:" in test.title[0].value
+
+
+def test_an_accepted_length_beyond_what_was_measured_gets_a_remark_beside_the_bar() -> None:
+    def remarks(test: AppTest) -> list[str]:
+        return [item.value for item in test.caption if "measured to K" in item.value or "longer than any" in item.value]
+
+    test = app()
+    last = load_acceptance_curve(fields.START_ACCEPTANCE).n_draft[-1]
+    test.number_input(key="accepted_k").set_value(last).run()
+    assert not remarks(test)
+    test.number_input(key="accepted_k").set_value(last + 1).run()
+    assert f"measured to K = {last}; at K = {last + 1}" in remarks(test)[0]
+    longest = max(curve.n_draft[-1] for curve in acceptance_curves(drafter_id="eagle3"))
+    test.number_input(key="accepted").set_value(2.4).run()
+    test.number_input(key="accepted_k").set_value(longest + 1).run()
+    assert f"(K = {longest})" in remarks(test)[0]
+    test.number_input(key="accepted_k").set_value(longest).run()
+    assert not remarks(test)
 
 
 def test_two_numbers_say_how_much_is_accepted() -> None:

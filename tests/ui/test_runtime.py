@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 
 from advisor.advice import advise
+from advisor.cli import root
 from advisor.engines.vllm import check_vllm_speculative_config
-from advisor.scenario import Scenario
+from advisor.report.engines import engine_setups
+from advisor.scenario import Scenario, scenario_json
 from advisor.ui.serve import runtime_answers
 from tests.app_page import opened
 
@@ -102,6 +106,21 @@ def test_without_a_drafter_there_is_one_message_and_no_chart(tab: str) -> None:
     assert charts(test) == 0
     assert any("Nothing is drafted" in item.value for item in test.info)
     assert not test.error
+
+
+@pytest.mark.parametrize("drafter_id", ["eagle3", "ngram"])
+def test_serve_report_and_export_paste_the_same(drafter_id: str, tmp_path: Path) -> None:
+    answer = advise(Scenario(drafter_id=drafter_id, acceptance="2.4@3"))
+    pasted = {block.value for block in opened("serve", "Remarks", drafter_id=drafter_id, acceptance="2.4@3").code}
+    reported = [engine.launch_line for engine in engine_setups(answer)]
+    assert set(reported) <= pasted, "what SGLang loads besides is pasted too"
+    file = tmp_path / "scenario.json"
+    file.write_text(scenario_json(answer.scenario), encoding="utf-8")
+    draft = ["--draft-model", runtime_answers.PLACEHOLDER] if drafter_id == "eagle3" else []
+    made = CliRunner().invoke(root, ["export", "--scenario", str(file), "--output", str(tmp_path), "--json", *draft])
+    assert made.exit_code == 0, made.output
+    assert json.loads(made.stdout)["launch_line"] == reported[0]
+    assert f"--max-running-requests {answer.k_by_batch[-1].batch_end}" in reported[1]
 
 
 def test_the_line_to_paste_names_no_draft_checkpoint_for_a_models_own_module() -> None:

@@ -29,7 +29,7 @@ from advisor.runtime import (
 )
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
-from advisor.studies.runtime.cascade_study import StudyRow, cascade_study
+from advisor.studies.runtime.cascade_study import StudyRow, cascade_study, summarise_study
 from advisor.studies.runtime.workloads import ngram_workloads
 
 K_MAX = 7
@@ -72,6 +72,8 @@ EAGLE_CURVES = {
 """Measured accepted lengths of an EAGLE-3 head on an MoE, by task: borrowed, none is published for the five models."""
 PUBLISHED_WORST = {1: 0.26, 2: 0.38, 3: 0.54}
 """Worst slowdown of static K=1..3 in arXiv:2506.20675. [1]"""
+PUBLISHED_CASCADE_WORST, PUBLISHED_GAIN = 0.05, (0.07, 0.14)
+"""Cascade's worst slowdown, and its gain over static K by model, there. [1]"""
 PUBLISHED_COST_AT_7, PUBLISHED_ETR_AT_7 = 2.3, 3.2
 """Mixtral, K = 7, code. [plain steps], [tokens per round]"""
 
@@ -155,6 +157,47 @@ def rows_of(rows: Sequence[StudyRow], drafter: str) -> tuple[StudyRow, ...]:
     return tuple(
         row for row in rows if row.model.endswith(f"/ {drafter}") and not row.model.startswith(MIXTRAL_IN_BF16.label)
     )
+
+
+AGREES = 0.02
+"""Choice of this project: how far a share may lie from a published one, in points, and be called the same. [1]"""
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure of arXiv:2506.20675 beside what comes out here, by drafter; shares, as lowest and highest."""
+
+    what: str
+    published: tuple[float, float]
+    ngram: tuple[float, float]
+    eagle: tuple[float, float]
+
+    def agrees(self, predicted: tuple[float, float]) -> bool:
+        """Whether a prediction lies within AGREES of what is published, at both of its ends."""
+        return predicted[0] >= self.published[0] - AGREES and predicted[1] <= self.published[1] + AGREES
+
+
+def published_figures(study: PaperStudy) -> tuple[PublishedFigure, ...]:
+    """The published slowdowns and gains beside the study's: worst over models and workloads, gains by model."""
+    ngram, eagle = (summarise_study(rows_of(study.rows, drafter)) for drafter in ("ngram", "eagle"))
+
+    def worst(what: str, published: tuple[float, float], policy: str) -> PublishedFigure:
+        ends = [(found.worst_slowdown[policy],) * 2 for found in (ngram, eagle)]
+        return PublishedFigure(what, published, *ends)
+
+    static = {k: (share, share) for k, share in PUBLISHED_WORST.items()}
+    gains = [tuple(found.gain_over_best_static.values()) for found in (ngram, eagle)]
+    return (
+        *(worst(f"worst slowdown, static K = {k}", ends, f"static K={k}") for k, ends in static.items()),
+        worst("worst slowdown, Cascade", (0.0, PUBLISHED_CASCADE_WORST), "Cascade"),
+        PublishedFigure("gain over the best static K", PUBLISHED_GAIN, *((min(own), max(own)) for own in gains)),
+    )
+
+
+def implied_lengths(costs: RoundCosts) -> tuple[float, ...]:
+    """Accepted length at K = 1, 2, 3 with which these rounds lose what is published: no workload enters. [tokens]"""
+    ratio = costs.round_time_s[0] / costs.round_time_s[0, 0]
+    return tuple(float(ratio[k] / (1.0 + loss)) for k, loss in PUBLISHED_WORST.items())
 
 
 COHERE_ACCEPTED_LENGTH = (1.0, 1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25)

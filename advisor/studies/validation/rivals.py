@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.arrays import Array
+from advisor.components import FACTORS
 from advisor.curve import curve_for
 from advisor.points import (
     UNKNOWN_CLASS,
@@ -45,14 +46,20 @@ def with_uniform_experts(point: Point) -> Point:
 
 
 def with_batch_times_tokens(point: Point) -> Point:
-    """The point with verification costed as a plain step over B q sequences, the cache read q times."""
+    """The point with verification costed as a plain step over B q sequences, the cache read q times.
+
+    What is fitted of many tokens for a sequence (second readings, verified tokens) is in that step already.
+    """
     question, setup, observed = point.question, point.setup, point.observations
     tokens = question.verify_tokens or question.n_draft + 1
     wide = curve_for(setup, [question.scenario.batch_size * tokens], [question.n_draft])
-    slower_s = float(wide.plain_step_s[0] - point.curve().verify_step_s[0, 0])
     lower = observed.lower.copy()
-    lower[:, -1] += slower_s
+    lower[:, -1] += float(wide.plain_step_s[0] - point.curve().verify_step_s[0, 0]) + lower[:, _REREAD]
+    lower[:, [_REREAD, _VERIFIED]] = 0.0
     return replace(point, observations=replace(observed, lower=lower))
+
+
+_REREAD, _VERIFIED = map(tuple(FACTORS).index, ("reread", "verified"))  # the second is no part of that step
 
 
 def round_cost(point: Point, rival: str, coefficients: Array) -> float:

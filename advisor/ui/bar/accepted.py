@@ -33,6 +33,24 @@ def draw() -> None:
     )  # fmt: skip
 
 
+def remark(drafter_id: str) -> str:
+    """What to know of an accepted length at a K beyond what was measured, in one sentence; empty within it."""
+    given, k = str(st.session_state["acceptance"]), int(st.session_state[AT])
+    if _typed(given) is not None:
+        curves = acceptance_curves(drafter_id=drafter_id) or acceptance_curves()
+        longest = max(curve.n_draft[-1] for curve in curves)
+        said = f"K = {k} is longer than any shipped measurement with this drafter (K = {longest})"
+        return f"{said}: shorter K are carried from your number, with a wide band." if k > longest else ""
+    try:
+        read = parse_acceptance(given, MAX_DRAFT)
+    except AdvisorError:
+        return ""  # the answer says what is wrong with it
+    last = int((~read.extrapolated).nonzero()[0][-1])
+    if k <= last:
+        return ""
+    return f"Accepted was measured to K = {last}; at K = {k} it is carried on from there, not measured."
+
+
 def origin(given: str) -> str:
     """Where an accepted length comes from, in a few words."""
     curve = next((curve for curve in acceptance_curves() if curve.id == given), None)

@@ -26,8 +26,11 @@ _SLIDER = "batch_slider"
 _STOPS = tuple(DEFAULT_BATCHES)
 
 
-def draw() -> None:
-    """Draw all widgets and keep the scenario they describe; see `state.scenario_or_problem`."""
+def draw(page_title: str) -> None:
+    """Draw all widgets and keep the scenario they describe; see `state.scenario_or_problem`.
+
+    page_title : name of the page below, which a narrow screen shows nowhere else.
+    """
     values: dict[str, Any] = {}
     with st.container(key="bar", border=True, gap="xxsmall"):
         with st.container(key=FIELDS_KEY, horizontal=True, vertical_alignment="bottom", gap="xxsmall"):
@@ -46,18 +49,20 @@ def draw() -> None:
         address.write(values)
         with share:
             share_panel.draw()
-        _fold(values)
+        _fold(values, page_title)
+    if said := accepted.remark(str(values["drafter_id"])):
+        st.caption(said)
     more.say_what_lacks(values)
 
 
-def _fold(values: dict[str, Any]) -> None:
+def _fold(values: dict[str, Any], page_title: str) -> None:
     """What a narrow screen shows instead of the fields, with the switch that unfolds them."""
     with st.container(key=FOLD, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         document = fields.own("hardware_json").get(str(values["hardware_id"]))
         gpus = f"{values['n_gpus']} × {hardware_called(str(values['hardware_id']), document)}"
+        what = f"{state.escaped(model_name(str(values['model_id'])))} + {drafter_name(str(values['drafter_id']))}"
         st.markdown(
-            f"**{state.escaped(model_name(str(values['model_id'])))} + {drafter_name(str(values['drafter_id']))}**  \n"
-            f"{state.escaped(gpus)}, batch {values['batch_size']:,}",
+            f"{page_title} · **{what}**  \n{state.escaped(gpus)}, batch {values['batch_size']:,}",
             width="stretch",
         )
         st.toggle("Change", key=OPEN, on_change="ignore", persist_state="session")

@@ -21,6 +21,7 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
     "model_id": model_label,
     "hardware_id": hardware_label,
     "drafter_id": drafter_name,
+    "task": lambda task: task.replace("_", " "),
 }
 
 

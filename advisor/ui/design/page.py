@@ -77,16 +77,22 @@ def details(answer: DesignAnswer, item: Candidate | None, tag: str) -> None:
 
 
 scenario = widgets.scenario_or_stop()
-head = st.container(gap="small")
+head = st.container(key="design_head", gap="small")
+with head:
+    waiting = st.empty()
+if "_design_seen" not in st.session_state:
+    waiting.title("Costing tens of thousands of designs", anchor=False)
 asked = question.draw(scenario)
 answer = question.answer_or_stop(scenario, asked, head)
+waiting.empty()
+st.session_state["_design_seen"] = True
 tag = asked.tag(scenario)
 item = pick.picked(answer, tag)
 with head:
     pick.show_adopted()
     start.show_note(scenario)
     what, where = place_text(answer.space)
-    st.markdown(f"In place of **{state.escaped(what)}** {state.escaped(where)}, at equal quality")
+    widgets.place(f"In place of **{state.escaped(what)}** {state.escaped(where)}, at equal quality")
     st.title(tables.headline(answer), anchor=False)
     view.below_the_title(answer)
 shown, card = st.columns([5, 3], gap="medium")
@@ -97,6 +103,7 @@ with card, st.container(border=True):
     if item is not None:
         pick.panel(answer, item)
 curves.draw(answer, item)
+view.remarks(answer)
 view.what_would_change(answer)
 details(answer, item, tag)
 pick.explain_if_asked(answer, item)

@@ -23,6 +23,7 @@ from advisor.prediction import AdvisorError
 from advisor.summary import tier_words
 from advisor.text import json_values
 from advisor.ui import PAGES
+from advisor.ui.design import tables
 from advisor.ui.shared import answers, how_made, state, widgets
 
 _PICK, _NOTE = "_design_pick", "_design_note"
@@ -43,15 +44,29 @@ def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
     events = {"row": rows, "point": _indices(chart.get("points", [])), "cell": _indices(cells.get("points", []))}
     kept = st.session_state.get(_PICK)
     if kept is None or kept["tag"] != tag:
-        kept = {"tag": tag, "index": None, "row": [], "point": [], "cell": []}
+        kept = {"tag": tag, "index": None, "batch": None, "row": [], "point": [], "cell": []}
     if changed := [source for source in events if events[source] != kept[source]]:
         found = [events[source] for source in (*changed, *events) if events[source]]
-        kept = kept | events | {"index": found[0][0] if found else None}
+        kept = kept | events | {"index": found[0][0] if found else None, "batch": None}
+        if changed[0] == "cell" and events["cell"]:
+            kept["batch"] = _batch(cells.get("points", []))
     st.session_state[_PICK] = kept
     if kept["index"] is None or not 0 <= kept["index"] < len(answer.space):
         return answer.recommended
     known = {item.index: item for item in (*answer.top, answer.recommended, answer.cautious) if item is not None}
     return known.get(kept["index"]) or candidates(answer.space, [kept["index"]])[0]
+
+
+def picked_batch() -> float | None:
+    """The batch of the map's cell that was picked last; None where the design was picked elsewhere."""
+    batch: float | None = (st.session_state.get(_PICK) or {}).get("batch")
+    return batch
+
+
+def _batch(points: list[dict[str, Any]]) -> float | None:
+    """Batch of the first clicked cell that holds a design."""
+    found = [float(data[3]) for point in points if len(data := point.get("customdata") or []) > 3]
+    return found[0] if found else None
 
 
 def _indices(points: list[dict[str, Any]]) -> list[int]:
@@ -77,6 +92,8 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
         f"Dense-equivalent size {item.quality_ratio:.1%} of the baseline's. "
         f"Times are {tier_words(space.setup, item.tier)}."
     )
+    if (cell := picked_batch()) is not None and cell not in asked:
+        st.markdown(widgets.plain(tables.at_batch(answer, item, cell)))
     batch = int(space.question.batches[-1])
     how_made.button(batch, item.k_draft[-1], how_made.ANSWER, "design")
     config, problem = config_of(answer, item.index)

@@ -58,7 +58,7 @@ class DesignQuestion(Frozen):
 def draw(scenario: Scenario) -> DesignQuestion:
     """The controls, and the question they ask."""
     now = st.session_state
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with st.container(key="design_ask", horizontal=True, vertical_alignment="bottom", gap="small"):
         objective = st.segmented_control(
             "Best by", list(OBJECTIVE_NAMES.values()), key="design_objective", format_func=_short, required=True,
             help="The gain by drafting is a ratio to the design's own plain decoding: a slow design may have the "
@@ -101,10 +101,10 @@ def _short(objective: Objective) -> str:
 
 def answer_or_stop(scenario: Scenario, question: DesignQuestion, head: DeltaGenerator) -> DesignAnswer:
     """The answer; when there is none, says why in `head`, with the controls left in place, and ends the page."""
-    try:
-        return answer_for(scenario, question)
-    except AdvisorError as error:
-        with head:
+    with head:
+        try:
+            return answer_for(scenario, question)
+        except AdvisorError as error:
             widgets.stop_with(str(error))
 
 

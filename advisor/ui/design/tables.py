@@ -38,6 +38,35 @@ def headline(answer: DesignAnswer) -> str:
     return f"{design_words(space, best)}: {gain.value:.2f}× {gain_of} ({gain.low:.2f}–{gain.high:.2f})"
 
 
+def below_headline(answer: DesignAnswer) -> str:
+    """What the headline's design gives and costs, nothing of the headline again; else the whole verdict."""
+    best, space = answer.recommended, answer.space
+    if best is None or not answer.clear or space.baseline_problem or keeps_baseline(answer):
+        return answer.verdict
+    own, tpot_s = space.baseline, space.question.mean_tpot_s
+    laws = ", ".join(item.text for item in best.quality)
+    return (
+        f"{tpot_s(best.tpot_s) * 1e3:.2f} ms per output token, today {tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f} ms. "
+        f"{best.total_params / 1e9:.1f} B weights ({best.total_params / own.total_params:.2f}× the baseline's), "
+        f"{best.active_params / 1e9:.2f} B active. Training takes {best.training_cost:.2f}× the compute at equal "
+        f"tokens. Quality as dense-equivalent size: {laws}."
+    )
+
+
+def at_batch(answer: DesignAnswer, item: Candidate, batch: float) -> str:
+    """What a design of the map does at one of the map's batches, against the baseline there; empty for another one."""
+    found = answer.heat_map
+    cells = np.argwhere((found.design == item.index) & (found.batches == batch))
+    if not len(cells):
+        return ""
+    row, column = cells[0]
+    time_s, own_s = float(found.tpot_s[row, column]), float(baseline_tpot_s(answer)[column])
+    return (
+        f"At batch {batch:g}, the cell's: {time_s * 1e3:.2f} ms per token, the baseline {own_s * 1e3:.2f} ms "
+        f"({own_s / time_s:.2f}× as fast); drafting gains {found.speedup[row, column]:.2f}×."
+    )
+
+
 def keeps_baseline(answer: DesignAnswer) -> bool:
     """Whether the recommended design is the baseline itself."""
     own, best = answer.space.baseline, answer.recommended

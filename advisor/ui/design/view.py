@@ -35,13 +35,16 @@ def below_the_title(answer: DesignAnswer) -> None:
     """What the recommended design gives and costs against the baseline, and what the cautious law says."""
     if answer.recommended is None:
         return
-    st.markdown(widgets.plain(answer.verdict))
+    st.markdown(widgets.unbroken(tables.below_headline(answer)))
     if cautious := tables.cautious_sentence(answer):
         st.caption(widgets.plain(cautious))
-    st.caption(widgets.acceptance_note(answer.space))
-    if answer.warnings:
-        with st.expander(f"{len(answer.warnings)} remarks on this answer"):
-            st.markdown("\n".join(f"- {widgets.plain(warning)}" for warning in answer.warnings))
+
+
+def remarks(answer: DesignAnswer) -> None:
+    """What else to know of the answer: its accepted length, and its warnings."""
+    said = [widgets.accepted_from(answer.space), *answer.warnings]
+    with st.expander(f"{len(said)} remarks on this answer"):
+        st.markdown("\n".join(f"- {widgets.plain(one)}" for one in said))
 
 
 def infeasible(answer: DesignAnswer) -> None:

@@ -1,4 +1,4 @@
-"""The engines' own files of the recommended schedule, to download: what vLLM and SGLang load."""
+"""The engines' own files of what is recommended, to download: what vLLM and SGLang load."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def draw(advice: Advice) -> None:
     served = runtime.served_model(advice) or "YOUR-MODEL"
     draft = str(st.session_state.get("draft_model") or runtime.PLACEHOLDER)
     for engine in export_engines():
-        made = runtime.export_for(advice, engine.id, runtime.SCHEDULE, served, draft)
+        made = runtime.export_for(advice, engine.id, runtime.RECOMMENDED, served, draft)
         if isinstance(made, str):
             continue
         config = made.config_json if made.config is not None else ""
         st.download_button(
             engine.name, f"{made.launch_line}\n\n{config}\n".rstrip() + "\n",
             f"{engine.id}-{advice.scenario.hash}.txt", "text/plain", key=f"engine_{engine.id}",
-            icon=":material/terminal:", on_click="ignore", help="Launch line and configuration of K by batch.",
+            icon=":material/terminal:", on_click="ignore", help="Launch line, and the file it loads, if any.",
         )  # fmt: skip

@@ -21,9 +21,9 @@ scenario = widgets.scenario_or_stop()
 advice = widgets.advice_or_stop(scenario)
 answer, outcomes = advice.recommendation, outcomes_of(advice)
 what, where = place_text(advice)
-st.markdown(f"Report on **{state.escaped(what)}** {state.escaped(where)}")
+widgets.place(f"Report on **{state.escaped(what)}** {state.escaped(where)}")
 st.title(headline(advice, answer.k_draft, outcomes), anchor=False)
-with st.grid(4, min_column_width=150):
+with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
     st.metric("Draft length K", str(answer.k_draft), f"best with {answer.p_best:.0%} chance", delta_color="off",
               delta_arrow="off")  # fmt: skip
     st.metric("Speedup", f"{answer.speedup.value:.2f}×", f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
@@ -33,7 +33,7 @@ with st.grid(4, min_column_width=150):
     st.metric("Tokens/s per GPU", f"{answer.tokens_per_s_per_gpu:,.0f}",
               f"{outcomes[0].tokens_per_s_per_gpu:,.0f} without drafts", delta_color="off",
               delta_arrow="off")  # fmt: skip
-with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
     for form, label, help_text in BUTTONS:
         st.download_button(
@@ -52,7 +52,7 @@ if link is not None:
     with st.expander("Link to this scenario"):
         st.code(link, language=None, wrap_lines=True)
 st.caption(f"Scenario {scenario.hash}. The same scenario, data, versions and date give the same bytes.")
-with st.container(border=True, height=900):  # a pane of its own: wide tables scroll in it, not the page
+with st.container(border=True, height=900, key="preview"):  # a pane of its own: wide tables scroll in it, not the page
     for text, is_code in report_files.pieces(report_files.report_file(scenario, date, "md").decode()):
         if is_code:
             st.code(text, language=None, wrap_lines=True)

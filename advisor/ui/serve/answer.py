@@ -21,20 +21,21 @@ from advisor.summary import (
     headline,
     likely_text,
     place_text,
+    refitted_times_text,
     tier_words,
 )
-from advisor.ui.shared import answers, how_made, state
+from advisor.ui.shared import answers, how_made, refit_use, state, widgets
 
 _NUMBER = st.column_config.NumberColumn
 _COLUMNS: dict[str, Any] = {
-    "K": _NUMBER(width=40, help="Tokens drafted a step; 0 is plain decoding."),
-    "Speedup": _NUMBER(format="%.2f×", width=70),
-    "Likely": st.column_config.TextColumn(width=80, help="Eight outcomes of ten lie in here."),
+    "K": _NUMBER(width=34, help="Tokens drafted a step; 0 is plain decoding."),
+    "Speedup": _NUMBER(format="%.2f×", width=68),
+    "Likely": st.column_config.TextColumn(width=78, help="Eight outcomes of ten lie in here."),
     "Tokens/s/GPU": _NUMBER(format="localized", width=90),
     "Chance best": st.column_config.ProgressColumn(
-        format="%.0f%%", min_value=0, max_value=100, width=110, help="Share of outcomes in which this K is fastest."
+        format="%.0f%%", min_value=0, max_value=100, width=88, help="Share of outcomes in which this K is fastest."
     ),
-    "Loss": _NUMBER(format="%.1f%%", width=60, help="Speedup given away on average against each outcome's fastest K."),
+    "Loss": _NUMBER(format="%.1f%%", width=56, help="Speedup given away on average against each outcome's fastest K."),
 }
 
 
@@ -52,17 +53,24 @@ def picked_k(advice: Advice) -> int:
 def say(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, fit: Fit | None) -> None:
     """Verdict, figures and how sure, for the picked K."""
     what, where = place_text(advice)
-    st.markdown(f"**{state.escaped(what)}** {state.escaped(where)}")
+    widgets.place(f"**{state.escaped(what)}** {state.escaped(where)}")
     if fit is None:
         st.title(headline(advice, k_draft, outcomes), anchor=False)
         st.markdown(likely_text(advice, k_draft, outcomes))
     else:
         _does_not_fit(fit, advice.setup.hardware)
     _figures(advice, outcomes, k_draft, "numbers" if fit is None else "numbers_off")
+    st.caption(f"**How sure.** {state.escaped(' '.join(filter(None, _how_sure(advice))))}")
+
+
+def _how_sure(advice: Advice) -> tuple[str, ...]:
+    """What the times rest on, how often that was right, whose accepted length; of a refit where one is in use."""
     rests_on = tier_words(advice.setup, advice.recommendation.speedup.tier)
-    sure = [f"Times are {rests_on}.", errors_text(answers.errors_for(advice.scenario)), accepted_text(advice)]
-    sure.append(own_runs_text(advice))
-    st.caption(f"**How sure.** {state.escaped(' '.join(filter(None, sure)))}")
+    if advice.setup.adjustment is None:
+        said = errors_text(answers.errors_for(advice.scenario))
+        return f"Times are {rests_on}.", said, accepted_text(advice), own_runs_text(advice)
+    refitted = f"Times are {rests_on}, {refitted_times_text(advice.setup.adjustment)}."
+    return refitted, refit_use.left_out_text(), accepted_text(advice)
 
 
 def _does_not_fit(fit: Fit, hardware: Hardware) -> None:
@@ -90,16 +98,16 @@ def _figures(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, key: str
 
 
 def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
-    """Every K at this batch; the row that is picked drives the page."""
+    """Every K at this batch; the row that is picked drives the page. What decides stands first, so on a telephone."""
     frame = pd.DataFrame(
         {
             "K": [one.k_draft for one in outcomes],
             "Speedup": [one.speedup for one in outcomes],
             "Likely": [f"{one.low:.1f}–{one.high:.1f}×" if one.k_draft else "" for one in outcomes],
-            "ms/token": [one.tpot_s * 1e3 for one in outcomes],
-            "Tokens/s/GPU": [round(one.tokens_per_s_per_gpu) for one in outcomes],
             "Chance best": [100 * one.p_best for one in outcomes],
             "Loss": [100 * one.regret for one in outcomes],
+            "ms/token": [one.tpot_s * 1e3 for one in outcomes],
+            "Tokens/s/GPU": [round(one.tokens_per_s_per_gpu) for one in outcomes],
         }
     )
     if advice.scenario.max_tpot_ms is not None:

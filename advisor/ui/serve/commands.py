@@ -6,27 +6,43 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.catalog import drafter_name, export_engines
+from advisor.engines import EngineExport, one_slot_a_line
 from advisor.summary import flip_texts, one_k_text
 from advisor.ui.serve import runtime_answers as runtime
 from advisor.ui.shared import answers, state, widgets
 
 
 def draw(advice: Advice, k_draft: int, *, fits: bool) -> None:
-    """A launch line for each engine, with a button that copies it; none for what does not fit."""
+    """What each engine loads, with a button that copies it; none for what does not fit.
+
+    The recommended K is pasted as report and export have it (`Advice.to_serve`); another K runs throughout.
+    """
     if not fits:
         st.info("No command: it would not start. Choose more GPUs, a smaller format, a shorter context or batch.")
         return
     engines = export_engines()
+    recommended = k_draft == advice.recommendation.k_draft
+    choice = runtime.RECOMMENDED if recommended else f"K = {k_draft} throughout"
     served = runtime.served_model(advice) or "YOUR-MODEL"
     for tab, engine in zip(st.tabs([engine.name for engine in engines]), engines, strict=True):
         with tab:
-            made = runtime.export_for(advice, engine.id, f"K = {k_draft} throughout", served, runtime.PLACEHOLDER)
+            made = runtime.export_for(advice, engine.id, choice, served, runtime.PLACEHOLDER)
             if isinstance(made, str):
                 st.info(widgets.plain(made))
                 continue
-            st.code(made.launch_line, language=None, wrap_lines=True)
-    if runtime.needs_draft_name(advice) and k_draft:
-        st.caption(f"Put your {drafter_name(advice.setup.drafter)} checkpoint for {runtime.PLACEHOLDER}.")
+            _paste(made)
+            said = [runtime.pasted_text(advice, k_draft, made)]
+            if runtime.PLACEHOLDER in made.launch_line:
+                said.append(f"Put your {drafter_name(advice.setup.drafter)} checkpoint for {runtime.PLACEHOLDER}.")
+            st.caption(" ".join(said))
+
+
+def _paste(made: EngineExport) -> None:
+    """The launch line, and the file that it loads where it loads one."""
+    st.code(made.launch_line, language=None, wrap_lines=True)
+    if made.file_name:
+        st.caption(f"Save as {made.file_name}:")
+        st.code(one_slot_a_line(made.config_json), language=None, wrap_lines=True)
 
 
 def flips(advice: Advice) -> None:

@@ -16,6 +16,8 @@ def draw(advice: Advice, k_draft: int) -> None:
     shown = k_draft or advice.curve_k
     scenario, published = advice.scenario, answers.published_for(advice.scenario)
     mine = own_points(scenario)
+    if changed := answers.refit_text_for(scenario):
+        st.markdown(f":material/tune: {widgets.plain(changed)}")
     note = st.empty()
     place = st.container()
     others = [int(k) for k in advice.curve.drafts if k not in (0, shown)]

@@ -47,7 +47,7 @@ _GLANCE_S = 0.5
 """How long a simulation may take before it shows its progress. [s]"""
 
 LIST, SWITCHING, TRACE = "Independent rounds", "Good and bad passages", "Your own trace"
-SCHEDULE = "The schedule"
+RECOMMENDED, SCHEDULE = "As recommended", "K by batch"
 PLACEHOLDER = "YOUR-DRAFT-MODEL"
 
 
@@ -91,15 +91,29 @@ def histogram_from(frame: pd.DataFrame, advice: Advice) -> BatchHistogram:
 
 
 def export_choices(advice: Advice) -> list[str]:
-    """What can be exported: the schedule, or one K throughout."""
-    return [SCHEDULE, *(f"K = {k} throughout" for k in advice.curve.drafts)]
+    """What can be exported: what is recommended, K by batch, or one K throughout."""
+    return [RECOMMENDED, SCHEDULE, *(f"K = {k} throughout" for k in advice.curve.drafts)]
+
+
+def pasted_text(advice: Advice, k_draft: int, made: EngineExport) -> str:
+    """What the line to paste runs, in one sentence; `k_draft` is the K picked on the page."""
+    if not k_draft:
+        return "Runs without a drafter."
+    if k_draft != advice.recommendation.k_draft:
+        return f"Runs K = {k_draft}, which you picked, at every batch."
+    if made.varies_k:
+        return f"Runs K by batch, K = {k_draft} at yours."
+    if len(advice.to_serve) > 1:
+        return f"Runs K = {k_draft} at every batch: here this engine cannot vary it."
+    alone = len({item.k_draft for item in advice.k_by_batch}) == 1
+    return f"Runs K = {k_draft} at every batch{'' if alone else ': K by batch would gain under 1%'}."
 
 
 def chosen_ranges(advice: Advice, choice: str) -> tuple[KRange, ...]:
     """Ranges behind one of `export_choices`."""
-    if choice == SCHEDULE:
-        return advice.k_by_batch
-    return static_ranges(advice.curve, int(choice.split()[2]))
+    if choice in (RECOMMENDED, SCHEDULE):
+        return advice.to_serve if choice == RECOMMENDED else advice.k_by_batch
+    return static_ranges(advice.curve, int(choice.split()[2]), advice.k_by_batch[-1].batch_end)
 
 
 def served_model(advice: Advice) -> str:

@@ -116,7 +116,8 @@ def configuration(advice: Advice) -> None:
 
 def break_even(advice: Advice) -> None:
     st.subheader("Break-even", anchor=False)
-    chart = break_even_chart(advice.curve, advice.scenario.batch_size, advice.curve_k)
+    last = last_batch(advice.setup, advice.curve)
+    chart = break_even_chart(advice.curve, advice.scenario.batch_size, advice.curve_k, last)
     widgets.show_chart(chart, "break_even", advice.scenario)
-    st.markdown(paying_batches(advice.curve, advice.curve_k, last_batch(advice.setup, advice.curve)))
+    st.markdown(paying_batches(advice.curve, advice.curve_k, last))
     st.caption("x: no acceptance can pay (more than K + 1 tokens needed). o: your accepted length is not enough.")

@@ -19,7 +19,7 @@ from advisor.prefill import prefill_per_token_s
 from advisor.routing import expected_experts
 from advisor.scenario import Scenario
 from advisor.setup import Setup, touched_experts
-from advisor.summary import Flip, accepted_length_flips
+from advisor.summary import Flip, accepted_length_flips, refit_text
 from advisor.ui.shared.remembered import remembered
 
 if TYPE_CHECKING:
@@ -46,6 +46,14 @@ def next_steps_for(scenario: Scenario) -> NextSteps:
 def flips_for(scenario: Scenario) -> tuple[Flip, ...]:
     """The accepted lengths at which another K is recommended, remembered."""
     return accepted_length_flips(advice_for(scenario))
+
+
+@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
+def refit_text_for(scenario: Scenario) -> str:
+    """What the scenario's refit did to its answer, against the shipped constants; empty without one."""
+    if scenario.refit is None:
+        return ""
+    return refit_text(advice_for(scenario), advice_for(scenario.model_copy(update={"refit": None})))
 
 
 def errors_for(scenario: Scenario) -> dict[str, Errors]:

@@ -15,7 +15,7 @@ from advisor.calibration import parse_adjustment, write_adjustment
 from advisor.points import RefitResult, adjustment_of
 from advisor.scenario import Scenario
 
-FIELD = "refit"
+FIELD, _LEFT_OUT = "refit", "_refit_left_out"
 
 
 def in_use() -> str | None:
@@ -26,7 +26,17 @@ def in_use() -> str | None:
 
 def use(result: RefitResult) -> None:
     """Predict with a refit from the next run on, in this session only."""
-    st.session_state[FIELD] = write_adjustment(adjustment_of(result))
+    text, errors = write_adjustment(adjustment_of(result)), result.own_errors
+    st.session_state[FIELD] = text
+    if errors.before.mape is not None and errors.after.mape is not None:
+        said = f"Points left out of the refit are off by {errors.after.mape:.0%} in the mean, {errors.before.mape:.0%}"
+        st.session_state[_LEFT_OUT] = (text, f"{said} before it.")
+
+
+def left_out_text() -> str:
+    """How far off points are that the refit in use did not see; empty where it came by a link, which has no points."""
+    of, said = st.session_state.get(_LEFT_OUT, ("", ""))
+    return said if of == in_use() else ""
 
 
 def undo() -> None:

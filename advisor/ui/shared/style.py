@@ -6,26 +6,69 @@ import streamlit as st
 
 _AXES = ".xtick text, .ytick text, .xtitle, .ytitle"
 _NOTES = "rect.bg[style*='fill-opacity: 0'] + .annotation-text"  # notes without a background of their own
-_INK = f".js-plotly-plot :is({_AXES}, {_NOTES}) {{ fill: currentColor !important; }}"
+_VALUES = ".bartext-outside, .textpoint text"
+_INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor !important; }}"
+# Under #root, which outweighs Streamlit's own classes wherever they stand: those come after this style.
 _BAR = """
-.st-key-bar { padding: 0.45rem 0.8rem 0.6rem; }
-.st-key-bar_fold { order: -1; }
-.st-key-bar [data-testid=stSliderThumbValue], .st-key-bar [data-testid=stSliderTickBar] { display: none; }
-.st-key-bar .stSlider { padding-bottom: 0.3rem; }
-@media (min-width: 641px) { .st-key-bar_fold { display: none; } }
+#root .st-key-bar { padding: 0.45rem 0.8rem 0.6rem; }
+#root .st-key-bar_fold { order: -1; }
+#root .st-key-bar [data-testid=stSliderThumbValue], #root .st-key-bar [data-testid=stSliderTickBar] { display: none; }
+#root .st-key-bar .stSlider { padding-bottom: 0.3rem; }
+@media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
 @media (max-width: 640px) {
-  .st-key-bar:not(:has(.st-key-bar_open input:checked)) .st-key-bar_fields { display: none; }
+  #root .st-key-bar:not(:has(.st-key-bar_open input:checked)) .st-key-bar_fields { display: none; }
+  #root .st-key-place { display: none; }
+  #root [data-testid=stExpandSidebarButton] button::after, #root button[data-testid=stExpandSidebarButton]::after {
+    content: "Pages"; padding-left: 0.4rem;
+  }
+  #root .stButtonGroup > div { flex-wrap: wrap; }
 }
 """
 _PAGE = """
-@media (min-width: 900px) { [data-testid=stMainBlockContainer] { padding-left: 3rem; padding-right: 3rem; } }
-[data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
-.st-key-numbers [data-testid=stMetricValue] { line-height: 1.2; }
-@media (min-width: 1200px) { .st-key-numbers { flex-wrap: nowrap; } }
-.st-key-numbers_off { opacity: 0.7; }
+#root [data-testid=stMainBlockContainer] { max-width: none; }
+@media (min-width: 900px) {
+  #root [data-testid=stMainBlockContainer] { padding-left: 3rem; padding-right: 3rem; }
+}
+#root [data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
+#root .st-key-preview h1 { font-size: 1.35rem; }
+#root .st-key-numbers [data-testid=stMetricValue] { line-height: 1.2; }
+@media (min-width: 1200px) { #root .st-key-numbers { flex-wrap: nowrap; } }
+#root .st-key-numbers_off { opacity: 0.7; }
 """
+_HEIGHTS = """
+#root .st-key-bar_fields > [data-testid=stElementContainer] {
+  min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end;
+}
+#root .st-key-design_ask > * { min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end; }
+#root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 81px; }
+#root .st-key-report_numbers { min-height: 85px; }
+#root .st-key-report_files { min-height: 64px; }
+#root .st-key-design_head { min-height: 208px; }
+#root [class*=st-key-bench_file] { min-height: 102px; }
+@media (max-width: 1199px) {
+  #root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 148px; }
+  #root :is(.st-key-report_files, .st-key-design_ask) { min-height: 142px; }
+  #root .st-key-design_head { min-height: 320px; }
+}
+@media (max-width: 640px) {
+  #root .st-key-report_numbers { min-height: 185px; }
+  #root .st-key-report_files { min-height: 169px; }
+  #root .st-key-design_head { min-height: 430px; }
+  #root .st-key-design_ask { min-height: 222px; }
+  #root [class*=st-key-bench_file] { min-height: 140px; }
+}
+"""
+"""What elements take once their code has come: until then each is a grey bar, and what follows would jump."""
+
+
+def element() -> str:
+    """The style as HTML. `server.EarlyStyle` puts it into the page, so that nothing jumps when the app draws it again.
+
+    The theme's grey for charts is 3.7:1 on white. A colour given to a chart would not follow a change of theme.
+    """
+    return f"<style>{_INK}{_BAR}{_PAGE}{_HEIGHTS}</style>"
 
 
 def use() -> None:
-    """The theme's grey for charts is 3.7:1 on white. A colour given to a chart would not follow a change of theme."""
-    st.html(f"<style>{_INK}{_BAR}{_PAGE}</style>")
+    """Draw the style, for an app that runs without its server's guards (`streamlit run app.py`)."""
+    st.html(element())

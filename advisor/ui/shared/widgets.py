@@ -55,6 +55,12 @@ def stop_with(problem: str) -> NoReturn:
     st.stop()
 
 
+def place(text: str) -> None:
+    """What the page answers for, over its title; the folded bar of a telephone says it already, so not there."""
+    with st.container(key="place"):
+        st.markdown(text)
+
+
 def show_chart(
     chart: Chart, key: str, scenario: Scenario, *, select_key: str = "", on_select: Callable[[str], None] | None = None
 ) -> None:
@@ -88,23 +94,15 @@ def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:
     return frame_csv(data, scenario_hash).encode()
 
 
-def show_memory_problem(advice: Advice) -> None:
-    """Says at once when the scenario cannot run because it does not fit."""
-    memory, batch = advice.setup.memory, advice.scenario.batch_size
-    if memory.largest_batch < batch:
-        limit = f"at most batch {memory.largest_batch:,} does" if memory.largest_batch else "the weights alone do not"
-        st.error(f"This does not fit the memory; {limit}. Details are below the chart.", icon=":material/memory:")
-
-
 def show_warnings(advice: Advice) -> None:
     """All warnings of an answer in one box."""
     if advice.warnings:
         st.warning("\n".join(f"- {plain(warning)}" for warning in advice.warnings))
 
 
-def verdict(advice: Advice) -> str:
-    """The answer in one line; the two ends of a band stay on one line of text."""
-    return unbroken_ranges(plain(advice.recommendation.verdict))
+def unbroken(text: str) -> str:
+    """Text for a Markdown element; the two ends of a band stay on one line."""
+    return unbroken_ranges(plain(text))
 
 
 def accepted_from(answer: Advice | DesignSpace) -> str:

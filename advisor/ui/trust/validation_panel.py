@@ -6,19 +6,25 @@ import pandas as pd
 import streamlit as st
 
 from advisor.catalog import hardware_called, model_name
-from advisor.charts import coverage_chart, error_chart, predicted_chart
+from advisor.charts import TIER_NAMES, coverage_chart, error_chart, predicted_chart
 from advisor.points import Errors
 from advisor.scenario import Scenario
+from advisor.text import counted
 from advisor.ui.shared import answers, widgets
 from advisor.validation import judged_errors, read_judged
 
-_WORST = 8
-_TIERS = {"roofline": "data sheet only", "fitted": "modelled from measured kernels", "interpolated": "between kernels"}
+_WORST, _GROUPS, _ENGINES = 8, 6, 4
+_UNSTATED, _OTHERS = "not stated", "other engines"
+_BY = {"predicted_tier": "What times rest on", "engine": "Engine", "hardware_id": "Accelerator"}
+_ALIKE = "Every laboratory counts alike, so a share is a mean over laboratories, not over rows."
 
 
 @st.cache_resource(show_spinner="Reading the published measurements ...", max_entries=1)
 def _judged() -> pd.DataFrame:
-    return read_judged()[1]
+    rows = read_judged()[1]
+    engines = rows["engine"].replace("", None).fillna(_UNSTATED)
+    large = engines.value_counts().index[:_ENGINES]
+    return rows.assign(engine=engines.where(engines.isin(large), _OTHERS))
 
 
 def draw(scenario: Scenario) -> None:
@@ -26,15 +32,18 @@ def draw(scenario: Scenario) -> None:
     judged = _judged()
     whole = judged_errors(judged)
     st.markdown(
-        f"**{whole.n} published speedups from {whole.n_sources} sources, each predicted by a fit that did not see its "
-        f"source:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the 80% band, "
+        f"**{whole.n} published speedups of {whole.n_sources} laboratories, each predicted by a fit that did not see "
+        f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the 80% band, "
         f"{whole.sign_accuracy or 0:.0%} on the right side of 1×."
     )
-    st.caption(f"For your scenario: {_here(scenario)}")
+    st.caption(f"{_ALIKE} For your scenario: {_here(scenario)}")
+    by = st.segmented_control(
+        "Apart by", tuple(_BY), format_func=_BY.__getitem__, default="predicted_tier", required=True, key="trust_by"
+    )
     left, right = st.columns([3, 2])
     with left:
-        widgets.show_chart(predicted_chart(judged), "predicted", scenario)
-    groups = _by_group(judged)
+        widgets.show_chart(predicted_chart(judged, by), "predicted", scenario)
+    groups = _by_group(judged, by)
     with right:
         widgets.show_chart(coverage_chart(groups), "coverage", scenario)
         widgets.show_chart(error_chart(groups), "errors", scenario)
@@ -53,22 +62,24 @@ def _here(scenario: Scenario) -> str:
 
 
 def _in_words(errors: Errors) -> str:
-    return f"{errors.n} rows, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in the band"
+    whose = f"{counted(errors.n, 'row')} of {counted(errors.n_sources or 0, 'laboratory', 'laboratories')}"
+    return f"{whose}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in the band"
 
 
-def _by_group(judged: pd.DataFrame) -> pd.DataFrame:
-    """All rows, then by what the times rest on, then by accelerator."""
-    groups = {"All": judged}
-    groups |= {_TIERS.get(str(tier), str(tier)): rows for tier, rows in judged.groupby("predicted_tier")}
-    by_place = sorted(judged.groupby("hardware_id"), key=lambda pair: -len(pair[1]))
-    groups |= {hardware_called(str(place)): rows for place, rows in by_place[:5]}
-    rows = [(name, errors) for name, errors in ((name, judged_errors(rows)) for name, rows in groups.items())]
+def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Errors of all rows, then of each group of one column, the largest first."""
+    largest = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))[:_GROUPS]
+    named = hardware_called if by == "hardware_id" else lambda name: TIER_NAMES.get(name, name)
+    groups = {"All": judged} | {named(str(name)): rows for name, rows in largest}
+    rows = [(name, judged_errors(rows)) for name, rows in groups.items()]
     return pd.DataFrame(
         {
             "group": [name for name, _ in rows],
             "n": [errors.n for _, errors in rows],
+            "laboratories": [errors.n_sources for _, errors in rows],
             "median_error": [errors.median_ape for _, errors in rows],
             "coverage": [errors.coverage for _, errors in rows],
+            "width": [errors.mean_band_width for _, errors in rows],
         }
     )
 
@@ -79,6 +90,7 @@ def _worst(judged: pd.DataFrame) -> pd.DataFrame:
         {
             "Model": rows["model_id"].map(model_name),
             "Accelerator": rows["hardware_id"].map(hardware_called),
+            "Engine": rows["engine"],
             "Drafter": rows["drafter"],
             "K": rows["draft_tokens_k"],
             "Batch": rows["batch_size"],

@@ -1,0 +1,175 @@
+"""`rank`: which model serves a load best on a machine, and how sure that order is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, progress, write_file
+from advisor.cli.scenario_options import field_options, given_acceptance, scenario_from
+from advisor.prediction import AdvisorError
+from advisor.profiles import read_file
+from advisor.ranking import (
+    BY,
+    MAX_SCORES_BYTES,
+    By,
+    RankQuestion,
+    Wanted,
+    csv_rows,
+    default_by,
+    document,
+    leaderboard,
+    missed_texts,
+    notes,
+    one_load,
+    read_scores,
+    table,
+    verdict,
+)
+from advisor.runtime import BatchHistogram
+from advisor.scenario import FIELDS, Scenario
+from advisor.text import csv_text
+
+_OF_ONE_MODEL = ("model_id", "batch_size", "routing")
+_FIELDS = tuple(name for name, row in FIELDS.items() if row.flags and name not in _OF_ONE_MODEL and row.unit != "ranks")
+_NO_MODEL = FIELDS["model_id"].default
+"""Only checks the rest of the question: a leaderboard has models of its own."""
+
+
+class _RankCommand(click.Command):
+    """A command with the scenario's options that are the same for every model."""
+
+    def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
+        kwargs["params"] = [*(option for name in _FIELDS for option in field_options(FIELDS[name])), *(params or [])]
+        super().__init__(*args, **kwargs)
+
+
+@click.command(cls=_RankCommand)
+@click.option("--users", type=int, help="Sequences that decode together on the whole machine [default: 16].")
+@click.option("--histogram", help="Users over time instead, as users:share,..., e.g. 1:10,64:90.")
+@click.option("--by", type=click.Choice(BY), help="What to rank by [default: cost where a price is known].")
+@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
+@click.option("--whole-machine", is_flag=True, help="Use and pay every GPU, also where fewer would do.")
+@click.option("--expert-parallel", is_flag=True, help="Try expert parallelism too, whose effect is not well predicted.")
+@click.option("--models", "names", help="Only these: ids or patterns, comma-separated, e.g. qwen3*,gpt-oss-*.")
+@click.option("--config", "configs", type=click.Path(path_type=Path), multiple=True, help="Your own config.json, too.")
+@click.option("--min-total-params", type=float, help="Least total size, e.g. 1e10.")
+@click.option("--max-total-params", type=float, help="Largest total size.")
+@click.option("--min-active-params", type=float, help="Least active size.")
+@click.option("--max-active-params", type=float, help="Largest active size, e.g. 4e9.")
+@click.option(
+    "--scores", type=click.Path(path_type=Path), help="Your CSV of scores: model,score,... (none is shipped)."
+)
+@click.option("--quality", help="Column of --scores to show as an axis [default: its first].")
+@click.option("--min-quality", type=float, help="Least score in that column.")
+@click.option("--where", multiple=True, help="column=value of --scores that a model must have, e.g. licence=mit.")
+@click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Models to list.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all models here as CSV.")
+@json_option()
+def rank(
+    *,
+    users: int | None,
+    histogram: str | None,
+    names: str | None,
+    configs: Sequence[Path],
+    scores: Path | None,
+    quality: str | None,
+    min_quality: float | None,
+    where: Sequence[str],
+    top: int,
+    csv_file: Path | None,
+    as_json: bool,
+    by: By | None,
+    usd_per_hour: float | None,
+    whole_machine: bool,
+    expert_parallel: bool,
+    **values: Any,  # the scenario's fields and the limits on size
+) -> None:
+    """Rank all models at one load on one machine: each at its best placement and K, with bands and doubt in the rank.
+
+    Every model drafts with what is known of it: the curve measured with it, else its own MTP module with a borrowed
+    length, else nothing.
+    """
+    if users is not None and histogram is not None:
+        raise AdvisorError("give --users or --histogram, not both")
+    sizes = {name: values.pop(name) for name in list(values) if name.endswith("_params")}
+    own = tuple(_config(path) for path in configs)
+    listed, axis = _scores(scores, quality, min_quality, where)
+    scenario, drafter = _scenario(values)
+    question = RankQuestion(
+        scenario,
+        BatchHistogram.from_text(histogram) if histogram is not None else one_load(16 if users is None else users),
+        by or default_by(scenario, usd_per_hour),
+        usd_per_hour,
+        drafter,
+        expert_parallel,
+        whole_machine,
+        Wanted(tuple(each.strip() for each in names.split(",")) if names is not None else (), **sizes, listed=listed),
+        own,
+    )
+    board = leaderboard(question, progress("ranking"))
+    if csv_file is not None:
+        write_file(csv_file, csv_text(*csv_rows(board, axis)))
+    if as_json:
+        print_json(document(board, axis))
+        return
+    click.echo(verdict(board))
+    if board.standings:
+        click.echo()
+        print_table(*table(board, top, axis))
+        if len(board.standings) > top:
+            click.echo(f"... and {len(board.standings) - top} more; --top shows them.")
+        click.echo()
+        print_labelled("note", notes(board))
+    print_labelled("not ranked", missed_texts(board))
+
+
+def _scenario(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
+    """What all models share, and the user's drafter with its accepted length, None for what is known of each."""
+    drafter_id = values.pop("drafter_id")
+    given = given_acceptance(*(values.pop(name) for name in ("accepted_length", "acceptance", "acceptance_preset")))
+    if given is not None and drafter_id in (None, "none"):
+        raise AdvisorError("an accepted length belongs to a drafter; give --drafter too, e.g. eagle3")
+    if given is None and drafter_id not in (None, "none"):
+        raise AdvisorError(
+            f"how much of {drafter_id}'s drafts is accepted is missing; give --accepted-length X@K (e.g. 2.73@3), or "
+            "leave --drafter out to use what is known of each model"
+        )
+    n_gpus = values.pop("n_gpus")
+    shared = scenario_from({**values, "n_gpus": n_gpus or 1, "model_id": _NO_MODEL, "drafter_id": "none"})
+    return shared, None if drafter_id is None else (drafter_id, given or "0")
+
+
+def _config(path: Path) -> tuple[str, str]:
+    """Name and text of the user's own model."""
+    made = scenario_from({"model_id": str(path), "drafter_id": "none"})
+    if made.model_config_json is None:
+        raise AdvisorError(f"--config {path}: no such file; shipped models are named with --models")
+    return made.model_id, made.model_config_json
+
+
+def _scores(
+    file: Path | None, quality: str | None, least: float | None, where: Sequence[str]
+) -> tuple[frozenset[str] | None, tuple[str, dict[str, float]] | None]:
+    """The models that the table of scores leaves (None: all), and the quality axis."""
+    if file is None:
+        if quality is not None or least is not None or where:
+            raise AdvisorError("--quality, --min-quality and --where read a table of your own; give --scores FILE")
+        return None, None
+    read = read_scores(file.name, read_file(file, MAX_SCORES_BYTES, "a table of scores"))
+    listed: frozenset[str] | None = None
+    for condition in where:
+        found = read.where(condition)
+        listed = found if listed is None else listed & found
+    only_words = quality is None and least is None and bool(where)
+    column = None if only_words else read.column(quality or read.columns[0])
+    if column is None:
+        return listed, None
+    numbers = read.numbers(column)
+    if least is not None:
+        good = frozenset(model for model, score in numbers.items() if score >= least)
+        listed = good if listed is None else listed & good
+    return listed, (column, numbers)

@@ -1,0 +1,232 @@
+"""design_space(): every design of a grid, costed, held to the baseline's quality, and ranked by one objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture import parameter_counts
+from advisor.arrays import Array
+from advisor.design.evaluate import (
+    Body,
+    Sizes,
+    Touched,
+    arms,
+    make_body,
+    measured_gap,
+    over_widths,
+    quality_of,
+    served,
+    sizes,
+    touched_by,
+)
+from advisor.design.grid import MAX_DESIGNS, DesignGrid, Mixes, bodies, mixes, shared_experts, widths
+from advisor.design.question import CONSTRAINTS, TARGET_SHARE, Limits, Objective, Question, make_question
+from advisor.design.routing_shift import shifted_routing
+from advisor.design.space import Baseline, DesignSpace
+from advisor.prediction import AdvisorError
+from advisor.quality import DEFAULT_EPS, GuardRails, Shape, activation_ratio, granularity
+from advisor.scenario import Scenario
+from advisor.setup import Setup, by_form, load_setup
+
+_MAX_CELLS = 400_000_000
+"""Designs times batches times draft lengths of one search: 20 s on one Xeon core in November 2026 (40 to 50 ns each,
+1.7 to 3.1 million designs and batches at eight lengths), so that it ends within a minute beside another. [1]"""
+
+
+def design_space(
+    scenario: Scenario | Setup,
+    *,
+    objective: Objective = "tpot",
+    quality_eps: float = DEFAULT_EPS,
+    training_tokens: float | None = None,
+    batches: Sequence[int] | Mapping[int, float] | None = None,
+    grid: DesignGrid | None = None,
+    price_usd_per_hour: float | None = None,
+    on_progress: Callable[[float], None] = lambda _share: None,
+    **limits: float | None,
+) -> DesignSpace:
+    """Cost every design of a grid around the scenario's model and rank those that keep its quality.
+
+    Parameters
+    ----------
+    scenario : baseline model, accelerator, placement, drafter, acceptance; or a Setup.
+    objective : what to rank by. The speculative speedup favours slow designs, whose plain step leaves the most to gain.
+    quality_eps : share of dense-equivalent size a candidate may lose. [1]
+    training_tokens : D, equal for all designs; None: the law at the upper end of its compute range. [tokens]
+    batches : one or several batch sizes, equally weighted, or {batch: share of the tokens generated at it}.
+        Default: the scenario's batch.
+    grid : numbers of experts, widths, depths to combine.
+    price_usd_per_hour : of one GPU; default the accelerator profile's, for the cost objective. [USD/h]
+    limits : the fields of `Limits`: sizes, memory, time per token, training cost, target sizes.
+    on_progress : gets the share of bodies (depths and heads) done, before each; it may raise to end the search. [1]
+
+    Raises
+    ------
+    AdvisorError for a dense baseline, a search too large, a limit that is not positive, or a cost without a price.
+    """
+    given = scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    setup = by_form(given)
+    moe = setup.architecture.moe
+    if moe is None:
+        raise AdvisorError(f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline")
+    question = make_question(
+        setup, objective, quality_eps, training_tokens, batches, Limits(**limits), price_usd_per_hour
+    )
+    grid = grid or DesignGrid()
+    stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
+    drafts = np.arange(1, (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1)
+    baseline = _baseline(stacks[0], question, drafts)
+    rails, notes = GuardRails().relaxed_to(baseline.shape)
+    mix = mixes(grid, moe, setup.placement)
+    steps = [widths(grid, stack.architecture, setup.placement) for stack in stacks]
+    n_designs = len(mix) * sum(map(len, steps))
+    n_cells = n_designs * len(question.batches) * len(drafts)
+    if n_designs > MAX_DESIGNS or n_cells > _MAX_CELLS:
+        raise AdvisorError(
+            f"{n_designs:,} designs at {len(question.batches)} batches and {len(drafts)} draft lengths are too many "
+            f"for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); thin grid or batches"
+        )
+    routing = shifted_routing(setup.routing, baseline.counts, mix.n_experts, mix.n_active, mix.n_shared)
+    touched = touched_by(setup, mix, routing, question.batches, drafts)
+    parts = []
+    for index, (stack, width) in enumerate(zip(stacks, steps, strict=True)):
+        on_progress(index / len(stacks))
+        parts.append(_evaluate(index, stack, mix, width, touched, question, baseline, rails, drafts))
+    joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+    if training_tokens is None:
+        notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
+    gap, note = measured_gap(given, setup, question, baseline.served)
+    return DesignSpace(
+        setup, question, grid, stacks, baseline, rails, (*notes, note) if note else notes, drafts, **joined,
+        measured_gap=gap, measured_note=note,
+    )  # fmt: skip
+
+
+def _evaluate(
+    index: int,
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    touched: Touched,
+    question: Question,
+    baseline: Baseline,
+    rails: GuardRails,
+    drafts: NDArray[np.int64],
+) -> dict[str, NDArray]:
+    """All designs of one body: [n mixes x n widths], flattened."""
+    column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
+    size = sizes(body, column, width, question.memory_limit_bytes)
+    active, total = size.weights.active, size.weights.total
+    quality = quality_of(body, column, width, active, question)
+    broken, violation = _broken(body, column, width, size, quality, question, baseline, rails)
+    n_batches, gpus = len(question.batches), body.setup.placement.gpus
+    speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
+    k_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
+    for block, found in over_widths(body, mix, width, touched, question.batches, drafts):
+        speedup[:, block], tpot[:, block], k_draft[:, block] = found.speedup, found.tpot_s, found.k_draft
+        score[block] = question.score(gpus, found.speedup, found.tpot_s)
+    if question.max_tpot_s is not None:
+        over = tpot.max(axis=0) / question.max_tpot_s
+        broken |= (over > 1.0).astype(np.uint16) << CONSTRAINTS.index("tpot")
+        violation += np.log(np.maximum(over, 1.0))
+    shape = active.shape
+    spread = {
+        "body": np.full(shape, index, np.int8),
+        "n_experts": np.broadcast_to(column.n_experts.astype(np.int32), shape),
+        "n_active": np.broadcast_to(column.n_active.astype(np.int32), shape),
+        "n_shared": np.broadcast_to(column.n_shared.astype(np.float32), shape),
+        "expert_width": np.broadcast_to(width.astype(np.int32), shape),
+        "total_params": total,
+        "active_params": active,
+        "dense_equivalent": quality,
+        "largest_batch": np.broadcast_to(size.largest_batch.astype(np.float32), shape),
+        "failed": broken,
+        "violation": violation,
+        "score": score,
+    }
+    flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in spread.items()}
+    by_batch = {"speedup": speedup, "tpot_s": tpot, "k_draft": k_draft}
+    return flat | {name: values.reshape(n_batches, -1) for name, values in by_batch.items()}
+
+
+def _broken(
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    size: Sizes,
+    quality: Array,
+    question: Question,
+    baseline: Baseline,
+    rails: GuardRails,
+) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
+    """Bits of the constraints each design breaks, and the sum of how far. [n, nW] each."""
+    shape = Shape(
+        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
+        granularity(body.architecture.hidden_size, width),
+        size.weights.attention / size.weights.active,
+        mix.shared_share,
+        mix.n_active,
+    )
+    beyond = rails.violations(shape)
+    floor = (1.0 - question.quality_eps) * baseline.dense_equivalent
+    beyond["quality"] = np.log(np.maximum(floor / quality, 1.0))
+    if question.max_total_params is not None:
+        beyond["total_params"] = np.log(np.maximum(size.weights.total / question.max_total_params, 1.0))
+    if question.max_training_cost is not None:
+        cost = size.weights.active / baseline.active_params
+        beyond["training_cost"] = np.log(np.maximum(cost / question.max_training_cost, 1.0))
+    for name, value, target in (
+        ("total_target", size.weights.total, question.target_total_params),
+        ("active_target", size.weights.active, question.target_active_params),
+    ):
+        if target is not None:
+            off = np.abs(np.log(value / target)) - np.log1p(TARGET_SHARE)
+            beyond[name] = np.maximum(off, 0.0)
+    groups = body.setup.placement.attention_groups
+    need = size.bytes_each_gpu + body.cache_bytes_per_sequence * question.batches.max() / groups
+    beyond["memory"] = np.log(np.maximum(need / size.usable_bytes, 1.0))
+    bits = np.zeros(quality.shape, np.uint16)
+    total = np.zeros(quality.shape, np.float32)
+    for name, excess in beyond.items():
+        bits |= (excess > 0).astype(np.uint16) << CONSTRAINTS.index(name)
+        total += excess.astype(np.float32)
+    return bits, total
+
+
+def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Baseline:
+    setup, moe = body.setup, body.architecture.moe
+    assert moe is not None
+    shared = shared_experts(moe)
+    mix = Mixes(*(np.array([float(x)]) for x in (moe.n_experts, moe.n_active, shared)))
+    width = np.array([float(moe.expert_width)])
+    counts = parameter_counts(body.architecture)
+    active = np.array([counts.active_nonembedding])
+    routing = shifted_routing(
+        setup.routing, (moe.n_experts, moe.n_active, shared), mix.n_experts, mix.n_active, mix.n_shared
+    )
+    touched = touched_by(setup, mix, routing, question.batches, drafts)
+    found = served(setup, arms(body, mix, width, touched, question.batches, drafts), drafts)
+    activation = activation_ratio(mix.n_experts, mix.n_active, mix.n_shared)
+    shape = Shape(
+        activation,
+        granularity(body.architecture.hidden_size, width),
+        np.array([counts.attention / counts.active_nonembedding]),
+        mix.shared_share,
+        mix.n_active,
+    )
+    return Baseline(
+        n_experts=moe.n_experts,
+        n_active=moe.n_active,
+        n_shared=shared,
+        expert_width=moe.expert_width,
+        total_params=float(counts.total),
+        active_params=float(counts.active_nonembedding),
+        activation=float(activation[0]),
+        dense_equivalent=float(quality_of(body, mix, width, active, question)[0]),
+        shape=Shape(*(np.asarray(x).reshape(()) for x in vars(shape).values())),
+        served=found,
+        score=float(question.score(setup.placement.gpus, found.speedup, found.tpot_s)[0]),
+    )

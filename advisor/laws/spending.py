@@ -1,0 +1,41 @@
+"""The laws of what a token costs: money and energy."""
+
+from __future__ import annotations
+
+from advisor.arrays import Floats
+
+
+def usd_per_million_tokens(p: Floats, X: Floats) -> Floats:
+    """Price of a million output tokens.
+
+    USD = p / (0.0036 × X)
+
+    p: price of one GPU for an hour. [USD/h]
+    X: output tokens per second of one GPU; 0.0036 are the seconds of an hour over a million. [1/s]
+    Limits: for GPUs that are paid whether they work or not; as much as that of idle ones is left out.
+    """
+    return p / (0.0036 * X)
+
+
+def board_power(P_b: Floats, s_c: Floats, s_m: Floats, f_c: Floats, f_m: Floats, f_w: Floats) -> Floats:
+    """Power of one board by what it does with its time.
+
+    P = P_b × (f_c × s_c + f_m × s_m + f_w × (1 - s_c - s_m))
+
+    P_b: power that the board is built for. [W]
+    s_c, s_m: shares of the time in arithmetic and in reading memory; the rest waits for host and links. [1]
+    f_c, f_m, f_w: share of the board's power drawn meanwhile. [1]
+    Limits: a roofline estimate with a wide band; clocks, voltage and temperature are not in it.
+    """
+    return P_b * (f_c * s_c + f_m * s_m + f_w * (1 - s_c - s_m))
+
+
+def joules_per_token(P: Floats, X: Floats) -> Floats:
+    """Energy of an output token.
+
+    J = P / X
+
+    P: power of one GPU, its board alone. [W]
+    X: output tokens per second of one GPU. [1/s]
+    """
+    return P / X

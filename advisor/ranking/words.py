@@ -1,0 +1,278 @@
+"""A leaderboard in sentences, as rows of a table, and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from advisor.catalog import drafter_name, model_name
+from advisor.prediction import Prediction
+from advisor.ranking.board import Leaderboard, Standing
+from advisor.ranking.question import By
+from advisor.ranking.scores import on_front
+from advisor.ranking.search import Missed
+from advisor.scenario import Scenario
+from advisor.spend import figure
+from advisor.text import counted, printable
+
+_BEST: dict[By, str] = {
+    "cost": "Cheapest",
+    "throughput": "Most tokens/s per GPU",
+    "speed": "Fastest",
+    "energy": "Least energy",
+}
+Quality = Mapping[str, float]
+"""A user's score by model."""
+
+
+def verdict(board: Leaderboard) -> str:
+    """Who is best, at what, and how sure that is; or that nobody serves the load, and who comes nearest."""
+    question, limit_ms = board.question, board.question.scenario.max_tpot_ms
+    under = "" if limit_ms is None else f" under {limit_ms:g} ms per token"
+    place = f"at {question.load_text} on {board.place}"
+    if not board.standings:
+        nearest = _nearest(board)
+        return f"No model serves {question.load_text}{under} on {board.place}.{nearest}"
+    first = board.standings[0]
+    p_limit = "" if limit_ms is None or first.p_limit > 0.99 else f", and keeps the limit in {first.p_limit:.0%}"
+    return (
+        f"{_BEST[question.by]}{under} {place}: {model_name(first.name)} on {placement_text(first)}, "
+        f"{_value_text(first, question.by)}; first in {first.p_first:.0%} of the draws{p_limit}."
+    )
+
+
+def _nearest(board: Leaderboard) -> str:
+    late = [each for each in board.missed if each.reason.startswith("misses")]
+    if not late:
+        return ""
+    best = min(late, key=lambda each: float(each.detail.split()[0]))
+    return f" The nearest is {model_name(best.name)} with {best.detail}."
+
+
+def placement_text(one: Standing) -> str:
+    """`1 GPU`, `2 copies of TP 4`, `TP 8 EP 8`."""
+    ranks = f"TP {one.tensor_parallel}" + (f" EP {one.expert_parallel}" if one.expert_parallel > 1 else "")
+    alone = max(one.tensor_parallel, one.expert_parallel) == 1
+    if one.copies == 1:
+        return "1 GPU" if alone else ranks
+    return f"{one.copies} GPUs" if alone else f"{one.copies} copies of {ranks}"
+
+
+def _value(one: Standing, by: By) -> Prediction | None:
+    return {
+        "cost": one.usd_per_million,
+        "throughput": one.tokens_per_s_per_gpu,
+        "speed": one.tpot_s,
+        "energy": one.joules_per_token,
+    }[by]
+
+
+def _value_text(one: Standing, by: By) -> str:
+    value = _value(one, by)
+    assert value is not None
+    if by == "speed":
+        return f"{_ms(value)} ms per output token"
+    units = {"cost": "USD per million output tokens", "throughput": "tokens/s per GPU", "energy": "J per output token"}
+    return f"{figure(value)} {units[by]}"
+
+
+def missed_texts(board: Leaderboard) -> tuple[str, ...]:
+    """How many models are not on the board by each reason, those with figures named."""
+    count = Counter(each.reason for each in board.missed)
+    found = []
+    for reason, number in count.most_common():
+        named = [_named(each) for each in board.missed if each.reason == reason and each.detail]
+        told = f": {'; '.join(named[:_NAMED])}" if named else ""
+        more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        found.append(f"{counted(number, 'model')}: {reason}{told}{more}.")
+    return tuple(found)
+
+
+_NAMED = 6
+"""Models that are named with their figures, of each reason. [1]"""
+
+
+def _named(each: Missed) -> str:
+    return f"{model_name(each.name)} ({printable(each.detail)})"
+
+
+def notes(board: Leaderboard) -> tuple[str, ...]:
+    """What a reader must know before using the order."""
+    question = board.question
+    found = []
+    kinds = Counter(one.accepted for one in board.standings)
+    if kinds["borrowed"]:
+        text = next(one.acceptance_text for one in board.standings if one.accepted == "borrowed")
+        found.append(
+            f"Accepted lengths: {kinds['measured']} measured with the model, {kinds['borrowed']} {text}; "
+            f"{counted(kinds['none'], 'model')} without a known drafter decode plainly. Give --drafter and "
+            "--accepted-length for one of your own."
+        )
+    if board.price is not None:
+        found.append(f"Price: {board.price.text}.")
+    paid = "only the GPUs that serve are paid; --whole-machine uses and pays all"
+    if question.whole_machine:
+        paid = "every GPU of the machine is used and paid"
+    found.append(f"Placement: tensor parallelism and copies are searched; {paid}.")
+    if question.expert_parallel:
+        found.append(
+            "Expert parallelism is searched as asked, although its effect was predicted in the right direction in few "
+            "measured pairs (docs/validation.md) and its imbalance follows an assumed formula."
+        )
+    found.append(
+        "Ranks in brackets hold 80% of the draws: errors of the machine are shared by all models, those of a model's "
+        "experts, acceptance and absolute time are its own. Formats are those of the releases."
+    )
+    found.append("Quality is not judged: small models lead by price. Set --min-total-params, or bring --scores.")
+    return tuple(found)
+
+
+COLUMNS = (
+    "rank",
+    "80%",
+    "model",
+    "total B",
+    "active B",
+    "placement",
+    "drafter",
+    "accepted",
+    "K",
+    "speedup",
+    "ms/token",
+    "tokens/s/GPU",
+    "USD/M tokens",
+    "J/token",
+    "memory",
+    "tier",
+)
+
+
+def table(
+    board: Leaderboard, top: int | None = None, quality: tuple[str, Quality] | None = None
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows, the best `top` (None: all), with a user's quality column where there is one."""
+    limited = board.question.scenario.max_tpot_ms is not None
+    columns = [*COLUMNS, *(["keeps limit"] if limited else [])]
+    shown = board.standings[:top]
+    rows = [[*_cells(one), *([f"{one.p_limit:.0%}"] if limited else [])] for one in shown]
+    if quality is not None:
+        name, scores = quality
+        columns += [name, "front"]
+        front = front_of(board, scores)
+        for row, one in zip(rows, shown, strict=True):
+            row += ["" if one.name not in scores else f"{scores[one.name]:g}", "yes" if front[one.name] else ""]
+    return tuple(columns), [tuple(row) for row in rows]
+
+
+def front_of(board: Leaderboard, scores: Quality) -> dict[str, bool]:
+    """Which models no other beats both in what is ranked by and in the user's score."""
+    flags = on_front([one.rank for one in board.standings], [scores.get(one.name) for one in board.standings])
+    return {one.name: flag for one, flag in zip(board.standings, flags, strict=True)}
+
+
+def _cells(one: Standing) -> list[str]:
+    drafts = sorted(set(one.drafts))
+    return [
+        str(one.rank),
+        f"{one.rank_low}-{one.rank_high}" if one.rank_low < one.rank_high else str(one.rank),
+        one.name,
+        f"{one.total_params / 1e9:.1f}",
+        f"{one.active_params / 1e9:.1f}",
+        placement_text(one),
+        "" if one.accepted == "none" else drafter_name(one.drafter),
+        "" if one.accepted == "none" else one.accepted,
+        str(drafts[0]) if len(drafts) == 1 else f"{drafts[0]}-{drafts[-1]}",
+        f"{one.speedup.value:.2f}",
+        _ms(one.tpot_s),
+        figure(one.tokens_per_s_per_gpu),
+        "" if one.usd_per_million is None else figure(one.usd_per_million),
+        "" if one.joules_per_token is None else figure(one.joules_per_token),
+        f"{one.memory_share:.0%}",
+        str(one.tier),
+    ]
+
+
+def _ms(value: Prediction) -> str:
+    return f"{value.value * 1e3:.1f} ({value.low * 1e3:.1f}-{value.high * 1e3:.1f})"
+
+
+def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> dict[str, Any]:
+    """The board as one JSON-able document."""
+    question = board.question
+    rows = [_row(one) for one in board.standings]
+    if quality is not None:
+        front = front_of(board, quality[1])
+        for row, one in zip(rows, board.standings, strict=True):
+            row |= {"quality": quality[1].get(one.name), "on_front": front[one.name]}
+    return {
+        "verdict": verdict(board),
+        "by": question.by,
+        "place": board.place,
+        "users": dict(zip(map(str, question.users.batches), question.users.weights, strict=True)),
+        "settings": _settings(question.scenario),
+        "price_usd_per_gpu_hour": None if board.price is None else board.price.usd_per_hour,
+        "price_origin": None if board.price is None else board.price.origin,
+        "quality_column": None if quality is None else quality[0],
+        "models": rows,
+        "missed": [vars(each) for each in board.missed],
+        "notes": notes(board),
+    }
+
+
+_PER_MODEL = ("model_id", "drafter_id", "acceptance")
+
+
+def _settings(scenario: Scenario) -> dict[str, Any]:
+    """The scenario's fields that all models share."""
+    return {name: value for name, value in scenario.model_dump().items() if name not in _PER_MODEL}
+
+
+def _row(one: Standing) -> dict[str, Any]:
+    return {**vars(one), "model": one.name, "placement": placement_text(one)}
+
+
+_PLAIN = (
+    "rank",
+    "rank_low",
+    "rank_high",
+    "p_first",
+    "p_limit",
+    "name",
+    "total_params",
+    "active_params",
+    "tensor_parallel",
+    "expert_parallel",
+    "copies",
+    "gpus",
+    "drafter",
+    "accepted",
+    "memory_share",
+    "tier",
+)
+CSV_FIGURES = ("speedup", "tpot_s", "tokens_per_s_per_gpu", "usd_per_million", "joules_per_token")
+
+
+def csv_rows(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> tuple[list[str], list[dict[str, Any]]]:
+    """Columns and rows for a spreadsheet: each figure with both ends of its band."""
+    columns = [*_PLAIN, "k_draft"]
+    columns += [f"{name}{end}" for name in CSV_FIGURES for end in ("", "_low", "_high")]
+    columns += [] if quality is None else [quality[0]]
+    rows = []
+    for one in board.standings:
+        row: dict[str, Any] = {name: getattr(one, name) for name in _PLAIN}
+        row["tier"], row["k_draft"] = str(one.tier), "/".join(map(str, one.drafts))
+        for name in CSV_FIGURES:
+            value: Prediction | None = getattr(one, name)
+            for end, cell in zip(("", "_low", "_high"), _ends(value), strict=True):
+                row[f"{name}{end}"] = cell
+        if quality is not None:
+            row[quality[0]] = quality[1].get(one.name)
+        rows.append(row)
+    return columns, rows
+
+
+def _ends(value: Prediction | None) -> Sequence[float | None]:
+    return (
+        (None,) * 3 if value is None else tuple(float(f"{each:.6g}") for each in (value.value, value.low, value.high))
+    )

@@ -1,0 +1,97 @@
+"""Sections about the load: cost and energy of a token, speculation over context, and other models on the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from advisor.context_map import ContextMap, acceptance_texts, map_document, map_table, share_table, turn_texts, verdict
+from advisor.ranking import Leaderboard, document, missed_texts, notes, table
+from advisor.ranking import verdict as board_verdict
+from advisor.report.blocks import Block, Listing, Paragraph, Table
+from advisor.report.build import Report
+from advisor.report.document import RankedModel
+from advisor.spend import power_text, spend_document, spend_text
+from advisor.text import printable
+
+_SHOWN = 12
+"""Models in a report's table; JSON has all. [1]"""
+_COLUMNS = {
+    "rank": False,
+    "80%": False,
+    "model": True,
+    "placement": True,
+    "drafter": True,
+    "accepted": True,
+    "K": False,
+    "ms/token": False,
+    "USD/M tokens": False,
+    "J/token": False,
+    "keeps limit": False,
+}
+"""Columns of the leaderboard that fit a page, and whether they hold words."""
+
+
+def cost_and_energy(report: Report) -> tuple[Block, ...]:
+    """What a token costs with speculation and without, in a paragraph; the JSON report has both arms in figures."""
+    spend = report.spend
+    text = f"{spend_text(spend, report.advice.setup.hardware)} {power_text(spend)}".rstrip()
+    return (Paragraph(printable(text, 3000)),)
+
+
+def over_context(report: Report, found: ContextMap) -> tuple[Block, ...]:
+    """Speedup, K and attention's share over batch and context, and where speculation turns."""
+    scenario = report.scenario
+    said = (verdict(found, scenario.context_tokens, scenario.batch_size), *turn_texts(found))
+    columns, rows = map_table(found)
+    shares, share_rows = share_table(found)
+    return (
+        Paragraph(printable(" ".join(said), 2000)),
+        Table(columns, tuple(rows), "r" * len(columns), "Speedup and recommended K; a dash: it does not fit."),
+        Table(shares, tuple(share_rows), "r" * len(shares), "Attention's share of a plain step."),
+        *(Paragraph(printable(text, 2000)) for text in acceptance_texts(found)),
+    )
+
+
+def _own_place(board: Leaderboard, own_id: str) -> tuple[str, ...]:
+    """Where the scenario's own model stands, where it is ranked."""
+    own = next((one for one in board.standings if one.name == own_id), None)
+    if own is None:
+        return ()
+    how = (
+        "no drafter, since none is known for it"
+        if own.accepted == "none"
+        else f"a drafter whose length is {own.accepted}"
+    )
+    between = f" ({own.rank_low} to {own.rank_high})" if own.rank_low < own.rank_high else ""
+    return (f"{printable(own_id)} stands {own.rank}{between} of {len(board.standings)}, ranked with {how}.",)
+
+
+def other_models(board: Leaderboard, own_id: str) -> tuple[Block, ...]:
+    """The best models at this load on this machine, with the doubt in their ranks."""
+    every, rows = table(board, _SHOWN)
+    columns = tuple(name for name in every if name in _COLUMNS)
+    align = "".join("l" if _COLUMNS[name] else "r" for name in columns)
+    cells = tuple(
+        tuple(printable(cell) for name, cell in zip(every, row, strict=True) if name in _COLUMNS) for row in rows
+    )
+    more = len(board.standings) - len(rows)
+    caption = f"The best {len(rows)}; {more} more were ranked." if more > 0 else ""
+    blocks: list[Block] = [Paragraph(" ".join((board_verdict(board), *_own_place(board, own_id))))]
+    if rows:
+        blocks += [Table(columns, cells, align, caption)]
+    return (*blocks, Listing((*notes(board), *missed_texts(board))))
+
+
+def load_values(report: Report) -> dict[str, Any]:
+    """The three sections as the JSON report carries them; null for what was not looked up."""
+    found, board, scenario = report.over_context, report.board, report.scenario
+    over = None
+    if found is not None:
+        said = (verdict(found, scenario.context_tokens, scenario.batch_size), *turn_texts(found))
+        over = {"says": said, "cells": map_document(found)["cells"]}
+    other = None
+    if board is not None:
+        ranked = document(board)
+        rows = [{name: row[name] for name in RankedModel.model_fields} for row in ranked["models"]]
+        other = {"verdict": ranked["verdict"], "notes": ranked["notes"], "models": rows}
+    return {"spend": spend_document(report.spend), "over_context": over, "other_models": other}

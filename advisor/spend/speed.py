@@ -1,0 +1,47 @@
+"""How fast tokens come under each draw: absolute times, with what their prediction was found to err by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.arrays import Array
+from advisor.curve import Curve
+from advisor.prefill import prefill_shares_s
+from advisor.setup import Setup
+
+PLAIN_LOG_SD = 0.14
+"""Of plain decode times over predicted, models against each other: 90 % of 2437 points lie within 25.5 % with the
+point's model left out of the fit (docs/validation.md, plain decode), which is 1.645 standard deviations. [1]"""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Seconds for a token of one sequence under each draw, [draws, nB]."""
+
+    token_s: Array
+    """With the prefill of the sequence's own prompt: what throughput, money and energy go by."""
+    tpot_s: Array
+    """Without it: what its user waits between two tokens."""
+
+
+def drawn_times(setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: Array | float = 0.0) -> Drawn:
+    """Times of a curve's batches under its draws.
+
+    Parameters
+    ----------
+    columns : where the K of each batch stands along the curve's drafts, [nB]. [1]
+    own_z : standard normals of the error that is this model's alone, [draws] or 0 for none. [1]
+    """
+    rows = np.arange(curve.batches.size)
+    prefill, own_prompt = prefill_shares_s(setup, curve.batches)
+    error = np.exp(PLAIN_LOG_SD * np.broadcast_to(own_z, curve.plain_draws_s.shape[:1]))[:, None]
+    token_s = error * (curve.plain_draws_s + prefill) / curve.draws[:, rows, columns]
+    return Drawn(token_s, token_s - error * own_prompt)
+
+
+def token_time_s(curve: Curve, gpus: int) -> Array:
+    """Seconds for a token of one sequence, the prefill of its own prompt included, [nB, nK]."""
+    return np.asarray(curve.batches[:, None] / (curve.tokens_per_s_per_gpu * gpus))

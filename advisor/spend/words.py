@@ -1,0 +1,72 @@
+"""Money and energy of a token in sentences, and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from advisor.hardware import Hardware
+from advisor.prediction import Prediction, Tier
+from advisor.spend.token import Arm, Spend
+
+
+def spend_text(spend: Spend, hardware: Hardware) -> str:
+    """Money and energy in one line, and what to give where one of them cannot be told."""
+    return f"{_money(spend, hardware)} {_energy(spend, hardware)}"
+
+
+def power_text(spend: Spend) -> str:
+    """Where the power is from, in a sentence; empty where none is known."""
+    watts = spend.chosen.power_w
+    return "" if watts is None else f"Power: {watts.because}."
+
+
+def _money(spend: Spend, hardware: Hardware) -> str:
+    usd, plain = spend.chosen.usd_per_million, spend.plain.usd_per_million
+    if usd is None or plain is None or spend.price is None:
+        return f"Cost is not told: no price is known for {hardware.name}; give --usd-per-hour."
+    without = "" if spend.chosen is spend.plain else f", {figure(plain)} without speculation"
+    return f"Cost {figure(usd)} USD per million output tokens{without}, at {spend.price.short}."
+
+
+def _energy(spend: Spend, hardware: Hardware) -> str:
+    joules, watts = spend.chosen.joules_per_token, spend.chosen.power_w
+    if joules is None or watts is None:
+        return f"Energy is not told: the power of {hardware.name} is not known; give a measured --power-log."
+    ratio = "" if spend.joules_ratio is None else f", {figure(spend.joules_ratio)} times plain decoding's"
+    how = "measured" if watts.tier is Tier.MEASURED else "a roofline estimate"
+    return f"Energy {figure(joules)} J per output token{ratio}, at {watts.value:.0f} W a GPU, {how}."
+
+
+def figure(value: Prediction) -> str:
+    """`0.52 (0.41-0.66)`: two significant digits, more of them above 100."""
+    return f"{_digits(value.value)} ({_digits(value.low)}-{_digits(value.high)})"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{float(f'{value:.2g}'):g}" if value < 0.1 else f"{value:#.3g}"
+
+
+def spend_document(spend: Spend) -> dict[str, Any]:
+    """Both arms as JSON: each figure with band, tier and reason; null where it is not known."""
+    return {
+        "price_usd_per_gpu_hour": None if spend.price is None else spend.price.usd_per_hour,
+        "price_origin": None if spend.price is None else spend.price.origin,
+        "plain": _arm(spend.plain),
+        "recommended": _arm(spend.chosen),
+        "joules_ratio": spend.joules_ratio,
+    }
+
+
+def _arm(arm: Arm) -> dict[str, Any]:
+    return {
+        "k_draft": arm.k_draft,
+        "tokens_per_s_per_gpu": arm.tokens_per_s_per_gpu,
+        "usd_per_million_tokens": arm.usd_per_million,
+        "power_w_per_gpu": arm.power_w,
+        "joules_per_token": arm.joules_per_token,
+        "share_of_time": {
+            "reading": arm.regimes.reading,
+            "arithmetic": arm.regimes.arithmetic,
+            "waiting": arm.regimes.waiting,
+        },
+    }

@@ -1,0 +1,71 @@
+"""What a refit on the user's own points did to an answer: which constants moved, where the band went and why."""
+
+from __future__ import annotations
+
+from math import log
+
+from advisor.advice import Advice
+from advisor.calibration import Adjustment
+from advisor.components import FACTORS
+from advisor.explain import BandPart, band_parts
+
+_NAMED = 2
+"""Constants that a sentence names, those that moved most."""
+_SAME = 0.005
+"""A band whose half width moves by less is called the same. [1]"""
+_LEAST_MOVE = 0.01
+"""A constant that moved by less is not named. [1]"""
+
+
+def refitted_times_text(adjustment: Adjustment) -> str:
+    """What the times of a refitted answer rest on, the constants that moved most named."""
+    moves = sorted(adjustment.factors.items(), key=lambda item: -abs(log(item[1])))
+    named = [f"{FACTORS[name]} {factor - 1.0:+.0%}" for name, factor in moves if abs(factor - 1.0) >= _LEAST_MOVE]
+    moved = ", ".join(named[:_NAMED]) or "no constant moved by 1% or more"
+    return f"refitted on {adjustment.n_points} points of yours ({moved})"
+
+
+def refit_text(refitted: Advice, shipped: Advice) -> str:
+    """What a refit did to the speedup and to its band, and which uncertainty made the difference, in two sentences.
+
+    refitted, shipped : answers to one scenario with the refit and without it. Empty where there is no refit, or nothing
+    is drafted.
+    """
+    adjustment, k = refitted.setup.adjustment, refitted.curve_k
+    if adjustment is None or k == 0:
+        return ""
+    (was, before), (now, after) = (_speedup_and_half_width(answer, k) for answer in (shipped, refitted))
+    moved = "stays" if abs(after - before) < _SAME else "narrows" if after < before else "widens"
+    band = f"stays ±{after:.0%}" if moved == "stays" else f"{moved} from ±{before:.0%} to ±{after:.0%}"
+    points = f"Your {adjustment.n_points} points move the speedup at K = {k} from {was:.2f}× to {now:.2f}×"
+    return f"{points}; the band {band}. {_why(refitted, shipped, k, moved)}"
+
+
+def _why(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:
+    """The kind of uncertainty that moved most the band's own way; where the band stays, the largest that is left."""
+    batch = float(refitted.scenario.batch_size)
+    parts = [
+        (new.what, _half_width(old), _half_width(new))
+        for old, new in zip(band_parts(shipped.setup, batch, k), band_parts(refitted.setup, batch, k), strict=True)
+    ]
+    if moved == "stays":
+        what, _, most = max(parts, key=lambda part: part[2])
+        return f"Most of it is: {_in_words(what)}, alone ±{most:.0%}."
+    sign = 1.0 if moved == "widens" else -1.0
+    what, old, new = max(parts, key=lambda part: sign * (part[2] ** 2 - part[1] ** 2))
+    return f"Most of that: {_in_words(what)}, alone ±{old:.0%} before and ±{new:.0%} now."
+
+
+def _in_words(what: str) -> str:
+    return what[0].lower() + what[1:]
+
+
+def _half_width(part: BandPart) -> float:
+    """Half of a band over its middle, from the ratio of its ends. [1]"""
+    return (part.high - part.low) / (part.high + part.low)
+
+
+def _speedup_and_half_width(answer: Advice, k: int) -> tuple[float, float]:
+    at = answer.batch_index, answer.curve.column(k)
+    value = float(answer.curve.speedup[at])
+    return value, float(answer.curve.high[at] - answer.curve.low[at]) / (2.0 * value)

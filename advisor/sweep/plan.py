@@ -1,0 +1,149 @@
+"""What a sweep computes: every combination of the listed settings, in parts that can be done apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from advisor import __version__
+from advisor.calibration import load_overheads
+from advisor.prediction import AdvisorError
+from advisor.profiles import read_file, shown_path
+from advisor.scenario import DOCUMENTS, FIELDS
+
+MAX_SCENARIOS = 20_000_000
+"""Batches times combinations that one sweep may ask for. [1]"""
+CURVES_PER_PART = 64
+"""Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [1]"""
+MAX_BYTES = 1_000_000
+_CASES = "cases"
+Settings = Mapping[str, Any]
+"""Fields of a scenario by name, the batch apart."""
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """Every combination of `cases` and `axes`, each at all `batches`."""
+
+    cases: tuple[Settings, ...]
+    """Settings that belong together, e.g. a model with its placement; one empty case where none are listed."""
+    axes: Mapping[str, tuple[Any, ...]]
+    """Values of every other setting, one or several."""
+    batches: tuple[int, ...]
+
+    @property
+    def n_curves(self) -> int:
+        """Combinations, the batch apart. [1]"""
+        return len(self.cases) * math.prod(len(values) for values in self.axes.values())
+
+    @property
+    def n_scenarios(self) -> int:
+        """Combinations. [1]"""
+        return self.n_curves * len(self.batches)
+
+    @property
+    def n_parts(self) -> int:
+        """Parts of the result. [1]"""
+        return math.ceil(self.n_curves / CURVES_PER_PART)
+
+    def part(self, index: int) -> tuple[Settings, ...]:
+        """The combinations of one part, in the order of the whole: the last axis changes first."""
+        first = index * CURVES_PER_PART
+        return tuple(map(self._combination, range(first, min(first + CURVES_PER_PART, self.n_curves))))
+
+    def _combination(self, index: int) -> Settings:
+        found: dict[str, Any] = {}
+        for name, values in reversed(list(self.axes.items())):
+            index, place = divmod(index, len(values))
+            found[name] = values[place]
+        return {**self.cases[index], **found}
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits of what is asked and of the constants that answer: parts of equal ones fit together."""
+        overheads = load_overheads()
+        fits = (overheads.data_sha256, overheads.kernel_fits_sha256) if overheads is not None else ()
+        asked = {"cases": self.cases, "axes": self.axes, "batches": self.batches, "by": [__version__, *fits]}
+        return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def load_plan(path: Path) -> SweepPlan:
+    """`read_plan` of a file. Raises AdvisorError, also when it cannot be read."""
+    text = read_file(path, MAX_BYTES, "a sweep's file", "give a YAML file of settings").decode("utf-8", "replace")
+    try:
+        return read_plan(text)
+    except AdvisorError as error:
+        raise AdvisorError(f"{shown_path(path)}: {error}") from error
+
+
+def read_plan(text: str) -> SweepPlan:
+    """A plan from YAML: scenario settings by name, each one value or a list, and `cases` of settings that go together.
+
+    Raises AdvisorError for what is no such file, an unknown setting, one given twice, or more than MAX_SCENARIOS.
+    """
+    content = _mapping(text)
+    cases = content.pop(_CASES, [{}])
+    if not (isinstance(cases, list) and cases and all(isinstance(case, dict) for case in cases)):
+        raise AdvisorError("cases: expected a list of settings that go together, e.g. - {model_id: qwen3-30b-a3b}")
+    batches = _batches(content.pop("batch_size", None))
+    _check_names([*content, *(name for case in cases for name in case)])
+    for name in content.keys() & {name for case in cases for name in case}:
+        raise AdvisorError(f"{name} stands both in cases and beside them; leave it in one place")
+    axes = {name: tuple(value) if isinstance(value, list) else (value,) for name, value in content.items()}
+    for name, values in (*axes.items(), *((name, (one,)) for case in cases for name, one in case.items())):
+        if not values:
+            raise AdvisorError(f"{name}: the list is empty; give at least one value")
+        if not all(one is None or (isinstance(one, (str, int, float)) and not isinstance(one, bool)) for one in values):
+            raise AdvisorError(f"{name}: expected a number, a text or a list of them (lists stand beside cases)")
+        if len({repr(value) for value in values}) < len(values):
+            raise AdvisorError(f"{name}: a value stands in the list twice; leave one")
+    plan = SweepPlan(tuple(cases), axes, batches)
+    if plan.n_scenarios > MAX_SCENARIOS:
+        raise AdvisorError(f"the sweep asks for {plan.n_scenarios:,} scenarios; at most {MAX_SCENARIOS:,} are computed")
+    return plan
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that refuses a key given twice, of which the plain loader keeps the last in silence."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.YAMLError(f"{key} is given twice; leave one")
+        return dict(super().construct_mapping(node, deep))
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    try:
+        content = yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise AdvisorError(f"not readable as YAML: {' '.join(str(error).split())[:200]}") from error
+    if not isinstance(content, dict):
+        raise AdvisorError("expected settings by name, e.g. `batch_size: [1, 16, 64]`")
+    return {str(name): value for name, value in content.items()}
+
+
+def _batches(given: Any) -> tuple[int, ...]:
+    values = given if isinstance(given, list) else [given]
+    if given is None or not values or not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
+        raise AdvisorError("batch_size: expected whole numbers, e.g. [1, 4, 16, 64]")
+    if len(set(values)) < len(values):
+        raise AdvisorError("batch_size: a value stands in the list twice; leave one")
+    return tuple(values)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    swept = [name for name in FIELDS if name not in DOCUMENTS and not FIELDS[name].is_private]
+    for name in names:
+        if name == "batch_size":
+            raise AdvisorError("batch_size stands beside cases, not in one")
+        if name not in swept:
+            raise AdvisorError(f"{name!r} is no setting of a sweep; there are {', '.join(swept)}")

@@ -1,0 +1,116 @@
+"""The rows of a sweep: one for each combination, batch and K."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.curve import Curve, curve_for, draft_odds
+from advisor.prediction import AdvisorError
+from advisor.runtime import recommended_draft
+from advisor.scenario import DOCUMENTS, FIELDS, build_scenario
+from advisor.setup import Setup, load_setup
+from advisor.tiers import Tier
+
+SETTINGS = tuple(name for name, row in FIELDS.items() if name not in DOCUMENTS and not row.is_private)
+"""Columns that name the scenario."""
+_KINDS: Mapping[type, str] = {int: "Int64", float: "Float64"}
+COLUMNS = {
+    **{name: _KINDS.get(FIELDS[name].kind, "string") for name in SETTINGS},
+    "batch_size": "int32",
+    "k_draft": "int16",
+    "speedup": "float32",
+    "speedup_low": "float32",
+    "speedup_high": "float32",
+    "p_gain": "float32",
+    "expected_loss": "float32",
+    "recommended": "bool",
+    "tpot_ms": "float32",
+    "tokens_per_s_per_gpu": "float32",
+    "accepted_length": "float32",
+    "plain_step_ms": "float32",
+    "round_ms": "float32",
+    "tier": "string",
+    "fits": "bool",
+    "reason": "string",
+}
+"""Of a row: the scenario's settings, what is predicted at one K, and why nothing is."""
+
+
+def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]) -> pd.DataFrame:
+    """Predictions of every combination at every batch and K, `COLUMNS`.
+
+    Parameters
+    ----------
+    combinations : settings of a scenario, the batch apart; n_gpus is what the placement needs where it is left out.
+    batches : sequences that decode together. [1]
+
+    Returns
+    -------
+    One row for each K from 0 to the setting's k_max; one row with a `reason` and no prediction where a combination
+    cannot be. Of each batch one row is `recommended`: the K of least expected loss. Times in milliseconds.
+    """
+    found = [_of_one(dict(settings), np.array(batches)) for settings in combinations]
+    whole = {name: np.concatenate([one[name] for one in found]) for name in COLUMNS} if found else {}
+    return pd.DataFrame(whole, columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def _of_one(settings: dict[str, Any], batches: np.ndarray) -> dict[str, np.ndarray]:
+    try:
+        ranks = [int(settings.get(name, 1)) for name in ("tensor_parallel", "expert_parallel")]
+        scenario = build_scenario(**{"n_gpus": max(ranks), **settings, "batch_size": int(batches[0])})
+        setup = load_setup(scenario)
+        curve = curve_for(setup, batches)
+    except (AdvisorError, TypeError, ValueError) as error:
+        return _columns(settings, batches, _nothing(str(error)), 1)
+    return _columns(scenario.model_dump(include=set(SETTINGS)), batches, _predicted(setup, curve), len(curve.drafts))
+
+
+def _columns(
+    settings: Mapping[str, Any], batches: np.ndarray, predicted: Mapping[str, Any], n_drafts: int
+) -> dict[str, np.ndarray]:
+    """All columns of one combination, [nB x nK] each: batch by batch, K changing first."""
+    rows = len(batches) * n_drafts
+    named = {name: np.full(rows, _as_its_kind(name, settings.get(name)), object) for name in SETTINGS}
+    answers = {name: np.broadcast_to(value, (len(batches), n_drafts)).ravel() for name, value in predicted.items()}
+    return named | {"batch_size": np.repeat(batches, n_drafts)} | answers
+
+
+def _as_its_kind(name: str, value: Any) -> Any:
+    """The value as its column holds it; nothing where it is none of the kind, which the row's reason says."""
+    try:
+        return None if value is None else FIELDS[name].kind(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _nothing(reason: str) -> dict[str, Any]:
+    numbers = {name: np.nan for name, kind in COLUMNS.items() if kind == "float32"}
+    return {**numbers, "k_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": reason}
+
+
+def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
+    """The answers of one curve, arrays that broadcast to [nB, nK]."""
+    odds = draft_odds(curve.draws)
+    shape = curve.speedup.shape
+    chosen = [recommended_draft(setup, curve, row) for row in range(shape[0])]
+    return {
+        "k_draft": curve.drafts,
+        "speedup": curve.speedup,
+        "speedup_low": curve.low,
+        "speedup_high": curve.high,
+        "p_gain": odds.p_gain,
+        "expected_loss": odds.loss,
+        "recommended": np.arange(shape[1]) == np.array(chosen)[:, None],
+        "tpot_ms": curve.tpot_s * 1e3,
+        "tokens_per_s_per_gpu": curve.tokens_per_s_per_gpu,
+        "accepted_length": curve.accepted_length,
+        "plain_step_ms": curve.plain_step_s[:, None] * 1e3,
+        "round_ms": curve.round_s * 1e3,
+        "tier": np.array([[Tier(one).value for one in row] for row in np.broadcast_to(curve.tier, shape)]),
+        "fits": (curve.batches <= setup.memory.largest_batch)[:, None],
+        "reason": "",
+    }

@@ -1,0 +1,45 @@
+"""Time of a sweep of 102,400 scenarios (921,600 rows) by one and two processes: goal, two are 1.6 times as fast.
+
+python -m tests.benchmarks.bench_sweep
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from advisor.sweep import read_plan, run_sweep
+
+PLAN = """
+cases:
+  - {model_id: qwen3-30b-a3b, acceptance: 2.4@3}
+  - {model_id: gpt-oss-20b, acceptance: gpt-oss-20b-eagle3-humaneval}
+  - {model_id: gpt-oss-120b, acceptance: 2.4@3}
+  - {model_id: glm-4.5-air, tensor_parallel: 4, drafter_id: mtp, acceptance: 2.4@3}
+  - {model_id: deepseek-v3, tensor_parallel: 8, drafter_id: mtp, acceptance: deepseek-r1-mtp-internal}
+hardware_id: [h100-sxm, h200-sxm, b200-sxm, b300-sxm, a100-80gb-sxm, l40s, mi300x, rtx-pro-6000-blackwell]
+engine: [vllm, sglang]
+context_tokens: [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
+kv_dtype: [bf16, fp8]
+routing: [auto, uniform]
+max_tpot_ms: [20, 50, 100, 1000]
+batch_size: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+"""
+
+
+def main() -> None:
+    """Print one row per number of processes."""
+    plan, before = read_plan(PLAN), 0.0
+    for workers in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run_sweep(plan, Path(folder) / "out", workers)
+            size = sum(part.stat().st_size for part in done.folder.glob("*.parquet"))
+        faster = f"  {before / done.elapsed_s:.2f} times as fast as one" if before else ""
+        before = before or done.elapsed_s
+        print(
+            f"{plan.n_scenarios:,} scenarios, {workers} processes: {done.elapsed_s:6.1f} s  {size / 1e6:.0f} MB{faster}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""`rank` and `context` as a user calls them: the questions of the day, odd input, and what machines read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import model_profile
+from tests.command_line import QWEN, run
+
+RANK = ("rank", "--hardware", "h200-sxm", "--gpus", "8", "--users", "64", "--max-tpot-ms", "20")
+FEW = ("--models", "qwen3-30b-a3b,gpt-oss-*,deepseek-v3")
+MTP = ("--model", "deepseek-v3", "--drafter", "mtp", "--acceptance-preset", "deepseek-r1-mtp-internal")
+
+
+def test_the_cheapest_model_under_a_limit_is_told_with_its_doubt(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, *RANK, *FEW)
+    assert status == 0
+    first = out.splitlines()[0]
+    assert first.startswith("Cheapest under 20 ms per token at 64 users on 8 x NVIDIA H200")
+    assert "of the draws" in first
+    assert "USD per million output tokens" in first
+    heading = next(line for line in out.splitlines() if line.startswith("rank"))
+    assert "80%" in heading
+    assert "keeps limit" in heading
+    assert sum(line.lstrip()[:1].isdigit() for line in out.splitlines()) == 4
+
+
+@pytest.mark.parametrize("by", ["cost", "throughput", "speed", "energy"])
+def test_every_figure_can_be_ranked_by(by: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, *RANK, *FEW, "--by", by, "--json")
+    assert status == 0
+    rows = json.loads(out)["models"]
+    column = {"cost": "usd_per_million", "throughput": "tokens_per_s_per_gpu", "speed": "tpot_s",
+              "energy": "joules_per_token"}[by]  # fmt: skip
+    values = [row[column]["value"] for row in rows]
+    assert values == sorted(values, reverse=by == "throughput")
+
+
+def test_the_whole_board_goes_into_a_spreadsheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "board.csv"
+    status, _, _ = run(capsys, *RANK, *FEW, "--top", "1", "--csv", file)
+    assert status == 0
+    rows = list(csv.DictReader(file.open(encoding="utf-8")))
+    assert len(rows) == 4
+    for row in rows:
+        assert float(row["tpot_s_low"]) <= float(row["tpot_s"]) <= float(row["tpot_s_high"])
+
+
+def test_scores_of_one_s_own_filter_and_stand_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = tmp_path / "scores.csv"
+    scores.write_text("model,elo,licence\nqwen3-30b-a3b,1300,apache\ngpt-oss-120b,1350,apache\nqwen3-4b,1200,mit\n")
+    status, out, _ = run(capsys, *RANK, "--scores", scores, "--where", "licence=apache", "--quality", "elo")
+    assert status == 0
+    assert "front" in out
+    assert "69 models: left out by the table of scores" in out
+    status, out, _ = run(capsys, *RANK, "--scores", scores, "--min-quality", "1320")
+    listed = [line.split()[2] for line in out.splitlines() if line.lstrip()[:1].isdigit()]
+    assert "gpt-oss-120b" in out
+    assert "qwen3-30b-a3b" not in listed
+
+
+def test_a_config_of_one_s_own_is_ranked_under_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "my-moe"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(model_profile("olmoe-1b-7b").config))
+    status, out, _ = run(capsys, *RANK, "--models", "qwen3-4b", "--config", folder / "config.json")
+    assert status == 0
+    assert "my-moe" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--users", "0"), "0 users cannot be served"),
+        (("--users", "4", "--histogram", "1:1"), "not both"),
+        (("--histogram", "a:b"), "batch histogram"),
+        (("--models", "no-such-*"), "no shipped model"),
+        (("--min-total-params", "1e15"), "no model takes part"),
+        (("--accepted-length", "2.4@3"), "--drafter"),
+        (("--drafter", "eagle3"), "accepted is missing"),
+        (("--quality", "elo"), "--scores FILE"),
+        (("--usd-per-hour", "-1"), "GPU-hour"),
+        (("--config", "nowhere.json"), "nowhere.json"),
+        (("--scores", "nowhere.csv"), "nowhere.csv"),
+    ],
+)
+def test_odd_input_ends_in_one_sentence(
+    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, err = run(capsys, "rank", "--hardware", "h200-sxm", "--gpus", "8", *options)
+    assert status == 2
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_limit_that_nobody_keeps_is_an_answer_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "rank", "--hardware", "h200-sxm", "--users", "64", "--max-tpot-ms", "0.3", *FEW)
+    assert status == 0
+    assert out.startswith("No model serves 64 users under 0.3 ms per token")
+    assert "The nearest is" in out
+
+
+def test_mtp_at_128k_is_answered_with_where_it_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--hardware", "h200-sxm", "--tp", "8", "--batch", "16", "--context", "131072")
+    status, out, _ = run(capsys, "context", *where, *MTP)
+    assert status == 0
+    assert "it does not fit; the largest batch that does is" in out
+    assert "batch 4 on 8 x NVIDIA H200 SXM 141GB, Own MTP module pays with K =" in out
+    assert "131,072 tokens over 8,192" in out  # what was measured of acceptance over context
+
+
+def test_the_map_is_machine_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "context", *QWEN, "--contexts", "1024,8192", "--batches", "1,64", "--json")
+    assert status == 0
+    read = json.loads(out)
+    assert {(cell["context_tokens"], cell["batch_size"]) for cell in read["cells"]} == {
+        (context, batch) for context in (1024, 2048, 8192) for batch in (1, 16, 64)
+    }
+    assert all(cell["low"] <= cell["speedup"] <= cell["high"] for cell in read["cells"])
+
+
+@pytest.mark.parametrize(("option", "text"), [("--contexts", "1,x"), ("--contexts", "0"), ("--batches", "-1")])
+def test_axes_that_are_none_are_refused(option: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "context", *QWEN, option, text)
+    assert status == 2
+    assert err.startswith("error: ")
+
+
+def test_advise_tells_cost_and_energy_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "advise", *QWEN, "--usd-per-hour", "2")
+    assert status == 0
+    line = next(line for line in out.splitlines() if line.startswith("Cost "))
+    assert "at 2 USD per GPU-hour (as given)" in line
+    assert "times plain decoding's" in line
+    assert "roofline estimate" in line

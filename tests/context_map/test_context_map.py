@@ -1,0 +1,166 @@
+"""The map over batch and context: its cells are advise's, its edge is memory's, and it says where speculation turns."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from advisor.advice import advise
+from advisor.context_map import (
+    ContextMap,
+    acceptance_texts,
+    context_map,
+    map_document,
+    map_table,
+    share_table,
+    turn_texts,
+    turns,
+    verdict,
+)
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario, build_scenario
+from advisor.setup import load_setup
+
+
+def scenario(**values: object) -> Scenario:
+    given = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": "2.4@3"}
+    return build_scenario(**given | values)
+
+
+@pytest.fixture(scope="module")
+def found() -> ContextMap:
+    return context_map(scenario(batch_size=16, context_tokens=32768, tensor_parallel=2, n_gpus=2))
+
+
+def test_a_cell_is_what_advise_says_there(found: ContextMap) -> None:
+    for context, batch in ((1024, 16), (32768, 4), (32768, 64)):
+        row, column = found.at(context, batch)
+        answer = advise(scenario(batch_size=batch, context_tokens=context, tensor_parallel=2, n_gpus=2)).recommendation
+        assert found.k_draft[row, column] == answer.k_draft
+        assert found.speedup[row, column] == pytest.approx(answer.speedup.value)
+        assert found.low[row, column] == pytest.approx(answer.speedup.low)
+        assert found.p_gain[row, column] == pytest.approx(answer.p_gain)
+
+
+def test_memory_s_edge_is_where_the_largest_batch_ends(found: ContextMap) -> None:
+    assert (np.diff(found.largest_batch) < 0).all()
+    assert (found.fits == (found.batches[None, :] <= found.largest_batch[:, None])).all()
+    for setup, largest in zip(found.setups, found.largest_batch, strict=True):
+        memory = setup.memory
+        assert memory.total_bytes(int(largest)) <= memory.usable_bytes < memory.total_bytes(int(largest) + 1)
+
+
+def test_attention_grows_with_context_and_the_drafter_keeps_a_cache_of_its_own(found: ContextMap) -> None:
+    assert (np.diff(found.attention_share, axis=0) > 0).all()
+    assert (found.drafter_cache_bytes > 0).all()
+    assert (found.drafter_cache_bytes < found.cache_bytes).all()
+    layers = sum(mixer.count for mixer in found.setups[0].architecture.mixers)
+    assert found.drafter_cache_bytes / found.cache_bytes == pytest.approx(1 / (layers + 1))  # one layer like theirs
+
+
+def test_windowed_attention_grows_less_than_full_attention() -> None:
+    grown = {}
+    for model in ("gpt-oss-120b", "qwen3-30b-a3b"):
+        shares = context_map(scenario(model_id=model), (1024, 65536), (1,)).attention_share[[0, -1], 0]
+        grown[model] = (shares[1] / (1 - shares[1])) / (shares[0] / (1 - shares[0]))
+    assert grown["gpt-oss-120b"] < grown["qwen3-30b-a3b"]
+
+
+def planted(found: ContextMap, drafts: list[int]) -> ContextMap:
+    """The map with these recommended K by context, at every batch, and everything fitting."""
+    table = np.repeat(np.array(drafts)[:, None], found.batches.size, axis=1)
+    return dataclasses.replace(found, k_draft=table, fits=np.ones_like(found.fits))
+
+
+def test_a_turn_is_where_drafting_starts_or_stops_being_recommended(found: ContextMap) -> None:
+    rising = turns(planted(found, [0, 0, 1, 2, 3, 3]))
+    assert len(rising) == found.batches.size
+    assert (rising[0].before, rising[0].after, rising[0].to_gain) == (1, 2, True)
+    twice = turns(planted(found, [0, 1, 1, 1, 0, 0]))
+    assert [each.to_gain for each in twice if each.batch == 1] == [True, False]
+    assert not turns(planted(found, [2, 2, 1, 1, 3, 3]))
+
+
+def test_nothing_turns_beyond_memory(found: ContextMap) -> None:
+    gone = dataclasses.replace(planted(found, [0, 0, 1, 1, 1, 1]), fits=np.zeros_like(found.fits))
+    assert not turns(gone)
+
+
+def test_a_loss_turns_to_a_gain_as_the_cache_outgrows_the_experts() -> None:
+    """Verification reads the cache once for all its tokens, experts for each: with context the loss fades."""
+    real = context_map(
+        scenario(acceptance="1.25@2", k_max=3, tensor_parallel=4, n_gpus=4, batch_size=32, context_tokens=1024),
+        (1024, 4096, 16384, 65536),
+        (32,),
+    )
+    assert list(real.k_draft[:, 0] > 0) == [False, False, True, True]
+    assert real.verify_ratio[0, 0] > real.verify_ratio[-1, 0]
+    (text,) = turn_texts(real)
+    assert "At batch 32 speculation turns from a loss to a gain between 4,096 and 16,384 tokens" in text
+    assert "read once" in text
+
+
+def test_where_each_token_chooses_entries_of_its_own_nothing_is_said_to_be_read_once() -> None:
+    sparse = context_map(
+        scenario(model_id="minimax-m3", drafter_id="mtp", acceptance="1.6@3", tensor_parallel=8, n_gpus=8),
+        (4096, 131072),
+        (4,),
+    )
+    kinds = {mixer.kind for mixer in sparse.setups[0].architecture.mixers}
+    assert "sparse" in kinds
+    assert "read once" not in " ".join(turn_texts(sparse))
+
+
+def test_where_nothing_turns_that_is_said_with_the_trend(found: ContextMap) -> None:
+    texts = turn_texts(found)
+    assert texts[0].startswith("Drafting is recommended at every context")
+    assert "rises" in texts[1]
+
+
+def test_the_verdict_at_a_context_that_does_not_fit_names_the_edge_and_what_fits() -> None:
+    big = context_map(scenario(batch_size=256, context_tokens=131072), batches=(1, 4))
+    text = verdict(big, 131072, 256)
+    assert "does not fit" in text
+    assert "the largest batch that does is" in text
+    assert "batch 4" in text
+
+
+def test_plain_decoding_is_told_as_such() -> None:
+    plain = context_map(scenario(drafter_id="none"), (1024,), (1,))
+    assert "nothing is drafted" in verdict(plain, 2048, 16)
+    assert turn_texts(plain) == ("Nothing is drafted, so nothing turns.",)
+    assert acceptance_texts(plain) == ()
+
+
+def test_what_is_known_of_acceptance_over_context_is_told(found: ContextMap) -> None:
+    assert "nothing was measured" in acceptance_texts(found)[0]
+    mtp = context_map(scenario(model_id="deepseek-v3", drafter_id="mtp", tensor_parallel=8, n_gpus=8), (1024,), (1,))
+    assert "131,072 tokens" in acceptance_texts(mtp)[0]
+
+
+@pytest.mark.parametrize(
+    ("contexts", "batches", "said"),
+    [((0,), (1,), "contexts"), ((20_000_000,), (1,), "contexts"), ((1,), (0,), "batches"),
+     (tuple(range(1, 200)), tuple(range(1, 200)), "too many")],
+)  # fmt: skip
+def test_axes_out_of_range_are_refused(contexts: tuple[int, ...], batches: tuple[int, ...], said: str) -> None:
+    with pytest.raises(AdvisorError, match=said):
+        context_map(scenario(), contexts, batches)
+
+
+def test_prefill_is_not_charged_on_the_map() -> None:
+    with_lengths = context_map(scenario(input_tokens=4000, output_tokens=100, context_tokens=4050), (8192,), (16,))
+    without = context_map(scenario(context_tokens=4050), (8192,), (16,))
+    assert with_lengths.tpot_s == pytest.approx(without.tpot_s)
+
+
+def test_the_tables_and_the_document_hold_every_cell(found: ContextMap) -> None:
+    for header, rows in (map_table(found), share_table(found)):
+        assert len(rows) == found.contexts.size
+        assert {len(row) for row in rows} == {len(header)}
+    cells = map_document(found)["cells"]
+    assert len(cells) == found.contexts.size * found.batches.size
+    assert [cell["fits"] for cell in cells] == found.fits.ravel().tolist()
+    assert load_setup(scenario()).memory.largest_batch  # the plain scenario still loads beside it

@@ -1,0 +1,65 @@
+"""Power logs of nvidia-smi and dcgmi: what they hold, what is left out, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.ingest import read_power_log
+from advisor.prediction import AdvisorError
+
+FIXTURES = Path(__file__).parents[1] / "fixtures/power"
+HEAD = "timestamp, index, power.draw [W]\n"
+
+
+def smi(*watts: object, head: str = HEAD) -> bytes:
+    return (head + "".join(f"2026/03/14 09:26:53.589, 0, {each}\n" for each in watts)).encode()
+
+
+@pytest.mark.parametrize("name", ["nvidia_smi_constructed.csv", "dcgmi_dmon_constructed.txt"])
+def test_both_tools_give_the_power_while_the_gpus_worked(name: str) -> None:
+    log = read_power_log(name, (FIXTURES / name).read_bytes())
+    assert log.gpus == 2
+    assert log.mean_w == pytest.approx(616.5, abs=3)  # 612 and 621 W while busy
+    assert log.samples + log.idle_samples == 120
+    assert log.idle_samples == 36  # 18 of 60 samples of each GPU lie before and after the run
+
+
+def test_a_log_without_an_idle_part_keeps_every_sample() -> None:
+    log = read_power_log("run.csv", smi("400.00 W", "410.00 W", "390.00 W"))
+    assert (log.mean_w, log.samples, log.idle_samples) == (pytest.approx(400.0), 3, 0)
+
+
+def test_units_are_read_from_the_cell_or_the_heading() -> None:
+    assert read_power_log("a.csv", smi("400000 mW")).mean_w == pytest.approx(400.0)
+    assert read_power_log("a.csv", smi(400, head="timestamp, index, power.draw.average [W]\n")).mean_w == 400.0
+    assert read_power_log("a.csv", smi(400000, head="timestamp, index, power.draw [mW]\n")).mean_w == 400.0
+
+
+def test_a_sample_without_a_value_is_left_out() -> None:
+    log = read_power_log("a.csv", smi("[N/A]", "300.00 W", "[Not Supported]"))
+    assert (log.samples, log.mean_w) == (1, 300.0)
+
+
+def test_dcgm_columns_are_told_by_the_heading() -> None:
+    text = "#Entity   GPUTL   POWER\n ID    %   W\nGPU 0   99   650.5\nGPU 1   98   649.5\n"
+    log = read_power_log("d.txt", text.encode())
+    assert (log.gpus, log.mean_w) == (2, pytest.approx(650.0))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "no column power.draw"),
+        (b"model,tps\nx,1\n", "no column power.draw"),
+        (HEAD.encode(), "holds no sample"),
+        (smi("[N/A]"), "holds no sample"),
+        (smi("0.00 W", "0.00 W"), "0 W"),
+        (smi("700000.0 W"), "no power of a GPU"),
+        (b"\xff\xfe\x00\x01" * 50, "no column power.draw"),
+    ],
+)
+def test_what_is_no_power_log_is_refused_with_what_to_give(data: bytes, said: str) -> None:
+    with pytest.raises(AdvisorError, match=said):
+        read_power_log("x.csv", data)

@@ -1,0 +1,267 @@
+"""The leaderboard: the search finds the best, K is what every command recommends, and ranks carry their doubt."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from advisor.acceptance import load_acceptance_curve, parse_acceptance
+from advisor.advice import advise
+from advisor.bands import make_draws
+from advisor.catalog import model_profile
+from advisor.curve import curve_for
+from advisor.prediction import AdvisorError
+from advisor.ranking import Leaderboard, RankQuestion, Wanted, document, leaderboard, notes, one_load, table, verdict
+from advisor.ranking.board import Standing
+from advisor.ranking.entrants import borrowed_mtp, entrants_of
+from advisor.ranking.search import Missed, best_placement
+from advisor.ranking.standing import board_draws, rank_range, ranks, times_under_draws
+from advisor.runtime import BatchHistogram, recommended_draft
+from advisor.scenario import build_scenario
+from advisor.setup import load_setup, with_placement
+from advisor.step_cost import Placement
+from advisor.text import json_text
+
+
+def question(users: int | BatchHistogram = 64, n_gpus: int = 8, by: str = "cost", **given: object) -> RankQuestion:
+    shape = {field.name for field in dataclasses.fields(RankQuestion)}
+    extra = {name: given.pop(name) for name in list(given) if name in shape}
+    scenario = build_scenario(
+        **{"hardware_id": "h200-sxm", "n_gpus": n_gpus, "drafter_id": "none", "acceptance": "0"} | given
+    )
+    return RankQuestion(scenario, one_load(users) if isinstance(users, int) else users, by, **extra)
+
+
+def named(*names: str, **sizes: float) -> Wanted:
+    return Wanted(names, **sizes)
+
+
+SOME = named("qwen3-30b-a3b", "gpt-oss-120b", "deepseek-v3", "llama-3.1-8b", "qwen3.5-35b-a3b", "qwen3.5-397b-a17b")
+
+
+@pytest.fixture(scope="module")
+def board() -> Leaderboard:
+    return leaderboard(question(max_tpot_ms=20.0, wanted=SOME))
+
+
+def by_name(found: Leaderboard, name: str) -> Standing:
+    return next(one for one in found.standings if one.name == name)
+
+
+def test_the_order_is_by_what_was_asked_and_every_figure_has_a_band(board: Leaderboard) -> None:
+    costs = [one.usd_per_million.value for one in board.standings]
+    assert costs == sorted(costs)
+    assert [one.rank for one in board.standings] == list(range(1, len(costs) + 1))
+    for one in board.standings:
+        for value in (one.speedup, one.tpot_s, one.tokens_per_s_per_gpu, one.usd_per_million, one.joules_per_token):
+            assert value.low <= value.value <= value.high
+        assert one.tpot_s.value <= 0.020
+        assert one.rank_low <= one.rank <= one.rank_high
+        assert 0 < one.memory_share <= 1.0
+    assert sum(one.p_first for one in board.standings) == pytest.approx(1.0)
+
+
+def test_cost_is_the_price_of_the_gpus_in_use_over_their_tokens(board: Leaderboard) -> None:
+    for one in board.standings:
+        tokens_per_s = 64 / one.tpot_s.value
+        paid = 3.5 / 3600 * one.gpus
+        assert one.usd_per_million.value == pytest.approx(paid / tokens_per_s * 1e6, rel=0.05)
+        assert one.tokens_per_s_per_gpu.value == pytest.approx(tokens_per_s / one.gpus, rel=0.05)
+
+
+def test_a_row_s_k_and_speedup_are_what_advise_says_of_that_placement(board: Leaderboard) -> None:
+    for name in ("deepseek-v3", "qwen3.5-397b-a17b"):
+        one = by_name(board, name)
+        preset = {"deepseek-v3": "deepseek-r1-mtp-internal", "qwen3.5-397b-a17b": "qwen3.5-397b-mtp-coding"}[name]
+        scenario = build_scenario(
+            hardware_id="h200-sxm",
+            model_id=name,
+            drafter_id=one.drafter,
+            acceptance=preset,
+            tensor_parallel=one.tensor_parallel,
+            n_gpus=8,
+            batch_size=math.ceil(64 / one.copies),
+            max_tpot_ms=20.0,
+        )
+        answer = advise(scenario).recommendation
+        assert one.drafts == (answer.k_draft,)
+        assert one.speedup.value == pytest.approx(answer.speedup.value)
+        assert one.tpot_s.value == pytest.approx(answer.tpot_s)
+        assert one.accepted == "measured"
+
+
+@pytest.mark.parametrize("by", ["cost", "speed"])
+def test_the_search_finds_what_trying_everything_finds(by: str) -> None:
+    asked = question(24, by=by, max_tpot_ms=30.0)
+    for name in ("qwen3-30b-a3b", "qwen3.5-35b-a3b"):
+        found = best_placement(entrants_of(name, None, asked), asked)
+        assert not isinstance(found, Missed)
+        entrant = entrants_of(name, None, asked)[0]
+        tried = {}
+        for tensor in (1, 2, 4, 8):
+            setup = with_placement(entrant.setup, Placement(tensor, 1))
+            for copies in {1, 2, 4, 8} & set(range(1, 8 // tensor + 1)):
+                batch = math.ceil(24 / copies)
+                scenario = setup.scenario.model_copy(update={"batch_size": batch})
+                curve = curve_for(dataclasses.replace(setup, scenario=scenario), [batch])
+                k = recommended_draft(setup, curve, 0)
+                token = float(curve.tpot_s[0, k])
+                if token <= 0.030:
+                    tried[tensor, copies] = token * (1.0 if by == "speed" else tensor * copies)
+        assert (found.setup.placement.tensor_parallel, found.copies) == min(tried, key=lambda each: tried[each])
+
+
+def test_a_placed_setup_is_the_one_that_loading_gives() -> None:
+    base = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "acceptance": "2.4@3", "n_gpus": 8}
+    moved = with_placement(load_setup(build_scenario(**base)), Placement(4, 4))
+    loaded = load_setup(build_scenario(**base, tensor_parallel=4, expert_parallel=4))
+    assert moved == dataclasses.replace(loaded, acceptance=moved.acceptance)
+    with pytest.raises(AdvisorError, match="does not divide"):
+        with_placement(moved, Placement(1, 3))
+
+
+def test_more_users_than_fit_in_one_copy_are_spread_over_several() -> None:
+    found = leaderboard(question(512, by="throughput", context_tokens=8192, wanted=named("llama-3.1-8b")))
+    one = found.standings[0]
+    assert one.gpus > 4  # 512 caches of a gigabyte each, of 136 GB usable
+    assert one.memory_share <= 1.0
+    assert one.gpus <= 8
+
+
+def test_paying_the_whole_machine_is_never_cheaper() -> None:
+    few, all_of_it = (leaderboard(question(16, wanted=SOME, whole_machine=whole)) for whole in (False, True))
+    assert {one.gpus for one in all_of_it.standings} == {8}
+    for one in all_of_it.standings:
+        assert one.usd_per_million.value >= by_name(few, one.name).usd_per_million.value * (1 - 1e-9)
+
+
+def test_a_histogram_of_one_load_is_that_load_and_a_mixed_one_lies_between() -> None:
+    wanted = named("qwen3-30b-a3b")
+    cost = {
+        text: leaderboard(question(BatchHistogram.from_text(text), wanted=wanted, n_gpus=1)).standings[0]
+        for text in ("8:1", "8:3", "64:1", "8:1,64:1")
+    }
+    assert cost["8:1"].usd_per_million.value == pytest.approx(cost["8:3"].usd_per_million.value)
+    mixed = cost["8:1,64:1"].usd_per_million.value
+    assert cost["64:1"].usd_per_million.value < mixed < cost["8:1"].usd_per_million.value
+    rate = np.mean([cost[text].tokens_per_s_per_gpu.value for text in ("8:1", "64:1")])
+    assert cost["8:1,64:1"].tokens_per_s_per_gpu.value == pytest.approx(rate)
+    assert len(cost["8:1,64:1"].drafts) == 2
+
+
+def test_ranks_by_hand() -> None:
+    values = np.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [1.0, 3.0, 2.0]])
+    found = ranks(values)
+    assert found.tolist() == [[1, 2, 3], [2, 1, 3], [1, 3, 2]]
+    low, high = rank_range(np.repeat(found, 10, axis=0))
+    assert low.tolist() == [1, 1, 2]
+    assert high.tolist() == [2, 3, 3]
+
+
+def test_errors_of_the_machine_are_shared_and_those_of_a_model_are_its_own() -> None:
+    costs = load_setup(build_scenario(model_id="qwen3-30b-a3b", acceptance="2.4@3")).costs
+    one, other = board_draws(costs, "one"), board_draws(costs, "other")
+    for name in one.factor:
+        same = np.allclose(one.factor[name], other.factor[name])
+        assert same == (name != "routed"), name
+    assert abs(np.corrcoef(one.acceptance_z, other.acceptance_z)[0, 1]) < 0.3
+    assert abs(np.corrcoef(one.factor["routed"], other.factor["routed"])[0, 1]) < 0.3
+    assert np.allclose(one.factor["host"], make_draws(costs).factor["host"])
+
+
+def test_a_model_against_itself_under_another_name_is_a_coin_s_toss_not_a_certainty() -> None:
+    asked = question(64, wanted=named("qwen3-30b-a3b"))
+    entrant = entrants_of("qwen3-30b-a3b", None, asked)[0]
+    twins = [best_placement([dataclasses.replace(entrant, name=name)], asked) for name in ("one", "two")]
+    first, second = (times_under_draws(twin).token_s[:, 0] for twin in twins)
+    assert 0.35 < np.mean(first < second) < 0.65
+    assert np.std(np.log(first / second)) < np.std(np.log(first)) + np.std(np.log(second))
+
+
+def test_what_was_measured_with_a_model_goes_before_what_is_borrowed() -> None:
+    kinds = {
+        name: [(one.setup.drafter.id, one.accepted) for one in entrants_of(name, None, question())]
+        for name in ("minimax-m3", "qwen3.5-35b-a3b", "mixtral-8x7b", "gpt-oss-20b")
+    }
+    assert kinds["minimax-m3"] == [("eagle3", "measured"), ("none", "none")]
+    assert kinds["qwen3.5-35b-a3b"] == [("mtp", "borrowed"), ("none", "none")]
+    assert kinds["mixtral-8x7b"] == [("none", "none")]
+    assert kinds["gpt-oss-20b"] == [("p-eagle", "measured"), ("eagle3", "measured"), ("none", "none")]
+
+
+def test_a_borrowed_head_is_the_median_of_the_measured_ones_and_its_band_is_wider() -> None:
+    acceptance, text = borrowed_mtp()
+    heads = ("deepseek-r1-mtp-internal", "deepseek-v4-pro-mtp-coding", "glm-5.2-mtp-coding", "qwen3.5-397b-mtp-coding")
+    lengths = np.median([load_acceptance_curve(head).accepted_length[:5] for head in heads], axis=0)
+    read = parse_acceptance(acceptance, 8, borrowed=True)
+    assert read.accepted_length[1:6] == pytest.approx(lengths, abs=1e-3)
+    assert read.low[3] < parse_acceptance(acceptance, 8, borrowed=False).low[3]
+    assert "4 measured MTP heads" in text
+
+
+def test_the_user_s_drafter_serves_every_model_that_can_run_it() -> None:
+    found = leaderboard(question(8, wanted=SOME, drafter=("mtp", "2.4@3")))
+    assert by_name(found, "deepseek-v3").accepted == "given"
+    assert by_name(found, "qwen3-30b-a3b").drafts == (0,)  # it has no module of its own
+    plain = leaderboard(question(8, wanted=SOME, drafter=("none", "0")))
+    assert {one.drafts for one in plain.standings} == {(0,)}
+
+
+def test_a_config_of_one_s_own_takes_part_beside_the_shipped_models() -> None:
+    config = json.dumps(model_profile("olmoe-1b-7b").config)
+    found = leaderboard(question(4, wanted=named("qwen3-4b"), configs=(("mine", config),)))
+    assert {one.name for one in found.standings} == {"qwen3-4b", "mine"}
+    shipped = leaderboard(question(4, wanted=named("olmoe-1b-7b"))).standings[0]
+    assert by_name(found, "mine").tpot_s.value == pytest.approx(shipped.tpot_s.value)
+
+
+def test_an_unreachable_limit_names_the_nearest_and_what_does_not_fit_is_said() -> None:
+    found = leaderboard(question(64, max_tpot_ms=0.5, wanted=SOME))
+    assert not found.standings
+    assert "The nearest is" in verdict(found)
+    one_gpu = leaderboard(question(64, n_gpus=1, wanted=named("deepseek-v3", "llama-3.1-8b")))
+    assert [each.reason for each in one_gpu.missed] == ["does not fit in memory"]
+    long = leaderboard(question(1, context_tokens=500_000, wanted=named("llama-3.1-8b")))
+    assert long.missed[0].reason.startswith("context longer")
+
+
+def test_a_tighter_limit_never_lets_more_models_in_nor_makes_one_cheaper() -> None:
+    loose, tight = (leaderboard(question(64, max_tpot_ms=limit, wanted=SOME)) for limit in (40.0, 12.0))
+    assert {one.name for one in tight.standings} < {one.name for one in loose.standings}
+    for one in tight.standings:
+        assert one.usd_per_million.value >= by_name(loose, one.name).usd_per_million.value * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"wanted": ("no-such-model",)}, "no shipped model"),
+        ({"sizes": {"min_total_params": 5e10, "max_total_params": 1e10}}, "no model has"),
+        ({"sizes": {"max_active_params": -1.0}}, "above 0"),
+        ({"sizes": {"min_total_params": 1e14}}, "no model takes part"),
+        ({"users": 0}, "cannot be served"),
+        ({"hardware_id": "gaudi3", "engine": "other"}, "no price is known"),
+        ({"hardware_id": "gaudi3", "engine": "other", "by": "energy"}, "power"),
+        ({"usd_per_hour": -2.0}, "GPU-hour"),
+    ],
+)
+def test_impossible_questions_are_refused_in_one_sentence(changes: dict, said: str) -> None:
+    names = changes.pop("wanted", ("qwen3-4b",) if "sizes" not in changes else ())
+    sizes = changes.pop("sizes", {})
+    with pytest.raises(AdvisorError, match=said):
+        leaderboard(question(**changes, wanted=named(*names, **sizes)))
+
+
+def test_the_board_reads_as_a_table_and_as_json(board: Leaderboard) -> None:
+    columns, rows = table(board, 3)
+    assert len(rows) == 3
+    assert {len(row) for row in rows} == {len(columns)}
+    assert verdict(board).startswith("Cheapest under 20 ms per token at 64 users on 8 x NVIDIA H200")
+    assert any("borrowed" in note for note in notes(board))
+    read = json.loads(json_text(document(board)))
+    assert [row["rank"] for row in read["models"]] == [one.rank for one in board.standings]
+    assert read["models"][0]["usd_per_million"]["tier"]

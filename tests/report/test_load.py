@@ -1,0 +1,62 @@
+"""What a report says of the load: cost and energy always, context unless brief, other models when asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.advice import advise
+from advisor.context_map import context_map
+from advisor.ranking import RankQuestion, Wanted, leaderboard, one_load
+from advisor.report import build_report, render
+from advisor.report.formats import document_of
+from tests.command_line import QWEN as OPTIONS
+from tests.command_line import run
+from tests.report_fixtures import DATE, QWEN, report_on
+
+POWER = Path(__file__).parents[1] / "fixtures/power/nvidia_smi_constructed.csv"
+
+
+def test_every_report_says_what_a_token_costs_and_rests_on() -> None:
+    text = render(report_on(), "md").decode()
+    part = text.split("## Cost and energy")[1].split("\n## ")[0]
+    assert "USD per million output tokens" in part
+    assert "one-year reserved price" in part
+    assert "not measured: TDP" in part
+    section = document_of(report_on()).spend
+    assert section is not None
+    assert section.recommended.usd_per_million_tokens is not None
+    assert section.recommended.k_draft == report_on().advice.recommendation.k_draft
+    assert sum(section.plain.share_of_time.values()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up() -> None:
+    load = RankQuestion(QWEN, one_load(16), "cost", wanted=Wanted(("qwen3-30b-a3b", "gpt-oss-120b")))
+    report = build_report(advise(QWEN), DATE, over_context=context_map(QWEN), board=leaderboard(load))
+    text = render(report, "md").decode()
+    assert "## Over context" in text
+    assert "Attention's share" in text
+    assert "## Other models at this load" in text
+    assert "qwen3-30b-a3b stands" in text
+    for form in ("html", "pdf", "json"):
+        assert render(report, form)
+    found = document_of(report)
+    assert found.over_context is not None
+    assert found.other_models is not None
+    assert [one.rank for one in found.other_models.models] == [1, 2]
+    bare = document_of(report_on())
+    assert (bare.over_context, bare.other_models) == (None, None)
+
+
+def test_the_command_takes_a_price_and_a_power_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "r.json"
+    status, _, _ = run(
+        capsys, "report", *OPTIONS, "--output", file, "--brief", "--usd-per-hour", "2", "--power-log", POWER
+    )
+    assert status == 0
+    spend = json.loads(file.read_text("utf-8"))["spend"]
+    assert spend["price_usd_per_gpu_hour"] == 2.0
+    assert spend["recommended"]["power_w_per_gpu"]["tier"] == "measured"
+    assert spend["plain"]["power_w_per_gpu"]["tier"] == "roofline"

@@ -1,0 +1,137 @@
+"""Money and energy of a token: by hand, at the anchors, and with speculation beside without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.advice import Advice, advise
+from advisor.hardware import load_hardware
+from advisor.prediction import AdvisorError, Tier
+from advisor.scenario import build_scenario
+from advisor.spend import MeasuredPower, Spend, figure, power_text, price_of, spend_at, spend_document, spend_text
+from advisor.spend.power import ARITHMETIC, READING, WAITING, Regimes, drawn_power_w, power_w
+
+
+def answer(batch: int = 16, hardware: str = "h200-sxm", model: str = "qwen3-30b-a3b", **values: object) -> Advice:
+    given = {"hardware_id": hardware, "model_id": model, "drafter_id": "eagle3", "acceptance": "2.4@3"} | values
+    return advise(build_scenario(**given, batch_size=batch))
+
+
+def spent(advice: Advice, measured: MeasuredPower | None = None, usd: float | None = None) -> Spend:
+    column = advice.curve.column(advice.recommendation.k_draft)
+    price = price_of(advice.setup.hardware, usd)
+    return spend_at(advice.setup, advice.curve, advice.batch_index, column, price, measured)
+
+
+def test_the_users_price_goes_before_the_profile_s_and_an_unknown_one_is_not_invented() -> None:
+    h200 = load_hardware("h200-sxm")
+    assert price_of(h200, 2.0).usd_per_hour == 2.0
+    assert price_of(h200).usd_per_hour == h200.price_usd_per_hour.value
+    assert h200.price_usd_per_hour.date.isoformat() in price_of(h200).text
+    assert price_of(load_hardware("gaudi3")) is None
+
+
+@pytest.mark.parametrize("price", [0.0, -1.0, float("nan"), float("inf"), 1e6])
+def test_a_price_that_is_none_is_refused(price: float) -> None:
+    with pytest.raises(AdvisorError, match="GPU-hour"):
+        price_of(load_hardware("h200-sxm"), price)
+
+
+def test_money_follows_from_price_and_throughput_by_hand() -> None:
+    advice = answer()
+    found = spent(advice, usd=3.6)
+    rate = advice.recommendation.tokens_per_s_per_gpu
+    assert found.chosen.tokens_per_s_per_gpu.value == pytest.approx(rate)
+    assert found.chosen.usd_per_million.value == pytest.approx(3.6 / 3600 / rate * 1e6)
+    assert found.plain.usd_per_million.value / found.chosen.usd_per_million.value == pytest.approx(
+        advice.recommendation.speedup.value
+    )
+
+
+def test_every_figure_has_a_band_around_it_a_tier_and_an_origin() -> None:
+    found = spent(answer())
+    for arm in (found.plain, found.chosen):
+        for value in (arm.tokens_per_s_per_gpu, arm.usd_per_million, arm.joules_per_token, arm.power_w):
+            assert value.low < value.value < value.high
+            assert value.because
+    assert found.chosen.joules_per_token.tier is Tier.ROOFLINE
+    assert "TDP" in found.chosen.joules_per_token.because
+    assert power_text(found).startswith("Power: 700 W board")
+
+
+def test_the_estimate_s_band_holds_the_anchors_of_an_h100() -> None:
+    """300 W at batch 1 and 600 W at batch 128 (ML.ENERGY v3.0): what the fractions were taken from."""
+    for batch, watts in ((1, 300.0), (128, 600.0)):
+        plain = spent(answer(batch, "h100-sxm", "llama-3.1-8b")).plain
+        assert plain.power_w.low < watts < plain.power_w.high, batch
+
+
+def test_power_lies_between_waiting_and_the_whole_board() -> None:
+    for shares, fraction in (
+        (Regimes(1.0, 0.0), ARITHMETIC),
+        (Regimes(0.0, 1.0), READING),
+        (Regimes(0.0, 0.0), WAITING),
+    ):
+        assert power_w(700.0, shares) == pytest.approx(700.0 * fraction[1])
+    drawn = drawn_power_w(700.0, Regimes(0.5, 0.4), 256)
+    assert 0.1 * 700 < drawn.min() < power_w(700.0, Regimes(0.5, 0.4)) < drawn.max() <= 700.0
+
+
+def test_larger_batches_compute_more_of_the_time_and_cost_less_a_token() -> None:
+    small, large = spent(answer(1)), spent(answer(256))
+    assert large.plain.regimes.arithmetic > 2 * small.plain.regimes.arithmetic
+    assert small.plain.regimes.waiting > large.plain.regimes.waiting
+    assert large.plain.joules_per_token.value < 0.1 * small.plain.joules_per_token.value
+    for arm in (small.plain, large.chosen):
+        regimes = arm.regimes
+        assert regimes.arithmetic + regimes.reading + regimes.waiting == pytest.approx(1.0)
+        assert min(regimes.arithmetic, regimes.reading, regimes.waiting) >= 0.0
+
+
+def test_an_8_bit_product_reaches_arithmetic_at_half_the_rows_of_a_16_bit_one() -> None:
+    bf16 = spent(answer(64, model="llama-3.1-8b")).plain.regimes
+    fp8 = spent(answer(64, model="llama-3.1-8b", weight_dtype="fp8")).plain.regimes
+    assert fp8.arithmetic / fp8.reading == pytest.approx(bf16.arithmetic / bf16.reading, rel=0.5)
+    # twice the operations a byte, and twice the rate of arithmetic: about the same share
+
+
+def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
+    advice = answer()
+    log = MeasuredPower(500.0, "measured: run.csv")
+    guessed, known = spent(advice), spent(advice, log)
+    assert known.chosen.power_w.value == known.chosen.power_w.low == 500.0
+    assert known.chosen.power_w.tier is Tier.MEASURED
+    assert known.chosen.joules_per_token.tier is Tier(advice.recommendation.speedup.tier)
+    assert known.chosen.joules_per_token.value == pytest.approx(500.0 / advice.recommendation.tokens_per_s_per_gpu)
+    assert known.plain == guessed.plain
+    assert "measured" in spend_text(known, advice.setup.hardware)
+    assert "roofline estimate" in spend_text(guessed, advice.setup.hardware)
+
+
+def test_energy_with_and_without_speculation_share_their_draws() -> None:
+    found = spent(answer())
+    value = found.chosen.joules_per_token.value / found.plain.joules_per_token.value
+    assert found.joules_ratio.value == pytest.approx(value)
+    apart = found.chosen.joules_per_token.high / found.plain.joules_per_token.low
+    assert found.joules_ratio.high < 0.8 * apart
+    assert spent(answer(drafter_id="none")).joules_ratio is None
+
+
+def test_what_is_not_known_is_said_and_not_invented() -> None:
+    advice = answer(hardware="gaudi3", engine="other")
+    found = spent(advice)
+    text = spend_text(found, advice.setup.hardware)
+    assert found.chosen.usd_per_million is None
+    assert found.chosen.joules_per_token is None
+    assert "--usd-per-hour" in text
+    assert "--power-log" in text
+    document = spend_document(found)
+    assert document["recommended"]["usd_per_million_tokens"] is None
+    assert np.isfinite(document["recommended"]["tokens_per_s_per_gpu"].value)
+
+
+def test_a_figure_reads_with_its_band() -> None:
+    found = spent(answer(), usd=3.5).chosen
+    assert figure(found.usd_per_million).count("-") == 1
+    assert figure(found.tokens_per_s_per_gpu).startswith("1,8")

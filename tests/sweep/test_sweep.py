@@ -1,0 +1,181 @@
+"""A grid of scenarios: what it asks, that its rows are the advisor's answers, and that it goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.advice import advise
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario
+from advisor.sweep import CURVES_PER_PART, read_plan, run_sweep, sweep_rows
+
+PLAN = """
+cases:
+  - {model_id: qwen3-30b-a3b}
+  - {model_id: mixtral-8x7b, tensor_parallel: 2}
+hardware_id: [h100-sxm, h200-sxm]
+acceptance: 2.4@3
+k_max: 4
+batch_size: [1, 64]
+"""
+
+
+def frame_of(folder: Path) -> pd.DataFrame:
+    parts = sorted(folder.glob("part-*.parquet"))
+    return pd.concat([pd.read_parquet(part) for part in parts], ignore_index=True)
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.sweep.plan.CURVES_PER_PART", 1)
+
+
+def test_a_plan_is_every_combination_with_what_belongs_together_kept_together() -> None:
+    plan = read_plan(PLAN)
+    assert (plan.n_curves, plan.n_scenarios, plan.n_parts) == (4, 8, 1)
+    assert [(one["model_id"], one["hardware_id"], one.get("tensor_parallel")) for one in plan.part(0)] == [
+        ("qwen3-30b-a3b", "h100-sxm", None),
+        ("qwen3-30b-a3b", "h200-sxm", None),
+        ("mixtral-8x7b", "h100-sxm", 2),
+        ("mixtral-8x7b", "h200-sxm", 2),
+    ]
+
+
+def test_the_parts_of_a_plan_are_all_of_it_in_order() -> None:
+    contexts = list(range(1000, 1000 + CURVES_PER_PART + 7))
+    plan = read_plan(f"acceptance: 2.4@3\nbatch_size: 1\ncontext_tokens: {contexts}\nengine: [vllm, sglang]")
+    whole = [one for index in range(plan.n_parts) for one in plan.part(index)]
+    assert plan.n_parts == 3
+    assert [(one["context_tokens"], one["engine"]) for one in whole] == [
+        (context, engine) for context in contexts for engine in ("vllm", "sglang")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1, 2]", "expected settings by name"),
+        ("a: [1", "not readable as YAML"),
+        ("acceptance: 2.4@3", "batch_size: expected whole numbers"),
+        ("batch_size: [1, true]", "batch_size: expected whole numbers"),
+        ("batch_size: [1, 1]", "batch_size: a value stands in the list twice"),
+        ("batch_size: 1\nbatchsize: 2", "'batchsize' is no setting of a sweep; there are hardware_id"),
+        ("batch_size: 1\nhardware_json: x", "'hardware_json' is no setting of a sweep"),
+        ("batch_size: 1\nengine: []", "engine: the list is empty"),
+        ("batch_size: 1\nengine: [vllm, vllm]", "engine: a value stands in the list twice"),
+        ("batch_size: 1\nengine: vllm\nengine: sglang", "engine is given twice"),
+        ("batch_size: 1\nk_max: [1, [2]]", "k_max: expected a number, a text or a list of them"),
+        ("batch_size: 1\nk_max: true", "k_max: expected a number"),
+        ("batch_size: 1\ncases: [{k_max: [1, 2]}]", "k_max: expected a number"),
+        ("batch_size: 1\ncases: 3", "cases: expected a list of settings"),
+        ("batch_size: 1\ncases: [{batch_size: 3}]", "batch_size stands beside cases"),
+        ("batch_size: 1\nk_max: 3\ncases: [{k_max: 4}]", "k_max stands both in cases and beside them"),
+        (
+            f"batch_size: 1\nk_max: {list(range(5000))}\ncontext_tokens: {list(range(5000))}",
+            "asks for 25,000,000 scenarios",
+        ),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_in_a_sentence(text: str, words: str) -> None:
+    with pytest.raises(AdvisorError, match=words):
+        read_plan(text)
+
+
+def test_rows_are_the_advisors_answers() -> None:
+    rows = sweep_rows(read_plan(PLAN).part(0), (1, 64))
+    assert len(rows) == 4 * 2 * 5
+    place = (rows["model_id"] == "mixtral-8x7b") & (rows["hardware_id"] == "h200-sxm") & (rows["batch_size"] == 64)
+    answer = advise(
+        Scenario(
+            model_id="mixtral-8x7b", hardware_id="h200-sxm", tensor_parallel=2, n_gpus=2,
+            acceptance="2.4@3", k_max=4, batch_size=64,
+        )
+    )  # fmt: skip
+    own = rows[place].set_index("k_draft")
+    assert list(own.index) == [0, 1, 2, 3, 4]
+    for item in answer.drafts:
+        row = own.loc[item.k_draft]
+        found = [row["speedup"], row["speedup_low"], row["speedup_high"], row["tpot_ms"], row["expected_loss"]]
+        said = [item.speedup, item.speedup_low, item.speedup_high, 1e3 * item.tpot_s, item.expected_loss]
+        assert found == pytest.approx(said, rel=1e-5)
+        assert bool(row["recommended"]) == item.recommended
+    assert (rows.groupby(["model_id", "hardware_id", "batch_size"])["recommended"].sum() == 1).all()
+
+
+def test_what_cannot_be_is_a_row_with_its_reason_and_no_number() -> None:
+    rows = sweep_rows(
+        [{"model_id": "qwen3-30b-a3b", "tensor_parallel": 7, "acceptance": "2.4@3"}, {"k_max": "x"}], (1, 8)
+    )
+    assert len(rows) == 4
+    assert rows["speedup"].isna().all()
+    assert not rows["recommended"].any()
+    assert rows["reason"].iloc[0].startswith("tensor_parallel=7 does not divide")
+    assert "k_max" in rows["reason"].iloc[2]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_sweep_that_was_stopped_goes_on_with_what_is_missing(tmp_path: Path) -> None:
+    plan, done = read_plan(PLAN), []
+    first = run_sweep(plan, tmp_path / "out", show=done.append)
+    assert (first.n_parts, first.n_found) == (4, 0)
+    assert done == [0.25, 0.5, 0.75, 1.0]
+    before = frame_of(tmp_path / "out")
+    (tmp_path / "out" / "part-000002.parquet").unlink()
+    kept = (tmp_path / "out" / "part-000001.parquet").stat().st_mtime_ns
+    assert run_sweep(plan, tmp_path / "out").n_found == 3
+    assert (tmp_path / "out" / "part-000001.parquet").stat().st_mtime_ns == kept
+    pd.testing.assert_frame_equal(frame_of(tmp_path / "out"), before)
+
+
+def test_a_folder_of_another_sweep_or_of_other_files_is_refused(tmp_path: Path) -> None:
+    run_sweep(read_plan("batch_size: 1\nacceptance: 2.4@3"), tmp_path / "out")
+    with pytest.raises(AdvisorError, match="holds another sweep"):
+        run_sweep(read_plan("batch_size: 2\nacceptance: 2.4@3"), tmp_path / "out")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(AdvisorError, match="holds other files"):
+        run_sweep(read_plan("batch_size: 1\nacceptance: 2.4@3"), tmp_path / "mine")
+    (tmp_path / "out" / "plan.json").write_text(json.dumps([1]))
+    with pytest.raises(AdvisorError, match="holds another sweep"):
+        run_sweep(read_plan("batch_size: 1\nacceptance: 2.4@3"), tmp_path / "out")
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_processes_give_what_one_gives(tmp_path: Path) -> None:
+    plan = read_plan(PLAN)
+    run_sweep(plan, tmp_path / "one")
+    run_sweep(plan, tmp_path / "two", workers=2)
+    pd.testing.assert_frame_equal(frame_of(tmp_path / "one"), frame_of(tmp_path / "two"))
+    assert np.isfinite(frame_of(tmp_path / "two")["speedup"]).all()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    ray = pytest.importorskip("ray", reason="sweeps over a cluster are an optional extra: ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 * 2**20})
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_ray_cluster_gives_what_one_process_gives(cluster: Any, tmp_path: Path) -> None:
+    plan = read_plan(PLAN)
+    run_sweep(plan, tmp_path / "one")
+    run_sweep(plan, tmp_path / "ray", ray_address=cluster.address)
+    pd.testing.assert_frame_equal(frame_of(tmp_path / "one"), frame_of(tmp_path / "ray"))
+
+
+def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(AdvisorError, match="needs the package ray"):
+        run_sweep(read_plan("batch_size: 1\nacceptance: 2.4@3"), tmp_path / "out", ray_address="nowhere.invalid:1")
