@@ -66,7 +66,7 @@ def report(
         served_model=served_model,
         draft_model=draft_model,
         diagnosis=_diagnosis(measured, scenario) if measured else None,
-        contexts=None if brief else _contexts(advice),
+        k_by_context=None if brief else _k_by_context(advice),
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")
@@ -86,7 +86,7 @@ def report(
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
 
 
-def _contexts(advice: Advice) -> KByContext:
+def _k_by_context(advice: Advice) -> KByContext:
     """The recommended K over batch and context, beside the schedule of an advice."""
     at = curves_at(advice.setup, advice.curve)
     return k_by_context(advice.scenario.context_tokens, advice.k_by_batch, at)
