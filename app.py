@@ -4,8 +4,8 @@ import streamlit as st
 
 from advisor.ui import HERE, OLD_PATHS, PAGES
 from advisor.ui.bar import bar
-from advisor.ui.server import settle
 from advisor.ui.shared import address, style
+from advisor.ui.shared.many_users import in_turn, settle
 
 st.set_page_config(page_title="MoE speculation advisor", page_icon="⚡", layout="wide")
 st.logo(str(HERE / "shared" / "logo.svg"), size="small")
@@ -26,7 +26,8 @@ if page.url_path in OLD_PATHS:
     name, settings = OLD_PATHS[page.url_path]
     st.session_state.update(settings)
     st.switch_page(pages[name])
-style.use()
-bar.draw(page.title)
+with in_turn():
+    style.use()
+    bar.draw(page.title)
 page.run()
 settle(page.url_path)

@@ -78,7 +78,7 @@ def report(
         over_context=None if brief else context_map(scenario),
         board=leaderboard(question_of(scenario, usd_per_hour)) if models else None,
         diagnosis=_diagnosis(measured, scenario) if measured else None,
-        contexts=None if brief else _contexts(advice),
+        k_by_context=None if brief else _k_by_context(advice),
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")
@@ -98,7 +98,7 @@ def report(
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
 
 
-def _contexts(advice: Advice) -> KByContext:
+def _k_by_context(advice: Advice) -> KByContext:
     """The recommended K over batch and context, beside the schedule of an advice."""
     at = curves_at(advice.setup, advice.curve)
     return k_by_context(advice.scenario.context_tokens, advice.k_by_batch, at)

@@ -123,7 +123,9 @@ def export(
     help="list: independent rounds with the scenario's acceptance; switching: good and bad passages around it; "
     "trace: your own file [default: list, or trace with --trace].",
 )
-@click.option("--trace", type=click.Path(path_type=Path), help="JSON or CSV of accepted drafts per step.")
+@click.option(
+    "--trace", type=click.Path(path_type=Path), help="JSON or CSV of accepted drafts per step, or vLLM's replies."
+)
 @click.option("--spread", type=float, default=DEFAULT_SPREAD, show_default=True, help="switching: logits apart.")
 @click.option("--good-share", type=float, default=0.5, show_default=True, help="switching: share of good tokens.")
 @click.option("--good-tokens", type=float, default=DEFAULT_PASSAGE_TOKENS, show_default=True, help="switching: length.")

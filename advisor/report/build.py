@@ -85,7 +85,7 @@ class Report:
     """Other models at this load; None: not asked for."""
     diagnosis: DiagnosisView | None = None
     """A measured run of this scenario, diagnosed; None: none was given."""
-    contexts: KByContext | None = None
+    k_by_context: KByContext | None = None
     """The recommended K over batch and context; None: not looked up."""
 
     @property
@@ -126,7 +126,7 @@ def build_report(
     over_context: ContextMap | None = None,
     board: Leaderboard | None = None,
     diagnosis: DiagnosisView | None = None,
-    contexts: KByContext | None = None,
+    k_by_context: KByContext | None = None,
 ) -> Report:
     """The report on an advice.
 
@@ -137,7 +137,7 @@ def build_report(
     validation : errors on published measurements by group name, as `applicable_errors` gives them. None: not looked up.
     served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
     diagnosis : of a measured run, as `advisor.diagnosis.view_of` gives it. None: none was given.
-    contexts : the recommended K over batch and context, of `runtime.k_by_context`. None: not looked up.
+    k_by_context : the recommended K over batch and context, of `runtime.k_by_context`. None: not looked up.
     """
     setup = advice.setup
     return Report(
@@ -145,7 +145,7 @@ def build_report(
         date=date,
         steps=steps,
         validation=validation,
-        engines=engine_setups(advice, served_model, draft_model, contexts),
+        engines=engine_setups(advice, served_model, draft_model, k_by_context),
         checks=check_steps(advice, served_model, draft_model),
         question=_question(advice),
         settings=scenario_settings(advice),
@@ -159,7 +159,7 @@ def build_report(
         over_context=over_context,
         board=board,
         diagnosis=diagnosis,
-        contexts=contexts,
+        k_by_context=k_by_context,
     )
 
 

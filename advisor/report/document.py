@@ -79,7 +79,7 @@ class ScheduleRange(Frozen):
     meets_limit: bool
 
 
-class ContextRow(Frozen):
+class ScheduleContext(Frozen):
     """The recommended K along the batches of its section at one context; null where a batch does not fit.
 
     schedule_loss is what the schedule loses there beyond what it loses at its own context.
@@ -90,13 +90,13 @@ class ContextRow(Frozen):
     schedule_loss: tuple[float, ...]
 
 
-class ContextSection(Frozen):
+class ScheduleContexts(Frozen):
     """The recommended K over batch and context, and whether context changes the schedule's answer."""
 
     says: str
     matters: bool
     batches: tuple[int, ...]
-    contexts: tuple[ContextRow, ...]
+    contexts: tuple[ScheduleContext, ...]
 
 
 class EngineSetup(Frozen):
@@ -347,7 +347,7 @@ class ReportDocument(Frozen):
     break_even_batch: float | None
     curve: tuple[CurvePoint, ...] = Field(min_length=1)
     schedule: tuple[ScheduleRange, ...] = Field(min_length=1)
-    k_by_context: ContextSection | None = None
+    k_by_context: ScheduleContexts | None = None
     """None: not looked up."""
     engines: tuple[EngineSetup, ...]
     check_commands: tuple[CheckStep, ...]

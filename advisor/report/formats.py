@@ -77,7 +77,7 @@ def document_of(report: Report) -> ReportDocument:
         "break_even_batch": advice.break_even_batch,
         "curve": _curve(report),
         "schedule": [range_values(item) for item in advice.k_by_batch],
-        "k_by_context": None if report.contexts is None else context_values(report.contexts),
+        "k_by_context": None if report.k_by_context is None else context_values(report.k_by_context),
         "check_commands": report.checks,
         "components": component_times(advice),
         "accepted_lengths": _accepted_lengths(report),

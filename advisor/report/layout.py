@@ -195,7 +195,7 @@ def _schedule(report: Report) -> tuple[Block, ...]:
     text = " ".join((*report.advice.schedule_texts, schedule_rule(report.scenario.max_tpot_ms)))
     kinds = {"Batch": "l", "Meets the limit": "l"}
     blocks: list[Block] = [Paragraph(text), Table(columns, rows, "".join(kinds.get(name, "r") for name in columns))]
-    if (at := report.contexts) is not None and at.text:
+    if (at := report.k_by_context) is not None and at.text:
         blocks.append(Paragraph(at.text))
     if at is not None and at.matters:
         heading, cells = at.table()

@@ -55,23 +55,28 @@ class KByContext:
                 f"Context hardly changes the answer: from {self.contexts[0]:,} to {self.contexts[-1]:,} tokens this "
                 f"schedule costs at most {self.loss.max():.1%} more than at its own, at any batch that fits."
             )
-        worst = self.loss.max(axis=1)
-        rows = sorted(np.flatnonzero(worst > SWITCH_COST).tolist(), key=lambda row: -worst[row])
-        said = "; ".join(self._said(row) for row in sorted(rows[:2]))
+        said = "; ".join(self._said(row, column) for row, column in self._worst)
         return f"Context changes the answer: {said}."
 
-    def _said(self, row: int) -> str:
-        column = int(self.loss[row].argmax())
+    @property
+    def _worst(self) -> list[tuple[int, int]]:
+        """(context, batch) where the schedule loses most, of the two contexts at which it loses too much and most."""
+        worst = self.loss.max(axis=1)
+        rows = sorted(np.flatnonzero(worst > SWITCH_COST).tolist(), key=lambda row: -worst[row])[:2]
+        return [(row, int(self.loss[row].argmax())) for row in sorted(rows)]
+
+    def _said(self, row: int, column: int) -> str:
         return (
             f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = {self.k[row, column]}, where "
             f"this schedule's {self.own_k[column]} would cost {self.loss[row, column]:.1%}"
         )
 
     def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Heading and rows of the recommended K as text, a row for each of SHOWN_BATCHES; a dash where it does not
-        fit."""
+        """Heading and rows of the recommended K as text, for SHOWN_BATCHES and those that `text` names; a dash where it
+        does not fit."""
         heading = ("Batch", *(f"{context:,}" for context in self.contexts))
-        columns = np.flatnonzero(np.isin(self.batches, SHOWN_BATCHES))
+        named = [self.batches[column] for _, column in self._worst]
+        columns = np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *named]))
         return heading, tuple(
             (f"{self.batches[at]:,}", *("-" if k < 0 else str(k) for k in self.k[:, at])) for at in columns
         )

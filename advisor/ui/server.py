@@ -1,9 +1,7 @@
-"""What stands before the app: hosts, headers of every answer, the page's style; and what its collector skips."""
+"""The guard before the app: hosts, the headers of every answer, and the style in the page itself."""
 
 from __future__ import annotations
 
-import atexit
-import gc
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -29,8 +27,6 @@ HEADERS = {
 }
 """On every answer: no other site shows the app in a frame, no browser guesses a type, and no link hands on the scenario
 that the address holds."""
-
-_settled: set[str] = set()
 
 
 class AnswerHeaders:
@@ -113,17 +109,3 @@ def guards() -> list[Middleware]:
     """What stands before the app, outermost first; HTTP and WebSocket alike."""
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(), www_redirect=False)
     return [Middleware(AnswerHeaders), hosts, Middleware(EarlyStyle)]
-
-
-def settle(page: str) -> None:
-    """Take all that is loaded by now out of the garbage collector's sight, once for each page.
-
-    Streamlit collects after every run of the script, and holds up all users while it does: 0.11 s over the modules and
-    tables that a process keeps to its end, 1 ms over what the runs since have made. A page that is opened for the first
-    time loads more of them.
-    """
-    if page not in _settled:
-        _settled.add(page)
-        gc.collect()
-        gc.freeze()
-        atexit.register(gc.unfreeze)  # else libraries complain at the end of what is still there

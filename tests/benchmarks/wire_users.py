@@ -6,6 +6,7 @@ server's own cores hide what the server does.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 import threading
@@ -88,32 +89,31 @@ class WireLoad:
     """Of every round: until the last user's page was. [s]"""
     server_cpu_s: float
     """Processor time of the server for one change of one user, the mean over all. [s]"""
-    first_cpu_s: float
-    """The same for opening the page in a process that has drawn it once. [s]"""
+    first_cpu_s: float | None
+    """The same for opening the page in a process that has drawn it once; None for a single user. [s]"""
     peak_rss_bytes: int
 
     def __str__(self) -> str:
         whole, one = statistics.median(self.all_settled_s), statistics.median(self.settled_s)
         rounds, peak = len(self.all_settled_s), self.peak_rss_bytes / 2**20
+        first = "" if self.first_cpu_s is None else f", {self.first_cpu_s * 1e3:.0f} ms a first page"
         return (
             f"{self.users:>3} users: all pages settled after {whole:.2f} s, one user's after {one:.2f} s (medians of "
-            f"{rounds} rounds); server {self.server_cpu_s * 1e3:.0f} ms of processor time a change, "
-            f"{self.first_cpu_s * 1e3:.0f} ms a first page; peak {peak:,.0f} MiB; errors: {len(self.faults)}"
+            f"{rounds} rounds); server {self.server_cpu_s * 1e3:.0f} ms of processor time a change{first}; "
+            f"peak {peak:,.0f} MiB; errors: {len(self.faults)}"
         )
 
 
 def wire_users(users: int, rounds: int, query: str) -> WireLoad:
     """Open the page for `users` sessions, then change the batch in all of them at once, `rounds` times."""
-    with started_app() as (url, pid), ThreadPoolExecutor(users) as pool:
+    with started_app() as (url, pid), ThreadPoolExecutor(users) as pool, contextlib.ExitStack() as open_sockets:
         stream = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
-        sessions = [
-            Session(connect(stream, origin=url, subprotocols=["streamlit"], max_size=None, compression=None), query)
-            for _ in range(users)
-        ]
+        asked = {"origin": url, "subprotocols": ["streamlit"], "max_size": None, "compression": None}
+        sessions = [Session(open_sockets.enter_context(connect(stream, **asked)), query) for _ in range(users)]
         sessions[0].open()
         cpu = cpu_s(pid)
         list(pool.map(Session.open, sessions[1:]))
-        first_cpu = (cpu_s(pid) - cpu) / max(users - 1, 1)
+        first_cpu = (cpu_s(pid) - cpu) / (users - 1) if users > 1 else None
         faults, settled, whole = [text for one in sessions for text in one.faults()], [], []
         cpu = cpu_s(pid)
         for number in range(rounds):
@@ -130,6 +130,4 @@ def wire_users(users: int, rounds: int, query: str) -> WireLoad:
                     faults.append(f"the chart does not answer for batch {batch}")
         cpu = (cpu_s(pid) - cpu) / (users * rounds)
         peak = peak_rss_bytes(pid)
-        for one in sessions:
-            one.socket.close()
     return WireLoad(users, tuple(faults), tuple(settled), tuple(whole), cpu, first_cpu, peak)

@@ -21,7 +21,7 @@ EXAMPLES = [
         ],
         "eagle3 --accepted-length 2.73@3 --histogram 1:10,32:60,256:30\n",
         "\n`export --engine vllm|sglang` writes",
-        6,
+        7,
     ),
     (["design", *SCENARIO, "--tokens", "1e12"], "--batch 16 --tokens 1e12\n", "\nThe reasoning in one breath", 4),
 ]

@@ -16,7 +16,7 @@ from advisor.catalog import given_hardware
 from advisor.hf import architecture_from_config
 from advisor.ingest import open_activation_log, read_acceptance, read_given, read_trace, read_upload
 from advisor.prediction import AdvisorError
-from advisor.runtime.acceptance_process import recorded
+from advisor.runtime import recorded
 from advisor.scenario import read_scenario
 from advisor.text import read_json
 from tests.hostile.corpus import CONFIG, HARDWARE, METRICS, SCENARIO, npy

@@ -222,7 +222,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Report", "Answer", "CurvePoint", "ScheduleRange", "ContextSection", "ContextRow",
+    ["Report", "Answer", "CurvePoint", "ScheduleRange", "ScheduleContexts", "ScheduleContext",
      "EngineSetup", "ComponentTime", "AcceptedLength",
      "UsedConstant", "ErrorLine", "DesignSection", "DesignChoice", "TriedChange",
      "DiagnosisSection", "DiagnosisFinding", "DerivationStep", "CitedWork", "SpendSection", "SpendArm",

@@ -53,6 +53,7 @@ def test_where_context_matters_the_sentence_names_context_batch_and_what_it_woul
     row, column = np.unravel_index(found.loss.argmax(), found.loss.shape)
     assert found.loss[row, column] > SWITCH_COST
     assert f"{found.contexts[row]:,} tokens at batch {found.batches[column]:,} K = {found.k[row, column]}" in found.text
+    assert f"{found.batches[column]:,}" in [cells[0] for cells in found.table()[1]]
     assert k_at(schedule_for(LLAMA).ranges, found.batches[column]) == found.own_k[column] != found.k[row, column]
 
 

@@ -12,8 +12,9 @@ import re
 import numpy as np
 import pytest
 
+from advisor.studies.runtime.adaptive import adaptive_rows
 from advisor.studies.runtime.cascade_study import StudySummary, summarise_study
-from advisor.studies.runtime.report import DOCUMENT
+from advisor.studies.runtime.report import DOCUMENT, adaptive_table
 from advisor.studies.runtime.study import (
     PaperStudy,
     cohere_k,
@@ -88,6 +89,22 @@ def test_predicted_stands_beside_published_and_what_disagrees_is_named(study: Pa
             shares = [float(share) / 100 for share in re.findall(r"-?[\d.]+(?=%)", text)]
             assert shares[0] == pytest.approx(ends[0], abs=0.015), "120 requests here, 800 there"
             assert shares[-1] == pytest.approx(ends[1], abs=0.015)
+
+
+def test_a_gate_that_was_measured_gains_no_more_than_the_bound_of_one_that_is_never_wrong() -> None:
+    """vLLM pull request 52362, at every concurrency; the page prints these rows."""
+    rows = adaptive_rows()
+    assert [row.batch for row in rows] == [4, 8, 16, 32, 64, 128, 256]
+    assert all(row.gain_measured <= row.gain_bound for row in rows)
+    assert max(row.gain_measured for row in rows) > 0.5
+    bounds = [row.gain_bound for row in rows]
+    assert bounds == sorted(bounds), "the larger the batch, the dearer what is verified in vain"
+    page = DOCUMENT.with_name("runtime-k.md").read_text(encoding="utf-8").split("<!-- adaptive -->")[1]
+    printed, now = (
+        re.findall(r"-?[\d.]+(?=[x%])", text.split("<!-- end -->")[0]) for text in (page, adaptive_table(rows))
+    )
+    assert len(printed) == len(now)
+    assert np.array(printed, float) == pytest.approx(np.array(now, float), rel=0.05, abs=2.0), "write the page again"
 
 
 def test_the_published_losses_ask_for_accepted_lengths_that_one_drafter_can_have(study: PaperStudy) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import socket
 import subprocess
@@ -134,21 +133,3 @@ def test_headers_of_an_answer_are_replaced_not_doubled() -> None:
         pool.submit(asyncio.run, answer).result()
     values = [value for name, value in sent[0]["headers"] if name == b"x-content-type-options"]
     assert values == [b"nosniff"]
-
-
-def test_what_a_page_has_loaded_is_collected_over_once_and_not_after_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streamlit collects after each run; the time of that is the number of objects it looks at."""
-    monkeypatch.setattr(server, "_settled", set())
-    gc.unfreeze()
-    loaded = len(gc.get_objects())
-    try:
-        server.settle("serve")
-        assert len(gc.get_objects()) < loaded / 20
-        frozen = gc.get_freeze_count()
-        later = [[] for _ in range(100)]
-        server.settle("serve")
-        assert gc.get_freeze_count() <= frozen, "a page is settled once: what users make stays collectable"
-        server.settle("design")
-        assert gc.get_freeze_count() > frozen + len(later) / 2
-    finally:
-        gc.unfreeze()

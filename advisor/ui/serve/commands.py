@@ -41,7 +41,7 @@ def _paste(made: EngineExport) -> None:
     """The launch line, and the file that it loads where it loads one."""
     st.code(made.launch_line, language=None, wrap_lines=True)
     if made.file_name:
-        st.caption(f"Save as {made.file_name}:")
+        st.caption(f"Save as {state.escaped(made.file_name)}:")
         st.code(one_slot_a_line(made.config_json), language=None, wrap_lines=True)
 
 

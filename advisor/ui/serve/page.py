@@ -17,23 +17,25 @@ from advisor.ui.serve import (
     why,
 )
 from advisor.ui.shared import how_made, widgets
+from advisor.ui.shared.many_users import in_turn
 from advisor.ui.shared.settings import SERVE_TABS
 
-scenario = widgets.scenario_or_stop()
-advice = widgets.advice_or_stop(scenario)
-outcomes, fit = outcomes_of(advice), fit_of(advice)
-k = answer.picked_k(advice)
-left, right = st.columns([6, 7], gap="medium")
-with left:
-    answer.say(advice, outcomes, k, fit)
-with right:
-    answer.table(advice, outcomes)
-chart, actions = st.columns([17, 11], gap="medium")
-with chart:
-    curve_panel.draw(advice, k)
-with actions:
-    commands.draw(advice, k, fits=fit is None)
-    commands.flips(advice)
+with in_turn():
+    scenario = widgets.scenario_or_stop()
+    advice = widgets.advice_or_stop(scenario)
+    outcomes, fit = outcomes_of(advice), fit_of(advice)
+    k = answer.picked_k(advice)
+    left, right = st.columns([6, 7], gap="medium")
+    with left:
+        answer.say(advice, outcomes, k, fit)
+    with right:
+        answer.table(advice, outcomes)
+    chart, actions = st.columns([17, 11], gap="medium")
+    with chart:
+        curve_panel.draw(advice, k)
+    with actions:
+        commands.draw(advice, k, fits=fit is None)
+        commands.flips(advice)
 DRAWN = (
     remarks.draw, why.draw, throughput.draw, while_serving.draw, what_if.draw, load_panel.draw, simulation.draw,
     check_it.draw,

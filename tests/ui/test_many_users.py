@@ -1,0 +1,99 @@
+"""Turns of users who share one process, and the garbage collector's view of it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from advisor.ui.serve import answer, remarks
+from advisor.ui.shared import many_users
+from tests.app_page import opened
+from tests.benchmarks.wire_users import wire_users
+from tests.e2e.ten_users import LIMIT_BYTES
+from tests.e2e.views import SCENARIO
+
+
+def test_what_a_page_has_loaded_is_collected_over_once_and_not_after_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit collects after each run; the time of that is the number of objects it looks at."""
+    monkeypatch.setattr(many_users, "_settled", set())
+    gc.unfreeze()
+    loaded = len(gc.get_objects())
+    try:
+        many_users.settle("serve")
+        assert len(gc.get_objects()) < loaded / 20
+        frozen = gc.get_freeze_count()
+        later = [[] for _ in range(100)]
+        many_users.settle("serve")
+        assert gc.get_freeze_count() <= frozen, "a page is settled once: what users make stays collectable"
+        many_users.settle("design")
+        assert gc.get_freeze_count() > frozen + len(later) / 2
+    finally:
+        gc.unfreeze()
+
+
+def test_users_draw_one_after_the_other() -> None:
+    inside, most = [], []
+
+    def draw() -> None:
+        with many_users.in_turn():
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.005)
+            inside.pop()
+
+    users = [threading.Thread(target=draw) for _ in range(8)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    assert most == [1] * 8
+
+
+def test_a_page_that_ends_early_gives_its_turn_back() -> None:
+    with pytest.raises(RuntimeError), many_users.in_turn():
+        raise RuntimeError("st.stop and st.rerun leave by an exception too")
+    assert many_users._turn.acquire(blocking=False)
+    many_users._turn.release()
+
+
+def test_nobody_waits_long_for_a_run_that_keeps_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever went ahead without the turn gives none back, so that two never hold it later."""
+    monkeypatch.setattr(many_users, "LONGEST_WAIT_S", 0.05)
+    with many_users.in_turn():
+        start = time.perf_counter()
+        with many_users.in_turn():
+            assert 0.04 < time.perf_counter() - start < 1.0
+        assert not many_users._turn.acquire(blocking=False)
+    assert many_users._turn.acquire(blocking=False)
+    assert not many_users._turn.acquire(blocking=False)
+    many_users._turn.release()
+
+
+def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    free: dict[str, bool] = {}
+
+    def looks(name: str) -> Callable[..., None]:
+        def draw(*_: Any) -> None:
+            free[name] = many_users._turn.acquire(blocking=False)
+            if free[name]:
+                many_users._turn.release()
+
+        return draw
+
+    monkeypatch.setattr(answer, "table", looks("first screen"))
+    monkeypatch.setattr(remarks, "draw", looks("tab"))
+    opened()
+    assert free == {"first screen": False, "tab": True}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the server's memory from /proc")
+def test_thirty_users_each_get_their_own_answer_and_the_server_stays_below_a_gibibyte() -> None:
+    load = wire_users(users=30, rounds=1, query=SCENARIO)
+    assert load.faults == ()
+    assert load.peak_rss_bytes < LIMIT_BYTES
