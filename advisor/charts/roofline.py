@@ -15,7 +15,11 @@ from advisor.explain import Position, Roof
 
 _SMALL = 0.02
 """Components below this share of both passes' working time are left out. [1]"""
+_ROOM = 4.0
+"""The plot reaches this far beyond the ridge at least, so that what lies there has room for its name. [1]"""
 _SYMBOLS = {"plain": "circle-open", "verify": "diamond"}
+_NAME_AT = ("bottom right", "top right")
+"""Where components are named in turn, so that neighbours' names lie apart."""
 _LETTERS = {12: "T", 15: "P", 9: "G"}
 
 
@@ -29,15 +33,16 @@ def roofline_chart(positions: Sequence[Position], roof: Roof, *, k_draft: int, b
     """
     shown = _worth_showing(positions)
     figure = new_figure(
-        f"Position against the roofline (FLOP/s by FLOP/B)<br>{name}, batch {batch_size:,}, plain and K = {k_draft}",
+        f"Roofline (FLOP/s by FLOP/B)<br>{name}, batch {batch_size:,}, plain and K = {k_draft}",
         "Arithmetic intensity (FLOP/B)",
         "Rate (FLOP/s)",
         440,
     )
-    low, high = _span([item.intensity for item in shown] + [roof.ridge])
+    low, high = _span([item.intensity for item in shown] + [roof.ridge * _ROOM])
     _add_roofs(figure, roof, low, high)
     for order, component in enumerate(dict.fromkeys(item.component for item in shown)):
-        _add_component(figure, [item for item in shown if item.component == component], SERIES[order % len(SERIES)])
+        pair = [item for item in shown if item.component == component]
+        _add_component(figure, pair, SERIES[order % len(SERIES)], _NAME_AT[order % len(_NAME_AT)])
     rates = [item.rate for item in shown] + list(roof.peak_flops_per_s.values())
     _log_axes(figure, (low, high), _span(rates))
     _name_regimes(figure, roof)
@@ -75,8 +80,8 @@ def _name_regimes(figure: go.Figure, roof: Roof) -> None:
     ridge = np.log10(roof.ridge)
     figure.add_vline(x=roof.ridge, line={"color": NEUTRAL, "dash": "dot", "width": 1.5})
     above = {"y": 1.0, "yref": "paper", "yanchor": "bottom", "showarrow": False}
-    figure.add_annotation(x=ridge, xanchor="right", xshift=-4, text="waits for memory", **above)
-    figure.add_annotation(x=ridge, xanchor="left", xshift=4, text="for arithmetic", **above)
+    figure.add_annotation(x=ridge, xanchor="right", xshift=-4, text="memory-bound", **above)
+    figure.add_annotation(x=ridge, xanchor="left", xshift=4, text="compute-bound", **above)
     figure.add_annotation(
         x=ridge, y=0, yref="paper", xanchor="left", yanchor="bottom", xshift=4, showarrow=False,
         text=f"ridge {roof.ridge:,.0f}",
@@ -89,13 +94,13 @@ def _name_regimes(figure: go.Figure, roof: Roof) -> None:
         )  # fmt: skip
 
 
-def _add_component(figure: go.Figure, pair: list[Position], color: str) -> None:
+def _add_component(figure: go.Figure, pair: list[Position], color: str, name_at: str) -> None:
     """Plain to verification, joined by a line, named at its end."""
     label = component_name(pair[0].component)
     names = [""] * (len(pair) - 1) + [label]
     figure.add_scatter(
         x=[item.intensity for item in pair], y=[item.rate for item in pair], mode="lines+markers+text", name=label,
-        text=names, textposition="bottom right", textfont={"size": 12}, cliponaxis=False,
+        text=names, textposition=name_at, textfont={"size": 12}, cliponaxis=False,
         line={"color": color, "width": 1.5, "dash": "dot"},
         marker={"symbol": [_SYMBOLS[item.arm] for item in pair], "size": 11, "color": color, "line": {"width": 2}},
         customdata=[[item.arm, f"{item.seconds * 1e3:.3g} ms"] for item in pair],

@@ -167,8 +167,8 @@ def round_cost_chart(
     data = round_cost_table(plain, round_)
     total = float(data["plain_steps"].iloc[-1])
     figure = new_figure(
-        f"Cost of one step with drafts, in steps without, K = {k_draft}, batch {batch_size:,}<br>"
-        "it pays if it ends left of the dashed line",
+        f"Cost of a step with K = {k_draft}, in steps without<br>"
+        f"batch {batch_size:,}; it pays if it ends left of the dashed line",
         "Plain steps",
         "",
         height=170 + 32 * len(data),
