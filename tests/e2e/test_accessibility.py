@@ -53,7 +53,8 @@ _CHART_INK = """() => {
   const luminance = color => [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => sum + part * channels(color)[i], 0);
   const paper = luminance(getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor);
   const texts = document.querySelectorAll(
-    '.xtick text, .ytick text, .xtitle, .ytitle, .legendtext, rect.bg[style*="fill-opacity: 0"] + .annotation-text');
+    '.xtick text, .ytick text, .xtitle, .ytitle, .legendtext, .bartext-outside, .textpoint text, ' +
+    'rect.bg[style*="fill-opacity: 0"] + .annotation-text');
   return Array.from(texts, text => luminance(getComputedStyle(text).fill))
     .map(ink => (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05));
 }"""

@@ -38,7 +38,7 @@ from advisor.runtime import (
 )
 from advisor.scenario import Scenario
 from advisor.ui.shared import answers, widgets
-from advisor.ui.shared.remembered import keys_of
+from advisor.ui.shared.remembered import remembered
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def attempt(call: Callable[..., T], *arguments: Any, **named: Any) -> T | None:
         return None
 
 
-@st.cache_resource(max_entries=16, show_spinner=False, hash_funcs=keys_of(Scenario), scope="session")
+@remembered(st.cache_resource, shared=64, own=16)
 def by_context(scenario: Scenario, contexts: str) -> tuple[ContextSchedule, ...]:
     """Schedules for `1024,8192`; () for an empty text."""
     if not contexts.strip():
