@@ -18,6 +18,7 @@ from advisor.ranking import (
     By,
     RankQuestion,
     Wanted,
+    by_size,
     csv_rows,
     default_by,
     document,
@@ -118,6 +119,7 @@ def rank(
         return
     click.echo(verdict(board))
     if board.standings:
+        click.echo(by_size(board))
         click.echo()
         print_table(*table(board, top, axis))
         if len(board.standings) > top:

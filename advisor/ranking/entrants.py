@@ -45,7 +45,7 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
 
     Raises AdvisorError where the model cannot be loaded on this accelerator at all.
     """
-    base = question.scenario.model_dump() | {"model_id": name, "model_config_json": config}
+    base = question.scenario.model_dump() | {"model_id": name, "model_config_json": config, "batch_size": 1}
     architecture = architecture_of(name, config)
     found = []
     for drafter_id, acceptance, accepted, text in _drafters(name, config, architecture, question):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,8 +216,10 @@ def _placements(setup: Setup, question: RankQuestion) -> Iterator[Setup]:
                 setup.draft_architecture,
             )
             if room.largest_batch:
+                # Copies are counted here, so that a setup is one of them.
+                alone = replace(setup, scenario=setup.scenario.model_copy(update={"n_gpus": gpus}))
                 try:
-                    yield with_placement(setup, placement)
+                    yield with_placement(alone, placement)
                 except AdvisorError:
                     continue  # its widths do not divide
 

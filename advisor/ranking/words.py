@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,6 +42,24 @@ def verdict(board: Leaderboard) -> str:
         f"{_BEST[question.by]}{under} {place}: {model_name(first.name)} on {placement_text(first)}, "
         f"{_value_text(first, question.by)}; first in {first.p_first:.0%} of the draws{p_limit}."
     )
+
+
+_CLASSES = (0.0, 1e10, 1e11, math.inf)
+"""Edges of what is called small, middling and large, in total parameters. [1]"""
+
+
+def by_size(board: Leaderboard) -> str:
+    """The best of each class of size, in one sentence: by price alone small models lead. Empty for one class."""
+    found = []
+    for least, most in itertools.pairwise(_CLASSES):
+        best = next((one for one in board.standings if least <= one.total_params < most), None)
+        if best is not None:
+            size = (
+                f"{least / 1e9:.0f} to {most / 1e9:.0f} B" if math.isfinite(most) else f"{least / 1e9:.0f} B and more"
+            )
+            said = _value_text(best, board.question.by)
+            found.append(f"of {size} parameters {model_name(best.name)} on {placement_text(best)} ({said})")
+    return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
 
 
 def _nearest(board: Leaderboard) -> str:

@@ -12,10 +12,21 @@ import pytest
 from advisor.acceptance import load_acceptance_curve, parse_acceptance
 from advisor.advice import advise
 from advisor.bands import make_draws
-from advisor.catalog import model_profile
+from advisor.catalog import model_name, model_profile
 from advisor.curve import curve_for
 from advisor.prediction import AdvisorError
-from advisor.ranking import Leaderboard, RankQuestion, Wanted, document, leaderboard, notes, one_load, table, verdict
+from advisor.ranking import (
+    Leaderboard,
+    RankQuestion,
+    Wanted,
+    by_size,
+    document,
+    leaderboard,
+    notes,
+    one_load,
+    table,
+    verdict,
+)
 from advisor.ranking.board import Standing
 from advisor.ranking.entrants import borrowed_mtp, entrants_of
 from advisor.ranking.search import Missed, best_placement
@@ -254,6 +265,20 @@ def test_impossible_questions_are_refused_in_one_sentence(changes: dict, said: s
     sizes = changes.pop("sizes", {})
     with pytest.raises(AdvisorError, match=said):
         leaderboard(question(**changes, wanted=named(*names, **sizes)))
+
+
+def test_the_best_of_each_size_is_named_beside_the_cheapest(board: Leaderboard) -> None:
+    text = by_size(board)
+    large = next(one for one in board.standings if one.total_params >= 1e11)
+    assert text.startswith("Best by total size: of 0 to 10 B parameters Llama")
+    assert model_name(large.name) in text.split("100 B and more")[1]
+    assert by_size(dataclasses.replace(board, standings=(large,))) == ""
+
+
+def test_what_is_said_of_a_row_is_said_of_one_copy(board: Leaderboard) -> None:
+    told = " ".join(warning for one in board.standings for warning in one.warnings)
+    assert "independent copies" not in told
+    assert "does not fit" not in told
 
 
 def test_the_board_reads_as_a_table_and_as_json(board: Leaderboard) -> None:
