@@ -119,8 +119,7 @@ def rank(
         return
     click.echo(verdict(board))
     if board.standings:
-        click.echo(by_size(board))
-        click.echo()
+        click.echo(f"{by_size(board)}\n".lstrip("\n"))
         print_table(*table(board, top, axis))
         if len(board.standings) > top:
             click.echo(f"... and {len(board.standings) - top} more; --top shows them.")
@@ -140,8 +139,12 @@ def _scenario(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]
             f"how much of {drafter_id}'s drafts is accepted is missing; give --accepted-length X@K (e.g. 2.73@3), or "
             "leave --drafter out to use what is known of each model"
         )
+    if values["hardware_id"] is None:
+        raise AdvisorError("on which accelerator is missing; give --hardware, an id of `advisor hardware` or a file")
     n_gpus = values.pop("n_gpus")
-    shared = scenario_from({**values, "n_gpus": n_gpus or 1, "model_id": _NO_MODEL, "drafter_id": "none"})
+    shared = scenario_from(
+        {**values, "n_gpus": 1 if n_gpus is None else n_gpus, "model_id": _NO_MODEL, "drafter_id": "none"}
+    )
     return shared, None if drafter_id is None else (drafter_id, given or "0")
 
 

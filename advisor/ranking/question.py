@@ -69,7 +69,7 @@ class Wanted:
         for what, size in sizes.items():
             least, most = getattr(self, f"min_{what}_params"), getattr(self, f"max_{what}_params")
             if (least is not None and size < least) or (most is not None and size > most):
-                return f"{what} size outside the limits"
+                return f"{what} size outside the limits of --min-{what}-params and --max-{what}-params"
         return ""
 
 

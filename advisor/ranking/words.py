@@ -58,7 +58,7 @@ def by_size(board: Leaderboard) -> str:
                 f"{least / 1e9:.0f} to {most / 1e9:.0f} B" if math.isfinite(most) else f"{least / 1e9:.0f} B and more"
             )
             said = _value_text(best, board.question.by)
-            found.append(f"of {size} parameters {model_name(best.name)} on {placement_text(best)} ({said})")
+            found.append(f"of {size} parameters {model_name(best.name)} on {placement_text(best)}, {said}")
     return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
 
 
