@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor import bands, laws
+from advisor import laws
 from advisor.arrays import Array
 from advisor.curve import Curve, curve_for, draft_odds, recommended
 from advisor.memory import memory_fit
@@ -165,7 +165,7 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed
             continue
         batches = np.ceil(users / np.array(counts, float)[:, None])
         grid, rows = np.unique(batches, return_inverse=True)
-        curve = curve_for(setup, grid, draws=bands.make_draws(setup.costs, n_draws=_FOR_BOUNDS))
+        curve = curve_for(setup, grid, central_only=True)
         token_s = token_time_s(curve, setup.placement.gpus)
         allowed = _allowed(question, curve)
         fastest = min(fastest, float(curve.tpot_s.min(axis=1).max()))
@@ -178,10 +178,6 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed
     if found:
         return found
     return _missed(entrant, question, largest, fastest)
-
-
-_FOR_BOUNDS = 2
-"""Draws where only central values are read. [1]"""
 
 
 def _missed(entrant: Entrant, question: RankQuestion, largest: int, fastest: float) -> Missed:
