@@ -19,6 +19,7 @@ from advisor.ranking.question import RankQuestion
 from advisor.setup import Setup, with_placement
 from advisor.spend import token_time_s
 from advisor.step_cost import Placement
+from advisor.text import counted
 
 
 @dataclass(frozen=True)
@@ -186,18 +187,22 @@ def _missed(entrant: Entrant, question: RankQuestion, largest: int, fastest: flo
     if limit is not None and context > limit:
         return Missed(name, "context longer than the model's own", f"at most {limit:,} tokens")
     if math.isinf(fastest):
-        most = f"{largest:,} sequences fit" if largest else "not even its weights and one sequence fit"
+        most = f"{counted(largest, 'sequence')} at most" if largest else "not even its weights and one sequence fit"
         return Missed(name, "does not fit in memory", most)
     return Missed(name, "misses the limit on time per token", f"{fastest * 1e3:.1f} ms at best")
 
 
+NODE_GPUS = 8
+"""GPUs of one instance at most: links between nodes are not modelled. [1]"""
+
+
 def _placements(setup: Setup, question: RankQuestion) -> Iterator[Setup]:
-    """The setup on every placement whose weights leave room for one sequence: powers of two up to the machine."""
+    """The setup on every placement whose weights leave room for one sequence: powers of two up to a node."""
     architecture, n_gpus = setup.architecture, question.scenario.n_gpus
     limit = architecture.max_context_tokens
     if limit is not None and question.scenario.context_tokens > limit:
         return
-    for gpus in (2**power for power in range(n_gpus.bit_length())):
+    for gpus in (2**power for power in range(min(n_gpus, NODE_GPUS).bit_length())):
         shapes = [(gpus, 1)]
         if question.expert_parallel and architecture.moe is not None and gpus > 1:
             shapes += [(gpus, gpus), (1, gpus)]

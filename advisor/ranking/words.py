@@ -134,7 +134,7 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
     paid = "only the GPUs that serve are paid; --whole-machine uses and pays all"
     if question.whole_machine:
         paid = "every GPU of the machine is used and paid"
-    found.append(f"Placement: tensor parallelism and copies are searched; {paid}.")
+    found.append(f"Placement: tensor parallelism within a node and copies are searched; {paid}.")
     if question.expert_parallel:
         found.append(
             "Expert parallelism is searched as asked, although its effect was predicted in the right direction in few "
