@@ -82,9 +82,12 @@ def score(question: RankQuestion, gpus: int, users: Array, token_s: Array, tpot_
 
 
 def throughput(question: RankQuestion, gpus: int, users: Array, token_s: Array) -> Array:
-    """Tokens per second of one GPU over the loads, by their share of the time, [...] from times [..., loads]."""
-    weights = load_weights(question)
-    return np.asarray((weights * laws.tokens_per_s_per_gpu(users, token_s, gpus)).sum(-1))
+    """Tokens per second of one paid GPU over the loads, by their share of the time, [...] from times [..., loads].
+
+    gpus : in use; all of the machine are paid where the question says so. [1]
+    """
+    paid = question.scenario.n_gpus if question.whole_machine else gpus
+    return np.asarray((load_weights(question) * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1))
 
 
 def mean_over_tokens(question: RankQuestion, users: Array, token_s: Array, values: Array) -> Array:

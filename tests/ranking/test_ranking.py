@@ -156,6 +156,15 @@ def test_paying_the_whole_machine_is_never_cheaper() -> None:
         assert one.usd_per_million.value >= by_name(few, one.name).usd_per_million.value * (1 - 1e-9)
 
 
+def test_a_gpu_that_cannot_be_used_is_paid_with_the_whole_machine() -> None:
+    wanted = named("glm-4.5-air")  # needs two of three
+    used, paid = (
+        leaderboard(question(8, n_gpus=3, wanted=wanted, whole_machine=whole)).standings[0] for whole in (False, True)
+    )
+    assert used.gpus == paid.gpus == 2
+    assert paid.usd_per_million.value == pytest.approx(1.5 * used.usd_per_million.value)
+
+
 def test_a_histogram_of_one_load_is_that_load_and_a_mixed_one_lies_between() -> None:
     wanted = named("qwen3-30b-a3b")
     cost = {
