@@ -86,6 +86,9 @@ class RankQuestion:
     """Of one GPU; None: the accelerator profile's."""
     drafter: tuple[str, str] | None = None
     """Drafter and accepted length for every model that it can serve; None: what is known of each."""
+    task: str | None = None
+    """Kind of text that is served, of `task_transfer.TASKS`: lengths measured on another are carried to it. None: as
+    measured."""
     expert_parallel: bool = False
     """Whether experts split over ranks are tried too."""
     whole_machine: bool = False

@@ -121,14 +121,7 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
     """What a reader must know before using the order."""
     question = board.question
     found = []
-    kinds = Counter(one.accepted for one in board.standings)
-    if kinds["borrowed"]:
-        text = next(one.acceptance_text for one in board.standings if one.accepted == "borrowed")
-        found.append(
-            f"Accepted lengths: {kinds['measured']} measured with the model, {kinds['borrowed']} {text}; "
-            f"{counted(kinds['none'], 'model')} without a known drafter decode plainly. Give --drafter and "
-            "--accepted-length for one of your own."
-        )
+    found.append(_accepted_text(board))
     if board.price is not None:
         found.append(f"Price: {board.price.text}.")
     paid = "only the GPUs that serve are paid; --whole-machine uses and pays all"
@@ -146,6 +139,19 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
     )
     found.append("Quality is not judged: small models lead by price. Set --min-total-params, or bring --scores.")
     return tuple(found)
+
+
+def _accepted_text(board: Leaderboard) -> str:
+    """Where the accepted lengths are from, by how many."""
+    kinds = Counter(one.accepted for one in board.standings)
+    found = [f"{kinds[kind]} {kind}" for kind in ("given", "measured", "borrowed", "carried") if kinds[kind]]
+    found += [f"{counted(kinds['none'], 'model')} without a known drafter decode plainly"] if kinds["none"] else []
+    rests = {one.accepted: one.acceptance_text for one in reversed(board.standings)}
+    told = "".join(
+        f" {kind.capitalize()}, for one: {rests[kind]}." for kind in ("borrowed", "carried") if kind in rests
+    )
+    text = "Text of another kind is accepted differently: name it with --task." if board.question.task is None else ""
+    return f"Accepted lengths: {'; '.join(found)}.{told} {text}".rstrip()
 
 
 COLUMNS = (
