@@ -149,11 +149,13 @@ def curve_for(
     drafts: ArrayLike | None = None,
     verify_tokens: int | None = None,
     draws: bands.Draws | None = None,
+    central_only: bool = False,
 ) -> Curve:
     """Predict speedup over `batches` [nB] and draft lengths `drafts` [nK] (default 0 to the scenario's k_max).
 
     `verify_tokens` is what a sequence verifies per round when that is not K + 1: the nodes of a draft tree. [1]
     `draws` replaces the uncertain constants' draws, `bands.make_draws(setup.costs)`.
+    `central_only` draws nothing, for searches that bound first: the one draw of the result is its centre.
 
     Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
     """
@@ -164,9 +166,9 @@ def curve_for(
     _check_axes(batch, k, longest)
     column = batch[:, None]
     context = float(scenario.context_tokens)
-    plain = _pass(setup, batch, np.asarray(1.0), context)
+    plain = _pass(setup, batch, np.asarray(1.0), context, central_only)
     verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
-    verify = _pass(setup, column, verified, context)
+    verify = _pass(setup, column, verified, context, central_only)
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     plain_s = np.asarray(sum(plain_components.values()))
     components = _round_components(setup, verify, column, k, plain.distinct[:, None])
@@ -181,11 +183,15 @@ def curve_for(
     waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
     tier = _tiers(setup, plain_components, components, batch, column * verified)
-    draws = draws or bands.make_draws(setup.costs)
-    plain_draws = bands.draw_total(plain_components, draws, plain.routed_low, plain.routed_high)
-    round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
-    samples = _samples(setup, draws, plain_draws, round_draws, batch, column * verified, k, prefill, tier)
-    low, high = bands.band(samples)
+    if central_only:
+        plain_draws, samples = plain_s[None], central[None]
+        low, high = central, central
+    else:
+        draws = draws or bands.make_draws(setup.costs)
+        plain_draws = bands.draw_total(plain_components, draws, plain.routed_low, plain.routed_high)
+        round_draws = bands.draw_total(components, draws, verify.routed_low, verify.routed_high)
+        samples = _samples(setup, draws, plain_draws, round_draws, batch, column * verified, k, prefill, tier)
+        low, high = bands.band(samples)
     each_s = laws.tpot(round_s, accepted, prefill[:, None])
     return Curve(
         batches=batch,
@@ -256,7 +262,7 @@ class _Pass:
     routed_high: Array | None
 
 
-def _pass(setup: Setup, batch: Array, tokens: Array, context: float) -> _Pass:
+def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_only: bool) -> _Pass:
     touched = touched_experts(setup, batch, tokens)
     step = step_time(
         setup.architecture,
@@ -268,7 +274,7 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float) -> _Pass:
         distinct=touched,
         kv_bytes_per_element=setup.kv_bytes_per_element,
     )
-    if setup.routing is None:
+    if setup.routing is None or central_only:
         return _Pass(step, touched, None, None)
     fewer = _routed_only(setup, batch * tokens, touched_experts(setup, batch, tokens, "low"))
     more = _routed_only(setup, batch * tokens, touched_experts(setup, batch, tokens, "high"))

@@ -36,15 +36,18 @@ def read_file(path: Path, limit: int, what: str = "a file that is read here", in
     shown, remedy = shown_path(path), instead and f"; {instead}"
     try:
         mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kind = "a folder" if stat.S_ISDIR(mode) else "a device or pipe"
-            raise AdvisorError(f"{shown} is {kind}, not a file{remedy}")
-        with path.open("rb") as file:
-            content = file.read(limit + 1)
     except OSError as error:
         raise AdvisorError(f"cannot read {shown}: {error.strerror or error}{remedy}") from error
     except ValueError as error:  # a NUL in the path
         raise AdvisorError(f"cannot read {shown}: this is no path{remedy}") from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or pipe"
+        raise AdvisorError(f"{shown} is {kind}, not a file{remedy}")
+    try:
+        with path.open("rb") as file:
+            content = file.read(limit + 1)
+    except OSError as error:
+        raise AdvisorError(f"cannot read {shown}: {error.strerror or error}{remedy}") from error
     if len(content) > limit:
         raise AdvisorError(f"{shown} has more than {limit:,} bytes; {what} has at most so many")
     return content

@@ -140,3 +140,13 @@ def test_the_components_at_a_point_are_those_of_the_plain_step_and_of_the_round(
     plain, whole = curve.components_at(1, 1)
     assert sum(plain.values()) == pytest.approx(curve.plain_step_s[1])
     assert sum(whole.values()) == pytest.approx(curve.round_s[1, 1])
+
+
+def test_a_curve_of_central_values_has_those_of_the_whole_curve_and_no_band() -> None:
+    setup = load_setup(Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", acceptance="2.4@3"))
+    whole, central = (curve_for(setup, [1.0, 16.0, 256.0], central_only=only) for only in (False, True))
+    for name in ("speedup", "tpot_s", "tokens_per_s_per_gpu", "round_s", "plain_step_s", "verify_ratio"):
+        assert np.array_equal(getattr(whole, name), getattr(central, name)), name
+    assert (whole.tier == central.tier).all()
+    assert np.array_equal(central.low, central.speedup)
+    assert np.array_equal(central.draws, central.speedup[None])

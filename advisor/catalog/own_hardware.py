@@ -33,6 +33,9 @@ class GivenHardware(Frozen):
     peak_flops_per_s: dict[PeakDtype, Peak]
     link_bytes_per_s: float | None = Field(default=None, ge=1e7, le=1e14, allow_inf_nan=False)
     """Unidirectional, per accelerator, all links together."""
+    price_usd_per_hour: float | None = Field(default=None, ge=1e-2, le=1e4, allow_inf_nan=False)
+    board_power_w: float | None = Field(default=None, ge=1.0, le=1e5, allow_inf_nan=False)
+    """What one board is built for (TDP)."""
     vendor: Literal["NVIDIA", "AMD", "other"] = "other"
     """Whose measured parts stand in for the share of the peaks that kernels reach."""
     same_chip_as: str | None = None
@@ -93,7 +96,7 @@ def hardware_from_given(text: str, hardware_id: str) -> Hardware:
     """The document as a Hardware: every constant of kind `user`. Raises AdvisorError as `given_hardware` does."""
     given = given_hardware(text)
     chip = load_hardware(given.same_chip_as) if given.same_chip_as is not None else None
-    link = given.link_bytes_per_s
+    link, price, board = given.link_bytes_per_s, given.price_usd_per_hour, given.board_power_w
     return Hardware(
         id=hardware_id,
         name=given.name,
@@ -108,6 +111,8 @@ def hardware_from_given(text: str, hardware_id: str) -> Hardware:
             for dtype, peak in given.peak_flops_per_s.items()
         },
         link_bytes_per_s=None if link is None else _constant(given, link, "B/s"),
+        price_usd_per_hour=None if price is None else _constant(given, price, "USD/h"),
+        board_power_w=None if board is None else _constant(given, board, "W"),
         kernels={} if chip is None else chip.kernels,
         kernel_table_device=None if chip is None else chip.kernel_table_device,
         notes=() if chip is None else (f"Kernel times are those measured on {chip.name}, given as the same chip.",),

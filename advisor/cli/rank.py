@@ -18,6 +18,7 @@ from advisor.ranking import (
     By,
     RankQuestion,
     Wanted,
+    by_size,
     csv_rows,
     default_by,
     document,
@@ -31,6 +32,7 @@ from advisor.ranking import (
 )
 from advisor.runtime import BatchHistogram
 from advisor.scenario import FIELDS, Scenario
+from advisor.task_transfer import TASKS
 from advisor.text import csv_text
 
 _OF_ONE_MODEL = ("model_id", "batch_size", "routing")
@@ -52,6 +54,7 @@ class _RankCommand(click.Command):
 @click.option("--histogram", help="Users over time instead, as users:share,..., e.g. 1:10,64:90.")
 @click.option("--by", type=click.Choice(BY), help="What to rank by [default: cost where a price is known].")
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
+@click.option("--task", type=click.Choice(TASKS), help="Kind of text: lengths measured on another are carried to it.")
 @click.option("--whole-machine", is_flag=True, help="Use and pay every GPU, also where fewer would do.")
 @click.option("--expert-parallel", is_flag=True, help="Try expert parallelism too, whose effect is not well predicted.")
 @click.option("--models", "names", help="Only these: ids or patterns, comma-separated, e.g. qwen3*,gpt-oss-*.")
@@ -84,6 +87,7 @@ def rank(
     as_json: bool,
     by: By | None,
     usd_per_hour: float | None,
+    task: str | None,
     whole_machine: bool,
     expert_parallel: bool,
     **values: Any,  # the scenario's fields and the limits on size
@@ -105,6 +109,7 @@ def rank(
         by or default_by(scenario, usd_per_hour),
         usd_per_hour,
         drafter,
+        task,
         expert_parallel,
         whole_machine,
         Wanted(tuple(each.strip() for each in names.split(",")) if names is not None else (), **sizes, listed=listed),
@@ -118,7 +123,7 @@ def rank(
         return
     click.echo(verdict(board))
     if board.standings:
-        click.echo()
+        click.echo(f"{by_size(board)}\n".lstrip("\n"))
         print_table(*table(board, top, axis))
         if len(board.standings) > top:
             click.echo(f"... and {len(board.standings) - top} more; --top shows them.")
@@ -138,8 +143,12 @@ def _scenario(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]
             f"how much of {drafter_id}'s drafts is accepted is missing; give --accepted-length X@K (e.g. 2.73@3), or "
             "leave --drafter out to use what is known of each model"
         )
+    if values["hardware_id"] is None:
+        raise AdvisorError("on which accelerator is missing; give --hardware, an id of `advisor hardware` or a file")
     n_gpus = values.pop("n_gpus")
-    shared = scenario_from({**values, "n_gpus": n_gpus or 1, "model_id": _NO_MODEL, "drafter_id": "none"})
+    shared = scenario_from(
+        {**values, "n_gpus": 1 if n_gpus is None else n_gpus, "model_id": _NO_MODEL, "drafter_id": "none"}
+    )
     return shared, None if drafter_id is None else (drafter_id, given or "0")
 
 

@@ -34,7 +34,7 @@ from advisor.scenario import Scenario
 @click.option("--served-model", help="Model name or path for the launch lines [default: the model's repository].")
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
-@click.option("--brief", is_flag=True, help="Leave out designs and what to try next, which take half a second.")
+@click.option("--brief", is_flag=True, help="Leave out designs, what to try next and the map over context.")
 @click.option("--models", is_flag=True, help="Rank other models at this load too, two seconds more.")
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
 @click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")

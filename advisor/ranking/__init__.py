@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.ranking.board import Leaderboard, Standing, leaderboard
 from advisor.ranking.question import BY, By, RankQuestion, Wanted, default_by, one_load, question_of
 from advisor.ranking.scores import MAX_SCORES_BYTES, read_scores
-from advisor.ranking.words import csv_rows, document, missed_texts, notes, table, verdict
+from advisor.ranking.words import by_size, csv_rows, document, missed_texts, notes, table, verdict
 
 __all__ = [
     "BY",
@@ -15,6 +15,7 @@ __all__ = [
     "RankQuestion",
     "Standing",
     "Wanted",
+    "by_size",
     "csv_rows",
     "default_by",
     "document",

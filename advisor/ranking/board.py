@@ -129,8 +129,8 @@ _OTHERS = ("cost", "throughput", "speed")
 
 
 def _nobody(missed: Sequence[Missed]) -> str:
-    reasons = ", ".join(dict.fromkeys(each.detail or each.reason for each in missed)) or "none was named"
-    return f"no model takes part: {reasons}; widen the limits on size, or name other models"
+    reasons = dict.fromkeys(each.detail or each.reason for each in missed)
+    return f"no model takes part: {', '.join(list(reasons)[:3]) or 'none was named'}"
 
 
 def _standings(placed: Sequence[Placed], question: RankQuestion, price: Price | None) -> tuple[Standing, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,12 +19,16 @@ from advisor.architecture import Architecture
 from advisor.catalog import load_model
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
+from advisor.ranking.carried import carried_text, on_task
 from advisor.ranking.question import RankQuestion
-from advisor.scenario import Scenario, build_scenario
+from advisor.scenario import build_scenario
 from advisor.setup import Setup, load_setup
+from advisor.task_transfer import task_of, task_transfer
 
-Accepted = Literal["measured", "borrowed", "given", "none"]
-"""Where an accepted length is from: measured with this model, borrowed from other heads, given by the user, or none."""
+Accepted = Literal["measured", "borrowed", "carried", "given", "none"]
+"""Where an accepted length is from: measured with this model, borrowed from other heads, either of them carried to
+another kind of text, given by the user, or none."""
+_UNKNOWN_TASK = "the text it was measured on is not known"
 
 
 @dataclass(frozen=True)
@@ -45,18 +49,35 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
 
     Raises AdvisorError where the model cannot be loaded on this accelerator at all.
     """
-    base = question.scenario.model_dump() | {"model_id": name, "model_config_json": config}
+    base = question.scenario.model_dump() | {"model_id": name, "model_config_json": config, "batch_size": 1}
     architecture = architecture_of(name, config)
     found = []
-    for drafter_id, acceptance, accepted, text in _drafters(name, config, architecture, question):
+    for known in _drafters(name, config, architecture, question):
         try:
-            scenario = _scenario(base, drafter_id, acceptance)
-            found.append(Entrant(name, load_setup(scenario, accepted == "borrowed" or None), accepted, text))
+            scenario = build_scenario(**base | {"drafter_id": known.drafter_id, "acceptance": known.acceptance})
+            setup = load_setup(scenario, known.accepted == "borrowed" or None)
         except AdvisorError:
-            if drafter_id == "none":
+            if known.drafter_id == "none":
                 raise
             continue  # this drafter cannot serve this model: it then decodes plainly
+        found.append(_on_the_asked_text(Entrant(name, setup, known.accepted, known.text), known.task, question.task))
     return found
+
+
+def _on_the_asked_text(entrant: Entrant, task: str | None, asked: str | None) -> Entrant:
+    """The entrant with its accepted length on the kind of text that is asked for, where that is another and known.
+
+    task : of the prompts it was measured on, empty where that is not known; None: not to be carried.
+    """
+    if asked is None or task is None or asked == task:
+        return entrant
+    transfer = task_transfer(entrant.setup.drafter.kind, task, asked) if task else None
+    if transfer is None:
+        why = f"nothing is known of {task} to {asked}" if task else _UNKNOWN_TASK
+        return replace(entrant, acceptance_text=f"{entrant.acceptance_text}; not carried to {asked}: {why}")
+    setup = replace(entrant.setup, acceptance=on_task(entrant.setup.acceptance, transfer))
+    text = f"{entrant.acceptance_text}; {carried_text(transfer)}"
+    return Entrant(entrant.name, setup, "carried", text)
 
 
 def architecture_of(name: str, config: str | None) -> Architecture:
@@ -64,25 +85,33 @@ def architecture_of(name: str, config: str | None) -> Architecture:
     return load_model(name) if config is None else architecture_from_config(config, name=name)
 
 
-def _scenario(base: dict[str, object], drafter_id: str, acceptance: str) -> Scenario:
-    return build_scenario(**base | {"drafter_id": drafter_id, "acceptance": acceptance})
+@dataclass(frozen=True)
+class _Known:
+    """A drafter with its accepted length."""
+
+    drafter_id: str
+    acceptance: str
+    accepted: Accepted
+    text: str
+    task: str | None = None
+    """Of the prompts it was measured on, empty where that is not known; None: not to be carried to other text."""
 
 
-def _drafters(
-    name: str, config: str | None, architecture: Architecture, question: RankQuestion
-) -> Iterator[tuple[str, str, Accepted, str]]:
-    """(drafter, acceptance, its kind, what it rests on) of each that is known, and of plain decoding last."""
+def _drafters(name: str, config: str | None, architecture: Architecture, question: RankQuestion) -> Iterator[_Known]:
+    """Each drafter that is known, and plain decoding last."""
     if question.drafter is not None:
         if question.drafter[0] != "none":
-            yield (*question.drafter, "given", "as given for every model")
+            yield _Known(*question.drafter, "given", "as given for every model")
     else:
         known = _own_curves(name) if config is None else {}
         for drafter_id, curve in known.items():
-            yield drafter_id, curve.id, "measured", f"{curve.dataset}: {curve.source}"
+            text = f"{curve.dataset}: {curve.source}"
+            yield _Known(drafter_id, curve.id, "measured", text, task_of(curve.dataset))
         if architecture.mtp_modules and not known:  # what was measured goes before what is borrowed
             acceptance, text = borrowed_mtp()
-            yield "mtp", acceptance, "borrowed", text
-    yield "none", "0", "none", "no drafter is known for it" if question.drafter is None else "plain decoding"
+            yield _Known("mtp", acceptance, "borrowed", text, _BORROWED_TASK)
+    plain = "no drafter is known for it" if question.drafter is None else "plain decoding"
+    yield _Known("none", "0", "none", plain)
 
 
 def _own_curves(model_id: str) -> dict[str, AcceptanceCurve]:
@@ -92,6 +121,10 @@ def _own_curves(model_id: str) -> dict[str, AcceptanceCurve]:
         if len(curve.n_draft) > 1:
             found.setdefault(curve.drafter_id, curve)
     return found
+
+
+_BORROWED_TASK = "coding"
+"""Of the heads' prompts: three of four, the fourth source says nothing of its own."""
 
 
 @functools.lru_cache(maxsize=1)

@@ -69,7 +69,7 @@ class Wanted:
         for what, size in sizes.items():
             least, most = getattr(self, f"min_{what}_params"), getattr(self, f"max_{what}_params")
             if (least is not None and size < least) or (most is not None and size > most):
-                return f"{what} size outside the limits"
+                return f"{what} size outside the limits of --min-{what}-params and --max-{what}-params"
         return ""
 
 
@@ -86,6 +86,9 @@ class RankQuestion:
     """Of one GPU; None: the accelerator profile's."""
     drafter: tuple[str, str] | None = None
     """Drafter and accepted length for every model that it can serve; None: what is known of each."""
+    task: str | None = None
+    """Kind of text that is served, of `task_transfer.TASKS`: lengths measured on another are carried to it. None: as
+    measured."""
     expert_parallel: bool = False
     """Whether experts split over ranks are tried too."""
     whole_machine: bool = False

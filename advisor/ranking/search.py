@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor import bands, laws
+from advisor import laws
 from advisor.arrays import Array
 from advisor.curve import Curve, curve_for, draft_odds, recommended
 from advisor.memory import memory_fit
@@ -19,6 +19,7 @@ from advisor.ranking.question import RankQuestion
 from advisor.setup import Setup, with_placement
 from advisor.spend import token_time_s
 from advisor.step_cost import Placement
+from advisor.text import counted
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,12 @@ def score(question: RankQuestion, gpus: int, users: Array, token_s: Array, tpot_
 
 
 def throughput(question: RankQuestion, gpus: int, users: Array, token_s: Array) -> Array:
-    """Tokens per second of one GPU over the loads, by their share of the time, [...] from times [..., loads]."""
-    weights = load_weights(question)
-    return np.asarray((weights * laws.tokens_per_s_per_gpu(users, token_s, gpus)).sum(-1))
+    """Tokens per second of one paid GPU over the loads, by their share of the time, [...] from times [..., loads].
+
+    gpus : in use; all of the machine are paid where the question says so. [1]
+    """
+    paid = question.scenario.n_gpus if question.whole_machine else gpus
+    return np.asarray((load_weights(question) * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1))
 
 
 def mean_over_tokens(question: RankQuestion, users: Array, token_s: Array, values: Array) -> Array:
@@ -165,7 +169,7 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed
             continue
         batches = np.ceil(users / np.array(counts, float)[:, None])
         grid, rows = np.unique(batches, return_inverse=True)
-        curve = curve_for(setup, grid, draws=bands.make_draws(setup.costs, n_draws=_FOR_BOUNDS))
+        curve = curve_for(setup, grid, central_only=True)
         token_s = token_time_s(curve, setup.placement.gpus)
         allowed = _allowed(question, curve)
         fastest = min(fastest, float(curve.tpot_s.min(axis=1).max()))
@@ -180,28 +184,28 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed
     return _missed(entrant, question, largest, fastest)
 
 
-_FOR_BOUNDS = 2
-"""Draws where only central values are read. [1]"""
-
-
 def _missed(entrant: Entrant, question: RankQuestion, largest: int, fastest: float) -> Missed:
     name, architecture = entrant.name, entrant.setup.architecture
     limit, context = architecture.max_context_tokens, question.scenario.context_tokens
     if limit is not None and context > limit:
         return Missed(name, "context longer than the model's own", f"at most {limit:,} tokens")
     if math.isinf(fastest):
-        most = f"{largest:,} sequences fit" if largest else "not even its weights and one sequence fit"
+        most = f"{counted(largest, 'sequence')} at most" if largest else "not even its weights and one sequence fit"
         return Missed(name, "does not fit in memory", most)
     return Missed(name, "misses the limit on time per token", f"{fastest * 1e3:.1f} ms at best")
 
 
+NODE_GPUS = 8
+"""GPUs of one instance at most: links between nodes are not modelled. [1]"""
+
+
 def _placements(setup: Setup, question: RankQuestion) -> Iterator[Setup]:
-    """The setup on every placement whose weights leave room for one sequence: powers of two up to the machine."""
+    """The setup on every placement whose weights leave room for one sequence: powers of two up to a node."""
     architecture, n_gpus = setup.architecture, question.scenario.n_gpus
     limit = architecture.max_context_tokens
     if limit is not None and question.scenario.context_tokens > limit:
         return
-    for gpus in (2**power for power in range(n_gpus.bit_length())):
+    for gpus in (2**power for power in range(min(n_gpus, NODE_GPUS).bit_length())):
         shapes = [(gpus, 1)]
         if question.expert_parallel and architecture.moe is not None and gpus > 1:
             shapes += [(gpus, gpus), (1, gpus)]
@@ -216,8 +220,10 @@ def _placements(setup: Setup, question: RankQuestion) -> Iterator[Setup]:
                 setup.draft_architecture,
             )
             if room.largest_batch:
+                # Copies are counted here, so that a setup is one of them.
+                alone = replace(setup, scenario=setup.scenario.model_copy(update={"n_gpus": gpus}))
                 try:
-                    yield with_placement(setup, placement)
+                    yield with_placement(alone, placement)
                 except AdvisorError:
                     continue  # its widths do not divide
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,6 +42,24 @@ def verdict(board: Leaderboard) -> str:
         f"{_BEST[question.by]}{under} {place}: {model_name(first.name)} on {placement_text(first)}, "
         f"{_value_text(first, question.by)}; first in {first.p_first:.0%} of the draws{p_limit}."
     )
+
+
+_CLASSES = (0.0, 1e10, 1e11, math.inf)
+"""Edges of what is called small, middling and large, in total parameters. [1]"""
+
+
+def by_size(board: Leaderboard) -> str:
+    """The best of each class of size, in one sentence: by price alone small models lead. Empty for one class."""
+    found = []
+    for least, most in itertools.pairwise(_CLASSES):
+        best = next((one for one in board.standings if least <= one.total_params < most), None)
+        if best is not None:
+            size = (
+                f"{least / 1e9:.0f} to {most / 1e9:.0f} B" if math.isfinite(most) else f"{least / 1e9:.0f} B and more"
+            )
+            said = _value_text(best, board.question.by)
+            found.append(f"of {size} parameters {model_name(best.name)} on {placement_text(best)}, {said}")
+    return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
 
 
 def _nearest(board: Leaderboard) -> str:
@@ -101,20 +121,13 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
     """What a reader must know before using the order."""
     question = board.question
     found = []
-    kinds = Counter(one.accepted for one in board.standings)
-    if kinds["borrowed"]:
-        text = next(one.acceptance_text for one in board.standings if one.accepted == "borrowed")
-        found.append(
-            f"Accepted lengths: {kinds['measured']} measured with the model, {kinds['borrowed']} {text}; "
-            f"{counted(kinds['none'], 'model')} without a known drafter decode plainly. Give --drafter and "
-            "--accepted-length for one of your own."
-        )
+    found.append(_accepted_text(board))
     if board.price is not None:
         found.append(f"Price: {board.price.text}.")
     paid = "only the GPUs that serve are paid; --whole-machine uses and pays all"
     if question.whole_machine:
         paid = "every GPU of the machine is used and paid"
-    found.append(f"Placement: tensor parallelism and copies are searched; {paid}.")
+    found.append(f"Placement: tensor parallelism within a node and copies are searched; {paid}.")
     if question.expert_parallel:
         found.append(
             "Expert parallelism is searched as asked, although its effect was predicted in the right direction in few "
@@ -126,6 +139,19 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
     )
     found.append("Quality is not judged: small models lead by price. Set --min-total-params, or bring --scores.")
     return tuple(found)
+
+
+def _accepted_text(board: Leaderboard) -> str:
+    """Where the accepted lengths are from, by how many."""
+    kinds = Counter(one.accepted for one in board.standings)
+    found = [f"{kinds[kind]} {kind}" for kind in ("given", "measured", "borrowed", "carried") if kinds[kind]]
+    found += [f"{counted(kinds['none'], 'model')} without a known drafter decode plainly"] if kinds["none"] else []
+    rests = {one.accepted: one.acceptance_text for one in reversed(board.standings)}
+    told = "".join(
+        f" {kind.capitalize()}, for one: {rests[kind]}." for kind in ("borrowed", "carried") if kind in rests
+    )
+    text = "Text of another kind is accepted differently: name it with --task." if board.question.task is None else ""
+    return f"Accepted lengths: {'; '.join(found)}.{told} {text}".rstrip()
 
 
 COLUMNS = (

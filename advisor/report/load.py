@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.context_map import ContextMap, acceptance_texts, map_document, map_table, share_table, turn_texts, verdict
-from advisor.ranking import Leaderboard, document, missed_texts, notes, table
+from advisor.ranking import Leaderboard, by_size, document, missed_texts, notes, table
 from advisor.ranking import verdict as board_verdict
 from advisor.report.blocks import Block, Listing, Paragraph, Table
 from advisor.report.build import Report
@@ -76,7 +76,7 @@ def other_models(board: Leaderboard, own_id: str) -> tuple[Block, ...]:
     )
     more = len(board.standings) - len(rows)
     caption = f"The best {len(rows)}; {more} more were ranked." if more > 0 else ""
-    blocks: list[Block] = [Paragraph(" ".join((board_verdict(board), *_own_place(board, own_id))))]
+    blocks: list[Block] = [Paragraph(" ".join((board_verdict(board), by_size(board), *_own_place(board, own_id))))]
     if rows:
         blocks += [Table(columns, cells, align, caption)]
     return (*blocks, Listing((*notes(board), *missed_texts(board))))

@@ -76,6 +76,8 @@ def test_a_config_of_one_s_own_is_ranked_under_its_name(tmp_path: Path, capsys: 
     ("options", "said"),
     [
         (("--users", "0"), "0 users cannot be served"),
+        (("--gpus", "0"), "n_gpus=0"),
+        (("--engine", "nope"), "engine"),
         (("--users", "4", "--histogram", "1:1"), "not both"),
         (("--histogram", "a:b"), "batch histogram"),
         (("--models", "no-such-*"), "no shipped model"),
@@ -95,6 +97,12 @@ def test_odd_input_ends_in_one_sentence(
     assert status == 2
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_the_accelerator_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "rank", "--users", "4")
+    assert status == 2
+    assert "give --hardware" in err
 
 
 def test_a_limit_that_nobody_keeps_is_an_answer_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -241,6 +241,7 @@ def test_what_is_no_file_is_refused_in_a_sentence_and_at_once(
         code, out, err = run(capsys, *command, odd)
         assert (code, out) == (2, ""), (odd, err)
         assert err.startswith("error: ")
+        assert "is no path" not in err
         assert len(err) < 1500
         assert time.perf_counter() - start < 10.0
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.ingest import read_power_log
 from advisor.prediction import AdvisorError
@@ -63,3 +65,12 @@ def test_dcgm_columns_are_told_by_the_heading() -> None:
 def test_what_is_no_power_log_is_refused_with_what_to_give(data: bytes, said: str) -> None:
     with pytest.raises(AdvisorError, match=said):
         read_power_log("x.csv", data)
+
+
+@given(st.one_of(st.binary(max_size=400), st.text(max_size=400).map(lambda text: (HEAD + text).encode())))
+def test_whatever_is_given_is_read_or_refused_in_a_sentence(data: bytes) -> None:
+    try:
+        log = read_power_log("x", data)
+    except AdvisorError:
+        return
+    assert 0 < log.mean_w <= 5000

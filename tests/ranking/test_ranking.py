@@ -12,10 +12,21 @@ import pytest
 from advisor.acceptance import load_acceptance_curve, parse_acceptance
 from advisor.advice import advise
 from advisor.bands import make_draws
-from advisor.catalog import model_profile
+from advisor.catalog import model_name, model_profile
 from advisor.curve import curve_for
 from advisor.prediction import AdvisorError
-from advisor.ranking import Leaderboard, RankQuestion, Wanted, document, leaderboard, notes, one_load, table, verdict
+from advisor.ranking import (
+    Leaderboard,
+    RankQuestion,
+    Wanted,
+    by_size,
+    document,
+    leaderboard,
+    notes,
+    one_load,
+    table,
+    verdict,
+)
 from advisor.ranking.board import Standing
 from advisor.ranking.entrants import borrowed_mtp, entrants_of
 from advisor.ranking.search import Missed, best_placement
@@ -132,11 +143,26 @@ def test_more_users_than_fit_in_one_copy_are_spread_over_several() -> None:
     assert one.gpus <= 8
 
 
+def test_an_instance_stays_within_a_node_whatever_the_machine() -> None:
+    found = leaderboard(question(16, n_gpus=1000, by="speed", wanted=named("llama-3.1-405b", "qwen3-4b")))
+    assert {one.tensor_parallel for one in found.standings} == {8}
+    assert by_name(found, "qwen3-4b").copies > 1
+
+
 def test_paying_the_whole_machine_is_never_cheaper() -> None:
     few, all_of_it = (leaderboard(question(16, wanted=SOME, whole_machine=whole)) for whole in (False, True))
     assert {one.gpus for one in all_of_it.standings} == {8}
     for one in all_of_it.standings:
         assert one.usd_per_million.value >= by_name(few, one.name).usd_per_million.value * (1 - 1e-9)
+
+
+def test_a_gpu_that_cannot_be_used_is_paid_with_the_whole_machine() -> None:
+    wanted = named("glm-4.5-air")  # needs two of three
+    used, paid = (
+        leaderboard(question(8, n_gpus=3, wanted=wanted, whole_machine=whole)).standings[0] for whole in (False, True)
+    )
+    assert used.gpus == paid.gpus == 2
+    assert paid.usd_per_million.value == pytest.approx(1.5 * used.usd_per_million.value)
 
 
 def test_a_histogram_of_one_load_is_that_load_and_a_mixed_one_lies_between() -> None:
@@ -254,6 +280,20 @@ def test_impossible_questions_are_refused_in_one_sentence(changes: dict, said: s
     sizes = changes.pop("sizes", {})
     with pytest.raises(AdvisorError, match=said):
         leaderboard(question(**changes, wanted=named(*names, **sizes)))
+
+
+def test_the_best_of_each_size_is_named_beside_the_cheapest(board: Leaderboard) -> None:
+    text = by_size(board)
+    large = next(one for one in board.standings if one.total_params >= 1e11)
+    assert text.startswith("Best by total size: of 0 to 10 B parameters Llama")
+    assert model_name(large.name) in text.split("100 B and more")[1]
+    assert by_size(dataclasses.replace(board, standings=(large,))) == ""
+
+
+def test_what_is_said_of_a_row_is_said_of_one_copy(board: Leaderboard) -> None:
+    told = " ".join(warning for one in board.standings for warning in one.warnings)
+    assert "independent copies" not in told
+    assert "does not fit" not in told
 
 
 def test_the_board_reads_as_a_table_and_as_json(board: Leaderboard) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.prediction import AdvisorError
 from advisor.ranking import csv_rows, leaderboard, read_scores, table
@@ -65,3 +67,12 @@ def test_a_score_stands_beside_the_figures_and_changes_no_rank() -> None:
     names, cells = csv_rows(found, axis)
     assert names[-1] == "arena"
     assert [row["rank"] for row in cells] == [1, 2]
+
+
+@given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(lambda text: f"model,score\n{text}".encode())))
+def test_whatever_is_given_is_read_or_refused_in_a_sentence(data: bytes) -> None:
+    try:
+        read = read_scores("x.csv", data)
+    except AdvisorError:
+        return
+    assert read.cells

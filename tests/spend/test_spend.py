@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,19 @@ def test_what_is_not_known_is_said_and_not_invented() -> None:
     document = spend_document(found)
     assert document["recommended"]["usd_per_million_tokens"] is None
     assert np.isfinite(document["recommended"]["tokens_per_s_per_gpu"].value)
+
+
+def test_an_accelerator_of_one_s_own_brings_its_price_and_power() -> None:
+    document = {
+        "name": "Mine", "memory_bytes": 1.4e11, "bandwidth_bytes_per_s": 4e12, "peak_flops_per_s": {"bf16": 9e14},
+        "price_usd_per_hour": 1.5, "board_power_w": 900, "source": "my quote", "date": "2026-11-20",
+    }  # fmt: skip
+    advice = answer(hardware="own-mine", hardware_json=json.dumps(document), engine="other")
+    found = spent(advice)
+    assert found.price.usd_per_hour == 1.5
+    assert "my quote" in found.price.text
+    assert found.chosen.power_w.high < 900
+    assert "900 W board (my quote)" in found.chosen.power_w.because
 
 
 def test_a_figure_reads_with_its_band() -> None:

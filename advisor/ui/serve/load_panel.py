@@ -10,7 +10,7 @@ from advisor.charts import context_chart
 from advisor.context_map import ContextMap, acceptance_texts, context_map, turn_texts, verdict
 from advisor.ingest import MAX_BYTES, read_power_log
 from advisor.prediction import AdvisorError
-from advisor.ranking import Leaderboard, csv_rows, leaderboard, missed_texts, notes, question_of, table
+from advisor.ranking import Leaderboard, by_size, csv_rows, leaderboard, missed_texts, notes, question_of, table
 from advisor.ranking import verdict as board_verdict
 from advisor.scenario import Scenario
 from advisor.spend import MeasuredPower, power_text, price_of, spend_at, spend_text
@@ -93,7 +93,7 @@ def _models(advice: Advice, usd_per_hour: float | None) -> None:
     except AdvisorError as error:
         st.error(widgets.plain(str(error)))
         return
-    st.markdown(widgets.plain(board_verdict(board)))
+    st.markdown(widgets.plain(f"{board_verdict(board)} {by_size(board)}"))
     columns, rows = table(board)
     st.dataframe(pd.DataFrame(rows, columns=list(columns)), hide_index=True, height=380)
     st.download_button(
