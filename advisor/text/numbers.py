@@ -28,12 +28,21 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+_FACTOR = re.compile(r"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)x\b")
 _RANGE = re.compile(r"(?<![\w.])(\d+\.\d+)-(\d+\.\d+)(?![\w.])")
+
+_SHARES = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?%)-(\d+(?:\.\d+)?%)")
 
 
 def typeset(text: str) -> str:
     """`a -> b` with an arrow, and `80 %`, as profiles and documents write it, without the space."""
     return re.sub(r"(?<=\d) %", "%", text.replace("->", "\N{RIGHTWARDS ARROW}"))
+
+
+def screen_style(text: str) -> str:
+    """Factors and ranges as the screen writes them all: `1.92x (1.78-2.05)` as 1.92× (1.78–2.05); names stay."""
+    ranges = _SHARES.sub("\\1\N{EN DASH}\\2", _RANGE.sub("\\1\N{EN DASH}\\2", text))
+    return _FACTOR.sub("\\1\N{MULTIPLICATION SIGN}", ranges)
 
 
 def unbroken_ranges(text: str) -> str:

@@ -9,7 +9,7 @@ from advisor.next_steps import best_effects, change_text
 from advisor.report.blocks import Table
 from advisor.report.formats import render
 from advisor.report.layout import sections
-from advisor.text.numbers import typeset, unbroken_ranges
+from advisor.text.numbers import screen_style, typeset, unbroken_ranges
 from tests.report_fixtures import report_on
 
 
@@ -34,6 +34,17 @@ def test_arrows_and_percents_are_set_as_on_screen(written: str, read: str) -> No
 )
 def test_a_range_does_not_break_and_names_and_dates_stay(written: str, read: str) -> None:
     assert unbroken_ranges(written) == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("1.92x (1.78-2.05), 12x at 98% (85%-113%)", "1.92× (1.78–2.05), 12× at 98% (85%–113%)"),
+        ("mi300x, Qwen2.5-1.5B, 8x7b on 2026-11-22, arXiv:2507.17702-3, 0x1f", None),
+    ],
+)
+def test_factors_and_ranges_have_one_style_on_screen_and_names_stay(written: str, read: str | None) -> None:
+    assert screen_style(written) == (read or written)
 
 
 def test_readable_reports_draw_arrows_and_the_json_keeps_what_it_had() -> None:

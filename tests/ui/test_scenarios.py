@@ -14,6 +14,7 @@ from advisor.hardware import load_hardware
 from advisor.scenario.examples import example_ids, load_example
 from advisor.scenario.file import scenario_json
 from advisor.scenario.scenario import Scenario
+from advisor.text.numbers import screen_style
 from advisor.ui.shared import address
 from tests.catalog.test_own_hardware import POD
 from tests.own_model import CONFIG, CONFIG_JSON
@@ -40,10 +41,10 @@ def test_one_click_makes_an_example_the_scenario_and_says_which(name: str) -> No
     test.button(key=f"example_{name}").click().run()
     example = load_example(name)
     assert shown(test) == example.scenario
-    assert example.description in texts(test).replace("\\", "")
+    assert screen_style(example.description) in texts(test).replace("\\", "")
     assert example.acceptance_origin in texts(test)
     test.number_input(key="batch_size").set_value(7).run()
-    assert example.acceptance_note not in texts(test).replace("\\", "")
+    assert screen_style(example.acceptance_note) not in texts(test).replace("\\", "")
 
 
 def test_an_example_after_the_user_s_own_settings_leaves_none_of_them() -> None:
@@ -185,7 +186,7 @@ def test_pinned_scenarios_stand_beside_the_one_on_screen() -> None:
     scenarios = [Scenario(acceptance="2.4@3"), Scenario(acceptance="2.4@3", batch_size=256)]
     names, advices = short_names(scenarios), [advise(one) for one in scenarios]
     assert list(compared(test).columns) == list(names)
-    assert finding(advices, names) in texts(test).replace("\\", "")
+    assert screen_style(finding(advices, names)) in texts(test).replace("\\", "")
     assert chart(test, "comparison") is not None
     test.button(key=f"go_{scenarios[0].hash}").click().run()
     assert shown(test) == scenarios[0]

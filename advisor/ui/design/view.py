@@ -35,7 +35,7 @@ def below_the_title(answer: DesignAnswer) -> None:
     """What the recommended design gives and costs against the baseline, and what the cautious law says."""
     if answer.recommended is None:
         return
-    st.markdown(widgets.unbroken(tables.below_headline(answer)))
+    st.markdown(widgets.plain(tables.below_headline(answer)))
     if cautious := tables.cautious_sentence(answer):
         st.caption(widgets.plain(cautious))
 

@@ -22,7 +22,7 @@ from advisor.next_steps import (
     outcome_text,
 )
 from advisor.scenario import Scenario
-from advisor.text import MERITS, tier_text, typeset, unbroken_ranges
+from advisor.text import MERITS, screen_style, tier_text, typeset
 from advisor.ui.shared import fields, state, widgets
 
 SHOWN = 3
@@ -61,7 +61,7 @@ def _card(advice: Advice, effect: Effect, goal: Goal, number: int) -> None:
     st.markdown(f"**{widgets.plain(_sentence_case(change.what))}**")
     st.markdown(f"{MERITS[goal].name} {widgets.plain(change_text(effect, goal))}")
     if gain := gain_text(effect, goal):
-        st.caption(f"{unbroken_ranges(gain)}, {tier_text(effect.tier, effect.extrapolated)}")
+        st.caption(widgets.plain(f"{gain}, {tier_text(effect.tier, effect.extrapolated)}"))
     others = [f"{MERITS[other].words} {widgets.plain(change_text(effect, other))}" for other in GOALS if other != goal]
     st.caption(_sentence_case("; ".join(others)) + ".")
     for note in change.notes:
@@ -77,9 +77,9 @@ def _all(steps: NextSteps, goal: Goal) -> None:
     rows = [
         {
             "Change": typeset(effect.change.what),
-            "Gain": gain_text(effect, goal),
+            "Gain": screen_style(gain_text(effect, goal)),
             "Outcome": outcome_text(effect, goal),
-            **{_SHORT_NAMES[shown]: typeset(change_text(effect, shown)) for shown in GOALS},
+            **{_SHORT_NAMES[shown]: screen_style(typeset(change_text(effect, shown))) for shown in GOALS},
             "Tier": str(effect.tier),
         }
         for effect in ordered

@@ -19,7 +19,7 @@ from advisor.hardware import hardware_ids
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.scenario import DOCUMENTS, FIELDS, Scenario, build_scenario
-from advisor.text import read_json, typeset
+from advisor.text import read_json, screen_style, typeset
 from advisor.ui.shared import fields, refit_use, settings
 from advisor.ui.shared.session import Slot, nothing
 
@@ -194,7 +194,7 @@ def link_notes() -> list[str]:
 
 def escaped(text: str) -> str:
     """Text for a Markdown element with nothing in it read as markup: messages may quote what a user typed."""
-    plain = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", typeset(text))
+    plain = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", screen_style(typeset(text)))
     return re.sub(r":(?=\S)", r"\\:", plain)  # `:word:` would be an icon
 
 

@@ -15,7 +15,7 @@ from advisor.charts import Chart
 from advisor.ingest import MIB
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
-from advisor.text import frame_csv, unbroken_ranges
+from advisor.text import frame_csv
 from advisor.ui.shared import answers, refit_use, state
 from advisor.ui.shared.theme import themed
 
@@ -98,11 +98,6 @@ def show_warnings(advice: Advice) -> None:
     """All warnings of an answer in one box."""
     if advice.warnings:
         st.warning("\n".join(f"- {plain(warning)}" for warning in advice.warnings))
-
-
-def unbroken(text: str) -> str:
-    """Text for a Markdown element; the two ends of a band stay on one line."""
-    return unbroken_ranges(plain(text))
 
 
 def accepted_from(answer: Advice | DesignSpace) -> str:
