@@ -19,7 +19,7 @@ from advisor.design.document import answer_document, candidate_rows, parse_batch
 from advisor.design.from_nothing import SHAPE_EXAMPLE, Start, parse_shape, start_from_shape, start_from_size
 from advisor.design.grid import DesignGrid
 from advisor.design.handoff import added_keys, design_config, design_name
-from advisor.design.judged import LAW_NAMES
+from advisor.design.judged import DECIDING_LAW, LAW_NAMES
 from advisor.design.question import CONSTRAINT_TEXT, OBJECTIVES, Objective
 from advisor.design.search import design_space
 from advisor.design.space import MAX_MEASURED_GAP, DesignSpace
@@ -28,6 +28,7 @@ from advisor.design.title import design_words
 
 __all__ = [
     "CONSTRAINT_TEXT",
+    "DECIDING_LAW",
     "LAW_NAMES",
     "MAX_MEASURED_GAP",
     "NOTHING_BINDS",

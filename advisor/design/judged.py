@@ -25,6 +25,8 @@ LAW_NAMES = {
     "loss": "expert-mix loss (arXiv:2509.23678)",
 }
 """The laws for equal quality; the first decides what is at equal quality."""
+DECIDING_LAW = next(iter(LAW_NAMES.values())).split(" (")[0]
+"""Its name without the source."""
 
 
 @dataclass(frozen=True)

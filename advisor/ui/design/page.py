@@ -3,7 +3,7 @@
 import streamlit as st
 
 from advisor.charts import granularity_chart, heat_map_chart, shared_sweep_chart
-from advisor.design import Candidate, DesignAnswer
+from advisor.design import DECIDING_LAW, Candidate, DesignAnswer
 from advisor.summary import place_text
 from advisor.ui.design import curves, pick, question, start, tables, view
 from advisor.ui.shared import state, widgets
@@ -95,7 +95,7 @@ with head:
     pick.show_adopted()
     start.show_note(scenario)
     what, where = place_text(answer.space)
-    widgets.place(f"In place of **{state.escaped(what)}** {state.escaped(where)}, at equal quality")
+    widgets.place(f"In place of **{state.escaped(what)}** {state.escaped(where)}, at equal quality by {DECIDING_LAW}")
     st.title(tables.headline(answer), anchor=False)
     view.below_the_title(answer)
 shown, card = st.columns([5, 3], gap="medium")

@@ -8,7 +8,7 @@ import streamlit as st
 from advisor.catalog import hardware_called, model_name
 from advisor.charts import TIER_NAMES, coverage_chart, error_chart, predicted_chart
 from advisor.points import Errors
-from advisor.scenario import Scenario
+from advisor.scenario import FIELDS, Scenario
 from advisor.text import counted
 from advisor.ui.shared import answers, widgets
 from advisor.validation import judged_errors, read_judged
@@ -86,10 +86,10 @@ def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
 
 def _worst(judged: pd.DataFrame) -> pd.DataFrame:
     rows = judged.nlargest(_WORST, "absolute_percentage_error")
+    named = {"model_id": model_name, "hardware_id": hardware_called}
     return pd.DataFrame(
         {
-            "Model": rows["model_id"].map(model_name),
-            "Accelerator": rows["hardware_id"].map(hardware_called),
+            **{FIELDS[name].label: rows[name].map(shown) for name, shown in named.items()},
             "Engine": rows["engine"],
             "Drafter": rows["drafter"],
             "K": rows["draft_tokens_k"],
