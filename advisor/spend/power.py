@@ -48,6 +48,13 @@ class MeasuredPower:
     mean_w: float
     text: str
     """Where it is from."""
+    k_draft: int
+    """Draft length that ran, 0 for none; its power is that of no other. [1]"""
+
+    @property
+    def because(self) -> str:
+        """Where it is from, and what it is taken to be of."""
+        return f"{self.text}; taken to have run with K = {self.k_draft}"
 
 
 @dataclass(frozen=True)

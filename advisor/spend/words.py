@@ -16,8 +16,12 @@ def spend_text(spend: Spend, hardware: Hardware) -> str:
 
 def power_text(spend: Spend) -> str:
     """Where the power is from, in a sentence; empty where none is known."""
-    watts = spend.chosen.power_w
-    return "" if watts is None else f"Power: {watts.because}."
+    watts, plain = spend.chosen.power_w, spend.plain.power_w
+    if watts is None:
+        return "" if plain is None else f"Power without speculation: {plain.because}."
+    if plain is None or plain.tier is watts.tier:
+        return f"Power: {watts.because}."
+    return f"Power: {watts.because}. Without speculation: {plain.because}."
 
 
 def _money(spend: Spend, hardware: Hardware) -> str:
@@ -33,7 +37,8 @@ def _energy(spend: Spend, hardware: Hardware) -> str:
     if joules is None or watts is None:
         return f"Energy is not told: the power of {hardware.name} is not known; give a measured --power-log."
     ratio = "" if spend.joules_ratio is None else f", {figure(spend.joules_ratio)} times plain decoding's"
-    how = "measured" if watts.tier is Tier.MEASURED else "a roofline estimate"
+    measured = watts.tier is Tier.MEASURED
+    how = f"measured, taken to have run with K = {spend.chosen.k_draft}" if measured else "a roofline estimate"
     return f"Energy {figure(joules)} J per output token{ratio}, at {watts.value:.0f} W a GPU, {how}."
 
 

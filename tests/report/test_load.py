@@ -52,9 +52,11 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
 
 def test_the_command_takes_a_price_and_a_power_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
-    status, _, _ = run(
-        capsys, "report", *OPTIONS, "--output", file, "--brief", "--usd-per-hour", "2", "--power-log", POWER
-    )
+    asked = ("report", *OPTIONS, "--output", file, "--brief", "--usd-per-hour", "2", "--power-log", POWER)
+    status, _, error = run(capsys, *asked)
+    assert status == 2
+    assert "2 GPUs worked in it (0, 1) and the scenario's instance has 1" in error
+    status, _, _ = run(capsys, *asked, "--tp", 2)
     assert status == 0
     spend = json.loads(file.read_text("utf-8"))["spend"]
     assert spend["price_usd_per_gpu_hour"] == 2.0

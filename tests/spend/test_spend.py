@@ -100,21 +100,42 @@ def test_an_8_bit_product_reaches_arithmetic_at_half_the_rows_of_a_16_bit_one() 
 
 def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
     advice = answer()
-    log = MeasuredPower(500.0, "measured: run.csv")
+    best = advice.recommendation.k_draft
+    assert best > 0
+    log = MeasuredPower(500.0, "measured: run.csv", best)
     guessed, known = spent(advice), spent(advice, log)
     assert known.chosen.power_w.value == known.chosen.power_w.low == 500.0
     assert known.chosen.power_w.tier is Tier.MEASURED
     assert known.chosen.joules_per_token.tier is Tier(advice.recommendation.speedup.tier)
     assert known.chosen.joules_per_token.value == pytest.approx(500.0 / advice.recommendation.tokens_per_s_per_gpu)
     assert known.plain == guessed.plain
-    assert "measured" in spend_text(known, advice.setup.hardware)
+    assert f"measured, taken to have run with K = {best}" in spend_text(known, advice.setup.hardware)
+    assert f"measured: run.csv; taken to have run with K = {best}. Without speculation: 700 W" in power_text(known)
     assert "roofline estimate" in spend_text(guessed, advice.setup.hardware)
+
+
+def test_a_log_of_the_plain_run_is_that_of_plain_decoding_and_one_of_another_k_is_refused() -> None:
+    advice = answer()
+    known = spent(advice, MeasuredPower(500.0, "measured: run.csv", 0))
+    assert known.plain.power_w.value == 500.0
+    assert known.chosen == spent(advice).chosen
+    with pytest.raises(AdvisorError, match="ran with K = 8, and energy is told of"):
+        spent(advice, MeasuredPower(500.0, "measured: run.csv", 8))
+
+
+def test_a_measurement_is_not_divided_by_an_estimate() -> None:
+    advice = answer()
+    for k in (0, advice.recommendation.k_draft):
+        known = spent(advice, MeasuredPower(500.0, "measured: run.csv", k))
+        assert known.joules_ratio is None
+        assert "times plain decoding's" not in spend_text(known, advice.setup.hardware)
 
 
 def test_energy_with_and_without_speculation_share_their_draws() -> None:
     found = spent(answer())
     value = found.chosen.joules_per_token.value / found.plain.joules_per_token.value
     assert found.joules_ratio.value == pytest.approx(value)
+    assert found.joules_ratio.tier is Tier.ROOFLINE
     apart = found.chosen.joules_per_token.high / found.plain.joules_per_token.low
     assert found.joules_ratio.high < 0.8 * apart
     assert spent(answer(drafter_id="none")).joules_ratio is None

@@ -51,17 +51,21 @@ def _cost(advice: Advice) -> float | None:
         file = st.file_uploader(
             "Power log of your run", type=["csv", "txt", "log"], key="load_power",
             max_upload_size=widgets.upload_limit(MAX_BYTES),
-            help="nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv, or dcgmi dmon -e 155.",
+            help="Of a run with the K recommended here: nvidia-smi --query-gpu=timestamp,index,power.draw "
+            "--format=csv, or dcgmi dmon -e 155.",
         )  # fmt: skip
     curve, setup = advice.curve, advice.setup
     try:
         price = price_of(setup.hardware, usd)
         log = None if file is None else read_power_log(file.name, file.getvalue())
+        if log is not None:
+            log.check(setup.placement.gpus)
     except AdvisorError as error:
         st.error(widgets.plain(str(error)))
         return None
-    measured = None if log is None else MeasuredPower(log.mean_w, log.text)
-    column = curve.column(advice.recommendation.k_draft)
+    best = advice.recommendation.k_draft
+    measured = None if log is None else MeasuredPower(log.mean_w, log.text, best)
+    column = curve.column(best)
     spend = spend_at(setup, curve, advice.batch_index, column, price, measured)
     st.markdown(widgets.plain(spend_text(spend, setup.hardware)))
     st.caption(widgets.plain(power_text(spend)))
