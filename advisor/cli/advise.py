@@ -34,7 +34,7 @@ from advisor.prediction import AdvisorError
 from advisor.runtime import accepted_length_text, carried_text, range_values, schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
-from advisor.spend import MeasuredPower, Spend, price_of, spend_at, spend_document, spend_text
+from advisor.spend import MeasuredPower, Spend, does_not_fit, price_of, spend_at, spend_document, spend_text
 from advisor.text import MERITS, csv_text
 
 
@@ -67,7 +67,8 @@ def advise(
     spend = spend_of(advice, usd_per_hour, power_log, power_k)
     steps = next_steps(advice)
     if as_json:
-        print_json(advice_document(advice) | {"spend": spend_document(spend), "next_steps": steps_document(steps)})
+        told = None if spend is None else spend_document(spend)
+        print_json(advice_document(advice) | {"spend": told, "next_steps": steps_document(steps)})
         return
     answer = advice.recommendation
     tpot, rate = MERITS["tpot"], MERITS["tokens_per_s_per_gpu"]
@@ -79,7 +80,7 @@ def advise(
     click.echo(f"{tpot.name} {speed}; {answer.odds}.")
     if answer.equals:
         click.echo(answer.equals)
-    click.echo(spend_text(spend, advice.setup.hardware))
+    click.echo(does_not_fit(advice.setup) if spend is None else spend_text(spend, advice.setup.hardware))
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.")
     if own := own_runs_text(advice):
         click.echo(own)
@@ -131,8 +132,8 @@ def _power(file: Path, k_draft: int, gpus: int) -> MeasuredPower:
     return MeasuredPower(log.mean_w, log.text, k_draft)
 
 
-def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None, power_k: int | None) -> Spend:
-    """Money and energy of a token at the recommended K.
+def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None, power_k: int | None) -> Spend | None:
+    """Money and energy of a token at the recommended K; None where the batch does not fit.
 
     power_k : the K that ran while the log was taken; None: the recommended one. [1]
 
@@ -142,6 +143,8 @@ def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None,
     if power_log is None and power_k is not None:
         raise AdvisorError("--power-k says what ran while power was logged; give --power-log FILE too")
     price, measured = price_of(setup.hardware, usd_per_hour), None
+    if does_not_fit(setup):
+        return None
     if power_log is not None:
         measured = _power(power_log, best if power_k is None else power_k, setup.placement.gpus)
     return spend_at(setup, curve, advice.batch_index, curve.column(best), price, measured)

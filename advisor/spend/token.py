@@ -134,7 +134,10 @@ def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
     plain, whole = curve.components_at(row, column)
     k = int(curve.drafts[column])
     distinct = curve.distinct_verify[row, column] if k else curve.distinct_plain[row]
-    return regimes(setup, whole if k else plain, float(curve.batches[row]), k + 1.0, float(distinct))
+    # Prefill is charged by the token: a round pays that of all its tokens.
+    tokens = float(curve.accepted_length[column]) if k else 1.0
+    prefill_s = tokens * float(np.broadcast_to(curve.prefill_s, curve.batches.shape)[row])
+    return regimes(setup, whole if k else plain, float(curve.batches[row]), k + 1.0, float(distinct), prefill_s)
 
 
 def _banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:

@@ -6,12 +6,23 @@ from typing import Any
 
 from advisor.hardware import Hardware
 from advisor.prediction import Prediction, Tier
+from advisor.setup import Setup
 from advisor.spend.token import Arm, Spend
+from advisor.text import counted
 
 
 def spend_text(spend: Spend, hardware: Hardware) -> str:
     """Money and energy in one line, and what to give where one of them cannot be told."""
     return f"{_money(spend, hardware)} {_energy(spend, hardware)}"
+
+
+def does_not_fit(setup: Setup) -> str:
+    """Why neither is told of a batch that does not fit in memory; empty where it fits."""
+    batch, largest = setup.scenario.batch_size, setup.memory.largest_batch
+    if batch <= largest:
+        return ""
+    most = f"at most {counted(largest, 'sequence')} do" if largest else "not even one sequence does"
+    return f"Cost and energy are not told: batch {batch:,} does not fit in memory, {most}."
 
 
 def power_text(spend: Spend) -> str:

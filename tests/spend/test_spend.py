@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from advisor import bands
 from advisor.advice import Advice, advise
 from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError, Tier
@@ -62,22 +63,59 @@ def test_every_figure_has_a_band_around_it_a_tier_and_an_origin() -> None:
     assert power_text(found).startswith("Power: 700 W board")
 
 
-def test_the_estimate_s_band_holds_the_anchors_of_an_h100() -> None:
-    """300 W at batch 1 and 600 W at batch 128 (ML.ENERGY v3.0): what the fractions were taken from."""
-    for batch, watts in ((1, 300.0), (128, 600.0)):
-        plain = spent(answer(batch, "h100-sxm", "llama-3.1-8b")).plain
-        assert plain.power_w.low < watts < plain.power_w.high, batch
+ANCHORS_W = {1: 300.0, 128: 600.0}
+"""Of an H100 by batch (ML.ENERGY v3.0 as a fleet simulator cites it, docs/ranking.md; models not stated)."""
+
+
+@pytest.mark.parametrize(
+    ("model", "within"),
+    [("llama-3.1-8b", 0.02), ("qwen3-30b-a3b", 0.06), ("gpt-oss-20b", 0.06), ("qwen3-32b", 0.06)],
+)
+def test_the_estimate_meets_the_anchors_it_was_solved_from_and_other_models_come_near(
+    model: str, within: float
+) -> None:
+    """Solved at Llama 3.1 8B; the others only see it, at 0.1 to 4 % when this was written."""
+    for batch, watts in ANCHORS_W.items():
+        power = spent(answer(batch, "h100-sxm", model, drafter_id="none", acceptance="0")).plain.power_w
+        assert power.value == pytest.approx(watts, rel=within)
+        assert power.low < watts * 0.85
+        assert power.high > watts * 1.1
 
 
 def test_power_lies_between_waiting_and_the_whole_board() -> None:
     for shares, fraction in (
-        (Regimes(1.0, 0.0), ARITHMETIC),
-        (Regimes(0.0, 1.0), READING),
-        (Regimes(0.0, 0.0), WAITING),
+        (Regimes(1.0, 0.0, 1.0), ARITHMETIC),
+        (Regimes(0.0, 1.0, 1.0), READING[0]),
+        (Regimes(0.0, 1.0, 128.0), READING[1]),
+        (Regimes(0.0, 1.0, 4096.0), READING[1]),
+        (Regimes(0.0, 0.0, 1.0), WAITING),
     ):
-        assert power_w(700.0, shares) == pytest.approx(700.0 * fraction[1])
-    drawn = drawn_power_w(700.0, Regimes(0.5, 0.4), 256)
-    assert 0.1 * 700 < drawn.min() < power_w(700.0, Regimes(0.5, 0.4)) < drawn.max() <= 700.0
+        assert power_w(700.0, shares) == pytest.approx(700.0 * fraction)
+    assert WAITING < READING[0] < READING[1] < ARITHMETIC < 1.0
+    middle = power_w(700.0, Regimes(0.0, 1.0, 128.0**0.5))
+    assert middle == pytest.approx(700.0 * sum(READING) / 2)  # half of the logarithm
+    drawn = drawn_power_w(700.0, Regimes(0.5, 0.4, 64.0), 256)
+    assert 0.1 * 700 < drawn.min() < power_w(700.0, Regimes(0.5, 0.4, 64.0)) < drawn.max() <= 700.0
+
+
+def test_the_band_of_power_is_the_scatter_of_nodes_that_serve_as_an_80_percent_range() -> None:
+    """0.4 to 0.9 are P5 and P95: 3.29 standard deviations of the logarithm, of which 80 % take 2.56."""
+    low, high = bands.band(drawn_power_w(700.0, Regimes(0.0, 1.0, 1.0), 4096))
+    assert np.log(high / low) == pytest.approx(np.log(0.9 / 0.4) * 2.563 / 3.290, rel=0.05)
+
+
+def test_prefill_draws_what_arithmetic_draws() -> None:
+    lengths = {"input_tokens": 8192, "output_tokens": 128, "context_tokens": 8256}
+    without = spent(answer(16, context_tokens=8256))
+    found = spent(answer(16, **lengths))
+    for arm, bare in ((found.plain, without.plain), (found.chosen, without.chosen)):
+        assert arm.regimes.arithmetic > 0.3 > bare.regimes.arithmetic
+        assert arm.power_w.value > bare.power_w.value
+    advice = answer(16, **lengths)
+    curve, row = advice.curve, advice.batch_index
+    share = curve.prefill_s[row] / (curve.plain_step_s[row] + curve.prefill_s[row])
+    bare = found.plain.regimes.arithmetic - share
+    assert bare / (1 - share) == pytest.approx(without.plain.regimes.arithmetic, abs=0.005)
 
 
 def test_larger_batches_compute_more_of_the_time_and_cost_less_a_token() -> None:
@@ -163,7 +201,7 @@ def test_an_accelerator_of_one_s_own_brings_its_price_and_power() -> None:
     found = spent(advice)
     assert found.price.usd_per_hour == 1.5
     assert "my quote" in found.price.text
-    assert found.chosen.power_w.high < 900
+    assert found.chosen.power_w.value < found.chosen.power_w.high <= 900
     assert "900 W board (my quote)" in found.chosen.power_w.because
 
 
