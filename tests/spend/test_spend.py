@@ -12,7 +12,18 @@ from advisor.advice import Advice, advise
 from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError, Tier
 from advisor.scenario import build_scenario
-from advisor.spend import MeasuredPower, Spend, figure, power_text, price_of, spend_at, spend_document, spend_text
+from advisor.setup import load_setup
+from advisor.spend import (
+    MeasuredPower,
+    Spend,
+    does_not_fit,
+    figure,
+    power_text,
+    price_of,
+    spend_at,
+    spend_document,
+    spend_text,
+)
 from advisor.spend.power import ARITHMETIC, READING, WAITING, Regimes, drawn_power_w, power_w
 
 
@@ -209,3 +220,11 @@ def test_a_figure_reads_with_its_band() -> None:
     found = spent(answer(), usd=3.5).chosen
     assert figure(found.usd_per_million).count("-") == 1
     assert figure(found.tokens_per_s_per_gpu).startswith("1,8")
+
+
+def test_nothing_is_told_of_a_batch_that_does_not_fit() -> None:
+    given = {"hardware_id": "h200-sxm", "acceptance": "2.4@3"}
+    small, large = (load_setup(build_scenario(**given, batch_size=batch)) for batch in (1, 8000))
+    assert does_not_fit(small) == ""
+    most = large.memory.largest_batch
+    assert f"batch 8,000 does not fit in memory, at most {most:,} sequences do" in does_not_fit(large)
