@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from advisor.arrays import Array
 from advisor.components import COMPONENTS, JOINT, Component
 from advisor.kernel_costs import KernelCosts, MoeCost
+from advisor.prediction import BAND_SIGMAS
 
 BAND_LEVEL = 0.8
 """Share of outcomes a band is meant to hold. [1]"""
-BAND_SIGMAS = 1.2815515655446004
-"""Half-width of such a band in standard deviations: the standard normal quantile of 0.9. [1]"""
 N_DRAWS = 256
 PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'

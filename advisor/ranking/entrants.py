@@ -24,9 +24,9 @@ from advisor.scenario import build_scenario
 from advisor.setup import Setup, load_setup
 from advisor.task_transfer import task_of
 
-Accepted = Literal["measured", "borrowed", "carried", "given", "none"]
+Accepted = Literal["measured", "borrowed", "carried", "uncarried", "given", "none"]
 """Where an accepted length is from: measured with this model, borrowed from other heads, either of them carried to
-another kind of text, given by the user, or none."""
+another kind of text, measured on text that nothing is known to carry to the asked kind, given by the user, or none."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,7 @@ def _drafters(name: str, config: str | None, architecture: Architecture, questio
     else:
         known = _own_curves(name, scenario.task) if config is None else {}
         for drafter_id, curve in known.items():
-            accepted: Accepted = (
-                "carried" if is_carried(curve, load_drafter(drafter_id).kind, scenario.task) else "measured"
-            )
+            accepted = _accepted(curve, load_drafter(drafter_id).kind, scenario.task)
             yield _Known(drafter_id, curve.id, accepted, f"{curve.dataset}: {curve.source}")
         if architecture.mtp_modules and not known:  # what was measured goes before what is borrowed
             heads = borrowed_heads(scenario.task, scenario.context_tokens, scenario.k_max)
@@ -103,6 +101,13 @@ def _drafters(name: str, config: str | None, architecture: Architecture, questio
                 yield _Known("mtp", heads.chances, "carried" if heads.n_carried else "borrowed", heads.text, heads)
     plain = "no drafter is known for it" if question.drafter is None else "plain decoding"
     yield _Known("none", "0", "none", plain)
+
+
+def _accepted(curve: AcceptanceCurve, kind: str, task: str | None) -> Accepted:
+    """What an own curve is on the asked text."""
+    if task is None or task == task_of(curve.dataset):
+        return "measured"
+    return "carried" if is_carried(curve, kind, task) else "uncarried"
 
 
 def _own_curves(model_id: str, task: str | None) -> dict[str, AcceptanceCurve]:

@@ -24,9 +24,9 @@ import numpy as np
 from advisor import laws
 from advisor.architecture import BYTES_PER_WEIGHT, WeightDtype
 from advisor.arrays import Array
-from advisor.bands import BAND_SIGMAS
 from advisor.components import BY_KEY
 from advisor.kernel_costs import GemmCost, MoeCost
+from advisor.prediction import BAND_SIGMAS
 from advisor.setup import Setup
 
 ARITHMETIC = 0.90

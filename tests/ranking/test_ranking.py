@@ -307,3 +307,28 @@ def test_the_board_reads_as_a_table_and_as_json(board: Leaderboard) -> None:
     read = json.loads(json_text(document(board)))
     assert [row["rank"] for row in read["models"]] == [one.rank for one in board.standings]
     assert read["models"][0]["usd_per_million"]["tier"]
+
+
+def test_the_first_line_speaks_of_cases_and_the_notes_of_models_that_there_are(board: Leaderboard) -> None:
+    text = verdict(board)
+    assert f"first in {round(100 * board.standings[0].p_first)} of 100 cases" in text
+    assert "draws" not in text
+    accepted = notes(board)[0]
+    plain = sum(one.accepted == "none" for one in board.standings)
+    assert plain > 1
+    assert f"{plain} models decode plainly, without a known drafter" in accepted
+    drafting = dataclasses.replace(board, standings=tuple(one for one in board.standings if one.accepted != "none"))
+    assert "plainly" not in notes(drafting)[0]
+    assert not any("Accepted lengths" in note for note in notes(dataclasses.replace(board, standings=())))
+
+
+def test_the_settings_are_what_all_models_share(board: Leaderboard) -> None:
+    found = document(board)
+    assert found["users"] == {"64": 1.0}
+    assert not found["settings"].keys() & {"batch_size", "tensor_parallel", "expert_parallel", "model_id"}
+    assert found["settings"]["max_tpot_ms"] == 20.0
+
+
+def test_where_scores_leave_all_models_out_nothing_is_said_of_sizes() -> None:
+    with pytest.raises(AdvisorError, match=r"left out by the table of scores \(\d+ models\)$"):
+        leaderboard(question(4, wanted=Wanted(listed=frozenset())))
