@@ -44,9 +44,8 @@ to 0.9 of their most from P5 to P95 [2], which is 1.645 standard deviations to e
 WAITING_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """The same of the share while waiting. Assumed: a factor of 2 to each side of an 80 % band. [1]"""
 BASIS = (
-    "not measured: TDP times the share of each regime; reading 0.45 (1 token) to 0.88 (128 tokens) is solved from 300 "
-    "and 600 W of an H100 at batch 1 and 128 (ML.ENERGY v3.0, arXiv:2601.22076), computing 0.90 and waiting 0.20 are "
-    "assumed, and so is the band: the scatter of nodes that serve (arXiv:2509.20241); boards alone"
+    "not measured: TDP times 0.45-0.88 reading (solved from an H100's 300 W at batch 1 and 600 W at 128, "
+    "arXiv:2601.22076), 0.90 computing and 0.20 waiting (assumed, as is the band); boards alone"
 )
 _SEED = 20261122
 
