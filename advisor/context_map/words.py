@@ -176,7 +176,7 @@ def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
 def map_table(found: ContextMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Heading and rows by context: speedup and K by batch, a dash where a batch does not fit."""
     own = "drafter's cache" if found.drafter_cache_bytes.any() else ""
-    header = ("context", *(f"batch {batch}" for batch in found.batches), "largest batch", "cache/seq per GPU", own)
+    header = ("context", *(f"batch {batch}" for batch in found.batches), "largest batch", "cache/seq/GPU", own)
     rows = []
     for row, context in enumerate(found.contexts):
         cells = [_cell(found, row, column) for column in range(found.batches.size)]

@@ -44,8 +44,8 @@ to 0.9 of their most from P5 to P95 [2], which is 1.645 standard deviations to e
 WAITING_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """The same of the share while waiting. Assumed: a factor of 2 to each side of an 80 % band. [1]"""
 BASIS = (
-    "not measured: TDP times 0.45-0.88 reading (solved from an H100's 300 W at batch 1 and 600 W at 128, "
-    "arXiv:2601.22076), 0.90 computing and 0.20 waiting (assumed, as is the band); boards alone"
+    "not measured: TDP times 0.45-0.88 reading (solved from an H100's 300 and 600 W, arXiv:2601.22076), 0.90 computing "
+    "and 0.20 waiting (assumed, as is the band); boards alone"
 )
 _SEED = 20261122
 
