@@ -48,9 +48,18 @@ def _energy(spend: Spend, hardware: Hardware) -> str:
     if joules is None or watts is None:
         return f"Energy is not told: the power of {hardware.name} is not known; give a measured --power-log."
     ratio = "" if spend.joules_ratio is None else f", {figure(spend.joules_ratio)} times plain decoding's"
+    told = f"Energy {figure(joules)} J per output token{ratio}, {_at(spend.chosen, watts)}"
+    plain, plain_w = spend.plain.joules_per_token, spend.plain.power_w
+    if plain is None or plain_w is None or plain_w.tier is watts.tier:
+        return f"{told}."
+    return f"{told}; {figure(plain)} without speculation, {_at(spend.plain, plain_w)}."
+
+
+def _at(arm: Arm, watts: Prediction) -> str:
+    """`at 598 W a GPU, measured, taken to have run with K = 3`."""
     measured = watts.tier is Tier.MEASURED
-    how = f"measured, taken to have run with K = {spend.chosen.k_draft}" if measured else "a roofline estimate"
-    return f"Energy {figure(joules)} J per output token{ratio}, at {watts.value:.0f} W a GPU, {how}."
+    how = f"measured, taken to have run with K = {arm.k_draft}" if measured else "a roofline estimate"
+    return f"at {watts.value:.0f} W a GPU, {how}"
 
 
 def figure(value: Prediction) -> str:

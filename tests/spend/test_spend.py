@@ -168,6 +168,8 @@ def test_a_log_of_the_plain_run_is_that_of_plain_decoding_and_one_of_another_k_i
     known = spent(advice, MeasuredPower(500.0, "measured: run.csv", 0))
     assert known.plain.power_w.value == 500.0
     assert known.chosen == spent(advice).chosen
+    text = spend_text(known, advice.setup.hardware)
+    assert "without speculation, at 500 W a GPU, measured, taken to have run with K = 0." in text
     with pytest.raises(AdvisorError, match="ran with K = 8, and energy is told of"):
         spent(advice, MeasuredPower(500.0, "measured: run.csv", 8))
 
