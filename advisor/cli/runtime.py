@@ -30,6 +30,7 @@ from advisor.runtime import (
     contexts_from_text,
     costs_of,
     per_position,
+    plain_text,
     range_values,
     recorded,
     schedule_for,
@@ -93,7 +94,7 @@ def export(
     contexts = found.at_contexts if static_k is None else None
     made = export_scenario(found.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch)
     files = write_export(made, output)
-    said = found.texts if static_k is None else ()
+    said = _said_of_export(found, by_batch) if static_k is None else ()
     if as_json:
         print_json(
             {
@@ -114,6 +115,12 @@ def export(
     for text in (*said, accepted_length_text(found.setup)):
         click.echo(text)
     print_labelled("warning", (*found.setup.warnings, *made.warnings))
+
+
+def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
+    """What the schedule gains; where a plain server is written in its place, why."""
+    plain = "" if by_batch else plain_text(found.ranges, found.setup.scenario.batch_size)
+    return (plain,) if plain else found.texts
 
 
 @click.command(cls=ScenarioCommand)

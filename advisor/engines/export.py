@@ -81,7 +81,8 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
     known = dict.fromkeys(method for one in export_engines() for method in one.methods)
     if request.method not in known:
         raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(known)}")
-    check_draft_model(request.method, request.draft_model)
+    if any(item.k_running for item in request.ranges):
+        check_draft_model(request.method, request.draft_model)
     made: EngineExport = import_module(f"advisor.engines.{rule.writer}").export(request)
     return made
 

@@ -113,6 +113,8 @@ def read_plan(text: str) -> SweepPlan:
             raise AdvisorError(f"{name}: the list is empty; give at least one value")
         if not all(one is None or (isinstance(one, (str, int, float)) and not isinstance(one, bool)) for one in values):
             raise AdvisorError(f"{name}: expected a number, a text or a list of them (lists stand beside cases)")
+        if any(isinstance(one, str) and not one.isprintable() for one in values):
+            raise AdvisorError(f"{name}: a text holds characters that cannot be shown; write it anew")
         if len(set(values)) < len(values):
             raise AdvisorError(f"{name}: a value stands in the list twice; leave one")
     if len({frozenset(case.items()) for case in cases}) < len(cases):

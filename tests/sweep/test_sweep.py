@@ -83,6 +83,7 @@ def test_the_parts_of_a_plan_are_all_of_it_in_order() -> None:
         ("batch_size: 1\nengine: [vllm, vllm]", "engine: a value stands in the list twice"),
         ("batch_size: 1\nengine: vllm\nengine: sglang", "engine is given twice"),
         ("batch_size: 1\nk_max: [1, [2]]", "k_max: expected a number, a text or a list of them"),
+        ('batch_size: 1\nmodel_id: "\\ud800"', "model_id: a text holds characters that cannot be shown"),
         ("batch_size: 1\nk_max: true", "k_max: expected a number"),
         ("batch_size: 1\ncases: [{k_max: [1, 2]}]", "k_max: expected a number"),
         ("batch_size: 1\ncases: 3", "cases: expected a list of settings"),
@@ -134,10 +135,17 @@ def test_what_cannot_be_is_a_row_with_its_reason_and_no_number() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("tensor_parallel", "x"), ("expert_parallel", 1e999), ("k_max", 10**30), ("context_tokens", 2.5), ("model_id", 3)],
+    [
+        ("tensor_parallel", "x"),
+        ("expert_parallel", 1e999),
+        ("k_max", 10**30),
+        ("context_tokens", 2.5),
+        ("model_id", 3),
+        ("input_tokens", 1e999),
+    ],
 )
 def test_a_value_of_the_wrong_kind_is_told_as_a_scenario_tells_it(name: str, value: object) -> None:
-    settings = {"acceptance": "2.4@3", name: value}
+    settings = {"acceptance": "2.4@3", "output_tokens": 8, name: value}
     with pytest.raises(AdvisorError) as told:
         build_scenario(**settings)
     rows = sweep_rows([settings], (1, 8))
