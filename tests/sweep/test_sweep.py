@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -252,6 +253,39 @@ def test_processes_give_what_one_gives(tmp_path: Path) -> None:
     run_sweep(plan, tmp_path / "two", workers=2)
     pd.testing.assert_frame_equal(frame_of(tmp_path / "one"), frame_of(tmp_path / "two"))
     assert np.isfinite(frame_of(tmp_path / "two")["speedup"]).all()
+
+
+def queries() -> list[str]:
+    """The SQL examples of docs/sweeps.md, as printed there."""
+    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    part = page.split("## Questions to it")[1].split("\n## ")[0]
+    lines = [line.strip() for line in part.splitlines() if line.startswith("    ")]
+    return [one for one in " ".join(lines).split(";") if one.strip()]
+
+
+def test_the_questions_of_the_page_are_answered_by_duckdb(tmp_path: Path) -> None:
+    text = PLAN.replace("k_max: 4", "k_max: 4\nengine: [vllm, sglang]").replace("[1, 64]", "[1, 64, 512]")
+    run_sweep(read_plan(text), tmp_path / "out")
+    rows = frame_of(tmp_path / "out")
+    pays, fastest, one_k = (duckdb.sql(one.replace("FOLDER", str(tmp_path / "out"))).df() for one in queries())
+
+    sure = rows[rows["recommended"] & (rows["k_draft"] > 0) & (rows["p_gain"] >= 0.8) & rows["fits"]]
+    expected = sure.groupby(["model_id", "hardware_id"])["batch_size"].max()
+    assert len(expected) > 1
+    found = pays.set_index(["model_id", "hardware_id"])["pays_up_to"]
+    assert found.to_dict() == expected.to_dict()
+
+    quick = rows[rows["fits"] & (rows["tpot_ms"] <= 20)]
+    most = quick.loc[quick.groupby("model_id")["tokens_per_s_per_gpu"].idxmax()].set_index("model_id")
+    assert set(fastest["model_id"]) == set(most.index)
+    for model, best, rate in fastest.itertuples(index=False):
+        row = most.loc[model]
+        assert best == {"hw": row["hardware_id"], "k": row["k_draft"], "batch": row["batch_size"]}
+        assert rate == row["tokens_per_s_per_gpu"]
+
+    losses = rows[rows["fits"]].groupby("k_draft")["expected_loss"].mean().sort_values()
+    assert list(one_k["k_draft"]) == list(losses.index[:3])
+    assert one_k["loss"].to_numpy() == pytest.approx(losses.to_numpy()[:3], rel=1e-5)
 
 
 @pytest.fixture
