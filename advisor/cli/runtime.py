@@ -169,6 +169,7 @@ def simulate(
     **load: Any,  # the options that SimulationPlan takes as they stand
 ) -> None:
     """Compare K = 0, each static K, the schedule, Cascade, acceptance-only control and the oracle on one load."""
+    passages = {"spread": spread, "good_share": good_share, "good_tokens": good_tokens}
     plan = SimulationPlan(batch_size=scenario.batch_size, **load)
     kind = process or ("trace" if trace else "list")
     if (kind == "trace") != (trace is not None):
@@ -176,16 +177,12 @@ def simulate(
     recorded_steps = _read_trace(trace) if trace else None
     found = schedule_for(scenario)
     costs = costs_of(found.curve, keep_drafter_warm=not cold_drafter)
-    acceptance: AcceptanceProcess
+    longest = max((item.k_draft for item in found.ranges), default=0) or 1
+    acceptance: AcceptanceProcess = per_position(costs.accepted_length)
     if recorded_steps is not None:
         acceptance = recorded_steps
     elif kind == "switching":
-        k = max((r.k_draft for r in found.ranges), default=0) or 1
-        acceptance = switching_around(
-            costs.accepted_length, k, spread=spread, good_share=good_share, good_tokens=good_tokens
-        )
-    else:
-        acceptance = per_position(costs.accepted_length)
+        acceptance = switching_around(costs.accepted_length, longest, **passages)
     settings = CascadeSettings(back_off_factor=1.0) if no_back_off else CascadeSettings()
     show = progress("simulating")
     report = simulate_policies(costs, found.ranges, acceptance, plan, settings, bounds=True, on_policy=show)
@@ -196,6 +193,11 @@ def simulate(
             | {"warnings": found.setup.warnings}
         )
         return
+    _print_simulation(found, plan, report, kind)
+
+
+def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: SimulationReport, kind: str) -> None:
+    """What each policy gives on the load, the bounds, and what to know of both."""
     print_table(*_policy_table(report))
     click.echo(
         f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, acceptance: {kind}, "
