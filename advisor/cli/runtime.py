@@ -72,7 +72,11 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
 @click.command(cls=ScenarioCommand)
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
 @click.option("--static-k", type=int, help="Export this one K.")
-@click.option("--by-batch", is_flag=True, help="Export K by batch also where one K is enough.")
+@click.option(
+    "--by-batch",
+    is_flag=True,
+    help="Export K by batch also where one K is enough or the target batch should not draft.",
+)
 @click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
 @click.option("--engine-version", help="Release that will load it [default: the one whose rules were read].")
