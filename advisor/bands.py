@@ -14,6 +14,8 @@ from advisor.kernel_costs import KernelCosts, MoeCost
 
 BAND_LEVEL = 0.8
 """Share of outcomes a band is meant to hold. [1]"""
+BAND_SIGMAS = 1.2815515655446004
+"""Half-width of such a band in standard deviations: the standard normal quantile of 0.9. [1]"""
 N_DRAWS = 256
 PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
@@ -25,7 +27,6 @@ MAX_DRAFT = 64
 _ONE_THREAD = 2**17
 """Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a larger product spin
 while others want the processor, for threefold the processor time of a whole answer. [1]"""
-_SIGMAS = 1.2815515655446004  # standard normal quantile of 0.9: half-width of an 80 % band in standard deviations
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ def draw_total(
     total = _weighted_sums(factors, times.reshape(len(names), -1)).reshape(-1, *shape)
     if routed_low is not None and routed_high is not None:
         routed = components["routed"]
-        up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / _SIGMAS)[:, *(None,) * len(shape)]
-        down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / _SIGMAS)[:, *(None,) * len(shape)]
+        up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
+        down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
         shift = up * (routed_high - routed) - down * (routed - routed_low)
         total = total + np.maximum(shift, -0.9 * routed)
     return np.asarray(total)
@@ -124,7 +125,7 @@ def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]
 def draw_acceptance(low: Array, middle: Array, high: Array, draws: Draws) -> Array:
     """Accepted length under each draw [draws, K]: a split lognormal through (low, middle, high), at least 1. [1]"""
     z = draws.acceptance_z[:, None]
-    up, down = np.log(high / middle) / _SIGMAS, np.log(middle / low) / _SIGMAS
+    up, down = np.log(high / middle) / BAND_SIGMAS, np.log(middle / low) / BAND_SIGMAS
     return np.asarray(np.maximum(middle * np.exp(np.where(z > 0, up, down) * z), 1.0))
 
 

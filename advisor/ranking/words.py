@@ -150,7 +150,11 @@ def _accepted_text(board: Leaderboard) -> str:
     told = "".join(
         f" {kind.capitalize()}, for one: {rests[kind]}." for kind in ("borrowed", "carried") if kind in rests
     )
-    text = "Text of another kind is accepted differently: name it with --task." if board.question.task is None else ""
+    text = (
+        "Text of another kind is accepted differently: name it with --task."
+        if board.question.scenario.task is None
+        else ""
+    )
     return f"Accepted lengths: {'; '.join(found)}.{told} {text}".rstrip()
 
 

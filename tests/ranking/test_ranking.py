@@ -28,7 +28,8 @@ from advisor.ranking import (
     verdict,
 )
 from advisor.ranking.board import Standing
-from advisor.ranking.entrants import borrowed_mtp, entrants_of
+from advisor.ranking.borrowed import borrowed_heads
+from advisor.ranking.entrants import entrants_of
 from advisor.ranking.search import Missed, best_placement
 from advisor.ranking.standing import board_draws, rank_range, ranks, times_under_draws
 from advisor.runtime import BatchHistogram, recommended_draft
@@ -220,13 +221,14 @@ def test_what_was_measured_with_a_model_goes_before_what_is_borrowed() -> None:
 
 
 def test_a_borrowed_head_is_the_median_of_the_measured_ones_and_its_band_is_wider() -> None:
-    acceptance, text = borrowed_mtp()
+    lent = borrowed_heads(None, 2048, 8)
+    assert lent is not None
     heads = ("deepseek-r1-mtp-internal", "deepseek-v4-pro-mtp-coding", "glm-5.2-mtp-coding", "qwen3.5-397b-mtp-coding")
     lengths = np.median([load_acceptance_curve(head).accepted_length[:5] for head in heads], axis=0)
-    read = parse_acceptance(acceptance, 8, borrowed=True)
+    read = lent.spread_over(parse_acceptance(lent.chances, 8, borrowed=True))
     assert read.accepted_length[1:6] == pytest.approx(lengths, abs=1e-3)
-    assert read.low[3] < parse_acceptance(acceptance, 8, borrowed=False).low[3]
-    assert "4 measured MTP heads" in text
+    assert read.low[3] < parse_acceptance(lent.chances, 8, borrowed=False).low[3]
+    assert "4 measured MTP heads" in lent.text
 
 
 def test_the_user_s_drafter_serves_every_model_that_can_run_it() -> None:
