@@ -307,6 +307,41 @@ def test_a_ray_cluster_gives_what_one_process_gives(cluster: Any, tmp_path: Path
     pd.testing.assert_frame_equal(frame_of(tmp_path / "one"), frame_of(tmp_path / "ray"))
 
 
+class RayError(Exception):
+    """What a cluster raises for itself."""
+
+
+class RayTaskError(RayError):
+    """What it raises for the task."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown", "words"),
+    [
+        (RayError("the node died"), AdvisorError, "the parts written are kept: give the same command again"),
+        (RayTaskError("a fault of ours"), RayTaskError, "a fault of ours"),
+    ],
+)
+def test_a_lost_cluster_is_one_sentence_and_a_fault_of_ours_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, shown: type[Exception], words: str
+) -> None:
+    def get(_: object) -> bytes:
+        raise raised
+
+    task = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: "reference"))
+    ray = SimpleNamespace(
+        is_initialized=lambda: True,
+        remote=lambda _: task,
+        cluster_resources=lambda: {"CPU": 1},
+        wait=lambda pending, num_returns: (pending[:num_returns], pending[num_returns:]),
+        get=get,
+        exceptions=SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError),
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(shown, match=words):
+        run_sweep(read_plan("batch_size: 1\nacceptance: 2.4@3"), tmp_path / "out", ray_address="here:1")
+
+
 def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(AdvisorError, match="needs the package ray"):
