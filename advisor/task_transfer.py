@@ -184,8 +184,12 @@ def _on_task(measured: Acceptance, dataset: str, kind: str, task: Task | None) -
     if task is None or task == known:
         return measured
     if known not in TASKS:
-        why = f"{dataset} is no kind of text that lengths are carried from"
-        return _remarked(measured, f"Accepted lengths stand as measured: {why}.")
+        why = (
+            f"it is {_words(known)}, none of the kinds that lengths are carried from"
+            if known
+            else "its kind is not known"
+        )
+        return _remarked(measured, f"Accepted lengths stand as measured on {dataset}: {why}.")
     transfer = task_transfer(kind, known, task)
     if transfer is None:
         why = f"no drafter was measured both on {_words(known)} and on {_words(task)}"
