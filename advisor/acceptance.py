@@ -81,8 +81,10 @@ class Acceptance:
     source: str
     borrowed: bool = False
     """True where the numbers come from another model, drafter or run than the one they are used for."""
+    carried_from: str = ""
+    """Kind of text they were measured on, where they were carried to another (`task_transfer.carried`)."""
     remarks: tuple[str, ...] = ()
-    """What a reader must know of how they were carried to where they are used (`task_transfer.carried`)."""
+    """What a reader must know of how they were carried to where they are used ."""
 
 
 def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Array:

@@ -2,7 +2,8 @@
 
 The numbers are learnt from drafters whose accepted length was measured on several kinds of text
 (`advisor.studies.acceptance_transfer`, which writes profiles/drafters/acceptance/transfer.json). What is carried over
-is AL - 1, the accepted draft tokens of a round: the bonus token comes whatever the text.
+are the odds that a draft token is accepted, those of the one chance per position that gives an accepted length: they
+reach neither end, whatever the factor.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field
 
-from advisor.acceptance import Acceptance, acceptance_curves
+from advisor.acceptance import Acceptance, AcceptanceCurve, acceptance_curves, accepted_length, solve_alpha
 from advisor.arrays import Array
+from advisor.bands import BAND_SIGMAS
 from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import PROFILES, read_yaml, validate
+from advisor.text import counted
 
 FOLDER = PROFILES / "drafters" / "acceptance"
 TRANSFERS = FOLDER / "transfer.json"
@@ -27,13 +31,14 @@ TASKS: tuple[Task, ...] = get_args(Task)
 """Kinds of text that lengths are carried between; `mixed` is a blend of the others. What else a prompt set may be
 (tasks.yaml: other, random) is no kind of text."""
 ANY_KIND = "any"
-"""Drafters of every kind together: what holds for a kind with fewer than LEAST_HEADS of its own."""
-LEAST_HEADS = 3
-"""Drafters from which on a kind is judged by its own. [1]"""
+"""Drafters of every kind together: what holds for a kind seen in fewer than LEAST_LABORATORIES."""
+LEAST_LABORATORIES = 3
+"""From which on a kind of drafter is carried by its own: with fewer, the bias of every kind together erred less on
+laboratories left out (`advisor.studies.acceptance_transfer`). [1]"""
 
 
 class Transfer(Frozen):
-    """Log factor on AL - 1 from one task to another, over drafters ("heads") that were measured on both."""
+    """Log factor on the odds of acceptance from one task to another, over drafters ("heads") measured on both."""
 
     kind: str
     """Of drafter, as in profiles/drafters, or `any`."""
@@ -50,7 +55,7 @@ class Transfer(Frozen):
 
     @property
     def factor(self) -> float:
-        """On AL - 1. [1]"""
+        """On the odds of acceptance. [1]"""
         return math.exp(self.log_bias)
 
     @property
@@ -89,7 +94,7 @@ def task_of(prompt_set: str) -> str:
 def task_transfer(kind: str, task_from: str, task_to: str) -> Transfer | None:
     """What is known of carrying an accepted length between tasks for a kind of drafter.
 
-    Its own heads where there are LEAST_HEADS, else heads of every kind; None where no head was measured on both.
+    Its own heads where they are of LEAST_LABORATORIES, else heads of every kind; None where none was measured on both.
     A task to itself is no transfer: None. Raises AdvisorError for a task that is none.
     """
     for task in (task_from, task_to):
@@ -99,14 +104,48 @@ def task_transfer(kind: str, task_from: str, task_to: str) -> Transfer | None:
         found = _by_pair().get((wanted, task_from, task_to))
         back = _by_pair().get((wanted, task_to, task_from))
         known = found or (back.reversed if back else None)
-        if known is not None and (wanted == ANY_KIND or known.n_heads >= LEAST_HEADS):
+        if known is not None and (wanted == ANY_KIND or known.n_laboratories >= LEAST_LABORATORIES):
             return known
     return None
 
 
-def lengths_on_task(accepted_length: Array, transfer: Transfer) -> Array:
-    """Accepted lengths for K = 0, 1, ... carried over: 1 + (AL - 1) x factor, at most K + 1. [tokens per round]"""
-    return np.minimum(1.0 + (accepted_length - 1.0) * transfer.factor, np.arange(len(accepted_length)) + 1.0)
+def log_odds(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
+    """Log odds of the one chance per position, alpha, that gives an accepted length at K draft tokens. Broadcasts. [1]
+
+    accepted_length : beyond 1 and below K + 1. [tokens per round]
+    """
+    alpha = np.clip(solve_alpha(accepted_length, n_draft), _LEAST_ALPHA, 1.0 - _LEAST_ALPHA)
+    return np.asarray(np.log(alpha / (1.0 - alpha)))
+
+
+_LEAST_ALPHA = 1e-3
+"""Nearest to 0 and 1 that a chance of acceptance is taken to be, so that its odds are finite (assumed). [1]"""
+
+
+def lengths_on_task(measured: Array, transfer: Transfer, z: float = 0.0) -> Array:
+    """Accepted lengths for K = 0, 1, ... with the odds at each K carried over; drafting more never emits less.
+
+    z : of the transfer's standard deviations that are added. [1]
+    """
+    k = np.arange(1, len(measured))
+    odds = np.exp(log_odds(measured[1:], k) + transfer.log_bias + z * transfer.log_sd)
+    carried_over = accepted_length(odds / (1.0 + odds), k)
+    if (np.diff(measured) >= 0).all():  # some measured block drafters do lose at their largest K
+        carried_over = np.maximum.accumulate(carried_over)
+    return np.concatenate([[1.0], carried_over])
+
+
+def curve_on_task(given: str, task: Task | None) -> str:
+    """Id of a curve of the same model and drafter measured on `task`, where one is shipped; else `given` itself."""
+    curve = _curve(given)
+    if curve is None or task is None or task_of(curve.dataset) == task:
+        return given
+    alike = [
+        one.id
+        for one in acceptance_curves(curve.model_id, curve.drafter_id)
+        if task_of(one.dataset) == task and (one.checkpoint, one.reasoning) == (curve.checkpoint, curve.reasoning)
+    ]
+    return alike[0] if alike else given
 
 
 def carried(given: str, measured: Acceptance, kind: str, task: Task | None, context_tokens: int) -> Acceptance:
@@ -123,11 +162,11 @@ def carried(given: str, measured: Acceptance, kind: str, task: Task | None, cont
 
     Returns
     -------
-    `measured` with lengths, band, source and remarks as carried. Between tasks the mean moves and the band widens by
-    the scatter between laboratories (docs/decisions/0012-published-rows.md). Over context the mean stays, as there is
-    no law: the lower edge reaches what single heads of this kind lost from their shortest context to this one.
+    `measured` with lengths, band and remarks as carried. Between tasks the mean moves and the band widens by the
+    scatter between laboratories (docs/decisions/0012-published-rows.md). Over context the mean stays, as there is no
+    law: the lower edge reaches what single heads of this kind lost, on text of a kind, from their shortest context.
     """
-    curve = next((one for one in acceptance_curves() if one.id == given.strip()), None)
+    curve = _curve(given)
     if curve is None:
         if task is None:
             return measured
@@ -136,41 +175,61 @@ def carried(given: str, measured: Acceptance, kind: str, task: Task | None, cont
     return _at_context(_on_task(measured, curve.dataset, kind, task), kind, context_tokens)
 
 
+def _curve(given: str) -> AcceptanceCurve | None:
+    return next((one for one in acceptance_curves() if one.id == given.strip()), None)
+
+
 def _on_task(measured: Acceptance, dataset: str, kind: str, task: Task | None) -> Acceptance:
     known = task_of(dataset)
     if task is None or task == known:
         return measured
-    transfer = task_transfer(kind, known, task) if known in TASKS else None
-    if transfer is None:
-        remark = (
-            f"Accepted lengths were measured on {dataset} and stand as they are: no drafter was measured on that and "
-            f"on {_words(task)}."
+    if known not in TASKS:
+        why = (
+            f"it is {_words(known)}, none of the kinds that lengths are carried from"
+            if known
+            else "its kind is not known"
         )
-        return dataclasses.replace(measured, remarks=(*measured.remarks, remark))
+        return _remarked(measured, f"Accepted lengths stand as measured on {dataset}: {why}.")
+    transfer = task_transfer(kind, known, task)
+    if transfer is None:
+        why = f"no drafter was measured both on {_words(known)} and on {_words(task)}"
+        return _remarked(measured, f"Accepted lengths stand as measured on {dataset}: {why}.")
+    return on_task(measured, transfer)
+
+
+def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
+    """An acceptance on text of the transfer's other kind: lengths moved, the band wider by the transfer's spread."""
     value = lengths_on_task(measured.accepted_length, transfer)
-    spread = _Z80 * transfer.log_sd
-    drafted = np.maximum(value - 1.0, 0.0)
-    down, up = (
-        np.hypot(np.log(measured.accepted_length / measured.low), np.log(value / (1.0 + drafted * math.exp(-spread)))),
-        np.hypot(np.log(measured.high / measured.accepted_length), np.log((1.0 + drafted * math.exp(spread)) / value)),
-    )
-    whose = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
-    remark = (
-        f"Accepted drafts x {transfer.factor:.2f}, carried from {_words(known)} to {_words(task)} as "
-        f"{transfer.n_heads} {whose} show it ({transfer.n_laboratories} laboratories)."
-    )
-    return dataclasses.replace(
+    edges = (lengths_on_task(measured.accepted_length, transfer, z) for z in (-BAND_SIGMAS, BAND_SIGMAS))
+    low, high = (np.abs(np.log(edge / value)) for edge in edges)
+    down = np.hypot(np.log(measured.accepted_length / measured.low), low)
+    up = np.hypot(np.log(measured.high / measured.accepted_length), high)
+    moved = dataclasses.replace(
         measured,
         accepted_length=value,
         low=np.clip(value * np.exp(-down), 1.0, value),
         high=np.clip(value * np.exp(up), value, np.arange(len(value)) + 1.0),
-        borrowed=True,
-        remarks=(*measured.remarks, remark),
+        carried_from=_words(transfer.task_from),
+    )
+    return _remarked(moved, f"Accepted lengths are {carried_text(transfer)}.")
+
+
+def carried_text(transfer: Transfer) -> str:
+    """What a transfer does to accepted lengths, and on what evidence."""
+    whose = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
+    return (
+        f"carried from {_words(transfer.task_from)} to {_words(transfer.task_to)}, odds of acceptance x "
+        f"{transfer.factor:.2f}, as {transfer.n_heads} {whose} show it "
+        f"({counted(transfer.n_laboratories, 'laboratory', 'laboratories')})"
     )
 
 
+def _remarked(measured: Acceptance, remark: str) -> Acceptance:
+    return dataclasses.replace(measured, remarks=(*measured.remarks, remark))
+
+
 def _at_context(measured: Acceptance, kind: str, context_tokens: int) -> Acceptance:
-    seen = [one for one in context_factors(kind) if one.context_tokens <= context_tokens]
+    seen = [one for one in context_factors(kind) if one.context_tokens <= context_tokens and one.task in TASKS]
     if not seen:
         return measured
     least = min(seen, key=lambda one: one.factor)
@@ -182,10 +241,7 @@ def _at_context(measured: Acceptance, kind: str, context_tokens: int) -> Accepta
         f"{least.factor:.0%} of those at {least.shortest_tokens:,} were, at {least.context_tokens:,} ({least.title}). "
         "The band reaches down to that."
     )
-    return dataclasses.replace(measured, low=low, remarks=(*measured.remarks, remark))
-
-
-_Z80 = 1.2815515655446004  # normal quantile of an 80 % band
+    return _remarked(dataclasses.replace(measured, low=low), remark)
 
 
 def _words(task: str) -> str:

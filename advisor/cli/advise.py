@@ -31,7 +31,7 @@ from advisor.next_steps import (
     unoffered_texts,
 )
 from advisor.prediction import AdvisorError
-from advisor.runtime import accepted_length_text, carried_text, range_values, schedule_rule
+from advisor.runtime import accepted_length_text, carried_text, plain_text, range_values, schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
 from advisor.spend import MeasuredPower, Spend, does_not_fit, price_of, spend_at, spend_document, spend_text
@@ -104,7 +104,8 @@ def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
     if setup.drafter.kind == "none":
         return "Nothing to export: nothing is drafted."
     if not any(item.k_running for item in advice.to_serve):
-        return "Nothing to export: start the engine without speculation."
+        why = plain_text(advice.k_by_batch, scenario.batch_size)
+        return why or "Nothing to export: start the engine without speculation."
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:
         return f"No export for {scenario.engine}: `export` writes the schedule with --engine {' or '.join(names)}."

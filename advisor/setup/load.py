@@ -33,7 +33,7 @@ from advisor.setup.loaded import Setup
 from advisor.setup.notes import sources_of, warnings_of
 from advisor.setup.routing import routing_of
 from advisor.step_cost import Placement
-from advisor.task_transfer import carried
+from advisor.task_transfer import carried, curve_on_task
 
 
 def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
@@ -62,14 +62,15 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         check_adjustment(adjustment, hardware.id, scenario.engine)
     costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
     routing, because = routing_of(scenario, architecture)
+    given = curve_on_task(scenario.acceptance, scenario.task)
     measured = parse_acceptance(
-        scenario.acceptance,
+        given,
         scenario.k_max,
         borrowed=borrowed_acceptance,
         model_id=architecture.id,
         drafter_id=drafter.id,
     )
-    acceptance = carried(scenario.acceptance, measured, drafter.kind, scenario.task, scenario.context_tokens)
+    acceptance = carried(given, measured, drafter.kind, scenario.task, scenario.context_tokens)
     memory = memory_fit(
         architecture,
         placement,

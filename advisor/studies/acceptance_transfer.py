@@ -1,8 +1,8 @@
 """`python -m advisor.studies.acceptance_transfer`: accepted lengths of one drafter on several kinds of text.
 
-Prints bias and spread of log (AL - 1) between tasks by kind of drafter, what they are worth on a laboratory left out,
-and what was measured over context; with --write the numbers go to profiles/drafters/acceptance/transfer.json.
-Laboratories set apart take no part.
+Prints bias and spread of the log odds of acceptance between tasks by kind of drafter, what they are worth on a
+laboratory left out, and what was measured over context; with --write the numbers go to
+profiles/drafters/acceptance/transfer.json. Laboratories set apart take no part.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import numpy as np
 import pandas as pd
 
 from advisor.acceptance import AcceptanceCurve, acceptance_curves
+from advisor.bands import BAND_SIGMAS
 from advisor.calibration import rounded
 from advisor.drafter import load_drafter
 from advisor.points import COLLECTIONS, laboratory_of, published_rows, set_apart
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_yaml
-from advisor.task_transfer import ANY_KIND, FOLDER, TASKS, TRANSFERS, Transfer, task_of
+from advisor.task_transfer import ANY_KIND, FOLDER, TASKS, TRANSFERS, Transfer, log_odds, task_of
 
 BY_DOMAIN = FOLDER / "by_domain.yaml"
 TITLES = {
@@ -39,12 +40,12 @@ TITLES = {
 USUAL_LABORATORIES = 2
 """Weight of the spread over all pairs of tasks beside a pair's own, in laboratories (assumed). [1]"""
 _NAMED_BLOCK = re.compile(r"\b(DSpark|DFlash|DFly|P-EAGLE)\b")
-COLUMNS = ("laboratory", "title", "head", "kind", "task", "cell", "log_accepted")
+COLUMNS = ("laboratory", "title", "head", "kind", "task", "cell", "log_odds")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """log (AL - 1) on one task less that on another, of one head: the mean over draft lengths measured on both."""
+    """Log odds of acceptance on one task less those on another, of one head: the mean over draft lengths on both."""
 
     laboratory: str
     title: str
@@ -72,7 +73,8 @@ def _apart() -> set[str]:
 def _of_rows() -> Iterator[tuple[object, ...]]:
     for row in published_rows(*COLLECTIONS).to_dict("records"):
         length, task = float(row["accepted_length"] or 0.0), row["task"]
-        if length <= 1.0 or not task or row["defect"]:
+        n_draft = float(row["draft_tokens_k"] or 0.0)
+        if not 1.0 < length < n_draft + 1.0 or not task or row["defect"]:
             continue
         drafter = _drafter(row)
         if not drafter:
@@ -82,7 +84,7 @@ def _of_rows() -> Iterator[tuple[object, ...]]:
         place = laboratory_of(row["source_title"]), row["source_title"]
         reasoning = re.search(r"thinking \w+", f"{row['notes']} {row['dataset']}")
         cell = f"{row['draft_tokens_k']} {row['draft_structure']} {reasoning.group(0) if reasoning else ''}"
-        yield *place, head, load_drafter(drafter).kind, task, cell, math.log(length - 1.0)
+        yield *place, head, load_drafter(drafter).kind, task, cell, float(log_odds(length, n_draft))
 
 
 def _drafter(row: dict[Any, Any]) -> str:
@@ -107,8 +109,8 @@ def _of_curves(curves: Iterable[AcceptanceCurve]) -> Iterator[tuple[object, ...]
         place, kind, task = laboratory_of(title), load_drafter(curve.drafter_id).kind, task_of(curve.dataset)
         head = f"{curve.checkpoint or curve.model_id} {curve.drafter_id}"
         for n_draft, length in zip(curve.n_draft, curve.accepted_length, strict=True):
-            if task and length > 1.0:
-                yield place, title, head, kind, task, f"{n_draft} {curve.reasoning}", math.log(length - 1.0)
+            if task and 1.0 < length < n_draft + 1.0:
+                yield place, title, head, kind, task, f"{n_draft} {curve.reasoning}", float(log_odds(length, n_draft))
 
 
 def differences(lengths: pd.DataFrame, task_from: str, task_to: str) -> list[Difference]:
@@ -116,7 +118,7 @@ def differences(lengths: pd.DataFrame, task_from: str, task_to: str) -> list[Dif
     both = lengths[lengths["task"].isin([task_from, task_to])]
     out = []
     for (laboratory, head, kind), group in both.groupby(["laboratory", "head", "kind"], sort=True):
-        cells = group.pivot_table(index="cell", columns="task", values="log_accepted", aggfunc="mean").dropna()
+        cells = group.pivot_table(index="cell", columns="task", values="log_odds", aggfunc="mean").dropna()
         if len(cells) and set(cells.columns) == {task_from, task_to}:
             value = float((cells[task_to] - cells[task_from]).mean())
             out.append(Difference(str(laboratory), str(group["title"].iloc[0]), str(head), str(kind), value))
@@ -124,7 +126,7 @@ def differences(lengths: pd.DataFrame, task_from: str, task_to: str) -> list[Dif
 
 
 def estimate(found: Sequence[Difference]) -> tuple[float, float, int]:
-    """(bias, variance for a head of another laboratory, degrees of freedom) of log (AL - 1).
+    """(bias, variance for a head of another laboratory, degrees of freedom) of the log odds of acceptance.
 
     The bias is the mean over laboratories of their means. The variance: heads within laboratories, and laboratories
     against each other with the error of the bias itself.
@@ -152,11 +154,17 @@ def transfers(lengths: pd.DataFrame) -> list[Transfer]:
         for kind in (*sorted(set(lengths["kind"])), ANY_KIND)
     }
     known = {key: (each, *estimate(each)) for key, each in found.items() if each}
-    usual = float(np.mean([variance for key, (_, _, variance, free) in known.items() if key[0] == ANY_KIND and free]))
+    usual = _usual(of_pair.values())
     return [
         _transfer(*key, each, bias, _drawn(variance, free, usual))
         for key, (each, bias, variance, free) in known.items()
     ]
+
+
+def _usual(of_pairs: Iterable[Sequence[Difference]]) -> float:
+    """Mean variance of the pairs that several laboratories measured."""
+    known = [estimate(found) for found in of_pairs if found]
+    return float(np.mean([variance for _, variance, free in known if free]))
 
 
 def _drawn(variance: float, free: int, usual: float) -> float:
@@ -179,19 +187,21 @@ def _transfer(
 
 
 def left_out(lengths: pd.DataFrame) -> pd.DataFrame:
-    """Each pair of tasks on laboratories left out: root mean square of log (AL - 1) carried over unchanged, with the
-    bias of all other laboratories, and with that of their heads of the same kind."""
+    """Each pair of tasks on laboratories left out: log odds carried over unchanged, with the bias of all other
+    laboratories, with that of their heads of the same kind; and whether the others' 80 % band holds them."""
     rows = []
-    for pair in combinations(TASKS, 2):
-        found = differences(lengths, *pair)
+    of_pair = {pair: differences(lengths, *pair) for pair in combinations(TASKS, 2)}
+    usual = _usual(of_pair.values())
+    for pair, found in of_pair.items():
         for one in found:
             rest = [each for each in found if each.laboratory != one.laboratory]
             alike = [each for each in rest if each.kind == one.kind]
             if rest:
-                bias = estimate(rest)[0]
+                bias, variance, free = estimate(rest)
+                inside = abs(one.value - bias) <= BAND_SIGMAS * math.sqrt(_drawn(variance, free, usual))
                 own = estimate(alike)[0] if alike else bias
-                rows.append((*pair, one.laboratory, one.value, one.value - bias, one.value - own))
-    return pd.DataFrame(rows, columns=["from", "to", "laboratory", "unchanged", "bias", "bias_of_kind"])
+                rows.append((*pair, one.laboratory, one.value, one.value - bias, one.value - own, inside))
+    return pd.DataFrame(rows, columns=["from", "to", "laboratory", "unchanged", "bias", "bias_of_kind", "inside"])
 
 
 def contexts() -> list[dict[str, object]]:
@@ -232,7 +242,7 @@ def _accepted(row: pd.Series) -> float:
 
 def table(found: Sequence[Transfer]) -> str:
     """One line a pair of tasks and kind."""
-    lines = [f"{'kind':10}{'from':15}{'to':15}{'x (AL-1)':>9}{'log sd':>8}{'heads':>7}{'labs':>6}"]
+    lines = [f"{'kind':10}{'from':15}{'to':15}{'x odds':>9}{'log sd':>8}{'heads':>7}{'labs':>6}"]
     lines += [
         f"{one.kind:10}{one.task_from:15}{one.task_to:15}{one.factor:9.2f}{one.log_sd:8.2f}{one.n_heads:7}"
         f"{one.n_laboratories:6}"
@@ -243,13 +253,16 @@ def table(found: Sequence[Transfer]) -> str:
 
 def left_out_table(judged: pd.DataFrame) -> str:
     """Root mean squares of `left_out` by laboratory and over all, each laboratory with the same weight."""
-    squares = judged.groupby("laboratory")[["unchanged", "bias", "bias_of_kind"]].agg(
-        lambda each: float((each**2).mean())
-    )
-    lines = [f"{'laboratory':24}{'unchanged':>11}{'bias':>8}{'of kind':>9}"]
-    for name, row in [*squares.iterrows(), ("all", squares.mean())]:
-        unchanged, bias, of_kind = np.sqrt(row.to_numpy(float))
-        lines.append(f"{name!s:24}{unchanged:11.3f}{bias:8.3f}{of_kind:9.3f}")
+    by = judged.groupby("laboratory")
+    squares = by[["unchanged", "bias", "bias_of_kind"]].agg(lambda each: float((each**2).mean()))
+    inside = by["inside"].mean()
+    lines = [f"{'laboratory':24}{'unchanged':>11}{'bias':>8}{'of kind':>9}{'in 80 % band':>14}"]
+    for name, row, share in [
+        *zip(squares.index, squares.to_numpy(), inside, strict=True),
+        ("all", squares.mean(), inside.mean()),
+    ]:
+        unchanged, bias, of_kind = np.sqrt(np.asarray(row, float))
+        lines.append(f"{name!s:24}{unchanged:11.3f}{bias:8.3f}{of_kind:9.3f}{share:14.0%}")
     return "\n".join(lines)
 
 
@@ -260,7 +273,7 @@ def main(arguments: Sequence[str]) -> None:
     lengths = measured_lengths()
     found, over_context = transfers(lengths), contexts()
     judged = left_out_table(left_out(lengths))
-    print(f"{table(found)}\n\nLaboratories left out, root mean square of log (AL - 1)\n{judged}\n")
+    print(f"{table(found)}\n\nLaboratories left out, root mean square of the log odds\n{judged}\n")
     for one in over_context:
         print(one)
     if "--write" in arguments:

@@ -9,6 +9,7 @@ from advisor.advice import Advice
 from advisor.points import Errors
 from advisor.prediction import Tier
 from advisor.setup import Setup
+from advisor.task_transfer import curve_on_task
 from advisor.text import counted
 
 ENOUGH_ROWS = 10
@@ -52,7 +53,7 @@ def errors_text(found: Mapping[str, Errors]) -> str:
 
 def accepted_text(advice: Advice) -> str:
     """Which accepted length the answer rests on, and from where."""
-    given = advice.scenario.acceptance
+    given = curve_on_task(advice.scenario.acceptance, advice.scenario.task)
     curve = next((one for one in acceptance_curves() if one.id == given), None)
     k = advice.curve_k
     length = float(advice.curve.accepted_length[advice.curve.column(k)])
@@ -61,6 +62,10 @@ def accepted_text(advice: Advice) -> str:
         return f"{accepted}: carried there from yours ({given})." if carried else f"{accepted}: yours."
     other = " (of another model or drafter)" if advice.setup.acceptance.borrowed else ""
     how = f"carried there, measured at K = {_span(curve.n_draft)}" if carried else "measured"
+    if advice.setup.acceptance.carried_from:
+        task = str(advice.scenario.task).replace("_", " ")
+        how = f"carried from {advice.setup.acceptance.carried_from} to {task}, measured on"
+        return f"{accepted}: {how} {curve.dataset}{other}."
     return f"{accepted}: {how}, {curve.dataset}{other}."
 
 

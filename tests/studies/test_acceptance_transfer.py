@@ -43,7 +43,7 @@ def test_no_speedup_laboratory_set_apart_takes_part(lengths: pd.DataFrame) -> No
 
 
 def invented(**factors: float) -> pd.DataFrame:
-    """Heads of laboratories a, b, ... whose AL - 1 on chat is `factor` times that on coding, at two draft lengths."""
+    """Heads of laboratories a, b, ... whose odds on chat are `factor` times those on coding, at two draft lengths."""
     rows = [
         (name[0], "title", name, "eagle", task, cell, math.log(accepted * (factor if task == "chat" else 1.0)))
         for name, factor in factors.items()
@@ -78,8 +78,9 @@ def test_a_laboratory_left_out_is_predicted_from_the_others() -> None:
     assert "all" in left_out_table(judged)
 
 
-def test_the_bias_of_the_kind_helps_on_laboratories_left_out_in_the_mean(lengths: pd.DataFrame) -> None:
+def test_the_bias_helps_on_laboratories_left_out_and_the_band_holds_most_of_them(lengths: pd.DataFrame) -> None:
     judged = left_out(lengths)
-    mean = judged.groupby("laboratory")[["unchanged", "bias_of_kind"]].agg(lambda each: (each**2).mean()).mean()
-    assert mean["bias_of_kind"] < mean["unchanged"]
+    mean = judged.groupby("laboratory")[["unchanged", "bias"]].agg(lambda each: (each**2).mean()).mean()
+    assert mean["bias"] < mean["unchanged"]
+    assert 0.6 < judged.groupby("laboratory")["inside"].mean().mean() < 0.95
     assert len(table(transfers(lengths)).splitlines()) > 10
