@@ -19,8 +19,7 @@ from pydantic import Field
 
 from advisor.acceptance import Acceptance, AcceptanceCurve, acceptance_curves, accepted_length, solve_alpha
 from advisor.arrays import Array
-from advisor.bands import BAND_SIGMAS
-from advisor.prediction import AdvisorError, Frozen
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Frozen
 from advisor.profiles import PROFILES, read_yaml, validate
 from advisor.text import counted
 

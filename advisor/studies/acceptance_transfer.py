@@ -20,11 +20,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.acceptance import AcceptanceCurve, acceptance_curves
-from advisor.bands import BAND_SIGMAS
 from advisor.calibration import rounded
 from advisor.drafter import load_drafter
 from advisor.points import COLLECTIONS, laboratory_of, published_rows, set_apart
-from advisor.prediction import AdvisorError
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiles import read_yaml
 from advisor.task_transfer import ANY_KIND, FOLDER, TASKS, TRANSFERS, Transfer, log_odds, task_of
 
