@@ -235,8 +235,9 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
         found = f"draft K = {own.k_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
         if prediction.low >= 1.0:
             return found
-        hardly = "Hardly worth it: it" if own.speedup < _HARDLY else "It"
-        return f"{found} {hardly} may lose; the chance of a gain is {own.p_gain:.0%}."
+        hardly = "Hardly worth it: " if own.speedup < _HARDLY else ""
+        said = gain_text(own.speedup_low, own.p_gain)
+        return f"{found} {hardly}{said[0].lower() if hardly else said[0]}{said[1:]}"
     if len(rows) == 1:
         return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
     tried = rows[_best_drafting(rows)]
@@ -248,6 +249,12 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
         f"do not speculate (K = 0): {alternative}, a gain in {tried.p_gain:.0%} of the draws, and is expected to lose "
         f"{tried.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
     )
+
+
+def gain_text(low: float, p_gain: float) -> str:
+    """The chance of a gain in one sentence, and that it may lose where the band's lower end `low` is below 1."""
+    chance = f"the chance of a gain is {p_gain:.0%}."
+    return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 
 
 def _ratio(item: DraftRow) -> str:

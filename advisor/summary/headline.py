@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.advice import Advice
+from advisor.advice import Advice, gain_text
 from advisor.catalog import drafter_name, hardware_name, model_name
 from advisor.design import DesignSpace
 from advisor.summary.outcomes import Outcome
@@ -56,11 +56,13 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
 
 
 def likely_text(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
-    """The likely range of one K, and what the recommended or the next best one costs beside it."""
+    """The likely range of one K, its chance of a gain, and what the recommended or the next best one costs beside it."""
     if len(outcomes) == 1:
         return "Nothing is drafted."
     shown, recommended = outcomes[k_draft], outcomes[advice.recommendation.k_draft]
-    likely = f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10)." if k_draft else ""
+    likely = (
+        f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10). {gain_text(shown.low, shown.p_gain)}" if k_draft else ""
+    )
     if shown.k_draft != recommended.k_draft:
         return (
             f"{likely} You picked K = {k_draft}; K = {recommended.k_draft} loses least "
