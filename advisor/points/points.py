@@ -210,6 +210,7 @@ def refit_points(
     for scenario, group in _by_curve(_even_sample(asked, refused)):
         try:
             setup = with_costs(load_setup(scenario), **class_costs(group[0].question.engine_class))
+            _check_weights_fit(setup)
             found = _points(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
             refused += [Refused(item.line, _for_users(str(error))) for item in group]
@@ -217,6 +218,16 @@ def refit_points(
         points += [point for point in found if len(point.observations.line)]
         refused += [Refused(point.line, _MEASURES_NOTHING) for point in found if not len(point.observations.line)]
     return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
+
+
+def _check_weights_fit(setup: Setup) -> None:
+    """Raise AdvisorError where the weights alone exceed the accelerator's whole memory: no such run was measured."""
+    needed, has = setup.memory.weights_bytes + setup.memory.drafter_bytes, setup.hardware.memory_bytes.value
+    if needed > has:
+        raise AdvisorError(
+            f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / 1e9:,.0f} GB a GPU, it has "
+            f"{has / 1e9:,.0f}; state gpu_count, tensor_parallel and weight_dtype as they ran"
+        )
 
 
 def _records(frame: pd.DataFrame) -> Iterable[tuple[int, dict[str, Any]]]:

@@ -56,7 +56,7 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
 
 
 def likely_text(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
-    """The likely range of one K, its chance of a gain, and what the recommended or the next best one costs beside it."""
+    """The likely range of one K, its chance of a gain, and what the recommended or next best one costs beside it."""
     if len(outcomes) == 1:
         return "Nothing is drafted."
     shown, recommended = outcomes[k_draft], outcomes[advice.recommendation.k_draft]
