@@ -11,7 +11,7 @@ from advisor import laws
 from advisor.bands import BAND_LEVEL
 from advisor.components import BY_KEY, component_name
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for, digits
-from advisor.prediction import Prediction, Tier
+from advisor.prediction import AdvisorError, Prediction, Tier
 from advisor.runtime import (
     DraftRow,
     KRange,
@@ -184,6 +184,20 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
 def _best_drafting(rows: tuple[DraftRow, ...]) -> int:
     """Index of the K > 0 with the least expected loss; 0 where nothing is drafted."""
     return min(range(1, len(rows)), key=lambda index: rows[index].expected_loss, default=0)
+
+
+def advice_on(advice: Advice, engine: str) -> Advice:
+    """The same question answered with the kernels of another engine, for what that one is to load.
+
+    `advice` itself where the scenario cannot be asked of it: an accelerator that it does not run on, or a refit that
+    belongs to its own engine.
+    """
+    if engine == advice.scenario.engine:
+        return advice
+    try:
+        return advise(advice.scenario.model_copy(update={"engine": engine}))
+    except AdvisorError:
+        return advice
 
 
 def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> Recommendation:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from advisor.advice import advise
+from advisor.advice import advice_on, advise
 from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError, Tier
 from advisor.runtime import k_at
@@ -171,3 +171,11 @@ def test_plain_decoding_that_stands_because_nothing_tells_it_apart_says_so(accep
     assert answer.recommendation.k_draft == 0
     assert answer.drafts[1].as_good == equal
     assert ("of equals the smaller stands" in answer.recommendation.verdict) == equal
+
+
+def test_what_another_engine_loads_is_answered_with_its_own_kernels() -> None:
+    answer = advise(QWEN)
+    own = advice_on(answer, "sglang")
+    assert own.to_serve == advise(QWEN.model_copy(update={"engine": "sglang"})).to_serve
+    assert own.to_serve != answer.to_serve
+    assert advice_on(answer, QWEN.engine) is answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from advisor.advice import Advice
+from advisor.advice import Advice, advice_on
 from advisor.catalog import export_engines, load_engine
 from advisor.engines import (
     CheckCommand,
@@ -82,10 +82,10 @@ def _setup(
     advice: Advice, engine: str, served_model: str, draft_model: str | None, contexts: KByContext | None
 ) -> EngineSetup:
     try:
-        draft = _draft_model(advice, engine, draft_model)
+        draft, own = _draft_model(advice, engine, draft_model), advice_on(advice, engine)
         export = export_scenario(
-            advice.setup,
-            advice.to_serve,
+            own.setup,
+            own.to_serve,
             engine,
             served_model=served_model,
             draft_model=draft,

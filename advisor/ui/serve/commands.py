@@ -31,7 +31,8 @@ def draw(advice: Advice, k_draft: int, *, fits: bool) -> None:
                 st.info(widgets.plain(made))
                 continue
             _paste(made)
-            said = [runtime.pasted_text(advice, k_draft, made)]
+            own = runtime.on_engine(advice, engine.id)
+            said = [runtime.pasted_text(own, own.recommendation.k_draft if recommended else k_draft, made)]
             if runtime.PLACEHOLDER in made.launch_line:
                 said.append(f"Put your {drafter_name(advice.setup.drafter)} checkpoint for {runtime.PLACEHOLDER}.")
             st.caption(" ".join(said))

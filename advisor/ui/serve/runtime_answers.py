@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from advisor.advice import Advice
+from advisor.advice import Advice, advice_on
 from advisor.catalog import export_engines
 from advisor.engines import EngineExport, default_served_model, export_scenario, needs_draft_model
 from advisor.prediction import AdvisorError
@@ -116,6 +116,16 @@ def chosen_ranges(advice: Advice, choice: str) -> tuple[KRange, ...]:
     return static_ranges(advice.curve, int(choice.split()[2]), advice.k_by_batch[-1].batch_end)
 
 
+@remembered(st.cache_resource, shared=64, own=16)
+def _answered(scenario: Scenario, engine: str) -> Advice:
+    return advice_on(answers.advice_for(scenario), engine)
+
+
+def on_engine(advice: Advice, engine: str) -> Advice:
+    """`advice.advice_on`, remembered."""
+    return advice if engine == advice.scenario.engine else _answered(advice.scenario, engine)
+
+
 def served_model(advice: Advice) -> str:
     """Name to prefill; empty for the user's own configuration."""
     try:
@@ -130,7 +140,8 @@ def needs_draft_name(advice: Advice) -> bool:
 
 
 def export_for(advice: Advice, engine: str, choice: str, served: str, draft: str) -> EngineExport | str:
-    """The export, or the sentence that says why this engine has none."""
+    """The export by the engine's own kernels, or the sentence that says why this engine has none."""
+    advice = on_engine(advice, engine)
     named = (draft or None) if needs_draft_name(advice) else None  # a model's own MTP module has no checkpoint
     try:
         return export_scenario(
