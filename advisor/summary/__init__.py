@@ -8,7 +8,7 @@ from advisor.summary.headline import headline, likely_text, one_k_text, place_te
 from advisor.summary.outcomes import Outcome, outcomes_of
 from advisor.summary.refit import refit_text, refitted_times_text
 from advisor.summary.sample import sample_csv
-from advisor.summary.sure import accepted_text, errors_text, tier_words
+from advisor.summary.sure import accepted_text, borrowed_from, errors_text, tier_words
 
 __all__ = [
     "Fit",
@@ -16,6 +16,7 @@ __all__ = [
     "Outcome",
     "accepted_length_flips",
     "accepted_text",
+    "borrowed_from",
     "errors_text",
     "fit_of",
     "flip_texts",

@@ -16,6 +16,7 @@ from advisor.setup import load_setup
 from advisor.summary import (
     accepted_length_flips,
     accepted_text,
+    borrowed_from,
     errors_text,
     fit_of,
     flip_texts,
@@ -178,3 +179,20 @@ def test_an_accepted_length_carried_to_another_k_is_not_called_yours_or_measured
     assert said("2.4@3") == "Accepted length 2.40 at K = 3: yours."
     assert said("2.9@3").endswith(": carried there from yours (2.9@3).")
     assert ": measured, " in said("gpt-oss-20b-eagle3-mt-bench")
+
+
+def test_a_borrowed_acceptance_stands_in_the_headline_and_its_origin_asks_for_one_s_own() -> None:
+    question = SCENARIO.model_copy(update={"acceptance": "gpt-oss-20b-eagle3-mt-bench"})
+    answer = advise(question)
+    assert borrowed_from(answer) == "gpt-oss-20b"
+    assert headline(answer, 3, outcomes_of(answer)).endswith(", acceptance borrowed from gpt-oss-20b")
+    assert "borrowed from gpt-oss-20b: fill in yours at Accepted." in accepted_text(answer)
+    own = advise(question.model_copy(update={"model_id": "gpt-oss-20b"}))
+    assert borrowed_from(own) == borrowed_from(ADVICE) == ""
+    assert "borrowed" not in headline(own, 3, outcomes_of(own)) + accepted_text(own)
+
+
+def test_the_checkpoint_that_was_measured_is_named_where_it_is_another() -> None:
+    question = {"model_id": "deepseek-v3", "drafter_id": "mtp", "n_gpus": 8, "tensor_parallel": 8}
+    answer = advise(SCENARIO.model_copy(update=question | {"acceptance": "deepseek-r1-mtp-internal"}))
+    assert accepted_text(answer).endswith(", by DeepSeek-R1.")
