@@ -40,7 +40,7 @@ def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:
 
 
 def errors_text(found: Mapping[str, Errors]) -> str:
-    """The nearest errors in one sentence, rows and laboratories named; empty without any."""
+    """The nearest errors, few as they may be, and those of the nearest group with enough rows; empty without any."""
     nearest = nearest_errors(found)
     if nearest is None or nearest[1].median_ape is None or nearest[1].coverage is None:
         return ""
@@ -49,9 +49,20 @@ def errors_text(found: Mapping[str, Errors]) -> str:
     whose = f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}" if errors.n_sources else ""
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"On {errors.n} published speedups{of}{whose}{alike} the median error is {errors.median_ape:.0%}, and "
+        f"{_few_text(found, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is {errors.median_ape:.0%}, and "
         f"{errors.coverage:.0%} lie in the band."
     )
+
+
+def _few_text(found: Mapping[str, Errors], judged: str) -> str:
+    """The groups nearer than the judged one, which have too few rows, in one sentence with a space behind."""
+    near = list(found.items())[: list(found).index(judged)]
+    said = [
+        f"{one.n} of {group} (median error {one.median_ape:.0%}, {one.coverage:.0%} in the band)"
+        for group, one in near
+        if one.median_ape is not None and one.coverage is not None
+    ]
+    return f"Few published speedups are near: {'; '.join(said)}. " if said else ""
 
 
 def borrowed_from(answer: Advice | DesignSpace) -> str:

@@ -122,15 +122,20 @@ def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
     assert load_setup(smaller).memory.largest_batch < 16
 
 
-def test_errors_of_few_rows_give_way_to_those_of_all() -> None:
+def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:
     few = Errors(3, median_ape=0.01, coverage=1.0, n_sources=1)
     many = Errors(65, median_ape=0.075, coverage=0.83, n_sources=14)
     found = {"this accelerator and model": few, "all published points": many}
     assert "On 65 published speedups (all published points) from 14 laboratories, each counting alike," in errors_text(
         found
     )
+    near = (
+        "Few published speedups are near: 3 of this accelerator and model (median error 1%, 100% in the band). On 65 "
+    )
+    assert errors_text(found).startswith(near)
     enough = {"this accelerator and model": dataclasses.replace(few, n=21)} | {"all published points": many}
     assert "On 21 published speedups of this accelerator and model from 1 laboratory the median" in errors_text(enough)
+    assert "Few" not in errors_text(enough)
     assert errors_text({}) == ""
 
 

@@ -8,7 +8,6 @@ import streamlit as st
 
 from advisor.charts import pareto_chart
 from advisor.design import Candidate, DesignAnswer, sensitivity_text
-from advisor.summary import borrowed_from
 from advisor.text import MERITS
 from advisor.ui.design import tables
 from advisor.ui.design.question import OBJECTIVE_NAMES
@@ -33,9 +32,7 @@ COLUMNS: dict[str, Any] = {
 
 
 def below_the_title(answer: DesignAnswer) -> None:
-    """Whose accepted length is borrowed, what the recommended design gives and costs, what the cautious law says."""
-    if whose := borrowed_from(answer.space):
-        st.markdown(widgets.plain(f"Acceptance is borrowed from {whose}: fill in yours at Accepted."))
+    """What the recommended design gives and costs against the baseline, and what the cautious law says."""
     if answer.recommended is None:
         return
     st.markdown(widgets.plain(tables.below_headline(answer)))
