@@ -49,8 +49,8 @@ def errors_text(found: Mapping[str, Errors]) -> str:
     whose = f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}" if errors.n_sources else ""
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"{_few_text(found, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is {errors.median_ape:.0%}, and "
-        f"{errors.coverage:.0%} lie in the band."
+        f"{_few_text(found, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is "
+        f"{errors.median_ape:.0%}, and {errors.coverage:.0%} lie in the band."
     )
 
 
