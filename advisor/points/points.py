@@ -17,6 +17,7 @@ from advisor.acceptance import parse_acceptance
 from advisor.bands import Draws
 from advisor.calibration import OVERHEAD_NAMES, class_costs
 from advisor.curve import Curve, curve_for
+from advisor.memory import GIB
 from advisor.points.observation import QUANTITIES, Observations, number, observe, time_columns
 from advisor.points.question import RowQuestion, question_of
 from advisor.prediction import AdvisorError
@@ -225,8 +226,8 @@ def _check_weights_fit(setup: Setup) -> None:
     needed, has = setup.memory.weights_bytes + setup.memory.drafter_bytes, setup.hardware.memory_bytes.value
     if needed > has:
         raise AdvisorError(
-            f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / 1e9:,.0f} GB a GPU, it has "
-            f"{has / 1e9:,.0f}; state gpu_count, tensor_parallel and weight_dtype as they ran"
+            f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / GIB:,.0f} GiB a GPU, it has "
+            f"{has / GIB:,.0f}; state gpu_count, tensor_parallel and weight_dtype as they ran"
         )
 
 
