@@ -32,6 +32,11 @@ from advisor.text import MERITS
 _HARDLY = 1.1
 """Choice of this project: a gain below this that may be a loss is called hardly worth it. [1]"""
 
+_NEAR_CERTAIN = 0.995
+"""From this chance on, which would round to 100 %, it is said to be over 99 %: one of the 256 draws is 0.4 %. [1]"""
+_LEAST_LOSS = 0.001
+"""Choice of this project: an expected loss below this is said to be under it. [1]"""
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -68,8 +73,9 @@ class Recommendation:
     @property
     def odds(self) -> str:
         """Chance of being best, chance of a gain and expected loss of the recommended K, in words."""
-        gain = f", chance of a gain {self.p_gain:.0%}" if self.k_draft else ""
-        return f"chance that K = {self.k_draft} is best {self.p_best:.0%}{gain}, expected loss {self.regret:.1%}"
+        gain = f", chance of a gain {chance_text(self.p_gain)}" if self.k_draft else ""
+        lost = f"{self.regret:.1%}" if self.regret >= _LEAST_LOSS else f"under {_LEAST_LOSS:.1%}"
+        return f"chance that K = {self.k_draft} is best {chance_text(self.p_best)}{gain}, expected loss {lost}"
 
 
 @dataclass(frozen=True)
@@ -249,8 +255,9 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
         found = f"draft K = {own.k_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
         if prediction.low >= 1.0:
             return found
-        hardly = "Hardly worth it: it" if own.speedup < _HARDLY else "It"
-        return f"{found} {hardly} may lose; the chance of a gain is {own.p_gain:.0%}."
+        hardly = "Hardly worth it: " if own.speedup < _HARDLY else ""
+        said = gain_text(own.speedup_low, own.p_gain)
+        return f"{found} {hardly}{said[0].lower() if hardly else said[0]}{said[1:]}"
     if len(rows) == 1:
         return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
     tried = rows[_best_drafting(rows)]
@@ -262,6 +269,17 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
         f"do not speculate (K = 0): {alternative}, a gain in {tried.p_gain:.0%} of the draws, and is expected to lose "
         f"{tried.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
     )
+
+
+def chance_text(share: float) -> str:
+    """A share of the draws as a percentage; never 100 %, which so few draws cannot tell from a little less."""
+    return f"{share:.0%}" if share < _NEAR_CERTAIN else "over 99%"
+
+
+def gain_text(low: float, p_gain: float) -> str:
+    """The chance of a gain in one sentence, and that it may lose where the band's lower end `low` is below 1."""
+    chance = f"the chance of a gain is {chance_text(p_gain)}."
+    return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 
 
 def _ratio(item: DraftRow) -> str:

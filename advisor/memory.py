@@ -9,6 +9,8 @@ import numpy as np
 from advisor.architecture import Architecture, WeightDtypes, kv_bytes, weight_bytes_by_component
 from advisor.step_cost import Placement
 
+GIB = 2**30
+"""The unit of an accelerator's memory on screen. [B]"""
 USABLE_SHARE = 0.9
 """Share of device memory an engine gives to weights and cache; vLLM's gpu_memory_utilization default."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,6 +77,8 @@ def test_a_gain_that_may_be_a_loss_is_called_hardly_worth_it_with_its_odds() -> 
     assert f" {hardly} may lose; the chance of a gain is" in answer.verdict
     assert 0.5 < answer.p_gain < 0.95
     assert f"chance of a gain {answer.p_gain:.0%}" in answer.odds
+    certain = replace(answer, p_gain=1.0, p_best=0.996, regret=0.0).odds
+    assert certain.endswith("is best over 99%, chance of a gain over 99%, expected loss under 0.1%")
     sure = advise(QWEN).recommendation
     assert sure.speedup.low > 1.0
     assert "Hardly" not in sure.verdict

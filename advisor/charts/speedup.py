@@ -87,7 +87,7 @@ def speedup_chart(
     _add_target(figure, batch_size, here)
     end, last = break_even_batch(x, value), np.inf if largest_batch is None else largest_batch
     if end is not None and end <= last:
-        _add_break_even(figure, end, late=end > np.sqrt(x[0] * x[-1]))
+        _add_break_even(figure, end, k_draft, late=end > np.sqrt(x[0] * x[-1]))
     if sweet_spot_batch is not None:
         _add_note(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)), "highest", "bottom")
     figure.update_yaxes(range=list(edges), ticksuffix="×")
@@ -184,13 +184,15 @@ def _add_note(figure: go.Figure, batch: float, value: float, text: str, anchor: 
     )
 
 
-def _add_break_even(figure: go.Figure, end: float, *, late: bool) -> None:
-    """The batch at which the curve falls through 1x, where the curve is not: below it on its left, above on its right.
+def _add_break_even(figure: go.Figure, end: float, k_draft: int, *, late: bool) -> None:
+    """The batch at which the curve of `k_draft` falls through 1x, where the curve is not: left below, right above.
 
     late : in the right half of the plot, where a name on the right would leave it.
     """
     place: dict[str, Any] = {"xanchor": "right", "yanchor": "top"} if late else {"xanchor": "left", "yanchor": "bottom"}
-    figure.add_annotation(x=np.log10(end), y=1.0, text=f"breaks even at {end:,.0f}", showarrow=False, **place)
+    figure.add_annotation(
+        x=np.log10(end), y=1.0, text=f"K = {k_draft} breaks even at {end:,.0f}", showarrow=False, **place
+    )
 
 
 def _add_measured(figure: go.Figure, measured: pd.DataFrame | None, drafter_id: str) -> None:

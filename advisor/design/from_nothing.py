@@ -208,7 +208,8 @@ def start_from_size(scenario: Scenario, total_params: float | None = None, activ
         counts = parameter_counts(wanted)
         note = (
             f"Start for {_targets_text(given)}: {near.name} with {mix} ({counts.total / 1e9:.1f} B total, "
-            f"{counts.active_nonembedding / 1e9:.2f} B active). Equal quality means the quality of this start."
+            f"{counts.active_nonembedding / 1e9:.2f} B active), "
+            f"its layers and attention kept ({_layers_text(near)}). Equal quality means the quality of this start."
         )
         name = f"{near.id}-n{moe.n_experts}k{moe.n_active}w{moe.expert_width}"
         return Start(_with_config(scenario, name, config), note)
@@ -217,6 +218,15 @@ def start_from_size(scenario: Scenario, total_params: float | None = None, activ
         f"no shipped model can be widened or thinned to {_targets_text(given)} (they have {sizes[0] / 1e9:,.3g} to "
         f"{sizes[-1] / 1e9:,.0f} B in all); change a target, or type a shape like {SHAPE_EXAMPLE}"
     )
+
+
+def _layers_text(architecture: Architecture) -> str:
+    """Layers by kind of attention: `40 Mamba or linear attention, 8 full attention`."""
+    words = {"linear": "Mamba or linear attention", "mla": "latent attention", "none": "without attention"}
+    counts: dict[str, int] = {}
+    for mixer in architecture.mixers:
+        counts[mixer.kind] = counts.get(mixer.kind, 0) + mixer.count
+    return ", ".join(f"{n} {words.get(kind, f'{kind} attention')}" for kind, n in counts.items())
 
 
 def _with_config(scenario: Scenario, name: str, config: dict[str, Any]) -> Scenario:

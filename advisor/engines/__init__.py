@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.engines.check_commands import CheckCommand, check_commands
-from advisor.engines.config import EngineExport, one_slot_a_line
+from advisor.engines.config import EngineExport, one_option_a_line, one_slot_a_line
 from advisor.engines.export import default_served_model, export_scenario, needs_draft_model, write_export
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "default_served_model",
     "export_scenario",
     "needs_draft_model",
+    "one_option_a_line",
     "one_slot_a_line",
     "write_export",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -84,6 +85,16 @@ def one_slot_a_line(text: str) -> str:
     """A JSON object with each of its own entries on one line."""
     entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
     return "{\n" + ",\n".join(entries) + "\n}"
+
+
+def one_option_a_line(command: str) -> str:
+    """A shell command with each option on its own line; a shell reads the same words."""
+    lines: list[list[str]] = [[]]
+    for word in shlex.split(command):
+        if word.startswith("--"):
+            lines.append([])
+        lines[-1].append(word)
+    return " \\\n  ".join(shlex.join(words) for words in lines)
 
 
 def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:

@@ -17,6 +17,7 @@ from advisor.acceptance import parse_acceptance
 from advisor.bands import Draws
 from advisor.calibration import OVERHEAD_NAMES, class_costs
 from advisor.curve import Curve, curve_for
+from advisor.memory import GIB
 from advisor.points.observation import QUANTITIES, Observations, number, observe, time_columns
 from advisor.points.question import RowQuestion, question_of
 from advisor.prediction import AdvisorError
@@ -210,6 +211,7 @@ def refit_points(
     for scenario, group in _by_curve(_even_sample(asked, refused)):
         try:
             setup = with_costs(load_setup(scenario), **class_costs(group[0].question.engine_class))
+            _check_weights_fit(setup)
             found = _points(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
             refused += [Refused(item.line, _for_users(str(error))) for item in group]
@@ -217,6 +219,16 @@ def refit_points(
         points += [point for point in found if len(point.observations.line)]
         refused += [Refused(point.line, _MEASURES_NOTHING) for point in found if not len(point.observations.line)]
     return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
+
+
+def _check_weights_fit(setup: Setup) -> None:
+    """Raise AdvisorError where the weights alone exceed the accelerator's whole memory: no such run was measured."""
+    needed, has = setup.memory.weights_bytes + setup.memory.drafter_bytes, setup.hardware.memory_bytes.value
+    if needed > has:
+        raise AdvisorError(
+            f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / GIB:,.0f} GiB a GPU, it has "
+            f"{has / GIB:,.0f}; state gpu_count, tensor_parallel and weight_dtype as they ran"
+        )
 
 
 def _records(frame: pd.DataFrame) -> Iterable[tuple[int, dict[str, Any]]]:

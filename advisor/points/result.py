@@ -18,7 +18,7 @@ MAX_ERROR = 0.30
 
 @dataclass(frozen=True)
 class RefitParameter:
-    """One constant before and after. `unit` s: the constant itself; 1: a factor on the shipped kernel times."""
+    """One constant before and after. `unit` s or per sequence: the constant; 1: a factor on shipped kernel times."""
 
     name: str
     meaning: str
@@ -144,7 +144,16 @@ def _sentence(result: RefitResult) -> str:
     )
 
 
-PARAMETER_COLUMNS = ("Constant", "Before", "After", "Change", "Standard error", "Learnt")
+PARAMETER_COLUMNS = (
+    "Constant",
+    "Before",
+    "After",
+    "Change",
+    "Known before to",
+    "Known after to",
+    "Learnt from your data",
+)
+"""The last says whether your data narrowed what was known before (`refit.UNIDENTIFIED`), however well that was."""
 
 
 def parameter_rows(result: RefitResult) -> list[tuple[str, ...]]:
@@ -155,7 +164,8 @@ def parameter_rows(result: RefitResult) -> list[tuple[str, ...]]:
             _amount(item, item.before),
             _amount(item, item.after),
             f"{round(item.factor - 1.0, 2) + 0.0:+.0%}",  # adding 0.0 makes a negative zero positive
-            f"{item.log_stderr:.0%}",
+            f"±{item.prior_log_sd:.0%}",
+            f"±{item.log_stderr:.0%}",
             "at its bound" if item.at_bound else "yes" if item.identified else "no",
         )
         for item in result.parameters
@@ -163,12 +173,21 @@ def parameter_rows(result: RefitResult) -> list[tuple[str, ...]]:
 
 
 def _amount(item: RefitParameter, value: float) -> str:
-    return f"{value * 1e6:,.1f} \N{MICRO SIGN}s" if item.unit == "s" else f"{value:.2f}x"
+    if item.unit == "s":
+        return f"{value * 1e6:,.1f} \N{MICRO SIGN}s"
+    return f"{value:.2f}x" if item.unit == "1" else f"{value:.2g} {item.unit}"
 
 
 def notes(result: RefitResult) -> list[str]:
-    """Which constants these data cannot determine, in one sentence; what speaks against the refit is said apart."""
-    if not result.unidentified:
-        return []
-    names = result._meanings(result.unidentified)
-    return [f"Cannot be determined from these data, so they stay near their values before: {names}."]
+    """Which constants these data cannot determine, which K they hold; what speaks against the refit is said apart."""
+    said = []
+    if result.unidentified:
+        names = result._meanings(result.unidentified)
+        said = [f"Cannot be determined from these data, so they stay near their values before: {names}."]
+    held = sorted({int(k) for k in result.rows["k_draft"] if k > 0})
+    if held:
+        listed = ", ".join(map(str, held))
+        said.append(
+            f"Your points hold K = {listed}; odds between other K are the model's, your points do not test them."
+        )
+    return said

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from advisor.advice import Advice, advice_on
 from advisor.catalog import export_engines, load_engine
 from advisor.engines import (
@@ -12,6 +10,7 @@ from advisor.engines import (
     default_served_model,
     export_scenario,
     needs_draft_model,
+    one_option_a_line,
     one_slot_a_line,
 )
 from advisor.prediction import AdvisorError
@@ -59,7 +58,7 @@ def engine_blocks(engine: EngineSetup) -> tuple[Block, ...]:
     name = load_engine(engine.engine).name
     if engine.problem:
         return (Paragraph(f"{name}: {engine.problem}."),)
-    blocks: list[Block] = [Code(_one_option_a_line(engine.launch_line), f"{name}, launch line")]
+    blocks: list[Block] = [Code(one_option_a_line(engine.launch_line), f"{name}, launch line")]
     if engine.file_name:
         blocks.append(Code(one_slot_a_line(engine.config_json), f"{name}, {engine.file_name}"))
     if engine.warnings:
@@ -75,7 +74,7 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
         "These vLLM commands measure what is predicted here, with the accepted length imposed, so that the cost model "
         "alone is tested. Upload their output on the page Data."
     )
-    return (Paragraph(intro), *(Code(_one_option_a_line(step.command), step.purpose) for step in checks))
+    return (Paragraph(intro), *(Code(one_option_a_line(step.command), step.purpose) for step in checks))
 
 
 def _setup(
@@ -117,13 +116,3 @@ def _draft_model(advice: Advice, engine: str, given: str | None) -> str | None:
     if given:
         return printable(given)
     return DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, engine) else None
-
-
-def _one_option_a_line(command: str) -> str:
-    """A shell command with each option on its own line; a shell reads the same words."""
-    lines: list[list[str]] = [[]]
-    for word in shlex.split(command):
-        if word.startswith("--"):
-            lines.append([])
-        lines[-1].append(word)
-    return " \\\n  ".join(shlex.join(words) for words in lines)

@@ -1,4 +1,4 @@
-"""The recommended K at one batch: the least expected loss, how sure that is, and what the other K would cost."""
+"""The recommended K at one batch: the least expected loss, how sure that is, and what the other K lose."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
     if faster:
         said[0] += f"{_shorter_text(own, faster)}"
-    said += [f"K = {item.k_draft} would cost {item.expected_loss - own.expected_loss:.1%}" for item in worse]
+    lost = f"{own.expected_loss:.1%} at K = {own.k_draft}"
+    said += [f"K = {item.k_draft} is expected to lose {item.expected_loss:.1%}, against {lost}" for item in worse]
     return "; ".join(said) + "."
 
 

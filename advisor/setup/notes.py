@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from advisor.architecture import MATRICES, Architecture, parameter_counts
 from advisor.catalog import OTHER_ENGINE, load_engine
 from advisor.hardware import compute_dtype
-from advisor.memory import MemoryFit
+from advisor.memory import GIB, MemoryFit
 from advisor.scenario import Scenario
 from advisor.setup.loaded import Setup
 from advisor.step_cost import Placement
@@ -79,23 +79,23 @@ def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[st
 def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement) -> list[str]:
     if memory.largest_batch >= scenario.batch_size:
         return []
-    need = memory.total_bytes(scenario.batch_size, placement.attention_groups) / 1e9
-    have = memory.usable_bytes / 1e9
-    weights = (memory.weights_bytes + memory.drafter_bytes) / 1e9
+    need = memory.total_bytes(scenario.batch_size, placement.attention_groups) / GIB
+    have = memory.usable_bytes / GIB
+    weights = (memory.weights_bytes + memory.drafter_bytes) / GIB
     if weights >= have:
         return [
-            f"Does not fit: weights take {weights:.0f} GB per GPU, {have:.0f} GB are usable. "
+            f"Does not fit: weights take {weights:.0f} GiB per GPU, {have:.0f} GiB are usable. "
             "Use more GPUs (tensor parallel), a larger accelerator, or a smaller weight format."
         ]
     if memory.largest_batch == 0:
-        cache = memory.kv_bytes_per_sequence / 1e9
+        cache = memory.kv_bytes_per_sequence / GIB
         return [
-            f"Does not fit: one sequence of {scenario.context_tokens:,} tokens takes {cache:.0f} GB of KV cache beside "
-            f"{weights:.0f} GB of weights per GPU, {have:.0f} GB are usable. Use a shorter context, an fp8 KV cache or "
-            "more GPUs."
+            f"Does not fit: one sequence of {scenario.context_tokens:,} tokens takes {cache:.0f} GiB of KV cache "
+            f"beside {weights:.0f} GiB of weights per GPU, {have:.0f} GiB are usable. Use a shorter context, an fp8 KV "
+            "cache or more GPUs."
         ]
     return [
-        f"Batch {scenario.batch_size} does not fit: {need:.0f} GB per GPU, {have:.0f} GB are usable. "
+        f"Batch {scenario.batch_size} does not fit: {need:.0f} GiB per GPU, {have:.0f} GiB are usable. "
         f"The largest batch that fits at {scenario.context_tokens:,} tokens of context is {memory.largest_batch}."
     ]
 

@@ -8,14 +8,16 @@ from advisor.summary.headline import headline, likely_text, one_k_text, place_te
 from advisor.summary.outcomes import Outcome, outcomes_of
 from advisor.summary.refit import refit_text, refitted_times_text
 from advisor.summary.sample import sample_csv
-from advisor.summary.sure import accepted_text, errors_text, tier_words
+from advisor.summary.sure import ENOUGH_ROWS, accepted_text, borrowed_from, errors_text, tier_words
 
 __all__ = [
+    "ENOUGH_ROWS",
     "Fit",
     "Flip",
     "Outcome",
     "accepted_length_flips",
     "accepted_text",
+    "borrowed_from",
     "errors_text",
     "fit_of",
     "flip_texts",

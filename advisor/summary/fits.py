@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.advice import Advice
+from advisor.memory import GIB
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
@@ -26,7 +27,7 @@ class Fit:
     @property
     def title(self) -> str:
         """What it needs and has, in one line."""
-        return f"Needs {self.needed_bytes / 1e9:,.0f} GB a GPU, has {self.usable_bytes / 1e9:,.0f}"
+        return f"Needs {self.needed_bytes / GIB:,.0f} GiB a GPU, {self.usable_bytes / GIB:,.0f} are usable"
 
     @property
     def because(self) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.advice import Advice
+from advisor.advice import Advice, gain_text
 from advisor.catalog import drafter_name, hardware_name, model_name
 from advisor.design import DesignSpace
 from advisor.summary.outcomes import Outcome
+from advisor.summary.sure import borrowed_from
 
 _HARDLY = 1.05
 """Choice of this project: a gain below this is called hardly worth it. [1]"""
@@ -30,12 +31,13 @@ def headline(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
         chance = f"a gain in {advice.recommendation.p_gain:.0%} of the draws"
         return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}" if best.low < 1.0 else "No drafting: 1×"
     shown = outcomes[k_draft]
+    borrowed = f", acceptance borrowed from {whose}" if (whose := borrowed_from(advice)) else ""
     if shown.speedup < 1.0:
-        return f"{_tokens(k_draft)}: {shown.speedup:.2f}×, slower than plain"
+        return f"{_tokens(k_draft)}: {shown.speedup:.2f}×, slower than plain{borrowed}"
     if shown.speedup < _HARDLY:
         loses = ", and it may lose" if shown.low < 1.0 else ""
-        return f"Hardly worth it: {shown.speedup:.2f}×{loses}"
-    return f"{_tokens(k_draft)}: {shown.speedup:.1f}× faster"
+        return f"Hardly worth it: {shown.speedup:.2f}×{loses}{borrowed}"
+    return f"{_tokens(k_draft)}: {shown.speedup:.1f}× faster{borrowed}"
 
 
 def _tokens(k_draft: int) -> str:
@@ -56,11 +58,13 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
 
 
 def likely_text(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
-    """The likely range of one K, and what the recommended or the next best one costs beside it."""
+    """The likely range of one K, its chance of a gain, and what the recommended or next best one costs beside it."""
     if len(outcomes) == 1:
         return "Nothing is drafted."
     shown, recommended = outcomes[k_draft], outcomes[advice.recommendation.k_draft]
-    likely = f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10)." if k_draft else ""
+    likely = (
+        f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10). {gain_text(shown.low, shown.p_gain)}" if k_draft else ""
+    )
     if shown.k_draft != recommended.k_draft:
         return (
             f"{likely} You picked K = {k_draft}; K = {recommended.k_draft} loses least "

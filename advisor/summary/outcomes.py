@@ -20,6 +20,8 @@ class Outcome:
     tokens_per_s_per_gpu: float
     p_best: float
     """Chance that this K is the fastest. [1]"""
+    p_gain: float
+    """Chance that this K is faster than plain decoding. [1]"""
     regret: float
     """Mean loss of speedup against the fastest K. [1]"""
     as_good: bool
@@ -42,6 +44,7 @@ def outcomes_of(advice: Advice) -> tuple[Outcome, ...]:
             tpot_s=item.tpot_s,
             tokens_per_s_per_gpu=item.tokens_per_s_per_gpu,
             p_best=item.p_best,
+            p_gain=item.p_gain,
             regret=item.expected_loss,
             as_good=item.as_good,
             accepted_length=float(curve.accepted_length[column]),

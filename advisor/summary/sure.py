@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
-from advisor.acceptance import acceptance_curves
+from advisor.acceptance import AcceptanceCurve, acceptance_curves
 from advisor.advice import Advice
+from advisor.catalog import drafter_name, model_name
+from advisor.design import DesignSpace
 from advisor.points import Errors
 from advisor.prediction import Tier
 from advisor.setup import Setup
@@ -37,7 +40,7 @@ def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:
 
 
 def errors_text(found: Mapping[str, Errors]) -> str:
-    """The nearest errors in one sentence, rows and laboratories named; empty without any."""
+    """The nearest errors, few as they may be, and those of the nearest group with enough rows; empty without any."""
     nearest = nearest_errors(found)
     if nearest is None or nearest[1].median_ape is None or nearest[1].coverage is None:
         return ""
@@ -46,9 +49,32 @@ def errors_text(found: Mapping[str, Errors]) -> str:
     whose = f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}" if errors.n_sources else ""
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"On {errors.n} published speedups{of}{whose}{alike} the median error is {errors.median_ape:.0%}, and "
-        f"{errors.coverage:.0%} lie in the band."
+        f"{_few_text(found, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is "
+        f"{errors.median_ape:.0%}, and {errors.coverage:.0%} lie in the band."
     )
+
+
+def _few_text(found: Mapping[str, Errors], judged: str) -> str:
+    """The groups nearer than the judged one, which have too few rows, in one sentence with a space behind."""
+    near = list(found.items())[: list(found).index(judged)]
+    said = [
+        f"{one.n} of {group} (median error {one.median_ape:.0%}, {one.coverage:.0%} in the band)"
+        for group, one in near
+        if one.median_ape is not None and one.coverage is not None
+    ]
+    return f"Few published speedups are near: {'; '.join(said)}. " if said else ""
+
+
+def borrowed_from(answer: Advice | DesignSpace) -> str:
+    """The checkpoint, or of the same model the drafter, whose accepted length stands in; empty where none does."""
+    setup = answer.setup
+    given = curve_on_task(setup.scenario.acceptance, setup.scenario.task)
+    curve = next((one for one in acceptance_curves() if one.id == given), None)
+    if curve is None or not setup.acceptance.borrowed or setup.drafter.kind == "none":
+        return ""
+    if curve.model_id == setup.scenario.model_id:
+        return drafter_name(curve.drafter_id)
+    return curve.checkpoint or model_name(curve.model_id)
 
 
 def accepted_text(advice: Advice) -> str:
@@ -60,13 +86,20 @@ def accepted_text(advice: Advice) -> str:
     accepted, carried = f"Accepted length {length:.2f} at K = {k}", bool(advice.setup.acceptance.extrapolated[k])
     if curve is None:
         return f"{accepted}: carried there from yours ({given})." if carried else f"{accepted}: yours."
-    other = " (of another model or drafter)" if advice.setup.acceptance.borrowed else ""
+    whose = borrowed_from(advice)
+    other = f", borrowed from {whose}: fill in yours at Accepted" if whose else _checkpoint(curve)
     how = f"carried there, measured at K = {_span(curve.n_draft)}" if carried else "measured"
     if advice.setup.acceptance.carried_from:
         task = str(advice.scenario.task).replace("_", " ")
         how = f"carried from {advice.setup.acceptance.carried_from} to {task}, measured on"
         return f"{accepted}: {how} {curve.dataset}{other}."
     return f"{accepted}: {how}, {curve.dataset}{other}."
+
+
+def _checkpoint(curve: AcceptanceCurve) -> str:
+    """The checkpoint that ran, where it is another than the model whose dimensions it has."""
+    ran, model = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (curve.checkpoint, model_name(curve.model_id)))
+    return f", by {curve.checkpoint}" if ran not in ("", model) else ""
 
 
 def _span(drafts: Sequence[int]) -> str:

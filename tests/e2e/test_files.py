@@ -13,6 +13,7 @@ import pytest
 from pypdf import PdfReader
 
 from advisor.advice import advise
+from advisor.engines.config import one_option_a_line
 from advisor.engines.export import export_scenario
 from advisor.runtime.by_batch import static_ranges
 from advisor.scenario.file import read_scenario
@@ -105,7 +106,7 @@ def test_the_exported_schedule_is_what_the_engine_s_rules_allow(page: Any, app_u
         if choice:
             choose(page, "Export", choice)
         made = export_scenario(answer.setup, ranges, "vllm", draft_model="my/eagle3-head")
-        line = " ".join(made.launch_line.split())
+        line = " ".join(one_option_a_line(made.launch_line).split())
         page.wait_for_function(
             "line => [...document.querySelectorAll('[data-testid=stCode]')]"
             ".some(code => code.textContent.replace(/\\s+/g, ' ').includes(line))",

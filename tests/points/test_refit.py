@@ -17,6 +17,7 @@ from advisor.points.multipliers import fit_multipliers, multiplier_prior
 from advisor.points.observation import NAMES, joined, log_predicted
 from advisor.points.points import refit_points
 from advisor.points.refit import MIN_POINTS, adjustment_of, refitted
+from advisor.points.result import PARAMETER_COLUMNS, notes, parameter_rows
 from advisor.prediction import AdvisorError
 from advisor.prefill import prefill_per_token_s
 from advisor.scenario.scenario import Scenario
@@ -279,3 +280,17 @@ def test_an_old_engine_is_judged_against_its_own_vintage_and_refitted_by_itself(
     setup = load_setup(Scenario(acceptance="2.4@3", refit=write_adjustment(adjustment_of(result))))
     after = {item.name: item.after for item in result.parameters}
     assert setup.costs.host_per_round_s == pytest.approx(after["round_host"], rel=1e-3)
+
+
+def test_the_table_of_constants_says_how_well_each_was_known_and_the_notes_which_k_the_rows_hold() -> None:
+    found = refit(synthetic_points((1, 4, 16, 64), (1, 3), truth={"round_host": 4.0}, noise=0.01))
+    table = pd.DataFrame(parameter_rows(found), columns=PARAMETER_COLUMNS).set_index("Constant")
+    verified = table.loc["Time per verified token"]
+    assert verified["Before"].endswith(" per sequence")
+    assert float(verified["Before"].split()[0]) == pytest.approx(found.parameters[-1].before, rel=0.05)
+    for item, (_, row) in zip(found.parameters, table.iterrows(), strict=True):
+        assert (row["Known before to"], row["Known after to"]) == (
+            f"±{item.prior_log_sd:.0%}",
+            f"±{item.log_stderr:.0%}",
+        )
+    assert any("Your points hold K = 1, 3;" in note for note in notes(found))

@@ -16,6 +16,7 @@ from advisor.setup import load_setup
 from advisor.summary import (
     accepted_length_flips,
     accepted_text,
+    borrowed_from,
     errors_text,
     fit_of,
     flip_texts,
@@ -57,6 +58,21 @@ def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() ->
     assert with_speedup(0.8, 0.7) == "Draft 3 tokens: 0.80×, slower than plain"
     never = advise(SCENARIO.model_copy(update={"acceptance": "1.05@3"}))
     assert headline(never, 0, outcomes_of(never)).startswith("Don’t speculate: 0.")
+
+
+def test_below_the_headline_stands_the_chance_of_a_gain_in_the_verdict_s_words() -> None:
+    small = advise(SCENARIO.model_copy(update={"batch_size": 256, "acceptance": "1.9@3"}))
+    k, outcomes = small.recommendation.k_draft, outcomes_of(small)
+    assert k
+    assert outcomes[k].low < 1.0
+    said = f"may lose; the chance of a gain is {outcomes[k].p_gain:.0%}."
+    assert said in small.recommendation.verdict
+    assert f"It {said}" in likely_text(small, k, outcomes)
+    sure = max(OUTCOMES[1:], key=lambda one: one.low)
+    assert sure.low > 1.0
+    below = likely_text(ADVICE, sure.k_draft, OUTCOMES)
+    assert f"The chance of a gain is {sure.p_gain:.0%}." in below
+    assert "may lose" not in below
 
 
 def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
@@ -106,15 +122,20 @@ def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
     assert load_setup(smaller).memory.largest_batch < 16
 
 
-def test_errors_of_few_rows_give_way_to_those_of_all() -> None:
+def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:
     few = Errors(3, median_ape=0.01, coverage=1.0, n_sources=1)
     many = Errors(65, median_ape=0.075, coverage=0.83, n_sources=14)
     found = {"this accelerator and model": few, "all published points": many}
     assert "On 65 published speedups (all published points) from 14 laboratories, each counting alike," in errors_text(
         found
     )
+    near = (
+        "Few published speedups are near: 3 of this accelerator and model (median error 1%, 100% in the band). On 65 "
+    )
+    assert errors_text(found).startswith(near)
     enough = {"this accelerator and model": dataclasses.replace(few, n=21)} | {"all published points": many}
     assert "On 21 published speedups of this accelerator and model from 1 laboratory the median" in errors_text(enough)
+    assert "Few" not in errors_text(enough)
     assert errors_text({}) == ""
 
 
@@ -163,3 +184,20 @@ def test_an_accepted_length_carried_to_another_k_is_not_called_yours_or_measured
     assert said("2.4@3") == "Accepted length 2.40 at K = 3: yours."
     assert said("2.9@3").endswith(": carried there from yours (2.9@3).")
     assert ": measured, " in said("gpt-oss-20b-eagle3-mt-bench")
+
+
+def test_a_borrowed_acceptance_stands_in_the_headline_and_its_origin_asks_for_one_s_own() -> None:
+    question = SCENARIO.model_copy(update={"acceptance": "gpt-oss-20b-eagle3-mt-bench"})
+    answer = advise(question)
+    assert borrowed_from(answer) == "gpt-oss-20b"
+    assert headline(answer, 3, outcomes_of(answer)).endswith(", acceptance borrowed from gpt-oss-20b")
+    assert "borrowed from gpt-oss-20b: fill in yours at Accepted." in accepted_text(answer)
+    own = advise(question.model_copy(update={"model_id": "gpt-oss-20b"}))
+    assert borrowed_from(own) == borrowed_from(ADVICE) == ""
+    assert "borrowed" not in headline(own, 3, outcomes_of(own)) + accepted_text(own)
+
+
+def test_the_checkpoint_that_was_measured_is_named_where_it_is_another() -> None:
+    question = {"model_id": "deepseek-v3", "drafter_id": "mtp", "n_gpus": 8, "tensor_parallel": 8}
+    answer = advise(SCENARIO.model_copy(update=question | {"acceptance": "deepseek-r1-mtp-internal"}))
+    assert accepted_text(answer).endswith(", by DeepSeek-R1.")

@@ -87,6 +87,26 @@ def test_missing_fields_are_asked_for_prefilled_and_filled_in() -> None:
     assert "4 points of b200-sxm" in texts(test)
 
 
+def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_on_one_gpu() -> None:
+    lines = ["model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_s"]
+    lines += [f"deepseek-v3,vllm,{b},1,1.8,{s}" for b, s in ((1, 0.012), (4, 0.014), (16, 0.02), (64, 0.03))]
+    test = upload(page(hardware_id="b200-sxm", model_id="gpt-oss-20b"), "theirs.csv", "\n".join(lines).encode())
+    assert test.selectbox(key="missing_hardware_id").value == "b200-sxm"
+    assert test.selectbox(key="missing_drafter").value is None
+    assert {test.text_input(key=f"missing_{name}").value for name in ("gpu_count", "tensor_parallel")} == {""}
+    said = texts(test)
+    assert "The file is of deepseek-v3. Not taken from the bar, which is for gpt-oss-20b:" in said
+    assert "gpu_count 1, tensor_parallel 1" in said
+    assert "drafter eagle3" in said
+    test.selectbox(key="missing_drafter").set_value("mtp")
+    test.text_input(key="missing_gpu_count").set_value("1")
+    next(item for item in test.button if item.label == "Fill in").click().run()
+    test.button(key="refit_upload").click().run()
+    refused = test.error[0].value.replace("\\", "")
+    assert "0 rows can be used" in refused
+    assert re.search(r"the weights of deepseek-v3 on NVIDIA B200[^,]* need \d+ GiB a GPU, it has 180", refused)
+
+
 def test_an_unknown_accelerator_name_is_asked_for(points: bytes) -> None:
     test = upload(page(), "mine.csv", points.replace(b"h200-sxm", b"our box"))
     test.selectbox(key="known_hardware_id").set_value("h200-sxm")

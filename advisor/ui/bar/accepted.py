@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.acceptance import Acceptance, acceptance_curves, parse_acceptance
+from advisor.catalog import drafter_name, model_name
 from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_DRAFT
 from advisor.ui.shared import state
@@ -13,8 +14,8 @@ LENGTH, AT = "accepted", "accepted_k"
 DEFAULT_K = 3
 
 
-def draw() -> None:
-    """The two number fields; typing into the first makes the numbers the user's own."""
+def draw(model_id: str, drafter_id: str) -> None:
+    """The two number fields, marked where the length is borrowed; typing into the first makes it the user's own."""
     given = str(st.session_state["acceptance"])
     typed = _typed(given)
     if typed is not None:
@@ -22,8 +23,9 @@ def draw() -> None:
     else:
         st.session_state.setdefault(AT, DEFAULT_K)
         st.session_state[LENGTH] = _at(given, int(st.session_state[AT]))
+    label = ":orange[Accepted?]" if _borrowed(given, model_id, drafter_id) else "Accepted"
     st.number_input(
-        "Accepted", 1.0, MAX_DRAFT + 1.0, value=None, step=0.05, format="%.2f", key=LENGTH, on_change=_take, width=92,
+        label, 1.0, MAX_DRAFT + 1.0, value=None, step=0.05, format="%.2f", key=LENGTH, on_change=_take, width=92,
         placeholder="list", persist_state="session",
         help="Tokens per step with drafting, the model's own one included. Type yours, or choose a measured curve "
         f"under More. Now: {state.escaped(origin(given))}.",
@@ -33,8 +35,10 @@ def draw() -> None:
     )  # fmt: skip
 
 
-def remark(drafter_id: str) -> str:
-    """What to know of an accepted length at a K beyond what was measured, in one sentence; empty within it."""
+def remark(model_id: str, drafter_id: str) -> str:
+    """What to know of an accepted length that is borrowed, or at a K beyond what was measured; else empty."""
+    if whose := _borrowed(str(st.session_state["acceptance"]), model_id, drafter_id):
+        return f"Accepted is borrowed from {whose}: fill in your own."
     given, k = str(st.session_state["acceptance"]), int(st.session_state[AT])
     if _typed(given) is not None:
         curves = acceptance_curves(drafter_id=drafter_id) or acceptance_curves()
@@ -49,6 +53,14 @@ def remark(drafter_id: str) -> str:
     if k <= last:
         return ""
     return f"Accepted was measured to K = {last}; at K = {k} it is carried on from there, not measured."
+
+
+def _borrowed(given: str, model_id: str, drafter_id: str) -> str:
+    """Model and drafter of a measured curve of another model or drafter; empty for the scenario's own."""
+    curve = next((curve for curve in acceptance_curves() if curve.id == given), None)
+    if curve is None or drafter_id == "none" or (curve.model_id, curve.drafter_id) == (model_id, drafter_id):
+        return ""
+    return f"{curve.checkpoint or model_name(curve.model_id)} with {drafter_name(curve.drafter_id)}"
 
 
 def origin(given: str) -> str:

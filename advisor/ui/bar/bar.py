@@ -40,7 +40,7 @@ def draw(page_title: str) -> None:
             _batch(values)
             _field("context_tokens", values)
             _field("drafter_id", values, on_change=_follow_drafter)
-            accepted.draw()
+            accepted.draw(str(values["model_id"]), str(values["drafter_id"]))
             _field("max_tpot_ms", values)
             more.draw(values, on_model=_follow_model, on_parallel=_follow_parallel)
             share = st.container(width="content")
@@ -50,7 +50,7 @@ def draw(page_title: str) -> None:
         with share:
             share_panel.draw()
         _fold(values, page_title)
-    if said := accepted.remark(str(values["drafter_id"])):
+    if said := accepted.remark(str(values["model_id"]), str(values["drafter_id"])):
         st.caption(said)
     more.say_what_lacks(values)
 

@@ -17,6 +17,8 @@ from advisor.ui.shared import fields, state
 IN_THE_BAR = frozenset(
     ("model_id", "hardware_id", "n_gpus", "batch_size", "context_tokens", "drafter_id", "max_tpot_ms")
 )
+_LONGEST = 20
+"""Characters of a name that the bar shows; a longer one of the user's own is told by its help."""
 _SHOWN: Mapping[str, Callable[[str], str]] = {
     "model_id": model_label,
     "hardware_id": hardware_label,
@@ -85,6 +87,8 @@ def widget(row: FieldRow, on_change: Any = None, label: str = "", width: int | s
             asked = {name: value for name, value in asked.items() if name not in ("value", "placeholder")}
             asked["step"] = 1
         return st.number_input(label, **asked)
+    if row.name in _SHOWN and len(name := str(st.session_state[row.name])) > _LONGEST and name.startswith("own-"):
+        help_text = f"{help_text} {state.escaped(name)}".strip()
     asked["help"] = help_text or None
     if row.name == "acceptance":
         return _acceptance(**asked)

@@ -21,6 +21,8 @@ _FROM_SCENARIO = {
     "gpu_count": "n_gpus", "tensor_parallel": "tensor_parallel", "expert_parallel": "expert_parallel",
     "drafter": "drafter_id",
 }  # fmt: skip
+_OF_THE_MODEL = ("gpu_count", "tensor_parallel", "expert_parallel", "drafter")
+"""Fields of the bar that hold for its own model: a file of another model is asked for them."""
 _SHOWN_ROWS = 200
 MAX_PASTED = 1_000_000
 """Characters of a pasted text; longer logs are uploaded as files."""
@@ -117,25 +119,38 @@ def _refused(read: IngestResult) -> None:
 
 
 def _missing_form(read: IngestResult, scenario: Scenario) -> None:
-    """Ask for what the file lacks, prefilled from the file, else from the scenario in the bar."""
+    """Ask for what the file lacks, prefilled from the file, else from the scenario in the bar where that is alike."""
     unknown = uploads.unknown_names(read)
     if not read.missing and not unknown:
         return
+    other = _other_model(read, scenario)
     with st.form("missing_fields"):
         st.markdown("**What the file does not say**")
+        if other and (left := [item.name for item in read.missing if item.name in _OF_THE_MODEL]):
+            bar = ", ".join(f"{name} {_of_scenario(name, scenario)}" for name in left)
+            said = f"The file is of {other}. Not taken from the bar, which is for {scenario.model_id}: {bar}."
+            st.caption(widgets.plain(said))
         override = {
             name: _field(f"{name}: {', '.join(names[:3])} is not known; read it as", name, None, f"known_{name}")
             for name, names in unknown.items()
         }
         values = {}
         for item in read.missing:
-            guess = item.prefill if item.prefill is not None else _of_scenario(item.name, scenario)
+            guess = item.prefill
+            if guess is None and not (other and item.name in _OF_THE_MODEL):
+                guess = _of_scenario(item.name, scenario)
             optional = "" if item.required else " (may stay empty)"
             label = f"{item.meaning}{optional}; missing in {counted(item.rows, 'row')}"
             values[item.name] = _field(label, item.name, guess, f"missing_{item.name}")
         if st.form_submit_button("Fill in"):
             uploads.fill_in(values, override)
             st.rerun()
+
+
+def _other_model(read: IngestResult, scenario: Scenario) -> str:
+    """The first model that the file names and the bar does not; empty where there is none."""
+    named = read.frame["model_id"].dropna() if "model_id" in read.frame else ()
+    return next((str(name) for name in named if name != scenario.model_id), "")
 
 
 def _stated_names(read: IngestResult) -> None:

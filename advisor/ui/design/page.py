@@ -4,7 +4,7 @@ import streamlit as st
 
 from advisor.charts import granularity_chart, heat_map_chart, shared_sweep_chart
 from advisor.design import DECIDING_LAW, Candidate, DesignAnswer
-from advisor.summary import place_text
+from advisor.summary import borrowed_from, place_text
 from advisor.ui.design import curves, pick, question, start, tables, view
 from advisor.ui.shared import state, widgets
 from advisor.ui.shared.session import Slot
@@ -95,7 +95,9 @@ with head:
     pick.show_adopted()
     start.show_note(scenario)
     what, where = place_text(answer.space)
-    widgets.place(f"In place of **{state.escaped(what)}** {state.escaped(where)}, at equal quality by {DECIDING_LAW}")
+    borrowed = f", acceptance borrowed from {whose}" if (whose := borrowed_from(answer.space)) else ""
+    where = state.escaped(f"{where}, at equal quality by {DECIDING_LAW}{borrowed}")
+    widgets.place(f"In place of **{state.escaped(what)}** {where}")
     st.title(tables.headline(answer), anchor=False)
     view.below_the_title(answer)
 shown, card = st.columns([5, 3], gap="medium")

@@ -42,7 +42,7 @@ def below_headline(answer: DesignAnswer) -> str:
     """What the headline's design gives and costs, nothing of the headline again; else the whole verdict."""
     best, space = answer.recommended, answer.space
     if best is None or not answer.clear or space.baseline_problem or keeps_baseline(answer):
-        return answer.verdict
+        return _after_headline(answer.verdict)
     own, tpot_s = space.baseline, space.question.mean_tpot_s
     laws = ", ".join(item.text for item in best.quality)
     return (
@@ -51,6 +51,12 @@ def below_headline(answer: DesignAnswer) -> str:
         f"{best.active_params / 1e9:.2f} B active. Training takes {best.training_cost:.2f}× the compute at equal "
         f"tokens. Quality as dense-equivalent size: {laws}."
     )
+
+
+def _after_headline(verdict: str) -> str:
+    """A verdict without the clause that the headline says: `No design is clearly better than ...; `."""
+    said, _, rest = verdict.partition("; ")
+    return f"{rest[0].upper()}{rest[1:]}" if said.startswith("No design is clearly better") and rest else verdict
 
 
 def at_batch(answer: DesignAnswer, item: Candidate, batch: float) -> str:

@@ -17,6 +17,7 @@ from advisor.summary import (
     Fit,
     Outcome,
     accepted_text,
+    borrowed_from,
     errors_text,
     headline,
     likely_text,
@@ -64,13 +65,18 @@ def say(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, fit: Fit | No
 
 
 def _how_sure(advice: Advice) -> tuple[str, ...]:
-    """What the times rest on, how often that was right, whose accepted length; of a refit where one is in use."""
-    rests_on = tier_words(advice.setup, advice.recommendation.speedup.tier)
+    """What the times rest on, how often that was right, whose accepted length; of a refit where one is in use.
+
+    An accepted length that is borrowed, the weakest of them, comes first.
+    """
+    rests_on, accepted = tier_words(advice.setup, advice.recommendation.speedup.tier), accepted_text(advice)
     if advice.setup.adjustment is None:
-        said = errors_text(answers.errors_for(advice.scenario))
-        return f"Times are {rests_on}.", said, accepted_text(advice), own_runs_text(advice)
-    refitted = f"Times are {rests_on}, {refitted_times_text(advice.setup.adjustment)}."
-    return refitted, refit_use.left_out_text(), accepted_text(advice)
+        said = [f"Times are {rests_on}.", errors_text(answers.errors_for(advice.scenario))]
+        own_runs = [own_runs_text(advice)]
+    else:
+        refitted = f"Times are {rests_on}, {refitted_times_text(advice.setup.adjustment)}."
+        said, own_runs = [refitted, refit_use.left_out_text()], []
+    return (accepted, *said, *own_runs) if borrowed_from(advice) else (*said, accepted, *own_runs)
 
 
 def _does_not_fit(fit: Fit, hardware: Hardware) -> None:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.catalog import drafter_name, export_engines
-from advisor.engines import EngineExport, one_slot_a_line
+from advisor.engines import EngineExport, one_option_a_line, one_slot_a_line
 from advisor.summary import flip_texts, one_k_text
 from advisor.ui.serve import runtime_answers as runtime
 from advisor.ui.shared import answers, state, widgets
@@ -40,7 +40,7 @@ def draw(advice: Advice, k_draft: int, *, fits: bool) -> None:
 
 def _paste(made: EngineExport) -> None:
     """The launch line, and the file that it loads where it loads one."""
-    st.code(made.launch_line, language=None, wrap_lines=True)
+    st.code(one_option_a_line(made.launch_line), language=None, wrap_lines=True)
     if made.file_name:
         st.caption(f"Save as {state.escaped(made.file_name)}:")
         st.code(one_slot_a_line(made.config_json), language=None, wrap_lines=True)

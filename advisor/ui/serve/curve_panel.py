@@ -7,6 +7,7 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.charts import speedup_chart
+from advisor.summary import ENOUGH_ROWS
 from advisor.ui.shared import answers, how_made, widgets
 from advisor.ui.shared.own_points import own_points
 
@@ -33,7 +34,9 @@ def draw(advice: Advice, k_draft: int) -> None:
         own=mine,
         largest_batch=advice.setup.memory.largest_batch,
     )
-    note.caption(_legend(published, scenario.drafter_id, mine) + "Click a point to see how it was made.")
+    note.caption(
+        _legend(published, scenario.drafter_id, mine) + _elsewhere(advice) + "Click a point to see how it was made."
+    )
     with place:
         widgets.show_chart(chart, "speedup", scenario, select_key="speedup_points", on_select=how_made.asked_by_chart)
 
@@ -48,3 +51,12 @@ def _legend(published: pd.DataFrame | None, drafter_id: str, mine: pd.DataFrame 
     if mine is not None and len(mine):
         parts.append(f"● {len(mine)} of yours")
     return " · ".join([*parts, ""])
+
+
+def _elsewhere(advice: Advice) -> str:
+    """That points of this model on other accelerators are judged in Report, where its own here are few."""
+    errors = answers.errors_for(advice.scenario)
+    here, others = errors.get("this accelerator and model"), errors.get("this model, other accelerators")
+    if others is None or (here is not None and here.n >= ENOUGH_ROWS):
+        return ""
+    return f"{others.n} published of this model on other accelerators are in Report. "

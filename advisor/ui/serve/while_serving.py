@@ -10,6 +10,7 @@ import streamlit as st
 from advisor.advice import Advice
 from advisor.catalog import export_engines
 from advisor.charts import break_even_chart, gain_chart, paying_batches, schedule_chart, shape_of
+from advisor.engines import one_option_a_line
 from advisor.runtime import gain_of, k_at, k_by_batch_table, last_batch, schedule_rule
 from advisor.ui.serve import runtime_answers as runtime
 from advisor.ui.shared import how_made, widgets
@@ -107,7 +108,7 @@ def configuration(advice: Advice) -> None:
             if isinstance(made, str):
                 st.info(widgets.plain(made))
                 continue
-            st.code(made.launch_line, language=None, wrap_lines=True)
+            st.code(one_option_a_line(made.launch_line), language=None, wrap_lines=True)
             if made.config is not None:
                 st.code(made.config_json, language=None, wrap_lines=True)
             for warning in made.warnings:

@@ -34,7 +34,8 @@ def draw(scenario: Scenario) -> None:
     st.markdown(
         f"**{whole.n} published speedups of {whole.n_sources} laboratories, each predicted by a fit that did not see "
         f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the 80% band, "
-        f"{whole.sign_accuracy or 0:.0%} on the right side of 1×."
+        f"{whole.sign_accuracy or 0:.0%} of all rows on the right side of 1×, of those measured "
+        f"below it {whole.sign_accuracy_below_one or 0:.0%}."
     )
     st.caption(f"{_ALIKE} For your scenario: {_here(scenario)}")
     by = st.segmented_control(
