@@ -12,7 +12,7 @@ from advisor.diagnosis.judge import Evidence, Outcome, judged
 from advisor.diagnosis.physics import Compared, Comparison
 from advisor.diagnosis.rules import Kind, Rule, rule_sets
 from advisor.diagnosis.runs import Given, Words, read_runs
-from advisor.diagnosis.verdict import gap_text, verdict_text
+from advisor.diagnosis.verdict import contradicted_text, gap_text, verdict_text
 
 VerdictKind = Literal["mismeasured", "misconfigured", "slower_than_predicted", "as_predicted", "unexplained", "unknown"]
 _BY_KIND: dict[Kind, VerdictKind] = {
@@ -90,7 +90,10 @@ def diagnose(
     outcomes = [outcome for run in found.runs for outcome in judged(run)]
     findings = _findings(outcomes)
     compared = [(_place(run), run.comparison) for run in found.runs if run.comparison is not None]
-    verdict = _verdict(findings, bool(found.refused) and not found.n_kept, [one for _, one in compared])
+    unusable = bool(found.refused) and not found.n_kept
+    verdict = _verdict(findings, unusable, [one for _, one in compared])
+    if found.contradicted:
+        verdict = "mismeasured"
     reasons = {run.not_compared for run in found.runs if run.not_compared}
     states = _by_rule(outcomes)
     refused = tuple(f"{file}, line {line}: {reason}" for file, line, reason in found.refused)
@@ -102,7 +105,9 @@ def diagnose(
             [one for _, one in compared],
             refused,
             states.count_not_judged,
-        ),
+        )
+        if not found.contradicted
+        else contradicted_text(found.contradicted),
         findings=findings,
         clean=states.clean,
         not_judged=states.not_judged,

@@ -46,6 +46,12 @@ def verdict_text(
     return f"No fault found, and the gap is not explained: {told}, outside the band.{open_rules}"
 
 
+def contradicted_text(places: Sequence[str]) -> str:
+    """The verdict where a row cannot have run on the server that its launch line tells of."""
+    more = f" {counted(len(places) - 1, 'other run')} likewise." if places[1:] else ""
+    return f"The files contradict each other, so that nothing is said of the run: {places[0]}.{more}"
+
+
 def shown_row(compared: Sequence[Comparison]) -> Compared | None:
     """The compared quantity that a verdict names: of the run furthest outside its band."""
     rows = [
