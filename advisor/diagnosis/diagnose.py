@@ -131,8 +131,8 @@ def _sentence(
         n_not_judged,
         [one for one in losing if one is not None],
     )
-    judged_as = dict.fromkeys(f"Judged as {one.place}, {run.assumed}." for run, one in compared if run.assumed)
-    return " ".join([said, *judged_as])
+    judged_as = {one.place: run.assumed for run, one in reversed(compared) if run.assumed}
+    return " ".join([said, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
 
 
 def _place(run: Run) -> str:
