@@ -11,8 +11,9 @@ from advisor.diagnosis.facts import Run
 from advisor.diagnosis.judge import Evidence, Outcome, judged
 from advisor.diagnosis.physics import Comparison
 from advisor.diagnosis.rules import Kind, Rule, rule_sets
-from advisor.diagnosis.runs import Given, Words, read_runs
+from advisor.diagnosis.runs import Given, Read, read_runs
 from advisor.diagnosis.verdict import contradicted_text, gap_text, slower_than_explained, verdict_text
+from advisor.diagnosis.words import Words
 
 VerdictKind = Literal["mismeasured", "misconfigured", "slower_than_predicted", "as_predicted", "unexplained", "unknown"]
 _BY_KIND: dict[Kind, VerdictKind] = {
@@ -71,6 +72,7 @@ def diagnose(
     columns: Mapping[str, str] | None = None,
     configs: Mapping[str, str] | None = None,
     otherwise: Mapping[str, str] | None = None,
+    source: str = "the scenario",
 ) -> Diagnosis:
     """What is wrong with a run, as far as its files tell.
 
@@ -81,12 +83,13 @@ def diagnose(
     columns : headers that mean a column of ours, as `ingest --map` takes them.
     configs : config.json texts of models without a profile, by the name that the runs use.
     otherwise : columns that hold only where neither the files nor `values` say them.
+    source : where `otherwise` is from, as the verdict names it.
 
     Raises
     ------
     AdvisorError when nothing in the files can be read, or a value is none of its column.
     """
-    found = read_runs(files, Words(values or {}, columns or {}, otherwise or {}), configs or {})
+    found = read_runs(files, Words(values or {}, columns or {}, otherwise or {}, source), configs or {})
     outcomes = [outcome for run in found.runs for outcome in judged(run)]
     findings = _findings(outcomes)
     compared = [(_place(run), run.comparison) for run in found.runs if run.comparison is not None]
@@ -99,20 +102,7 @@ def diagnose(
     refused = tuple(f"{file}, line {line}: {reason}" for file, line, reason in found.refused)
     return Diagnosis(
         verdict=verdict,
-        sentence=verdict_text(
-            verdict,
-            [(one.rule, one.kind) for one in findings],
-            [one for _, one in compared],
-            refused,
-            states.count_not_judged,
-            [
-                one.run.comparison
-                for one in outcomes
-                if one.state == "found" and one.rule.expected and one.run.comparison
-            ],
-        )
-        if not found.contradicted
-        else contradicted_text(found.contradicted),
+        sentence=_sentence(found, verdict, findings, outcomes, states.count_not_judged),
         findings=findings,
         clean=states.clean,
         not_judged=states.not_judged,
@@ -123,6 +113,26 @@ def diagnose(
         not_read=tuple(f"{name}: {why}" for name, why in found.not_read.items()),
         refused=refused,
     )
+
+
+def _sentence(
+    found: Read, verdict: VerdictKind, findings: Sequence[Finding], outcomes: Sequence[Outcome], n_not_judged: int
+) -> str:
+    """The verdict in words, with the accelerators that runs were judged by and do not state."""
+    if found.contradicted:
+        return contradicted_text(found.contradicted)
+    compared = [(run, run.comparison) for run in found.runs if run.comparison is not None]
+    losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
+    said = verdict_text(
+        verdict,
+        [(one.rule, one.kind) for one in findings],
+        [one for _, one in compared],
+        [f"{file}, line {line}: {reason}" for file, line, reason in found.refused],
+        n_not_judged,
+        [one for one in losing if one is not None],
+    )
+    judged_as = {one.place: run.assumed for run, one in reversed(compared) if run.assumed}
+    return " ".join([said, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
 
 
 def _place(run: Run) -> str:

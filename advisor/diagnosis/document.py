@@ -54,6 +54,9 @@ def _comparison(one: Comparison) -> dict[str, Any]:
     parts = [{"label": part.label, "plain_s": part.plain_s, "round_s": part.round_s} for part in one.parts]
     return {
         "n_draft": one.n_draft,
+        "batch_size": one.batch_size,
+        "place": one.place,
+        "recommended": vars(one.recommended),
         "tier": one.tier,
         "engine_class": one.engine_class,
         "quantities": rows,

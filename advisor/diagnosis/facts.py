@@ -78,6 +78,8 @@ class Run:
     comparison: Comparison | None = None
     not_compared: str = ""
     """Why nothing is predicted for it."""
+    assumed: str = ""
+    """Whose word its accelerators are; empty where the run states them."""
 
     def number(self, name: str) -> float | None:
         """A fact as a finite number; `plain:NAME` is that of the plain run. None where it is unknown."""

@@ -80,6 +80,8 @@ class Comparison:
     """What is predicted for a run, and what of it was measured."""
 
     n_draft: int
+    place: str
+    """The accelerators that it was predicted on, `4 x NVIDIA H200 SXM 141GB`."""
     batch_size: float
     """Sequences that decode together on all ranks. [1]"""
     rows: tuple[Compared, ...]
@@ -164,6 +166,7 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
     best = int(np.argmax(every.speedup[0]))
     return Comparison(
         n_draft=n_draft,
+        place=f"{setup.placement.gpus} x {setup.hardware.name}",
         batch_size=batch,
         rows=tuple(_rows(setup, curve, facts, plain, n_draft, batch)),
         parts=_parts(curve),

@@ -13,11 +13,12 @@ import pandas as pd
 from advisor.catalog import model_ids
 from advisor.diagnosis.arms import plain_beside
 from advisor.diagnosis.client import client_facts
-from advisor.diagnosis.facts import Run, as_number
+from advisor.diagnosis.facts import Run
 from advisor.diagnosis.physics import compare, token_time_s
 from advisor.diagnosis.servers import Row, contradiction, plain_by_absence, server_of, servers_in, what_of
+from advisor.diagnosis.words import Words, filled
 from advisor.hardware import hardware_ids
-from advisor.ingest import COLUMNS, MAX_BYTES, NAME_COLUMNS, Rows, read_upload, resolve_names, with_given
+from advisor.ingest import MAX_BYTES, NAME_COLUMNS, Rows, read_upload, resolve_names, with_given
 from advisor.prediction import AdvisorError
 
 MAX_RUNS = 2000
@@ -35,15 +36,6 @@ class Given:
 
     name: str
     data: bytes
-
-
-@dataclass(frozen=True)
-class Words:
-    """What a user says of the files: `values` fill and replace names, `columns` rename headers, `otherwise` fills."""
-
-    values: Mapping[str, str] = field(default_factory=dict)
-    columns: Mapping[str, str] = field(default_factory=dict)
-    otherwise: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -89,8 +81,10 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
     facts = [_without_contradiction({**server_of(row, rows, servers), **row.facts}, row, out) for row in rows]
     facts = facts or [_of_log(one.facts) for one in servers]
     where = [(row.file, row.line) for row in rows] or [(one.file, one.line) for one in servers]
-    facts = _with_repeats([{**_typed(words.otherwise), **_typed(words.values), **one} for one in facts])
-    out.runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
+    whole = [filled(one, words) for one in facts]
+    facts = _with_repeats([one for one, _ in whole])
+    runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
+    out.runs = [replace(run, assumed=assumed) for run, (_, assumed) in zip(runs, whole, strict=False)]
     return out
 
 
@@ -167,19 +161,6 @@ def _of_log(server: Mapping[str, Any]) -> dict[str, Any]:
     if not all(name in server for name in measured.values()):
         return dict(server)
     return {**{name: server[own] for name, own in measured.items()}, "batch_kind": "concurrency", **server}
-
-
-def _typed(values: Mapping[str, str]) -> dict[str, Any]:
-    """What a user says of columns, numbers as such. Raises AdvisorError for no column of ours, and for no number."""
-    out: dict[str, Any] = {}
-    for name, value in values.items():
-        column = COLUMNS["points"].get(name)
-        if column is None:
-            raise AdvisorError(f"{name!r} is no column that can be filled in; see docs/formats.md")
-        out[name] = as_number(value) if column.numeric else value
-        if out[name] is None:
-            raise AdvisorError(f"{name}={value!r} is no number; expected {column.range_text}")
-    return out
 
 
 def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

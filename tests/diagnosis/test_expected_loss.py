@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.diagnosis import Diagnosis, Given, diagnose
+from advisor.diagnosis import Diagnosis, Given, diagnose, diagnosis_document
 from tests.diagnosis.console_runs import DRAFTED, PLAIN, block, launch, of_files
 
 RULE = "k_loses_as_predicted"
@@ -38,6 +38,14 @@ def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste(
     instead = f"Draft K = {better.n_draft}, predicted {better.speedup:.2f}x ({better.low:.2f}x to {better.high:.2f}x)"
     assert f"{instead}, its accepted length carried from that of K = 7" in found.sentence
     assert f'"num_speculative_tokens": {better.n_draft}' in found.findings[0].fix
+    written = diagnosis_document(found)["comparisons"][0]["recommended"]
+    assert written == {
+        "n_draft": better.n_draft,
+        "speedup": better.speedup,
+        "low": better.low,
+        "high": better.high,
+        "carried": True,
+    }
 
 
 def test_without_a_plain_run_the_loss_is_called_predicted_and_not_measured() -> None:

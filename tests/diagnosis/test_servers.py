@@ -98,6 +98,15 @@ def test_what_a_launch_line_says_stands_before_the_bar_and_before_numbers_filled
     assert said.comparisons == alone.comparisons == filled.comparisons
 
 
+def test_a_result_without_a_launch_line_does_not_take_that_of_another_result() -> None:
+    other = ("other.txt", block(40.0, 2.3))
+    for files in ((EAGER, other), (other, EAGER)):
+        found = of_files(*files, tensor_parallel="1")
+        assert found_in(found, "graphs_off") == [DRAFTED]
+        assert drafts_by_place(found) == {DRAFTED: 7}
+        assert any("draft_tokens_k is not stated" in reason for reason in found.not_compared)
+
+
 def test_k_filled_in_for_a_run_leaves_the_k_of_a_launch_line_beside_it() -> None:
     drafted = (DRAFTED, block(70.1, 2.14))
     found = of_files(drafted, OTHER, draft_tokens_k="7", tensor_parallel="1", drafter="eagle3", engine="vllm")

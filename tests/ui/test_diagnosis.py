@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.diagnosis import COMPARED_COLUMNS
 from tests.app_page import opened
+from tests.diagnosis.console_runs import block, launch
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/diagnosis"
 SLOW = (FIXTURES / "misconfigured.txt").read_text()
@@ -59,6 +60,20 @@ def test_files_are_diagnosed_without_a_text() -> None:
     diagnosed(test)
     assert "Speculation does not pay at this batch on this hardware" in test.subheader[0].value
     assert fixes(test) == ["python -m sglang.launch_server ... without --speculative-algorithm"]
+
+
+def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_accelerator() -> None:
+    files = [
+        ("plain.txt", launch() + block(32.1), "text/plain"),
+        ("drafted.txt", launch(7, "--enforce-eager") + block(70.1, 2.14), "text/plain"),
+    ]
+    for order in (files, files[::-1]):
+        test = page(engine="vllm")
+        test.file_uploader(key="diagnosis_files").set_value([(name, text.encode(), kind) for name, text, kind in order])
+        diagnosed(test)
+        assert "CUDA graphs are switched off" in test.subheader[0].value
+        assert "In drafted.txt, line 3" in words(test)
+        assert test.subheader[0].value.endswith("Judged as 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar.")
 
 
 def test_what_lacks_evidence_says_what_to_collect() -> None:

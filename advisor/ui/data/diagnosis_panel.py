@@ -73,7 +73,7 @@ def _diagnose(scenario: Scenario) -> None:
     own = scenario.model_config_json
     configs = {} if own is None else {scenario.model_id: own}
     try:
-        _FOUND.put(view_of(diagnose(given, configs=configs, otherwise=_of_scenario(scenario))))
+        _FOUND.put(view_of(diagnose(given, configs=configs, otherwise=_of_scenario(scenario), source="the bar")))
     except AdvisorError as error:
         _PROBLEM.put(str(error))
 
