@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from advisor import laws
 from advisor.arrays import Array
-from advisor.prediction import AdvisorError, Confidence, Frozen
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Confidence, Frozen
 from advisor.profiles import PROFILES, read_yaml, unknown_id, validate
 
 SAME_RUN_LOG_SD = 0.04
@@ -23,7 +23,6 @@ This and the next are what remains between published speculative-decoding points
 """
 BORROWED_LOG_SD = 0.13
 """The same for one taken from another run: another model, drafter or workload."""
-_Z80 = 1.2815515655446004  # normal quantile of an 80 % band
 _MAX_DRAFT = 64
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _GRAMMAR = (
@@ -356,7 +355,7 @@ def _banded(
     spread = extrapolation_spread()
     distance = np.where(extrapolated, np.log((k + 1) / (nearest + 1)), 0.0)
     slopes = np.where((distance > 0)[:, None], spread.above, spread.below)
-    sampling = _Z80 * (BORROWED_LOG_SD if borrowed else SAME_RUN_LOG_SD)
+    sampling = BAND_SIGMAS * (BORROWED_LOG_SD if borrowed else SAME_RUN_LOG_SD)
     down, up = (np.hypot(sampling, (slopes[:, side] - slopes[:, 1]) * np.abs(distance)) for side in (0, 2))
     low = value * np.exp(-down)
     low = np.where(distance > 0, np.maximum(low, value[np.minimum(nearest, k)] * np.exp(-sampling)), low)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from advisor.arrays import Array
 from advisor.components import COMPONENTS, JOINT, Component
 from advisor.kernel_costs import KernelCosts, MoeCost
+from advisor.prediction import BAND_SIGMAS
 
 BAND_LEVEL = 0.8
 """Share of outcomes a band is meant to hold. [1]"""
@@ -25,7 +26,6 @@ MAX_DRAFT = 64
 _ONE_THREAD = 2**17
 """Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a larger product spin
 while others want the processor, for threefold the processor time of a whole answer. [1]"""
-_SIGMAS = 1.2815515655446004  # standard normal quantile of 0.9: half-width of an 80 % band in standard deviations
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def draw_total(
     total = _weighted_sums(factors, times.reshape(len(names), -1)).reshape(-1, *shape)
     if routed_low is not None and routed_high is not None:
         routed = components["routed"]
-        up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / _SIGMAS)[:, *(None,) * len(shape)]
-        down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / _SIGMAS)[:, *(None,) * len(shape)]
+        up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
+        down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
         shift = up * (routed_high - routed) - down * (routed - routed_low)
         total = total + np.maximum(shift, -0.9 * routed)
     return np.asarray(total)
@@ -124,7 +124,7 @@ def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]
 def draw_acceptance(low: Array, middle: Array, high: Array, draws: Draws) -> Array:
     """Accepted length under each draw [draws, K]: a split lognormal through (low, middle, high), at least 1. [1]"""
     z = draws.acceptance_z[:, None]
-    up, down = np.log(high / middle) / _SIGMAS, np.log(middle / low) / _SIGMAS
+    up, down = np.log(high / middle) / BAND_SIGMAS, np.log(middle / low) / BAND_SIGMAS
     return np.asarray(np.maximum(middle * np.exp(np.where(z > 0, up, down) * z), 1.0))
 
 

@@ -8,9 +8,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+BAND_SIGMAS = 1.2815515655446004
+"""Half-width of an 80 % band (`bands.BAND_LEVEL`) in standard deviations: the standard normal quantile of 0.9. [1]"""
 Confidence = Literal["high", "medium", "low"]
 OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed", "user"]
-"""`user`: given by the user, who alone can say how good it is."""
+"""`paper`: published by others than the vendor, an article or a list; `user`: given by the user, who alone can say how
+good it is."""
 
 
 class AdvisorError(ValueError):

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from advisor.acceptance import Acceptance, AcceptanceCurve, acceptance_curves, accepted_length, solve_alpha
 from advisor.arrays import Array
-from advisor.prediction import AdvisorError, Frozen
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Frozen
 from advisor.profiles import PROFILES, read_yaml, validate
 from advisor.text import counted
 
@@ -183,8 +183,12 @@ def _on_task(measured: Acceptance, dataset: str, kind: str, task: Task | None) -
     if task is None or task == known:
         return measured
     if known not in TASKS:
-        why = f"{dataset} is no kind of text that lengths are carried from"
-        return _remarked(measured, f"Accepted lengths stand as measured: {why}.")
+        why = (
+            f"it is {_words(known)}, none of the kinds that lengths are carried from"
+            if known
+            else "its kind is not known"
+        )
+        return _remarked(measured, f"Accepted lengths stand as measured on {dataset}: {why}.")
     transfer = task_transfer(kind, known, task)
     if transfer is None:
         why = f"no drafter was measured both on {_words(known)} and on {_words(task)}"
@@ -195,7 +199,7 @@ def _on_task(measured: Acceptance, dataset: str, kind: str, task: Task | None) -
 def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
     """An acceptance on text of the transfer's other kind: lengths moved, the band wider by the transfer's spread."""
     value = lengths_on_task(measured.accepted_length, transfer)
-    edges = (lengths_on_task(measured.accepted_length, transfer, z) for z in (-_Z80, _Z80))
+    edges = (lengths_on_task(measured.accepted_length, transfer, z) for z in (-BAND_SIGMAS, BAND_SIGMAS))
     low, high = (np.abs(np.log(edge / value)) for edge in edges)
     down = np.hypot(np.log(measured.accepted_length / measured.low), low)
     up = np.hypot(np.log(measured.high / measured.accepted_length), high)
@@ -237,9 +241,6 @@ def _at_context(measured: Acceptance, kind: str, context_tokens: int) -> Accepta
         "The band reaches down to that."
     )
     return _remarked(dataclasses.replace(measured, low=low), remark)
-
-
-_Z80 = 1.2815515655446004  # normal quantile of an 80 % band
 
 
 def _words(task: str) -> str:

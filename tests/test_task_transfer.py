@@ -158,7 +158,7 @@ def test_a_curve_on_text_of_no_kind_is_not_carried_and_says_why() -> None:
     measured = parse_acceptance("kimi-k3-dspark-multilingual-k7", 7)
     found = carried("kimi-k3-dspark-multilingual-k7", measured, "parallel", "chat", 2048)
     assert list(found.accepted_length) == list(measured.accepted_length)
-    assert "multilingual is no kind of text" in found.remarks[0]
+    assert "stand as measured on multilingual: it is other, none of the kinds" in found.remarks[0]
 
 
 def test_at_a_context_where_a_drafter_lost_acceptance_on_real_text_the_band_reaches_down_to_it() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.calibration.records import Dropped
-from advisor.prediction import AdvisorError
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +28,6 @@ BYTES_PER_WEIGHT = {
     "w4a8_mxfp4_mxfp8": 0.5 + 1.0 / 32,
 }
 """Stored bytes per weight, scales included, by the tables' own names of formats."""
-
-Z80 = 1.2815515655446004
-"""Half-width of a normal 80 % band in standard deviations. [1]"""
 
 
 def require_columns(frame: pd.DataFrame, columns: tuple[str, ...], table: str) -> None:
@@ -82,7 +79,7 @@ def content_hash(frame: pd.DataFrame, columns: list[str]) -> str:
 def band_log_sd(log_ratio: np.ndarray, floor: float = 0.02) -> float:
     """The sd of a normal law whose central 80 % holds 80 % of `log_ratio`; at least `floor` (timer noise). [1]"""
     finite = np.abs(log_ratio[np.isfinite(log_ratio)])
-    return max(float(np.quantile(finite, 0.8)) / Z80, floor) if finite.size else np.nan
+    return max(float(np.quantile(finite, 0.8)) / BAND_SIGMAS, floor) if finite.size else np.nan
 
 
 def error_quantiles(predicted: np.ndarray, measured: np.ndarray) -> tuple[float | None, float | None]:

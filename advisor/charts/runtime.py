@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
+from advisor.arrays import Array
 from advisor.charts.figure import (
     BLUE,
     GREEN,
@@ -162,27 +164,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = 
     marks = np.where(~possible, "x", np.where(given < least, "o", ""))
     row, column = int(np.argmin(np.abs(grid - batch_size))), drafts.index(k_draft)
     own, needed = float(given[row, column]), float(least[row, column])
-    figure = new_figure(
-        "Least accepted length that pays (tokens per step)<br>"
-        f"yours at batch {batch_size:,}, K = {k_draft}: {needed:.2f} needed, {own:.2f} given",
-        "Batch size (sequences)",
-        "Draft length K (tokens)",
-        height=190 + 34 * len(drafts),
-    )
-    figure.add_heatmap(
-        x=batches, y=drafts, z=least.T, text=marks.T, texttemplate="%{text}", colorscale="Cividis",
-        reversescale=True, colorbar={"title": {"text": "tokens"}, "thickness": 12},
-        textfont={"size": 11},
-        hovertemplate="batch %{x}, K = %{y}: at least %{z:.2f} tokens per step<extra></extra>",
-    )  # fmt: skip
-    figure.add_scatter(
-        x=[batches[row]], y=[k_draft], mode="markers", name="your point",
-        marker={"symbol": "square-open", "size": 26, "color": VERMILLION, "line": {"width": 3}}, hoverinfo="skip",
-        showlegend=True,
-    )  # fmt: skip
-    figure.update_layout(hovermode="closest")
-    figure.update_xaxes(type="category", tickangle=0)
-    figure.update_yaxes(dtick=1)
+    figure = _break_even_figure(batches, drafts, least, marks, (row, column), own)
     alt = (
         f"Least accepted length that pays: at batch {batch_size:,} and K = {k_draft} a step must emit {needed:.2f} "
         f"tokens; yours emits {own:.2f}, so speculation {'pays' if own >= needed else 'does not pay'} there. "
@@ -201,6 +183,40 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = 
     )
     left_out = "" if drawn.all() else f"The map ends at batch {batches[-1]}, the largest drawn that fits in memory."
     return Chart(figure, f"{alt} {left_out}".rstrip(), table, left_out)
+
+
+def _break_even_figure(
+    batches: Sequence[str],
+    drafts: Sequence[int],
+    least: Array,
+    marks: NDArray[np.str_],
+    own_cell: tuple[int, int],
+    own: float,
+) -> go.Figure:
+    """The map of `least` [nB, nK] with its marks, and the user's own cell (row, column), where `own` is given."""
+    row, column = own_cell
+    figure = new_figure(
+        "Least accepted length that pays (tokens per step)<br>"
+        f"yours at batch {batches[row]}, K = {drafts[column]}: {least[row, column]:.2f} needed, {own:.2f} given",
+        "Batch size (sequences)",
+        "Draft length K (tokens)",
+        height=190 + 34 * len(drafts),
+    )
+    figure.add_heatmap(
+        x=batches, y=drafts, z=least.T, text=marks.T, texttemplate="%{text}", colorscale="Cividis",
+        reversescale=True, colorbar={"title": {"text": "tokens"}, "thickness": 12},
+        textfont={"size": 11},
+        hovertemplate="batch %{x}, K = %{y}: at least %{z:.2f} tokens per step<extra></extra>",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=[batches[row]], y=[drafts[column]], mode="markers", name="your point",
+        marker={"symbol": "square-open", "size": 26, "color": VERMILLION, "line": {"width": 3}}, hoverinfo="skip",
+        showlegend=True,
+    )  # fmt: skip
+    figure.update_layout(hovermode="closest")
+    figure.update_xaxes(type="category", tickangle=0)
+    figure.update_yaxes(dtick=1)
+    return figure
 
 
 def paying_batches(curve: Curve, k_draft: int, last: int) -> str:

@@ -31,10 +31,10 @@ from advisor.next_steps import (
     unoffered_texts,
 )
 from advisor.prediction import AdvisorError
-from advisor.runtime import accepted_length_text, carried_text, range_values, schedule_rule
+from advisor.runtime import accepted_length_text, carried_text, plain_text, range_values, schedule_rule
 from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup
-from advisor.spend import MeasuredPower, Spend, price_of, spend_at, spend_document, spend_text
+from advisor.spend import MeasuredPower, Spend, does_not_fit, price_of, spend_at, spend_document, spend_text
 from advisor.text import MERITS, csv_text
 
 
@@ -48,18 +48,27 @@ from advisor.text import MERITS, csv_text
     type=click.Path(path_type=Path),
     help="Power measured while it ran: CSV of nvidia-smi --query-gpu, or output of dcgmi dmon; else estimated.",
 )
+@click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
 @json_option()
-def advise(scenario: Scenario, goal: Goal, usd_per_hour: float | None, power_log: Path | None, as_json: bool) -> None:
+def advise(
+    scenario: Scenario,
+    goal: Goal,
+    usd_per_hour: float | None,
+    power_log: Path | None,
+    power_k: int | None,
+    as_json: bool,
+) -> None:
     """Recommend a draft length K for one scenario, with its band and the reason, and what to try next.
 
     Expected loss: how much of the speedup a K gives away on average over the band's draws, against each draw's own
     fastest K (`regret` in JSON). The K that loses least is recommended; within the noise of the draws the smaller.
     """
     advice = advise_scenario(scenario)
-    spend = spend_of(advice, usd_per_hour, power_log)
+    spend = spend_of(advice, usd_per_hour, power_log, power_k)
     steps = next_steps(advice)
     if as_json:
-        print_json(advice_document(advice) | {"spend": spend_document(spend), "next_steps": steps_document(steps)})
+        told = None if spend is None else spend_document(spend)
+        print_json(advice_document(advice) | {"spend": told, "next_steps": steps_document(steps)})
         return
     answer = advice.recommendation
     tpot, rate = MERITS["tpot"], MERITS["tokens_per_s_per_gpu"]
@@ -71,7 +80,7 @@ def advise(scenario: Scenario, goal: Goal, usd_per_hour: float | None, power_log
     click.echo(f"{tpot.name} {speed}; {answer.odds}.")
     if answer.equals:
         click.echo(answer.equals)
-    click.echo(spend_text(spend, advice.setup.hardware))
+    click.echo(does_not_fit(advice.setup) if spend is None else spend_text(spend, advice.setup.hardware))
     click.echo(f"Speedup: {answer.speedup.tier} ({answer.speedup.because}); {advice.band_level:.0%} band.")
     if own := own_runs_text(advice):
         click.echo(own)
@@ -95,7 +104,8 @@ def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
     if setup.drafter.kind == "none":
         return "Nothing to export: nothing is drafted."
     if not any(item.k_running for item in advice.to_serve):
-        return "Nothing to export: start the engine without speculation."
+        why = plain_text(advice.k_by_batch, scenario.batch_size)
+        return why or "Nothing to export: start the engine without speculation."
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:
         return f"No export for {scenario.engine}: `export` writes the schedule with --engine {' or '.join(names)}."
@@ -113,24 +123,32 @@ def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
     return f"Write it as {load_engine(scenario.engine).name} loads it{fill}:\n    {shlex.join(words)}"
 
 
-def _power(file: Path) -> MeasuredPower:
-    """The power log of a run. Raises AdvisorError for a file that is none."""
+def _power(file: Path, k_draft: int, gpus: int) -> MeasuredPower:
+    """The power log of a run at one K. Raises AdvisorError for another file, and for GPUs that no instance has."""
     from advisor.cli.measure import read_bytes  # readers of files need pandas, an answer does not
     from advisor.ingest import read_power_log
 
     log = read_power_log(file.name, read_bytes(file))
-    return MeasuredPower(log.mean_w, log.text)
+    log.check(gpus)
+    return MeasuredPower(log.mean_w, log.text, k_draft)
 
 
-def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None) -> Spend:
-    """Money and energy of a token at the recommended K.
+def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None, power_k: int | None) -> Spend | None:
+    """Money and energy of a token at the recommended K; None where the batch does not fit.
 
-    Raises AdvisorError for a price that is none, or a file that is no power log.
+    power_k : the K that ran while the log was taken; None: the recommended one. [1]
+
+    Raises AdvisorError for a price that is none, or a file that is no power log of the scenario's run.
     """
-    curve, setup = advice.curve, advice.setup
-    price, measured = price_of(setup.hardware, usd_per_hour), None if power_log is None else _power(power_log)
-    column = curve.column(advice.recommendation.k_draft)
-    return spend_at(setup, curve, advice.batch_index, column, price, measured)
+    curve, setup, best = advice.curve, advice.setup, advice.recommendation.k_draft
+    if power_log is None and power_k is not None:
+        raise AdvisorError("--power-k says what ran while power was logged; give --power-log FILE too")
+    price, measured = price_of(setup.hardware, usd_per_hour), None
+    if does_not_fit(setup):
+        return None
+    if power_log is not None:
+        measured = _power(power_log, best if power_k is None else power_k, setup.placement.gpus)
+    return spend_at(setup, curve, advice.batch_index, curve.column(best), price, measured)
 
 
 @click.command(cls=ScenarioCommand)

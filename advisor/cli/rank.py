@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from advisor.catalog import model_ids
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, progress, write_file
 from advisor.cli.scenario_options import field_options, given_acceptance, scenario_from
 from advisor.prediction import AdvisorError
@@ -15,7 +16,6 @@ from advisor.profiles import read_file
 from advisor.ranking import (
     BY,
     MAX_SCORES_BYTES,
-    By,
     RankQuestion,
     Wanted,
     by_size,
@@ -32,7 +32,6 @@ from advisor.ranking import (
 )
 from advisor.runtime import BatchHistogram
 from advisor.scenario import FIELDS, Scenario
-from advisor.task_transfer import TASKS
 from advisor.text import csv_text
 
 _OF_ONE_MODEL = ("model_id", "batch_size", "routing")
@@ -54,7 +53,6 @@ class _RankCommand(click.Command):
 @click.option("--histogram", help="Users over time instead, as users:share,..., e.g. 1:10,64:90.")
 @click.option("--by", type=click.Choice(BY), help="What to rank by [default: cost where a price is known].")
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
-@click.option("--task", type=click.Choice(TASKS), help="Kind of text: lengths measured on another are carried to it.")
 @click.option("--whole-machine", is_flag=True, help="Use and pay every GPU, also where fewer would do.")
 @click.option("--expert-parallel", is_flag=True, help="Try expert parallelism too, whose effect is not well predicted.")
 @click.option("--models", "names", help="Only these: ids or patterns, comma-separated, e.g. qwen3*,gpt-oss-*.")
@@ -72,49 +70,13 @@ class _RankCommand(click.Command):
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Models to list.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all models here as CSV.")
 @json_option()
-def rank(
-    *,
-    users: int | None,
-    histogram: str | None,
-    names: str | None,
-    configs: Sequence[Path],
-    scores: Path | None,
-    quality: str | None,
-    min_quality: float | None,
-    where: Sequence[str],
-    top: int,
-    csv_file: Path | None,
-    as_json: bool,
-    by: By | None,
-    usd_per_hour: float | None,
-    task: str | None,
-    whole_machine: bool,
-    expert_parallel: bool,
-    **values: Any,  # the scenario's fields and the limits on size
-) -> None:
+def rank(*, top: int, csv_file: Path | None, as_json: bool, **values: Any) -> None:
     """Rank all models at one load on one machine: each at its best placement and K, with bands and doubt in the rank.
 
     Every model drafts with what is known of it: the curve measured with it, else its own MTP module with a borrowed
     length, else nothing.
     """
-    if users is not None and histogram is not None:
-        raise AdvisorError("give --users or --histogram, not both")
-    sizes = {name: values.pop(name) for name in list(values) if name.endswith("_params")}
-    own = tuple(_config(path) for path in configs)
-    listed, axis = _scores(scores, quality, min_quality, where)
-    scenario, drafter = _scenario(values)
-    question = RankQuestion(
-        scenario,
-        BatchHistogram.from_text(histogram) if histogram is not None else one_load(16 if users is None else users),
-        by or default_by(scenario, usd_per_hour),
-        usd_per_hour,
-        drafter,
-        task,
-        expert_parallel,
-        whole_machine,
-        Wanted(tuple(each.strip() for each in names.split(",")) if names is not None else (), **sizes, listed=listed),
-        own,
-    )
+    question, axis = _question(values)
     board = leaderboard(question, progress("ranking"))
     if csv_file is not None:
         write_file(csv_file, csv_text(*csv_rows(board, axis)))
@@ -130,6 +92,47 @@ def rank(
         click.echo()
         print_labelled("note", notes(board))
     print_labelled("not ranked", missed_texts(board))
+
+
+Axis = tuple[str, dict[str, float]]
+"""A column of the user's scores, and its numbers by model."""
+
+
+def _question(values: dict[str, Any]) -> tuple[RankQuestion, Axis | None]:
+    """What the options ask, and the quality axis."""
+    users, histogram, names, configs = (values.pop(name) for name in ("users", "histogram", "names", "configs"))
+    if users is not None and histogram is not None:
+        raise AdvisorError("give --users or --histogram, not both")
+    sizes = {name: values.pop(name) for name in list(values) if name.endswith("_params")}
+    listed, axis = _scores(*(values.pop(name) for name in ("scores", "quality", "min_quality", "where")))
+    by, usd = values.pop("by"), values.pop("usd_per_hour")
+    alone = {name: values.pop(name) for name in ("expert_parallel", "whole_machine")}
+    scenario, drafter = _scenario(values)
+    question = RankQuestion(
+        scenario,
+        BatchHistogram.from_text(histogram) if histogram is not None else one_load(16 if users is None else users),
+        by or default_by(scenario, usd),
+        usd,
+        drafter,
+        wanted=Wanted(
+            tuple(each.strip() for each in names.split(",")) if names is not None else (), **sizes, listed=listed
+        ),
+        configs=_configs(configs),
+        **alone,
+    )
+    return question, axis
+
+
+def _configs(paths: Sequence[Path]) -> tuple[tuple[str, str], ...]:
+    """The user's own models, each under a name of its own."""
+    found: dict[str, str] = {}
+    for path in paths:
+        name, config = _config(path)
+        if name in found or name in model_ids():
+            whose = "given twice" if name in found else "a shipped model's"
+            raise AdvisorError(f"--config {path}: the name {name} is {whose}; rename the file's folder or the file")
+        found[name] = config
+    return tuple(found.items())
 
 
 def _scenario(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
@@ -162,7 +165,7 @@ def _config(path: Path) -> tuple[str, str]:
 
 def _scores(
     file: Path | None, quality: str | None, least: float | None, where: Sequence[str]
-) -> tuple[frozenset[str] | None, tuple[str, dict[str, float]] | None]:
+) -> tuple[frozenset[str] | None, Axis | None]:
     """The models that the table of scores leaves (None: all), and the quality axis."""
     if file is None:
         if quality is not None or least is not None or where:

@@ -38,6 +38,7 @@ from advisor.scenario import Scenario
 @click.option("--models", is_flag=True, help="Rank other models at this load too, two seconds more.")
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
 @click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
+@click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
 @click.option(
     "--diagnose",
     "measured",
@@ -58,6 +59,7 @@ def report(
     models: bool,
     usd_per_hour: float | None,
     power_log: Path | None,
+    power_k: int | None,
     measured: Sequence[Path],
     as_json: bool,
 ) -> None:
@@ -74,7 +76,7 @@ def report(
         validation=known,
         served_model=served_model,
         draft_model=draft_model,
-        spend=spend_of(advice, usd_per_hour, power_log),
+        spend=spend_of(advice, usd_per_hour, power_log, power_k),
         over_context=None if brief else context_map(scenario),
         board=leaderboard(question_of(scenario, usd_per_hour)) if models else None,
         diagnosis=_diagnosis(measured, scenario) if measured else None,

@@ -30,6 +30,7 @@ from advisor.runtime import (
     contexts_from_text,
     costs_of,
     per_position,
+    plain_text,
     range_values,
     recorded,
     schedule_for,
@@ -71,7 +72,11 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
 @click.command(cls=ScenarioCommand)
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
 @click.option("--static-k", type=int, help="Export this one K.")
-@click.option("--by-batch", is_flag=True, help="Export K by batch also where one K is enough.")
+@click.option(
+    "--by-batch",
+    is_flag=True,
+    help="Export K by batch also where one K is enough or the target batch should not draft.",
+)
 @click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
 @click.option("--engine-version", help="Release that will load it [default: the one whose rules were read].")
@@ -93,7 +98,7 @@ def export(
     contexts = found.at_contexts if static_k is None else None
     made = export_scenario(found.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch)
     files = write_export(made, output)
-    said = found.texts if static_k is None else ()
+    said = _said_of_export(found, by_batch) if static_k is None else ()
     if as_json:
         print_json(
             {
@@ -114,6 +119,12 @@ def export(
     for text in (*said, accepted_length_text(found.setup)):
         click.echo(text)
     print_labelled("warning", (*found.setup.warnings, *made.warnings))
+
+
+def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
+    """What the schedule gains; where a plain server is written in its place, why."""
+    plain = "" if by_batch else plain_text(found.ranges, found.setup.scenario.batch_size)
+    return (plain,) if plain else found.texts
 
 
 @click.command(cls=ScenarioCommand)
@@ -162,6 +173,7 @@ def simulate(
     **load: Any,  # the options that SimulationPlan takes as they stand
 ) -> None:
     """Compare K = 0, each static K, the schedule, Cascade, acceptance-only control and the oracle on one load."""
+    passages = {"spread": spread, "good_share": good_share, "good_tokens": good_tokens}
     plan = SimulationPlan(batch_size=scenario.batch_size, **load)
     kind = process or ("trace" if trace else "list")
     if (kind == "trace") != (trace is not None):
@@ -169,16 +181,12 @@ def simulate(
     recorded_steps = _read_trace(trace) if trace else None
     found = schedule_for(scenario)
     costs = costs_of(found.curve, keep_drafter_warm=not cold_drafter)
-    acceptance: AcceptanceProcess
+    longest = max((item.k_draft for item in found.ranges), default=0) or 1
+    acceptance: AcceptanceProcess = per_position(costs.accepted_length)
     if recorded_steps is not None:
         acceptance = recorded_steps
     elif kind == "switching":
-        k = max((r.k_draft for r in found.ranges), default=0) or 1
-        acceptance = switching_around(
-            costs.accepted_length, k, spread=spread, good_share=good_share, good_tokens=good_tokens
-        )
-    else:
-        acceptance = per_position(costs.accepted_length)
+        acceptance = switching_around(costs.accepted_length, longest, **passages)
     settings = CascadeSettings(back_off_factor=1.0) if no_back_off else CascadeSettings()
     show = progress("simulating")
     report = simulate_policies(costs, found.ranges, acceptance, plan, settings, bounds=True, on_policy=show)
@@ -189,6 +197,11 @@ def simulate(
             | {"warnings": found.setup.warnings}
         )
         return
+    _print_simulation(found, plan, report, kind)
+
+
+def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: SimulationReport, kind: str) -> None:
+    """What each policy gives on the load, the bounds, and what to know of both."""
     print_table(*_policy_table(report))
     click.echo(
         f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, acceptance: {kind}, "

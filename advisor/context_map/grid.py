@@ -39,9 +39,10 @@ class ContextMap:
     low: Array
     high: Array
     p_gain: Array
-    """Chance that the recommended K gains; of the drafting K of least expected loss where that is 0. [1]"""
+    """Chance that `drafting_k` gains. [1]"""
     drafting_k: NDArray[np.int64]
-    """The K > 0 of least expected loss; 0 where the scenario drafts nothing."""
+    """The recommended K where that is above 0, else the one that would be without K = 0 among them, under the same
+    limit; 0 where the scenario drafts nothing."""
     drafting_speedup: Array
     """At that K: what says whether speculation itself gains."""
     tpot_s: Array
@@ -115,18 +116,19 @@ def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
     allowed = np.ones(curve.tpot_s.shape, bool) if limit_ms is None else curve.tpot_s * 1e3 <= limit_ms
     odds = draft_odds(curve.draws, allowed)
     best = recommended(odds.loss, odds.noise, allowed)
-    # Without K = 0 among them: the one that says what speculation itself does where none is recommended.
-    drafting = odds.loss[:, 1:].argmin(axis=1) + 1 if curve.drafts.size > 1 else np.zeros_like(best)
+    # By the same rule without K = 0 among them: what speculation does where none is recommended; else the same K.
+    drafting = np.zeros_like(best)
+    if curve.drafts.size > 1:
+        drafting = recommended(odds.loss[:, 1:], odds.noise[:, 1:], allowed[:, 1:]) + 1
     round_s = curve.round_s[rows, drafting]
     drafting_s = sum(curve.round_components[name][rows, drafting] for name in ("draft", "draft_host"))
     plain = curve.plain_components
-    told = np.where(best > 0, best, drafting)
     return {
         "k_draft": curve.drafts[best],
         "speedup": curve.speedup[rows, best],
         "low": curve.low[rows, best],
         "high": curve.high[rows, best],
-        "p_gain": odds.p_gain[rows, told],
+        "p_gain": odds.p_gain[rows, drafting],
         "drafting_k": curve.drafts[drafting],
         "drafting_speedup": curve.speedup[rows, drafting],
         "tpot_s": curve.tpot_s[rows, best],

@@ -162,7 +162,7 @@ def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
     kind = found.setups[0].drafter.kind
     if kind == "none":
         return ()
-    text = "The accepted length is taken to be the same at every context; give one measured at yours."
+    text = "The accepted length is taken to be the same at every context (its band may be wider); give one of yours."
     known = [
         f"{one.factor:.2f} of its drafted part at {one.context_tokens:,} tokens over {one.shortest_tokens:,} "
         f"({one.task}; {one.title})"
@@ -176,7 +176,7 @@ def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
 def map_table(found: ContextMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Heading and rows by context: speedup and K by batch, a dash where a batch does not fit."""
     own = "drafter's cache" if found.drafter_cache_bytes.any() else ""
-    header = ("context", *(f"batch {batch}" for batch in found.batches), "largest batch", "cache/seq", own)
+    header = ("context", *(f"batch {batch}" for batch in found.batches), "largest batch", "cache/seq/GPU", own)
     rows = []
     for row, context in enumerate(found.contexts):
         cells = [_cell(found, row, column) for column in range(found.batches.size)]

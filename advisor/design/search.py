@@ -82,13 +82,7 @@ def design_space(
     rails, notes = GuardRails().relaxed_to(baseline.shape)
     mix = mixes(grid, moe, setup.placement)
     steps = [widths(grid, stack.architecture, setup.placement) for stack in stacks]
-    n_designs = len(mix) * sum(map(len, steps))
-    n_cells = n_designs * len(question.batches) * len(drafts)
-    if n_designs > MAX_DESIGNS or n_cells > _MAX_CELLS:
-        raise AdvisorError(
-            f"{n_designs:,} designs at {len(question.batches)} batches and {len(drafts)} draft lengths are too many "
-            f"for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); thin grid or batches"
-        )
+    _check_size(len(mix) * sum(map(len, steps)), len(question.batches), len(drafts))
     routing = shifted_routing(setup.routing, baseline.counts, mix.n_experts, mix.n_active, mix.n_shared)
     touched = touched_by(setup, mix, routing, question.batches, drafts)
     parts = []
@@ -103,6 +97,15 @@ def design_space(
         setup, question, grid, stacks, baseline, rails, (*notes, note) if note else notes, drafts, **joined,
         measured_gap=gap, measured_note=note,
     )  # fmt: skip
+
+
+def _check_size(n_designs: int, n_batches: int, n_drafts: int) -> None:
+    """Raises AdvisorError for a search that would take too long."""
+    if n_designs > MAX_DESIGNS or n_designs * n_batches * n_drafts > _MAX_CELLS:
+        raise AdvisorError(
+            f"{n_designs:,} designs at {n_batches} batches and {n_drafts} draft lengths are too many "
+            f"for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); thin grid or batches"
+        )
 
 
 def _evaluate(

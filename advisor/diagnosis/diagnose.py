@@ -9,10 +9,10 @@ from typing import Literal
 from advisor.diagnosis.arms import differences
 from advisor.diagnosis.facts import Run
 from advisor.diagnosis.judge import Evidence, Outcome, judged
-from advisor.diagnosis.physics import Compared, Comparison
+from advisor.diagnosis.physics import Comparison
 from advisor.diagnosis.rules import Kind, Rule, rule_sets
 from advisor.diagnosis.runs import Given, Words, read_runs
-from advisor.diagnosis.verdict import gap_text, verdict_text
+from advisor.diagnosis.verdict import contradicted_text, gap_text, slower_than_explained, verdict_text
 
 VerdictKind = Literal["mismeasured", "misconfigured", "slower_than_predicted", "as_predicted", "unexplained", "unknown"]
 _BY_KIND: dict[Kind, VerdictKind] = {
@@ -90,7 +90,10 @@ def diagnose(
     outcomes = [outcome for run in found.runs for outcome in judged(run)]
     findings = _findings(outcomes)
     compared = [(_place(run), run.comparison) for run in found.runs if run.comparison is not None]
-    verdict = _verdict(findings, bool(found.refused) and not found.n_kept, [one for _, one in compared])
+    unusable = bool(found.refused) and not found.n_kept
+    verdict = _verdict(findings, unusable, [one for _, one in compared])
+    if found.contradicted:
+        verdict = "mismeasured"
     reasons = {run.not_compared for run in found.runs if run.not_compared}
     states = _by_rule(outcomes)
     refused = tuple(f"{file}, line {line}: {reason}" for file, line, reason in found.refused)
@@ -102,7 +105,14 @@ def diagnose(
             [one for _, one in compared],
             refused,
             states.count_not_judged,
-        ),
+            [
+                one.run.comparison
+                for one in outcomes
+                if one.state == "found" and one.rule.expected and one.run.comparison
+            ],
+        )
+        if not found.contradicted
+        else contradicted_text(found.contradicted),
         findings=findings,
         clean=states.clean,
         not_judged=states.not_judged,
@@ -131,6 +141,7 @@ def _findings(outcomes: Sequence[Outcome]) -> tuple[Finding, ...]:
 
 def _finding(outcomes: Sequence[Outcome]) -> Finding:
     first = outcomes[0]
+    compared = first.run.comparison
     tested = {test.quantity for test in first.rule.tests}
     details = differences(first.run.facts, first.run.plain) if "differences_of_arms" in tested else []
     return Finding(
@@ -138,7 +149,7 @@ def _finding(outcomes: Sequence[Outcome]) -> Finding:
         kind=first.kind,
         lines=tuple(_place(one.run) for one in outcomes),
         evidence=first.evidence,
-        fix=first.rule.fix_for(first.run.text("engine")),
+        fix=first.rule.fix_for(first.run.text("engine"), compared.recommended.n_draft if compared else None),
         details=tuple(details),
     )
 
@@ -169,18 +180,13 @@ def _by_rule(outcomes: Sequence[Outcome]) -> _States:
 
 
 def _verdict(findings: Sequence[Finding], all_refused: bool, compared: Sequence[Comparison]) -> VerdictKind:
-    """The first kind that was found, in the order of the rules; else what the comparison says."""
-    if findings:
-        return _BY_KIND[findings[0].kind]
-    if all_refused:
+    """The first kind of fault that was found, in the order of the rules; else what the comparison says."""
+    kinds = [one.kind for one in findings if not one.rule.expected]
+    if kinds and (kinds[0] != "physics" or slower_than_explained(compared) is not False):
+        return _BY_KIND[kinds[0]]
+    if all_refused and not kinds:
         return "mismeasured"
-    known = [row.inside for one in compared if (row := _judged_row(one)) is not None and row.inside is not None]
+    known = [row.inside for one in compared if (row := one.judged) is not None]
     if not known:
         return "unknown"
     return "as_predicted" if all(known) else "unexplained"
-
-
-def _judged_row(one: Comparison) -> Compared | None:
-    """What a comparison is judged by: the speedup where it was measured, else the round or the plain step."""
-    rows = [row for name in ("speedup", "round", "plain") if (row := one.row(name)) is not None]
-    return next((row for row in rows if row.measured is not None), None)

@@ -51,7 +51,10 @@ class Outcome:
 def judged(run: Run, rules: Sequence[tuple[Kind, Rule]] | None = None) -> list[Outcome]:
     """Every rule tried on a run; of the found ones those that another says better are clean."""
     outcomes = [try_rule(rule, kind, run) for kind, rule in (all_rules() if rules is None else rules)]
-    found = {name for one in outcomes if one.state == "found" for name in (one.rule.id, one.kind)}
+    named = [one for one in outcomes if one.state == "found"]
+    ids = {one.rule.id for one in named}
+    # A kind of rules says more only where one of it stays: arms that differ in what a rule of settings names do not.
+    found = ids | {one.kind for one in named if not ids & set(one.rule.yields_to)}
     return [
         Outcome(one.rule, one.kind, run, "clean", one.evidence)
         if one.state == "found" and found & set(one.rule.yields_to)

@@ -19,6 +19,7 @@ from advisor.diagnosis.rules import time_spread
 from advisor.ingest import rates_from_list
 from advisor.points import WHOLE_BATCH_KINDS, RowQuestion, least_pass_s, measured_times, question_of, with_costs
 from advisor.prediction import AdvisorError
+from advisor.runtime import draft_rows
 from advisor.scenario import MAX_BATCH
 from advisor.setup import Setup, load_setup
 
@@ -62,10 +63,25 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The K recommended at a run's batch, up to the run's own, and what it is predicted to give."""
+
+    n_draft: int
+    speedup: float
+    low: float
+    high: float
+    """80 % band of the speedup. [1]"""
+    carried: bool
+    """Its accepted length is carried from that of the run's K, neither measured nor given."""
+
+
+@dataclass(frozen=True)
 class Comparison:
     """What is predicted for a run, and what of it was measured."""
 
     n_draft: int
+    batch_size: float
+    """Sequences that decode together on all ranks. [1]"""
     rows: tuple[Compared, ...]
     parts: tuple[Part, ...]
     """Predicted components, those that take no time left out."""
@@ -76,6 +92,7 @@ class Comparison:
     same_run_length: bool
     """The accepted length was counted in this run."""
     assumed: tuple[str, ...]
+    recommended: Choice
     best_k: int
     """K up to the run's own that is predicted best; 0: speculation does not pay."""
     best_gain: float
@@ -97,6 +114,22 @@ class Comparison:
         """Measured over predicted of one quantity; None where it is not known. [1]"""
         found = self.row(name)
         return found.ratio if found is not None else None
+
+    @property
+    def judged(self) -> Compared | None:
+        """What it is judged by: the speedup where it was measured, else the round or the plain step."""
+        rows = [row for name in ("speedup", "round", "plain") if (row := self.row(name)) is not None]
+        return next((row for row in rows if row.measured is not None), None)
+
+    @property
+    def slower(self) -> bool | None:
+        """Whether something measured takes longer than its band, or gains less; None where nothing was measured."""
+        times = [row for row in self.rows if row.unit == "s" and row.measured is not None]
+        gained = self.row("speedup")
+        late = [row.measured > row.high for row in times if row.measured is not None]
+        if gained is not None and gained.measured is not None:
+            late.append(gained.measured < gained.low)
+        return any(late) if late else None
 
     @property
     def supported(self) -> bool:
@@ -131,6 +164,7 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
     best = int(np.argmax(every.speedup[0]))
     return Comparison(
         n_draft=n_draft,
+        batch_size=batch,
         rows=tuple(_rows(setup, curve, facts, plain, n_draft, batch)),
         parts=_parts(curve),
         tier=str(curve.tier[0, -1]),
@@ -138,6 +172,7 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
         known_class=question.engine_class in _known_classes(),
         same_run_length=not question.borrowed and n_draft > 0,
         assumed=question.assumed,
+        recommended=_recommended(setup, every),
         best_k=int(every.drafts[best]),
         best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
         build_share=float(curve.round_s[0, -1] / _today(setup, question, batch, n_draft).round_s[0, -1]),
@@ -146,6 +181,12 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
         least_round_s=least_pass_s(setup, batch, verified or n_draft + 1.0),
         least_plain_s=least_pass_s(setup, batch, 1.0),
     )
+
+
+def _recommended(setup: Setup, every: Curve) -> Choice:
+    own = next(item for item in draft_rows(setup, every, 0) if item.recommended)
+    carried = bool(own.k_draft and setup.acceptance.extrapolated[own.k_draft])
+    return Choice(own.k_draft, own.speedup, own.speedup_low, own.speedup_high, carried)
 
 
 def _today(setup: Setup, question: RowQuestion, batch: float, n_draft: int) -> Curve:

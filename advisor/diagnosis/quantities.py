@@ -225,10 +225,28 @@ QUANTITIES: dict[str, Quantity] = {
         readings.predicted(lambda found: found.prefill_share),
     ),
     "first_token_over_predicted": Quantity(
-        "time to first token, measured over predicted without a queue",
+        "time to first token over the prompts of all requests at once, one after the other",
         "1",
-        ("prediction", "ttft_s", "input_tokens", "output_tokens"),
+        ("prediction", "ttft_s", "input_tokens", "output_tokens", "batch_size"),
         readings.first_token,
+    ),
+    "predicted_speedup": Quantity(
+        "predicted speedup at this K", "x", ("prediction",), readings.supported(readings.predicted_speedup)
+    ),
+    "known_speedup": Quantity(
+        "speedup of the run, predicted where no plain run stands beside it",
+        "x",
+        ("prediction",),
+        readings.supported(readings.known_speedup),
+    ),
+    "as_predicted": Quantity(
+        "the run lies in the band of its prediction", "1", ("prediction",), readings.supported(readings.as_predicted)
+    ),
+    "recommended_k": Quantity(
+        "K recommended at this batch",
+        "tokens",
+        ("prediction",),
+        readings.supported(lambda found: float(found.recommended.n_draft)),
     ),
 }
 """By the name that a rule calls it."""

@@ -227,9 +227,38 @@ def gain_of_another_k(run: Run) -> float | None:
 
 
 def first_token(run: Run) -> float | None:
-    """Time to first token, measured over predicted without a queue."""
-    found, first = run.comparison, run.number("ttft_s")
-    return None if found is None or first is None or not found.first_token_s else first / found.first_token_s
+    """Time to first token over the prompts of all requests at once: in a burst the last one waits for them all."""
+    found, first, batch = run.comparison, run.number("ttft_s"), run.number("batch_size")
+    if found is None or first is None or batch is None or not found.first_token_s:
+        return None
+    return first / (found.first_token_s * max(batch, 1.0))
+
+
+def supported(formula: Callable[[Comparison], Value]) -> Callable[[Run], Value]:
+    """A quantity of a comparison of a speculative run; None where it rests on no measured kernels or known engine."""
+
+    def of(run: Run) -> Value:
+        found = run.comparison
+        return formula(found) if found is not None and found.supported and found.n_draft else None
+
+    return of
+
+
+def predicted_speedup(found: Comparison) -> float | None:
+    """Predicted speedup at the run's own K."""
+    row = found.row("speedup")
+    return None if row is None else row.predicted
+
+
+def known_speedup(found: Comparison) -> float | None:
+    """Speedup of the run: measured, or predicted where no plain run stands beside it."""
+    row = found.row("speedup")
+    return None if row is None else row.predicted if row.measured is None else row.measured
+
+
+def as_predicted(found: Comparison) -> bool | None:
+    """Whether what the run is judged by lies in its band."""
+    return None if found.judged is None else found.judged.inside
 
 
 def over(value: float | None, by: float | None) -> float | None:

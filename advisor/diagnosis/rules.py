@@ -66,7 +66,11 @@ class Rule(Frozen):
     """Engines that it speaks of; empty: of all."""
     arm: Literal["speculative", "plain", "any"] = "speculative"
     fix: dict[str, str] = Field(min_length=1)
-    """What to do, by engine; `any` for all others."""
+    """What to do, by engine; `any` for all others. `{recommended_k}` stands for that quantity of the run."""
+    fix_without: dict[str, str] = Field(default_factory=dict)
+    """Likewise, where it is best to draft nothing."""
+    expected: bool = False
+    """What it finds is what the prediction says too: advice on an explained run, no gap."""
     yields_to: tuple[str, ...] = ()
     """Rules, or kinds of rules, that say more: where one of them is found, this one is not said."""
     published: PublishedCase
@@ -77,9 +81,11 @@ class Rule(Frozen):
             raise ValueError(f"rule {self.id} is for all engines; give a fix for `any`")
         return self
 
-    def fix_for(self, engine: str) -> str:
+    def fix_for(self, engine: str, recommended_k: int | None = None) -> str:
         """What to do on an engine."""
-        return self.fix.get(engine) or self.fix.get("any") or next(iter(self.fix.values()))
+        told = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
+        text = told.get(engine) or told.get("any") or next(iter(told.values()))
+        return text.replace("{recommended_k}", str(recommended_k))
 
 
 class RuleSet(Frozen):

@@ -15,11 +15,10 @@ from advisor.diagnosis.arms import plain_beside
 from advisor.diagnosis.client import client_facts
 from advisor.diagnosis.facts import Run, as_number
 from advisor.diagnosis.physics import compare, token_time_s
-from advisor.diagnosis.settings import read_servers
+from advisor.diagnosis.servers import Row, contradiction, plain_by_absence, server_of, servers_in, what_of
 from advisor.hardware import hardware_ids
-from advisor.ingest import COLUMNS, MAX_BYTES, Rows, complete, read_upload, resolve_names, with_given
+from advisor.ingest import COLUMNS, MAX_BYTES, NAME_COLUMNS, Rows, read_upload, resolve_names, with_given
 from advisor.prediction import AdvisorError
-from advisor.text import counted
 
 MAX_RUNS = 2000
 """Rows of all files that rules are tried on; of more, the first ones."""
@@ -28,8 +27,6 @@ MAX_PREDICTED = 40
 _NOT_FACTS = frozenset({"derived", "notes", "source_title", "source_url", "point_id", "tier"})
 _ALIKE = ("model_id", "hardware_id", "engine", "batch_size", "draft_tokens_k", "input_tokens", "output_tokens")
 _ENOUGH_REPEATS = 3
-_COUNTED = ("accepted_length", "accepted_length_same_run", "acceptance_by_position")
-"""What a log counts and a result file counts better."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +46,6 @@ class Words:
     otherwise: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Server:
-    """What a text tells of one server, and where."""
-
-    file: str
-    line: int
-    facts: Mapping[str, Any]
-
-
 @dataclass
 class Read:
     """What the files hold together."""
@@ -69,6 +57,8 @@ class Read:
     """Files that hold nothing of use, with the reason."""
     refused: list[tuple[str, int, str]] = field(default_factory=list)
     """Rows that contradict themselves or cannot be read: file, line, reason."""
+    contradicted: list[str] = field(default_factory=list)
+    """Rows that cannot be of the server that their launch line tells of: place and reason."""
     n_kept: int = 0
     """Rows that can be used. [1]"""
 
@@ -79,26 +69,54 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
     Raises AdvisorError when no file holds a run or a server's settings.
     """
     out, rows, servers = Read(), [], []
-    for given in files:
-        table, why = _table(given, words)
-        told = [_Server(given.name, line, facts) for line, facts in read_servers(_text(given.data))]
+    for given in _named_apart(files):
+        table, why = _table(given, words.columns)
+        told = servers_in(given.name, _text(given.data))
         if told:
             servers += told
-            out.read.append(f"{given.name}: {_what_of_servers(told)}")
+            out.read.append(f"{given.name}: {what_of(told)}")
         if table is not None:
             out.read.append(f"{given.name}: {table.format_name}")
-            rows += _facts_by_row(table, given, out)
+            rows += _rows(table, given, words, out)
         elif not told:
             out.not_read[given.name] = why
     if not rows and not servers:
         name, why = next(iter(out.not_read.items()), ("nothing", "no file was given"))
         raise AdvisorError(why if why.startswith(name) else f"{name}: {why}")
-    facts = [{**_server_of(servers, file, line, row), **row} for file, line, row in rows]
+    if "draft_tokens_k" not in words.values:
+        rows, said = plain_by_absence(rows, servers)
+        out.read += said
+    facts = [_without_contradiction({**server_of(row, rows, servers), **row.facts}, row, out) for row in rows]
     facts = facts or [_of_log(one.facts) for one in servers]
-    where = [(file, line) for file, line, _ in rows] or [(one.file, one.line) for one in servers]
+    where = [(row.file, row.line) for row in rows] or [(one.file, one.line) for one in servers]
     facts = _with_repeats([{**_typed(words.otherwise), **_typed(words.values), **one} for one in facts])
     out.runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
     return out
+
+
+def _named_apart(files: Sequence[Given]) -> list[Given]:
+    """The files, those of the same name numbered: a launch line is told by its file."""
+    out, names = [], set[str]()
+    for given in files:
+        name, number = given.name, 1
+        while name in names:
+            number += 1
+            name = f"{given.name} ({number})"
+        names.add(name)
+        out.append(replace(given, name=name))
+    return out
+
+
+def _without_contradiction(facts: dict[str, Any], row: Row, out: Read) -> dict[str, Any]:
+    """The facts; where K and accepted length contradict each other the row is refused and its K unknown."""
+    why = contradiction(facts)
+    if not why:
+        return facts
+    if (row.file, row.line) not in {(file, line) for file, line, _ in out.refused}:
+        out.refused.append((row.file, row.line, why))
+        out.contradicted.append(f"{row.place}: {why}")
+        out.n_kept -= 1
+    return {name: value for name, value in facts.items() if name not in ("draft_tokens_k", "speculation_on")}
 
 
 def _text(data: bytes) -> str:
@@ -107,20 +125,22 @@ def _text(data: bytes) -> str:
     return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
 
 
-def _table(given: Given, words: Words) -> tuple[Rows | None, str]:
-    """The measured rows of a file with the user's words for what it lacks, else why there are none."""
+def _table(given: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
+    """The measured rows of a file under the headers that a user renamed, else why there are none."""
     try:
-        rows = read_upload(given.name, given.data, columns=words.columns)
+        rows = read_upload(given.name, given.data, columns=columns)
     except AdvisorError as error:
         return None, str(error)
-    if rows.kind != "points":
-        return None, "it holds kernel times, not served runs"
-    filled = complete(with_given(rows, words.values), words.otherwise)
-    return resolve_names(filled, hardware_ids(), model_ids()), ""
+    return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
 
 
-def _facts_by_row(table: Rows, given: Given, out: Read) -> list[tuple[str, int, dict[str, Any]]]:
-    """(file, line, facts) of every row, the refused ones as they were written."""
+def _rows(stated: Rows, given: Given, words: Words, out: Read) -> list[Row]:
+    """Every row with its facts, the refused ones as they were written.
+
+    Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they
+    are none of the row's own.
+    """
+    table = resolve_names(with_given(stated, words.values), hardware_ids(), model_ids())
     client, kept = client_facts(given.name, given.data), table.result.frame
     out.n_kept += len(kept)
     refused: dict[int, str] = {}
@@ -131,32 +151,14 @@ def _facts_by_row(table: Rows, given: Given, out: Read) -> list[tuple[str, int, 
     found = []
     for frame in (kept, written):
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
+            filled = {
+                name for name in words.values if name not in NAME_COLUMNS and pd.isna(stated.frame.at[line, name])
+            }
             cells = {str(name): cell for name, cell in row.items() if name not in _NOT_FACTS and not pd.isna(cell)}
             texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
-            found.append((given.name, int(line), {**client.get(int(line), {}), **texts, **cells}))
-    return sorted(found, key=lambda one: one[1])
-
-
-def _what_of_servers(told: Sequence[_Server]) -> str:
-    launched = sum("launch_line" in one.facts for one in told)
-    return f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
-
-
-def _server_of(servers: Sequence[_Server], file: str, line: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the server that a row ran on.
-
-    Where its own file tells of several, the last before it; else those with speculation or without, as the row says.
-    """
-    own = [one for one in servers if one.file == file]
-    if len(own) > 1:
-        return dict(next((one.facts for one in reversed(own) if one.line <= line), {}))
-    k, merged = row.get("draft_tokens_k"), dict[str, Any]()
-    for one in servers:
-        drafts = one.facts.get("speculation_on")
-        if k is None or drafts is None or drafts == bool(k):
-            merged |= one.facts
-    counted_there = _COUNTED if "accepted_length" in row else ()
-    return {name: value for name, value in merged.items() if name not in counted_there}
+            own = {name: cell for name, cell in {**texts, **cells}.items() if name not in filled}
+            found.append(Row(given.name, int(line), {**client.get(int(line), {}), **own}, table.format_name))
+    return sorted(found, key=lambda one: one.line)
 
 
 def _of_log(server: Mapping[str, Any]) -> dict[str, Any]:

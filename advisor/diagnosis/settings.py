@@ -24,7 +24,9 @@ _SERVES = re.compile(r"subparser='serve'|gpu_memory_utilization=|max_num_seqs=")
 _NON_DEFAULT = re.compile(r"non-default args: (?P<args>\{[^\n]*\})")
 _PAIR = re.compile(r"\b(?P<name>[a-z][a-z0-9_]*)=(?P<value>'[^']*'|\"[^\"]*\"|\{[^}]*\}|\[[^\]]*\]|[^,()\s]+)")
 _VERSION = re.compile(
-    r"vLLM (?:API server )?version v?(?P<vllm>\d+(?:\.\d+)+\w*)|sglang[ =]+v?(?P<sglang>\d+(?:\.\d+)+\w*)", re.I
+    r"(?:vLLM (?:API server )?version v?|LLM engine \(v)(?P<vllm>\d+(?:\.\d+)+\w*)"
+    r"|sglang[ =]+v?(?P<sglang>\d+(?:\.\d+)+\w*)",
+    re.I,
 )
 
 
@@ -124,10 +126,14 @@ def read_settings(text: str) -> dict[str, Any]:
 
 
 def read_servers(text: str) -> list[tuple[int, dict[str, Any]]]:
-    """(line, facts) of each server that a text tells of: what stands behind a launch line is of that server."""
+    """(line, facts) of each server that a text tells of: what stands behind a launch line is of that server.
+
+    The line is that of the launch; what a log says before the first launch line is of its server too.
+    """
     starts = [found.start() for found in _LAUNCHES.finditer(text[:MAX_TEXT])]
     edges = [0, *starts[1:], len(text)]
-    pieces = [(text.count("\n", 0, start) + 1, read_settings(text[start:end])) for start, end in pairwise(edges)]
+    lines = [text.count("\n", 0, start) + 1 for start in starts or [0]]
+    pieces = [(line, read_settings(text[start:end])) for line, (start, end) in zip(lines, pairwise(edges), strict=True)]
     return [(line, facts) for line, facts in pieces if facts]
 
 

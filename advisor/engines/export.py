@@ -45,24 +45,13 @@ def export_scenario(
     """
     file_name = _export_rule(engine).file_name or ""
     method = method_for(setup, engine)
-    placement = setup.placement
-    served = ServedModel(
-        model=served_model or default_served_model(setup),
-        tensor_parallel=placement.tensor_parallel,
-        expert_parallel=placement.expert_parallel,
-        data_parallel=placement.attention_groups,
-        max_running_requests=max_running_requests,
-        fp8_kv_cache=setup.cache.dtype == "fp8",
-    )
-    if draft_model is None:
-        draft_model = default_draft_model(setup)
     export = export_engine_config(
         engine,
         ExportRequest(
-            ranges=per_rank(ranges, placement.attention_groups),
+            ranges=per_rank(ranges, setup.placement.attention_groups),
             method=method,
-            served=served,
-            draft_model=draft_model,
+            served=_served(setup, served_model or default_served_model(setup), max_running_requests),
+            draft_model=default_draft_model(setup) if draft_model is None else draft_model,
             file_name=str(folder / file_name) if folder else file_name,
             parallel_drafting=setup.drafter.parallel_drafting,
             multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
@@ -75,13 +64,27 @@ def export_scenario(
     return replace(export, warnings=(*export.warnings, *about, *_notes(setup, engine)))
 
 
+def _served(setup: Setup, model: str, max_running_requests: int | None) -> ServedModel:
+    """The target model under a name, in the scenario's placement and cache format."""
+    placement = setup.placement
+    return ServedModel(
+        model=model,
+        tensor_parallel=placement.tensor_parallel,
+        expert_parallel=placement.expert_parallel,
+        data_parallel=placement.attention_groups,
+        max_running_requests=max_running_requests,
+        fp8_kv_cache=setup.cache.dtype == "fp8",
+    )
+
+
 def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
     """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot run the method."""
     rule = _export_rule(engine)
     known = dict.fromkeys(method for one in export_engines() for method in one.methods)
     if request.method not in known:
         raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(known)}")
-    check_draft_model(request.method, request.draft_model)
+    if any(item.k_running for item in request.ranges):
+        check_draft_model(request.method, request.draft_model)
     made: EngineExport = import_module(f"advisor.engines.{rule.writer}").export(request)
     return made
 

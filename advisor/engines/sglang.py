@@ -61,7 +61,7 @@ def export(request: ExportRequest) -> EngineExport:
     if served.fp8_kv_cache:
         words += ["--kv-cache-dtype", "fp8_e4m3"]
     if not drafts:
-        warnings.append("the schedule never drafts: start the engine without speculative decoding")
+        warnings.append("K = 0 throughout: the engine is started without speculation")
         return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))
     dropped = served.data_parallel > 1 or request.multi_layer
     adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped

@@ -79,7 +79,7 @@ def export(request: ExportRequest) -> EngineExport:
     if served.fp8_kv_cache:
         words += ["--kv-cache-dtype", "fp8"]
     if config is None:
-        warnings.append("the schedule never drafts: start the engine without speculative decoding")
+        warnings.append("K = 0 throughout: the engine is started without speculation")
         return EngineExport("vllm", None, "", None, shlex.join(words), tuple(warnings))
     varies = "num_speculative_tokens_per_batch_size" in config
     if varies:
@@ -125,7 +125,7 @@ def vllm_speculative_config(
     prompt_lookup: tuple[int, int] = DEFAULT_PROMPT_LOOKUP,
     parallel_drafting: bool = False,
 ) -> dict[str, Any] | None:
-    """vLLM's `--speculative-config` object; None when the schedule never drafts. Already checked.
+    """vLLM's `--speculative-config` object; None where K is 0 throughout. Already checked.
 
     A schedule of one K needs no table; methods that cannot vary K get the one that covers the most batch sizes.
     """

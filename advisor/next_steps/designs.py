@@ -76,7 +76,11 @@ def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
     found = [("speedup", best, best.speedup_gain), ("time per token", fastest, fastest.tpot_gain)]
     if space.baseline_problem:
         return f"{space.baseline_problem} {_of_those_that_serve(best, fastest)}"
-    losses = [f"to {k_over_n(item)} by {_loss(gain)} in {what}" for what, item, gain in found if _beyond_noise(gain)]
+    losses = [
+        f"to {k_over_n(item)}{_weights(space, item)} by {_loss(gain)} in {what}"
+        for what, item, gain in found
+        if _beyond_noise(gain)
+    ]
     if losses:
         rest = ""
         if len(losses) == 1:
@@ -85,6 +89,16 @@ def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
         return f"Your design loses {', and '.join(losses)}, at equal quality{rest}."
     edges = [f"{what} at most {max(0.0, 1 - 1 / gain.value):.0%} below {k_over_n(item)}" for what, item, gain in found]
     return f"Your design is within noise of the best at equal quality: {', '.join(edges)}."
+
+
+def _weights(space: DesignSpace, item: Candidate) -> str:
+    """The design's weights over the scenario's own, where they differ: a reader may have held them fixed."""
+    ratio = item.total_params / space.baseline.total_params
+    return f" ({ratio:.2f} times the weights)" if abs(ratio - 1.0) > _SAME_SIZE else ""
+
+
+_SAME_SIZE = 0.05
+"""Relative difference of total parameters that is not told (choice of this project). [1]"""
 
 
 def _of_those_that_serve(best: Candidate, fastest: Candidate) -> str:

@@ -24,13 +24,13 @@ from advisor.points.laboratories import laboratory_of
 from advisor.points.observation import NAMES, joined, log_predicted
 from advisor.points.points import Point
 from advisor.points.solve import Prior, solve_observed
-from advisor.prediction import AdvisorError
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 
 PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 2e-3)
 """Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/decisions/0003-engine-overheads.md [s],
 no second reading of the cache, and verified tokens half of the way to plain ones at 500 sequences [1], which was chosen
 on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
-PRIOR_LOG_SD = math.log(2.0) / 1.2815515655446004
+PRIOR_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """A factor of 2 either way at 80 %: factors of 1.4, 1.7 and 2 give the same error and coverage on laboratories left
 out, 3 gives a larger error; chosen on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
 MEASURED_LAUNCH_LOG_SD = 0.25

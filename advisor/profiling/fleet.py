@@ -155,7 +155,7 @@ class Fleet:
                 getattr(error, "cause", None), DeviceLostError
             )
             if not lost:
-                self._store(block, "error", [], str(error).splitlines()[-1][:300], 0.0)
+                self._store(block, "error", [], _lines(error)[-1][:300], 0.0)
                 return True, False
             self.show(f"{member.name} was lost while measuring {block.name}; starting another")
             return self._replace(member), True
@@ -215,8 +215,13 @@ def _connect(address: str) -> Any:
                 environment = {"working_dir": _bundle(Path(bundle))}
                 ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ProfilingError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from error
+            raise ProfilingError(f"no Ray cluster at {address}: {_lines(error)[0]}") from error
     return ray
+
+
+def _lines(error: Exception) -> list[str]:
+    """What an error says, its kind where it says nothing."""
+    return str(error).splitlines() or [type(error).__name__]
 
 
 def _bundle(folder: Path) -> str:

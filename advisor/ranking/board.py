@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from advisor.ranking.question import RankQuestion
 from advisor.ranking.search import Missed, Placed, best_placement, mean_over_tokens, throughput
 from advisor.ranking.standing import DrawnTimes, own_seed, rank_range, ranks, times_under_draws
 from advisor.spend import Price, no_price, price_of, spend_at, token_time_s
+from advisor.text import counted
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,10 @@ _OTHERS = ("cost", "throughput", "speed")
 
 
 def _nobody(missed: Sequence[Missed]) -> str:
-    reasons = dict.fromkeys(each.detail or each.reason for each in missed)
-    return f"no model takes part: {', '.join(list(reasons)[:3]) or 'none was named'}"
+    """Why nobody takes part, the commonest reason first."""
+    reasons = Counter(each.detail or each.reason for each in missed)
+    told = "; ".join(f"{reason} ({counted(number, 'model')})" for reason, number in reasons.most_common(3))
+    return f"no model takes part: {told or 'none was named'}"
 
 
 def _standings(placed: Sequence[Placed], question: RankQuestion, price: Price | None) -> tuple[Standing, ...]:
@@ -152,7 +156,8 @@ def _ranked_by(figures: Sequence[_Figures], question: RankQuestion) -> tuple[Arr
     if question.by == "speed":
         pairs = [each.tpot for each in figures]
     elif question.by == "energy":
-        # A power fraction is the same for every model: what moves ranks is time, which the throughput's draws have.
+        # One error moves the power of all models, a little more where they wait: what moves ranks is time, which the
+        # throughput's draws have. The middle power is each model's own.
         pairs = [(_joules(each), _joules(each) * each.rate[0] / each.rate[1]) for each in figures]
     else:
         pairs = [(1.0 / each.rate[0], 1.0 / each.rate[1]) for each in figures]

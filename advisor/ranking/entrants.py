@@ -2,33 +2,31 @@
 
 How much of a draft is accepted has no default in this project. Here it is, in this order: as the user says; the curve
 measured with this very model; for a model with an MTP module of its own and no curve, the middle of the heads that were
-measured, marked as borrowed; else nothing is drafted.
+measured, marked as borrowed; else nothing is drafted. On an asked kind of text a curve measured on that kind goes
+first, and all that were measured on another are carried to it, borrowed ones before their middle is taken.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from advisor.acceptance import AcceptanceCurve, acceptance_curves
 from advisor.architecture import Architecture
 from advisor.catalog import load_model
+from advisor.drafter import load_drafter
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
-from advisor.ranking.carried import carried_text, on_task
+from advisor.ranking.borrowed import BorrowedHeads, borrowed_heads, is_carried
 from advisor.ranking.question import RankQuestion
 from advisor.scenario import build_scenario
 from advisor.setup import Setup, load_setup
-from advisor.task_transfer import task_of, task_transfer
+from advisor.task_transfer import task_of
 
-Accepted = Literal["measured", "borrowed", "carried", "given", "none"]
+Accepted = Literal["measured", "borrowed", "carried", "uncarried", "given", "none"]
 """Where an accepted length is from: measured with this model, borrowed from other heads, either of them carried to
-another kind of text, given by the user, or none."""
-_UNKNOWN_TASK = "the text it was measured on is not known"
+another kind of text, measured on text that nothing is known to carry to the asked kind, given by the user, or none."""
 
 
 @dataclass(frozen=True)
@@ -53,31 +51,20 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
     architecture = architecture_of(name, config)
     found = []
     for known in _drafters(name, config, architecture, question):
+        # What is borrowed comes carried already, and plain decoding has nothing to carry.
+        task = question.scenario.task if known.heads is None and known.accepted != "none" else None
+        drafter = {"drafter_id": known.drafter_id, "acceptance": known.acceptance, "task": task}
         try:
-            scenario = build_scenario(**base | {"drafter_id": known.drafter_id, "acceptance": known.acceptance})
-            setup = load_setup(scenario, known.accepted == "borrowed" or None)
+            setup = load_setup(build_scenario(**base | drafter), True if known.heads is not None else None)
         except AdvisorError:
             if known.drafter_id == "none":
                 raise
             continue  # this drafter cannot serve this model: it then decodes plainly
-        found.append(_on_the_asked_text(Entrant(name, setup, known.accepted, known.text), known.task, question.task))
+        if known.heads is not None:
+            setup = replace(setup, acceptance=known.heads.spread_over(setup.acceptance))
+        remarks = "" if known.accepted == "given" else "".join(f"; {text}" for text in setup.acceptance.remarks)
+        found.append(Entrant(name, setup, known.accepted, f"{known.text}{remarks}".rstrip(".")))
     return found
-
-
-def _on_the_asked_text(entrant: Entrant, task: str | None, asked: str | None) -> Entrant:
-    """The entrant with its accepted length on the kind of text that is asked for, where that is another and known.
-
-    task : of the prompts it was measured on, empty where that is not known; None: not to be carried.
-    """
-    if asked is None or task is None or asked == task:
-        return entrant
-    transfer = task_transfer(entrant.setup.drafter.kind, task, asked) if task else None
-    if transfer is None:
-        why = f"nothing is known of {task} to {asked}" if task else _UNKNOWN_TASK
-        return replace(entrant, acceptance_text=f"{entrant.acceptance_text}; not carried to {asked}: {why}")
-    setup = replace(entrant.setup, acceptance=on_task(entrant.setup.acceptance, transfer))
-    text = f"{entrant.acceptance_text}; {carried_text(transfer)}"
-    return Entrant(entrant.name, setup, "carried", text)
 
 
 def architecture_of(name: str, config: str | None) -> Architecture:
@@ -93,55 +80,43 @@ class _Known:
     acceptance: str
     accepted: Accepted
     text: str
-    task: str | None = None
-    """Of the prompts it was measured on, empty where that is not known; None: not to be carried to other text."""
+    heads: BorrowedHeads | None = None
+    """Where it is borrowed from; None: it is not."""
 
 
 def _drafters(name: str, config: str | None, architecture: Architecture, question: RankQuestion) -> Iterator[_Known]:
     """Each drafter that is known, and plain decoding last."""
+    scenario = question.scenario
     if question.drafter is not None:
         if question.drafter[0] != "none":
             yield _Known(*question.drafter, "given", "as given for every model")
     else:
-        known = _own_curves(name) if config is None else {}
+        known = _own_curves(name, scenario.task) if config is None else {}
         for drafter_id, curve in known.items():
-            text = f"{curve.dataset}: {curve.source}"
-            yield _Known(drafter_id, curve.id, "measured", text, task_of(curve.dataset))
+            accepted = _accepted(curve, load_drafter(drafter_id).kind, scenario.task)
+            yield _Known(drafter_id, curve.id, accepted, f"{curve.dataset}: {curve.source}")
         if architecture.mtp_modules and not known:  # what was measured goes before what is borrowed
-            acceptance, text = borrowed_mtp()
-            yield _Known("mtp", acceptance, "borrowed", text, _BORROWED_TASK)
+            heads = borrowed_heads(scenario.task, scenario.context_tokens, scenario.k_max)
+            if heads is not None:
+                yield _Known("mtp", heads.chances, "carried" if heads.n_carried else "borrowed", heads.text, heads)
     plain = "no drafter is known for it" if question.drafter is None else "plain decoding"
     yield _Known("none", "0", "none", plain)
 
 
-def _own_curves(model_id: str) -> dict[str, AcceptanceCurve]:
-    """The first curve of each drafter that was measured with a model over several K."""
+def _accepted(curve: AcceptanceCurve, kind: str, task: str | None) -> Accepted:
+    """What an own curve is on the asked text."""
+    if task is None or task == task_of(curve.dataset):
+        return "measured"
+    return "carried" if is_carried(curve, kind, task) else "uncarried"
+
+
+def _own_curves(model_id: str, task: str | None) -> dict[str, AcceptanceCurve]:
+    """Of each drafter that was measured with a model over several K the first curve, of the asked task where it has
+    one."""
     found: dict[str, AcceptanceCurve] = {}
     for curve in acceptance_curves(model_id=model_id):
         if len(curve.n_draft) > 1:
-            found.setdefault(curve.drafter_id, curve)
+            first = found.setdefault(curve.drafter_id, curve)
+            if task is not None and task_of(first.dataset) != task == task_of(curve.dataset):
+                found[curve.drafter_id] = curve
     return found
-
-
-_BORROWED_TASK = "coding"
-"""Of the heads' prompts: three of four, the fourth source says nothing of its own."""
-
-
-@functools.lru_cache(maxsize=1)
-def borrowed_mtp() -> tuple[str, str]:
-    """(acceptance, what it rests on) of an MTP head nobody has measured: the middle of those that were.
-
-    One curve a model, K as far as all go; the median accepted length at each K, as chances of each draft token given
-    those before it.
-    """
-    heads: dict[str, AcceptanceCurve] = {}
-    for curve in acceptance_curves(drafter_id="mtp"):
-        if curve.n_draft == tuple(range(1, len(curve.n_draft) + 1)):
-            heads.setdefault(curve.model_id, curve)
-    longest = min(len(curve.n_draft) for curve in heads.values())
-    lengths = np.median([curve.accepted_length[:longest] for curve in heads.values()], axis=0)
-    gains = np.diff(np.concatenate([[1.0], lengths]))
-    chances = np.clip(gains / np.concatenate([[1.0], gains[:-1]]), 0.0, 1.0)
-    names = ", ".join(sorted(heads))
-    text = f"borrowed: the median of {len(heads)} measured MTP heads ({names}), mostly coding prompts"
-    return ",".join(f"{chance:.4f}" for chance in chances), text

@@ -75,8 +75,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class RankQuestion:
-    """A load on a machine. `scenario` gives accelerator, GPUs, context, formats, engine and the limit on time per
-    token; its model, drafter, batch and placement are not read."""
+    """A load on a machine. `scenario` gives accelerator, GPUs, context, formats, engine, kind of text and the limit on
+    time per token; its model, drafter, batch and placement are not read."""
 
     scenario: Scenario
     users: BatchHistogram
@@ -86,9 +86,6 @@ class RankQuestion:
     """Of one GPU; None: the accelerator profile's."""
     drafter: tuple[str, str] | None = None
     """Drafter and accepted length for every model that it can serve; None: what is known of each."""
-    task: str | None = None
-    """Kind of text that is served, of `task_transfer.TASKS`: lengths measured on another are carried to it. None: as
-    measured."""
     expert_parallel: bool = False
     """Whether experts split over ranks are tried too."""
     whole_machine: bool = False

@@ -1,8 +1,11 @@
 """Where each model stands under draws: errors of the machine are shared by all, a model's own are its alone.
 
-Shared: host and launches, links, attention, dense products: one accelerator and one engine run them for every model,
-so that an error there moves all alike. A model's own: its experts' kernel at their shape, its routing, its accepted
-length, what the components leave unexplained, and the error of an absolute time (`spend.PLAIN_LOG_SD`).
+Shared: host and launches, links, attention, dense products: one accelerator and one engine run them for every model.
+An error of a kernel is shared since one measured table (or data sheet) of the accelerator prices it for all models:
+where the table is slow or fast, at other clocks or another version of the engine, it is so for all of them; what
+differs by the shape of a model's own matrices is left to the model. A model's own: its experts' kernel at their
+shape, its routing, its accepted length, what the components leave unexplained, and that part of an absolute time's
+error which the draws of the components do not hold (`spend.own_log_sd`).
 """
 
 from __future__ import annotations

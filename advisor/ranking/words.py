@@ -37,11 +37,18 @@ def verdict(board: Leaderboard) -> str:
         nearest = _nearest(board)
         return f"No model serves {question.load_text}{under} on {board.place}.{nearest}"
     first = board.standings[0]
-    p_limit = "" if limit_ms is None or first.p_limit > 0.99 else f", and keeps the limit in {first.p_limit:.0%}"
+    p_limit = (
+        "" if limit_ms is None or first.p_limit > 0.99 else f", and within the limit in {_of_hundred(first.p_limit)}"
+    )
     return (
         f"{_BEST[question.by]}{under} {place}: {model_name(first.name)} on {placement_text(first)}, "
-        f"{_value_text(first, question.by)}; first in {first.p_first:.0%} of the draws{p_limit}."
+        f"{_value_text(first, question.by)}; first in {_of_hundred(first.p_first)}{p_limit}."
     )
+
+
+def _of_hundred(share: float) -> str:
+    """`62 of 100 cases`."""
+    return f"{round(100 * share)} of 100 cases"
 
 
 _CLASSES = (0.0, 1e10, 1e11, math.inf)
@@ -120,8 +127,7 @@ def _named(each: Missed) -> str:
 def notes(board: Leaderboard) -> tuple[str, ...]:
     """What a reader must know before using the order."""
     question = board.question
-    found = []
-    found.append(_accepted_text(board))
+    found = [_accepted_text(board)] if board.standings else []
     if board.price is not None:
         found.append(f"Price: {board.price.text}.")
     paid = "only the GPUs that serve are paid; --whole-machine uses and pays all"
@@ -144,14 +150,16 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
 def _accepted_text(board: Leaderboard) -> str:
     """Where the accepted lengths are from, by how many."""
     kinds = Counter(one.accepted for one in board.standings)
-    found = [f"{kinds[kind]} {kind}" for kind in ("given", "measured", "borrowed", "carried") if kinds[kind]]
-    found += [f"{counted(kinds['none'], 'model')} without a known drafter decode plainly"] if kinds["none"] else []
+    plain = kinds.pop("none", 0)
+    found = [f"{number} {kind}" for kind, number in kinds.most_common()]
+    if plain:
+        why = ", without a known drafter" if board.question.drafter is None else ""
+        found.append(f"{counted(plain, 'model')} decode{'s' if plain == 1 else ''} plainly{why}")
     rests = {one.accepted: one.acceptance_text for one in reversed(board.standings)}
-    told = "".join(
-        f" {kind.capitalize()}, for one: {rests[kind]}." for kind in ("borrowed", "carried") if kind in rests
-    )
-    text = "Text of another kind is accepted differently: name it with --task." if board.question.task is None else ""
-    return f"Accepted lengths: {'; '.join(found)}.{told} {text}".rstrip()
+    lent = [kind for kind in ("borrowed", "carried", "uncarried") if kind in rests]
+    told = "".join(f" {kind.capitalize()}, for one: {rests[kind]}." for kind in lent)
+    ask = " Text of another kind is accepted differently: name it with --task."
+    return f"Accepted lengths: {'; '.join(found)}.{told}{ask if board.question.scenario.task is None else ''}"
 
 
 COLUMNS = (
@@ -246,7 +254,16 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
     }
 
 
-_PER_MODEL = ("model_id", "drafter_id", "acceptance")
+_PER_MODEL = (
+    "model_id",
+    "drafter_id",
+    "acceptance",
+    "model_config_json",
+    "batch_size",
+    "tensor_parallel",
+    "expert_parallel",
+)
+"""Fields that are each model's own, or that the users and the search stand for."""
 
 
 def _settings(scenario: Scenario) -> dict[str, Any]:

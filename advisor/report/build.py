@@ -28,7 +28,7 @@ from advisor.report.engines import check_steps, engine_setups
 from advisor.runtime import KByContext
 from advisor.scenario import Scenario
 from advisor.setup import Setup
-from advisor.spend import Spend, price_of, spend_at
+from advisor.spend import Spend, does_not_fit, price_of, spend_at
 from advisor.text import printable
 from advisor.tiers import CALIBRATED_TOKENS
 from advisor.validation import judged_errors, read_judged
@@ -77,7 +77,8 @@ class Report:
     """Peaks of the accelerator that are in use, by name."""
     sources: tuple[str, ...]
     versions: Mapping[str, str]
-    spend: Spend
+    spend: Spend | None
+    """None where the batch does not fit in memory."""
     """Money and energy of a token at the recommended K."""
     over_context: ContextMap | None = None
     """The scenario over batch and context; None: not looked up."""
@@ -163,9 +164,11 @@ def build_report(
     )
 
 
-def _spend(advice: Advice) -> Spend:
-    """Money and energy at the accelerator's own price and TDP."""
+def _spend(advice: Advice) -> Spend | None:
+    """Money and energy at the accelerator's own price and TDP; None where the batch does not fit."""
     curve, setup = advice.curve, advice.setup
+    if does_not_fit(setup):
+        return None
     column = curve.column(advice.recommendation.k_draft)
     return spend_at(setup, curve, advice.batch_index, column, price_of(setup.hardware))
 

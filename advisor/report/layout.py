@@ -10,7 +10,7 @@ from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, 
 from advisor.report.build import LIMITS, Report
 from advisor.report.diagnosis import diagnosed
 from advisor.report.engines import check_blocks, engine_blocks
-from advisor.runtime import k_by_batch_table, schedule_rule
+from advisor.runtime import k_by_batch_table, plain_text, schedule_rule
 from advisor.text import MERITS, printable, tier_text, with_prefix
 
 
@@ -46,7 +46,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         Section("Try next", further.try_next(report)),
         *([Section("Which design to train", further.design(report.standing))] if report.standing is not None else []),
         Section("K by batch size", _schedule(report)),
-        Section("Engine configuration", tuple(block for engine in report.engines for block in engine_blocks(engine))),
+        Section("Engine configuration", _engines(report)),
         Section("How far this has been checked", _validation(report)),
         Section("Check it yourself", check_blocks(report.checks)),
         *([Section("A measured run, diagnosed", diagnosed(report.diagnosis))] if report.diagnosis is not None else []),
@@ -188,6 +188,12 @@ def _components(report: Report) -> tuple[Block, ...]:
     finding = components_finding(report)
     columns = ("Component", "Plain step, ms", f"Round with K = {report.advice.curve_k}, ms")
     return Paragraph(finding), FigureBlock("components", finding), Table(columns, rows, "lrr")
+
+
+def _engines(report: Report) -> tuple[Block, ...]:
+    why = plain_text(report.advice.k_by_batch, report.scenario.batch_size)
+    said = (Paragraph(why),) if why else ()
+    return (*said, *(block for engine in report.engines for block in engine_blocks(engine)))
 
 
 def _schedule(report: Report) -> tuple[Block, ...]:

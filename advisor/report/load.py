@@ -10,7 +10,7 @@ from advisor.ranking import verdict as board_verdict
 from advisor.report.blocks import Block, Listing, Paragraph, Table
 from advisor.report.build import Report
 from advisor.report.document import RankedModel
-from advisor.spend import power_text, spend_document, spend_text
+from advisor.spend import does_not_fit, power_text, spend_document, spend_text
 from advisor.text import printable
 
 _SHOWN = 12
@@ -33,8 +33,10 @@ _COLUMNS = {
 
 def cost_and_energy(report: Report) -> tuple[Block, ...]:
     """What a token costs with speculation and without, in a paragraph; the JSON report has both arms in figures."""
-    spend = report.spend
-    text = f"{spend_text(spend, report.advice.setup.hardware)} {power_text(spend)}".rstrip()
+    spend, setup = report.spend, report.advice.setup
+    if spend is None:
+        return (Paragraph(does_not_fit(setup)),)
+    text = f"{spend_text(spend, setup.hardware)} {power_text(spend)}".rstrip()
     return (Paragraph(printable(text, 3000)),)
 
 
@@ -84,6 +86,7 @@ def other_models(board: Leaderboard, own_id: str) -> tuple[Block, ...]:
 
 def load_values(report: Report) -> dict[str, Any]:
     """The three sections as the JSON report carries them; null for what was not looked up."""
+    spend = None if report.spend is None else spend_document(report.spend)
     found, board, scenario = report.over_context, report.board, report.scenario
     over = None
     if found is not None:
@@ -94,4 +97,4 @@ def load_values(report: Report) -> dict[str, Any]:
         ranked = document(board)
         rows = [{name: row[name] for name in RankedModel.model_fields} for row in ranked["models"]]
         other = {"verdict": ranked["verdict"], "notes": ranked["notes"], "models": rows}
-    return {"spend": spend_document(report.spend), "over_context": over, "other_models": other}
+    return {"spend": spend, "over_context": over, "other_models": other}

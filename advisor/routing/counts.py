@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
-from advisor.prediction import AdvisorError
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.routing.law import distinct_experts, expected_experts
 from advisor.routing.presets import PARAMETERS, RoutingPreset, write_own_routing
 
@@ -30,7 +30,6 @@ MIN_PASSES = 20
 FEW_BLOCKS = 8
 _BLOCKS, _DRAWS = 20, 400
 _ONE_TOKEN_TOLERANCE = 0.01
-_SIGMAS = 1.2815515655446004  # standard normal quantile of 0.9
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,9 @@ def _prior(preset: RoutingPreset, n_experts: int, n_active: int) -> tuple[Array,
     """Centre and standard deviation of the prior [3]."""
     items = preset.parameters
     centre = np.clip([item.value for item in items], 0.0, _limits(n_experts, n_active))
-    spread = [max((item.high - item.low) / (2.0 * _SIGMAS), least) for item, least in zip(items, PRIOR_SD, strict=True)]
+    spread = [
+        max((item.high - item.low) / (2.0 * BAND_SIGMAS), least) for item, least in zip(items, PRIOR_SD, strict=True)
+    ]
     return centre, np.array(spread)
 
 

@@ -56,7 +56,7 @@ from advisor.runtime.schedule import MIN_GAIN, SWITCH_COST, KValues, k_by_batch,
 from advisor.runtime.simulation import SimulationPlan, SimulationReport, simulate_policies
 from advisor.runtime.simulator import Load, closed_loop, compare, poisson_arrivals, simulate
 from advisor.runtime.trace_file import MAX_TRACE_BYTES, recorded
-from advisor.runtime.words import accepted_length_text, carried_text, one_k_text, schedule_texts
+from advisor.runtime.words import accepted_length_text, carried_text, one_k_text, plain_text, schedule_texts
 
 __all__ = [
     "DEFAULT_PASSAGE_TOKENS",
@@ -122,6 +122,7 @@ __all__ = [
     "others_text",
     "paying_intervals",
     "per_position",
+    "plain_text",
     "poisson_arrivals",
     "range_values",
     "ranges_of",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.arrays import Array
 from advisor.curve import Curve, curve_for, draft_odds, excess_loss, recommended
@@ -38,11 +39,19 @@ class KByContext:
     loss: Array
     """What that schedule loses against the recommended K at each context, beyond the noise and beyond what it loses at
     its own, [nC, nB]; 0 where the batch fits at one of the two only. [1]"""
+    misses: NDArray[np.bool_]
+    """Where that schedule misses a limit on time per output token that another K keeps, and keeps it at its own
+    context, [nC, nB]."""
 
     @property
     def matters(self) -> bool:
-        """Whether the schedule loses more at some context than a switch of K has to save."""
-        return bool((self.loss > SWITCH_COST).any())
+        """Whether the schedule loses more at some context than a switch of K has to save, or misses the limit."""
+        return bool((self._cost > SWITCH_COST).any())
+
+    @property
+    def _cost(self) -> Array:
+        """`loss`, infinite where the limit is missed."""
+        return np.where(self.misses, np.inf, self.loss)
 
     @property
     def text(self) -> str:
@@ -61,14 +70,15 @@ class KByContext:
     @property
     def _worst(self) -> list[tuple[int, int]]:
         """(context, batch) where the schedule loses most, of the two contexts at which it loses too much and most."""
-        worst = self.loss.max(axis=1)
+        worst = self._cost.max(axis=1)
         rows = sorted(np.flatnonzero(worst > SWITCH_COST).tolist(), key=lambda row: -worst[row])[:2]
-        return [(row, int(self.loss[row].argmax())) for row in sorted(rows)]
+        return [(row, int(self._cost[row].argmax())) for row in sorted(rows)]
 
     def _said(self, row: int, column: int) -> str:
+        cost = f"cost {self.loss[row, column]:.1%}"
         return (
             f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = {self.k[row, column]}, where "
-            f"this schedule's {self.own_k[column]} would cost {self.loss[row, column]:.1%}"
+            f"this schedule's {self.own_k[column]} would {'miss the limit' if self.misses[row, column] else cost}"
         )
 
     def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -126,10 +136,12 @@ def k_by_context(own_context: int, ranges: Sequence[KRange], at: Mapping[int, tu
     batches = at[own_context][1].batches
     own_k = np.asarray(k_at(ranges, batches))
     found = [_judged(setup, curve, own_k) for setup, curve in at.values()]
-    ks, losses = np.array([k for k, _ in found]), np.array([loss for _, loss in found])
+    ks, losses, missed = (np.array(values) for values in zip(*found, strict=True))
     own = list(at).index(own_context)
-    beyond = np.where((ks < 0) | (ks[own] < 0), 0.0, np.maximum(losses - losses[own], 0.0))
-    return KByContext(own_context, tuple(at), batches.astype(np.int64), ks, own_k, beyond)
+    both_fit = (ks >= 0) & (ks[own] >= 0)
+    beyond = np.where(both_fit, np.maximum(losses - losses[own], 0.0), 0.0)
+    misses = both_fit & missed & ~missed[own]
+    return KByContext(own_context, tuple(at), batches.astype(np.int64), ks, own_k, beyond, misses)
 
 
 def _reached(setup: Setup) -> tuple[int, ...]:
@@ -138,13 +150,17 @@ def _reached(setup: Setup) -> tuple[int, ...]:
     return tuple(one for one in CONTEXTS if (most is None or one <= most) and (least is None or one >= least))
 
 
-def _judged(setup: Setup, curve: Curve, own_k: IntArray) -> tuple[IntArray, Array]:
-    """(recommended K, -1 where a batch does not fit; loss of `own_k` beyond the noise), each [nB]."""
+def _judged(setup: Setup, curve: Curve, own_k: IntArray) -> tuple[IntArray, Array, NDArray[np.bool_]]:
+    """(recommended K, -1 where a batch does not fit; loss of `own_k` beyond the noise; where it misses a limit that
+    another K keeps), each [nB]."""
     within = within_limit(setup, curve)
     odds = draft_odds(curve.draws, within)
-    rows = np.arange(curve.batches.size)
     best = recommended(odds.loss, odds.noise, within)
-    column = np.searchsorted(curve.drafts, own_k)
-    loss = excess_loss(odds.loss, odds.noise)[rows, column]  # without the limit, which would make a loss infinite
+    rows, column = np.arange(curve.batches.size), np.searchsorted(curve.drafts, own_k)
+    missed = within.any(axis=1) & ~within[rows, column]
+    if missed.any():  # there the loss is against all K, and its noise too: against those within it would be infinite
+        within |= missed[:, None]
+        odds = draft_odds(curve.draws, within)
+    loss = excess_loss(odds.loss, odds.noise, within)[rows, column]
     fits = curve.batches <= last_batch(setup, curve)
-    return np.where(fits, curve.drafts[best], -1), loss
+    return np.where(fits, curve.drafts[best], -1), loss, missed

@@ -31,6 +31,19 @@ def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> t
     return tuple(text for text in said if text)
 
 
+def plain_text(ranges: Sequence[KRange], batch_size: int) -> str:
+    """Why an engine is started without speculation though the schedule drafts at other batches; empty where it drafts.
+
+    batch_size : the target batch. [1]
+    """
+    if int(k_at(ranges, batch_size)) or not any(item.k_running for item in ranges):
+        return ""
+    return (
+        f"At batch {batch_size:,} no drafting is recommended: the engine is started without speculation; "
+        "export --by-batch writes the schedule."
+    )
+
+
 def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> str:
     """Whether one K, the recommended one, is enough for a server at all batches, in a sentence.
 

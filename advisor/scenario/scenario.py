@@ -32,7 +32,7 @@ class Scenario(ScenarioFields):
             return values
         try:
             prompt, output = (int(each or 0) for each in lengths)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return values  # the field's own check says what is wrong
         return values | {"context_tokens": int(mean_context(prompt, output))}
 

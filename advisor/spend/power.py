@@ -1,8 +1,11 @@
 """Power of a board while it decodes: a roofline estimate from its TDP and what the step spends its time on.
 
 No power was measured for this project. What is known are two anchors of an H100 (700 W): 300 W decoding at batch 1 and
-600 W at batch 128 [1]; and nodes that serve draw 0.4 to 0.9 of their most, P5 to P95 [2]. A measured log of the run
-replaces the estimate.
+600 W at batch 128 [1], whose models are not stated; and that nodes which serve draw 0.4 to 0.9 of their most, P5 to P95
+[2]. Time alone does not tell the anchors apart: at both batches nine tenths of a step are reading. The share drawn
+while reading therefore grows with the tokens in a pass, by their logarithm, between the anchors, and is held beyond
+them; its two ends are solved so that both anchors are met by the reference step. The shares of arithmetic and of
+waiting are assumed. A measured log of the run replaces the estimate.
 
 References
 ----------
@@ -23,21 +26,27 @@ from advisor.architecture import BYTES_PER_WEIGHT, WeightDtype
 from advisor.arrays import Array
 from advisor.components import BY_KEY
 from advisor.kernel_costs import GemmCost, MoeCost
+from advisor.prediction import BAND_SIGMAS
 from advisor.setup import Setup
 
-Fraction = tuple[float, float, float]
-"""(low, middle, high) of the share of a board's power, 80 %. [1]"""
-READING: Fraction = (0.40, 0.61, 0.90)
-"""While memory is read: the range of nodes that serve [2]; between, the geometric mean of the two anchors."""
-ARITHMETIC: Fraction = (0.70, 0.86, 1.00)
-"""While matrix units are busy: the anchor at batch 128, up to all that the board may draw; the lower end is assumed."""
-WAITING: Fraction = (0.10, 0.20, 0.43)
-"""While the device waits for host or links: assumed, at most as much as at batch 1."""
+ARITHMETIC = 0.90
+"""Share of a board's power while matrix units are busy. Assumed: the P95 of nodes that serve [2]. [1]"""
+WAITING = 0.20
+"""The same while the device waits for host or links. Assumed: between an idle board and the anchor at batch 1. [1]"""
+READING = (0.451, 0.878)
+"""The same while memory is read, in a pass of few tokens and of many: solved from the two anchors at the reference step
+(Llama 3.1 8B in bf16 on an H100, 2,048 tokens of context), given ARITHMETIC and WAITING. [1]"""
+READING_TOKENS = (1.0, 128.0)
+"""Tokens of a pass in one attention group at which READING holds: the anchors' batches. [1]"""
+POWER_LOG_SD = math.log(0.9 / 0.4) / (2.0 * 1.645)
+"""Error of the estimate, as a standard deviation of its logarithm. Assumed to be what nodes that serve scatter by: 0.4
+to 0.9 of their most from P5 to P95 [2], which is 1.645 standard deviations to each side. [1]"""
+WAITING_LOG_SD = math.log(2.0) / BAND_SIGMAS
+"""The same of the share while waiting. Assumed: a factor of 2 to each side of an 80 % band. [1]"""
 BASIS = (
-    "not measured: TDP times 0.40-0.90 reading, 0.70-1.00 computing, 0.10-0.43 waiting (ML.ENERGY v3.0, "
-    "arXiv:2509.20241); boards alone"
+    "not measured: TDP times 0.45-0.88 reading (solved from an H100's 300 and 600 W, arXiv:2601.22076), 0.90 computing "
+    "and 0.20 waiting (assumed, as is the band); boards alone"
 )
-_SIGMAS = 1.2815515655446004  # standard normal quantile of 0.9
 _SEED = 20261122
 
 
@@ -48,6 +57,13 @@ class MeasuredPower:
     mean_w: float
     text: str
     """Where it is from."""
+    k_draft: int
+    """Draft length that ran, 0 for none; its power is that of no other. [1]"""
+
+    @property
+    def because(self) -> str:
+        """Where it is from, and what it is taken to be of."""
+        return f"{self.text}; taken to have run with K = {self.k_draft}"
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,8 @@ class Regimes:
 
     arithmetic: float
     reading: float
+    tokens: float
+    """Of a pass in one attention group, which the power of reading goes by. [1]"""
 
     @property
     def waiting(self) -> float:
@@ -69,24 +87,32 @@ class Regimes:
 
 
 def regimes(
-    setup: Setup, components: Mapping[str, float], batch: float, tokens_per_sequence: float, distinct: float
+    setup: Setup,
+    components: Mapping[str, float],
+    batch: float,
+    tokens_per_sequence: float,
+    distinct: float,
+    prefill_s: float = 0.0,
 ) -> Regimes:
     """Regimes of a pass over `batch` sequences of `tokens_per_sequence` tokens each.
 
     components : its time by component. [s]
     distinct : distinct routed experts that it touches in a layer, U. [1]
+    prefill_s : time of prompts that its tokens pay for. [s]
 
     A product's time is shared between arithmetic and reading as a roofline has them, x to 1, with x its rows over those
-    at which both take as long. The cache, drafting and corrections count as reading.
+    at which both take as long. The cache, drafting and corrections count as reading, prefill as arithmetic: a chunk of
+    a prompt has more rows than it takes to keep the matrix units busy.
     """
-    total = sum(components.values())
-    arithmetic = reading = 0.0
+    total = sum(components.values()) + prefill_s
+    arithmetic, reading = prefill_s, 0.0
     for key, time_s in components.items():
         if BY_KEY[key].bound == "device":
             busy = _arithmetic_share(setup, key, batch * tokens_per_sequence, distinct)
             arithmetic += busy * time_s
             reading += (1.0 - busy) * time_s
-    return Regimes(arithmetic / total, reading / total)
+    tokens = batch * tokens_per_sequence / setup.placement.attention_groups
+    return Regimes(arithmetic / total, reading / total, tokens)
 
 
 def _arithmetic_share(setup: Setup, key: str, n_tokens: float, distinct: float) -> float:
@@ -115,23 +141,23 @@ def _stored(setup: Setup, key: str) -> WeightDtype:
     return dtype
 
 
-def drawn_power_w(board_w: float, shares: Regimes, n_draws: int) -> Array:
-    """Power of one board under each draw of the fractions, [draws]; the same draws for every pass. [W]
-
-    One error moves all three: clocks, voltage and temperature are the board's in every regime.
-    """
-    z = np.random.default_rng(_SEED).standard_normal(n_draws)
-    f_c, f_m, f_w = (_split(fraction, z) for fraction in (ARITHMETIC, READING, WAITING))
-    return np.asarray(laws.board_power(board_w, shares.arithmetic, shares.reading, f_c, f_m, f_w))
-
-
 def power_w(board_w: float, shares: Regimes) -> float:
     """Power of one board at the middle fractions. [W]"""
-    return float(laws.board_power(board_w, shares.arithmetic, shares.reading, ARITHMETIC[1], READING[1], WAITING[1]))
+    return float(laws.board_power(board_w, shares.arithmetic, shares.reading, ARITHMETIC, _reading(shares), WAITING))
 
 
-def _split(fraction: Fraction, z: Array) -> Array:
-    """A split lognormal through (low, middle, high), at most all of the board's power."""
-    low, middle, high = fraction
-    spread = np.where(z > 0, math.log(high / middle) / _SIGMAS, math.log(middle / low) / _SIGMAS)
-    return np.asarray(np.minimum(middle * np.exp(spread * z), 1.0))
+def drawn_power_w(board_w: float, shares: Regimes, n_draws: int) -> Array:
+    """Power of one board under each draw, [draws]; the same draws for every pass, and never above the board's. [W]
+
+    One error moves all regimes: clocks, voltage and temperature are the board's in each of them.
+    """
+    z = np.random.default_rng(_SEED).standard_normal(n_draws)
+    works, waits = np.exp(POWER_LOG_SD * z), np.exp(WAITING_LOG_SD * z)
+    fractions = ARITHMETIC * works, _reading(shares) * works, WAITING * waits
+    drawn = laws.board_power(board_w, shares.arithmetic, shares.reading, *fractions)
+    return np.asarray(np.minimum(drawn, board_w))
+
+
+def _reading(shares: Regimes) -> float:
+    """Share of the board's power while it reads, between the anchors by the logarithm of the tokens. [1]"""
+    return float(np.interp(math.log(shares.tokens), np.log(READING_TOKENS), READING))

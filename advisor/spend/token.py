@@ -9,7 +9,7 @@ import numpy as np
 from advisor import bands, laws
 from advisor.arrays import Array
 from advisor.curve import Curve
-from advisor.prediction import Prediction, Tier, lowest
+from advisor.prediction import AdvisorError, Prediction, Tier, lowest
 from advisor.setup import Setup
 from advisor.spend.power import BASIS, MeasuredPower, Regimes, drawn_power_w, power_w, regimes
 from advisor.spend.price import Price
@@ -41,7 +41,10 @@ class Spend:
     """At the K that was asked for; the same as `plain` for K = 0."""
     price: Price | None
     joules_ratio: Prediction | None
-    """Energy of a token at the chosen K over that of plain decoding, both under the same draws; None for K = 0."""
+    """Energy of a token at the chosen K over that of plain decoding, both under the same draws.
+
+    None for K = 0, and where one of the two is measured: an estimate's error does not cancel against a measurement.
+    """
 
 
 def spend_at(
@@ -55,18 +58,26 @@ def spend_at(
 ) -> Spend:
     """Money and energy at the curve's batch `row` and the K of its `column`.
 
-    measured : power of a run at that K, which replaces the estimate there; that of plain decoding stays estimated.
+    measured : power of a run at one of the two K, which replaces the estimate there; the other stays estimated.
     own_z : error of absolute times that is this model's alone, as `drawn_times` takes it; None: drawn here. [1]
+
+    Raises AdvisorError for a measurement at another K.
     """
     own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws)) if own_z is None else own_z
-    plain = _arm(setup, curve, row, 0, price, measured if column == 0 else None, own_z)
+    if measured is not None and measured.k_draft not in (0, int(curve.drafts[column])):
+        raise AdvisorError(
+            f"the power log ran with K = {measured.k_draft}, and energy is told of K = {curve.drafts[column]} and of "
+            "K = 0; measure one of these, or leave the log out"
+        )
+    plain = _arm(setup, curve, row, 0, price, measured, own_z)
     if column == 0:
         return Spend(plain[0], plain[0], price, None)
     chosen = _arm(setup, curve, row, column, price, measured, own_z)
     ratio = None
-    if chosen[0].joules_per_token is not None and plain[0].joules_per_token is not None:
-        value = chosen[0].joules_per_token.value / plain[0].joules_per_token.value
-        ratio = _banded(value, chosen[1] / plain[1], chosen[0].joules_per_token.tier, BASIS)
+    if measured is None and chosen[0].joules_per_token is not None and plain[0].joules_per_token is not None:
+        each = chosen[0].joules_per_token, plain[0].joules_per_token
+        tier = lowest([one.tier for one in each])
+        ratio = _banded(each[0].value / each[1].value, chosen[1] / plain[1], tier, BASIS)
     return Spend(plain[0], chosen[0], price, ratio)
 
 
@@ -92,7 +103,8 @@ def _arm(
         value, drawn = (laws.usd_per_million_tokens(price.usd_per_hour, each) for each in (middle, rates))
         usd = _banded(float(value), np.asarray(drawn), tier, f"{why}, at {price.text}")
     shares = _regimes(setup, curve, row, column)
-    power = _power(setup, shares, measured, len(rates))
+    at_this_k = measured if measured is not None and measured.k_draft == curve.drafts[column] else None
+    power = _power(setup, shares, at_this_k, len(rates))
     if power is None:
         return Arm(int(curve.drafts[column]), rate, usd, None, None, shares), np.zeros_like(rates)
     watts, drawn_w = power
@@ -109,7 +121,7 @@ def _power(
     """Power of a board and the same under each draw; None where nothing is known of it."""
     if measured is not None:
         watts = np.full(n_draws, measured.mean_w)
-        return _banded(measured.mean_w, watts, Tier.MEASURED, measured.text), watts
+        return _banded(measured.mean_w, watts, Tier.MEASURED, measured.because), watts
     board = setup.hardware.board_power_w
     if board is None:
         return None
@@ -122,7 +134,10 @@ def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
     plain, whole = curve.components_at(row, column)
     k = int(curve.drafts[column])
     distinct = curve.distinct_verify[row, column] if k else curve.distinct_plain[row]
-    return regimes(setup, whole if k else plain, float(curve.batches[row]), k + 1.0, float(distinct))
+    # Prefill is charged by the token: a round pays that of all its tokens.
+    tokens = float(curve.accepted_length[column]) if k else 1.0
+    prefill_s = tokens * float(np.broadcast_to(curve.prefill_s, curve.batches.shape)[row])
+    return regimes(setup, whole if k else plain, float(curve.batches[row]), k + 1.0, float(distinct), prefill_s)
 
 
 def _banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:

@@ -6,7 +6,9 @@ from typing import Any
 
 from advisor.hardware import Hardware
 from advisor.prediction import Prediction, Tier
+from advisor.setup import Setup
 from advisor.spend.token import Arm, Spend
+from advisor.text import counted
 
 
 def spend_text(spend: Spend, hardware: Hardware) -> str:
@@ -14,10 +16,23 @@ def spend_text(spend: Spend, hardware: Hardware) -> str:
     return f"{_money(spend, hardware)} {_energy(spend, hardware)}"
 
 
+def does_not_fit(setup: Setup) -> str:
+    """Why neither is told of a batch that does not fit in memory; empty where it fits."""
+    batch, largest = setup.scenario.batch_size, setup.memory.largest_batch
+    if batch <= largest:
+        return ""
+    most = f"at most {counted(largest, 'sequence')} do" if largest else "not even one sequence does"
+    return f"Cost and energy are not told: batch {batch:,} does not fit in memory, {most}."
+
+
 def power_text(spend: Spend) -> str:
     """Where the power is from, in a sentence; empty where none is known."""
-    watts = spend.chosen.power_w
-    return "" if watts is None else f"Power: {watts.because}."
+    watts, plain = spend.chosen.power_w, spend.plain.power_w
+    if watts is None:
+        return "" if plain is None else f"Power without speculation: {plain.because}."
+    if plain is None or plain.tier is watts.tier:
+        return f"Power: {watts.because}."
+    return f"Power: {watts.because}. Without speculation: {plain.because}."
 
 
 def _money(spend: Spend, hardware: Hardware) -> str:
@@ -33,8 +48,18 @@ def _energy(spend: Spend, hardware: Hardware) -> str:
     if joules is None or watts is None:
         return f"Energy is not told: the power of {hardware.name} is not known; give a measured --power-log."
     ratio = "" if spend.joules_ratio is None else f", {figure(spend.joules_ratio)} times plain decoding's"
-    how = "measured" if watts.tier is Tier.MEASURED else "a roofline estimate"
-    return f"Energy {figure(joules)} J per output token{ratio}, at {watts.value:.0f} W a GPU, {how}."
+    told = f"Energy {figure(joules)} J per output token{ratio}, {_at(spend.chosen, watts)}"
+    plain, plain_w = spend.plain.joules_per_token, spend.plain.power_w
+    if plain is None or plain_w is None or plain_w.tier is watts.tier:
+        return f"{told}."
+    return f"{told}; {figure(plain)} without speculation, {_at(spend.plain, plain_w)}."
+
+
+def _at(arm: Arm, watts: Prediction) -> str:
+    """`at 598 W a GPU, measured, taken to have run with K = 3`."""
+    measured = watts.tier is Tier.MEASURED
+    how = f"measured, taken to have run with K = {arm.k_draft}" if measured else "a roofline estimate"
+    return f"at {watts.value:.0f} W a GPU, {how}"
 
 
 def figure(value: Prediction) -> str:

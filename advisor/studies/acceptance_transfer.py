@@ -23,7 +23,7 @@ from advisor.acceptance import AcceptanceCurve, acceptance_curves
 from advisor.calibration import rounded
 from advisor.drafter import load_drafter
 from advisor.points import COLLECTIONS, laboratory_of, published_rows, set_apart
-from advisor.prediction import AdvisorError
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiles import read_yaml
 from advisor.task_transfer import ANY_KIND, FOLDER, TASKS, TRANSFERS, Transfer, log_odds, task_of
 
@@ -36,8 +36,6 @@ TITLES = {
     "TensorRT-LLM": "TensorRT-LLM technical blog 1",
 }
 """A word of a curve's source, and the title in profiles/validation/laboratories.yaml that it belongs to."""
-Z80 = 1.2815515655446004
-"""Normal quantile of an 80 % band. [1]"""
 USUAL_LABORATORIES = 2
 """Weight of the spread over all pairs of tasks beside a pair's own, in laboratories (assumed). [1]"""
 _NAMED_BLOCK = re.compile(r"\b(DSpark|DFlash|DFly|P-EAGLE)\b")
@@ -199,7 +197,7 @@ def left_out(lengths: pd.DataFrame) -> pd.DataFrame:
             alike = [each for each in rest if each.kind == one.kind]
             if rest:
                 bias, variance, free = estimate(rest)
-                inside = abs(one.value - bias) <= Z80 * math.sqrt(_drawn(variance, free, usual))
+                inside = abs(one.value - bias) <= BAND_SIGMAS * math.sqrt(_drawn(variance, free, usual))
                 own = estimate(alike)[0] if alike else bias
                 rows.append((*pair, one.laboratory, one.value, one.value - bias, one.value - own, inside))
     return pd.DataFrame(rows, columns=["from", "to", "laboratory", "unchanged", "bias", "bias_of_kind", "inside"])

@@ -13,10 +13,9 @@ from typing import Any
 import yaml
 
 from advisor import __version__
-from advisor.calibration import load_overheads
 from advisor.prediction import AdvisorError
-from advisor.profiles import read_file, shown_path
-from advisor.scenario import DOCUMENTS, FIELDS
+from advisor.profiles import PROFILES, read_file, shown_path
+from advisor.scenario import DOCUMENTS, FIELDS, MAX_BATCH
 
 MAX_SCENARIOS = 20_000_000
 """Batches times combinations that one sweep may ask for. [1]"""
@@ -24,6 +23,7 @@ CURVES_PER_PART = 64
 """Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [1]"""
 MAX_BYTES = 1_000_000
 _CASES = "cases"
+_PROFILE_FILES = ("*.yaml", "*.json", "*.csv")
 Settings = Mapping[str, Any]
 """Fields of a scenario by name, the batch apart."""
 
@@ -67,11 +67,22 @@ class SweepPlan:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits of what is asked and of the constants that answer: parts of equal ones fit together."""
-        overheads = load_overheads()
-        fits = (overheads.data_sha256, overheads.kernel_fits_sha256) if overheads is not None else ()
-        asked = {"cases": self.cases, "axes": self.axes, "batches": self.batches, "by": [__version__, *fits]}
-        return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:12]
+        """Twelve hex digits of what is asked and of the constants that answer: parts of equal ones fit together.
+
+        The axes count in their order, which decides what lies in each part; the settings of a case do not.
+        """
+        asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
+        by = [__version__, _constants_sha256(PROFILES)]
+        return hashlib.sha256(json.dumps([asked, by], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _constants_sha256(folder: Path) -> str:
+    """Of the paths and contents of every profile below a folder."""
+    files = (path for kind in _PROFILE_FILES for path in folder.rglob(kind))
+    whole = hashlib.sha256()
+    for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in files):
+        whole.update(f"{name}\n{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return whole.hexdigest()
 
 
 def load_plan(path: Path) -> SweepPlan:
@@ -102,8 +113,12 @@ def read_plan(text: str) -> SweepPlan:
             raise AdvisorError(f"{name}: the list is empty; give at least one value")
         if not all(one is None or (isinstance(one, (str, int, float)) and not isinstance(one, bool)) for one in values):
             raise AdvisorError(f"{name}: expected a number, a text or a list of them (lists stand beside cases)")
-        if len({repr(value) for value in values}) < len(values):
+        if any(isinstance(one, str) and not one.isprintable() for one in values):
+            raise AdvisorError(f"{name}: a text holds characters that cannot be shown; write it anew")
+        if len(set(values)) < len(values):
             raise AdvisorError(f"{name}: a value stands in the list twice; leave one")
+    if len({frozenset(case.items()) for case in cases}) < len(cases):
+        raise AdvisorError("cases: one stands there twice; leave one")
     plan = SweepPlan(tuple(cases), axes, batches)
     if plan.n_scenarios > MAX_SCENARIOS:
         raise AdvisorError(f"the sweep asks for {plan.n_scenarios:,} scenarios; at most {MAX_SCENARIOS:,} are computed")
@@ -135,6 +150,8 @@ def _batches(given: Any) -> tuple[int, ...]:
     values = given if isinstance(given, list) else [given]
     if given is None or not values or not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
         raise AdvisorError("batch_size: expected whole numbers, e.g. [1, 4, 16, 64]")
+    if wrong := [one for one in values if not 1 <= one <= MAX_BATCH]:
+        raise AdvisorError(f"batch_size: {str(wrong[0])[:40]} is none; give 1 to {MAX_BATCH:,}")
     if len(set(values)) < len(values):
         raise AdvisorError("batch_size: a value stands in the list twice; leave one")
     return tuple(values)

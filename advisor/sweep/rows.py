@@ -18,6 +18,8 @@ from advisor.tiers import Tier
 SETTINGS = tuple(name for name, row in FIELDS.items() if name not in DOCUMENTS and not row.is_private)
 """Columns that name the scenario."""
 _KINDS: Mapping[type, str] = {int: "Int64", float: "Float64"}
+_MAX_INT = 2**63 - 1
+"""What a column of whole numbers holds at most. [1]"""
 COLUMNS = {
     **{name: _KINDS.get(FIELDS[name].kind, "string") for name in SETTINGS},
     "batch_size": "int32",
@@ -60,13 +62,18 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
 
 def _of_one(settings: dict[str, Any], batches: np.ndarray) -> dict[str, np.ndarray]:
     try:
-        ranks = [int(settings.get(name, 1)) for name in ("tensor_parallel", "expert_parallel")]
-        scenario = build_scenario(**{"n_gpus": max(ranks), **settings, "batch_size": int(batches[0])})
+        scenario = build_scenario(**{"n_gpus": _needed_gpus(settings), **settings, "batch_size": int(batches[0])})
         setup = load_setup(scenario)
         curve = curve_for(setup, batches)
-    except (AdvisorError, TypeError, ValueError) as error:
+    except AdvisorError as error:
         return _columns(settings, batches, _nothing(str(error)), 1)
     return _columns(scenario.model_dump(include=set(SETTINGS)), batches, _predicted(setup, curve), len(curve.drafts))
+
+
+def _needed_gpus(settings: Mapping[str, Any]) -> int:
+    """GPUs of the placement. [1]"""
+    ranks = (_as_its_kind(name, settings.get(name)) for name in ("tensor_parallel", "expert_parallel"))
+    return max(1, *(rank or 1 for rank in ranks))
 
 
 def _columns(
@@ -81,10 +88,13 @@ def _columns(
 
 def _as_its_kind(name: str, value: Any) -> Any:
     """The value as its column holds it; nothing where it is none of the kind, which the row's reason says."""
-    try:
-        return None if value is None else FIELDS[name].kind(value)
-    except (TypeError, ValueError):
+    if value is None:
         return None
+    try:
+        found = FIELDS[name].kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None if isinstance(found, int) and abs(found) > _MAX_INT else found
 
 
 def _nothing(reason: str) -> dict[str, Any]:

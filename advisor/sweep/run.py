@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ from advisor.sweep.rows import sweep_rows
 _PLAN = "plan.json"
 _AHEAD = 2
 """Parts handed out for each worker: one in work, one waiting. [1]"""
+_LOST = (
+    "a worker ended before its part was done (stopped from outside, or out of memory); the parts written are kept: "
+    "give the same command again to go on, with fewer workers if memory was short"
+)
 Show = Callable[[float], None]
 
 
@@ -84,7 +89,8 @@ def _open(plan: SweepPlan, folder: Path) -> None:
         raise AdvisorError(f"cannot use {shown_path(folder)}: {error}; give a new folder") from error
     if not isinstance(written, dict) or written.get("digest") != plan.digest:
         raise AdvisorError(
-            f"{shown_path(folder)} holds another sweep, or one by other constants or another release; give a new folder"
+            f"{shown_path(folder)} holds another sweep (settings in another order count as one), or one by other "
+            "constants or another release; give a new folder"
         )
 
 
@@ -145,6 +151,8 @@ def _in_processes(tasks: Iterator[Task], batches: Sequence[int], workers: int) -
                 for done in wait(pending, return_when=FIRST_COMPLETED).done:
                     yield pending.pop(done), done.result()
                 hand_out()
+    except BrokenProcessPool as error:
+        raise AdvisorError(_LOST) from error
     finally:
         for name, value in before.items():
             if value is None:
@@ -167,7 +175,12 @@ def _on_ray(tasks: Iterator[Task], batches: Sequence[int], address: str) -> Iter
     while pending:
         ready, _ = ray.wait(list(pending), num_returns=1)
         for reference in ready:
-            yield pending.pop(reference), ray.get(reference)
+            try:
+                yield pending.pop(reference), ray.get(reference)
+            except ray.exceptions.RayTaskError:  # ours, not the cluster's
+                raise
+            except ray.exceptions.RayError as error:
+                raise AdvisorError(_LOST) from error
         hand_out()
 
 
@@ -186,5 +199,9 @@ def _connect(address: str) -> Any:
                 environment = {"working_dir": bundle, "env_vars": {"OMP_NUM_THREADS": "1"}}
                 ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise AdvisorError(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from error
+            raise AdvisorError(f"no Ray cluster at {address}: {_first_line(error)}") from error
     return ray
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

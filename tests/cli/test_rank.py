@@ -21,12 +21,32 @@ def test_the_cheapest_model_under_a_limit_is_told_with_its_doubt(capsys: pytest.
     assert status == 0
     first = out.splitlines()[0]
     assert first.startswith("Cheapest under 20 ms per token at 64 users on 8 x NVIDIA H200")
-    assert "of the draws" in first
+    assert "of 100 cases" in first
     assert "USD per million output tokens" in first
     heading = next(line for line in out.splitlines() if line.startswith("rank"))
     assert "80%" in heading
     assert "keeps limit" in heading
     assert sum(line.lstrip()[:1].isdigit() for line in out.splitlines()) == 4
+
+
+def test_a_config_under_a_name_that_is_taken_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("mine", "qwen3-4b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(model_profile("olmoe-1b-7b").config))
+    one = ("rank", "--hardware", "h200-sxm", "--models", "llama-3.1-8b")
+    status, _, error = run(capsys, *one, "--config", tmp_path / "mine.json", "--config", tmp_path / "mine.json")
+    assert (status, "the name mine is given twice" in error) == (2, True)
+    status, _, error = run(capsys, *one, "--config", tmp_path / "qwen3-4b.json")
+    assert (status, "the name qwen3-4b is a shipped model's" in error) == (2, True)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_kind_of_text_is_one_option_that_the_settings_say(capsys: pytest.CaptureFixture[str]) -> None:
+    one = ("rank", "--hardware", "h200-sxm", "--models", "gpt-oss-20b", "--json")
+    status, out, _ = run(capsys, *one, "--task", "chat")
+    assert status == 0
+    found = json.loads(out)
+    assert found["settings"]["task"] == "chat"
+    assert "MT-Bench" in found["models"][0]["acceptance_text"]
 
 
 @pytest.mark.parametrize("by", ["cost", "throughput", "speed", "energy"])

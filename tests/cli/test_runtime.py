@@ -185,6 +185,39 @@ def test_advise_says_why_there_is_nothing_to_export(
     assert out.splitlines()[-1].startswith(said)
 
 
+AT_450 = [
+    *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--context", "1024", "--batch", "450"),
+    *("--drafter", "eagle3", "--accepted-length", "2.1@3", "--k-max", "3"),
+]
+"""Drafting pays at smaller batches, not at the target batch."""
+
+
+def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so_alike(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    why = (
+        "At batch 450 no drafting is recommended: the engine is started without speculation; "
+        "export --by-batch writes the schedule."
+    )
+    assert any(row["k_draft"] for row in json.loads(run(capsys, "schedule", *AT_450, "--json")[1])["k_by_batch"])
+    plain = tmp_path / "plain"
+    code, out, err = run(capsys, "export", *AT_450, "--output", plain)
+    assert (code, err) == (0, "")
+    assert why in out.splitlines()
+    assert "The schedule gains" not in out
+    assert [file.name for file in plain.iterdir()] == ["vllm_launch.sh"]
+    assert "speculative" not in (plain / "vllm_launch.sh").read_text()
+    assert run(capsys, "advise", *AT_450)[1].splitlines()[-1] == why
+    assert run(capsys, "report", *AT_450, "--output", tmp_path / "report.md")[0] == 0
+    report = (tmp_path / "report.md").read_text()
+    assert report.count(why.replace("_", "\\_")) == 1
+    code, out, _ = run(capsys, "export", *AT_450, "--output", tmp_path / "by", "--by-batch", "--draft-model", "a/b")
+    assert code == 0
+    assert why not in out
+    assert "The schedule gains" in out
+    assert "num_speculative_tokens_per_batch_size" in (tmp_path / "by" / "vllm_launch.sh").read_text()
+
+
 def test_commands_remark_on_accepted_lengths_that_nobody_measured(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from advisor.context_map import (
     turns,
     verdict,
 )
+from advisor.curve import curve_for
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 from advisor.setup import load_setup
@@ -111,6 +112,32 @@ def test_where_each_token_chooses_entries_of_its_own_nothing_is_said_to_be_read_
     kinds = {mixer.kind for mixer in sparse.setups[0].architecture.mixers}
     assert "sparse" in kinds
     assert "read once" not in " ".join(turn_texts(sparse))
+
+
+@pytest.mark.parametrize("limit", [None, 7.0])
+def test_the_k_that_is_compared_over_context_is_the_k_that_is_printed(limit: float | None) -> None:
+    many = context_map(scenario(max_tpot_ms=limit, acceptance="0.8,0.7,0.6,0.5", k_max=8, context_tokens=8192))
+    drafts = many.k_draft > 0
+    assert drafts.any()
+    assert (many.drafting_k[drafts] == many.k_draft[drafts]).all()
+    assert many.drafting_speedup[drafts] == pytest.approx(many.speedup[drafts])
+    row, column = many.at(8192, 16)
+    first = many.drafting_speedup[0, column]
+    assert many.k_draft[row, column] > 0
+    assert f"at 1,024 tokens ({first:.2f}x)" in verdict(many, 8192, 16)
+
+
+def test_where_no_k_pays_the_best_that_keeps_the_limit_is_told() -> None:
+    """With the limit between the times of the drafts, the shortest is what is left."""
+    asked = scenario(acceptance="1.05@3", context_tokens=4096, batch_size=64)
+    times_ms = curve_for(load_setup(asked), [64.0]).tpot_s[0] * 1e3
+    first, second = sorted(times_ms[1:])[:2]
+    limited = asked.model_copy(update={"max_tpot_ms": float(first + second) / 2})
+    found = context_map(limited, (4096,), (64,))
+    row, column = found.at(4096, 64)
+    assert found.k_draft[row, column] == 0
+    assert times_ms[found.drafting_k[row, column]] == pytest.approx(first)
+    assert f"its best, K = {found.drafting_k[row, column]}," in verdict(found, 4096, 64)
 
 
 def test_where_nothing_turns_that_is_said_with_the_trend(found: ContextMap) -> None:

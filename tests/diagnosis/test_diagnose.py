@@ -53,7 +53,7 @@ def test_a_mismeasured_run_is_to_be_measured_again() -> None:
 def test_an_honest_slow_run_is_told_that_it_is_physics() -> None:
     found = of_file("honest.csv")
     assert found.verdict == "as_predicted"
-    assert not found.findings
+    assert [one.rule.id for one in found.findings] == ["k_loses_as_predicted"]
     assert "does not pay" in found.sentence
     (_, compared) = found.comparisons[-1]
     speedup = compared.row("speedup")

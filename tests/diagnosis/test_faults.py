@@ -75,7 +75,7 @@ FAULTS: dict[str, Pair] = {
     "prefill_in_token_time": arms(with_prefill(at()["plain"]), with_prefill(at()["drafting"])),
     "arrivals_set_the_batch": arms(OPEN, OPEN),
     "arms_run_other_batches": Pair(drafting=SLOWER),
-    "first_token_waits": Pair(drafting={"mean_ttft_ms": 9e3 * at()["first"]}),
+    "first_token_waits": Pair(drafting={"mean_ttft_ms": 9e3 * BATCH * at()["first"], "mean_e2el_ms": None}),
     "k_too_long": Pair(drafting=accepting(1.62, [0.6, 0.015, 0.005])),
     "release_does_not_overlap": Pair("sglang", plain=OLD, drafting=OLD, batch=2),
     "tokens_lost_in_retokenizing": Pair(

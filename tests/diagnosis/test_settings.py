@@ -55,6 +55,7 @@ def test_a_sglang_launch_line_without_speculation_is_a_plain_server() -> None:
         ("server_args=ServerArgs(disable_overlap_schedule=True, max_running_requests=32)", "asynchronous", False),
         ("non-default args: {'enforce_eager': True, 'max_num_seqs': 8}", "graphs_off", True),
         ("vLLM API server version 0.24.1", "engine_version", "0.24.1"),
+        ("[core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m'", "engine_version", "0.8.5"),
         ("GPU KV cache size: 410,128 tokens", "kv_pool_tokens", 410128),
         ("x; setting cudagraph_mode=PIECEWISE", "graph_mode", "PIECEWISE"),
         ("Running: 7 reqs, Waiting: 1 reqs\nRunning: 9 reqs, Waiting: 3 reqs", "running_requests", 8),

@@ -114,7 +114,7 @@ def test_a_schedule_of_one_k_needs_no_table_and_one_of_zero_no_speculation() -> 
         export = exported(engine, (KRange(1, 64, 0, 1.0),), "mtp", MODEL)
         assert export.config is None
         assert "speculative" not in export.launch_line
-        assert any("never drafts" in warning for warning in export.warnings)
+        assert export.warnings == ("K = 0 throughout: the engine is started without speculation",)
 
 
 def test_launch_lines_carry_placement_and_warn_where_the_engine_deviates() -> None:

@@ -29,6 +29,9 @@ def _row(rule: Rule) -> str:
     tests = "; ".join(_test(one) for one in rule.tests)
     needs = ", ".join(dict.fromkeys(need for one in rule.tests for need in _needs(one)))
     fixes = "<br>".join(text if name == "any" else f"{name}: {text}" for name, text in rule.fix.items())
+    if rule.fix_without:
+        others = (text if name == "any" else f"{name}: {text}" for name, text in rule.fix_without.items())
+        fixes += "<br>where K = 0 is recommended: " + "; ".join(others)
     case = f"{rule.published.says} ({rule.published.source})"
     assumed = f"; not stated there: {', '.join(rule.published.assumed)}" if rule.published.assumed else ""
     cells = (f"`{rule.id}`{engines}", f"{rule.title}: {rule.because}", tests, needs, fixes, case + assumed)

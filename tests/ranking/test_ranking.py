@@ -28,7 +28,8 @@ from advisor.ranking import (
     verdict,
 )
 from advisor.ranking.board import Standing
-from advisor.ranking.entrants import borrowed_mtp, entrants_of
+from advisor.ranking.borrowed import borrowed_heads
+from advisor.ranking.entrants import entrants_of
 from advisor.ranking.search import Missed, best_placement
 from advisor.ranking.standing import board_draws, rank_range, ranks, times_under_draws
 from advisor.runtime import BatchHistogram, recommended_draft
@@ -220,13 +221,14 @@ def test_what_was_measured_with_a_model_goes_before_what_is_borrowed() -> None:
 
 
 def test_a_borrowed_head_is_the_median_of_the_measured_ones_and_its_band_is_wider() -> None:
-    acceptance, text = borrowed_mtp()
+    lent = borrowed_heads(None, 2048, 8)
+    assert lent is not None
     heads = ("deepseek-r1-mtp-internal", "deepseek-v4-pro-mtp-coding", "glm-5.2-mtp-coding", "qwen3.5-397b-mtp-coding")
     lengths = np.median([load_acceptance_curve(head).accepted_length[:5] for head in heads], axis=0)
-    read = parse_acceptance(acceptance, 8, borrowed=True)
+    read = lent.spread_over(parse_acceptance(lent.chances, 8, borrowed=True))
     assert read.accepted_length[1:6] == pytest.approx(lengths, abs=1e-3)
-    assert read.low[3] < parse_acceptance(acceptance, 8, borrowed=False).low[3]
-    assert "4 measured MTP heads" in text
+    assert read.low[3] < parse_acceptance(lent.chances, 8, borrowed=False).low[3]
+    assert "4 measured MTP heads" in lent.text
 
 
 def test_the_user_s_drafter_serves_every_model_that_can_run_it() -> None:
@@ -305,3 +307,28 @@ def test_the_board_reads_as_a_table_and_as_json(board: Leaderboard) -> None:
     read = json.loads(json_text(document(board)))
     assert [row["rank"] for row in read["models"]] == [one.rank for one in board.standings]
     assert read["models"][0]["usd_per_million"]["tier"]
+
+
+def test_the_first_line_speaks_of_cases_and_the_notes_of_models_that_there_are(board: Leaderboard) -> None:
+    text = verdict(board)
+    assert f"first in {round(100 * board.standings[0].p_first)} of 100 cases" in text
+    assert "draws" not in text
+    accepted = notes(board)[0]
+    plain = sum(one.accepted == "none" for one in board.standings)
+    assert plain > 1
+    assert f"{plain} models decode plainly, without a known drafter" in accepted
+    drafting = dataclasses.replace(board, standings=tuple(one for one in board.standings if one.accepted != "none"))
+    assert "plainly" not in notes(drafting)[0]
+    assert not any("Accepted lengths" in note for note in notes(dataclasses.replace(board, standings=())))
+
+
+def test_the_settings_are_what_all_models_share(board: Leaderboard) -> None:
+    found = document(board)
+    assert found["users"] == {"64": 1.0}
+    assert not found["settings"].keys() & {"batch_size", "tensor_parallel", "expert_parallel", "model_id"}
+    assert found["settings"]["max_tpot_ms"] == 20.0
+
+
+def test_where_scores_leave_all_models_out_nothing_is_said_of_sizes() -> None:
+    with pytest.raises(AdvisorError, match=r"left out by the table of scores \(\d+ models\)$"):
+        leaderboard(question(4, wanted=Wanted(listed=frozenset())))

@@ -52,11 +52,26 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
 
 def test_the_command_takes_a_price_and_a_power_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
-    status, _, _ = run(
-        capsys, "report", *OPTIONS, "--output", file, "--brief", "--usd-per-hour", "2", "--power-log", POWER
-    )
+    asked = ("report", *OPTIONS, "--output", file, "--brief", "--usd-per-hour", "2", "--power-log", POWER)
+    status, _, error = run(capsys, *asked)
+    assert status == 2
+    assert "2 GPUs worked in it (0, 1) and the scenario's instance has 1" in error
+    status, _, _ = run(capsys, *asked, "--tp", 2)
     assert status == 0
     spend = json.loads(file.read_text("utf-8"))["spend"]
     assert spend["price_usd_per_gpu_hour"] == 2.0
     assert spend["recommended"]["power_w_per_gpu"]["tier"] == "measured"
     assert spend["plain"]["power_w_per_gpu"]["tier"] == "roofline"
+
+
+def test_cost_and_energy_of_a_batch_that_does_not_fit_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    large = QWEN.model_copy(update={"batch_size": 4096, "context_tokens": 32768})
+    report = build_report(advise(large), DATE)
+    assert report.spend is None
+    part = render(report, "md").decode().split("## Cost and energy")[1].split("\n## ")[0]
+    assert "not told: batch 4,096 does not fit" in part
+    assert document_of(report).spend is None
+    for form in ((), ("--json",)):
+        _, out, _ = run(capsys, "advise", *OPTIONS, "--batch", 4096, "--context", 32768, *form)
+        assert "USD per million" not in out
+        assert ('"spend": null' if form else "Cost and energy are not told") in out

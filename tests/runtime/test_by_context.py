@@ -65,6 +65,28 @@ def test_where_context_hardly_matters_it_is_said_in_one_line() -> None:
     )
 
 
+def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps() -> None:
+    placed = {"model_id": "deepseek-v3", "n_gpus": 8, "tensor_parallel": 8, "batch_size": 4}
+    asked = Scenario(**placed, drafter_id="mtp", acceptance="deepseek-r1-mtp-internal")
+    free = schedule_for(asked)
+    assert not free.at_contexts.misses.any()
+    assert not free.at_contexts.matters
+    far = curves_at(free.setup, free.curve)[131_072][1]
+    at = int(np.searchsorted(far.batches, 4))
+    two_s, three_s = far.tpot_s[at, 2:4]
+    assert three_s < two_s, "at 131,072 tokens K = 3 is the faster one, hardly"
+    limit_ms = 1e3 * float(two_s + three_s) / 2.0
+    found = schedule_for(asked.model_copy(update={"max_tpot_ms": limit_ms})).at_contexts
+    row = found.contexts.index(131_072)
+    assert found.own_k[at] == 2
+    assert found.misses[row, at]
+    assert np.isfinite(found.loss).all()
+    assert found.loss.max() < SWITCH_COST, "what it loses in speed would not matter"
+    assert found.matters
+    said = "with 131,072 tokens at batch 4 K = 3, where this schedule's 2 would miss the limit"
+    assert found.text == f"Context changes the answer: {said}."
+
+
 def test_the_schedules_own_context_loses_nothing_against_itself() -> None:
     found = schedule_for(LLAMA).at_contexts
     own = found.contexts.index(LLAMA.context_tokens)
@@ -88,6 +110,7 @@ def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
         k=np.array([[3, 2, 1], [3, 2, -1]]),
         own_k=np.array([3, 2, 1]),
         loss=np.zeros((2, 3)),
+        misses=np.array([[False, False, False], [False, True, False]]),
     )
     assert made.table() == (("Batch", "512", "8,192"), (("1", "3", "3"), ("4", "2", "2"), ("16", "1", "-")))
     assert context_values(made)["contexts"][1] == {  # type: ignore[index]

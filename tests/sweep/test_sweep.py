@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 from advisor.advice import advise
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
+from advisor.profiles import PROFILES
+from advisor.profiling import fleet
+from advisor.profiling.errors import ProfilingError
+from advisor.scenario import Scenario, build_scenario
 from advisor.sweep import CURVES_PER_PART, read_plan, run_sweep, sweep_rows
+from advisor.sweep.run import _connect
 
 PLAN = """
 cases:
@@ -66,17 +76,21 @@ def test_the_parts_of_a_plan_are_all_of_it_in_order() -> None:
         ("acceptance: 2.4@3", "batch_size: expected whole numbers"),
         ("batch_size: [1, true]", "batch_size: expected whole numbers"),
         ("batch_size: [1, 1]", "batch_size: a value stands in the list twice"),
+        ("batch_size: [1, 0]", "batch_size: 0 is none; give 1 to 65,536"),
+        ("batch_size: [1, 99999999999999999999]", "batch_size: 99999999999999999999 is none; give 1 to 65,536"),
         ("batch_size: 1\nbatchsize: 2", "'batchsize' is no setting of a sweep; there are hardware_id"),
         ("batch_size: 1\nhardware_json: x", "'hardware_json' is no setting of a sweep"),
         ("batch_size: 1\nengine: []", "engine: the list is empty"),
         ("batch_size: 1\nengine: [vllm, vllm]", "engine: a value stands in the list twice"),
         ("batch_size: 1\nengine: vllm\nengine: sglang", "engine is given twice"),
         ("batch_size: 1\nk_max: [1, [2]]", "k_max: expected a number, a text or a list of them"),
+        ('batch_size: 1\nmodel_id: "\\ud800"', "model_id: a text holds characters that cannot be shown"),
         ("batch_size: 1\nk_max: true", "k_max: expected a number"),
         ("batch_size: 1\ncases: [{k_max: [1, 2]}]", "k_max: expected a number"),
         ("batch_size: 1\ncases: 3", "cases: expected a list of settings"),
         ("batch_size: 1\ncases: [{batch_size: 3}]", "batch_size stands beside cases"),
         ("batch_size: 1\nk_max: 3\ncases: [{k_max: 4}]", "k_max stands both in cases and beside them"),
+        ("batch_size: 1\ncases: [{k_max: 4, engine: vllm}, {engine: vllm, k_max: 4}]", "cases: one stands there twice"),
         (
             f"batch_size: 1\nk_max: {list(range(5000))}\ncontext_tokens: {list(range(5000))}",
             "asks for 25,000,000 scenarios",
@@ -120,6 +134,66 @@ def test_what_cannot_be_is_a_row_with_its_reason_and_no_number() -> None:
     assert "k_max" in rows["reason"].iloc[2]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tensor_parallel", "x"),
+        ("expert_parallel", 1e999),
+        ("k_max", 10**30),
+        ("context_tokens", 2.5),
+        ("model_id", 3),
+        ("input_tokens", 1e999),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_as_a_scenario_tells_it(name: str, value: object) -> None:
+    settings = {"acceptance": "2.4@3", "output_tokens": 8, name: value}
+    with pytest.raises(AdvisorError) as told:
+        build_scenario(**settings)
+    rows = sweep_rows([settings], (1, 8))
+    assert list(rows["reason"]) == [str(told.value)] * 2
+
+
+def test_a_fault_of_ours_is_no_reason_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("ours")
+
+    monkeypatch.setattr("advisor.sweep.rows.curve_for", fails)
+    with pytest.raises(ValueError, match="ours"):
+        sweep_rows([{"acceptance": "2.4@3"}], (1,))
+
+
+def killed(*_: object) -> bytes:
+    """In place of `part_bytes`: what a worker does that the system ends."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still here")
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_lost_worker_is_one_sentence_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = read_plan(PLAN)
+    with monkeypatch.context() as patched:
+        patched.setattr("advisor.sweep.run.part_bytes", killed)
+        with pytest.raises(AdvisorError, match="the parts written are kept: give the same command again"):
+            run_sweep(plan, tmp_path / "out", workers=2)
+    assert run_sweep(plan, tmp_path / "out").n_parts == 4
+
+
+@pytest.mark.parametrize("message", ["", "refused\nat length"])
+def test_a_cluster_that_does_not_answer_is_one_sentence(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+    def refuses(**_: object) -> None:
+        raise ConnectionError(message)
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=refuses)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    said = message.splitlines()[0] if message else "ConnectionError"
+    with pytest.raises(AdvisorError, match=f"^no Ray cluster at nowhere.invalid:1: {said}$"):
+        _connect("nowhere.invalid:1")
+    with pytest.raises(ProfilingError, match=f"^no Ray cluster at nowhere.invalid:1: {said}$"):
+        fleet._connect("nowhere.invalid:1")
+
+
 @pytest.mark.usefixtures("small_parts")
 def test_a_sweep_that_was_stopped_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     plan, done = read_plan(PLAN), []
@@ -148,12 +222,70 @@ def test_a_folder_of_another_sweep_or_of_other_files_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("small_parts")
+def test_a_sweep_with_its_settings_in_another_order_is_another_one(tmp_path: Path) -> None:
+    """The order decides what lies in each part: parts of two orders would hold some combinations twice."""
+    head = "batch_size: 1\nacceptance: 2.4@3\nk_max: 1\n"
+    run_sweep(read_plan(f"{head}engine: [vllm, sglang]\ncontext_tokens: [512, 1024, 2048]"), tmp_path / "out")
+    with pytest.raises(AdvisorError, match="holds another sweep"):
+        run_sweep(read_plan(f"{head}context_tokens: [512, 1024, 2048]\nengine: [vllm, sglang]"), tmp_path / "out")
+
+
+def test_a_sweep_by_other_profiles_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = read_plan("batch_size: 1\nacceptance: 2.4@3")
+    shipped = plan.digest
+    copy = tmp_path / "profiles"
+    shutil.copytree(PROFILES, copy)
+    monkeypatch.setattr("advisor.sweep.plan.PROFILES", copy)
+    assert plan.digest == shipped
+    accelerator = copy / "hardware" / "h200-sxm.yaml"
+    accelerator.write_text(accelerator.read_text().replace("value: 151397597184", "value: 251397597184"))
+    assert plan.digest != shipped
+    shutil.copy(PROFILES / "hardware" / "h200-sxm.yaml", accelerator)
+    assert plan.digest == shipped
+    (copy / "routing" / "one-more.yaml").write_text("{}")
+    assert plan.digest != shipped
+
+
+@pytest.mark.usefixtures("small_parts")
 def test_processes_give_what_one_gives(tmp_path: Path) -> None:
     plan = read_plan(PLAN)
     run_sweep(plan, tmp_path / "one")
     run_sweep(plan, tmp_path / "two", workers=2)
     pd.testing.assert_frame_equal(frame_of(tmp_path / "one"), frame_of(tmp_path / "two"))
     assert np.isfinite(frame_of(tmp_path / "two")["speedup"]).all()
+
+
+def queries() -> list[str]:
+    """The SQL examples of docs/sweeps.md, as printed there."""
+    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    part = page.split("## Questions to it")[1].split("\n## ")[0]
+    lines = [line.strip() for line in part.splitlines() if line.startswith("    ")]
+    return [one for one in " ".join(lines).split(";") if one.strip()]
+
+
+def test_the_questions_of_the_page_are_answered_by_duckdb(tmp_path: Path) -> None:
+    text = PLAN.replace("k_max: 4", "k_max: 4\nengine: [vllm, sglang]").replace("[1, 64]", "[1, 64, 512]")
+    run_sweep(read_plan(text), tmp_path / "out")
+    rows = frame_of(tmp_path / "out")
+    pays, fastest, one_k = (duckdb.sql(one.replace("FOLDER", str(tmp_path / "out"))).df() for one in queries())
+
+    sure = rows[rows["recommended"] & (rows["k_draft"] > 0) & (rows["p_gain"] >= 0.8) & rows["fits"]]
+    expected = sure.groupby(["model_id", "hardware_id"])["batch_size"].max()
+    assert len(expected) > 1
+    found = pays.set_index(["model_id", "hardware_id"])["pays_up_to"]
+    assert found.to_dict() == expected.to_dict()
+
+    quick = rows[rows["fits"] & (rows["tpot_ms"] <= 20)]
+    most = quick.loc[quick.groupby("model_id")["tokens_per_s_per_gpu"].idxmax()].set_index("model_id")
+    assert set(fastest["model_id"]) == set(most.index)
+    for model, best, rate in fastest.itertuples(index=False):
+        row = most.loc[model]
+        assert best == {"hw": row["hardware_id"], "k": row["k_draft"], "batch": row["batch_size"]}
+        assert rate == row["tokens_per_s_per_gpu"]
+
+    losses = rows[rows["fits"]].groupby("k_draft")["expected_loss"].mean().sort_values()
+    assert list(one_k["k_draft"]) == list(losses.index[:3])
+    assert one_k["loss"].to_numpy() == pytest.approx(losses.to_numpy()[:3], rel=1e-5)
 
 
 @pytest.fixture
@@ -175,7 +307,42 @@ def test_a_ray_cluster_gives_what_one_process_gives(cluster: Any, tmp_path: Path
     pd.testing.assert_frame_equal(frame_of(tmp_path / "one"), frame_of(tmp_path / "ray"))
 
 
+class RayError(Exception):
+    """What a cluster raises for itself."""
+
+
+class RayTaskError(RayError):
+    """What it raises for the task."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown", "words"),
+    [
+        (RayError("the node died"), AdvisorError, "the parts written are kept: give the same command again"),
+        (RayTaskError("a fault of ours"), RayTaskError, "a fault of ours"),
+    ],
+)
+def test_a_lost_cluster_is_one_sentence_and_a_fault_of_ours_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, shown: type[Exception], words: str
+) -> None:
+    def get(_: object) -> bytes:
+        raise raised
+
+    task = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda *_: "reference"))
+    ray = SimpleNamespace(
+        is_initialized=lambda: True,
+        remote=lambda _: task,
+        cluster_resources=lambda: {"CPU": 1},
+        wait=lambda pending, num_returns: (pending[:num_returns], pending[num_returns:]),
+        get=get,
+        exceptions=SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError),
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(shown, match=words):
+        run_sweep(read_plan("batch_size: 1\nacceptance: 2.4@3"), tmp_path / "out", ray_address="here:1")
+
+
 def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(AdvisorError, match="needs the package ray"):
         run_sweep(read_plan("batch_size: 1\nacceptance: 2.4@3"), tmp_path / "out", ray_address="nowhere.invalid:1")

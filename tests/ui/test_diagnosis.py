@@ -58,7 +58,7 @@ def test_files_are_diagnosed_without_a_text() -> None:
     test.file_uploader(key="diagnosis_files").upload("honest.csv", (FIXTURES / "honest.csv").read_bytes(), "text/csv")
     diagnosed(test)
     assert "Speculation does not pay at this batch on this hardware" in test.subheader[0].value
-    assert not fixes(test)
+    assert fixes(test) == ["python -m sglang.launch_server ... without --speculative-algorithm"]
 
 
 def test_what_lacks_evidence_says_what_to_collect() -> None:

@@ -13,7 +13,7 @@ from advisor.prediction import AdvisorError
 from advisor.ranking import Leaderboard, by_size, csv_rows, leaderboard, missed_texts, notes, question_of, table
 from advisor.ranking import verdict as board_verdict
 from advisor.scenario import Scenario
-from advisor.spend import MeasuredPower, power_text, price_of, spend_at, spend_text
+from advisor.spend import MeasuredPower, does_not_fit, power_text, price_of, spend_at, spend_text
 from advisor.text import csv_text
 from advisor.ui.shared import widgets
 from advisor.ui.shared.remembered import remembered
@@ -42,30 +42,48 @@ def _cost(advice: Advice) -> float | None:
     """Money and energy of a token; the price that was given."""
     st.subheader("Cost and energy", anchor=False)
     left, right = st.columns(2)
-    with left:
-        usd = st.number_input(
-            "Price of a GPU (USD/hour)", min_value=0.01, value=None, key="load_price",
-            placeholder="the accelerator's", help="Empty: the accelerator profile's, with its date.",
-        )  # fmt: skip
-    with right:
-        file = st.file_uploader(
-            "Power log of your run", type=["csv", "txt", "log"], key="load_power",
-            max_upload_size=widgets.upload_limit(MAX_BYTES),
-            help="nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv, or dcgmi dmon -e 155.",
-        )  # fmt: skip
-    curve, setup = advice.curve, advice.setup
+    usd = left.number_input(
+        "Price of a GPU (USD/hour)",
+        min_value=0.01,
+        value=None,
+        key="load_price",
+        placeholder="the accelerator's",
+        help="Empty: the accelerator profile's, with its date.",
+    )
+    file = right.file_uploader(
+        "Power log of your run",
+        type=["csv", "txt", "log"],
+        key="load_power",
+        max_upload_size=widgets.upload_limit(MAX_BYTES),
+        help=_POWER_HELP,
+    )
+    if reason := does_not_fit(advice.setup):
+        st.markdown(widgets.plain(reason))
+        return usd
+    curve, setup, best = advice.curve, advice.setup, advice.recommendation.k_draft
     try:
         price = price_of(setup.hardware, usd)
-        log = None if file is None else read_power_log(file.name, file.getvalue())
+        measured = None if file is None else _measured(file.name, file.getvalue(), best, setup.placement.gpus)
     except AdvisorError as error:
         st.error(widgets.plain(str(error)))
         return None
-    measured = None if log is None else MeasuredPower(log.mean_w, log.text)
-    column = curve.column(advice.recommendation.k_draft)
-    spend = spend_at(setup, curve, advice.batch_index, column, price, measured)
+    spend = spend_at(setup, curve, advice.batch_index, curve.column(best), price, measured)
     st.markdown(widgets.plain(spend_text(spend, setup.hardware)))
     st.caption(widgets.plain(power_text(spend)))
     return usd
+
+
+_POWER_HELP = (
+    "Of a run with the K recommended here: nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv, or dcgmi "
+    "dmon -e 155."
+)
+
+
+def _measured(name: str, data: bytes, k_draft: int, gpus: int) -> MeasuredPower:
+    """The power of an uploaded log."""
+    log = read_power_log(name, data)
+    log.check(gpus)
+    return MeasuredPower(log.mean_w, log.text, k_draft)
 
 
 def _context(advice: Advice) -> None:
@@ -97,8 +115,14 @@ def _models(advice: Advice, usd_per_hour: float | None) -> None:
     columns, rows = table(board)
     st.dataframe(pd.DataFrame(rows, columns=list(columns)), hide_index=True, height=380)
     st.download_button(
-        "All figures as CSV", csv_text(*csv_rows(board)), file_name=f"models-{advice.scenario.hash}.csv",
-        mime="text/csv", key="load_csv", type="tertiary", icon=":material/download:", on_click="ignore",
-    )  # fmt: skip
+        "All figures as CSV",
+        csv_text(*csv_rows(board)),
+        file_name=f"models-{advice.scenario.hash}.csv",
+        mime="text/csv",
+        key="load_csv",
+        type="tertiary",
+        icon=":material/download:",
+        on_click="ignore",
+    )
     for text in (*notes(board), *missed_texts(board)):
         st.caption(widgets.plain(text))

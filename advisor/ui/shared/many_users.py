@@ -25,6 +25,10 @@ def in_turn() -> Iterator[None]:
     Runs that take turns within such a part all end when the last of them would; one after the other, half of them end
     in half that time, and none pays for the changes between them. For parts of a few hundredths of a second: whoever
     searches or simulates has given the turn back.
+
+    A run that its user has superseded still waits for its turn: Streamlit ends a run at its next call of Streamlit, and
+    waiting is none. So a user who changes a setting while others draw stands in the line twice, each time for no
+    longer than LONGEST_WAIT_S.
     """
     taken = _turn.acquire(timeout=LONGEST_WAIT_S)
     try:
@@ -40,6 +44,10 @@ def settle(page: str) -> None:
     Streamlit collects after every run of the script, and holds up all users while it does: 0.11 s over the modules and
     tables that a process keeps to its end, 1 ms over what the runs since have made. A page that is opened for the first
     time loads more of them.
+
+    What other users' runs hold at that moment is taken along. It is still freed when its last reference goes; what
+    refers to itself in a circle is not, until the process ends. That leak is bounded: each page is settled once, so it
+    is at most what all runs held at as many moments as there are pages.
     """
     if page not in _settled:
         _settled.add(page)

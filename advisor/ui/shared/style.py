@@ -24,6 +24,7 @@ _BAR = """
   #root .stButtonGroup > div { flex-wrap: wrap; }
 }
 """
+# Primary buttons keep the light theme's blue in both: white on the dark theme's own is too faint to read.
 _PAGE = """
 #root [data-testid=stMainBlockContainer] { max-width: none; }
 @media (min-width: 900px) {
@@ -32,8 +33,8 @@ _PAGE = """
 #root [data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
 #root .st-key-preview h1 { font-size: 1.35rem; }
 #root .st-key-numbers [data-testid=stMetricValue] { line-height: 1.2; }
+#root [data-testid=stBaseButton-primary] { background-color: #0B5CAD; border-color: #0B5CAD; color: #FFFFFF; }
 @media (min-width: 1200px) { #root .st-key-numbers { flex-wrap: nowrap; } }
-#root .st-key-numbers_off { opacity: 0.7; }
 """
 _HEIGHTS = """
 #root .st-key-bar_fields > [data-testid=stElementContainer] {
