@@ -88,8 +88,8 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
     if faster:
         said[0] += f"{_shorter_text(own, faster)}"
-    lost = f"{own.expected_loss:.1%} at K = {own.k_draft}"
-    said += [f"K = {item.k_draft} is expected to lose {item.expected_loss:.1%}, against {lost}" for item in worse]
+    lost = f"K = {own.k_draft} {own.expected_loss:.1%}"
+    said += [f"K = {item.k_draft} loses {item.expected_loss:.1%} on average, {lost}" for item in worse]
     return "; ".join(said) + "."
 
 

@@ -61,6 +61,7 @@ def test_the_batch_where_drafting_stops_paying_is_marked() -> None:
     end = break_even_batch(curve.batches, curve.speedup[:, 2])
     assert end is not None
     assert 10 ** note(speedup(), "breaks even").x == pytest.approx(end)
+    assert note(speedup(), "breaks even").text.startswith("K = 2 breaks even at ")
 
 
 def test_no_break_even_is_drawn_or_said_beyond_what_fits_in_memory() -> None:

@@ -82,7 +82,7 @@ def test_fit_says_what_moved_and_what_the_data_do_not_tell(capsys, points):
     assert code == 0
     assert out.startswith("Your data moved host time per speculative round by +")
     assert "Cannot be determined from these data" in out
-    assert re.search(r"Host time per speculative round +[\d.,]+ µs +[\d.,]+ µs +\+\d+% +\d+% +yes", out)
+    assert re.search(r"Host time per speculative round +[\d.,]+ µs +[\d.,]+ µs +\+\d+% +±\d+% +±\d+% +yes", out)
     assert "MoESD's ten-parameter form fits the 12 speedups" in out
 
 

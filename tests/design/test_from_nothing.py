@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from advisor.architecture import Architecture, parameter_counts
@@ -91,6 +93,10 @@ def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, 
     assert reached == pytest.approx(next(iter(target.values())), rel=0.05)
     assert "Equal quality means the quality of this start." in start.note
     assert f"{counts.total / 1e9:.1f} B total" in start.note
+    kept = re.search(r"its layers and attention kept \((.*?)\)", start.note)
+    assert kept is not None
+    layers = sum(mixer.count for mixer in architecture_of(start.scenario).mixers)
+    assert sum(int(number) for number in re.findall(r"\d+", kept[1])) == layers
 
 
 def test_two_targets_are_met_together() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,29 @@ def test_a_row_and_a_point_pick_a_design_and_the_last_one_counts() -> None:
 
 def test_a_click_on_the_baseline_s_mark_picks_the_recommended_design() -> None:
     assert f"**{ANSWER.space.describe(ANSWER.recommended.index)}**" in texts(click_point(page(), -1))
+
+
+def test_below_a_headline_without_a_clear_design_it_is_not_said_again() -> None:
+    verdict = "No design is clearly better than top-8 of 128 at batch 32 on a GPU; the best guess is top-6 of 96: 1 ms."
+    unclear = replace(ANSWER, verdict=verdict, clear=False)
+    assert design_tables.headline(unclear) == "No design is clearly better than the baseline"
+    assert design_tables.below_headline(unclear) == (
+        "Against top-8 of 128 at batch 32 on a GPU, the best guess is top-6 of 96: 1 ms."
+    )
+
+
+def test_a_long_name_of_an_own_model_is_told_whole_and_a_borrowed_acceptance_is_marked() -> None:
+    test = pick_row(page(acceptance="gpt-oss-20b-eagle3-mt-bench"), 1)
+    button(test, "design_adopt").click().run()
+    name = test.session_state["_scenario"].model_id
+    assert name in test.selectbox(key="model_id").help.replace("\\", "")
+    assert test.number_input(key="accepted").label == ":orange[Accepted?]"
+    said = texts(test)
+    assert "Accepted is borrowed from gpt-oss-20b with EAGLE-3: fill in your own." in said
+    assert "acceptance borrowed from gpt-oss-20b" in said
+    test.number_input(key="accepted").set_value(2.4).run()
+    assert test.number_input(key="accepted").label == "Accepted"
+    assert "borrowed" not in texts(test)
 
 
 def test_a_picked_candidate_becomes_the_scenario_and_advise_then_shows_it() -> None:

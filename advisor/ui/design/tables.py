@@ -54,9 +54,11 @@ def below_headline(answer: DesignAnswer) -> str:
 
 
 def _after_headline(verdict: str) -> str:
-    """A verdict without the clause that the headline says: `No design is clearly better than ...; `."""
-    said, _, rest = verdict.partition("; ")
-    return f"{rest[0].upper()}{rest[1:]}" if said.startswith("No design is clearly better") and rest else verdict
+    """A verdict without what the headline says: `Against top-8 of 128 at batch 32, the best guess is ...`."""
+    said = "No design is clearly better than "
+    if not verdict.startswith(said):
+        return verdict
+    return f"Against {verdict.removeprefix(said).replace('; the best guess', ', the best guess', 1)}"
 
 
 def at_batch(answer: DesignAnswer, item: Candidate, batch: float) -> str:
