@@ -72,6 +72,7 @@ def test_a_table_is_predicted_plain_or_packed(call, pack):
         (b"\x00" * 4096, "binary"),
         (table(), "no rows"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "data",  # archives hold the second they were made in
 )
 def test_what_is_no_such_table_is_refused_at_once_in_one_sentence(call, command, data, words):
     start = time.process_time()
