@@ -50,6 +50,24 @@ def _refusal(row: Mapping[str, Any]) -> str:
     return ""
 
 
+def apart_section(rows: pd.DataFrame) -> str:
+    """What the laboratories set apart hold, and how much of it could judge; computes no error (docs/set-apart.md)."""
+    apart = rows[rows["apart"]]
+    asked = apart[apart["asked"]]
+    sound = asked[asked["predicted"] & (asked["defect"] == "")]
+    names = sorted(apart["laboratory"].unique())
+    judged = (
+        "They judge nothing yet; laboratories added later that fall among them will."
+        if sound.empty
+        else "Their errors are computed once a release, and each look is logged in docs/set-apart.md."
+    )
+    return (
+        f"## Laboratories set apart\n\n{counted(len(names), 'laboratory', 'laboratories')} ({', '.join(names)}): "
+        f"{counted(len(apart), 'row')}, of which {len(asked)} state accelerator, K and batch; {len(sound)} of these "
+        f"can be predicted and have no known defect. {judged}"
+    )
+
+
 def by_laboratory(rows: pd.DataFrame) -> str:
     """One line a laboratory, and beneath it each reason for which rows that state enough are not predicted."""
     head = ("laboratory", "apart", "rows", "asked", "predicted", "defect", "both times")

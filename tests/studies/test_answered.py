@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.points import COLLECTIONS, published_rows
-from advisor.studies.answered import answered, by_laboratory, summary
+from advisor.studies.answered import answered, apart_section, by_laboratory, summary
 
 
 def test_most_rows_of_the_second_collection_that_state_enough_are_predicted() -> None:
@@ -24,3 +24,14 @@ def test_a_row_that_states_no_accelerator_is_not_counted_and_one_without_model_i
     assert unnamed["asked"].item()
     assert "model_id is not stated" in by_laboratory(unnamed)
     assert "of these 0 (0.0%) are predicted" in summary(unnamed)
+
+
+def test_the_set_apart_is_counted_and_said_to_judge_nothing_only_where_it_cannot() -> None:
+    rows = answered(published_rows(*COLLECTIONS))
+    said = apart_section(rows)
+    assert f"{rows['apart'].sum()} rows" in said
+    assert "0 of these can be predicted" in said
+    assert "judge nothing yet" in said
+    sound = apart_section(rows.assign(apart=True))
+    assert "judge nothing" not in sound
+    assert "each look is logged" in sound

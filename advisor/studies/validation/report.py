@@ -16,6 +16,7 @@ from advisor.catalog import OTHER_ENGINE
 from advisor.next_steps import write_own_runs
 from advisor.points import (
     COLLECTION_FILES,
+    COLLECTIONS,
     Point,
     errors_of,
     judged_rows,
@@ -25,6 +26,7 @@ from advisor.points import (
 )
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
+from advisor.studies.answered import answered, apart_section
 from advisor.studies.small_launches import left_out
 from advisor.studies.validation.best_k import best_k_gates, best_k_regrets, best_k_section
 from advisor.studies.validation.checks import (
@@ -108,6 +110,7 @@ def report(decode: Decode) -> str:
         measured_section(),
         _overheads(),
         _left_out(rows),
+        apart_section(answered(published_rows(*COLLECTIONS))),
         unseen_section(rows),
         own_runs_section(own),
         rivals_section(points, rows, outside, external),
