@@ -14,7 +14,7 @@ from advisor.ranking.board import Leaderboard, Standing
 from advisor.ranking.question import By
 from advisor.ranking.scores import on_front
 from advisor.ranking.search import Missed
-from advisor.scenario import Scenario
+from advisor.scenario import FIELDS, Scenario, Section
 from advisor.spend import figure
 from advisor.text import counted, printable
 
@@ -254,21 +254,19 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
     }
 
 
-_PER_MODEL = (
-    "model_id",
-    "drafter_id",
-    "acceptance",
-    "model_config_json",
-    "batch_size",
-    "tensor_parallel",
-    "expert_parallel",
-)
-"""Fields that are each model's own, or that the users and the search stand for."""
+_EACH_ITS_OWN = ("drafter_id", "acceptance")
+_SEARCHED = ("batch_size", "tensor_parallel", "expert_parallel")
+"""What the users and the search stand for."""
 
 
 def _settings(scenario: Scenario) -> dict[str, Any]:
     """The scenario's fields that all models share."""
-    return {name: value for name, value in scenario.model_dump().items() if name not in _PER_MODEL}
+    own = {name for name, row in FIELDS.items() if row.section == Section.MODEL}
+    return {
+        name: value
+        for name, value in scenario.model_dump().items()
+        if name not in own and name not in _EACH_ITS_OWN and name not in _SEARCHED
+    }
 
 
 def _row(one: Standing) -> dict[str, Any]:
