@@ -102,6 +102,7 @@ def test_serve_read_the_answer_change_model_batch_and_accepted_length_and_copy_t
     assert fits.n_gpus == fits.tensor_parallel > 1
     wait_for_answer(page, fits)
     enter(page, "Batch", 64)
+    wait_for_answer(page, fits.model_copy(update={"batch_size": 64}))
     enter(page, "Accepted", 2.4)
     final = fits.model_copy(update={"batch_size": 64, "acceptance": "2.4@3"})
     wait_for_answer(page, final)
