@@ -210,10 +210,10 @@ def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
         high=np.clip(value * np.exp(up), value, np.arange(len(value)) + 1.0),
         carried_from=_words(transfer.task_from),
     )
-    return _remarked(moved, f"Accepted lengths are {carried_text(transfer)}.")
+    return _remarked(moved, f"Accepted lengths are {_transfer_text(transfer)}.")
 
 
-def carried_text(transfer: Transfer) -> str:
+def _transfer_text(transfer: Transfer) -> str:
     """What a transfer does to accepted lengths, and on what evidence."""
     whose = "drafters of all kinds" if transfer.kind == ANY_KIND else "drafters of its kind"
     return (
