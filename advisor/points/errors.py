@@ -60,8 +60,11 @@ def errors_of(
     banded = low in rows and high in rows
     ends = [rows[name].to_numpy(float) for name in ((low, high) if banded else ())]
 
-    def mean(values: Array, of: Array | None = None) -> float:
-        return float(np.average(values, weights=weight if of is None else np.where(of, weight, 0.0)))
+    def mean(values: Array) -> float:
+        return float(np.average(values, weights=weight))
+
+    def below_one() -> float:
+        return float(np.average(right[slower], weights=_source_weights(rows[slower], source)))
 
     return Errors(
         n=len(rows),
@@ -69,7 +72,7 @@ def errors_of(
         mape=mean(error),
         p90_ape=_quantile(error, weight, 0.9),
         sign_accuracy=mean(right) if ratio else None,
-        sign_accuracy_below_one=mean(right, slower) if ratio and slower.any() else None,
+        sign_accuracy_below_one=below_one() if ratio and slower.any() else None,
         coverage=mean((measured >= ends[0]) & (measured <= ends[1])) if banded else None,
         mean_band_width=mean((ends[1] - ends[0]) / value) if banded else None,
         bias=float(np.exp(mean(np.log(value / measured))) - 1.0),

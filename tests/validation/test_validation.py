@@ -219,3 +219,16 @@ def test_a_row_is_predicted_in_the_weight_format_it_states(model_id, stated, rou
     question = question_of(ROW | {"model_id": model_id, "weight_dtype": stated, "drafter": "eagle3"})
     dtypes = question.setup().architecture.dtypes
     assert (dtypes.routed, dtypes.attention) == (routed, attention)
+
+
+def test_of_rows_measured_below_one_too_every_source_counts_alike() -> None:
+    """One source brings many gains and one slowdown that is missed; the other two slowdowns, both foreseen."""
+    rows = pd.DataFrame(
+        {
+            "source": ["a"] * 9 + ["b"] * 2,
+            "measured": [1.5] * 8 + [0.9] + [0.8, 0.9],
+            "predicted": [1.5] * 8 + [1.2] + [0.8, 0.9],
+        }
+    )
+    assert errors_of(rows).sign_accuracy_below_one == pytest.approx(0.5)
+    assert errors_of(rows[rows["measured"] < 1.0]).sign_accuracy == pytest.approx(0.5)

@@ -101,7 +101,7 @@ def speedup_gates(rows: pd.DataFrame) -> list[GateLine]:
         _gate("speedup, unknown engine or roofline: mean error", unknown.mape, 0.22, unknown),
         GateLine("shape of the curve, one scale per source", shape, 0.09, n_shape, sources_shape),
         _gate("sign, all rows", every.sign_accuracy, 0.95, every, at_most=False),
-        _gate("sign, rows below 1", slower.sign_accuracy, 0.80, slower, at_most=False),
+        _gate("sign, rows below 1", slower.sign_accuracy_below_one, 0.80, slower, at_most=False),
     ]
     for name, group in (("all rows", rows), *(rows.groupby("tier")), *(rows.groupby("acceptance"))):
         lines.append(_coverage(f"80 % band, {name}", errors_of(group)))
