@@ -26,6 +26,7 @@ from advisor.ranking import (
     missed_texts,
     notes,
     one_load,
+    quality_text,
     read_scores,
     table,
     verdict,
@@ -84,6 +85,8 @@ def rank(*, top: int, csv_file: Path | None, as_json: bool, **values: Any) -> No
         print_json(document(board, axis))
         return
     click.echo(verdict(board))
+    if axis is None and (said := quality_text(board, "set --min-total-params or bring --scores")):
+        click.echo(said)
     if board.standings:
         click.echo(f"{by_size(board)}\n".lstrip("\n"))
         print_table(*table(board, top, axis))

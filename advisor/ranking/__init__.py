@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 from advisor.ranking.board import Leaderboard, Standing, leaderboard
-from advisor.ranking.question import BY, By, RankQuestion, Wanted, default_by, one_load, question_of
-from advisor.ranking.scores import MAX_SCORES_BYTES, read_scores
-from advisor.ranking.words import by_size, csv_rows, document, missed_texts, notes, table, verdict
+from advisor.ranking.question import BY, BY_WORDS, By, RankQuestion, Wanted, default_by, one_load, question_of, users_of
+from advisor.ranking.scores import MAX_SCORES_BYTES, Scores, read_scores
+from advisor.ranking.words import (
+    best_of_sizes,
+    by_size,
+    csv_rows,
+    document,
+    front_of,
+    missed_texts,
+    notes,
+    own_place,
+    placement_text,
+    quality_text,
+    rank_text,
+    table,
+    value_of,
+    verdict,
+)
 
 __all__ = [
     "BY",
+    "BY_WORDS",
     "MAX_SCORES_BYTES",
     "By",
     "Leaderboard",
     "RankQuestion",
+    "Scores",
     "Standing",
     "Wanted",
+    "best_of_sizes",
     "by_size",
     "csv_rows",
     "default_by",
     "document",
+    "front_of",
     "leaderboard",
     "missed_texts",
     "notes",
     "one_load",
+    "own_place",
+    "placement_text",
+    "quality_text",
     "question_of",
+    "rank_text",
     "read_scores",
     "table",
+    "users_of",
+    "value_of",
     "verdict",
 ]

@@ -40,6 +40,8 @@ class Standing:
     gpus: int
     drafter: str
     accepted: Accepted
+    acceptance: str
+    """How a scenario writes the accepted length: a curve's id, or chances."""
     acceptance_text: str
     drafts: tuple[int, ...]
     """The recommended K at each load."""
@@ -255,6 +257,7 @@ def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: f
         gpus=placed.gpus,
         drafter=setup.drafter.id,
         accepted=entrant.accepted,
+        acceptance=entrant.setup.scenario.acceptance,
         acceptance_text=entrant.acceptance_text,
         drafts=placed.drafts,
         speedup=told(figures.speedup),

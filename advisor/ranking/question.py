@@ -69,7 +69,7 @@ class Wanted:
         for what, size in sizes.items():
             least, most = getattr(self, f"min_{what}_params"), getattr(self, f"max_{what}_params")
             if (least is not None and size < least) or (most is not None and size > most):
-                return f"{what} size outside the limits of --min-{what}-params and --max-{what}-params"
+                return f"{what} size outside the limits asked for"
         return ""
 
 
@@ -109,14 +109,20 @@ def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
     return "cost" if usd_per_hour is not None or hardware.price_usd_per_hour is not None else "throughput"
 
 
+def users_of(scenario: Scenario) -> int:
+    """Sequences that decode together on all of a scenario's GPUs: its batch is that of one copy of the model. [1]"""
+    placement = max(scenario.tensor_parallel, scenario.expert_parallel)
+    return scenario.batch_size * (scenario.n_gpus // placement)
+
+
 def question_of(scenario: Scenario, usd_per_hour: float | None = None) -> RankQuestion:
-    """A scenario's own load for every model: its batch are the users, its GPUs the machine; a config of its own takes
-    part."""
+    """A scenario's own load for every model: the users of all its copies, its GPUs the machine; a config of its own
+    takes part."""
     config = scenario.model_config_json
     shared = scenario.model_copy(update={"tensor_parallel": 1, "expert_parallel": 1, "routing": "auto"})
     return RankQuestion(
         shared,
-        one_load(scenario.batch_size),
+        one_load(users_of(scenario)),
         default_by(scenario, usd_per_hour),
         usd_per_hour,
         configs=() if config is None else ((scenario.model_id, config),),

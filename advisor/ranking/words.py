@@ -41,7 +41,7 @@ def verdict(board: Leaderboard) -> str:
         "" if limit_ms is None or first.p_limit > 0.99 else f", and within the limit in {_of_hundred(first.p_limit)}"
     )
     return (
-        f"{_BEST[question.by]}{under} {place}: {model_name(first.name)} on {placement_text(first)}, "
+        f"{_BEST[question.by]}{under} {place}: {model_name(first.name)} on {placement_text(first)}{_of_all(board)}, "
         f"{_value_text(first, question.by)}; first in {_of_hundred(first.p_first)}{p_limit}."
     )
 
@@ -51,12 +51,63 @@ def _of_hundred(share: float) -> str:
     return f"{round(100 * share)} of 100 cases"
 
 
+def _of_all(board: Leaderboard) -> str:
+    """That the first leaves GPUs of the machine free; empty where it uses all."""
+    first, whole = board.standings[0], board.question.scenario.n_gpus
+    if first.gpus == whole:
+        return ""
+    return (
+        f" of {whole:,}"
+        if placement_text(first).split()[-1].startswith("GPU")
+        else f" ({first.gpus} of {whole:,} GPUs)"
+    )
+
+
+_SMALLER: dict[By, str] = {
+    "cost": "are cheaper",
+    "throughput": "write more tokens",
+    "speed": "are faster",
+    "energy": "take less energy",
+}
+
+
+def quality_text(board: Leaderboard, how: str = "set a least size or bring scores") -> str:
+    """That an order without quality favours the small, in one sentence; empty where a least size, names or scores
+    were given.
+
+    how : what to do about it, in the words of whoever asks.
+    """
+    wanted = board.question.wanted
+    bounded = (wanted.min_total_params or wanted.min_active_params) is not None
+    if bounded or wanted.names or wanted.listed is not None or len(board.standings) < 2:
+        return ""
+    return f"Smaller models {_SMALLER[board.question.by]}: nothing here says how good they are; {how}."
+
+
+def rank_text(one: Standing) -> str:
+    """`1st`, or `3rd to 6th` where the central draws differ."""
+    low, high = (f"{rank}{_ending(rank)}" for rank in (one.rank_low, one.rank_high))
+    return low if low == high else f"{low} to {high}"
+
+
+def _ending(number: int) -> str:
+    if number % 100 in (11, 12, 13):
+        return "th"
+    return {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+
+
 _CLASSES = (0.0, 1e10, 1e11, math.inf)
 """Edges of what is called small, middling and large, in total parameters. [1]"""
 
 
 def by_size(board: Leaderboard) -> str:
     """The best of each class of size, in one sentence: by price alone small models lead. Empty for one class."""
+    found = [f"of {size} parameters {said}" for size, said in best_of_sizes(board)]
+    return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
+
+
+def best_of_sizes(board: Leaderboard) -> tuple[tuple[str, str], ...]:
+    """Each class of total size that has a model on the board, and the best of it."""
     found = []
     for least, most in itertools.pairwise(_CLASSES):
         best = next((one for one in board.standings if least <= one.total_params < most), None)
@@ -65,8 +116,21 @@ def by_size(board: Leaderboard) -> str:
                 f"{least / 1e9:.0f} to {most / 1e9:.0f} B" if math.isfinite(most) else f"{least / 1e9:.0f} B and more"
             )
             said = _value_text(best, board.question.by)
-            found.append(f"of {size} parameters {model_name(best.name)} on {placement_text(best)}, {said}")
-    return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
+            found.append((size, f"{model_name(best.name)} on {placement_text(best)}, {said}"))
+    return tuple(found)
+
+
+def own_place(board: Leaderboard, name: str) -> str:
+    """Where one model stands and with which drafter it was ranked; empty where it is not ranked."""
+    own = next((one for one in board.standings if one.name == name), None)
+    if own is None:
+        return ""
+    how = (
+        "no drafter, since none is known for it"
+        if own.accepted == "none"
+        else f"{drafter_name(own.drafter)}, whose accepted length is {own.accepted}"
+    )
+    return f"{printable(model_name(name))} stands {rank_text(own)} of {len(board.standings)}, ranked with {how}."
 
 
 def _nearest(board: Leaderboard) -> str:
@@ -86,7 +150,8 @@ def placement_text(one: Standing) -> str:
     return f"{one.copies} GPUs" if alone else f"{one.copies} copies of {ranks}"
 
 
-def _value(one: Standing, by: By) -> Prediction | None:
+def value_of(one: Standing, by: By) -> Prediction | None:
+    """The figure that `by` ranks by; None where it is not known."""
     return {
         "cost": one.usd_per_million,
         "throughput": one.tokens_per_s_per_gpu,
@@ -96,7 +161,7 @@ def _value(one: Standing, by: By) -> Prediction | None:
 
 
 def _value_text(one: Standing, by: By) -> str:
-    value = _value(one, by)
+    value = value_of(one, by)
     assert value is not None
     if by == "speed":
         return f"{_ms(value)} ms per output token"
@@ -130,7 +195,7 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
     found = [_accepted_text(board)] if board.standings else []
     if board.price is not None:
         found.append(f"Price: {board.price.text}.")
-    paid = "only the GPUs that serve are paid; --whole-machine uses and pays all"
+    paid = "only the GPUs that serve are paid, unless the whole machine is asked for"
     if question.whole_machine:
         paid = "every GPU of the machine is used and paid"
     found.append(f"Placement: tensor parallelism within a node and copies are searched; {paid}.")
@@ -143,7 +208,7 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
         "Ranks in brackets hold 80% of the draws: errors of the machine are shared by all models, those of a model's "
         "experts, acceptance and absolute time are its own. Formats are those of the releases."
     )
-    found.append("Quality is not judged: small models lead by price. Set --min-total-params, or bring --scores.")
+    found.append("Quality is not judged: scores, where there are any, are yours.")
     return tuple(found)
 
 
@@ -158,7 +223,7 @@ def _accepted_text(board: Leaderboard) -> str:
     rests = {one.accepted: one.acceptance_text for one in reversed(board.standings)}
     lent = [kind for kind in ("borrowed", "carried", "uncarried") if kind in rests]
     told = "".join(f" {kind.capitalize()}, for one: {rests[kind]}." for kind in lent)
-    ask = " Text of another kind is accepted differently: name it with --task."
+    ask = " Text of another kind is accepted differently: say which yours is (--task, Kind of text)."
     return f"Accepted lengths: {'; '.join(found)}.{told}{ask if board.question.scenario.task is None else ''}"
 
 

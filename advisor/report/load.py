@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.context_map import ContextMap, acceptance_texts, map_document, map_table, share_table, turn_texts, verdict
-from advisor.ranking import Leaderboard, by_size, document, missed_texts, notes, table
+from advisor.ranking import Leaderboard, by_size, document, missed_texts, notes, own_place, quality_text, table
 from advisor.ranking import verdict as board_verdict
 from advisor.report.blocks import Block, Listing, Paragraph, Table
 from advisor.report.build import Report
@@ -54,20 +54,6 @@ def over_context(report: Report, found: ContextMap) -> tuple[Block, ...]:
     )
 
 
-def _own_place(board: Leaderboard, own_id: str) -> tuple[str, ...]:
-    """Where the scenario's own model stands, where it is ranked."""
-    own = next((one for one in board.standings if one.name == own_id), None)
-    if own is None:
-        return ()
-    how = (
-        "no drafter, since none is known for it"
-        if own.accepted == "none"
-        else f"a drafter whose length is {own.accepted}"
-    )
-    between = f" ({own.rank_low} to {own.rank_high})" if own.rank_low < own.rank_high else ""
-    return (f"{printable(own_id)} stands {own.rank}{between} of {len(board.standings)}, ranked with {how}.",)
-
-
 def other_models(board: Leaderboard, own_id: str) -> tuple[Block, ...]:
     """The best models at this load on this machine, with the doubt in their ranks."""
     every, rows = table(board, _SHOWN)
@@ -78,7 +64,13 @@ def other_models(board: Leaderboard, own_id: str) -> tuple[Block, ...]:
     )
     more = len(board.standings) - len(rows)
     caption = f"The best {len(rows)}; {more} more were ranked." if more > 0 else ""
-    blocks: list[Block] = [Paragraph(" ".join((board_verdict(board), by_size(board), *_own_place(board, own_id))))]
+    blocks: list[Block] = [
+        Paragraph(
+            " ".join(
+                (board_verdict(board), by_size(board), *filter(None, (quality_text(board), own_place(board, own_id))))
+            )
+        )
+    ]
     if rows:
         blocks += [Table(columns, cells, align, caption)]
     return (*blocks, Listing((*notes(board), *missed_texts(board))))

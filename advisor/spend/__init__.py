@@ -6,12 +6,13 @@ from advisor.spend.power import MeasuredPower
 from advisor.spend.price import Price, no_price, price_of
 from advisor.spend.speed import drawn_times, own_log_sd, token_time_s
 from advisor.spend.token import Spend, spend_at
-from advisor.spend.words import does_not_fit, figure, power_text, spend_document, spend_text
+from advisor.spend.words import digits, does_not_fit, figure, power_text, spend_document, spend_text
 
 __all__ = [
     "MeasuredPower",
     "Price",
     "Spend",
+    "digits",
     "does_not_fit",
     "drawn_times",
     "figure",

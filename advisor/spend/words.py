@@ -64,10 +64,11 @@ def _at(arm: Arm, watts: Prediction) -> str:
 
 def figure(value: Prediction) -> str:
     """`0.52 (0.41-0.66)`: two significant digits, more of them above 100."""
-    return f"{_digits(value.value)} ({_digits(value.low)}-{_digits(value.high)})"
+    return f"{digits(value.value)} ({digits(value.low)}-{digits(value.high)})"
 
 
-def _digits(value: float) -> str:
+def digits(value: float) -> str:
+    """Two significant digits, more of them above 100."""
     return f"{value:,.0f}" if value >= 100 else f"{float(f'{value:.2g}'):g}" if value < 0.1 else f"{value:#.3g}"
 
 

@@ -39,7 +39,7 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
     assert "## Over context" in text
     assert "Attention's share" in text
     assert "## Other models at this load" in text
-    assert "qwen3-30b-a3b stands" in text
+    assert "Qwen3-30B-A3B stands" in text
     for form in ("html", "pdf", "json"):
         assert render(report, form)
     found = document_of(report)

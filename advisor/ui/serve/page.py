@@ -5,6 +5,7 @@ import streamlit as st
 from advisor.summary import fit_of, outcomes_of
 from advisor.ui.serve import (
     answer,
+    board_panel,
     check_it,
     commands,
     curve_panel,
@@ -37,8 +38,8 @@ with in_turn():
         commands.draw(advice, k, fits=fit is None)
         commands.flips(advice)
 DRAWN = (
-    remarks.draw, why.draw, throughput.draw, while_serving.draw, what_if.draw, load_panel.draw, simulation.draw,
-    check_it.draw,
+    remarks.draw, why.draw, throughput.draw, while_serving.draw, what_if.draw, board_panel.draw, load_panel.draw,
+    simulation.draw, check_it.draw,
 )  # fmt: skip
 for tab, draw in zip(st.tabs(SERVE_TABS, key="serve_tab", on_change="rerun"), DRAWN, strict=True):
     if tab.open:

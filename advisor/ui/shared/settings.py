@@ -15,6 +15,8 @@ import streamlit as st
 from advisor.design import OBJECTIVES
 from advisor.next_steps import GOALS
 from advisor.quality import DEFAULT_EPS
+from advisor.ranking import BY
+from advisor.scenario import FIELDS, MAX_BATCH
 from advisor.text import MERITS
 
 SERVE_TABS = (
@@ -23,6 +25,7 @@ SERVE_TABS = (
     "Throughput",
     "K while serving",
     "What if",
+    "Which model",
     "Cost and context",
     "Simulation",
     "Check it",
@@ -37,6 +40,7 @@ DATA_TABS = (
     "What is shipped",
 )
 TRUST_TABS = ("How often right", "Sources", "Assumptions")
+MAX_GPUS = int((FIELDS["n_gpus"].range or (1, 1))[1])
 LARGEST_LIMIT = 1e9
 SMALLEST_LIMIT = 1e-3
 _KEPT = "_page_settings"
@@ -75,12 +79,35 @@ def _number(low: float, high: float) -> Callable[[str], float | None]:
     return read
 
 
+def _whole(low: int, high: int) -> Callable[[str], int | None]:
+    read = _number(low, high)
+    return lambda text: None if (value := read(text)) is None else int(value)
+
+
+def _flag(text: str) -> bool:
+    if text not in ("True", "False", ""):
+        raise ValueError(f"{text} is neither True nor False")
+    return text == "True"
+
+
+_off = Setting(False, _flag)
 _limit = Setting(None, _number(SMALLEST_LIMIT, LARGEST_LIMIT))
 _objective_names = {(MERITS[name].long or MERITS[name].name): name for name in OBJECTIVES}
 
 SETTINGS: Mapping[str, Setting] = {
     "serve_tab": Setting(SERVE_TABS[0], _one_of(SERVE_TABS)),
     "next_goal": Setting(GOALS[0], _one_of(GOALS)),
+    "load_price": _limit,
+    "rank_by": Setting(BY[0], _one_of(BY)),
+    "rank_users": Setting(None, _whole(1, MAX_BATCH)),
+    "rank_gpus": Setting(None, _whole(1, MAX_GPUS)),
+    "rank_whole": _off,
+    "rank_ep": _off,
+    "rank_names": Setting("", str),
+    "rank_min_total": _limit,
+    "rank_max_total": _limit,
+    "rank_min_active": _limit,
+    "rank_max_active": _limit,
     "design_tab": Setting(DESIGN_TABS[0], _one_of(DESIGN_TABS)),
     "design_objective": Setting("tpot", _one_of(OBJECTIVES, _objective_names)),
     "design_batches": Setting("", str),
@@ -93,6 +120,7 @@ SETTINGS: Mapping[str, Setting] = {
     "design_memory": _limit,
     "design_price": _limit,
     "data_tab": Setting(DATA_TABS[0], _one_of(DATA_TABS)),
+    "report_models": _off,
     "trust_tab": Setting(TRUST_TABS[0], _one_of(TRUST_TABS)),
 }
 """By name."""

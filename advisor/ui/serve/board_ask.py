@@ -1,0 +1,133 @@
+"""What is asked of the leaderboard on the page: the order, sizes, names, the load, and a table of scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from advisor.catalog import model_ids
+from advisor.prediction import AdvisorError
+from advisor.ranking import BY, MAX_SCORES_BYTES, By, Scores, read_scores, users_of
+from advisor.scenario import MAX_BATCH, Scenario
+from advisor.ui.shared import boards, widgets
+from advisor.ui.shared.boards import BoardAsked
+from advisor.ui.shared.session import Slot, nothing
+from advisor.ui.shared.settings import LARGEST_LIMIT, MAX_GPUS, SMALLEST_LIMIT
+
+_SCORES: Slot[Scores | None] = Slot("_board_scores", nothing)
+_PROBLEM: Slot[str] = Slot("_board_scores_problem", str)
+"""Why the table of scores given last cannot be used."""
+_FILE = "board_scores_file"
+_BY_NAMES: dict[By, str] = {"cost": "Cost", "throughput": "Throughput", "speed": "Speed", "energy": "Energy"}
+_SIZES = {
+    "rank_min_total": "Total, from (B)",
+    "rank_max_total": "Total, to (B)",
+    "rank_min_active": "Active, from (B)",
+    "rank_max_active": "Active, to (B)",
+}
+_SCORES_HELP = (
+    "CSV with a column model (id or Hugging Face repository) and one or more of scores. It stays in this session; no "
+    "score is shipped."
+)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A column of the user's scores, by model."""
+
+    name: str
+    scores: dict[str, float]
+
+
+def draw(scenario: Scenario) -> tuple[BoardAsked, Quality | None]:
+    """The controls: what they ask, and the quality axis where there is one."""
+    with st.container(key="rank_ask", horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.segmented_control(
+            "Best by", BY, key="rank_by", format_func=_BY_NAMES.__getitem__, required=True,
+            help="USD per million output tokens, tokens/s per GPU, time per output token, or J per output token.",
+        )  # fmt: skip
+        st.text_input(
+            "Name has", key="rank_names", placeholder="any, e.g. qwen3, gpt-oss", width=190,
+            help="Pieces of names, comma-separated: a model needs one of them.",
+        )  # fmt: skip
+        for key, label in _SIZES.items():
+            st.number_input(
+                label, min_value=SMALLEST_LIMIT, max_value=LARGEST_LIMIT, value=None, key=key, placeholder="any",
+                width=132, help="Billions of parameters.",
+            )  # fmt: skip
+        with st.popover("Price and load", icon=":material/tune:", width="content"):
+            price()
+            _load(scenario)
+        with st.popover("Your scores", icon=":material/upload_file:", width="content"):
+            quality, listed = _scores()
+    return boards.asked().model_copy(update={"listed": listed}), quality
+
+
+def price() -> float | None:
+    """The price of a GPU-hour, one setting wherever it is asked for. [USD/h]"""
+    return st.number_input(
+        "Price of a GPU (USD/hour)", min_value=SMALLEST_LIMIT, max_value=LARGEST_LIMIT, value=None, key="load_price",
+        placeholder="the accelerator's", help="Empty: the accelerator profile's, with its date.",
+    )  # fmt: skip
+
+
+def _load(scenario: Scenario) -> None:
+    """Users and GPUs where they are other than the bar's, and what is searched."""
+    st.number_input(
+        "Users at once", min_value=1, max_value=MAX_BATCH, value=None, key="rank_users", step=1,
+        placeholder=f"the bar's, {users_of(scenario):,}", help="Sequences that decode together on the whole machine.",
+    )  # fmt: skip
+    st.number_input(
+        "GPUs", min_value=1, max_value=MAX_GPUS, value=None, key="rank_gpus", step=1,
+        placeholder=f"the bar's, {scenario.n_gpus:,}",
+    )  # fmt: skip
+    st.toggle(
+        "Use and pay every GPU", key="rank_whole", help="Off: only the GPUs that a model serves best on are paid."
+    )
+    st.toggle(
+        "Try expert parallelism too", key="rank_ep",
+        help="Its effect was predicted in the right direction in few measured pairs (Trust).",
+    )  # fmt: skip
+
+
+def _scores() -> tuple[Quality | None, tuple[str, ...] | None]:
+    """The quality axis, and the models that the least score leaves (None: all)."""
+    st.file_uploader(
+        "Table of scores (CSV)", type=["csv"], key=_FILE, on_change=_take, help=_SCORES_HELP,
+        max_upload_size=max(1, widgets.upload_limit(MAX_SCORES_BYTES)),
+    )  # fmt: skip
+    if problem := _PROBLEM.get():
+        st.error(widgets.plain(problem), icon=":material/error:")
+    table = _SCORES.get()
+    if table is None:
+        return None, None
+    name = st.selectbox("Score", table.columns, key="board_score", help="Higher is better.")
+    least = st.number_input("Least score", value=None, key="board_least_score", placeholder="any")
+    st.button("Forget the scores", key="board_forget", on_click=_forget, type="tertiary", icon=":material/delete:")
+    try:
+        quality = Quality(str(name), table.numbers(str(name)))
+    except AdvisorError as error:
+        st.error(widgets.plain(str(error)), icon=":material/error:")
+        return None, None
+    if least is None:
+        return quality, None
+    # Of the file only this leaves the session, as a typed name would: which shipped models take part.
+    return quality, tuple(each for each in model_ids() if quality.scores.get(each, -float("inf")) >= least)
+
+
+def _take() -> None:
+    """Callback: read the table that was given; one that cannot be read leaves none."""
+    _forget()
+    file = st.session_state[_FILE]
+    if file is None:
+        return
+    try:
+        _SCORES.put(read_scores(file.name, file.getvalue()))
+    except AdvisorError as error:
+        _PROBLEM.put(str(error))
+
+
+def _forget() -> None:
+    _SCORES.drop()
+    _PROBLEM.drop()
