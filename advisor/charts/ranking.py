@@ -93,7 +93,7 @@ def quality_chart(board: Leaderboard, score_name: str, scores: Mapping[str, floa
         mode="lines+markers+text",
         line={"color": VERMILLION, "width": 2, "dash": "dot"},
         text=best["name"],
-        textposition="top center",
+        textposition=_sides(len(best), board.question.by),
         error_x={
             "type": "data",
             "symmetric": False,
@@ -104,11 +104,17 @@ def quality_chart(board: Leaderboard, score_name: str, scores: Mapping[str, floa
             "width": 0,
         },
     )
-    _log_axis(figure, [*known["low"], *known["high"]], spread=1.6)
+    _log_axis(figure, [*known["low"], *known["high"]], spread=2.0)
     figure.update_layout(hovermode="closest")
     missing = len(data) - len(known)
     left_out = f"{missing} ranked models have no score in your table and are not drawn." if missing else ""
     return Chart(figure, _quality_alt(known, best, score_name, axis), data, left_out)
+
+
+def _sides(count: int, by: By) -> list[str]:
+    """Where the names of joined points stand: in turn outside, where no model is, and inside; neighbours are near."""
+    sides = ("top right", "bottom left") if by == "throughput" else ("top left", "bottom right")
+    return [sides[i % 2] for i in range(count)]
 
 
 def _points(figure: go.Figure, rows: pd.DataFrame, color: str, symbol: str, name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.ranking.board import Leaderboard, Standing, leaderboard
-from advisor.ranking.question import BY, BY_WORDS, By, RankQuestion, Wanted, default_by, one_load, question_of, users_of
+from advisor.ranking.question import BY, By, RankQuestion, Wanted, default_by, one_load, question_of, users_of
 from advisor.ranking.scores import MAX_SCORES_BYTES, Scores, read_scores
 from advisor.ranking.words import (
     best_of_sizes,
@@ -24,7 +24,6 @@ from advisor.ranking.words import (
 
 __all__ = [
     "BY",
-    "BY_WORDS",
     "MAX_SCORES_BYTES",
     "By",
     "Leaderboard",

@@ -16,12 +16,6 @@ from advisor.scenario import MAX_BATCH, Scenario
 By = Literal["cost", "throughput", "speed", "energy"]
 BY: tuple[By, ...] = get_args(By)
 """cost: USD per million tokens; throughput: tokens/s per GPU; speed: time per output token; energy: J per token."""
-BY_WORDS: dict[By, str] = {
-    "cost": "USD per million tokens",
-    "throughput": "tokens/s per GPU",
-    "speed": "time per output token",
-    "energy": "J per token",
-}
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,12 @@ Quality = Mapping[str, float]
 
 
 def verdict(board: Leaderboard) -> str:
-    """Who is best, at what, and how sure that is; or that nobody serves the load, and who comes nearest."""
+    """Who is best, at what, and how sure that is; or that nobody serves the load, and who comes nearest. Last, which
+    models alone took part, where a filter left some out."""
+    return f"{_best_text(board)} {_filter_text(board)}".rstrip()
+
+
+def _best_text(board: Leaderboard) -> str:
     question, limit_ms = board.question, board.question.scenario.max_tpot_ms
     under = "" if limit_ms is None else f" under {limit_ms:g} ms per token"
     place = f"at {question.load_text} on {board.place}"
@@ -118,6 +123,21 @@ def best_of_sizes(board: Leaderboard) -> tuple[tuple[str, str], ...]:
             said = _value_text(best, board.question.by)
             found.append((size, f"{model_name(best.name)} on {placement_text(best)}, {said}"))
     return tuple(found)
+
+
+def _filter_text(board: Leaderboard) -> str:
+    """Which models alone take part, in a sentence; empty where all do."""
+    wanted, found = board.question.wanted, []
+    for what, most, least in (
+        ("parameters", wanted.max_total_params, wanted.min_total_params),
+        ("active parameters", wanted.max_active_params, wanted.min_active_params),
+    ):
+        ends = [f"at least {least / 1e9:g} B"] if least is not None else []
+        ends += [f"at most {most / 1e9:g} B"] if most is not None else []
+        found += [f"with {' and '.join(ends)} {what}"] if ends else []
+    found += ["chosen by name"] if wanted.names else []
+    found += ["left by the table of scores"] if wanted.listed is not None else []
+    return f"Only models {' and '.join(found)} take part." if found else ""
 
 
 def own_place(board: Leaderboard, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from advisor.context_map import ContextMap, acceptance_texts, map_document, map_table, share_table, turn_texts, verdict
@@ -15,20 +16,17 @@ from advisor.text import printable
 
 _SHOWN = 12
 """Models in a report's table; JSON has all. [1]"""
-_COLUMNS = {
-    "rank": False,
-    "80%": False,
-    "model": True,
-    "placement": True,
-    "drafter": True,
-    "accepted": True,
-    "K": False,
-    "ms/token": False,
-    "USD/M tokens": False,
-    "J/token": False,
-    "keeps limit": False,
+_PLACED = {"rank": "r", "model": "l", "placement": "l", "drafter": "l", "accepted": "l", "K": "r", "memory": "r"}
+_FIGURES = {
+    "rank": "r",
+    "model": "l",
+    "USD/M tokens": "r",
+    "ms/token": "r",
+    "tokens/s/GPU": "r",
+    "J/token": "r",
+    "keeps limit": "r",
 }
-"""Columns of the leaderboard that fit a page, and whether they hold words."""
+"""Columns of the leaderboard that fit the width of a page, in two tables, and how they are aligned."""
 
 
 def cost_and_energy(report: Report) -> tuple[Block, ...]:
@@ -57,23 +55,24 @@ def over_context(report: Report, found: ContextMap) -> tuple[Block, ...]:
 def other_models(board: Leaderboard, own_id: str) -> tuple[Block, ...]:
     """The best models at this load on this machine, with the doubt in their ranks."""
     every, rows = table(board, _SHOWN)
-    columns = tuple(name for name in every if name in _COLUMNS)
-    align = "".join("l" if _COLUMNS[name] else "r" for name in columns)
-    cells = tuple(
-        tuple(printable(cell) for name, cell in zip(every, row, strict=True) if name in _COLUMNS) for row in rows
-    )
+    cells = [dict(zip(every, map(printable, row), strict=True)) for row in rows]
+    for row, one in zip(cells, board.standings, strict=False):
+        row["rank"] = row["rank"] if one.rank_low == one.rank_high else f"{one.rank} ({row['80%']})"
     more = len(board.standings) - len(rows)
     caption = f"The best {len(rows)}; {more} more were ranked." if more > 0 else ""
-    blocks: list[Block] = [
-        Paragraph(
-            " ".join(
-                (board_verdict(board), by_size(board), *filter(None, (quality_text(board), own_place(board, own_id))))
-            )
-        )
-    ]
+    said = (board_verdict(board), quality_text(board), by_size(board), own_place(board, own_id))
+    blocks: list[Block] = [Paragraph(" ".join(filter(None, said)))]
     if rows:
-        blocks += [Table(columns, cells, align, caption)]
+        blocks += [_columns(cells, _PLACED, f"{caption} In brackets: likely ranks, 80% band.".lstrip())]
+        blocks += [_columns(cells, _FIGURES, "The same models, with 80% bands.")]
     return (*blocks, Listing((*notes(board), *missed_texts(board))))
+
+
+def _columns(cells: Sequence[Mapping[str, str]], wanted: Mapping[str, str], caption: str) -> Table:
+    """The columns among `wanted` that the leaderboard has."""
+    names = tuple(name for name in wanted if name in cells[0])
+    rows = tuple(tuple(row[name] for name in names) for row in cells)
+    return Table(names, rows, "".join(wanted[name] for name in names), caption)
 
 
 def load_values(report: Report) -> dict[str, Any]:

@@ -11,20 +11,36 @@ from advisor.points import Errors
 from advisor.prediction import AdvisorError
 from advisor.report import Format, Report, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
-from advisor.ui.shared import answers
+from advisor.ui.shared import answers, boards
+from advisor.ui.shared.boards import BoardAsked
 from advisor.ui.shared.remembered import remembered
 
 
-def report_for(scenario: Scenario, date: dt.date) -> Report:
-    """The report on a scenario. Raises AdvisorError as `advise` does."""
+def report_for(scenario: Scenario, date: dt.date, models: BoardAsked | None = None) -> Report:
+    """The report on a scenario, with the leaderboard where one is asked. Raises AdvisorError as `advise` does."""
     steps = answers.next_steps_for(scenario)
-    return build_report(answers.advice_for(scenario), date, steps=steps, validation=_known_errors(scenario))
+    board = None if models is None else boards.board_for(scenario, models)
+    return build_report(
+        answers.advice_for(scenario), date, steps=steps, validation=_known_errors(scenario), board=board
+    )
 
 
-@remembered(st.cache_data, shared=24, own=5)  # the HTML file has about 5 MB
-def report_file(scenario: Scenario, date: dt.date, form: Format) -> bytes:
+@remembered(st.cache_data, shared=24, own=5, keys=(BoardAsked,))  # the HTML file has about 5 MB
+def report_file(scenario: Scenario, date: dt.date, form: Format, models: BoardAsked | None = None) -> bytes:
     """The report in one format."""
-    return render(report_for(scenario, date), form)
+    return render(report_for(scenario, date, models), form)
+
+
+def models_asked(scenario: Scenario) -> tuple[BoardAsked | None, str]:
+    """What a leaderboard is asked where the report is to hold one, and why it cannot, where it cannot."""
+    if not st.session_state["report_models"]:
+        return None, ""
+    models = boards.asked()
+    try:
+        boards.board_for(scenario, models)
+    except AdvisorError as error:
+        return None, str(error)
+    return models, ""
 
 
 def pieces(markdown: str) -> list[tuple[str, bool]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import streamlit as st
 
@@ -21,10 +22,10 @@ _PROBLEM: Slot[str] = Slot("_board_scores_problem", str)
 _FILE = "board_scores_file"
 _BY_NAMES: dict[By, str] = {"cost": "Cost", "throughput": "Throughput", "speed": "Speed", "energy": "Energy"}
 _SIZES = {
-    "rank_min_total": "Total, from (B)",
-    "rank_max_total": "Total, to (B)",
-    "rank_min_active": "Active, from (B)",
-    "rank_max_active": "Active, to (B)",
+    "rank_min_total": ("Size from (B)", "All parameters, in billions. Empty: any."),
+    "rank_max_total": ("Size to (B)", "All parameters, in billions. Empty: any."),
+    "rank_min_active": ("Active from (B)", "Parameters that a token uses, in billions. Empty: any."),
+    "rank_max_active": ("Active to (B)", "Parameters that a token uses, in billions. Empty: any."),
 }
 _SCORES_HELP = (
     "CSV with a column model (id or Hugging Face repository) and one or more of scores. It stays in this session; no "
@@ -44,19 +45,25 @@ def draw(scenario: Scenario) -> tuple[BoardAsked, Quality | None]:
     """The controls: what they ask, and the quality axis where there is one."""
     with st.container(key="rank_ask", horizontal=True, vertical_alignment="bottom", gap="small"):
         st.segmented_control(
-            "Best by", BY, key="rank_by", format_func=_BY_NAMES.__getitem__, required=True,
+            "Best by",
+            BY,
+            key="rank_by",
+            format_func=_BY_NAMES.__getitem__,
+            required=True,
             help="USD per million output tokens, tokens/s per GPU, time per output token, or J per output token.",
-        )  # fmt: skip
+        )
+        _size("rank_min_total", 132)
+        _size("rank_max_total", 132)
         st.text_input(
-            "Name has", key="rank_names", placeholder="any, e.g. qwen3, gpt-oss", width=190,
+            "Name has",
+            key="rank_names",
+            placeholder="any, e.g. qwen3, gpt-oss",
+            width=190,
             help="Pieces of names, comma-separated: a model needs one of them.",
-        )  # fmt: skip
-        for key, label in _SIZES.items():
-            st.number_input(
-                label, min_value=SMALLEST_LIMIT, max_value=LARGEST_LIMIT, value=None, key=key, placeholder="any",
-                width=132, help="Billions of parameters.",
-            )  # fmt: skip
-        with st.popover("Price and load", icon=":material/tune:", width="content"):
+        )
+        with st.popover("More filters", icon=":material/tune:", width="content", key="rank_more"):
+            _size("rank_min_active")
+            _size("rank_max_active")
             price()
             _load(scenario)
         with st.popover("Your scores", icon=":material/upload_file:", width="content"):
@@ -64,39 +71,74 @@ def draw(scenario: Scenario) -> tuple[BoardAsked, Quality | None]:
     return boards.asked().model_copy(update={"listed": listed}), quality
 
 
+def _size(key: str, width: int | Literal["stretch"] = "stretch") -> None:
+    label, said = _SIZES[key]
+    st.number_input(
+        label,
+        min_value=SMALLEST_LIMIT,
+        max_value=LARGEST_LIMIT,
+        value=None,
+        key=key,
+        placeholder="any",
+        width=width,
+        help=said,
+    )
+
+
 def price() -> float | None:
     """The price of a GPU-hour, one setting wherever it is asked for. [USD/h]"""
     return st.number_input(
-        "Price of a GPU (USD/hour)", min_value=SMALLEST_LIMIT, max_value=LARGEST_LIMIT, value=None, key="load_price",
-        placeholder="the accelerator's", help="Empty: the accelerator profile's, with its date.",
-    )  # fmt: skip
+        "Price of a GPU (USD/hour)",
+        min_value=SMALLEST_LIMIT,
+        max_value=LARGEST_LIMIT,
+        value=None,
+        key="load_price",
+        placeholder="the accelerator's",
+        help="Empty: the accelerator profile's, with its date.",
+    )
 
 
 def _load(scenario: Scenario) -> None:
     """Users and GPUs where they are other than the bar's, and what is searched."""
     st.number_input(
-        "Users at once", min_value=1, max_value=MAX_BATCH, value=None, key="rank_users", step=1,
-        placeholder=f"the bar's, {users_of(scenario):,}", help="Sequences that decode together on the whole machine.",
-    )  # fmt: skip
+        "Users at once",
+        min_value=1,
+        max_value=MAX_BATCH,
+        value=None,
+        key="rank_users",
+        step=1,
+        placeholder=f"the bar's, {users_of(scenario):,}",
+        help="Sequences that decode together on the whole machine.",
+    )
     st.number_input(
-        "GPUs", min_value=1, max_value=MAX_GPUS, value=None, key="rank_gpus", step=1,
+        "GPUs",
+        min_value=1,
+        max_value=MAX_GPUS,
+        value=None,
+        key="rank_gpus",
+        step=1,
         placeholder=f"the bar's, {scenario.n_gpus:,}",
-    )  # fmt: skip
+    )
     st.toggle(
         "Use and pay every GPU", key="rank_whole", help="Off: only the GPUs that a model serves best on are paid."
     )
     st.toggle(
-        "Try expert parallelism too", key="rank_ep",
+        "Try expert parallelism too",
+        key="rank_ep",
         help="Its effect was predicted in the right direction in few measured pairs (Trust).",
-    )  # fmt: skip
+    )
 
 
 def _scores() -> tuple[Quality | None, tuple[str, ...] | None]:
     """The quality axis, and the models that the least score leaves (None: all)."""
     st.file_uploader(
-        "Table of scores (CSV)", type=["csv"], key=_FILE, on_change=_take, help=_SCORES_HELP,
+        "Table of scores (CSV)",
+        type=["csv"],
+        key=_FILE,
+        on_change=_take,
+        help=_SCORES_HELP,
         max_upload_size=max(1, widgets.upload_limit(MAX_SCORES_BYTES)),
-    )  # fmt: skip
+    )
     if problem := _PROBLEM.get():
         st.error(widgets.plain(problem), icon=":material/error:")
     table = _SCORES.get()

@@ -24,7 +24,6 @@ from advisor.ranking import (
     own_place,
     placement_text,
     quality_text,
-    rank_text,
     users_of,
     verdict,
 )
@@ -44,13 +43,12 @@ _FIGURES = (
 )
 """Column, field of a standing, factor to its unit, format, help."""
 _COLUMNS: dict[str, Any] = {
-    "Rank": _NUMBER(width=48),
-    "Likely rank": _TEXT(width=92, help="Eight outcomes of ten lie in here."),
-    "Model": _TEXT(width=170),
+    "Rank": _TEXT(width=76, help="In brackets the likely ranks: eight outcomes of ten lie in there."),
+    "Model": _TEXT(width=156),
     "Placement": _TEXT(help="GPUs of one copy: TP n spreads each layer over n GPUs; copies share the users."),
     "K": _TEXT(width=36, help="Tokens drafted a step; 0 is plain decoding."),
-    "Memory": _NUMBER(format="percent", help="Of what an engine may use of the fullest GPU."),
-    "Keeps limit": _NUMBER(format="percent", help="Share of outcomes within the limit on time per token."),
+    "Memory": _NUMBER(format="%.0f%%", help="Of what an engine may use of the fullest GPU."),
+    "Keeps limit": _NUMBER(format="%.0f%%", help="Share of outcomes within the limit on time per token."),
     "Total B": _NUMBER(format="%.1f", help="Billions of parameters."),
     "Active B": _NUMBER(format="%.1f", help="Billions of parameters that a token uses."),
     "Accepted": _TEXT(help="Where the accepted length is from; the notes below say more."),
@@ -84,12 +82,17 @@ def _asked(scenario: Scenario, board: Leaderboard) -> None:
     asked = board.question.scenario
     limit = "" if asked.max_tpot_ms is None else f", each token within {asked.max_tpot_ms:g} ms"
     load = f"{board.question.load_text} at once on {board.place}, {asked.context_tokens:,} tokens of context{limit}"
-    st.caption(widgets.plain(f"For {load}. Each model stands at its best placement, drafter and K."))
+    st.caption(
+        widgets.plain(f"For {load}. Each model stands at its best placement (TP n: spread over n GPUs), drafter and K.")
+    )
     if _load_of(board) != (users_of(scenario), scenario.n_gpus):
         st.button(
             f"Answer for the bar's load: {users_of(scenario):,} on {counted(scenario.n_gpus, 'GPU')}",
-            key="rank_follow", on_click=_follow_the_bar, type="tertiary", icon=":material/undo:",
-        )  # fmt: skip
+            key="rank_follow",
+            on_click=_follow_the_bar,
+            type="tertiary",
+            icon=":material/undo:",
+        )
 
 
 def _load_of(board: Leaderboard) -> tuple[int, int]:
@@ -118,25 +121,41 @@ def _table(scenario: Scenario, board: Leaderboard, quality: Quality | None) -> N
     frame = _frame(board, quality)
     columns = _COLUMNS | {label: _NUMBER(format=form, help=said) for label, _, _, form, said in _FIGURES}
     event = st.dataframe(
-        frame, hide_index=True, column_config=columns, key=key, on_select="rerun", row_height=_ROW_PX,
-        height=min(_ROW_PX * len(frame) + 38, _HIGHEST_PX), selection_mode="single-row-required",
+        frame,
+        hide_index=True,
+        placeholder="",
+        column_config=columns,
+        key=key,
+        on_select="rerun",
+        row_height=_ROW_PX,
+        height=min(_ROW_PX * len(frame) + 38, _HIGHEST_PX),
+        selection_mode="single-row-required",
         selection_default={"selection": {"rows": [0]}},
         alt="Every ranked model: likely rank, placement, K, cost, time per token, tokens/s, energy, memory and size.",
-    )  # fmt: skip
+    )
     rows = event["selection"]["rows"] or [0]
     one = board.standings[min(rows[0], len(board.standings) - 1)]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button(
-            f"Open {widgets.plain(model_name(one.name))} on {placement_text(one)} in the bar", key="rank_open",
-            icon=":material/input:", on_click=_open, args=(one, *_load_of(board)),
+            f"Open {widgets.plain(model_name(one.name))} on {placement_text(one)} in the bar",
+            key="rank_open",
+            icon=":material/input:",
+            on_click=_open,
+            args=(one, *_load_of(board)),
             help="The bar takes the model, its placement, the users of one copy, drafter and accepted length; the "
             "page then answers for it. Pick another row to open another.",
-        )  # fmt: skip
+        )
         axis = None if quality is None else (quality.name, quality.scores)
         st.download_button(
-            "All figures as CSV", csv_text(*csv_rows(board, axis)), file_name=f"models-{scenario.hash}.csv",
-            mime="text/csv", key="rank_csv", type="tertiary", icon=":material/download:", on_click="ignore",
-        )  # fmt: skip
+            "All figures as CSV",
+            csv_text(*csv_rows(board, axis)),
+            file_name=f"models-{scenario.hash}.csv",
+            mime="text/csv",
+            key="rank_csv",
+            type="tertiary",
+            icon=":material/download:",
+            on_click="ignore",
+        )
 
 
 def _frame(board: Leaderboard, quality: Quality | None) -> pd.DataFrame:
@@ -147,23 +166,33 @@ def _frame(board: Leaderboard, quality: Quality | None) -> pd.DataFrame:
     front = {} if quality is None else front_of(board, quality.scores)
     rows = []
     for one in board.standings:
-        row: dict[str, Any] = {"Rank": one.rank, "Likely rank": rank_text(one), "Model": model_name(one.name)}
-        if quality is not None:
-            row |= {f"Score: {quality.name}": quality.scores.get(one.name), "Not beaten": front[one.name]}
+        row: dict[str, Any] = {"Rank": _rank(one), "Model": model_name(one.name)}
         for label, field, factor, _, _ in figures:
             value: Prediction | None = getattr(one, field)
-            row[label] = None if value is None else value.value * factor
+            row[label] = None if value is None else _shown(value.value * factor)
             row[f"{label}, likely"] = "" if value is None else "–".join(digits(end * factor) for end in _ends(value))
             if label == figures[0][0]:
                 row |= {"Placement": placement_text(one), "K": "/".join(map(str, sorted(set(one.drafts))))}
-        row["Memory"] = one.memory_share
+                if quality is not None:
+                    row |= {f"Score: {quality.name}": quality.scores.get(one.name), "Not beaten": front[one.name]}
+        row["Memory"] = 100 * one.memory_share
         if board.question.scenario.max_tpot_ms is not None:
-            row["Keeps limit"] = one.p_limit
+            row["Keeps limit"] = 100 * one.p_limit
         row |= {"Total B": one.total_params / 1e9, "Active B": one.active_params / 1e9}
         drafts = one.accepted != "none"
         row |= {"Drafter": drafter_name(one.drafter) if drafts else "", "Accepted": one.accepted if drafts else ""}
         rows.append(row | {"Speedup": one.speedup.value, "Tier": str(one.tier)})
     return pd.DataFrame(rows)
+
+
+def _shown(value: float) -> float:
+    """Whole above 100, where a fraction says nothing."""
+    return float(round(value)) if value >= 100 else value
+
+
+def _rank(one: Standing) -> str:
+    """`3 (2–9)`, or `1` where that is sure."""
+    return f"{one.rank}" if one.rank_low == one.rank_high else f"{one.rank} ({one.rank_low}–{one.rank_high})"
 
 
 def _ends(value: Prediction) -> tuple[float, float]:

@@ -72,11 +72,11 @@ def _measured(name: str, data: bytes, k_draft: int, gpus: int) -> MeasuredPower:
 
 def _context(advice: Advice) -> None:
     """The map over batch and context, and where speculation turns."""
-    st.subheader("Over context", anchor=False)
+    st.subheader("Does drafting still pay at long context", anchor=False)
     scenario = advice.scenario
     found = _map_of(scenario)
-    said = (verdict(found, scenario.context_tokens, scenario.batch_size), *turn_texts(found))
-    st.markdown(widgets.plain(" ".join(said)))
+    st.markdown(f"**{widgets.plain(verdict(found, scenario.context_tokens, scenario.batch_size))}**")
+    st.markdown(widgets.plain(" ".join(turn_texts(found))))
     widgets.show_chart(context_chart(found, scenario.context_tokens, scenario.batch_size), "context_map", scenario)
     for text in acceptance_texts(found):
         st.caption(widgets.plain(text))
