@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from advisor.catalog import model_name
 from advisor.charts.figure import BLUE, NEUTRAL, VERMILLION, Chart, new_figure
 from advisor.prediction import Prediction
 from advisor.ranking import By, Leaderboard, Standing, front_of, placement_text, rank_text, value_of
+from advisor.text import printable
 
 _AXES: Mapping[By, tuple[str, float]] = {
     "cost": ("USD per million output tokens", 1.0),
@@ -60,7 +62,7 @@ def ranks_chart(board: Leaderboard, top: int = 12) -> Chart:
             xanchor="left",
             y=row,
             yshift=13,
-            text=f"{one.rank}. {model_name(one.name)}, {placement_text(one)} ({rank_text(one)})",
+            text=f"{one.rank}. {_marked(model_name(one.name))}, {placement_text(one)} ({rank_text(one)})",
             showarrow=False,
             font={"size": 11},
         )
@@ -80,10 +82,10 @@ def quality_chart(board: Leaderboard, score_name: str, scores: Mapping[str, floa
     )
     known = data[data["score"].notna()]
     figure = new_figure(
-        f"{score_name} against {axis[0].lower() if axis[1].islower() else axis[0]}{axis[1:]}<br>"
+        f"{_marked(score_name)} against {axis[0].lower() if axis[1].islower() else axis[0]}{axis[1:]}<br>"
         "<sup>joined: no other model beats them in both · line: 80% band</sup>",
         axis,
-        score_name,
+        _marked(score_name),
         420,
     )
     rest, best = known[~known["on_front"]], known[known["on_front"]].sort_values("score")
@@ -92,7 +94,7 @@ def quality_chart(board: Leaderboard, score_name: str, scores: Mapping[str, floa
     figure.data[-1].update(
         mode="lines+markers+text",
         line={"color": VERMILLION, "width": 2, "dash": "dot"},
-        text=best["name"],
+        text=best["name"].map(_marked),
         textposition=_sides(len(best), board.question.by),
         error_x={
             "type": "data",
@@ -111,6 +113,11 @@ def quality_chart(board: Leaderboard, score_name: str, scores: Mapping[str, floa
     return Chart(figure, _quality_alt(known, best, score_name, axis), data, left_out)
 
 
+def _marked(name: str) -> str:
+    """A name as a drawing shows it: plotly reads markup, and names may be a user's own."""
+    return html.escape(printable(name, 40), quote=False)
+
+
 def _sides(count: int, by: By) -> list[str]:
     """Where the names of joined points stand: in turn outside, where no model is, and inside; neighbours are near."""
     sides = ("top right", "bottom left") if by == "throughput" else ("top left", "bottom right")
@@ -124,7 +131,7 @@ def _points(figure: go.Figure, rows: pd.DataFrame, color: str, symbol: str, name
         name=name,
         mode="markers",
         marker={"size": 9, "color": color, "symbol": symbol},
-        customdata=rows[["name", "placement"]],
+        customdata=rows[["name", "placement"]].assign(name=rows["name"].map(_marked)),
         hovertemplate="<b>%{customdata[0]}</b>, %{customdata[1]}<br>%{x:.3g}, score %{y:g}<extra></extra>",
     )
 

@@ -42,11 +42,16 @@ class Scores:
                 except ValueError as error:
                     raise AdvisorError(
                         f"{self.file_name}: {column} of {model} is {text[:40]!r}, not a number; choose a column of "
-                        "numbers with --quality"
+                        "numbers"
                     ) from error
                 if not math.isfinite(found[model]):
                     raise AdvisorError(f"{self.file_name}: {column} of {model} is not a finite number")
         return found
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What the table calls models and no shipped model is called."""
+        return tuple(name for name in self.cells if name not in model_ids())
 
     def where(self, condition: str) -> frozenset[str]:
         """The models whose cell is as `column=value` says, without regard to case.
@@ -55,7 +60,7 @@ class Scores:
         """
         name, equals, value = condition.partition("=")
         if not equals:
-            raise AdvisorError(f"--where {condition[:60]!r} is not column=value, e.g. licence=apache-2.0")
+            raise AdvisorError(f"{condition[:60]!r} is not column=value, e.g. licence=apache-2.0")
         column, wanted = self.column(name), value.strip().lower()
         found = frozenset(model for model, row in self.cells.items() if row[column].lower() == wanted)
         if not found:

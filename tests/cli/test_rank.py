@@ -29,6 +29,15 @@ def test_the_cheapest_model_under_a_limit_is_told_with_its_doubt(capsys: pytest.
     assert sum(line.lstrip()[:1].isdigit() for line in out.splitlines()) == 4
 
 
+def test_without_a_size_it_says_that_it_answers_with_the_smallest(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "Smaller models are cheaper: nothing here says how good they are; set --min-total-params or bring --scores."
+    _, out, _ = run(capsys, *RANK)
+    assert out.splitlines()[1] == said
+    _, out, _ = run(capsys, *RANK, "--min-total-params", "1e11")
+    assert said not in out
+    assert "Only models with at least 100 B parameters take part." in out.splitlines()[0]
+
+
 def test_a_config_under_a_name_that_is_taken_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("mine", "qwen3-4b"):
         (tmp_path / f"{name}.json").write_text(json.dumps(model_profile("olmoe-1b-7b").config))

@@ -24,7 +24,12 @@ from advisor.ranking import (
     leaderboard,
     notes,
     one_load,
+    own_place,
+    quality_text,
+    question_of,
+    rank_text,
     table,
+    users_of,
     verdict,
 )
 from advisor.ranking.board import Standing
@@ -296,6 +301,71 @@ def test_what_is_said_of_a_row_is_said_of_one_copy(board: Leaderboard) -> None:
     told = " ".join(warning for one in board.standings for warning in one.warnings)
     assert "independent copies" not in told
     assert "does not fit" not in told
+
+
+def test_without_a_size_the_small_lead_and_it_is_said_as_long_as_nobody_chose(board: Leaderboard) -> None:
+    everybody = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=Wanted()))
+    assert quality_text(everybody).startswith("Smaller models are cheaper: nothing here says how good they are;")
+    assert quality_text(everybody, "ask").endswith("; ask.")
+    for wanted in (Wanted(min_total_params=1e10), Wanted(min_active_params=1e9), SOME, Wanted(listed=frozenset())):
+        asked = dataclasses.replace(board.question, wanted=wanted)
+        assert quality_text(dataclasses.replace(board, question=asked)) == ""
+    upper = dataclasses.replace(board.question, wanted=Wanted(max_total_params=1e12))
+    assert quality_text(dataclasses.replace(board, question=upper)), "an upper limit leaves the small in"
+
+
+def test_a_filter_stands_in_the_verdict(board: Leaderboard) -> None:
+    assert verdict(board).endswith("Only models chosen by name take part.")
+    sizes = Wanted(min_total_params=1e10, max_total_params=5e11, max_active_params=4e9)
+    asked = dataclasses.replace(board.question, wanted=sizes)
+    assert verdict(dataclasses.replace(board, question=asked)).endswith(
+        "Only models with at least 10 B and at most 500 B parameters and with at most 4 B active parameters take part."
+    )
+    free = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=Wanted()))
+    assert verdict(free).endswith("cases.")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"), [(1, 1, "1st"), (2, 3, "2nd to 3rd"), (4, 11, "4th to 11th"), (21, 112, "21st to 112th")]
+)
+def test_likely_ranks_are_read_as_words(board: Leaderboard, low: int, high: int, text: str) -> None:
+    assert rank_text(dataclasses.replace(board.standings[0], rank_low=low, rank_high=high)) == text
+
+
+def test_one_model_s_place_says_with_which_drafter_it_was_ranked(board: Leaderboard) -> None:
+    drafts = next(one for one in board.standings if one.accepted == "borrowed")
+    plain = next(one for one in board.standings if one.accepted == "none")
+    assert own_place(board, drafts.name).endswith("whose accepted length is borrowed.")
+    assert own_place(board, plain.name).endswith("ranked with no drafter, since none is known for it.")
+    assert own_place(board, "not-on-it") == ""
+
+
+def test_the_users_of_a_scenario_are_those_of_all_its_copies() -> None:
+    scenario = build_scenario(n_gpus=8, tensor_parallel=2, batch_size=16, acceptance="2.4@3")
+    assert users_of(scenario) == 64
+    assert question_of(scenario).users == one_load(64)
+    assert question_of(scenario.model_copy(update={"tensor_parallel": 8})).users == one_load(16)
+
+
+def test_a_standing_is_the_answer_of_a_scenario_that_asks_for_it(board: Leaderboard) -> None:
+    """What opening a model relies on: its placement, users of a copy, drafter and length give the same K and time."""
+    assert {one.accepted for one in board.standings} >= {"none", "borrowed", "measured"}
+    for one in board.standings:
+        answer = advise(
+            board.question.scenario.model_copy(
+                update={
+                    "model_id": one.name,
+                    "n_gpus": one.gpus,
+                    "tensor_parallel": one.tensor_parallel,
+                    "expert_parallel": one.expert_parallel,
+                    "batch_size": math.ceil(64 / one.copies),
+                    "drafter_id": one.drafter,
+                    "acceptance": one.acceptance,
+                }
+            )
+        ).recommendation
+        assert (answer.k_draft,) == one.drafts
+        assert answer.tpot_s == pytest.approx(one.tpot_s.value)
 
 
 def test_the_board_reads_as_a_table_and_as_json(board: Leaderboard) -> None:

@@ -39,7 +39,11 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
     assert "## Over context" in text
     assert "Attention's share" in text
     assert "## Other models at this load" in text
-    assert "Qwen3-30B-A3B stands" in text
+    part = text.split("## Other models at this load")[1].split("\n## ")[0]
+    assert "Qwen3-30B-A3B stands" in part
+    assert "| rank | model | placement | drafter | accepted | K | memory |" in part
+    assert "| rank | model | USD/M tokens | ms/token | tokens/s/GPU | J/token |" in part
+    assert "Only models chosen by name take part." in part
     for form in ("html", "pdf", "json"):
         assert render(report, form)
     found = document_of(report)

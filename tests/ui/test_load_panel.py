@@ -1,4 +1,4 @@
-"""The panel of the load under AppTest: cost and energy, the map over context, and the leaderboard when asked."""
+"""The panel of the load under AppTest: cost and energy, and the map over context."""
 
 from __future__ import annotations
 
@@ -38,11 +38,3 @@ def test_cost_energy_and_context_are_told_at_once(opened: AppTest) -> None:
 def test_a_price_of_one_s_own_is_used(opened: AppTest) -> None:
     opened.number_input(key="load_price").set_value(2.0).run()
     assert "at 2 USD per GPU-hour (as given)" in said(opened)
-
-
-def test_models_are_ranked_when_asked(opened: AppTest) -> None:
-    assert not opened.dataframe
-    opened.toggle(key="load_rank").set_value(True).run()
-    assert not opened.exception
-    assert "Cheapest under 20 ms per token at 16 users" in said(opened)
-    assert len(opened.dataframe[0].value) > 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,7 +68,7 @@ def draw(scenario: Scenario) -> tuple[BoardAsked, Quality | None]:
             price()
             _load(scenario)
         with st.popover("Your scores", icon=":material/upload_file:", width="content"):
-            quality, listed = _scores()
+            quality, listed = _scores(scenario.model_id)
     return boards.asked().model_copy(update={"listed": listed}), quality
 
 
@@ -129,7 +130,7 @@ def _load(scenario: Scenario) -> None:
     )
 
 
-def _scores() -> tuple[Quality | None, tuple[str, ...] | None]:
+def _scores(own_id: str) -> tuple[Quality | None, tuple[str, ...] | None]:
     """The quality axis, and the models that the least score leaves (None: all)."""
     st.file_uploader(
         "Table of scores (CSV)",
@@ -144,18 +145,34 @@ def _scores() -> tuple[Quality | None, tuple[str, ...] | None]:
     table = _SCORES.get()
     if table is None:
         return None, None
-    name = st.selectbox("Score", table.columns, key="board_score", help="Higher is better.")
+    name = str(st.selectbox("Score", table.columns, key="board_score", help="Higher is better."))
     least = st.number_input("Least score", value=None, key="board_least_score", placeholder="any")
+    where = st.text_input("Only where", key="board_where", placeholder="column=value, e.g. licence=mit")
     st.button("Forget the scores", key="board_forget", on_click=_forget, type="tertiary", icon=":material/delete:")
+    if unknown := table.unknown:
+        st.caption(widgets.plain(f"No shipped model is called {', '.join(unknown[:5])}{' ...' * (len(unknown) > 5)}."))
     try:
-        quality = Quality(str(name), table.numbers(str(name)))
+        return _judged(table, name, least, where.strip(), (*model_ids(), own_id))
     except AdvisorError as error:
         st.error(widgets.plain(str(error)), icon=":material/error:")
         return None, None
-    if least is None:
-        return quality, None
-    # Of the file only this leaves the session, as a typed name would: which shipped models take part.
-    return quality, tuple(each for each in model_ids() if quality.scores.get(each, -float("inf")) >= least)
+
+
+def _judged(
+    table: Scores, name: str, least: float | None, where: str, known: Sequence[str]
+) -> tuple[Quality, tuple[str, ...] | None]:
+    """The quality axis, and the models that the least score and the condition leave (None: all).
+
+    Raises AdvisorError for a column that holds no numbers, and for a condition that no model meets.
+    """
+    quality = Quality(name, table.numbers(name))
+    kept = frozenset(known) if where == "" else table.where(where)
+    if least is not None:
+        kept &= {model for model, score in quality.scores.items() if score >= least}
+    # Of the file only this leaves the session, as a typed name would: which models take part.
+    return quality, None if least is None and where == "" else tuple(
+        each for each in dict.fromkeys(known) if each in kept
+    )
 
 
 def _take() -> None:
