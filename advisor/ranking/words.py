@@ -335,7 +335,7 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
         "quality_column": None if quality is None else quality[0],
         "models": rows,
         "missed": [vars(each) for each in board.missed],
-        "notes": notes(board),
+        "notes": [*filter(None, [quality_text(board)]), *notes(board)],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -14,6 +15,8 @@ from advisor.design import design_answer, design_space, design_words
 from advisor.engines.config import one_option_a_line
 from advisor.explain import derive
 from advisor.next_steps import GOALS, best_effects, next_steps
+from advisor.ranking import Wanted, leaderboard, question_of
+from advisor.ranking import verdict as board_verdict
 from advisor.report.engines import engine_setups
 from advisor.scenario.fields import FIELDS
 from advisor.scenario.scenario import Scenario
@@ -310,6 +313,35 @@ def test_take_a_change_of_try_next_and_undo_it_by_the_browser(page: Any, app_url
     change = best_effects(next_steps(advise(scenario)), GOALS[0])[0].change
     page.get_by_role("button", name="Make it the scenario").first.click()
     wait_for_answer(page, change.scenario)
+    page.go_back()
+    wait_for_answer(page, scenario)
+
+
+def test_find_the_cheapest_model_at_a_load_open_it_and_go_back(page: Any, app_url: str) -> None:
+    scenario = Scenario(
+        hardware_id="h200-sxm", n_gpus=8, tensor_parallel=8, batch_size=64, max_tpot_ms=20.0, acceptance="2.4@3"
+    )
+    open_app(page, f"{app_url}/?{scenario.to_query()}&rank_names=gpt-oss-20b,qwen3.5-35b")
+    page.get_by_role("tab", name="Which model").click()
+    board = leaderboard(
+        replace(question_of(scenario), wanted=Wanted(("gpt-oss-20b", "qwen3.5-35b-a3b"))),
+    )
+    page.get_by_text(board_verdict(board).split(",")[0]).first.wait_for()
+    wait_until_drawn(page)
+    first = board.standings[0]
+    page.get_by_role("button", name=re.compile("^Open .* in the bar$")).click()
+    opened = scenario.model_copy(
+        update={
+            "model_id": first.name,
+            "n_gpus": first.gpus,
+            "tensor_parallel": first.tensor_parallel,
+            "batch_size": 64 // first.copies,
+            "drafter_id": first.drafter,
+            "acceptance": first.acceptance,
+        }
+    )
+    wait_for_answer(page, opened)
+    assert page.get_by_text("at 64 users on 8 x NVIDIA H200").count(), "the board goes on answering for its load"
     page.go_back()
     wait_for_answer(page, scenario)
 

@@ -22,6 +22,7 @@ TABS: Mapping[str, tuple[str, str]] = {
     "serve-why": ("serve", "serve_tab=Why"),
     "serve-k-while-serving": ("serve", "serve_tab=K+while+serving"),
     "serve-throughput": ("serve", "serve_tab=Throughput&max_tpot_ms=20"),
+    "serve-which-model": ("serve", "serve_tab=Which+model"),
     "serve-cost-and-context": ("serve", "serve_tab=Cost+and+context"),
     "serve-simulation": ("serve", "serve_tab=Simulation"),
     "design-laws": ("design", "design_tab=Laws+and+limits"),
