@@ -143,7 +143,7 @@ def _table(scenario: Scenario, board: Leaderboard, quality: Quality | None) -> N
             on_click=_open,
             args=(one, *_load_of(board)),
             help="The bar takes the model, its placement, the users of one copy, drafter and accepted length; the "
-            "page then answers for it. Pick another row to open another.",
+            "page then answers for it. Pick another row to open another. A borrowed length is taken as yours there.",
         )
         axis = None if quality is None else (quality.name, quality.scores)
         st.download_button(

@@ -38,8 +38,8 @@ def advice_for(scenario: Scenario) -> Advice:
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
 def next_steps_for(scenario: Scenario) -> NextSteps:
     """`next_steps` of a scenario's answer, remembered; a newer change of the bar ends it between evaluations."""
-    _let_the_browser_draw()
-    return next_steps(advice_for(scenario), _let_a_newer_run_start)
+    let_the_browser_draw()
+    return next_steps(advice_for(scenario), let_a_newer_run_start)
 
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
@@ -73,17 +73,17 @@ def _errors(hardware_id: str | None, model_id: str | None) -> dict[str, Errors]:
         return {}  # the page Trust says what is wrong with them
 
 
-def _let_the_browser_draw() -> None:
+def let_the_browser_draw() -> None:
     """Leave the processor to what is on its way to the screen, and to a newer change that may follow at once.
 
     Why no fragment does this: docs/decisions/fragments.md.
     """
     for _ in range(_PAUSES):
         time.sleep(_PAUSE_S)
-        _let_a_newer_run_start()
+        let_a_newer_run_start()
 
 
-def _let_a_newer_run_start() -> None:
+def let_a_newer_run_start() -> None:
     """Looking into the session is a point at which Streamlit stops a run that a newer one replaces."""
     "_pause" in st.session_state  # noqa: B015
 

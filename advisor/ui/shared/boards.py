@@ -10,7 +10,7 @@ from advisor.catalog import model_ids, model_name
 from advisor.prediction import AdvisorError, Frozen
 from advisor.ranking import By, Leaderboard, RankQuestion, Wanted, leaderboard, one_load, question_of, users_of
 from advisor.scenario import FIELDS, Scenario
-from advisor.ui.shared import settings
+from advisor.ui.shared import answers, settings
 from advisor.ui.shared.remembered import remembered
 
 _BILLION = 1e9
@@ -103,4 +103,5 @@ def board_for(scenario: Scenario, wanted: BoardAsked) -> Leaderboard:
     st.cache_resource, shared=_KEPT, own=_OWN, spinner="Ranking all models at this load ...", keys=(BoardAsked,)
 )
 def _ranked(scenario: Scenario, wanted: BoardAsked) -> Leaderboard:
-    return leaderboard(wanted.question(scenario))
+    answers.let_the_browser_draw()
+    return leaderboard(wanted.question(scenario), lambda *_: answers.let_a_newer_run_start())
