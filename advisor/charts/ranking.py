@@ -119,9 +119,10 @@ def _marked(name: str) -> str:
 
 
 def _sides(count: int, by: By) -> list[str]:
-    """Where the names of joined points stand: in turn outside, where no model is, and inside; neighbours are near."""
+    """Where the names of joined points stand, by rising score: in turn outside, where no model is, and inside, so that
+    near neighbours' names are apart; the highest outside."""
     sides = ("top right", "bottom left") if by == "throughput" else ("top left", "bottom right")
-    return [sides[i % 2] for i in range(count)]
+    return [sides[(count - 1 - i) % 2] for i in range(count)]
 
 
 def _points(figure: go.Figure, rows: pd.DataFrame, color: str, symbol: str, name: str) -> None:

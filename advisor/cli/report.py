@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -19,7 +20,7 @@ from advisor.diagnosis import DiagnosisView, Given, diagnose, view_of
 from advisor.next_steps import next_steps
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
-from advisor.ranking import leaderboard, question_of
+from advisor.ranking import Leaderboard, Wanted, leaderboard, question_of
 from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
 from advisor.runtime import KByContext, curves_at, k_by_context
 from advisor.scenario import Scenario
@@ -36,6 +37,7 @@ from advisor.scenario import Scenario
 @click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
 @click.option("--brief", is_flag=True, help="Leave out designs, what to try next and the map over context.")
 @click.option("--models", is_flag=True, help="Rank other models at this load too, two seconds more.")
+@click.option("--min-total-params", type=float, help="With --models: least total size of those, e.g. 1e11.")
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
 @click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
 @click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
@@ -57,6 +59,7 @@ def report(
     no_checks: bool,
     brief: bool,
     models: bool,
+    min_total_params: float | None,
     usd_per_hour: float | None,
     power_log: Path | None,
     power_k: int | None,
@@ -65,6 +68,8 @@ def report(
 ) -> None:
     """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors, sources."""
     form = form or _format_of(output)
+    if min_total_params is not None and not models:
+        raise AdvisorError("--min-total-params is of the models that --models ranks; give --models too")
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
     advice = advise(scenario)
     steps = None if brief else next_steps(advice)
@@ -78,7 +83,7 @@ def report(
         draft_model=draft_model,
         spend=spend_of(advice, usd_per_hour, power_log, power_k),
         over_context=None if brief else context_map(scenario),
-        board=leaderboard(question_of(scenario, usd_per_hour)) if models else None,
+        board=_board(scenario, usd_per_hour, min_total_params) if models else None,
         diagnosis=_diagnosis(measured, scenario) if measured else None,
         k_by_context=None if brief else _k_by_context(advice),
     )
@@ -98,6 +103,12 @@ def report(
         return
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
+
+
+def _board(scenario: Scenario, usd_per_hour: float | None, min_total_params: float | None) -> Leaderboard:
+    """All models of a least size at the scenario's load."""
+    wanted = Wanted(min_total_params=min_total_params)
+    return leaderboard(replace(question_of(scenario, usd_per_hour), wanted=wanted))
 
 
 def _k_by_context(advice: Advice) -> KByContext:

@@ -54,6 +54,20 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
     assert (bare.over_context, bare.other_models) == (None, None)
 
 
+def test_the_command_ranks_models_of_a_least_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "r.json"
+    asked = ("report", *OPTIONS, "--output", file, "--brief", "--no-checks", "--min-total-params", "2e11")
+    status, _, error = run(capsys, *asked)
+    assert status == 2
+    assert "give --models too" in error
+    status, _, _ = run(capsys, *asked, "--tp", 8, "--models")
+    assert status == 0
+    found = json.loads(file.read_text("utf-8"))["other_models"]
+    assert "at least 200 B parameters" in found["verdict"]
+    assert found["models"]
+    assert all(one["total_params"] >= 2e11 for one in found["models"])
+
+
 def test_the_command_takes_a_price_and_a_power_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
     asked = ("report", *OPTIONS, "--output", file, "--brief", "--usd-per-hour", "2", "--power-log", POWER)
