@@ -194,6 +194,15 @@ def test_the_report_holds_the_board_when_asked_with_the_tab_s_filters() -> None:
     assert test.query_params["report_models"] in ("True", ["True"])
 
 
+def test_the_report_holds_the_map_over_context_and_the_given_price_when_asked() -> None:
+    plain = said(opened("report", **LOAD))
+    assert "## Over context" not in plain
+    assert "3.5 USD per GPU-hour" in plain
+    asked = said(opened("report", **LOAD, report_context="True", load_price="2"))
+    assert "## Over context" in asked
+    assert "at 2 USD per GPU-hour (as given)" in asked
+
+
 def test_a_board_that_cannot_be_is_left_out_of_the_report_with_the_reason() -> None:
     test = opened("report", **LOAD, rank_names="no-such-model", report_models="True")
     assert "No shipped model has" in test.error[0].value

@@ -33,13 +33,13 @@ with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
     st.metric("Tokens/s per GPU", f"{answer.tokens_per_s_per_gpu:,.0f}",
               f"{outcomes[0].tokens_per_s_per_gpu:,.0f} without drafts", delta_color="off",
               delta_arrow="off")  # fmt: skip
-models, problem = report_files.models_asked(scenario)
+extras, problem = report_files.extras_for(scenario)
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
     for form, label, help_text in BUTTONS:
         st.download_button(
             label,
-            functools.partial(report_files.report_file, scenario, date, form, models),
+            functools.partial(report_files.report_file, scenario, date, form, extras),
             file_name=file_name(scenario, form),
             mime=MEDIA_TYPES[form],
             key=f"report_{form}",
@@ -53,15 +53,17 @@ if link is not None:
     with st.expander("Link to this scenario"):
         st.code(link, language=None, wrap_lines=True)
 st.caption(f"Scenario {scenario.hash}. The same scenario, data, versions and date give the same bytes.")
-st.toggle(
-    "Other models too",
-    key="report_models",
-    help="Ranked at this load, as asked on Serve under Which model. Takes two seconds.",
-)
+with st.container(horizontal=True, gap="medium"):
+    st.toggle("Long context too", key="report_context", help="Speedup and K over batch and context.")
+    st.toggle(
+        "Other models too",
+        key="report_models",
+        help="Ranked at this load, as asked on Serve under Which model. Takes two seconds.",
+    )
 if problem:
     st.error(widgets.plain(problem), icon=":material/error:")
 with st.container(border=True, height=900, key="preview"):  # a pane of its own: wide tables scroll in it, not the page
-    for text, is_code in report_files.pieces(report_files.report_file(scenario, date, "md", models).decode()):
+    for text, is_code in report_files.pieces(report_files.report_file(scenario, date, "md", extras).decode()):
         if is_code:
             st.code(text, language=None, wrap_lines=True)
         else:

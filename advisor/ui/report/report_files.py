@@ -7,40 +7,68 @@ import re
 
 import streamlit as st
 
+from advisor.advice import Advice
 from advisor.points import Errors
-from advisor.prediction import AdvisorError
+from advisor.prediction import AdvisorError, Frozen
 from advisor.report import Format, Report, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
-from advisor.ui.shared import answers, boards
+from advisor.spend import Spend, does_not_fit, price_of, spend_at
+from advisor.ui.shared import answers, boards, settings
 from advisor.ui.shared.boards import BoardAsked
 from advisor.ui.shared.remembered import remembered
 
 
-def report_for(scenario: Scenario, date: dt.date, models: BoardAsked | None = None) -> Report:
-    """The report on a scenario, with the leaderboard where one is asked. Raises AdvisorError as `advise` does."""
-    steps = answers.next_steps_for(scenario)
-    board = None if models is None else boards.board_for(scenario, models)
+class Extras(Frozen):
+    """What the report is to hold beside the answer."""
+
+    usd_per_hour: float | None = None
+    """Of a GPU; None: the accelerator profile's."""
+    over_context: bool = False
+    models: BoardAsked | None = None
+    """What a leaderboard is asked; None: none."""
+
+
+def report_for(scenario: Scenario, date: dt.date, extras: Extras) -> Report:
+    """The report on a scenario. Raises AdvisorError as `advise` does."""
+    advice, models = answers.advice_for(scenario), extras.models
     return build_report(
-        answers.advice_for(scenario), date, steps=steps, validation=_known_errors(scenario), board=board
+        advice,
+        date,
+        steps=answers.next_steps_for(scenario),
+        validation=_known_errors(scenario),
+        spend=_spend(advice, extras.usd_per_hour),
+        over_context=answers.context_map_for(scenario) if extras.over_context else None,
+        board=None if models is None else boards.board_for(scenario, models),
     )
 
 
-@remembered(st.cache_data, shared=24, own=5, keys=(BoardAsked,))  # the HTML file has about 5 MB
-def report_file(scenario: Scenario, date: dt.date, form: Format, models: BoardAsked | None = None) -> bytes:
+def _spend(advice: Advice, usd_per_hour: float | None) -> Spend | None:
+    """Money and energy at a price of the user's own; None: as the report finds it."""
+    if usd_per_hour is None or does_not_fit(advice.setup):
+        return None
+    price = price_of(advice.setup.hardware, usd_per_hour)
+    column = advice.curve.column(advice.recommendation.k_draft)
+    return spend_at(advice.setup, advice.curve, advice.batch_index, column, price)
+
+
+@remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
+def report_file(scenario: Scenario, date: dt.date, form: Format, extras: Extras) -> bytes:
     """The report in one format."""
-    return render(report_for(scenario, date, models), form)
+    return render(report_for(scenario, date, extras), form)
 
 
-def models_asked(scenario: Scenario) -> tuple[BoardAsked | None, str]:
-    """What a leaderboard is asked where the report is to hold one, and why it cannot, where it cannot."""
-    if not st.session_state["report_models"]:
-        return None, ""
+def extras_for(scenario: Scenario) -> tuple[Extras, str]:
+    """What the page's settings want in the report, and why there is no leaderboard, where none can be."""
+    now = settings.values()
+    extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"])
+    if not now["report_models"]:
+        return extras, ""
     models = boards.asked()
     try:
         boards.board_for(scenario, models)
     except AdvisorError as error:
-        return None, str(error)
-    return models, ""
+        return extras, str(error)
+    return extras.model_copy(update={"models": models}), ""
 
 
 def pieces(markdown: str) -> list[tuple[str, bool]]:

@@ -6,21 +6,12 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.charts import context_chart
-from advisor.context_map import ContextMap, acceptance_texts, context_map, turn_texts, verdict
+from advisor.context_map import acceptance_texts, turn_texts, verdict
 from advisor.ingest import MAX_BYTES, read_power_log
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
 from advisor.spend import MeasuredPower, does_not_fit, power_text, price_of, spend_at, spend_text
 from advisor.ui.serve import board_ask
-from advisor.ui.shared import widgets
-from advisor.ui.shared.remembered import remembered
-
-_KEPT, _OWN = 32, 8
-
-
-@remembered(st.cache_resource, shared=_KEPT, own=_OWN)
-def _map_of(scenario: Scenario) -> ContextMap:
-    return context_map(scenario)
+from advisor.ui.shared import answers, widgets
 
 
 def draw(advice: Advice) -> None:
@@ -74,7 +65,7 @@ def _context(advice: Advice) -> None:
     """The map over batch and context, and where speculation turns."""
     st.subheader("Does drafting still pay at long context", anchor=False)
     scenario = advice.scenario
-    found = _map_of(scenario)
+    found = answers.context_map_for(scenario)
     st.markdown(f"**{widgets.plain(verdict(found, scenario.context_tokens, scenario.batch_size))}**")
     st.markdown(widgets.plain(" ".join(turn_texts(found))))
     widgets.show_chart(context_chart(found, scenario.context_tokens, scenario.batch_size), "context_map", scenario)

@@ -12,6 +12,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from advisor.advice import Advice, advise
+from advisor.context_map import ContextMap, context_map
 from advisor.next_steps import NextSteps, next_steps
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
@@ -40,6 +41,12 @@ def next_steps_for(scenario: Scenario) -> NextSteps:
     """`next_steps` of a scenario's answer, remembered; a newer change of the bar ends it between evaluations."""
     let_the_browser_draw()
     return next_steps(advice_for(scenario), let_a_newer_run_start)
+
+
+@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
+def context_map_for(scenario: Scenario) -> ContextMap:
+    """The scenario over batch and context, remembered."""
+    return context_map(scenario)
 
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)

@@ -120,6 +120,7 @@ SETTINGS: Mapping[str, Setting] = {
     "design_memory": _limit,
     "design_price": _limit,
     "data_tab": Setting(DATA_TABS[0], _one_of(DATA_TABS)),
+    "report_context": _off,
     "report_models": _off,
     "trust_tab": Setting(TRUST_TABS[0], _one_of(TRUST_TABS)),
 }
