@@ -53,7 +53,7 @@ if link is not None:
     with st.expander("Link to this scenario"):
         st.code(link, language=None, wrap_lines=True)
 st.caption(f"Scenario {scenario.hash}. The same scenario, data, versions and date give the same bytes.")
-with st.container(horizontal=True, gap="medium"):
+with st.container(key="report_extras", horizontal=True, gap="medium"):
     st.toggle("Long context too", key="report_context", help="Speedup and K over batch and context.")
     st.toggle(
         "Other models too",

@@ -44,6 +44,7 @@ _HEIGHTS = """
 #root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 81px; }
 #root .st-key-report_numbers { min-height: 85px; }
 #root .st-key-report_files { min-height: 64px; }
+#root .st-key-report_extras { min-height: 38px; }
 #root .st-key-design_head { min-height: 186px; }
 #root [class*=st-key-bench_file] { min-height: 102px; }
 @media (max-width: 1199px) {
