@@ -5,19 +5,16 @@ from __future__ import annotations
 from advisor.ranking.board import Leaderboard, Standing, leaderboard
 from advisor.ranking.question import BY, By, RankQuestion, Wanted, default_by, one_load, question_of, users_of
 from advisor.ranking.scores import MAX_SCORES_BYTES, Scores, read_scores
+from advisor.ranking.tables import csv_rows, document, front_of, table
 from advisor.ranking.words import (
     best_of_sizes,
     by_size,
-    csv_rows,
-    document,
-    front_of,
     missed_texts,
     notes,
     own_place,
     placement_text,
     quality_text,
     rank_text,
-    table,
     value_of,
     verdict,
 )

@@ -30,7 +30,7 @@ class Scores:
         for known in self.columns:
             if known.lower() == name.strip().lower():
                 return known
-        raise AdvisorError(f"{self.file_name} has no column {name[:60]!r}; it has {', '.join(self.columns)}")
+        raise AdvisorError(f"{self.file_name} has no column {name[:60]!r}; it has {', '.join(self.columns)[:600]}")
 
     def numbers(self, name: str) -> dict[str, float]:
         """A column's numbers by model; empty cells are left out. Raises AdvisorError for a cell that is no number."""
@@ -41,11 +41,11 @@ class Scores:
                     found[model] = float(text)
                 except ValueError as error:
                     raise AdvisorError(
-                        f"{self.file_name}: {column} of {model} is {text[:40]!r}, not a number; choose a column of "
-                        "numbers"
+                        f"{self.file_name}: {column[:60]} of {model[:60]} is {text[:40]!r}, not a number; choose a "
+                        "column of numbers"
                     ) from error
                 if not math.isfinite(found[model]):
-                    raise AdvisorError(f"{self.file_name}: {column} of {model} is not a finite number")
+                    raise AdvisorError(f"{self.file_name}: {column[:60]} of {model[:60]} is not a finite number")
         return found
 
     @property
@@ -66,7 +66,7 @@ class Scores:
         if not found:
             seen = sorted({row[column] for row in self.cells.values() if row[column]})[:12]
             raise AdvisorError(
-                f"{self.file_name}: no model has {column}={value.strip()[:60]}; it holds {', '.join(seen)}"
+                f"{self.file_name}: no model has {column}={value.strip()[:60]}; it holds {', '.join(seen)[:600]}"
             )
         return found
 
@@ -104,7 +104,7 @@ def _cells(name: str, header: Sequence[str], place: int, rows: Sequence[Sequence
         if not model:
             raise AdvisorError(f"{name}: line {number} names no model")
         if model in found:
-            raise AdvisorError(f"{name}: {model} stands there twice (line {number}); leave one of them")
+            raise AdvisorError(f"{name}: {model[:60]} stands there twice (line {number}); leave one of them")
         found[model] = {column: cell for i, (column, cell) in enumerate(zip(header, row, strict=True)) if i != place}
     return found
 

@@ -14,10 +14,12 @@ import pytest
 import streamlit as st
 
 from advisor.cli import main
+from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.ui.bar import own_config, own_hardware, share_panel
 from advisor.ui.data import own_traces, uploads
+from advisor.ui.serve import board_ask
 from tests.command_line import QWEN
 from tests.hostile.corpus import corpus
 
@@ -164,6 +166,15 @@ def _scenario(given: Given) -> None:
     share_panel._open()
 
 
+def _scores(given: Given) -> None:
+    st.session_state["board_scores_file"] = given
+    board_ask._take()
+    table = board_ask._SCORES.get()
+    for name in table.columns[:5] if table is not None else ():
+        with contextlib.suppress(AdvisorError):  # told beside the column's name
+            board_ask._judged(table, name, 0.0, "", table.unknown)
+
+
 UPLOADERS: dict[str, Callable[[Given], None]] = {
     "benchmark": _benchmark,
     "acceptance": _acceptance,
@@ -171,6 +182,7 @@ UPLOADERS: dict[str, Callable[[Given], None]] = {
     "config.json": _model,
     "accelerator": _accelerator,
     "scenario": _scenario,
+    "scores": _scores,
 }
 
 

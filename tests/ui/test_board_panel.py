@@ -12,6 +12,7 @@ from advisor.scenario import Scenario
 from advisor.ui.shared import boards
 from advisor.ui.shared.boards import BoardAsked, board_for, ids_called
 from tests.app_page import opened
+from tests.own_model import CONFIG_JSON
 
 LOAD = {
     "hardware_id": "h200-sxm",
@@ -173,6 +174,30 @@ def test_a_model_is_opened_as_it_was_ranked_and_the_board_stays() -> None:
     assert "64 users at once on 8 x" in said(test)
     test.button(key="rank_follow").click().run()
     assert f"at once on {'' if one.gpus == 1 else f'{one.gpus} x '}NVIDIA H200" in said(test)
+
+
+def test_a_borrowed_length_that_leads_to_another_k_in_the_bar_is_said() -> None:
+    """At 300 users two K are nearly alike, and the wider band of what is borrowed decides."""
+    test = panel(batch_size="300", max_tpot_ms="", rank_names="glm-4.7-flash")
+    board = board_for(test.session_state["_scenario"], BoardAsked(names="glm-4.7-flash"))
+    test.button(key="rank_open").click().run()
+    k_draft = advise(test.session_state["_scenario"]).recommendation.k_draft
+    ranked_with = board.standings[0].drafts[0]
+    told = f"It was ranked with K = {ranked_with}, in the wider doubt of a borrowed length"
+    assert (told in said(test)) == (k_draft != ranked_with)
+    assert k_draft != ranked_with, "the load was chosen for that"
+
+
+def test_a_config_of_one_s_own_in_the_bar_takes_part_and_is_opened() -> None:
+    test = panel(rank_names="gpt-oss-120b")
+    test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
+    assert not test.exception
+    assert "own-tiny" in ranked(test)
+    assert "In the bar: own-tiny stands" in said(test)
+    test.button(key="rank_open").click().run()
+    assert not test.exception
+    scenario = test.session_state["_scenario"]
+    assert scenario.model_id == ("own-tiny" if ranked(test)[0] == "own-tiny" else "gpt-oss-120b")
 
 
 def test_opening_a_model_asks_the_board_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:

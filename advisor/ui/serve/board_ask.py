@@ -12,6 +12,7 @@ from advisor.catalog import model_ids
 from advisor.prediction import AdvisorError
 from advisor.ranking import BY, MAX_SCORES_BYTES, By, Scores, read_scores, users_of
 from advisor.scenario import MAX_BATCH, Scenario
+from advisor.text import printable
 from advisor.ui.shared import boards, widgets
 from advisor.ui.shared.boards import BoardAsked
 from advisor.ui.shared.session import Slot, nothing
@@ -32,6 +33,10 @@ _SCORES_HELP = (
     "CSV with a column model (id or Hugging Face repository) and one or more of scores. It stays in this session; no "
     "score is shipped."
 )
+
+
+_NAMED = 5
+"""Names of a table that no shipped model has and that are told. [1]"""
 
 
 @dataclass(frozen=True)
@@ -150,12 +155,17 @@ def _scores(own_id: str) -> tuple[Quality | None, tuple[str, ...] | None]:
     where = st.text_input("Only where", key="board_where", placeholder="column=value, e.g. licence=mit")
     st.button("Forget the scores", key="board_forget", on_click=_forget, type="tertiary", icon=":material/delete:")
     if unknown := table.unknown:
-        st.caption(widgets.plain(f"No shipped model is called {', '.join(unknown[:5])}{' ...' * (len(unknown) > 5)}."))
+        st.caption(widgets.plain(f"No shipped model is called {_names(unknown)}."))
     try:
         return _judged(table, name, least, where.strip(), (*model_ids(), own_id))
     except AdvisorError as error:
         st.error(widgets.plain(str(error)), icon=":material/error:")
         return None, None
+
+
+def _names(unknown: Sequence[str]) -> str:
+    more = " and others" if len(unknown) > _NAMED else ""
+    return f"{', '.join(printable(name, 40) for name in unknown[:_NAMED])}{more}"
 
 
 def _judged(

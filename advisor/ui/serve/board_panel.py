@@ -68,7 +68,7 @@ def draw(advice: Advice) -> None:
         st.error(widgets.plain(str(error)), icon=":material/error:")
         return
     _asked(scenario, board)
-    _verdict(scenario, board, quality)
+    _verdict(advice, board, quality)
     if board.standings:
         _table(scenario, board, quality)
         _charts(scenario, board, quality)
@@ -104,15 +104,29 @@ def _follow_the_bar() -> None:
     st.session_state["rank_users"] = st.session_state["rank_gpus"] = None
 
 
-def _verdict(scenario: Scenario, board: Leaderboard, quality: Quality | None) -> None:
+def _verdict(advice: Advice, board: Leaderboard, quality: Quality | None) -> None:
     """Who is first, that size is not quality, the best of each size, and where the bar's own model stands."""
     st.markdown(f"**{widgets.plain(verdict(board))}**")
     if quality is None and (said := quality_text(board)):
         st.markdown(f":material/info: {widgets.plain(said)}")
     if len(sizes := best_of_sizes(board)) > 1:
         st.markdown("\n".join(f"- {size} parameters: {widgets.plain(said)}" for size, said in sizes))
-    if placed := own_place(board, scenario.model_id):
-        st.caption(widgets.plain(f"In the bar: {placed}"))
+    if placed := own_place(board, advice.scenario.model_id):
+        st.caption(widgets.plain(f"In the bar: {placed} {_other_k(advice, board)}".rstrip()))
+
+
+def _other_k(advice: Advice, board: Leaderboard) -> str:
+    """Why the bar's answer has another K than the standing that was opened; empty where it has the same."""
+    asked, k_draft = advice.scenario, advice.recommendation.k_draft
+    for one in board.standings:
+        ranked_as = (one.name, one.gpus, one.tensor_parallel, one.drafter, one.acceptance)
+        in_bar = (asked.model_id, asked.n_gpus, asked.tensor_parallel, asked.drafter_id, asked.acceptance)
+        if ranked_as == in_bar and one.drafts != (k_draft,) and one.accepted in ("borrowed", "carried"):
+            return (
+                f"It was ranked with K = {one.drafts[0]}, in the wider doubt of a {one.accepted} length; the bar takes "
+                f"the length as yours and recommends K = {k_draft}."
+            )
+    return ""
 
 
 def _table(scenario: Scenario, board: Leaderboard, quality: Quality | None) -> None:
