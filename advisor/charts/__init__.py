@@ -8,8 +8,8 @@ from advisor.charts.design import Mark, granularity_chart, heat_map_chart, paret
 from advisor.charts.design_curves import design_curves_chart
 from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
 from advisor.charts.frontier import frontier_chart
+from advisor.charts.leaderboard import leaderboard_chart, quality_chart
 from advisor.charts.profile import ratio_chart
-from advisor.charts.ranking import quality_chart, ranks_chart
 from advisor.charts.refit import (
     acceptance_chart,
     before_after_chart,
@@ -62,12 +62,12 @@ __all__ = [
     "granularity_chart",
     "heat_map_chart",
     "layer_chart",
+    "leaderboard_chart",
     "overlap_chart",
     "pareto_chart",
     "paying_batches",
     "predicted_chart",
     "quality_chart",
-    "ranks_chart",
     "ratio_chart",
     "residual_chart",
     "roofline_chart",

@@ -11,7 +11,7 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.catalog import drafter_name, model_name
-from advisor.charts import quality_chart, ranks_chart
+from advisor.charts import leaderboard_chart, quality_chart
 from advisor.prediction import AdvisorError, Prediction
 from advisor.ranking import (
     Leaderboard,
@@ -236,7 +236,7 @@ def _open(one: Standing, users: int, n_gpus: int) -> None:
 def _charts(scenario: Scenario, board: Leaderboard, quality: Quality | None) -> None:
     if quality is not None:
         widgets.show_chart(quality_chart(board, quality.name, quality.scores), "board_quality", scenario)
-    widgets.show_chart(ranks_chart(board), "board_ranks", scenario)
+    widgets.show_chart(leaderboard_chart(board), "board_ranks", scenario)
 
 
 def _missed(board: Leaderboard) -> None:

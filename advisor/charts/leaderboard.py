@@ -25,7 +25,7 @@ _AXES: Mapping[By, tuple[str, float]] = {
 _ROW_PX = 38
 
 
-def ranks_chart(board: Leaderboard, top: int = 12) -> Chart:
+def leaderboard_chart(board: Leaderboard, top: int = 12) -> Chart:
     """The best models, a row each: the figure that is ranked by with its 80 % band, and the ranks that are likely."""
     axis, _ = _AXES[board.question.by]
     shown = board.standings[:top]

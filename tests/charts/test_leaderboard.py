@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import model_name
-from advisor.charts import quality_chart, ranks_chart
+from advisor.charts import leaderboard_chart, quality_chart
 from advisor.ranking import Leaderboard, RankQuestion, Wanted, front_of, leaderboard, one_load, rank_text
 from advisor.scenario import build_scenario
 
@@ -25,7 +25,7 @@ def board() -> Leaderboard:
 
 
 def test_each_row_has_its_figure_the_ends_of_its_band_and_its_likely_ranks(board: Leaderboard) -> None:
-    chart = ranks_chart(board, top=3)
+    chart = leaderboard_chart(board, top=3)
     marks = chart.figure.data[0]
     shown = board.standings[:3]
     np.testing.assert_allclose(marks.x, [one.usd_per_million.value for one in shown])
@@ -41,7 +41,7 @@ def test_each_row_has_its_figure_the_ends_of_its_band_and_its_likely_ranks(board
 
 def test_time_is_drawn_in_milliseconds() -> None:
     board = board_by("speed")
-    chart = ranks_chart(board)
+    chart = leaderboard_chart(board)
     assert chart.figure.data[0].x[0] == pytest.approx(board.standings[0].tpot_s.value * 1e3)
     assert "(ms)" in chart.figure.layout.xaxis.title.text
 
