@@ -67,8 +67,8 @@ def likely_text(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> st
     )
     if shown.k_draft != recommended.k_draft:
         return (
-            f"{likely} You picked K = {k_draft}; K = {recommended.k_draft} loses least "
-            f"({recommended.regret:.1%} against {shown.regret:.1%})."
+            f"{likely} You picked K = {k_draft}; on average it is {shown.regret:.1%} behind each draw's fastest, "
+            f"K = {recommended.k_draft} {recommended.regret:.1%}."
         ).strip()
     others = [one for one in outcomes if one.k_draft not in (k_draft, 0)]
     if not others:

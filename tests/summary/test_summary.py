@@ -83,7 +83,9 @@ def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
 def test_a_picked_k_is_held_against_the_recommended_one() -> None:
     recommended = ADVICE.recommendation.k_draft
     other = 8 if recommended != 8 else 7
-    assert f"You picked K = {other}; K = {recommended} loses least" in likely_text(ADVICE, other, OUTCOMES)
+    behind = f"it is {OUTCOMES[other].regret:.1%} behind each draw's fastest"
+    against = f"K = {recommended} {OUTCOMES[recommended].regret:.1%}."
+    assert f"You picked K = {other}; on average {behind}, {against}" in likely_text(ADVICE, other, OUTCOMES)
 
 
 def test_the_place_names_what_is_served_in_words() -> None:

@@ -6,7 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.catalog import drafter_name
 from advisor.charts import speedup_chart
+from advisor.drafter import drafter_ids
 from advisor.summary import ENOUGH_ROWS
 from advisor.ui.shared import answers, how_made, widgets
 from advisor.ui.shared.own_points import own_points
@@ -47,7 +49,9 @@ def _legend(published: pd.DataFrame | None, drafter_id: str, mine: pd.DataFrame 
     if published is not None and len(published):
         same = int((published["drafter"] == drafter_id).sum())
         parts += [f"◆ {same} published"] if same else []
-        parts += [f"◇ {len(published) - same} with another drafter"] if len(published) > same else []
+        others = sorted(set(published["drafter"]) - {drafter_id})
+        whose = drafter_name(others[0]) if len(others) == 1 and others[0] in drafter_ids() else "other drafters"
+        parts += [f"◇ {len(published) - same} with {whose}"] if others else []
     if mine is not None and len(mine):
         parts.append(f"● {len(mine)} of yours")
     return " · ".join([*parts, ""])
