@@ -35,7 +35,7 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras) -> Report:
         advice,
         date,
         steps=answers.next_steps_for(scenario),
-        validation=_known_errors(scenario),
+        validation=_known_errors(advice),
         spend=_spend(advice, extras.usd_per_hour),
         over_context=answers.context_map_for(scenario) if extras.over_context else None,
         board=None if models is None else boards.board_for(scenario, models),
@@ -79,9 +79,9 @@ def pieces(markdown: str) -> list[tuple[str, bool]]:
     return [(text, is_code) for text, is_code in both if text.strip()]
 
 
-def _known_errors(scenario: Scenario) -> dict[str, Errors] | None:
+def _known_errors(advice: Advice) -> dict[str, Errors] | None:
     """Errors on published points; None where the shipped rows cannot be read."""
     try:
-        return applicable_errors(*published_ids(scenario))
+        return applicable_errors(*published_ids(advice.scenario), advice.recommendation.speedup.tier)
     except AdvisorError:
         return None
