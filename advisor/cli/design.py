@@ -46,7 +46,6 @@ from advisor.design import (
     parse_place,
     parse_target,
     parse_targets,
-    region_columns,
     region_document,
     region_map,
     region_notes,
@@ -231,8 +230,7 @@ def _give_one(one: OneDesign, start: str, csv_file: Path | None, config_file: Pa
 def _give_map(drawn: RegionMap, start: str, csv_file: Path | None, *, as_json: bool) -> None:
     """A map of regions: its cells as CSV, then JSON or words and tables."""
     if csv_file is not None:
-        rows = region_rows(drawn)
-        write_file(csv_file, csv_text(region_columns(rows), rows))
+        _write(csv_file, region_rows(drawn))
     if as_json:
         print_json(region_document(drawn) | _started_from(start))
         return

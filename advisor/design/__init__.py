@@ -37,7 +37,6 @@ from advisor.design.question import CONSTRAINT_TEXT, OBJECTIVES, Objective
 from advisor.design.region_words import (
     held_where,
     map_cells_table,
-    region_columns,
     region_document,
     region_notes,
     region_rows,
@@ -109,7 +108,6 @@ __all__ = [
     "parse_shape",
     "parse_target",
     "parse_targets",
-    "region_columns",
     "region_document",
     "region_map",
     "region_notes",

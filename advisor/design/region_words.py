@@ -105,7 +105,10 @@ def held_where(found: RegionMap, region: Region) -> str:
 
 
 def region_rows(found: RegionMap) -> list[dict[str, Any]]:
-    """A flat row for each cell: who holds it, how that design stands, and the cell's own best beside it."""
+    """A flat row for each cell: who holds it, how that design stands, and the cell's own best beside it.
+
+    All have the same columns; None where nobody holds the cell.
+    """
     rows: list[dict[str, Any]] = []
     for cell in range(len(found.cells)):
         space, place = found.cells.space(cell), found.cells.places[found.cells.space_of[cell]]
@@ -129,12 +132,8 @@ def region_rows(found: RegionMap) -> list[dict[str, Any]]:
             | standing_values(each)
             | {"own_best": space.describe(own), "own_best_tpot_ms": float(space.tpot_s[at, own]) * 1e3}
         )
-    return rows
-
-
-def region_columns(rows: list[dict[str, Any]]) -> list[str]:
-    """The columns of all rows, in their order; a cell that nobody holds has few."""
-    return list(dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row))
+    columns = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
+    return [{name: row.get(name) for name in columns} for row in rows]
 
 
 def region_document(found: RegionMap) -> dict[str, Any]:
