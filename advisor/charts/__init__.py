@@ -6,6 +6,7 @@ from advisor.charts.compare import compared_chart
 from advisor.charts.context import context_chart
 from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
 from advisor.charts.design_curves import design_curves_chart
+from advisor.charts.design_regions import design_regions_chart
 from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
 from advisor.charts.frontier import frontier_chart
 from advisor.charts.profile import ratio_chart
@@ -54,6 +55,7 @@ __all__ = [
     "context_chart",
     "coverage_chart",
     "design_curves_chart",
+    "design_regions_chart",
     "distinct_experts_chart",
     "error_chart",
     "frontier_chart",

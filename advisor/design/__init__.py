@@ -44,7 +44,7 @@ from advisor.design.region_words import (
     region_values,
     region_verdict,
 )
-from advisor.design.regions import MAP_ACCELERATORS, MAP_BATCHES, Region, RegionMap, region_map
+from advisor.design.regions import MAP_ACCELERATORS, MAP_BATCHES, Region, RegionMap, default_places, region_map
 from advisor.design.search import design_space
 from advisor.design.space import MAX_MEASURED_GAP, DesignSpace
 from advisor.design.sweeps import HeatMap, Sweep, pareto_front
@@ -85,6 +85,7 @@ __all__ = [
     "candidate_rows",
     "candidates",
     "choices_table",
+    "default_places",
     "design_answer",
     "design_config",
     "design_curves",

@@ -84,6 +84,9 @@ class DesignSpace:
     measured_gap: float = 0.0
     """Plain step of the baseline by its own measured rows over the one by the fitted form that designs are compared by,
     less 1, at the target batch where they differ most; 0 where its shape was not measured. [1]"""
+    measured_tpot_s: float | None = None
+    """The baseline's time per output token by its own measured rows, over the question's batches at the K of the fit;
+    None where its shape was not measured. [s]"""
     measured_note: str = ""
     """What the baseline does by its own measured rows and by the form; empty where its shape was not measured."""
 
