@@ -6,7 +6,7 @@ from advisor.charts.compare import compared_chart
 from advisor.charts.context import context_chart
 from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
 from advisor.charts.design_curves import design_curves_chart
-from advisor.charts.design_regions import design_regions_chart
+from advisor.charts.design_regions import REGION_TINTS, design_regions_chart
 from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
 from advisor.charts.frontier import frontier_chart
 from advisor.charts.profile import ratio_chart
@@ -41,6 +41,7 @@ __all__ = [
     "ORANGE",
     "POLICY_COLUMNS",
     "POLICY_FORMATS",
+    "REGION_TINTS",
     "SERIES",
     "SHARES",
     "TIER_NAMES",

@@ -7,9 +7,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.figure import Chart, fit_legend, new_figure
-from advisor.design import Region, RegionMap, region_rows, region_verdict
+from advisor.design import Region, RegionMap, cell_lines, region_rows, region_verdict
 
-_TINTS = ("#BBDDF2", "#F6CFA8", "#B5E0CF", "#EBC7DC", "#F3EBA4", "#D3CBE8", "#DADADA", "#F4B8B0")
+REGION_TINTS = ("#BBDDF2", "#F6CFA8", "#B5E0CF", "#EBC7DC", "#F3EBA4", "#D3CBE8", "#DADADA", "#F4B8B0")
 """By region, most cells first: light hues of Okabe and Ito, for dark text on each; the letter says it too."""
 _CELL_TEXT = "#14202B"
 """Contrast of 9 and more on every tint."""
@@ -26,18 +26,18 @@ def design_regions_chart(found: RegionMap) -> Chart:
     cells = found.grid.T
     rows, columns = cells.shape
     figure = new_figure(
-        "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and the loss<br>against the cell's "
-        "own best (% of its speed)</sup>",
+        "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and loss<br>against the cell's "
+        "own best (%)</sup>",
         "Accelerator",
         "Batch size (sequences)",
         _HEAD_PX + _ROW_PX * rows + 18 * len(found.regions),
     )
     figure.add_heatmap(
-        z=np.where(found.holder >= 0, found.holder % len(_TINTS), np.nan)[cells],
+        z=np.where(found.holder >= 0, found.holder % len(REGION_TINTS), np.nan)[cells],
         x=np.arange(columns),
         y=np.arange(rows),
         zmin=-0.5,
-        zmax=len(_TINTS) - 0.5,
+        zmax=len(REGION_TINTS) - 0.5,
         colorscale=_steps(),
         showscale=False,
         xgap=2,
@@ -67,8 +67,8 @@ def design_regions_chart(found: RegionMap) -> Chart:
 
 def _steps() -> list[tuple[float, str]]:
     """A colour scale in steps, one for each tint."""
-    n = len(_TINTS)
-    return [(edge / n, tint) for number, tint in enumerate(_TINTS) for edge in (number, number + 1)]
+    n = len(REGION_TINTS)
+    return [(edge / n, tint) for number, tint in enumerate(REGION_TINTS) for edge in (number, number + 1)]
 
 
 def _edges(found: RegionMap) -> list[int]:
@@ -76,16 +76,12 @@ def _edges(found: RegionMap) -> list[int]:
 
 
 def _label(found: RegionMap, cell: int) -> str:
-    each = found.standing(cell)
-    if each is None:
+    """A cell's lines, the region's letter in bold."""
+    lines = cell_lines(found, cell)
+    if not lines:
         return ""
-    region, space = found.regions[found.holder[cell]], found.cells.space(cell)
-    shape = space.shape_of(region.index)
-    doubt = "?" if cell in region.edge else ""
-    return (
-        f"<b>{region.letter}{doubt}</b> {shape['n_active']}/{shape['n_experts']}<br>"
-        f"s{shape['n_shared']:g} w{shape['expert_width']}<br>K{each.k_draft} {each.loss * 100:.1f}%"
-    )
+    letter, _, experts = lines[0].partition(" ")
+    return "<br>".join((f"<b>{letter}</b> {experts}", *lines[1:]))
 
 
 def _hover(found: RegionMap, cell: int) -> str:
@@ -101,7 +97,8 @@ def _hover(found: RegionMap, cell: int) -> str:
         else f"<br>Over the baseline: {each.gain.value:.2f} ({each.gain.low:.2f} to {each.gain.high:.2f})"
     )
     return (
-        f"<b>{region.letter}: {region.words}</b><br>{found.cells.name(cell)}<br>"
+        f"<b>{region.letter}: {region.words}</b><br>"
+        f"Batch {found.cells.batches[cell]:,.0f} on {found.cells.places[found.cells.space_of[cell]]}<br>"
         f"{each.tpot_s * 1e3:.2f} ms per token at K = {each.k_draft}, {each.tier}<br>"
         f"Loss {each.loss:.1%} ({each.low:.1%} to {each.high:.1%}), tie with the best in {each.chance:.0%}<br>"
         f"Own best: {space.describe(own)}, {float(space.tpot_s[row, own]) * 1e3:.2f} ms{gain}"
@@ -127,7 +124,7 @@ def _name(figure: go.Figure, region: Region, number: int) -> None:
         y=[None],
         mode="markers",
         name=f"{region.letter}: {region.words}",
-        marker={"symbol": "square", "size": 13, "color": _TINTS[number % len(_TINTS)]},
+        marker={"symbol": "square", "size": 13, "color": REGION_TINTS[number % len(REGION_TINTS)]},
     )
 
 

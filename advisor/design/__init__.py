@@ -35,6 +35,7 @@ from advisor.design.one_design_words import (
 )
 from advisor.design.question import CONSTRAINT_TEXT, OBJECTIVES, Objective
 from advisor.design.region_words import (
+    cell_lines,
     held_where,
     map_cells_table,
     region_document,
@@ -84,6 +85,7 @@ __all__ = [
     "binding_start",
     "candidate_rows",
     "candidates",
+    "cell_lines",
     "choices_table",
     "default_places",
     "design_answer",

@@ -51,6 +51,21 @@ def cell_words(found: RegionMap, cell: int) -> str:
     return f"{region.letter}{doubt} K{each.k_draft} {percent(each.loss)}"
 
 
+def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
+    """`A 8/256`, `s0 w384`, `K3 0.8%`: region with k/N, shared experts and width, K and loss; none where none holds."""
+    each = found.standing(cell)
+    if each is None:
+        return ()
+    region = found.regions[found.holder[cell]]
+    shape = found.cells.spaces[0].shape_of(region.index)
+    doubt = "" if cell in region.core else "?"
+    return (
+        f"{region.letter}{doubt} {shape['n_active']}/{shape['n_experts']}",
+        f"s{shape['n_shared']:.3g} w{shape['expert_width']}",
+        f"K{each.k_draft} {percent(each.loss)}",
+    )
+
+
 def region_table(found: RegionMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Heading and rows by region: the design, where it holds, and what it loses elsewhere."""
     header = (
