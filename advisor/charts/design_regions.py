@@ -54,7 +54,7 @@ def design_regions_chart(found: RegionMap) -> Chart:
     for number, region in enumerate(found.regions):
         _name(figure, region, number)
     places = [str(place).replace("-", "<br>") for place in found.cells.places]
-    figure.update_xaxes(tickvals=np.arange(columns), ticktext=places, showgrid=False, tickangle=0)
+    figure.update_xaxes(tickvals=np.arange(columns), ticktext=places, showgrid=False, zeroline=False, tickangle=0)
     batches = [f"{batch:,.0f}" for batch in found.batches]
     figure.update_yaxes(tickvals=np.arange(rows), ticktext=batches, showgrid=False, autorange="reversed")
     figure.update_layout(hovermode="closest", margin={"t": 84})
