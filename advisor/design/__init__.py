@@ -42,7 +42,6 @@ from advisor.design.region_words import (
     region_notes,
     region_rows,
     region_table,
-    region_values,
     region_verdict,
 )
 from advisor.design.regions import MAP_ACCELERATORS, MAP_BATCHES, Region, RegionMap, default_places, region_map
@@ -116,7 +115,6 @@ __all__ = [
     "region_notes",
     "region_rows",
     "region_table",
-    "region_values",
     "region_verdict",
     "ruled_out",
     "sensitivity_text",
