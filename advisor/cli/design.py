@@ -16,7 +16,6 @@ from advisor.cli.scenario_options import ScenarioCommand
 from advisor.design import (
     LAW_NAMES,
     MAP_ACCELERATORS,
-    MAP_BATCHES,
     OBJECTIVES,
     SHAPE_EXAMPLE,
     DesignAnswer,
@@ -177,7 +176,7 @@ def design(
             _give_one(one, start, csv_file, config_file, as_json=as_json)
             return
         places = [] if accelerators is None else [parse_place(x, asked.hardware_id) for x in accelerators.split(",")]
-        drawn = region_map(asked, places, MAP_BATCHES if batches is None else list(parse_batches(batches)), **options)
+        drawn = region_map(asked, places, None if batches is None else list(parse_batches(batches)), **options)
         show(1)
         _give_map(drawn, start, csv_file, as_json=as_json)
         return

@@ -44,7 +44,7 @@ from advisor.design.region_words import (
     region_table,
     region_verdict,
 )
-from advisor.design.regions import MAP_ACCELERATORS, MAP_BATCHES, Region, RegionMap, default_places, region_map
+from advisor.design.regions import MAP_ACCELERATORS, Region, RegionMap, default_places, region_map
 from advisor.design.search import design_space
 from advisor.design.space import MAX_MEASURED_GAP, DesignSpace
 from advisor.design.sweeps import HeatMap, Sweep, pareto_front
@@ -55,7 +55,6 @@ __all__ = [
     "DECIDING_LAW",
     "LAW_NAMES",
     "MAP_ACCELERATORS",
-    "MAP_BATCHES",
     "MAX_MEASURED_GAP",
     "NOTHING_BINDS",
     "OBJECTIVES",

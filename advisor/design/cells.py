@@ -175,7 +175,7 @@ def ask_cells(
     if question.get("objective") == "cost_per_million_tokens":
         # In one cell cost ranks as throughput, and not every accelerator has a price.
         question = question | {"objective": "tokens_per_s_per_gpu", "price_usd_per_hour": None}
-    setups = [_loaded(scenario, place) for place in asked]
+    setups = [loaded_at(scenario, place) for place in asked]
     same = _same_designs(grid or DesignGrid(), setups)
     spaces = []
     for done, (setup, batches) in enumerate(zip(setups, asked.values(), strict=True)):
@@ -203,7 +203,8 @@ def _speeds(space: DesignSpace, row: int, found: NDArray[np.intp]) -> tuple[Arra
     return space.speedup[row, found].astype(float), space.tpot_s[row, found].astype(float)
 
 
-def _loaded(scenario: Scenario, place: Place) -> Setup:
+def loaded_at(scenario: Scenario, place: Place) -> Setup:
+    """The scenario loaded on another accelerator. Raises AdvisorError, with its name, where that cannot be."""
     try:
         return load_setup(scenario_at(scenario, place))
     except AdvisorError as error:

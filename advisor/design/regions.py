@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.arrays import Array
-from advisor.design.cells import Cells, Place, ask_cells
+from advisor.design.cells import Cells, Place, ask_cells, loaded_at
 from advisor.design.grid import DesignGrid
 from advisor.design.standing import CORE_CHANCE, TIE, Standing, Standings, standings
 from advisor.scenario import Scenario
@@ -24,8 +24,6 @@ from advisor.scenario import Scenario
 MAP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 MAP_ACCELERATORS = ("a100-80gb-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "gb200", "mi300x")
 """Drawn where nothing else is asked for: of data centres, five of them with measured kernels."""
-MAX_MAP_CELLS = 512
-"""Accelerators times batches of one map: 5 s of one core. [1]"""
 _LEAST_CELLS = 2
 """Cells of its own for which a design joins although others serve them within noise. [1]"""
 _POOL_LOSSES = (TIE, TIE / 2)
@@ -87,7 +85,7 @@ class RegionMap:
 def region_map(
     scenario: Scenario,
     places: Sequence[Place] = (),
-    batches: Sequence[int] = MAP_BATCHES,
+    batches: Sequence[int] | None = None,
     *,
     grid: DesignGrid | None = None,
     on_progress: Callable[[float], None] = lambda _share: None,
@@ -96,11 +94,15 @@ def region_map(
     """The design to train over batch and accelerator, in as few designs as serve within a tie.
 
     places : accelerators; default the scenario's own and MAP_ACCELERATORS.
+    batches : default those of MAP_BATCHES that every placement can share.
     question : as of `design_space`, asked in every cell.
 
     Raises AdvisorError as `ask_cells` does.
     """
     wanted = tuple(dict.fromkeys(places)) or default_places(scenario)
+    if batches is None:
+        least = max(loaded_at(scenario, place).placement.attention_groups for place in wanted)
+        batches = [batch for batch in MAP_BATCHES if batch >= least]
     cells = ask_cells(
         scenario,
         dict.fromkeys(wanted, batches),
