@@ -171,7 +171,7 @@ def design(
     if targets or as_map or accelerators is not None:
         _refuse_mixed(targets, batches, config_file, is_map=as_map or accelerators is not None)
         if targets:
-            one = one_design(asked, parse_targets(targets, asked.hardware_id), **options)
+            one = one_design(asked, parse_targets(targets, asked.hardware_id), top, **options)
             show(1)
             _give_one(one, start, csv_file, config_file, as_json=as_json)
             return

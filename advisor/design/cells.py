@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,24 +87,24 @@ class Cells:
     def __len__(self) -> int:
         return len(self.space_of)
 
-    @property
+    @cached_property
     def batches(self) -> Array:
         """Of each cell, [nC]."""
         return np.array([self.space(cell).question.batches[self.row_of[cell]] for cell in range(len(self))])
 
-    @property
+    @cached_property
     def served(self) -> NDArray[np.bool_]:
         """Whether any design keeps every limit in a cell, [nC]."""
         return np.asarray(self.merit.max(axis=1, initial=0.0) > 0.0)
 
-    @property
+    @cached_property
     def best(self) -> NDArray[np.intp]:
         """The best design of each cell as a column of `merit`, [nC]; -1 where none keeps every limit."""
         if not self.merit.size:
             return np.full(len(self), -1, np.intp)
         return np.where(self.served, self.merit.argmax(axis=1), -1)
 
-    @property
+    @cached_property
     def loss(self) -> Array:
         """Share of the objective that each design loses against the cell's own best, [nC, n]; 1 where it is not
         allowed."""

@@ -19,8 +19,7 @@ from advisor.scenario import MAX_BATCH, Scenario
 
 _TARGET = re.compile(r"(?P<place>[^:]+):(?P<batch>\d{1,6})")
 _POOL_EACH = 16
-"""Designs of least central loss that are drawn, by the mean and by the worst over the targets. [1]"""
-_SHOWN = 5
+"""Designs of least central loss that are drawn at least, by the mean and by the worst over the targets. [1]"""
 
 
 @dataclass(frozen=True)
@@ -104,12 +103,13 @@ class OneDesign:
 def one_design(
     scenario: Scenario,
     targets: Sequence[Target],
+    count: int = 5,
     *,
     grid: DesignGrid | None = None,
     on_progress: Callable[[float], None] = lambda _share: None,
     **question: Any,
 ) -> OneDesign:
-    """The design of least expected loss over the targets, each counting alike.
+    """The design of least expected loss over the targets, each counting alike, and the next best, `count` in all.
 
     question : as of `design_space`, asked at every target. Raises AdvisorError as `ask_cells` does.
     """
@@ -119,7 +119,7 @@ def one_design(
     cells = ask_cells(scenario, asked, grid=grid, on_progress=lambda share: on_progress(share / 2), **question)
     cell_of = _cells_of(cells, targets)
     every = np.flatnonzero(np.all(cells.merit > 0.0, axis=0))
-    drawn = standings(cells, _pool(cells, every), lambda share: on_progress((1 + share) / 2))
+    drawn = standings(cells, _pool(cells, every, count), lambda share: on_progress((1 + share) / 2))
     columns = np.flatnonzero(np.isin(drawn.pool, every))
     # Less than no loss against what is a target's best by the central values is noise: then these decide.
     expected, central = np.maximum(drawn.expected[:, columns], 0.0), drawn.loss[:, columns].mean(axis=0)
@@ -136,7 +136,7 @@ def one_design(
         scenario=scenario,
         targets=tuple(targets),
         cell_of=cell_of,
-        choices=tuple(choice(int(column)) for column in by_mean[:_SHOWN]),
+        choices=tuple(choice(int(column)) for column in by_mean[:count]),
         least_worst=choice(int(by_worst[0])) if len(by_worst) else None,
         own=tuple(
             drawn.of(int(np.searchsorted(drawn.pool, cells.best[cell])), cell) if cells.served[cell] else None
@@ -154,12 +154,13 @@ def _cells_of(cells: Cells, targets: Sequence[Target]) -> tuple[int, ...]:
     return tuple(at[target.place, target.batch] for target in targets)
 
 
-def _pool(cells: Cells, every: NDArray[np.intp]) -> NDArray[np.intp]:
+def _pool(cells: Cells, every: NDArray[np.intp], count: int) -> NDArray[np.intp]:
     """Columns to draw: of those that serve every target the ones of least central loss, and the baseline."""
     if not len(every):
         return every
     loss = cells.loss[:, every]
-    least = [np.argsort(measure, kind="stable")[:_POOL_EACH] for measure in (loss.mean(axis=0), loss.max(axis=0))]
+    most = max(count, _POOL_EACH)
+    least = [np.argsort(measure, kind="stable")[:most] for measure in (loss.mean(axis=0), loss.max(axis=0))]
     own = cells.spaces[0].baseline_index()
     itself = [] if own is None else np.flatnonzero(cells.found[every] == own).tolist()
     return every[np.unique([*np.concatenate(least), *itself]).astype(np.intp)]

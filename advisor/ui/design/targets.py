@@ -13,6 +13,7 @@ from advisor.design import (
     against_baseline,
     choices_table,
     default_places,
+    held_where,
     one_design,
     one_design_notes,
     one_design_price,
@@ -78,7 +79,9 @@ def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ..
 def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[str, ...]) -> _Map:
     found = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
     chart = design_regions_chart(found) if found.regions else None
-    return _Map(region_verdict(found), chart, region_table(found), region_notes(found))
+    columns, rows = region_table(found)
+    held = [(*row, held_where(found, region)) for row, region in zip(rows, found.regions, strict=True)]
+    return _Map(region_verdict(found), chart, ((*columns, "holds"), held), region_notes(found))
 
 
 def draw(scenario: Scenario, question: DesignQuestion) -> None:
@@ -105,7 +108,9 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
     except AdvisorError as error:
         st.error(widgets.plain(str(error)))
         return
-    for text in found.texts:
+    answer, _, rest = found.texts[0].partition(". ")
+    st.markdown(f"**{widgets.plain(answer)}.** {widgets.plain(rest)}")
+    for text in found.texts[1:]:
         st.markdown(widgets.plain(text))
     _table(found.targets)
     if found.choices[1]:
@@ -143,4 +148,5 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
 
 def _table(table: _Table) -> None:
     columns, rows = table
-    st.dataframe(pd.DataFrame(rows, columns=[name[:1].upper() + name[1:] for name in columns]), hide_index=True)
+    names = [name if ":" in name or "/" in name else name[:1].upper() + name[1:] for name in columns]
+    st.dataframe(pd.DataFrame(rows, columns=names), hide_index=True)
