@@ -26,8 +26,8 @@ def design_regions_chart(found: RegionMap) -> Chart:
     cells = found.grid.T
     rows, columns = cells.shape
     figure = new_figure(
-        "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and loss<br>against the cell's "
-        "own best (%)</sup>",
+        "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and expected loss<br>"
+        "against the cell's own best (%)</sup>",
         "Accelerator",
         "Batch size (sequences)",
         _HEAD_PX + _ROW_PX * rows + 18 * len(found.regions),
@@ -100,7 +100,8 @@ def _hover(found: RegionMap, cell: int) -> str:
         f"<b>{region.letter}: {region.words}</b><br>"
         f"Batch {found.cells.batches[cell]:,.0f} on {found.cells.places[found.cells.space_of[cell]]}<br>"
         f"{each.tpot_s * 1e3:.2f} ms per token at K = {each.k_draft}, {each.tier}<br>"
-        f"Loss {each.loss:.1%} ({each.low:.1%} to {each.high:.1%}), tie with the best in {each.chance:.0%}<br>"
+        f"Expected loss {each.expected_loss:.1%} ({each.low:.1%} to {each.high:.1%}), central {each.loss:.1%}<br>"
+        f"Tie with the best in {each.chance:.0%}<br>"
         f"Own best: {space.describe(own)}, {float(space.tpot_s[row, own]) * 1e3:.2f} ms{gain}"
     )
 

@@ -234,7 +234,7 @@ def _give_map(drawn: RegionMap, start: str, csv_file: Path | None, *, as_json: b
         print_json(region_document(drawn) | _started_from(start))
         return
     _print_start(start)
-    click.echo(f"{region_verdict(drawn)}\n\nRegion, K, and loss against the cell's own best:")
+    click.echo(f"{region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's own best:")
     print_table(*map_cells_table(drawn))
     click.echo()
     print_table(*region_table(drawn))

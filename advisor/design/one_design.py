@@ -61,13 +61,13 @@ class Choice:
 
     @property
     def expected(self) -> float:
-        """Expected loss, mean over the targets; less than none counts as none. [1]"""
-        return float(np.mean([max(each.expected, 0.0) for each in self.at]))
+        """Expected loss, mean over the targets. [1]"""
+        return float(np.mean([each.expected_loss for each in self.at]))
 
     @property
     def worst(self) -> float:
-        """Expected loss at the target where it is largest; less than none counts as none. [1]"""
-        return max(0.0, *(each.expected for each in self.at))
+        """Expected loss at the target where it is largest. [1]"""
+        return max(each.expected_loss for each in self.at)
 
 
 @dataclass(frozen=True)

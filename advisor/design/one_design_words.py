@@ -11,8 +11,9 @@ from advisor.design.title import price_words
 from advisor.text import MERITS, tier_text
 
 REGRET_NOTE = (
-    "Losses are against the best design of each target alone, at equal quality; their 80% bands hold the errors of "
-    f"both expert shapes. Under {TIE:.0%} counts as a tie: as much as the fit misses of one expert shape's kernels."
+    "Losses are expected ones, the mean over the draws that all designs share, against the best design of each target "
+    "alone by the central values, at equal quality; below none counts as none. Their 80% bands hold the errors of both "
+    f"expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one expert shape's kernels."
 )
 
 
@@ -25,7 +26,7 @@ def loss_words(each: Standing) -> str:
     """`3.0% (-5.7% to 12.0%)`; `nothing, it is the best there` for a target's own best."""
     if each.loss == each.low == each.high == 0.0:
         return "nothing: it is the best there"
-    return f"{percent(each.loss)} ({percent(each.low)} to {percent(each.high)})"
+    return f"{percent(each.expected_loss)} ({percent(each.low)} to {percent(each.high)})"
 
 
 def one_design_verdict(found: OneDesign) -> str:
@@ -38,8 +39,9 @@ def one_design_verdict(found: OneDesign) -> str:
     drafts = _listed(list(dict.fromkeys(f"K = {each.k_draft}" for each in best.at)))
     if len(best.at) > 1 and len({each.k_draft for each in best.at}) > 1:
         drafts = _listed([f"K = {each.k_draft} at {name(each.cell)}" for each in best.at])
-    if len(best.at) == 1:
-        return f"{_upper(best.words)}, with {drafts}, for {places}: the best design of that target alone."
+    if all(each.loss == each.low == each.high == 0.0 for each in best.at):
+        alone = "that target" if len(best.at) == 1 else "each of these targets"
+        return f"{_upper(best.words)}, with {drafts}, for {places}: the best design of {alone} alone."
     given_up = _listed([f"{loss_words(each)} at {name(each.cell)}" for each in best.at])
     return (
         f"{_upper(best.words)}, with {drafts}. Beside the best design of each target it gives up, in {merit}, "
@@ -61,8 +63,8 @@ def _least_worst(found: OneDesign, best: Choice) -> str:
     if other is None or other.index == best.index:
         return ""
     return (
-        f" Expected over the draws it loses {percent(best.expected)} on the mean and at most {percent(best.worst)}; "
-        f"{other.words} at most {percent(other.worst)}."
+        f" Its mean loss is {percent(best.expected)}, its largest {percent(best.worst)}; that of {other.words} is at "
+        f"most {percent(other.worst)}."
     )
 
 
@@ -84,13 +86,22 @@ def against_baseline(found: OneDesign) -> str:
             if each.gain is not None
         ]
     )
-    unclear = [found.cells.name(each.cell) for each in gains if each.gain is not None and each.gain.low <= 1.0]
     start = f"Times {MERITS[space.question.objective].gain_of} (top-{own.n_active} of {own.n_experts}): {told}."
-    if not unclear:
-        return f"{start} It is clearly better at every target that can be compared."
+    return f"{start} {_clearly(found, best)}"
+
+
+def _clearly(found: OneDesign, best: Choice) -> str:
+    """Where the bands of the gains lie above 1, include it, or lie below."""
+    gains = [(found.cells.name(each.cell), each.gain) for each in best.at if each.gain is not None]
+    worse = [name for name, gain in gains if gain.high < 1.0]
+    unclear = [name for name, gain in gains if gain.low <= 1.0 <= gain.high]
+    if not worse and not unclear:
+        return "It is clearly better at every target that can be compared."
     if len(unclear) == len(gains):
-        return f"{start} No design is clearly better than the baseline: every band includes 1."
-    return f"{start} At {_listed(unclear)} it is not clearly better: the band includes 1."
+        return "No design is clearly better than the baseline: every band includes 1."
+    told = [f"At {_listed(worse)} it is clearly worse: the baseline serves better there."] if worse else []
+    told += [f"At {_listed(unclear)} it is not clearly better: the band includes 1."] if unclear else []
+    return " ".join(told)
 
 
 def one_design_price(found: OneDesign) -> str:
@@ -110,7 +121,7 @@ def one_design_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str,
     """Heading and rows by target: the one design beside the target's own best and the baseline."""
     best = found.best
     header = (
-        *("target", "own best", "ms/token", "one design's", "K", "gives up", "80% band", "expected", "tie with best"),
+        *("target", "own best", "ms/token", "one design's", "K", "gives up", "80% band", "central", "tie with best"),
         *("over baseline", "tier"),
     )
     rows: list[tuple[str, ...]] = []
@@ -124,7 +135,7 @@ def one_design_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str,
             continue
         each = best.at[number]
         gain = "" if each.gain is None else f"{each.gain.value:.2f} ({each.gain.low:.2f}-{each.gain.high:.2f})"
-        losses = (percent(each.loss), f"{percent(each.low)} to {percent(each.high)}", percent(each.expected))
+        losses = (percent(each.expected_loss), f"{percent(each.low)} to {percent(each.high)}", percent(each.loss))
         tier = tier_text(each.tier, each.extrapolated)
         rows.append((*start, f"{each.tpot_s * 1e3:.2f}", str(each.k_draft), *losses, f"{each.chance:.0%}", gain, tier))
     return header, rows
@@ -138,7 +149,7 @@ def choices_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str, ..
         named[found.baseline.index] = f"{found.baseline.words} (baseline)"
     every = {each.index: each for each in (*found.choices, *([found.baseline] if found.baseline else []))}
     return header, [
-        (named[each.index], percent(each.expected), percent(each.worst), *(percent(at.expected) for at in each.at))
+        (named[each.index], percent(each.expected), percent(each.worst), *(percent(at.expected_loss) for at in each.at))
         for each in every.values()
     ]
 
@@ -206,6 +217,7 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
         "core_chance": CORE_CHANCE,
         "verdict": one_design_verdict(found),
         "against_baseline": against_baseline(found),
+        "clear": found.is_clear,
         "quality": one_design_price(found),
         "best": told(found.best),
         "least_worst": told(found.least_worst),

@@ -32,7 +32,8 @@ def region_verdict(found: RegionMap) -> str:
     if worst is not None:
         band = f"{percent(worst.low)} to {percent(worst.high)}"
         noise = ", within noise" if worst.within_noise else ""
-        beyond = f"; elsewhere it loses up to {percent(worst.loss)} ({band}{noise}), at {found.cells.name(worst.cell)}"
+        lost = f"up to {percent(worst.expected_loss)} ({band}{noise}), at {found.cells.name(worst.cell)}"
+        beyond = f"; elsewhere it is expected to lose {lost}"
     return f"{counted(len(found.regions), 'design')} serve the map within noise. {first.letter}: {held}{beyond}."
 
 
@@ -42,13 +43,13 @@ def region_notes(found: RegionMap) -> tuple[str, ...]:
 
 
 def cell_words(found: RegionMap, cell: int) -> str:
-    """`A K3 0.8%`: who holds a cell, with which K, and what it loses there; `A?` at an edge, a dash where none."""
+    """`A K3 0.8%`: who holds a cell, with which K, and its expected loss; `A?` at an edge, a dash where none holds."""
     each = found.standing(cell)
     if each is None:
         return "-"
     region = found.regions[found.holder[cell]]
     doubt = "" if cell in region.core else "?"
-    return f"{region.letter}{doubt} K{each.k_draft} {percent(each.loss)}"
+    return f"{region.letter}{doubt} K{each.k_draft} {percent(each.expected_loss)}"
 
 
 def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
@@ -62,7 +63,7 @@ def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
     return (
         f"{region.letter}{doubt} {shape['n_active']}/{shape['n_experts']}",
         f"s{shape['n_shared']:.3g} w{shape['expert_width']}",
-        f"K{each.k_draft} {percent(each.loss)}",
+        f"K{each.k_draft} {percent(each.expected_loss)}",
     )
 
 
@@ -92,7 +93,7 @@ def region_table(found: RegionMap) -> tuple[tuple[str, ...], list[tuple[str, ...
                 str(len(region.core)),
                 str(len(region.edge)),
                 percent(_mean_loss(region)),
-                "-" if worst is None else f"{percent(worst.loss)} at {found.cells.name(worst.cell)}",
+                "-" if worst is None else f"{percent(worst.expected_loss)} at {found.cells.name(worst.cell)}",
                 "" if worst is None else f"{percent(worst.low)} to {percent(worst.high)}",
             )
         )
@@ -178,7 +179,7 @@ def region_values(found: RegionMap, region: Region) -> dict[str, Any]:
         "edge_cells": len(region.edge),
         "holds": held_where(found, region),
         "mean_loss": _mean_loss(region),
-        "worst_loss_outside": None if worst is None else worst.loss,
+        "worst_loss_outside": None if worst is None else worst.expected_loss,
         "worst_loss_low": None if worst is None else worst.low,
         "worst_loss_high": None if worst is None else worst.high,
         "worst_at": "" if worst is None else found.cells.name(worst.cell),
@@ -186,8 +187,10 @@ def region_values(found: RegionMap, region: Region) -> dict[str, Any]:
 
 
 def _mean_loss(region: Region) -> float:
-    """Over the cells it holds, central. [1]"""
-    return float(np.mean([each.loss for each in map(region.everywhere.__getitem__, region.cells) if each is not None]))
+    """Expected, over the cells it holds. [1]"""
+    return float(
+        np.mean([each.expected_loss for each in map(region.everywhere.__getitem__, region.cells) if each is not None])
+    )
 
 
 def _run(found: RegionMap, run: np.ndarray, row: np.ndarray, region: Region) -> str:

@@ -2,7 +2,7 @@
 
 Noise gives almost every cell a winner of its own. The rule that merges them (docs/decisions/design-search.md): designs
 are chosen one after the other, each the one that holds most cells not held yet as a core, as long as that is two or
-more. A cell left over goes as an edge to the chosen design of least expected loss there, or to its own best where every
+more. A cell left over goes as an edge to the chosen design that ties there most likely, or to its own best where every
 chosen design loses beyond noise.
 """
 
@@ -50,10 +50,10 @@ class Region:
 
     @property
     def worst_outside(self) -> Standing | None:
-        """Where, beyond its region, it loses most; None where it serves nowhere else."""
+        """Where, beyond its region, it is expected to lose most; None where it serves nowhere else."""
         held = set(self.cells)
         outside = [each for each in self.everywhere if each is not None and each.cell not in held]
-        return max(outside, key=lambda each: each.loss) if outside else None
+        return max(outside, key=lambda each: each.expected) if outside else None
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def cover(drawn: Standings) -> tuple[list[int], NDArray[np.intp], NDArray[np.boo
     for cell in np.flatnonzero(left):
         near = [column for column in chosen if drawn.allowed[cell, column] and drawn.band[0][cell, column] <= 0.0]
         own = int(np.searchsorted(drawn.pool, drawn.cells.best[cell]))
-        column = min(near, key=lambda one: float(drawn.expected[cell, one])) if near else own
+        column = min(near, key=lambda one: (-drawn.chance[cell, one], drawn.expected[cell, one])) if near else own
         if column not in chosen:
             chosen.append(column)
         holder[cell] = chosen.index(column)

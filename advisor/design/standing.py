@@ -38,7 +38,8 @@ class Standing:
     """Of the 80 % band over all draws, errors of expert shapes included; below 0 it is the better one. [1]"""
     high: float
     expected: float
-    """Mean over the draws that all designs share. [1]"""
+    """Mean over the draws that all designs share. Below 0 where those are lopsided: the cell's own best is so by the
+    central values. [1]"""
     chance: float
     """Share of those draws in which it loses less than TIE to the best of the designs compared. [1]"""
     gain: Band | None
@@ -46,6 +47,11 @@ class Standing:
     too far from the fit that costs all designs."""
     tier: Tier
     extrapolated: bool
+
+    @property
+    def expected_loss(self) -> float:
+        """The expected loss; less than none counts as none. [1]"""
+        return max(self.expected, 0.0)
 
     @property
     def is_core(self) -> bool:

@@ -42,7 +42,9 @@ def regions_blocks(found: RegionMap) -> tuple[Block, ...]:
         tuple(printable(cell) for name, cell in zip(every, row, strict=True) if name in _COLUMNS) for row in regions
     )
     held = tuple(f"{region.letter} holds {printable(held_where(found, region), 2000)}." for region in found.regions)
-    caption = "Who holds each batch and accelerator, with which K, and the loss against its own best; ? at an edge."
+    caption = (
+        "Who holds each batch and accelerator, with which K, and the expected loss against its own best; ? at an edge."
+    )
     return (
         verdict,
         FigureBlock("regions", printable(design_regions_chart(found).alt, 4000)),

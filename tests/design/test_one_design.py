@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from advisor.design import (
+    Band,
     OneDesign,
     Place,
     against_baseline,
@@ -125,6 +126,10 @@ def test_a_gain_whose_band_includes_one_is_no_clear_gain() -> None:
     assert not told(1.01, 0.99).is_clear
     assert "it is not clearly better: the band includes 1" in against_baseline(told(1.01, 0.99))
     assert "No design is clearly better than the baseline" in against_baseline(told(0.9, 0.99))
+    slow = replace(found.best.at[1], gain=Band(0.88, 0.83, 0.95, 0.0))
+    mixed = replace(found, choices=(replace(found.best, at=(first, slow)),))
+    assert "At batch 128 on NVIDIA B200 SXM (HGX/DGX) it is clearly worse" in against_baseline(mixed)
+    assert one_design_document(mixed)["clear"] is False
 
 
 def test_targets_that_no_design_serves_say_which_and_what_to_do() -> None:

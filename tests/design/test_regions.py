@@ -15,6 +15,7 @@ import pytest
 
 from advisor.design import DesignGrid, Place, RegionMap, design_space, parse_place, region_map
 from advisor.design.cells import Cells, ask_cells, scenario_at
+from advisor.design.one_design_words import standing_values
 from advisor.design.region_words import (
     cell_words,
     held_where,
@@ -99,7 +100,7 @@ def test_the_same_accelerator_twice_gives_identical_columns() -> None:
         assert replace(found.standing(int(one)), cell=0) == replace(found.standing(int(two)), cell=0)  # type: ignore[type-var]
 
 
-def test_losses_are_never_negative_and_expected_ones_no_more_than_noise() -> None:
+def test_losses_are_never_negative_and_expected_ones_by_no_more_than_noise() -> None:
     one = drawn()
     assert one.loss.min() == 0.0
     assert one.expected[one.allowed].min() > -TIE / 2
@@ -163,6 +164,25 @@ def test_a_lone_cell_that_every_chosen_design_clearly_loses_in_gets_its_own_best
     assert chosen == [0, 1]
     assert holder.tolist() == [0, 0, 1]
     assert core.all()
+
+
+def test_an_edge_goes_to_the_chosen_design_that_ties_most_likely_of_those_within_noise() -> None:
+    chance = [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.6, 0.7], [0.7, 0.6, 0.7]]
+    low = [[0.0] * 3] * 4 + [[-0.1, -0.1, 0.0], [0.1, -0.1, 0.0]]
+    expected = [[0.0] * 3] * 4 + [[0.01, 0.02, 0.0], [0.01, 0.02, 0.0]]
+    chosen, holder, core = cover(stub(chance, expected, low, [0, 0, 1, 1, 2, 2]))
+    assert chosen == [1, 0]
+    assert holder.tolist() == [1, 1, 0, 0, 0, 0]
+    assert core.tolist() == [True, True, True, True, False, False]
+
+
+def test_an_expected_loss_below_none_counts_as_none_and_is_told_as_it_is() -> None:
+    found = drawn_map()
+    each = found.standing(int(found.grid[1, 0]))
+    assert each is not None
+    lopsided = replace(each, expected=-0.07)
+    assert lopsided.expected_loss == 0.0
+    assert standing_values(lopsided)["loss_expected"] == -0.07
 
 
 def test_a_cell_that_nobody_serves_is_nobody_s_and_of_equals_the_one_that_loses_least_is_chosen() -> None:

@@ -143,7 +143,7 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
         return
     widgets.show_chart(found.chart, "design_regions", scenario)
     _table(found.regions)
-    st.caption(widgets.plain(" ".join(found.notes)))
+    st.caption(widgets.plain(" ".join((*found.notes, "`report --regions` puts the map into a report."))))
 
 
 def _table(table: _Table) -> None:
