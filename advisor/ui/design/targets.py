@@ -143,7 +143,7 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
         return
     widgets.show_chart(found.chart, "design_regions", scenario)
     _table(found.regions)
-    st.caption(widgets.plain(" ".join((*found.notes, "`report --regions` puts the map into a report."))))
+    st.caption(widgets.plain(" ".join((*found.notes, "The command report puts the map into a report with --regions."))))
 
 
 def _table(table: _Table) -> None:
