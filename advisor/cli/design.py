@@ -172,13 +172,9 @@ def design(
         _refuse_mixed(targets, batches, config_file, is_map=as_map or accelerators is not None)
         if targets:
             one = one_design(asked, parse_targets(targets, asked.hardware_id), top, **options)
-            show(1)
             _give_one(one, start, csv_file, config_file, as_json=as_json)
-            return
-        places = [] if accelerators is None else [parse_place(x, asked.hardware_id) for x in accelerators.split(",")]
-        drawn = region_map(asked, places, None if batches is None else list(parse_batches(batches)), **options)
-        show(1)
-        _give_map(drawn, start, csv_file, as_json=as_json)
+        else:
+            _give_map(_mapped(asked, accelerators, batches, options), start, csv_file, as_json=as_json)
         return
     space = design_space(asked, batches=parse_batches(batches) if batches is not None else None, **options)
     show(1)
@@ -192,6 +188,12 @@ def design(
         return
     _print_start(start)
     _print(answer)
+
+
+def _mapped(scenario: Scenario, accelerators: str | None, batches: str | None, options: dict[str, Any]) -> RegionMap:
+    """The map of the accelerators and batches that are typed, else of the defaults."""
+    places = [] if accelerators is None else [parse_place(x, scenario.hardware_id) for x in accelerators.split(",")]
+    return region_map(scenario, places, None if batches is None else list(parse_batches(batches)), **options)
 
 
 def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | None, *, is_map: bool) -> None:

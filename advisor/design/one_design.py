@@ -120,6 +120,7 @@ def one_design(
     cell_of = _cells_of(cells, targets)
     every = np.flatnonzero(np.all(cells.merit > 0.0, axis=0))
     drawn = standings(cells, _pool(cells, every, count), lambda share: on_progress((1 + share) / 2))
+    on_progress(1.0)
     columns = np.flatnonzero(np.isin(drawn.pool, every))
     # Less than no loss against what is a target's best by the central values is noise: then these decide.
     expected, central = np.maximum(drawn.expected[:, columns], 0.0), drawn.loss[:, columns].mean(axis=0)

@@ -111,6 +111,7 @@ def region_map(
         **question,
     )
     drawn = standings(cells, _pool(cells), lambda share: on_progress((1 + share) / 2))
+    on_progress(1.0)
     chosen, holder, core = cover(drawn)
     regions = []
     for number, column in enumerate(chosen):
