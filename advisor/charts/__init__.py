@@ -6,6 +6,7 @@ from advisor.charts.compare import compared_chart
 from advisor.charts.context import context_chart
 from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
 from advisor.charts.design_curves import design_curves_chart
+from advisor.charts.design_regions import REGION_TINTS, design_regions_chart
 from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
 from advisor.charts.frontier import frontier_chart
 from advisor.charts.leaderboard import leaderboard_chart, quality_chart
@@ -42,6 +43,7 @@ __all__ = [
     "ORANGE",
     "POLICY_COLUMNS",
     "POLICY_FORMATS",
+    "REGION_TINTS",
     "SERIES",
     "SHARES",
     "TIER_NAMES",
@@ -56,6 +58,7 @@ __all__ = [
     "context_chart",
     "coverage_chart",
     "design_curves_chart",
+    "design_regions_chart",
     "distinct_experts_chart",
     "error_chart",
     "frontier_chart",

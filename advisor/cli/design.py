@@ -1,4 +1,5 @@
-"""`design`: which MoE to train, at the baseline's quality, so that it serves best with speculative decoding."""
+"""`design`: which MoE to train, at the baseline's quality, so that it serves best with speculative decoding; for one
+accelerator and batch, for several targets as one, or over a map of both."""
 
 from __future__ import annotations
 
@@ -14,18 +15,42 @@ from advisor.cli.output import json_option, print_json, print_labelled, print_ta
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.design import (
     LAW_NAMES,
+    MAP_ACCELERATORS,
     OBJECTIVES,
     SHAPE_EXAMPLE,
     DesignAnswer,
     DesignGrid,
+    DesignSpace,
+    OneDesign,
+    RegionMap,
     Start,
     added_keys,
+    against_baseline,
     answer_document,
     candidate_rows,
+    choices_table,
     design_answer,
     design_config,
     design_space,
+    held_where,
+    map_cells_table,
+    one_design,
+    one_design_document,
+    one_design_notes,
+    one_design_price,
+    one_design_rows,
+    one_design_table,
+    one_design_verdict,
     parse_batches,
+    parse_place,
+    parse_target,
+    parse_targets,
+    region_document,
+    region_map,
+    region_notes,
+    region_rows,
+    region_table,
+    region_verdict,
     sensitivity_text,
     start_from_shape,
     start_from_size,
@@ -50,7 +75,18 @@ class _DesignCommand(ScenarioCommand):
             raise AdvisorError("give --model or --shape, not both")
         if ctx.meta[_FROM_NOTHING]:
             ctx.params["model_id"] = FIELDS["model_id"].default
+        if ctx.params["hardware_id"] is None and not started and (named := _first_named(ctx.params)):
+            ctx.params["hardware_id"] = named
         return super().invoke(ctx)
+
+
+def _first_named(params: dict[str, Any]) -> str | None:
+    """The accelerator of the first target or of the map's first column, which --hardware may leave out."""
+    if params["targets"]:
+        return parse_target(params["targets"][0]).place.hardware_id
+    if params["accelerators"] is not None:
+        return parse_place(params["accelerators"].split(",")[0]).hardware_id
+    return MAP_ACCELERATORS[0] if params["as_map"] else None
 
 
 @click.command(cls=_DesignCommand)
@@ -81,6 +117,16 @@ class _DesignCommand(ScenarioCommand):
 @click.option("--width-step", type=int, default=32, show_default=True, help="Step of the expert width.")
 @click.option("--depths", help="Multiples of the baseline's depth to try, e.g. 0.75,1,1.25.")
 @click.option("--heads", help="Multiples of the baseline's attention heads to try, e.g. 0.5,1.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    help="ACCELERATOR:BATCH, e.g. h100-sxm:8, or 2xb200-sxm:128 on two; repeat it for the one design of all of them.",
+)
+@click.option(
+    "--map", "as_map", is_flag=True, help="Map the design over --batches and --accelerators, in as few as serve."
+)
+@click.option("--accelerators", help=f"Columns of the map, comma-separated [default: {','.join(MAP_ACCELERATORS)}].")
 @click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write the candidates here as CSV.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Write the best as config.json here.")
@@ -99,35 +145,114 @@ def design(
     width_step: int,
     depths: str | None,
     heads: str | None,
+    targets: tuple[str, ...],
+    as_map: bool,
+    accelerators: str | None,
     top: int,
     csv_file: Path | None,
     config_file: Path | None,
     as_json: bool,
     **question: Any,  # the options that design_space takes as they stand
 ) -> None:
-    """Which MoE to train instead of --model, at equal quality, so that it serves best with speculative decoding."""
+    """Which MoE to train instead of --model, at equal quality, so that it serves best with speculative decoding.
+
+    --target asks for the one design that several accelerators and batches lose least with; --map for each one's.
+    """
     show = progress("searching")
     started = _started(scenario, shape, question, from_nothing=ctx.meta[_FROM_NOTHING])
-    space = design_space(
-        scenario if started is None else started.scenario,
-        batches=parse_batches(batches) if batches is not None else None,
-        grid=_grid(experts, active, shared, width_step, depths, heads),
-        max_memory_bytes=None if max_memory_gb is None else max_memory_gb * 1e9,
+    asked = scenario if started is None else started.scenario
+    options = {
+        "grid": _grid(experts, active, shared, width_step, depths, heads),
+        "max_memory_bytes": None if max_memory_gb is None else max_memory_gb * 1e9,
         **question,
-        on_progress=show,
-    )
+        "on_progress": show,
+    }
+    start = "" if started is None else started.note
+    if targets or as_map or accelerators is not None:
+        _refuse_mixed(targets, batches, config_file, is_map=as_map or accelerators is not None)
+        if targets:
+            one = one_design(asked, parse_targets(targets, asked.hardware_id), top, **options)
+            _give_one(one, start, csv_file, config_file, as_json=as_json)
+        else:
+            _give_map(_mapped(asked, accelerators, batches, options), start, csv_file, as_json=as_json)
+        return
+    space = design_space(asked, batches=parse_batches(batches) if batches is not None else None, **options)
     show(1)
     answer = design_answer(space, top)
     if csv_file is not None:
         _write(csv_file, candidate_rows(answer))
     if config_file is not None:
-        _write_config(config_file, answer)
+        _write_config(config_file, space, None if answer.recommended is None else answer.recommended.index)
     if as_json:
-        print_json(answer_document(answer) | ({} if started is None else {"start": started.note}))
+        print_json(answer_document(answer) | _started_from(start))
         return
-    if started is not None:
-        click.echo(f"{started.note}\n")
+    _print_start(start)
     _print(answer)
+
+
+def _mapped(scenario: Scenario, accelerators: str | None, batches: str | None, options: dict[str, Any]) -> RegionMap:
+    """The map of the accelerators and batches that are typed, else of the defaults."""
+    places = [] if accelerators is None else [parse_place(x, scenario.hardware_id) for x in accelerators.split(",")]
+    return region_map(scenario, places, None if batches is None else list(parse_batches(batches)), **options)
+
+
+def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | None, *, is_map: bool) -> None:
+    """Raise AdvisorError for options of two questions at once."""
+    if targets and is_map:
+        raise AdvisorError("give --target for one design, or --map (--accelerators) for a map, not both")
+    if targets and batches is not None:
+        raise AdvisorError("--target has its own batch, ACCELERATOR:BATCH; leave --batches out")
+    if is_map and config is not None:
+        raise AdvisorError("a map has several designs; give --config with --target, or for one accelerator and batch")
+
+
+def _give_one(one: OneDesign, start: str, csv_file: Path | None, config_file: Path | None, *, as_json: bool) -> None:
+    """One design for several targets: files, then JSON or words and tables."""
+    if csv_file is not None:
+        _write(csv_file, one_design_rows(one))
+    if config_file is not None:
+        _write_config(config_file, one.cells.spaces[0], None if one.best is None else one.best.index)
+    if as_json:
+        print_json(one_design_document(one) | _started_from(start))
+        return
+    _print_start(start)
+    for text in (one_design_verdict(one), against_baseline(one), one_design_price(one)):
+        if text:
+            click.echo(text)
+    click.echo()
+    print_table(*one_design_table(one))
+    if one.choices:
+        click.echo("\nExpected loss of the best designs, over the targets and at each:")
+        print_table(*choices_table(one))
+    click.echo()
+    print_labelled("note", one_design_notes(one))
+
+
+def _give_map(drawn: RegionMap, start: str, csv_file: Path | None, *, as_json: bool) -> None:
+    """A map of regions: its cells as CSV, then JSON or words and tables."""
+    if csv_file is not None:
+        _write(csv_file, region_rows(drawn))
+    if as_json:
+        print_json(region_document(drawn) | _started_from(start))
+        return
+    _print_start(start)
+    click.echo(f"{region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's own best:")
+    print_table(*map_cells_table(drawn))
+    click.echo()
+    print_table(*region_table(drawn))
+    for region in drawn.regions:
+        click.echo(f"{region.letter} holds {held_where(drawn, region)}.")
+    click.echo()
+    print_labelled("note", region_notes(drawn))
+
+
+def _started_from(note: str) -> dict[str, str]:
+    return {"start": note} if note else {}
+
+
+def _print_start(note: str) -> None:
+    if note:
+        click.echo(f"{note}\n")
 
 
 def _started(scenario: Scenario, shape: str | None, question: dict[str, Any], *, from_nothing: bool) -> Start | None:
@@ -211,11 +336,11 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     write_file(path, csv_text(list(rows[0]) if rows else ["rank"], rows))
 
 
-def _write_config(path: Path, answer: DesignAnswer) -> None:
-    if answer.recommended is None:
+def _write_config(path: Path, space: DesignSpace, index: int | None) -> None:
+    if index is None:
         raise AdvisorError(f"no design is feasible, so {path} is not written")
-    config = design_config(answer.space, answer.recommended.index)
+    config = design_config(space, index)
     write_file(path, json.dumps(config, indent=2) + "\n")
-    added = added_keys(answer.space, config)
+    added = added_keys(space, config)
     if added:
         click.echo(f"{path}: {', '.join(added)} is new to this model type; the engine must support it.", err=True)

@@ -16,6 +16,7 @@ from advisor.cli.measure import read_bytes
 from advisor.cli.output import json_option, print_json, write_file
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
 from advisor.context_map import context_map
+from advisor.design import region_map
 from advisor.diagnosis import DiagnosisView, Given, diagnose, view_of
 from advisor.next_steps import next_steps
 from advisor.points import Errors
@@ -38,6 +39,9 @@ from advisor.scenario import Scenario
 @click.option("--brief", is_flag=True, help="Leave out designs, what to try next and the map over context.")
 @click.option("--models", is_flag=True, help="Rank other models at this load too, two seconds more.")
 @click.option("--min-total-params", type=float, help="With --models: least total size of those, e.g. 1e11.")
+@click.option(
+    "--regions", is_flag=True, help="Map the design to train over batch and accelerator too, two seconds more."
+)
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
 @click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
 @click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
@@ -60,6 +64,7 @@ def report(
     brief: bool,
     models: bool,
     min_total_params: float | None,
+    regions: bool,
     usd_per_hour: float | None,
     power_log: Path | None,
     power_k: int | None,
@@ -86,6 +91,7 @@ def report(
         board=_board(scenario, usd_per_hour, min_total_params) if models else None,
         diagnosis=_diagnosis(measured, scenario) if measured else None,
         k_by_context=None if brief else _k_by_context(advice),
+        regions=region_map(scenario) if regions else None,
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")

@@ -124,8 +124,20 @@ class Drawn:
 
     speedup: Array
     tpot_s: Array
-    tier: Tier
-    extrapolated: bool
+    tiers: tuple[Tier, ...]
+    """At each batch."""
+    beyond: NDArray[np.bool_]
+    """Whether its steps are longer than the measured ones, [nB]."""
+
+    @property
+    def tier(self) -> Tier:
+        """The lowest over the batches."""
+        return lowest(list(self.tiers))
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether it lies outside the data at any batch."""
+        return bool(self.beyond.any())
 
 
 def drawn_at(setup: Setup, batches: Array, k_draft: NDArray[np.int16]) -> Drawn:
@@ -135,12 +147,11 @@ def drawn_at(setup: Setup, batches: Array, k_draft: NDArray[np.int16]) -> Drawn:
     at = np.searchsorted(columns, k_draft)
     rows = np.arange(len(batches))
     gain = curve.draws[:, rows, at]
-    tiers = [Tier(curve.tier[row, column]) for row, column in zip(rows, at, strict=True)]
     return Drawn(
         gain,
         (curve.plain_draws_s + prefill_per_token_s(setup, batches)) / gain,
-        lowest(tiers),
-        bool(curve.extrapolated[rows, at].any()),
+        tuple(Tier(curve.tier[row, column]) for row, column in zip(rows, at, strict=True)),
+        curve.extrapolated[rows, at],
     )
 
 

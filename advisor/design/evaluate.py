@@ -261,13 +261,14 @@ def quality_of(body: Body, mix: Mixes, width: Array, active: Array, question: Qu
     )
 
 
-def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, str]:
-    """Plain step by measured rows over the fit's, less 1, where they differ most [1]; and both speeds in one sentence.
+def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, float | None, str]:
+    """Plain step by measured rows over the fit's, less 1, where they differ most [1]; the time per output token by
+    those rows [s]; and both speeds in one sentence.
 
-    `served` is the baseline by the fit, [nB, 1]. (0, "") where the baseline's shape was not measured.
+    `served` is the baseline by the fit, [nB, 1]. (0, None, "") where the baseline's shape was not measured.
     """
     if given.costs.routed.measured is None:
-        return 0.0, ""
+        return 0.0, None, ""
     drafts = np.unique([0, *served.k_draft[:, 0]])
     own = curve_for(given, question.batches, drafts)
     gaps = own.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
@@ -284,4 +285,4 @@ def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served
         f"{fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used elsewhere, give "
         f"{speedup:.2f}x and {tpot_ms:.2f} ms there."
     )
-    return float(gaps[np.argmax(np.abs(gaps))]), note
+    return float(gaps[np.argmax(np.abs(gaps))]), tpot_ms / 1e3, note

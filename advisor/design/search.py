@@ -92,10 +92,10 @@ def design_space(
     joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
     if training_tokens is None:
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
-    gap, note = measured_gap(given, setup, question, baseline.served)
+    gap, measured_tpot_s, note = measured_gap(given, setup, question, baseline.served)
     return DesignSpace(
         setup, question, grid, stacks, baseline, rails, (*notes, note) if note else notes, drafts, **joined,
-        measured_gap=gap, measured_note=note,
+        measured_gap=gap, measured_tpot_s=measured_tpot_s, measured_note=note,
     )  # fmt: skip
 
 

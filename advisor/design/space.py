@@ -84,6 +84,9 @@ class DesignSpace:
     measured_gap: float = 0.0
     """Plain step of the baseline by its own measured rows over the one by the fitted form that designs are compared by,
     less 1, at the target batch where they differ most; 0 where its shape was not measured. [1]"""
+    measured_tpot_s: float | None = None
+    """The baseline's time per output token by its own measured rows, over the question's batches at the K of the fit;
+    None where its shape was not measured. [s]"""
     measured_note: str = ""
     """What the baseline does by its own measured rows and by the form; empty where its shape was not measured."""
 
@@ -103,13 +106,28 @@ class DesignSpace:
 
         At a fixed K times are affine in the width and grow with it, and a speedup is the ratio of two such times.
         """
-        index = np.flatnonzero(self.failed == 0)
+        return self.width_ends(self.failed == 0)
+
+    def width_ends(self, allowed: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Of some designs the narrowest of each (body, N, k, s), and for the speculative speedup the widest too."""
+        index = np.flatnonzero(allowed)
         mixes = self.mixes_of(index)
         moved = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
         edge = np.concatenate([[True], moved])[: len(index)]
         if self.question.objective == "sd_speedup":
             edge = edge | np.concatenate([moved, [True]])[: len(index)]
         return index[edge]
+
+    def allowed_at(self, row: int) -> NDArray[np.bool_]:
+        """Designs that would be candidates were this batch of the question the only one. [designs]"""
+        allowed = self.keeps_apart_from_load() & (self.largest_batch >= self.question.batches[row])
+        limit_s = self.question.max_tpot_s
+        return allowed if limit_s is None else allowed & (self.tpot_s[row] <= limit_s)
+
+    def keeps_apart_from_load(self) -> NDArray[np.bool_]:
+        """Designs that keep every constraint that does not depend on the batch. [designs]"""
+        by_batch = np.uint16(sum(1 << CONSTRAINTS.index(name) for name in ("memory", "tpot")))
+        return np.asarray(self.failed & ~by_batch == 0)
 
     @property
     def best(self) -> int | None:
@@ -130,6 +148,14 @@ class DesignSpace:
         """(N, k, s) of the designs at `index`."""
         at = np.asarray(index)
         return Mixes(*(axis[at].astype(float) for axis in (self.n_experts, self.n_active, self.n_shared)))
+
+    def baseline_index(self) -> int | None:
+        """The baseline among the designs; None where it is none of them."""
+        own = self.baseline
+        same = (self.body == 0) & (self.n_experts == own.n_experts) & (self.n_active == own.n_active)
+        same &= (self.n_shared == np.float32(own.n_shared)) & (self.expert_width == own.expert_width)
+        found = np.flatnonzero(same)
+        return int(found[0]) if len(found) else None
 
     def architecture(self, index: int) -> Architecture:
         """One design as an architecture that every other part of the advisor takes."""
@@ -188,6 +214,17 @@ class DesignSpace:
         body = f", {self.bodies[self.body[index]].architecture.name}" if self.body[index] else ""
         count, active = self.n_experts[index], self.n_active[index]
         return f"{count} experts top-{active}{extra}, width {self.expert_width[index]}{body}"
+
+    def shape_of(self, index: int) -> dict[str, float]:
+        """Experts, active and shared ones, width, and sizes in parameters of one design, by name."""
+        return {
+            "n_experts": int(self.n_experts[index]),
+            "n_active": int(self.n_active[index]),
+            "n_shared": float(self.n_shared[index]),
+            "expert_width": int(self.expert_width[index]),
+            "total_params": float(self.total_params[index]),
+            "active_params": float(self.active_params[index]),
+        }
 
     def failed_names(self, index: int) -> list[str]:
         """Constraints that one design breaks."""

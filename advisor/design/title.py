@@ -59,7 +59,7 @@ def title(space: DesignSpace, chosen: Candidate) -> str:
             f"No design is clearly better than top-{own.n_active} of {own.n_experts} {place}; the best guess is "
             f"{words[0].lower()}{words[1:]}"
         )
-    return f"{start}: {_merits(space, chosen)}. {_price(space, chosen)}"
+    return f"{start}: {_merits(space, chosen)}. {price_words(space, chosen)}"
 
 
 def _merits(space: DesignSpace, chosen: Candidate) -> str:
@@ -82,7 +82,7 @@ def _merits(space: DesignSpace, chosen: Candidate) -> str:
     )
 
 
-def _price(space: DesignSpace, chosen: Candidate) -> str:
+def price_words(space: DesignSpace, chosen: Candidate) -> str:
     """Sizes, training cost at equal tokens, and quality by each law."""
     own = space.baseline
     flop = "" if chosen.training_flop is None else f" ({chosen.training_flop:.2g} FLOP)"

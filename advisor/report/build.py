@@ -16,6 +16,7 @@ from advisor.advice import Advice
 from advisor.comparison import model_name, setting_lines
 from advisor.context_map import ContextMap
 from advisor.curve import Curve, digits
+from advisor.design import RegionMap
 from advisor.diagnosis import DiagnosisView
 from advisor.engines import CheckCommand
 from advisor.memory import USABLE_SHARE
@@ -88,6 +89,8 @@ class Report:
     """A measured run of this scenario, diagnosed; None: none was given."""
     k_by_context: KByContext | None = None
     """The recommended K over batch and context; None: not looked up."""
+    regions: RegionMap | None = None
+    """The design to train over batch and accelerator; None: not asked for."""
 
     @property
     def scenario(self) -> Scenario:
@@ -128,6 +131,7 @@ def build_report(
     board: Leaderboard | None = None,
     diagnosis: DiagnosisView | None = None,
     k_by_context: KByContext | None = None,
+    regions: RegionMap | None = None,
 ) -> Report:
     """The report on an advice.
 
@@ -139,6 +143,7 @@ def build_report(
     served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
     diagnosis : of a measured run, as `advisor.diagnosis.view_of` gives it. None: none was given.
     k_by_context : the recommended K over batch and context, of `runtime.k_by_context`. None: not looked up.
+    regions : the design to train over batch and accelerator, of `design.region_map`. None: not asked for.
     """
     setup = advice.setup
     return Report(
@@ -161,6 +166,7 @@ def build_report(
         board=board,
         diagnosis=diagnosis,
         k_by_context=k_by_context,
+        regions=regions,
     )
 
 

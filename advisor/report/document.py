@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 
 from advisor.catalog import ExportEngineId
 from advisor.prediction import Confidence, Frozen, OriginKind, Prediction, Tier
+from advisor.report.document_design import RegionsSection
 from advisor.scenario import SCHEMA_VERSION, Scenario
 
 
@@ -372,6 +373,8 @@ class ReportDocument(Frozen):
     """None: not asked for."""
     diagnosis: DiagnosisSection | None = None
     """None: no measured run was given."""
+    design_regions: RegionsSection | None = None
+    """None: not asked for."""
     derivation: tuple[DerivationStep, ...]
     cited: tuple[CitedWork, ...]
     sources: tuple[str, ...]

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from advisor.advice import component_times
-from advisor.charts import components_chart, speedup_chart
+from advisor.charts import components_chart, design_regions_chart, speedup_chart
 from advisor.report.blocks import FigureBlock, FigureKey
 from advisor.report.build import Report
 from advisor.report.layout import key_figures, sections
@@ -50,8 +50,14 @@ def to_html(report: Report) -> str:
 
 def report_figure(report: Report, key: FigureKey) -> go.Figure:
     """The chart of one figure block, the page's own on white. No text of a user's is drawn: plotly reads markup."""
-    figure = _speedup(report) if key == "speedup" else _components(report)
-    return figure.update_layout(template="plotly_white")
+    return _figure(report, key).update_layout(template="plotly_white")
+
+
+def _figure(report: Report, key: FigureKey) -> go.Figure:
+    if key == "regions":
+        assert report.regions is not None, "only a report with a map has this block"
+        return design_regions_chart(report.regions).figure
+    return _speedup(report) if key == "speedup" else _components(report)
 
 
 def _speedup(report: Report) -> go.Figure:

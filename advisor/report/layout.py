@@ -10,6 +10,7 @@ from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, 
 from advisor.report.build import LIMITS, Report
 from advisor.report.diagnosis import diagnosed
 from advisor.report.engines import check_blocks, engine_blocks
+from advisor.report.regions import regions_blocks
 from advisor.runtime import k_by_batch_table, plain_text, schedule_rule
 from advisor.text import MERITS, printable, tier_text, with_prefix
 
@@ -45,6 +46,11 @@ def sections(report: Report) -> tuple[Section, ...]:
         ),
         Section("Try next", further.try_next(report)),
         *([Section("Which design to train", further.design(report.standing))] if report.standing is not None else []),
+        *(
+            [Section("One design for several accelerators", regions_blocks(report.regions))]
+            if report.regions is not None
+            else []
+        ),
         Section("K by batch size", _schedule(report)),
         Section("Engine configuration", _engines(report)),
         Section("How far this has been checked", _validation(report)),

@@ -7,9 +7,11 @@ import io
 import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from advisor.advice import component_times
-from advisor.charts import BLUE, ORANGE, VERMILLION
+from advisor.charts import BLUE, ORANGE, REGION_TINTS, VERMILLION
+from advisor.design import RegionMap, cell_lines
 from advisor.report.blocks import FigureKey
 from advisor.report.build import Report
 
@@ -26,10 +28,17 @@ mpl.rcParams["svg.hashsalt"] = "advisor"
 
 def report_svg(report: Report, key: FigureKey) -> str:
     """The chart of one figure block; letters are outlines, so that no font is needed to show them."""
-    figure = _speedup(report) if key == "speedup" else _components(report)
+    figure = _figure(report, key)
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
+
+
+def _figure(report: Report, key: FigureKey) -> Figure:
+    if key == "regions":
+        assert report.regions is not None, "only a report with a map has this block"
+        return _regions(report.regions)
+    return _speedup(report) if key == "speedup" else _components(report)
 
 
 def _speedup(report: Report) -> Figure:
@@ -75,6 +84,33 @@ def _components(report: Report) -> Figure:
     axes.set_yticks(list(places), [part.label for part in parts])
     _finish(axes, "Milliseconds", "")
     axes.legend(loc="lower right", frameon=False, fontsize=7.5)
+    return figure
+
+
+def _regions(found: RegionMap) -> Figure:
+    """The map of regions: a tint and a letter for each design, edges in a dashed frame."""
+    cells = found.grid.T
+    rows, columns = cells.shape
+    figure = _new(0.7 + 0.42 * rows)
+    axes = figure.add_subplot()
+    for row in range(rows):
+        for column in range(columns):
+            cell = int(cells[row, column])
+            if not (lines := cell_lines(found, cell)):
+                continue
+            tint = REGION_TINTS[int(found.holder[cell]) % len(REGION_TINTS)]
+            dashed = "--" if "?" in lines[0] else "-"
+            edge = "black" if "?" in lines[0] else "white"
+            axes.add_patch(
+                Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, facecolor=tint, edgecolor=edge, linestyle=dashed)
+            )
+            axes.text(column, row, "\n".join(lines), ha="center", va="center", fontsize=6)
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
+    axes.set_xticks(range(columns), [str(place) for place in found.cells.places])
+    axes.set_yticks(range(rows), [f"{batch:,.0f}" for batch in found.batches])
+    _finish(axes, "Accelerator", "Batch size (sequences)")
+    axes.grid(visible=False)
     return figure
 
 

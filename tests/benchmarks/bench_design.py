@@ -1,6 +1,7 @@
-"""Time and memory of a million-design search: at least 1e6 designs x 8 K. Goal: 3 s and 2 GiB on two cores.
+"""Time and memory of a million-design search: at least 1e6 designs x 8 K. Goal: 3 s and 2 GiB on two cores. Then the
+map of regions, 6 accelerators x 9 batches; goal: 3 s of one core.
 
-python tests/benchmarks/bench_design.py
+python -m tests.benchmarks design
 """
 
 from __future__ import annotations
@@ -8,10 +9,16 @@ from __future__ import annotations
 import resource
 import time
 
-from advisor.design import DesignGrid, design_answer, design_space
+from advisor.design import DesignGrid, design_answer, design_space, one_design, parse_targets, region_map
 from advisor.scenario.scenario import Scenario
 
 GOAL_S, GOAL_BYTES = 3.0, 2 * 1024**3
+GOAL_MAP_CPU_S = 3.0
+MAPPED = {
+    "qwen3-30b-a3b": {},
+    "mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2},
+    "deepseek-v3": {"n_gpus": 8, "tensor_parallel": 8, "drafter_id": "mtp"},
+}
 GRID = DesignGrid(
     n_experts=tuple(range(16, 513, 16)),
     n_active=(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32),
@@ -39,7 +46,28 @@ def main() -> None:
         )
     start = time.perf_counter()
     design_answer(space)
-    print(f"whole answer (bands, sweeps, sensitivity) on the last: {time.perf_counter() - start:.2f} s")
+    print(f"whole answer (bands, sweeps, sensitivity) on the last: {time.perf_counter() - start:.2f} s\n")
+    map_times()
+
+
+def map_times() -> None:
+    """Print one row for each map and for one design of two targets: processor time."""
+    names = ("map of", "cells", "regions", "cpu s", "wall s", "2 targets, cpu s")
+    print(" ".join(name.rjust(width) for name, width in zip(names, (15, 6, 8, 7, 7, 17), strict=True)))
+    for model_id, placed in MAPPED.items():
+        scenario = Scenario(model_id=model_id, hardware_id="h200-sxm", acceptance="2.4@3", batch_size=16, **placed)
+        region_map(scenario, batches=(16,))  # profiles read, code loaded
+        cpu, wall = time.process_time(), time.perf_counter()
+        found = region_map(scenario)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        start = time.process_time()
+        one_design(scenario, parse_targets(["h100-sxm:8", "b200-sxm:128"]))
+        targets = time.process_time() - start
+        verdict = "ok" if cpu <= GOAL_MAP_CPU_S else "MISSED"
+        print(
+            f"{model_id:>15s} {len(found.cells):6d} {len(found.regions):8d} {cpu:7.2f} {wall:7.2f} {targets:17.2f}  "
+            f"{verdict}"
+        )
 
 
 if __name__ == "__main__":

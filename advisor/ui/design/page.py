@@ -5,7 +5,7 @@ import streamlit as st
 from advisor.charts import granularity_chart, heat_map_chart, shared_sweep_chart
 from advisor.design import DECIDING_LAW, Candidate, DesignAnswer
 from advisor.summary import borrowed_from, place_text
-from advisor.ui.design import curves, pick, question, start, tables, view
+from advisor.ui.design import curves, pick, question, start, tables, targets, view
 from advisor.ui.shared import state, widgets
 from advisor.ui.shared.session import Slot
 from advisor.ui.shared.settings import DESIGN_TABS
@@ -62,7 +62,7 @@ def sweeps(answer: DesignAnswer) -> None:
 
 
 def details(answer: DesignAnswer, item: Candidate | None, tag: str) -> None:
-    one, two, three, four = st.tabs(DESIGN_TABS, key="design_tab", on_change="rerun")
+    one, two, three, four, five = st.tabs(DESIGN_TABS, key="design_tab", on_change="rerun")
     if one.open:
         with one:
             best_designs(answer, tag)
@@ -74,6 +74,9 @@ def details(answer: DesignAnswer, item: Candidate | None, tag: str) -> None:
             sweeps(answer)
     if four.open:
         with four:
+            targets.draw(scenario, asked)
+    if five.open:
+        with five:
             view.limits(answer, item)
 
 

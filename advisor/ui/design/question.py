@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -49,6 +50,10 @@ class DesignQuestion(Frozen):
     """None: the scenario's."""
     max_memory_bytes: float | None = None
     price_usd_per_hour: float | None = None
+
+    def limits(self) -> dict[str, Any]:
+        """Everything but the batches, as `design_space` takes it."""
+        return self.model_dump(exclude={"batches"})
 
     def tag(self, scenario: Scenario) -> str:
         """Short name of this question about this scenario."""
@@ -113,8 +118,8 @@ def answer_or_stop(scenario: Scenario, question: DesignQuestion, head: DeltaGene
 )
 def answer_for(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
     """The search, remembered. Raises AdvisorError as the search does."""
-    asked = question.model_dump() | {"batches": parse_batches(question.batches) if question.batches else None}
-    return design_answer(design_space(scenario, **asked), CANDIDATES)
+    batches = parse_batches(question.batches) if question.batches else None
+    return design_answer(design_space(scenario, batches=batches, **question.limits()), CANDIDATES)
 
 
 def _limit(key: str) -> float | None:

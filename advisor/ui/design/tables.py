@@ -53,6 +53,18 @@ def below_headline(answer: DesignAnswer) -> str:
     )
 
 
+def baseline_footing(answer: DesignAnswer) -> str:
+    """That the baseline's figure is by the fit, and Serve's by measured kernels; empty where none was measured."""
+    space = answer.space
+    if space.measured_tpot_s is None:
+        return ""
+    fitted_ms = space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0]) * 1e3
+    return (
+        f"The baseline’s {fitted_ms:.2f} ms is by the fitted kernels, as every design here; by its own measured ones, "
+        f"as on Serve, it is {space.measured_tpot_s * 1e3:.2f} ms at the same K."
+    )
+
+
 def _after_headline(verdict: str) -> str:
     """A verdict without what the headline says: `Against top-8 of 128 at batch 32, the best guess is ...`."""
     said = "No design is clearly better than "

@@ -36,6 +36,8 @@ def below_the_title(answer: DesignAnswer) -> None:
     if answer.recommended is None:
         return
     st.markdown(widgets.plain(tables.below_headline(answer)))
+    if footing := tables.baseline_footing(answer):
+        st.caption(widgets.plain(footing))
     if cautious := tables.cautious_sentence(answer):
         st.caption(widgets.plain(cautious))
 

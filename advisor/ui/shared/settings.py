@@ -30,7 +30,7 @@ SERVE_TABS = (
     "Simulation",
     "Check it",
 )
-DESIGN_TABS = ("Best designs", "Quality against speed", "Sharing and width", "Laws and limits")
+DESIGN_TABS = ("Best designs", "Quality against speed", "Sharing and width", "Several targets", "Laws and limits")
 DATA_TABS = (
     "Your benchmark",
     "Diagnosis",
@@ -111,6 +111,7 @@ SETTINGS: Mapping[str, Setting] = {
     "design_tab": Setting(DESIGN_TABS[0], _one_of(DESIGN_TABS)),
     "design_objective": Setting("tpot", _one_of(OBJECTIVES, _objective_names)),
     "design_batches": Setting("", str),
+    "design_targets": Setting("", str),
     "design_quality": Setting(DEFAULT_EPS * 100, _number(0.0, 50.0)),
     "design_tokens": _limit,
     "design_total_params": _limit,

@@ -1,0 +1,152 @@
+"""One design for several: for the targets that are typed, and the map of regions over batch and accelerator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from advisor.charts import Chart, design_regions_chart
+from advisor.design import (
+    Place,
+    against_baseline,
+    choices_table,
+    default_places,
+    held_where,
+    one_design,
+    one_design_notes,
+    one_design_price,
+    one_design_rows,
+    one_design_table,
+    one_design_verdict,
+    parse_targets,
+    region_map,
+    region_notes,
+    region_table,
+    region_verdict,
+)
+from advisor.hardware import hardware_ids
+from advisor.prediction import AdvisorError
+from advisor.scenario import Scenario
+from advisor.text import csv_text
+from advisor.ui.design.question import DesignQuestion
+from advisor.ui.shared import widgets
+from advisor.ui.shared.remembered import remembered
+
+_KEPT, _OWN = 12, 4
+_MOST_PLACES = 8
+"""Columns of the map that a telephone still shows in figures. [1]"""
+_Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class _One:
+    """What the page says of one design for several targets, without the searches behind it."""
+
+    texts: tuple[str, ...]
+    targets: _Table
+    choices: _Table
+    notes: tuple[str, ...]
+    csv: str
+
+
+@dataclass(frozen=True)
+class _Map:
+    """What the page says of a map of regions, without the searches behind it."""
+
+    verdict: str
+    chart: Chart | None
+    """None where no cell is served."""
+    regions: _Table
+    notes: tuple[str, ...]
+
+
+@remembered(st.cache_resource, shared=_KEPT, own=_OWN, spinner="Costing each target ...", keys=(DesignQuestion,))
+def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ...]) -> _One:
+    found = one_design(scenario, parse_targets(targets, scenario.hardware_id), **question.limits())
+    rows = one_design_rows(found)
+    return _One(
+        tuple(text for text in (one_design_verdict(found), against_baseline(found), one_design_price(found)) if text),
+        one_design_table(found),
+        choices_table(found),
+        one_design_notes(found),
+        csv_text(list(rows[0]), rows) if rows else "",
+    )
+
+
+@remembered(st.cache_resource, shared=_KEPT, own=_OWN, spinner="Costing each accelerator ...", keys=(DesignQuestion,))
+def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[str, ...]) -> _Map:
+    found = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
+    chart = design_regions_chart(found) if found.regions else None
+    columns, rows = region_table(found)
+    held = [(*row, held_where(found, region)) for row, region in zip(rows, found.regions, strict=True)]
+    return _Map(region_verdict(found), chart, ((*columns, "holds"), held), region_notes(found))
+
+
+def draw(scenario: Scenario, question: DesignQuestion) -> None:
+    """The whole tab."""
+    _one(scenario, question)
+    _map(scenario, question)
+
+
+def _one(scenario: Scenario, question: DesignQuestion) -> None:
+    """One design for the targets that are typed."""
+    st.subheader("One design for these targets", anchor=False)
+    typed = st.text_input(
+        "Targets",
+        key="design_targets",
+        placeholder="h100-sxm:8, b200-sxm:128",
+        help="ACCELERATOR:BATCH, separated by commas; 2xh100-sxm:8 for two that share each matrix. Objective and "
+        "limits are those above.",
+    )
+    if not typed.strip():
+        st.caption("The design that is expected to lose least against what each target alone would want.")
+        return
+    try:
+        found = _one_of(scenario, question, tuple(text.strip() for text in typed.split(",") if text.strip()))
+    except AdvisorError as error:
+        st.error(widgets.plain(str(error)))
+        return
+    answer, _, rest = found.texts[0].partition(". ")
+    st.markdown(f"**{widgets.plain(answer)}.** {widgets.plain(rest)}")
+    for text in found.texts[1:]:
+        st.markdown(widgets.plain(text))
+    _table(found.targets)
+    if found.choices[1]:
+        st.caption("Expected loss of the best designs, over the targets and at each.")
+        _table(found.choices)
+    st.caption(widgets.plain(" ".join(found.notes)))
+    if found.csv:
+        st.download_button(
+            "All figures as CSV", found.csv, f"one-design-{scenario.hash}.csv", "text/csv", key="design_one_csv",
+            type="tertiary", icon=":material/download:", on_click="ignore",
+        )  # fmt: skip
+
+
+def _map(scenario: Scenario, question: DesignQuestion) -> None:
+    """The map of regions."""
+    st.subheader("The design by batch and accelerator", anchor=False)
+    start = [place.hardware_id for place in default_places(scenario)]
+    known = list(dict.fromkeys((*start, *hardware_ids())))
+    chosen = st.multiselect("Accelerators", known, default=start, max_selections=_MOST_PLACES, key="design_places")
+    if not chosen:
+        st.caption("Choose at least one accelerator.")
+        return
+    try:
+        found = _map_of(scenario, question, tuple(chosen))
+    except AdvisorError as error:
+        st.error(widgets.plain(str(error)))
+        return
+    st.markdown(widgets.plain(found.verdict))
+    if found.chart is None:
+        return
+    widgets.show_chart(found.chart, "design_regions", scenario)
+    _table(found.regions)
+    st.caption(widgets.plain(" ".join((*found.notes, "The command report puts the map into a report with --regions."))))
+
+
+def _table(table: _Table) -> None:
+    columns, rows = table
+    names = [name if ":" in name or "/" in name else name[:1].upper() + name[1:] for name in columns]
+    st.dataframe(pd.DataFrame(rows, columns=names), hide_index=True)

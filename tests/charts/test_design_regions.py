@@ -1,0 +1,110 @@
+"""The map of regions as a chart: labels, edges, empty cells, colours, the finding in words, and its data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from advisor.charts import REGION_TINTS, design_regions_chart
+from advisor.charts.design_regions import _CELL_TEXT
+from advisor.charts.figure import Chart
+from advisor.design import RegionMap, cell_lines, region_rows, region_verdict
+from tests.design.test_regions import BATCHES, PLACES, drawn_map
+
+
+@lru_cache(maxsize=1)
+def chart() -> Chart:
+    return design_regions_chart(drawn_map())
+
+
+def with_an_edge(found: RegionMap) -> tuple[RegionMap, int]:
+    """The map with one of the first region's cores turned into an edge."""
+    first = found.regions[0]
+    cell = first.core[0]
+    edged = replace(first, core=first.core[1:], edge=(*first.edge, cell))
+    return replace(found, regions=(edged, *found.regions[1:])), cell
+
+
+def relative_luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot((0.2126, 0.7152, 0.0722), linear))
+
+
+def test_each_cell_says_who_holds_it_with_experts_width_k_and_loss() -> None:
+    found, shown = drawn_map(), chart().figure.data[0]
+    for row, line in enumerate(found.grid.T):
+        for column, cell in enumerate(line):
+            text = re.sub(r"</?b>", "", shown.text[row][column]).replace("<br>", "|")
+            assert text == "|".join(cell_lines(found, int(cell)))
+    served = found.grid.T[0][1]
+    assert re.fullmatch(r"[A-Z]\d*\?? \d+/\d+", cell_lines(found, int(served))[0])
+
+
+def test_cells_of_one_region_have_one_colour_and_empty_cells_none_with_the_reason_in_words() -> None:
+    found, shown = drawn_map(), chart().figure.data[0]
+    z = np.array(shown.z, float)
+    assert np.array_equal(np.isnan(z), (found.holder < 0)[found.grid.T])
+    assert len(set(z[~np.isnan(z)])) == len(found.regions)
+    assert chart().left_out == "Empty cells: does not fit in memory."
+    assert shown.hoverongaps is False
+
+
+def test_an_edge_has_a_dashed_frame_and_a_question_mark() -> None:
+    found, cell = with_an_edge(drawn_map())
+    figure = design_regions_chart(found).figure
+    frames = [(shape.x0 + shape.x1, shape.y0 + shape.y1) for shape in figure.layout.shapes]
+    row, column = np.argwhere(int(cell) == found.grid.T)[0]
+    assert (2 * column, 2 * row) in [tuple(round(edge, 6) for edge in frame) for frame in frames]
+    assert all(shape.line.dash == "dash" for shape in figure.layout.shapes)
+    assert len(frames) == sum(len(region.edge) for region in found.regions)
+    assert "?" in figure.data[0].text[row][column]
+
+
+def test_dark_text_is_read_on_every_tint_and_neighbours_differ() -> None:
+    text = relative_luminance(_CELL_TEXT)
+    for tint in REGION_TINTS:
+        assert (relative_luminance(tint) + 0.05) / (text + 0.05) >= 7.0
+    assert len(set(REGION_TINTS)) == len(REGION_TINTS)
+
+
+def test_the_axes_name_batches_and_accelerators_and_the_title_the_units() -> None:
+    layout = chart().figure.layout
+    assert list(layout.yaxis.ticktext) == [str(batch) for batch in BATCHES]
+    assert [text.replace("<br>", "-") for text in layout.xaxis.ticktext] == list(PLACES)
+    assert "(%)" in layout.title.text
+    assert layout.yaxis.title.text == "Batch size (sequences)"
+
+
+def test_the_alt_text_states_the_finding_and_every_region() -> None:
+    found = drawn_map()
+    assert chart().alt.startswith(region_verdict(found))
+    assert all(f"{region.letter} is {region.words}" in chart().alt for region in found.regions)
+    names = [trace.name for trace in chart().figure.data if trace.name]
+    assert names == [f"{region.letter}: {region.words}" for region in found.regions]
+
+
+def test_the_data_behind_it_are_the_rows_of_the_map() -> None:
+    rows = region_rows(drawn_map())
+    assert len(chart().data) == len(rows) == len(BATCHES) * len(PLACES)
+    lows = [np.nan if row["loss_low"] is None else row["loss_low"] for row in rows]
+    assert chart().data["loss_low"].tolist() == pytest.approx(lows, nan_ok=True)
+
+
+def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best() -> None:
+    found = drawn_map()
+    told = chart().figure.data[0].customdata[0][1]
+    each = found.standing(int(found.grid[1, 0]))
+    assert each is not None
+    for part in (
+        f"{each.tpot_s * 1e3:.2f} ms",
+        f"K = {each.k_draft}",
+        str(each.tier),
+        "Own best:",
+        f"{each.chance:.0%}",
+    ):
+        assert part in told
