@@ -16,13 +16,13 @@ from advisor.kernel_costs import AttentionCost, AttentionModule, KernelCosts
 
 @dataclass(frozen=True)
 class AttentionLoad:
-    """What one attention group attends to in a pass. Arrays broadcast together."""
+    """Tokens and cache that one attention group attends to in a pass, arrays that broadcast."""
 
     sequences: Floats
     tokens: Floats
-    """Tokens of each sequence, q. [1]"""
+    """Tokens of each sequence, q. [-]"""
     context: Floats
-    """Cached tokens of each sequence, c. [1]"""
+    """Cached tokens of each sequence, c. [-]"""
     bytes_per_element: float
     """Storage of one element of the cache. [B]"""
     tensor_parallel: int
@@ -52,7 +52,7 @@ class Core:
 
     @property
     def symbols(self) -> dict[str, Any]:
-        """What `laws.attention_core` takes. SI units."""
+        """Arguments of `laws.attention_core` by symbol. SI units."""
         return {"L": self.mixer.count, "R": self.read_bytes, "F": self.flops, **self.cost.symbols}
 
     @property
@@ -79,7 +79,7 @@ class MeasuredAttention:
 def attention_layers(
     architecture: Architecture, costs: KernelCosts, load: AttentionLoad
 ) -> tuple[Core | MeasuredAttention, ...]:
-    """The attention of each mixer that has one: its measured layers, else its core (projections stand apart)."""
+    """Attention of each mixer that has one: its measured layers, else its core without projections."""
     return tuple(
         measured_attention(mixer, costs, load) if mixer in costs.modules else attention_core(mixer, costs, load)
         for mixer in architecture.mixers
@@ -88,7 +88,7 @@ def attention_layers(
 
 
 def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Core:
-    """The attention core of one mixer."""
+    """Attention core of one mixer's layers: constants, laws, bytes read and operations."""
     cost = core_cost(mixer, costs)
     law, values = attention_reading(mixer, load)
     read = np.asarray(law(**values))
@@ -131,7 +131,10 @@ def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) ->
 
 
 def attention_reading(mixer: Mixer, load: AttentionLoad) -> tuple[Callable[..., Floats], dict[str, Any]]:
-    """The law of the bytes that one layer's attention core reads on one rank, and what it takes."""
+    """Law of the bytes that one layer's attention core reads on one rank, with its arguments.
+
+    `laws.state_moved` of a recurrent layer, else `laws.cache_read`; values by symbol, sizes in [-] and bytes in [B].
+    """
     batch, q, ranks = load.sequences, load.tokens, load.tensor_parallel
     if mixer.kind == "linear":
         return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": ranks}
@@ -145,7 +148,9 @@ def attention_reading(mixer: Mixer, load: AttentionLoad) -> tuple[Callable[..., 
 def attention_operations(
     mixer: Mixer, cost: AttentionCost, load: AttentionLoad, reading: Mapping[str, Any], read_bytes: Array
 ) -> tuple[Callable[..., Floats], dict[str, Any]]:
-    """The law of the operations of one layer's attention core on one rank, and what it takes.
+    """Law of the operations of one layer's attention core on one rank, with its arguments.
+
+    `laws.state_flops` of a recurrent layer, else `laws.attention_flops`; values by symbol, sizes in [-].
 
     `reading` is what the law of the bytes takes, `read_bytes` [B] what it gives.
     """

@@ -116,7 +116,7 @@ def test_a_law_s_docstring_names_it_and_gives_each_symbol_a_unit(name: str) -> N
     entries = [entry.partition(": ") for entry in re.split(r"\n(?=\S)", "\n".join(lines)) if ": " in entry]
     symbols = {head: text for head, _, text in entries if head not in ("Limits", "Source")}
     assert {symbol for head in symbols for symbol in head.split(", ")} == set(inspect.signature(LAWS[name]).parameters)
-    assert all(re.search(r"\[[\w/ ]+\]", text) for text in symbols.values()), "a symbol has no unit"
+    assert all(re.search(r"\[[\w/ -]+\]", text) for text in symbols.values()), "a symbol has no unit"
 
 
 @pytest.mark.parametrize("name", LAWS)

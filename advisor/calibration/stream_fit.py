@@ -26,7 +26,7 @@ PARAMETERS = (("t0_s", "s"), ("s_per_byte", "s/B"))
 """Name and unit of both coefficients, in their order."""
 MIN_GROUP_ROWS = 6
 UNKNOWN_LOG_SD = 0.3
-"""Band of a table where nothing can be held out (assumed). [1]"""
+"""Band of a table where nothing can be held out (assumed). [-]"""
 
 
 def stream_record(
@@ -41,7 +41,7 @@ def stream_record(
     note: str = "",
     single_curve: bool = False,
 ) -> FitRecord | None:
-    """Fit t0 + bytes / BW; arrays [rows], seconds and bytes. None with fewer than MIN_GROUP_ROWS rows.
+    """Fit t0 + bytes / BW. Arrays [rows], seconds and bytes. None with fewer than MIN_GROUP_ROWS rows.
 
     `group` labels what is left out at a time for the held-out errors: a layout of experts, or a message size. With
     `single_curve` the time depends on the bytes alone and the record carries the factor at each measured size.
@@ -92,7 +92,7 @@ def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
 
 
 def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
-    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out size by size.
+    """All-reduce of 16-bit messages among `n_ranks`. `frame` has message_elements and latency_s. Held out size by size.
 
     A larger message never takes less: engines could pad to it, and a fall would make a larger batch quicker.
     """

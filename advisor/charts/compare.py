@@ -16,8 +16,9 @@ _MARKERS = ("circle", "square", "diamond", "triangle-up")
 
 
 def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
-    """Each scenario's speedup at the K of its own curve as far as memory reaches, with its band and a marker at its own
-    batch.
+    """Speedup of each scenario at its own K over batch, with band and a marker at its own batch.
+
+    As far as memory reaches.
 
     advices, names : one name for each scenario; colour, dash and marker tell them apart.
     """
@@ -69,7 +70,7 @@ def _alt(advices: Sequence[Advice], names: Sequence[str]) -> str:
 
 
 def _fits(advice: Advice) -> NDArray[np.bool_]:
-    """Batches of the curve that fit in memory, and the scenario's own; all where none fits. [nB]"""
+    """Batches of the curve that fit in memory, and the scenario's own. All where none fits. [nB]"""
     largest = advice.setup.memory.largest_batch
     if largest < 1:
         return np.ones(advice.curve.batches.shape, bool)

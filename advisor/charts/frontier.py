@@ -17,9 +17,9 @@ def frontier_chart(
 
     Parameters
     ----------
-    k_draft : the K drawn beside plain decoding. [1]
-    batch_size : target batch, marked on both curves. [1]
-    largest_batch : the curves end where memory does; where nothing fits they are drawn whole. [1]
+    k_draft : the K drawn beside plain decoding. [-]
+    batch_size : target batch, marked on both curves. [-]
+    largest_batch : the curves end where memory does; where nothing fits they are drawn whole. [-]
     max_tpot_ms : limit on time per output token; users slower than that are shaded. [ms]
     """
     fits = curve.batches <= largest_batch if largest_batch >= 1 else np.ones(len(curve.batches), bool)

@@ -30,7 +30,7 @@ _TITLES = {
 
 
 def before_after_chart(curves: BeforeAfter) -> Chart:
-    """The shipped curve, the refitted one with its band, and the user's points; set-aside points are open."""
+    """The shipped curve, the refitted one with its band, and the user's points. Set-aside points are open."""
     title, scale = _TITLES[curves.quantity]
     what = f"{curves.model_id}, {curves.drafter}, K = {curves.n_draft}"
     figure = new_figure(f"{title}<br>before and after: {what}", "Batch size (sequences)", title)
@@ -62,7 +62,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
 
 
 def residual_chart(result: RefitResult) -> Chart:
-    """Predicted over measured for every quantity of every row: before, and by a refit that did not see the row."""
+    """Predicted over measured for every quantity of every row, before and by a refit left without it."""
     rows = result.rows
     figure = new_figure(
         "Predicted over measured - 1 (%)<br>before, and left out of the fit", "Batch size (sequences)", "Error (%)"
@@ -90,7 +90,10 @@ def residual_chart(result: RefitResult) -> Chart:
 
 
 def acceptance_chart(lengths: pd.DataFrame) -> Chart:
-    """Accepted length by K (columns of `AcceptanceRates.accepted_lengths`): measured points, held beyond, 80 % band."""
+    """Accepted length by K: measured points, held beyond, with the 80 % band.
+
+    Columns of `AcceptanceRates.accepted_lengths`.
+    """
     figure = new_figure("Accepted length by K<br>with its 80% band", "Draft tokens K", "Tokens per step")
     k, length = lengths["n_draft"], lengths["accepted_length"]
     add_band(figure, k, lengths["low"], lengths["high"], "80% band", BLUE)
@@ -109,7 +112,7 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
 
 
 def overlap_chart(trace: TraceFit, others: dict[str, list[float]]) -> Chart:
-    """Share of experts kept from one token to a later one, by lag: the trace with its layers' range, and presets."""
+    """Share of experts kept from one token to a later one, by lag. The trace with its layers' range, and presets."""
     lags = np.arange(1, trace.overlap_by_layer.shape[1] + 1)
     mean = trace.overlap_by_layer.mean(axis=0)
     figure = new_figure("Experts kept (share of k)<br>by distance between tokens", "Distance (tokens)", "Share")

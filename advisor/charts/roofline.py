@@ -14,9 +14,9 @@ from advisor.components import component_name
 from advisor.explain import Position, Roof
 
 _SMALL = 0.02
-"""Components below this share of both passes' working time are left out. [1]"""
+"""Components below this share of both passes' working time are left out. [-]"""
 _ROOM = 4.0
-"""The plot reaches this far beyond the ridge at least, so that what lies there has room for its name. [1]"""
+"""The plot reaches this far beyond the ridge at least, so that what lies there has room for its name. [-]"""
 _SYMBOLS = {"plain": "circle-open", "verify": "diamond"}
 _NAME_AT = ("bottom right", "top right")
 """Where components are named in turn, so that neighbours' names lie apart."""
@@ -24,7 +24,9 @@ _LETTERS = {12: "T", 15: "P", 9: "G"}
 
 
 def roofline_chart(positions: Sequence[Position], roof: Roof, *, k_draft: int, batch_size: int, name: str) -> Chart:
-    """Arithmetic intensity and rate of each component, plain step to verification step, under the datasheet's roofs.
+    """Arithmetic intensity and rate of each component under the datasheet's roofs.
+
+    An arrow leads from the plain step to the verification step.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def schedule_chart(
     Parameters
     ----------
     ranges : the schedule at the scenario's own context.
-    batch_size : target batch, drawn as a line. [1]
+    batch_size : target batch, drawn as a line. [-]
     by_context : further schedules; () draws none.
     context_tokens : the scenario's own context, for the label. [tokens]
     curve : where given, the K of the highest speedup at each of its batches is marked, margin and limit aside.
@@ -104,7 +104,10 @@ def schedule_chart(
 
 
 def shape_of(ranges: Sequence[KRange]) -> str:
-    """How K moves with batch, in words: constant, non-increasing, non-decreasing, rises then falls, or changes."""
+    """Course of K over the batch in a word or two.
+
+    One of: constant, non-increasing, non-decreasing, rises then falls, changes.
+    """
     moves = np.sign(np.diff([step.k_draft for step in ranges]))
     moves = moves[moves != 0]
     if moves.size == 0:
@@ -147,8 +150,8 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = 
     Parameters
     ----------
     curve : round times over batch and K; its accepted lengths decide which cells pay.
-    batch_size, k_draft : the user's point; must be in the curve. [1]
-    last : the largest batch that fits in memory; the map ends there, or at the user's own where that is larger. [1]
+    batch_size, k_draft : the user's point; must be in the curve. [-]
+    last : the largest batch that fits in memory; the map ends there, or at the user's own where that is larger. [-]
 
     A cell's colour is the accepted length needed. `x` marks cells that no acceptance can pay for (more than K + 1
     needed), `o` those that the scenario's own accepted length does not reach.
@@ -220,7 +223,10 @@ def _break_even_figure(
 
 
 def paying_batches(curve: Curve, k_draft: int, last: int) -> str:
-    """At which batches up to `last`, the largest that fits, one K of the curve pays (speedup of at least 1)."""
+    """Batches up to `last` at which one K of the curve pays (speedup of at least 1).
+
+    `last` is the largest that fits.
+    """
     column = curve.column(k_draft)
     spans = [
         (start, np.inf if end >= last else end)
@@ -285,7 +291,7 @@ def _add_value_column(figure: go.Figure, names: Sequence[str], values: Sequence[
 
 
 def simulation_table(report: SimulationReport) -> pd.DataFrame:
-    """One row per policy, with the columns of POLICY_COLUMNS; a time or share that a policy lacks is NaN."""
+    """One row per policy, with the columns of POLICY_COLUMNS. A time or share that a policy lacks is NaN."""
     table = pd.DataFrame(map(vars, report.outcomes)).astype({"p95_request_tpot_s": float, "test_share": float})
     table["tpot_ms"], table["p95_request_tpot_ms"] = table["tpot_s"] * 1e3, table["p95_request_tpot_s"] * 1e3
     return table.rename(columns={"finished": "finished_requests"})[list(POLICY_COLUMNS)]

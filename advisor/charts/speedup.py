@@ -48,15 +48,15 @@ def speedup_chart(
     Parameters
     ----------
     curve : predictions over batch and K.
-    k_draft : the K drawn with its band; must be one of the curve's. [1]
-    batch_size : target batch, drawn as a line. [1]
-    band_level : share of outcomes the band is meant to hold. [1]
-    sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [1]
-    compare : further K, drawn without bands. [1]
+    k_draft : the K drawn with its band; must be one of the curve's. [-]
+    batch_size : target batch, drawn as a line. [-]
+    band_level : share of outcomes the band is meant to hold. [-]
+    sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [-]
+    compare : further K, drawn without bands. [-]
     measured : published points with `nearby.SPEEDUP_COLUMNS`; None or empty draws none.
     drafter_id : points of this drafter are filled, those of others hollow.
     own : the user's own points with the same columns; None or empty draws none.
-    largest_batch : the largest batch that fits in memory, beyond which the chart is shaded; None shades nothing. [1]
+    largest_batch : the largest batch that fits in memory, beyond which the chart is shaded; None shades nothing. [-]
     """
     column = curve.column(k_draft)
     x, value = curve.batches, curve.speedup[:, column]

@@ -12,7 +12,7 @@ from advisor.text import counted
 _SYMBOLS = ("circle", "diamond", "square", "cross", "triangle-up", "x")
 _TICKS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 _COVERED = 0.75
-"""Bands that hold a smaller share are drawn in another colour: the gate of docs/validation.md. [1]"""
+"""Bands that hold a smaller share are drawn in another colour: the gate of docs/validation.md. [-]"""
 TIER_NAMES = {
     "measured": "measured here",
     "interpolated": "between measured kernels",
@@ -66,7 +66,7 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
 def coverage_chart(errors: pd.DataFrame) -> Chart:
     """Share of measured speedups inside the 80 % band, by group, with the band's width.
 
-    errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction). [1]
+    errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction). [-]
     """
     figure = _bars(
         "Inside the 80% band, and how wide it is<br><sup>dotted: the share it is meant to hold</sup>", errors
@@ -93,7 +93,7 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
 def error_chart(errors: pd.DataFrame) -> Chart:
     """Median error of predicted speedups by group.
 
-    errors : one row for each group: group, n, laboratories, median_error. [1]
+    errors : one row for each group: group, n, laboratories, median_error. [-]
     """
     figure = _bars("Median error of the speedup<br><sup>lower is better</sup>", errors)
     figure.add_bar(

@@ -23,7 +23,7 @@ from advisor.prediction import AdvisorError
 @click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
 @json_option()
 def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
-    """Accepted length by K from FILE; with BEFORE, an earlier scrape, from what was counted in between.
+    """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in between.
 
     FILE: the text of vLLM's or SGLang's /metrics, JSON with an acceptance histogram (AIPerf, vLLM's replies), or a
     golden curve of InferenceX.

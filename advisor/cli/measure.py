@@ -104,7 +104,7 @@ def _print_refit_use(n_rows: int, refused: Sequence[Refused]) -> None:
 def _read_all(
     files: Sequence[Path], values: Sequence[str], columns: Sequence[str]
 ) -> tuple[list[Rows], list[dict[str, str]]]:
-    """The files that can be read, each content once, and the others with the reason; of one file, that is raised."""
+    """The files that can be read, each content once, and the others with the reason. Of one file, that is raised."""
     read, failed, seen = [], [], dict[str, str]()
     for file in files:
         try:

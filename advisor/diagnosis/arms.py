@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SAME_LENGTH = 0.05
-"""Prompt and output lengths that differ by no more are the same, as for ingest's baselines. [1]"""
+"""Prompt and output lengths that differ by no more are the same, as for ingest's baselines. [-]"""
 _EXACT = (
     "hardware_id",
     "gpu_count",
@@ -51,7 +51,7 @@ def _shown(value: Any) -> str:
 def plain_beside(
     facts: Mapping[str, Any], plain: Sequence[Mapping[str, Any]], a_pair: bool = False
 ) -> Mapping[str, Any]:
-    """The plain run that a speculative one is compared with: of those without speculation the one most like it.
+    """Plain run that a speculative one is compared with. The one most like it of all without speculation.
 
     One for another model, accelerator, batch or data set is none, except where the two are all there is (`a_pair`):
     then they were meant for each other. Empty where none fits.

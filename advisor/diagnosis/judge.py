@@ -28,7 +28,7 @@ class Evidence:
 
     @property
     def text(self) -> str:
-        """As a sentence fragment: `completed requests per concurrent request 1, below 3`."""
+        """Evidence as a sentence fragment, `completed requests per concurrent request 1, below 3`."""
         if isinstance(self.limit, bool):
             return f"{self.words}: {'yes' if self.value else 'no'}"
         shown = f"{self.words} {_shown(self.value, self.unit)}, {self.test} {_shown(self.limit, self.unit)}"
@@ -37,7 +37,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one rule says of one run."""
+    """Result of one rule on one run."""
 
     rule: Rule
     kind: Kind
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def judged(run: Run, rules: Sequence[tuple[Kind, Rule]] | None = None) -> list[Outcome]:
-    """Every rule tried on a run; of the found ones those that another says better are clean."""
+    """Every rule tried on a run. Of the found ones those that another says better are clean."""
     outcomes = [try_rule(rule, kind, run) for kind, rule in (all_rules() if rules is None else rules)]
     named = [one for one in outcomes if one.state == "found"]
     ids = {one.rule.id for one in named}
@@ -91,7 +91,7 @@ def _words(need: str) -> str:
 
 
 def _not_concerned(rule: Rule, run: Run) -> list[str] | None:
-    """None where a rule speaks of other engines or of the other run; else what is unknown of that."""
+    """None where a rule speaks of other engines or of the other run. Else what is unknown of that."""
     lacking = []
     if rule.engines and run.text("engine") not in rule.engines:
         if run.text("engine"):

@@ -9,7 +9,7 @@ from typing import Any
 from advisor.diagnosis.rules import TestName
 
 NEAR = 0.15
-"""Share within which values are alike: that of `ingest.contradictions`. [1]"""
+"""Share within which values are alike: that of `ingest.contradictions`. [-]"""
 
 
 def _near(value: float, limit: float) -> bool:

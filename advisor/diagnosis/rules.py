@@ -17,7 +17,7 @@ Kind = Literal["measurement", "configuration", "physics"]
 
 
 class Limit(Frozen):
-    """What a quantity is held against: a value with its source, or another quantity `times` a factor."""
+    """Limit of a quantity: a value with its source, or another quantity `times` a factor."""
 
     value: float | bool | str | None = None
     unit: str = "1"
@@ -82,7 +82,7 @@ class Rule(Frozen):
         return self
 
     def fix_for(self, engine: str, recommended_k: int | None = None) -> str:
-        """What to do on an engine."""
+        """Advice on what to do on an engine."""
         told = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
         text = told.get(engine) or told.get("any") or next(iter(told.values()))
         return text.replace("{recommended_k}", str(recommended_k))
@@ -97,7 +97,7 @@ class RuleSet(Frozen):
     """What they answer together."""
     rules: tuple[Rule, ...] = Field(min_length=1)
     spread: Limit | None = None
-    """Of physics: how far measured times lie from predicted ones, half-width of an 80 % band in logarithms. [1]"""
+    """Of physics: how far measured times lie from predicted ones, half-width of an 80 % band in logarithms. [-]"""
     sources: tuple[str, ...]
 
 
@@ -110,7 +110,7 @@ def rule_sets() -> tuple[RuleSet, ...]:
 
 
 def time_spread() -> float:
-    """Half-width of the 80 % band of a predicted time, in logarithms; 0 where no rule file states it. [1]"""
+    """Half-width of the 80 % band of a predicted time, in logarithms. 0 where no rule file states it. [-]"""
     stated = next((one.spread for one in rule_sets() if one.spread is not None), None)
     return float(stated.value or 0.0) if stated is not None else 0.0
 

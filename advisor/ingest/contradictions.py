@@ -16,13 +16,13 @@ from advisor.ingest.derived import match_baselines
 from advisor.text import counted
 
 IMPOSSIBLE = 1.5
-"""A bound is broken when it is exceeded by this factor: means and medians over requests mix in files. [1]"""
+"""A bound is broken when it is exceeded by this factor: means and medians over requests mix in files. [-]"""
 LOW_RATE = 0.5
-"""A rate below this share of batch / time per token is named: batches drain, prefill interrupts, seldom so long. [1]"""
+"""A rate below this share of batch / time per token is named: batches drain, prefill interrupts, seldom so long. [-]"""
 SHORTEST_PROMPT = 16.0
 """Chat templates alone are longer, so shorter prompts are asked about. [tokens]"""
 NEAR = 0.15
-"""Values are alike within this share. [1]"""
+"""Values are alike within this share. [-]"""
 _MOST = 0.5  # of the rows that tell
 _LINES = 3
 
@@ -46,7 +46,10 @@ _USED = (
 
 
 def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]:
-    """What is impossible in a points frame, row by row, and sentences about what is odd in most rows that tell it."""
+    """Impossible rows of a points frame, one by one, and sentences about what is odd in many.
+
+    Odd is what holds for most of the rows that tell it.
+    """
     v = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _USED if frame[name].notna().any()}
     for name in (name for name in _USED if name not in v):
         v[name] = np.full(len(frame), np.nan)
@@ -69,7 +72,7 @@ def _sentence(lines: np.ndarray, rows: np.ndarray, text: str) -> str:
 
 
 def _per_token_share(v: Values) -> np.ndarray:
-    """The rate of a row over what its batch gives at its time per token; the first token has no time of its own."""
+    """The rate of a row over what its batch gives at its time per token. The first token has no time of its own."""
     with_first = np.where(v["output_tokens"] > 1, v["output_tokens"] / (v["output_tokens"] - 1.0), 1.0)
     return np.asarray(v["output_tok_per_s"] * v["tpot_s"] / (v["batch_size"] * with_first))
 

@@ -68,18 +68,18 @@ class IngestResult:
     sha256: str
     reader_version: str
     rows_repeated: int = 0
-    """Rows left out because another equals them in every cell; neither in `frame` nor refused. [1]"""
+    """Rows left out because another equals them in every cell; neither in `frame` nor refused. [-]"""
     swapped: tuple[tuple[str, str], ...] = ()
     """Pairs of columns that look as if they had changed places."""
 
     @property
     def rows_kept(self) -> int:
-        """Rows in `frame`. [1]"""
+        """Rows in `frame`. [-]"""
         return len(self.frame)
 
     @property
     def rows_refused(self) -> int:
-        """Rows of the file that are not in `frame`. [1]"""
+        """Rows of the file that are not in `frame`. [-]"""
         return int(self.rejects["line"].nunique()) if len(self.rejects) else 0
 
     @property
@@ -130,5 +130,5 @@ def kept_points(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def csv_of(table: pd.DataFrame) -> bytes:
-    """Read, refused or kept rows as UTF-8 CSV; cells that a spreadsheet could run as formulas are quoted."""
+    """Read, refused or kept rows as UTF-8 CSV. Cells that a spreadsheet could run as formulas are quoted."""
     return frame_csv(table).encode("utf-8", errors="replace")

@@ -24,7 +24,7 @@ _NODE_GPUS = 8
 _BATCH_FACTORS = (0.5, 2.0, 4.0)
 """Another load altogether is no change of the same deployment."""
 _NARROWER = 0.9
-"""A format counts as narrower from this share of today's bytes on. [1]"""
+"""A format counts as narrower from this share of today's bytes on. [-]"""
 _WEIGHT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4")
 _EXPERT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4", "mxfp4")
 _WEIGHT_ONLY: tuple[ComputeDtype, ...] = ("mxfp4",)
@@ -49,7 +49,7 @@ class Change:
 
 
 def changes(advice: Advice) -> tuple[Change, ...]:
-    """All single changes of the documented list that make another valid scenario; designs are apart (`designs`)."""
+    """All single changes of the documented list that make another valid scenario. Designs are apart (`designs`)."""
     makers = (_batches, _draft_lengths, _formats, _cache, _placements, _accelerators, _drafters, _engines)
     found = {change.scenario: change for make in makers for change in make(advice)}
     found.pop(advice.scenario, None)
@@ -110,7 +110,7 @@ def _cache(advice: Advice) -> Iterator[Change]:
 
 
 def _placements(advice: Advice) -> Iterator[Change]:
-    """Half and double the tensor parallelism, and experts split over the same ranks; within a node.
+    """Half and double the tensor parallelism, and experts split over the same ranks. Within a node.
 
     Where today's placement does not fit, every wider one within the node.
     """

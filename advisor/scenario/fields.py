@@ -23,7 +23,7 @@ MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
 MAX_DRAFT = 32
 DEFAULT_CONTEXT_TOKENS = 2048
-"""Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths (assumed). [1]"""
+"""Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths (assumed). [-]"""
 _MAX_GPUS = 1024
 
 

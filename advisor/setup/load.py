@@ -87,7 +87,9 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
 
 
 def with_placement(setup: Setup, placement: Placement) -> Setup:
-    """`setup` on another placement, with its costs and memory; everything else is kept as it was loaded.
+    """Setup on another placement, with its costs and memory.
+
+    Everything else is kept as it was loaded.
 
     Raises AdvisorError for a placement that the model or the scenario's GPUs do not allow.
     """

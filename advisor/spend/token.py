@@ -59,7 +59,7 @@ def spend_at(
     """Money and energy at the curve's batch `row` and the K of its `column`.
 
     measured : power of a run at one of the two K, which replaces the estimate there; the other stays estimated.
-    own_z : error of absolute times that is this model's alone, as `drawn_times` takes it; None: drawn here. [1]
+    own_z : error of absolute times that is this model's alone, as `drawn_times` takes it; None: drawn here. [-]
 
     Raises AdvisorError for a measurement at another K.
     """
@@ -118,7 +118,7 @@ def _arm(
 def _power(
     setup: Setup, shares: Regimes, measured: MeasuredPower | None, n_draws: int
 ) -> tuple[Prediction, Array] | None:
-    """Power of a board and the same under each draw; None where nothing is known of it."""
+    """Power of a board and the same under each draw. None where nothing is known of it."""
     if measured is not None:
         watts = np.full(n_draws, measured.mean_w)
         return _banded(measured.mean_w, watts, Tier.MEASURED, measured.because), watts

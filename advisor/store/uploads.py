@@ -44,7 +44,7 @@ def _first(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _origins(connection: duckdb.DuckDBPyConnection) -> None:
-    """Who gave a data set and how it was read, one column each; read from the rows of those kept before."""
+    """Who gave a data set and how it was read, one column each. Read from the rows of those kept before."""
     for column, kind in (("given_by", "VARCHAR"), *_ORIGIN.items()):
         connection.execute(f"ALTER TABLE uploads ADD COLUMN {column} {kind}")
     first = connection.execute("SELECT dataset_id, record FROM upload_rows WHERE row_number = 1").fetchall()
@@ -96,7 +96,7 @@ def _opened(path: Path, *, writing: bool = False) -> Iterator[duckdb.DuckDBPyCon
 
 @contextmanager
 def _alone(path: Path, *, writing: bool) -> Iterator[None]:
-    """The write lock; where its file cannot be made, a reader goes on without."""
+    """The write lock. Where its file cannot be made, a reader goes on without."""
     with ExitStack() as held:
         try:
             held.enter_context(only_writer(path, wait_s=WAIT_S))
@@ -138,7 +138,7 @@ def save_upload(
     path: str | os.PathLike[str] | None = None,
     created_utc: dt.datetime | None = None,
 ) -> str:
-    """Keep a canonical table; all of it or nothing.
+    """Keep a canonical table. All of it or nothing.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def save_upload(
 
 
 def kept_as(sha256: str, path: str | os.PathLike[str] | None = None) -> tuple[str, str] | None:
-    """(dataset id, name) of the kept table read from a file of this hash; None when it is not kept."""
+    """(dataset id, name) of the kept table read from a file of this hash. None when it is not kept."""
     file = _file(path)
     if not is_there(file):
         return None
@@ -219,7 +219,7 @@ def list_uploads(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
 
 
 def read_upload(dataset_id: str, path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
-    """A kept table as it was saved; raises AdvisorError when there is none of that id."""
+    """A kept table as it was saved. Raises AdvisorError when there is none of that id."""
     file = _file(path)
     if is_there(file):
         with _opened(file) as connection:
@@ -244,7 +244,7 @@ def _table(dataset_id: str, file: Path, columns: str, records: list[str]) -> pd.
 
 
 def forget_upload(dataset_id: str, path: str | os.PathLike[str] | None = None) -> None:
-    """Delete a kept table; raises AdvisorError when there is none of that id."""
+    """Delete a kept table. Raises AdvisorError when there is none of that id."""
     file = _file(path)
     if not is_there(file):
         raise AdvisorError(f"no kept upload {dataset_id!r}; nothing has been kept yet")

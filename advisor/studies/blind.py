@@ -42,15 +42,15 @@ column depends on it. [tokens per round]"""
 KEYS = ["model_id", "batch_size", "k_draft"]
 COLUMNS = {
     "named": "yes: of a family that the issue names; no: a model that it may be instead",
-    "distinct_experts": "distinct routed experts in one layer of a verification, mean over layers [1]",
-    "distinct_experts_low": "the same at the end of the routing preset's 80 % range that touches fewer [1]",
-    "distinct_experts_high": "the same at the other end [1]",
+    "distinct_experts": "distinct routed experts in one layer of a verification, mean over layers [-]",
+    "distinct_experts_low": "the same at the end of the routing preset's 80 % range that touches fewer [-]",
+    "distinct_experts_high": "the same at the other end [-]",
     "plain_step_ms": "one plain decode step [ms]",
     "verify_step_ms": "one verification of K + 1 tokens a sequence, without drafting [ms]",
-    "verify_ratio": "verification over plain step [1]",
-    "round_ratio": "one round, drafting and host included, over a plain step: the accepted length that breaks even [1]",
-    "round_ratio_low": "lower end of its 80 % band [1]",
-    "round_ratio_high": "upper end of its 80 % band [1]",
+    "verify_ratio": "verification over plain step [-]",
+    "round_ratio": "one round, drafting and host included, over a plain step: the accepted length that breaks even [-]",
+    "round_ratio_low": "lower end of its 80 % band [-]",
+    "round_ratio_high": "upper end of its 80 % band [-]",
     "tier": "measured, interpolated, fitted or roofline",
 }
 JUDGED = {
@@ -64,7 +64,7 @@ JUDGED = {
 
 
 def scenario_of(model_id: str) -> Scenario:
-    """What the announcement says of the run, on one model."""
+    """Scenario of the announced run, on one model."""
     return Scenario(
         hardware_id="h200-sxm",
         model_id=model_id,
@@ -114,7 +114,7 @@ def sha256_of(path: Path) -> str:
 
 
 def freeze(folder: Path, grid: pd.DataFrame) -> str:
-    """Write grid.csv and meta.yaml into a new folder and its hash into the list beside it; the hash.
+    """Write grid.csv and meta.yaml into a new folder and its hash into the list beside it. The hash.
 
     Raises AdvisorError where the folder holds a prediction already: a frozen one is not written again.
     """
@@ -158,7 +158,7 @@ def latest() -> Path:
 
 
 def with_measured(grid: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
-    """Rows of both, the measured columns named `*_measured`; what a run leaves to be worked out is.
+    """Rows of both, the measured columns named `*_measured`. What a run leaves to be worked out is.
 
     A verification at K = 0 is the plain step; a ratio is one of times; accepted length over speedup is the round.
     Raises AdvisorError where a key is lacking or stands twice, or no row has a prediction.
@@ -183,7 +183,7 @@ def with_measured(grid: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def score_lines(both: pd.DataFrame) -> Iterator[str]:
-    """One line a model and quantity: rows, mean error, bias, share within the band; then the regret of K."""
+    """One line a model and quantity: rows, mean error, bias, share within the band. Then the regret of K."""
     yield f"{'model':22}{'quantity':18}{'n':>4}{'mean error':>12}{'bias':>8}{'in band':>9}"
     for model_id, rows in both.groupby("model_id"):
         for name, band in JUDGED.items():
@@ -209,7 +209,7 @@ def _regret(rows: pd.DataFrame) -> float:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Freeze a prediction, or score the last one: `--write FOLDER`, `--score FILE`."""
+    """Freeze a prediction, or score the last one. `--write FOLDER`, `--score FILE`. Raises AdvisorError for neither."""
     match list(arguments):
         case ["--write", folder]:
             print(freeze(Path(folder), predicted()))

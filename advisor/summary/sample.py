@@ -9,7 +9,7 @@ from advisor.text import csv_text
 _BATCHES = (1, 4, 16, 64)
 _DRAFTS = (1, 2, 3)
 SLOWER = 2.0
-"""Factor on the host's time per step with drafts: made up, so that the refit has something to find. [1]"""
+"""Factor on the host's time per step with drafts: made up, so that the refit has something to find. [-]"""
 
 
 def sample_csv(advice: Advice) -> str:

@@ -17,7 +17,7 @@ from advisor.studies.validation.tables import markdown_table, percent
 FORMATS = ("bf16", "fp8", "int4", "fp4")
 """Weight formats from wide to narrow: a change goes this way."""
 BEYOND = (0.05, 0.10)
-"""Measured differences from which on a direction is judged; below lies the noise between runs. [1]"""
+"""Measured differences from which on a direction is judged; below lies the noise between runs. [-]"""
 GROUPED_BY = ("model_id", "hardware_id", "weight_dtype", "engine")
 """Pairs of one group share a server and its errors, so groups are counted beside pairs."""
 BAND = (0.1, 0.9)
@@ -98,7 +98,7 @@ def _with_spread(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Judged:
-    """How right the ratios of some pairs are. Shares are of 1; NaN where no pair is."""
+    """Figures on how right the ratios of some pairs are. Shares are of 1; NaN where no pair is."""
 
     n: int
     n_groups: int
@@ -206,7 +206,7 @@ def _device(value: str) -> str:
 
 
 def ratio_records(rows: pd.DataFrame) -> list[RatioRecord]:
-    """What "try next" and comparisons read: the spread and direction of each kind of change."""
+    """Records that "try next" and comparisons read, the spread and direction of each kind of change."""
     found = []
     for line in judged_choices(rows).values():
         figures = line.figures
