@@ -97,6 +97,8 @@ def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Cor
 
 def core_cost(mixer: Mixer, costs: KernelCosts) -> AttentionCost:
     """The constants that price the core of one mixer's layers."""
+    # Sparse attention chooses from a latent cache, so latent kernels run it; recurrent states keep a format of their
+    # own.
     own = {"mla": costs.mla, "sparse": costs.mla, "linear": costs.state}.get(mixer.kind)
     return costs.attention if own is None else own
 
@@ -110,6 +112,7 @@ def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) ->
     module: AttentionModule = costs.modules[mixer]
     sequences, rows = load.sequences, load.sequences * load.tokens
     layers = {"L": mixer.count}
+    # A token that chooses its own entries is to the kernel a sequence of its own, and the table has such rows.
     if not module.shares_cache:
         return MeasuredAttention(mixer, module, layers | {"T_m": module.time_s(rows, load.context + load.tokens)})
     one, short = np.asarray(1.0), np.asarray(module.shortest - 1.0)  # the tables count the new token in the context
@@ -157,5 +160,6 @@ def attention_operations(
     if mixer.kind == "linear":
         return laws.state_flops, {"R": read_bytes}
     heads = {"H": mixer.query_heads, "n_g": mixer.kv_shards, "m_0": cost.block_rows, "tp": load.tensor_parallel}
+    # Bytes and operations of one layer must speak of the same load, so the symbols are taken over and not made again.
     shared = {name: reading[name] for name in ("B", "c", "q", "r", "w", "n_q", "s")}
     return laws.attention_flops, {**shared, **heads, "a": mixer.flops_per_head_and_key}

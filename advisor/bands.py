@@ -57,8 +57,10 @@ def make_draws(
         apart = np.random.default_rng(kernel_seed)
         errors |= {one.key: apart.standard_normal(n_draws) for one in alone if one.draw == "kernel"}
     factor = {one.key: np.exp(_log_sd(costs, one) * errors[one.key]) for one in alone}
+    # Fitted together on the same speedups: what one of them explains, another cannot, so they are drawn together.
     several = np.eye(len(JOINT))
     fitted = np.array(costs.overhead_log_covariance or several * costs.overhead_log_sd**2)
+    # The tiny diagonal keeps the factor defined where two constants cannot be told apart.
     joint = np.linalg.cholesky(fitted + 1e-12 * several) @ rng.standard_normal((len(JOINT), n_draws))
     factor |= {one.key: values for one, values in zip(JOINT, np.exp(joint), strict=True)}
     z = rng.standard_normal((3, n_draws))
@@ -95,6 +97,7 @@ def draw_total(
         routed = components["routed"]
         up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
         down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
+        # The preset's ends are 10 and 90 %: a normal draw reaches them at BAND_SIGMAS, to each side on its own.
         shift = up * (routed_high - routed) - down * (routed - routed_low)
         total = total + np.maximum(shift, -0.9 * routed)
     return np.asarray(total)
@@ -128,6 +131,8 @@ def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]
     Own derivation: most of the spread is common to all K of a scenario; PER_K_LOG_SD of it differs from one K to the
       next.
     """
+    # The common part cancels when two K are compared and the part by K does not: it says how well one K is told from
+    # the next.
     common = np.sqrt(np.maximum(np.square(unexplained) - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
     return np.asarray(np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k]))
 

@@ -107,6 +107,7 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
     lost = 1.0 - values / best
     loss = lost.mean(axis=0)
     least = np.where(_choosable(allowed, loss.shape), loss, np.inf).argmin(axis=-1)
+    # Differences to the least, draw by draw: what all K err by alike must not blur which one is better.
     beside = lost - np.take_along_axis(lost, np.broadcast_to(least, lost.shape[:-1])[..., None], axis=-1)
     return Odds(
         loss=loss,
@@ -126,6 +127,7 @@ def excess_loss(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> 
     """
     choosable = _choosable(allowed, loss.shape)
     least = np.where(choosable, loss, np.inf).min(axis=-1, keepdims=True)
+    # 1e-12: losses that are equal but for rounding tie.
     return np.where(choosable, np.maximum(loss - least - noise - 1e-12, 0.0), np.inf)
 
 
@@ -136,6 +138,7 @@ def recommended(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> 
     Along the last axis. Every K counts alike, plain decoding (K = 0) too; the one rule behind verdict, schedule, export
     and validation.
     """
+    # The first of those that tie is the smallest K: it verifies and drafts least for the same gain.
     return np.asarray((excess_loss(loss, noise, allowed) == 0.0).argmax(axis=-1), dtype=np.int64)
 
 
@@ -190,6 +193,7 @@ def curve_for(
     column = batch[:, None]
     context = float(scenario.context_tokens)
     plain = _pass(setup, batch, np.asarray(1.0), context, central_only)
+    # A round of K = 0 is a plain step, whatever tree the others verify.
     verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
     verify = _pass(setup, column, verified, context, central_only)
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
@@ -203,6 +207,7 @@ def curve_for(
     accepted = setup.acceptance.accepted_length[k]
     prompt = prompt_cost(setup, batch)
     prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
+    # A user's own prompt is over before the first token; throughput pays for it all the same (decision 0008).
     waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
     tier = _tiers(setup, plain_components, components, batch, column * verified)
@@ -220,6 +225,7 @@ def curve_for(
         batches=batch,
         drafts=k,
         speedup=central,
+        # The centre is no quantile of the draws: a skewed band is stretched rather than leave it out.
         low=np.minimum(low, central),
         high=np.maximum(high, central),
         draws=samples,
@@ -261,6 +267,7 @@ def _round_components(
     components = {name: np.broadcast_to(time, shape) for name, time in verify.step.components.items()}
     components["draft"] = np.broadcast_to(draft.time_s(costs.launch_per_layer_s), shape)
     components["draft_host"] = np.broadcast_to(draft.host_s(costs.host_per_draft_pass_s), shape)
+    # Nothing is accepted or rejected at K = 0.
     components["round_host"] = np.broadcast_to(costs.host_per_round_s * (k > 0), shape)
     return components
 
@@ -327,11 +334,13 @@ def _samples(
     acceptance = setup.acceptance
     lengths = bands.draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
     costs = setup.costs
+    # Calibrated on laboratories left out, so the constants are each tier's own (decision 0015).
     unexplained = _by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
     beyond = np.hypot(beyond_log_sd(step_tokens), bands.drift(costs.drift_log_sd, batch)[:, None])
     wobble = bands.wobble(draws, unexplained, beyond, k)
     plain_column = plain_draws[:, :, None]
     samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
+    # Plain decoding over itself: no error can move it.
     return np.where(k == 0, 1.0, samples * wobble)
 
 

@@ -49,6 +49,7 @@ def memory_fit(
     tp = placement.tensor_parallel
     cache = cache_bytes_per_gpu(architecture, tp, context_tokens, kv_bytes_per_element)
     if drafter is not None:
+        # A head attends to its own keys of every sequence, so it has a cache beside the target's.
         cache += cache_bytes_per_gpu(drafter, tp, context_tokens, kv_bytes_per_element)
     usable = USABLE_SHARE * memory_bytes
     free = usable - weights - head
@@ -80,6 +81,7 @@ def cache_bytes_per_gpu(
     total = 0.0
     for mixer in architecture.mixers:
         layer = architecture.model_copy(update={"mixers": (mixer,)})
+        # Ranks beyond the KV heads hold copies: a latent cache has one head, so every rank holds all of it.
         ways = tensor_parallel if mixer.kind == "linear" else min(tensor_parallel, mixer.kv_shards)
         total += float(kv_bytes(layer, context_tokens, 1, kv_bytes_per_element)) / ways
     return total

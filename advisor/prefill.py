@@ -122,10 +122,12 @@ def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None
     plain = _plain(setup, batch)
     joined = decodes_during_prefill(scenario.engine)
     logits = lm_head(architecture, setup.costs, setup.placement).time_s(sequences if joined else np.ones_like(batch))
+    # A chunk that is a step of its own pays host, launches and logits again; one that rides along finds them paid.
     outside = plain["host"] + plain["launch"] + logits
     return Prompt(
         input_tokens=length,
         output_tokens=float(scenario.output_tokens or 0),
+        # Not rounded up: a short last chunk costs in proportion.
         n_chunks=length / _chunk(setup),
         with_s=with_s if joined else with_s + outside,
         without_s=without_s,
@@ -202,6 +204,7 @@ def _attention_flops(setup: Setup, length: float) -> float:
     for mixer in setup.architecture.mixers:
         if mixer.kind in ("linear", "none"):
             continue
+        # Over a prompt latent attention expands its heads (DeepSeek-V3: 320 in place of 1,088 a head, decision 0008).
         each = mixer.query_heads * (mixer.prompt_flops_per_head_and_key or mixer.flops_per_head_and_key)
         window = np.inf if mixer.window_tokens is None else float(mixer.window_tokens)
         total += mixer.count * float(laws.prompt_flops(length, each, mixer.compression, window, tp))

@@ -110,6 +110,7 @@ def efficiency_leverage(activation: ArrayLike, granularity_2d: ArrayLike, comput
     EL = Ahat ^ (alpha(C) + gamma (log2 G)^2 + beta log2 G), alpha(C) = 1.23 - 0.0761 log10 C,
     1 / Ahat = 1 / (A + 1/(1/A_start - 1/A_max)) + 1 / A_max: Ahat = A + 0.0163 in practice. Source [Leverage].
     """
+    # Clipped and not extended: nobody trained beyond, and a quadratic in log G means nothing there.
     level = np.log2(np.clip(np.asarray(granularity_2d, float), *GRANULARITY_RANGE))
     alpha = _A + _D * np.log10(np.clip(np.asarray(compute_flop, float), *COMPUTE_RANGE_FLOP))
     saturated = 1.0 / (1.0 / (np.asarray(activation, float) + 1.0 / (1.0 / _A_START - 1.0 / _A_MAX)) + 1.0 / _A_MAX)
@@ -192,6 +193,7 @@ def loss_as_active_params(loss_difference: ArrayLike, total_params: float, activ
     total_params, active_params: N_tot and Na at which the slope is taken. [parameters]
     The slope is taken at eight active experts, one of them shared.
     """
+    # The law has no inverse in active parameters, so the slope is a central difference in their logarithm.
     step = 1e-4
     more, less = (
         expert_mix_loss(total_params, active_params * factor, 8.0, 0.125) for factor in (1.0 + step, 1.0 - step)

@@ -85,5 +85,6 @@ def hidden_share(ratio: ArrayLike, routed_share: ArrayLike, experts_ratio: Array
     NaN where the step touches no further experts, because then nothing was there to hide.
     """
     measured, share, growth = arrays(ratio, routed_share, experts_ratio)
+    # NaN and not 0: where no further expert is touched, nothing was there to hide.
     grows = (share > 0) & (growth > 1)
     return np.asarray(laws.hidden_share(measured, np.where(grows, share, np.nan), growth))

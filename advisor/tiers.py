@@ -46,6 +46,7 @@ def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDAr
     found = {}
     for one in KERNELS:
         ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)]
+        # A component is only as known as the least known of its kernels; without any kernel it is a roofline.
         found[one.key] = np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
     return found
 
@@ -90,6 +91,7 @@ def _tiers(
     for components, tokens in ((plain, batch), (round_components, step_tokens)):
         total = sum(components.values())
         for name, ranks in component_tier_ranks(setup, tokens).items():
+            # A guess about a hundredth of the step must not make the whole answer a guess.
             heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
             found = np.where(heavy, ranks, 0)
             rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)

@@ -19,6 +19,8 @@ def p_norm(a: Floats, b: Floats, p: Floats) -> Array:
     p: sharpness of the bend, > 0: a sum at 1, the larger of the two as p grows. [-]
     Own derivation: the larger one is taken out of the root, so that the result is finite for any a, b >= 0.
     """
+    # The larger one is taken out of the root, whose powers would overflow; 0/0 is a layer that neither reads nor
+    # computes.
     high, low = np.maximum(a, b), np.minimum(a, b)
     ratio = np.divide(low, high, out=np.zeros(np.broadcast_shapes(low.shape, high.shape)), where=high > 0)
     return np.asarray(high * (1.0 + ratio**p) ** (1.0 / p))
@@ -31,6 +33,7 @@ def one_minus_power(x: Floats, n: Floats) -> Array:
     n: trials, >= 0. [-]
     Own derivation: by expm1, which stays exact where x^n is close to 1.
     """
+    # log(0) is meant: where a miss cannot happen, a hit is certain.
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(n * np.log(x)))
 
@@ -53,6 +56,7 @@ def columns(law: Law, coefficients: Sequence[str], **given: Floats) -> Array:
     the law is the sum of its columns times the coefficients, a rate entering as its inverse. Own derivation: the
     columns of a least-squares fit.
     """
+    # The law itself makes the columns, so that a fit and a prediction cannot have two forms.
     still = {name: off(law, name) for name in coefficients}
     found = (np.asarray(law(**given, **{**still, name: 1.0}), float) for name in coefficients)
     return np.stack(np.broadcast_arrays(*found), axis=-1)

@@ -88,6 +88,7 @@ def expert_flops(n_mat: Floats, h: Floats, I: Floats, U: Floats, m: Floats) -> F
       for many.
     Source: docs/decisions/0002-moe-kernel-form.md.
     """
+    # A matrix instruction works on whole tiles: one row of an expert costs as much as sixteen.
     return 2 * n_mat * h * I * U * np.maximum(TILE_ROWS, m + TILE_PADDING)
 
 
@@ -103,6 +104,7 @@ def expert_activation_bytes(M: Floats, k: Floats, h: Floats, n_mat: Floats, I: F
     Source: own derivation; kept because errors on held-out shapes fall with it,
       docs/decisions/0002-moe-kernel-form.md.
     """
+    # A pair reads h and writes h elements of 2 bytes; each token is gathered once and its results are added up once.
     return M * k / ep * (4 * h + 2 * n_mat * I) + 4 * M * h
 
 
@@ -136,6 +138,8 @@ def routed_layers(
     Limits: tables of up to 2048 tokens; linear in t0, tau, tau_N and the inverse rates.
     Source: chosen by leave-one-shape-out error, docs/decisions/0002-moe-kernel-form.md.
     """
+    # Kernels pick their tile by the rows of an expert, so one curve c over m serves all shapes of a table (decision
+    # 0002).
     return L * (c * (t0 + W / BW + U * tau + F / F_peak + A / BW_act + N / ep * tau_N))
 
 
@@ -164,6 +168,7 @@ def gemm(
     Source: form compared on measured tables, docs/decisions/0002-moe-kernel-form.md; its bounds,
       docs/decisions/0010-kernels-as-they-run.md.
     """
+    # The bend is fitted and not sharp: near the ridge a kernel still waits for some weights while it computes.
     return L * (n * t0 + p_norm(W * b / BW, 2 * M * W / F_peak, p))
 
 
@@ -219,6 +224,7 @@ def all_reduces(X: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.
     Limits: 2 L t0 for few rows, whatever they are; not charged on one rank.
     Source: two a layer, Megatron-LM, arXiv:1909.08053; time by the form of docs/decisions/0002-moe-kernel-form.md.
     """
+    # One after attention, one after the feed-forward block.
     return 2 * L * stream(X, t0, BW, r)
 
 
@@ -257,6 +263,7 @@ def expert_exchange(
     Source: own derivation: one message to the experts and one back; time by the form of
       docs/decisions/0002-moe-kernel-form.md.
     """
+    # Dispatch carries rows to their experts, combine carries the results back.
     return 2 * L * stream(sent_bytes(X, k, tp), t0, BW, r)
 
 
@@ -298,6 +305,7 @@ def between_knots(x: Floats, x_1: Floats, x_2: Floats, c_1: Floats, c_2: Floats)
     Source: own choice; where rows of a shape were measured, the time itself is straight between them,
       docs/decisions/0010-kernels-as-they-run.md.
     """
+    # Tables mostly double their sizes from row to row: in the logarithms those lie evenly.
     return c_1 * (c_2 / c_1) ** (np.log(x / x_1) / np.log(x_2 / x_1))
 
 

@@ -64,6 +64,7 @@ def verified(phi: Floats, b: Floats, q: Floats, T_plain: Floats, T_verify: Float
     Candidates are sampling, rejection, copies of hidden states, padding, and kernels off their tables.
     Source: docs/decisions/0015-what-a-round-lacked.md.
     """
+    # Bounded on both sides: verified tokens are never dearer than plain steps, and the kernels are never made cheaper.
     return phi * b / (1 + phi * b) * np.maximum(q * T_plain - T_verify - (q - 1) * T_fix, 0)
 
 
@@ -77,6 +78,7 @@ def accepted_length(alpha: Floats, K: Floats) -> Floats:
     Limits: 1 at alpha = 0, K + 1 at alpha = 1.
     Source: Leviathan et al., arXiv:2211.17192, eq. 1.
     """
+    # Near alpha = 1 numerator and denominator both vanish; this form keeps their digits.
     return one_minus_power(alpha, K + 1) / (1 - alpha)
 
 
@@ -123,6 +125,7 @@ def speedup(AL: Floats, T_plain: Floats, T_round: Floats, pf: Floats = 0.0) -> F
     Limits: above 1, speculation is faster. Without prefill AL T_plain / T_round.
     Source: own derivation: AL tokens decoded plainly over the round that emits them, their prefill on both sides.
     """
+    # Prefill stands on both sides: a token of either arm waits for as much of other prompts.
     return AL * (T_plain + pf) / (T_round + AL * pf)
 
 

@@ -123,6 +123,7 @@ def _arithmetic_share(setup: Setup, key: str, n_tokens: float, distinct: float) 
     """Part of a component's time in arithmetic. [-]"""
     component = BY_KEY[key]
     record = None if component.drafter else getattr(setup.costs, component.priced_by[0])
+    # The cache, drafting and corrections have no rows to hold against a ridge: their time counts as reading.
     if not isinstance(record, GemmCost | MoeCost):
         return 0.0
     moe = setup.architecture.moe
@@ -156,12 +157,15 @@ def drawn_power_w(board_w: float, shares: Regimes, n_draws: int) -> Array:
     One error moves all regimes: clocks, voltage and temperature are the board's in each of them.
     """
     z = np.random.default_rng(_SEED).standard_normal(n_draws)
+    # One error for all regimes of work: clocks and voltage belong to the board, not to a kernel.
     works, waits = np.exp(POWER_LOG_SD * z), np.exp(WAITING_LOG_SD * z)
     fractions = ARITHMETIC * works, _reading(shares) * works, WAITING * waits
     drawn = laws.board_power(board_w, shares.arithmetic, shares.reading, *fractions)
+    # A board throttles at its limit: no state lies above it.
     return np.asarray(np.minimum(drawn, board_w))
 
 
 def _reading(shares: Regimes) -> float:
     """Share of the board's power while it reads, between the anchors by the logarithm of the tokens. [-]"""
+    # Two anchors carry no curve: straight between them, held beyond.
     return float(np.interp(math.log(shares.tokens), np.log(READING_TOKENS), READING))

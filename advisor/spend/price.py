@@ -37,6 +37,7 @@ def price_of(hardware: Hardware, given_usd_per_hour: float | None = None) -> Pri
 
     Raises AdvisorError for a price that is none.
     """
+    # A user knows what they pay; the profile's price is a market's.
     if given_usd_per_hour is not None:
         if not (math.isfinite(given_usd_per_hour) and 0 < given_usd_per_hour <= _DEAREST):
             raise AdvisorError(

@@ -39,6 +39,7 @@ def drawn_times(setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: A
     rows = np.arange(curve.batches.size)
     prefill, own_prompt = prefill_shares_s(setup, curve.batches)
     error = np.exp(own_log_sd(curve.plain_draws_s) * np.broadcast_to(own_z, curve.plain_draws_s.shape[:1])[:, None])
+    # A speculative token takes the plain one's time over the speedup, draw by draw: errors that both share stay shared.
     token_s = error * (curve.plain_draws_s + prefill) / curve.draws[:, rows, columns]
     return Drawn(token_s, token_s - error * own_prompt)
 
@@ -51,6 +52,7 @@ def own_log_sd(plain_draws_s: Array) -> Array:
 
     plain_draws_s : plain step under each draw, [draws, nB]. [s]
     """
+    # In squares, as independent errors add; the components' draws hold their part of the whole already.
     drawn = np.log(plain_draws_s).std(axis=0)
     return np.sqrt(np.maximum(PLAIN_LOG_SD**2 - np.square(drawn), 0.0))
 

@@ -69,6 +69,7 @@ def spend_at(
             f"the power log ran with K = {measured.k_draft}, and energy is told of K = {curve.drafts[column]} and of "
             "K = 0; measure one of these, or leave the log out"
         )
+    # Both arms take the same own_z: what a model's plain time is off by, its rounds are off by too.
     plain = _arm(setup, curve, row, 0, price, measured, own_z)
     if column == 0:
         return Spend(plain[0], plain[0], price, None)

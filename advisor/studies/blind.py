@@ -42,15 +42,15 @@ column depends on it. [tokens per round]"""
 KEYS = ["model_id", "batch_size", "k_draft"]
 COLUMNS = {
     "named": "yes: of a family that the issue names; no: a model that it may be instead",
-    "distinct_experts": "distinct routed experts in one layer of a verification, mean over layers [-]",
-    "distinct_experts_low": "the same at the end of the routing preset's 80 % range that touches fewer [-]",
-    "distinct_experts_high": "the same at the other end [-]",
+    "distinct_experts": "distinct routed experts in one layer of a verification, mean over layers [1]",
+    "distinct_experts_low": "the same at the end of the routing preset's 80 % range that touches fewer [1]",
+    "distinct_experts_high": "the same at the other end [1]",
     "plain_step_ms": "one plain decode step [ms]",
     "verify_step_ms": "one verification of K + 1 tokens a sequence, without drafting [ms]",
-    "verify_ratio": "verification over plain step [-]",
-    "round_ratio": "one round, drafting and host included, over a plain step: the accepted length that breaks even [-]",
-    "round_ratio_low": "lower end of its 80 % band [-]",
-    "round_ratio_high": "upper end of its 80 % band [-]",
+    "verify_ratio": "verification over plain step [1]",
+    "round_ratio": "one round, drafting and host included, over a plain step: the accepted length that breaks even [1]",
+    "round_ratio_low": "lower end of its 80 % band [1]",
+    "round_ratio_high": "upper end of its 80 % band [1]",
     "tier": "measured, interpolated, fitted or roofline",
 }
 JUDGED = {
