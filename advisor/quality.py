@@ -45,9 +45,19 @@ _A, _D, _GAMMA, _BETA = 1.23, -7.61e-2, 1.67e-2, -1.17e-1  # [Leverage], printed
 _A_START, _A_MAX = 1.63e-2, 5.28e16  # [Leverage]
 
 _LOSS = {  # [Expert mix]
-    "e": 0.1577, "f": 7.2446, "m": 5.1395, "n": -3.2363, "k": 0.0013, "h": 0.0450, "a": 38.051, "alpha": 0.2383,
-    "b": 27129.05, "beta": 0.4694, "c": 31.096, "floor": 1.8182,
-}  # fmt: skip
+    "e": 0.1577,
+    "f": 7.2446,
+    "m": 5.1395,
+    "n": -3.2363,
+    "k": 0.0013,
+    "h": 0.0450,
+    "a": 38.051,
+    "alpha": 0.2383,
+    "b": 27129.05,
+    "beta": 0.4694,
+    "c": 31.096,
+    "floor": 1.8182,
+}
 
 LIMITS = (
     "Pre-training loss only: nothing is said about post-training, reasoning or long context.",

@@ -14,12 +14,30 @@ from advisor.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
 
 _MAKERS: Mapping[str, str] = {
-    "openai": "OpenAI", "deepseek-ai": "DeepSeek", "Qwen": "Qwen", "meta-llama": "Meta", "mistralai": "Mistral",
-    "moonshotai": "Moonshot", "zai-org": "Zhipu", "MiniMaxAI": "MiniMax", "nvidia": "NVIDIA", "google": "Google",
-    "microsoft": "Microsoft", "CohereLabs": "Cohere", "baidu": "Baidu", "tencent": "Tencent", "xai-org": "xAI",
-    "ai21labs": "AI21", "allenai": "Ai2", "databricks": "Databricks", "ibm-granite": "IBM", "inclusionAI": "Ant",
-    "meituan-longcat": "Meituan", "stepfun-ai": "StepFun", "XiaomiMiMo": "Xiaomi",
-}  # fmt: skip
+    "openai": "OpenAI",
+    "deepseek-ai": "DeepSeek",
+    "Qwen": "Qwen",
+    "meta-llama": "Meta",
+    "mistralai": "Mistral",
+    "moonshotai": "Moonshot",
+    "zai-org": "Zhipu",
+    "MiniMaxAI": "MiniMax",
+    "nvidia": "NVIDIA",
+    "google": "Google",
+    "microsoft": "Microsoft",
+    "CohereLabs": "Cohere",
+    "baidu": "Baidu",
+    "tencent": "Tencent",
+    "xai-org": "xAI",
+    "ai21labs": "AI21",
+    "allenai": "Ai2",
+    "databricks": "Databricks",
+    "ibm-granite": "IBM",
+    "inclusionAI": "Ant",
+    "meituan-longcat": "Meituan",
+    "stepfun-ai": "StepFun",
+    "XiaomiMiMo": "Xiaomi",
+}
 """Organisation of a Hugging Face repository: the maker's usual name."""
 _VENDORS = ("NVIDIA", "AMD", "Google", "Intel")
 
@@ -97,10 +115,18 @@ def hardware_called(hardware_id: str, document: str | None = None) -> str:
 
 
 _DRAFTERS: Mapping[str, str] = {
-    "mtp": "Own MTP module", "eagle3": "EAGLE-3", "eagle": "EAGLE-2", "p-eagle": "P-EAGLE", "dflash": "DFlash",
-    "dspark": "DSpark", "ngram": "N-gram look-up", "suffix": "Suffix decoding", "none": "None",
-    "draft_model": "Small draft model", "qwen2-0.5b": "Qwen2-0.5B",
-}  # fmt: skip
+    "mtp": "Own MTP module",
+    "eagle3": "EAGLE-3",
+    "eagle": "EAGLE-2",
+    "p-eagle": "P-EAGLE",
+    "dflash": "DFlash",
+    "dspark": "DSpark",
+    "ngram": "N-gram look-up",
+    "suffix": "Suffix decoding",
+    "none": "None",
+    "draft_model": "Small draft model",
+    "qwen2-0.5b": "Qwen2-0.5B",
+}
 
 
 def drafter_name(drafter: Drafter | str) -> str:

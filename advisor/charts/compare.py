@@ -23,9 +23,11 @@ def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
     advices, names : one name for each scenario; colour, dash and marker tell them apart.
     """
     figure = new_figure(
-        "Speedup over plain decoding (x) by batch size,<br>each scenario at its own K", "Batch size (sequences)",
-        "Speedup (x)", height=460,
-    )  # fmt: skip
+        "Speedup over plain decoding (x) by batch size,<br>each scenario at its own K",
+        "Batch size (sequences)",
+        "Speedup (x)",
+        height=460,
+    )
     ends = [end for advice in advices for end in _range(advice)]
     low, high = min(0.9, *ends), max(1.1, *ends)
     margin = 0.06 * (high - low)
@@ -39,13 +41,19 @@ def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
         label = f"{name}, K = {advice.curve_k}"
         add_line(figure, x[fits], curve.speedup[fits, column], label, color, dash=dash)
         figure.add_scatter(
-            x=curve.batches[[row]], y=curve.speedup[[row], column], mode="markers", showlegend=False,
-            hoverinfo="skip", cliponaxis=False,
+            x=curve.batches[[row]],
+            y=curve.speedup[[row], column],
+            mode="markers",
+            showlegend=False,
+            hoverinfo="skip",
+            cliponaxis=False,
             marker={
-                "symbol": _MARKERS[order % len(_MARKERS)], "size": 11, "color": color,
+                "symbol": _MARKERS[order % len(_MARKERS)],
+                "size": 11,
+                "color": color,
                 "line": {"width": 1, "color": "white"},
             },
-        )  # fmt: skip
+        )
     figure.update_layout(legend={"entrywidth": 1, "entrywidthmode": "fraction"})
     figure.update_yaxes(range=[low, high])
     log_axis(figure, np.concatenate([advice.curve.batches for advice in advices]))

@@ -96,9 +96,13 @@ def series_look(order: int) -> tuple[str, str]:
 def add_line(figure: go.Figure, x: ArrayLike, y: ArrayLike, name: str, color: str, **line: Any) -> None:
     """One curve. `line` goes to plotly's line (dash, width)."""
     figure.add_scatter(
-        x=np.asarray(x), y=np.asarray(y), name=name, mode="lines", line={"color": color, "width": 2.5, **line},
+        x=np.asarray(x),
+        y=np.asarray(y),
+        name=name,
+        mode="lines",
+        line={"color": color, "width": 2.5, **line},
         hovertemplate="%{y:.3g}",
-    )  # fmt: skip
+    )
 
 
 def add_band(
@@ -107,9 +111,16 @@ def add_band(
     """The area between two curves, in a light tint of `color`. Without a name it stays out of the legend."""
     x, low, high = (np.asarray(values) for values in (x, low, high))
     figure.add_scatter(
-        x=np.concatenate([x, x[::-1]]), y=np.concatenate([high, low[::-1]]), name=name, mode="none", fill="toself",
-        fillcolor=color, opacity=opacity, hoverinfo="skip", showlegend=bool(name),
-    )  # fmt: skip
+        x=np.concatenate([x, x[::-1]]),
+        y=np.concatenate([high, low[::-1]]),
+        name=name,
+        mode="none",
+        fill="toself",
+        fillcolor=color,
+        opacity=opacity,
+        hoverinfo="skip",
+        showlegend=bool(name),
+    )
 
 
 def add_vertical(figure: go.Figure, x: float, text: str) -> None:

@@ -25,9 +25,13 @@ def ratio_chart(fit: SweepFit) -> Chart:
     ends = np.array([ratios[["measured_ratio", "predicted_ratio"]].to_numpy(dtype=float).max() * 1.05])
     line = np.concatenate([[0.9], ends])
     figure.add_scatter(
-        x=line, y=line, mode="lines", name="predicted = measured", line={"color": NEUTRAL, "dash": "dot"},
+        x=line,
+        y=line,
+        mode="lines",
+        name="predicted = measured",
+        line={"color": NEUTRAL, "dash": "dot"},
         hoverinfo="skip",
-    )  # fmt: skip
+    )
     for order, (k, rows) in enumerate(ratios.groupby("n_active", sort=True)):
         figure.add_scatter(
             x=rows["measured_ratio"],

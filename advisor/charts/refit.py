@@ -42,10 +42,14 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
         some = curves.points[curves.points["used"] == used]
         if len(some):
             figure.add_scatter(
-                x=some["batch_size"], y=some["measured"] * scale, mode="markers", name=name,
+                x=some["batch_size"],
+                y=some["measured"] * scale,
+                mode="markers",
+                name=name,
                 marker={"symbol": symbol, "size": 10, "color": VERMILLION},
-                customdata=some["line"], hovertemplate="%{y:.3g} measured, line %{customdata}<extra></extra>",
-            )  # fmt: skip
+                customdata=some["line"],
+                hovertemplate="%{y:.3g} measured, line %{customdata}<extra></extra>",
+            )
     fit_legend(figure)
     log_axis(figure, curves.batches)
     change = float(np.median(curves.after / curves.before - 1.0))
@@ -73,11 +77,14 @@ def residual_chart(result: RefitResult) -> Chart:
         ("left_out", "after, row left out", BLUE, "diamond"),
     ):
         figure.add_scatter(
-            x=used["batch_size"], y=(used[column] / used["measured"] - 1.0) * 100, mode="markers", name=name,
+            x=used["batch_size"],
+            y=(used[column] / used["measured"] - 1.0) * 100,
+            mode="markers",
+            name=name,
             marker={"symbol": symbol, "size": 9, "color": color},
             customdata=np.stack([used["line"].astype(str), used["quantity"]], axis=1),
             hovertemplate="%{y:+.1f}%, line %{customdata[0]}, %{customdata[1]}<extra></extra>",
-        )  # fmt: skip
+        )
     figure.add_hline(y=0, line={"color": NEUTRAL, "dash": "dot"})
     fit_legend(figure)
     log_axis(figure, rows["batch_size"])
@@ -170,11 +177,14 @@ def union_chart(rows: Sequence[UnionRow] | Sequence[CountCell]) -> Chart:
         ("predicted", "predicted by the fit", BLUE, "circle"),
     ):
         figure.add_scatter(
-            x=frame["step_tokens"], y=frame[column], mode="markers", name=name,
+            x=frame["step_tokens"],
+            y=frame[column],
+            mode="markers",
+            name=name,
             marker={"symbol": symbol, "size": 10, "color": color, "line": {"width": 2}},
             customdata=frame[["batch_size", "tokens"]],
             hovertemplate="%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>",
-        )  # fmt: skip
+        )
     fit_legend(figure)
     log_axis(figure, frame["step_tokens"])
     largest = (frame["predicted"] / frame["counted"] - 1.0).abs().max()

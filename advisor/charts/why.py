@@ -116,11 +116,18 @@ def components_chart(
     )
     for column, name, color in (("round_ms", f"with K = {k_draft}", BLUE), ("plain_step_ms", "without drafts", ORANGE)):
         figure.add_bar(
-            x=data[column], y=data["component"], orientation="h", name=name, marker_color=color,
-            marker_pattern_shape="/" if column == "plain_step_ms" else "", hovertemplate="%{x:.3g} ms",
-            text=[f"{value:.2f}" if value else "" for value in data[column]], textposition="outside", textangle=0,
+            x=data[column],
+            y=data["component"],
+            orientation="h",
+            name=name,
+            marker_color=color,
+            marker_pattern_shape="/" if column == "plain_step_ms" else "",
+            hovertemplate="%{x:.3g} ms",
+            text=[f"{value:.2f}" if value else "" for value in data[column]],
+            textposition="outside",
+            textangle=0,
             cliponaxis=False,
-        )  # fmt: skip
+        )
     figure.update_xaxes(range=[0, 1.12 * float(data[["plain_step_ms", "round_ms"]].max(axis=None))])
     figure.update_layout(
         barmode="group",
@@ -193,9 +200,14 @@ def round_cost_chart(
     )
     figure.add_vline(x=accepted_length, line={"color": VERMILLION, "dash": "dash"})
     figure.add_annotation(
-        x=accepted_length, y=1, yref="paper", yanchor="bottom", xanchor="right", showarrow=False,
+        x=accepted_length,
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        xanchor="right",
+        showarrow=False,
         text=f"emits {accepted_length:.2f} tokens",
-    )  # fmt: skip
+    )
     figure.update_layout(hovermode="closest", margin={"t": 96})
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(range=[0, 1.15 * max(total, accepted_length, float(data["plain_steps"].max()))])

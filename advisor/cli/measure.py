@@ -23,14 +23,20 @@ from advisor.text import counted
 
 MAX_FILES = 1000
 _SET = click.option(
-    "--set", "values", multiple=True, metavar="COLUMN=VALUE",
+    "--set",
+    "values",
+    multiple=True,
+    metavar="COLUMN=VALUE",
     help="Fill a column that the file lacks, or say what a name in it means (hardware_id, model_id, engine, drafter, "
     "weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
-)  # fmt: skip
+)
 _MAP = click.option(
-    "--map", "columns", multiple=True, metavar="THEIRS=OURS",
+    "--map",
+    "columns",
+    multiple=True,
+    metavar="THEIRS=OURS",
     help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map 'users=batch_size'; repeat.",
-)  # fmt: skip
+)
 
 
 @click.command()

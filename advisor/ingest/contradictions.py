@@ -39,10 +39,22 @@ class Contradiction:
 
 
 _USED = (
-    "accepted_length", "batch_size", "draft_time_s", "draft_tokens_k", "gpu_count", "input_tokens", "output_tok_per_s",
-    "output_tokens", "request_latency_s", "speedup", "step_time_s", "total_tok_per_s", "tpot_s", "ttft_s",
+    "accepted_length",
+    "batch_size",
+    "draft_time_s",
+    "draft_tokens_k",
+    "gpu_count",
+    "input_tokens",
+    "output_tok_per_s",
+    "output_tokens",
+    "request_latency_s",
+    "speedup",
+    "step_time_s",
+    "total_tok_per_s",
+    "tpot_s",
+    "ttft_s",
     "verify_time_s",
-)  # fmt: skip
+)
 
 
 def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]:
@@ -58,9 +70,13 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
     with np.errstate(all="ignore"):
         impossible = [*_rate_above_batch(v, stated & whole), *_parts_above_whole(v), *_latency_apart(v)]
         odd = [
-            *_rate_below_batch(v, stated & whole), *_prefill_in_token_time(v), *_round_as_token(frame, v),
-            *_full_acceptance(v), *_short_prompts(v), *_stated_speedups(frame, v),
-        ]  # fmt: skip
+            *_rate_below_batch(v, stated & whole),
+            *_prefill_in_token_time(v),
+            *_round_as_token(frame, v),
+            *_full_acceptance(v),
+            *_short_prompts(v),
+            *_stated_speedups(frame, v),
+        ]
     lines = frame.index.to_numpy()
     return [one for one in impossible if one.rows.any()], [_sentence(lines, *one) for one in odd if one[0].any()]
 

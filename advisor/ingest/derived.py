@@ -24,9 +24,20 @@ LENGTH_TOLERANCE = 0.05
 """Prompt and output lengths of a run and its baseline may differ by this share (sampled prompts, natural stops)."""
 
 MATCH_COLUMNS = (
-    "hardware_id", "gpu_count", "tensor_parallel", "expert_parallel", "engine", "engine_version", "model_id",
-    "weight_dtype", "n_experts", "n_active", "batch_size", "batch_kind", "dataset",
-)  # fmt: skip
+    "hardware_id",
+    "gpu_count",
+    "tensor_parallel",
+    "expert_parallel",
+    "engine",
+    "engine_version",
+    "model_id",
+    "weight_dtype",
+    "n_experts",
+    "n_active",
+    "batch_size",
+    "batch_kind",
+    "dataset",
+)
 """What a baseline must share with a run, besides the two lengths. Unknown matches only unknown."""
 
 
@@ -172,10 +183,22 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
 
 
 _INPUTS = (
-    "draft_tokens_k", "itl_s", "tpot_s", "accepted_length", "step_time_s", "input_tokens", "output_tokens",
-    "context_tokens", "batch_size", "request_latency_s", "total_tok_per_s", "output_tok_per_s",
-    "baseline_value", "sd_value", "speedup",
-)  # fmt: skip
+    "draft_tokens_k",
+    "itl_s",
+    "tpot_s",
+    "accepted_length",
+    "step_time_s",
+    "input_tokens",
+    "output_tokens",
+    "context_tokens",
+    "batch_size",
+    "request_latency_s",
+    "total_tok_per_s",
+    "output_tok_per_s",
+    "baseline_value",
+    "sd_value",
+    "speedup",
+)
 
 
 def _fill(

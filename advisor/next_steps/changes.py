@@ -16,9 +16,17 @@ from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_BATCH, MAX_DRAFT, Scenario, build_scenario
 
 Kind = Literal[
-    "batch", "draft length", "weights", "expert weights", "KV cache", "placement", "accelerator", "drafter", "engine",
+    "batch",
+    "draft length",
+    "weights",
+    "expert weights",
+    "KV cache",
+    "placement",
+    "accelerator",
+    "drafter",
+    "engine",
     "design",
-]  # fmt: skip
+]
 
 _NODE_GPUS = 8
 _BATCH_FACTORS = (0.5, 2.0, 4.0)
@@ -143,10 +151,13 @@ def _accelerators(advice: Advice) -> Iterator[Change]:
             continue
         what = f"{advice.setup.hardware.name} -> {hardware.name}"
         yield from _made(
-            "accelerator", what, advice.scenario, {"hardware_id": hardware_id, "hardware_json": None, "refit": None},
+            "accelerator",
+            what,
+            advice.scenario,
+            {"hardware_id": hardware_id, "hardware_json": None, "refit": None},
             notes=("Prices are not compared.", *_without_refit(advice.scenario)),
             kernels_apart=hardware.kernel_table_device != advice.setup.hardware.kernel_table_device,
-        )  # fmt: skip
+        )
 
 
 def _drafters(advice: Advice) -> Iterator[Change]:
@@ -162,9 +173,13 @@ def _drafters(advice: Advice) -> Iterator[Change]:
         what = f"{advice.setup.drafter.name} -> {load_drafter(curve.drafter_id).name}"
         note = f"Its accepted length is from another source than today's: {curve.id} ({curve.dataset})."
         yield from _made(
-            "drafter", what, scenario, {"drafter_id": curve.drafter_id, "acceptance": curve.id}, notes=(note,),
+            "drafter",
+            what,
+            scenario,
+            {"drafter_id": curve.drafter_id, "acceptance": curve.id},
+            notes=(note,),
             other_acceptance=True,
-        )  # fmt: skip
+        )
 
 
 def _engines(advice: Advice) -> Iterator[Change]:

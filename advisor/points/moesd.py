@@ -28,9 +28,17 @@ from advisor.routing import expected_experts
 from advisor.setup import Setup
 
 NAMES = (
-    "bias_s", "k1_s", "k2_s", "k3_s", "draft_bias_s", "draft_k_s", "reject_bias_s", "reject_k_s", "ridge_share",
+    "bias_s",
+    "k1_s",
+    "k2_s",
+    "k3_s",
+    "draft_bias_s",
+    "draft_k_s",
+    "reject_bias_s",
+    "reject_k_s",
+    "ridge_share",
     "growth",
-)  # fmt: skip
+)
 MIN_POINTS = 10
 _FLOOR_FACTOR = 5.0
 """bias, k2 and draft_bias lie between their weight-read floor and this many times it [MoESD]."""

@@ -80,9 +80,23 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         per_pass,
     )
     setup = Setup(
-        scenario, hardware, architecture, placement, drafter, per_pass, acceptance, routing, because,
-        costs, draft_costs, memory, cache, warnings=(), sources=(), adjustment=adjustment,
-    )  # fmt: skip
+        scenario,
+        hardware,
+        architecture,
+        placement,
+        drafter,
+        per_pass,
+        acceptance,
+        routing,
+        because,
+        costs,
+        draft_costs,
+        memory,
+        cache,
+        warnings=(),
+        sources=(),
+        adjustment=adjustment,
+    )
     return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
 
 

@@ -172,9 +172,17 @@ def distinct() -> figure.Chart:
     tokens = np.array([3.0, 12.0, 48.0, 192.0])
     routed = np.array([18.0, 50.0, 90.0, 118.0])
     return charts_why.distinct_experts_chart(
-        tokens, routed, routed * 0.9, np.minimum(routed * 1.1, 128), routed * 1.2,
-        n_experts=128, n_active=8, tokens_per_sequence=3, batch_size=16, band_level=0.8,
-    )  # fmt: skip
+        tokens,
+        routed,
+        routed * 0.9,
+        np.minimum(routed * 1.1, 128),
+        routed * 1.2,
+        n_experts=128,
+        n_active=8,
+        tokens_per_sequence=3,
+        batch_size=16,
+        band_level=0.8,
+    )
 
 
 def test_distinct_experts_mark_the_target_batch_in_tokens_and_the_number_of_experts() -> None:

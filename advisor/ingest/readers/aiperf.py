@@ -301,10 +301,17 @@ CSV = Format(
 # AIPerf profile_export.jsonl: one line per request; the requests of the file become one row of means.
 
 _WANTED = (
-    "inter_token_latency", "inter_chunk_latency", "time_to_first_token", "request_latency", "input_sequence_length",
-    "output_sequence_length", "usage_completion_tokens", "spec_decode_acceptance_length", "spec_decode_steps",
+    "inter_token_latency",
+    "inter_chunk_latency",
+    "time_to_first_token",
+    "request_latency",
+    "input_sequence_length",
+    "output_sequence_length",
+    "usage_completion_tokens",
+    "spec_decode_acceptance_length",
+    "spec_decode_steps",
     "spec_decode_draft_tokens",
-)  # fmt: skip
+)
 
 
 def detect_records(sample: Sample) -> float:

@@ -71,10 +71,16 @@ def prefill_of_labels(labels: Any) -> dict[str, Any]:
     if not isinstance(labels, dict):
         return {}
     names = {
-        "gpu": "hardware_id", "hardware": "hardware_id", "hardware_id": "hardware_id", "engine": "engine",
+        "gpu": "hardware_id",
+        "hardware": "hardware_id",
+        "hardware_id": "hardware_id",
+        "engine": "engine",
         "tp": "tensor_parallel",
-        "k": "draft_tokens_k", "spec_k": "draft_tokens_k", "draft_tokens_k": "draft_tokens_k", "drafter": "drafter",
-    }  # fmt: skip
+        "k": "draft_tokens_k",
+        "spec_k": "draft_tokens_k",
+        "draft_tokens_k": "draft_tokens_k",
+        "drafter": "drafter",
+    }
     return {names[key]: value for key, value in labels.items() if key in names and isinstance(value, str | int | float)}
 
 
