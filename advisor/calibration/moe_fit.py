@@ -27,7 +27,7 @@ from advisor.calibration.frames import (
 from advisor.calibration.nnls import LinearFit, fit_relative, linear_fields
 from advisor.calibration.power_law import touched_experts
 from advisor.calibration.records import Dropped, FitRecord, record_id
-from advisor.calibration.table_hygiene import NOISY_SHARE, monotone, without_spikes
+from advisor.calibration.table_hygiene import NOISY_SHARE, SERIES, monotone, without_spikes
 from advisor.routing import local_experts
 from advisor.step_cost import expert_work
 
@@ -43,16 +43,7 @@ PARAMETERS = (
     ("activation_s_per_byte", "s/B"),
     ("per_resident_expert_s", "s"),
 )
-MOE_KEYS = [
-    "num_tokens",
-    "hidden_size",
-    "inter_size",
-    "topk",
-    "num_experts",
-    "moe_tp_size",
-    "moe_ep_size",
-    "distribution",
-]
+MOE_KEYS = ["num_tokens", *SERIES]
 SHAPE = ["hidden_size", "inter_size", "topk", "num_experts"]
 MAX_TOKENS = 2048
 MAX_EP = 8

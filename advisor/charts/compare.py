@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.advice import Advice
-from advisor.charts.figure import Chart, add_band, add_line, log_axis, new_figure, series_look
+from advisor.charts.figure import Chart, add_band, add_line, log_axis, marker, new_figure, series_look
 from advisor.charts.speedup import add_slowdown, speedup_table
 
 _MARKERS = ("circle", "square", "diamond", "triangle-up")
@@ -47,12 +47,7 @@ def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
             showlegend=False,
             hoverinfo="skip",
             cliponaxis=False,
-            marker={
-                "symbol": _MARKERS[order % len(_MARKERS)],
-                "size": 11,
-                "color": color,
-                "line": {"width": 1, "color": "white"},
-            },
+            marker=marker(_MARKERS[order % len(_MARKERS)], 11, color, line={"width": 1, "color": "white"}),
         )
     figure.update_layout(legend={"entrywidth": 1, "entrywidthmode": "fraction"})
     figure.update_yaxes(range=[low, high])

@@ -123,6 +123,11 @@ def add_band(
     )
 
 
+def marker(symbol: str | list[str], size: int, color: str, **more: Any) -> dict[str, Any]:
+    """Look of points as plotly takes it. `more` are its other properties, such as line."""
+    return {"symbol": symbol, "size": size, "color": color, **more}
+
+
 def add_vertical(figure: go.Figure, x: float, text: str) -> None:
     """A dotted line at `x` with its name above the plot."""
     figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", line={"color": NEUTRAL, "dash": "dot"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.calibration import SweepFit
-from advisor.charts.figure import NEUTRAL, SERIES, Chart, new_figure
+from advisor.charts.figure import NEUTRAL, SERIES, Chart, marker, new_figure
 
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross")
 
@@ -38,7 +38,7 @@ def ratio_chart(fit: SweepFit) -> Chart:
             y=rows["predicted_ratio"],
             mode="markers",
             name=f"k = {k}",
-            marker={"color": SERIES[order % len(SERIES)], "symbol": _SYMBOLS[order % len(_SYMBOLS)], "size": 8},
+            marker=marker(_SYMBOLS[order % len(_SYMBOLS)], 8, SERIES[order % len(SERIES)]),
             customdata=rows[["batch_size", "tokens_per_sequence", "n_experts"]],
             hovertemplate="B = %{customdata[0]}, q = %{customdata[1]}, N = %{customdata[2]}: measured %{x:.2f}, "
             "predicted %{y:.2f}<extra></extra>",

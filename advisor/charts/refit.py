@@ -17,6 +17,7 @@ from advisor.charts.figure import (
     add_line,
     fit_legend,
     log_axis,
+    marker,
     new_figure,
 )
 from advisor.points import BeforeAfter, RefitResult
@@ -46,7 +47,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
                 y=some["measured"] * scale,
                 mode="markers",
                 name=name,
-                marker={"symbol": symbol, "size": 10, "color": VERMILLION},
+                marker=marker(symbol, 10, VERMILLION),
                 customdata=some["line"],
                 hovertemplate="%{y:.3g} measured, line %{customdata}<extra></extra>",
             )
@@ -81,7 +82,7 @@ def residual_chart(result: RefitResult) -> Chart:
             y=(used[column] / used["measured"] - 1.0) * 100,
             mode="markers",
             name=name,
-            marker={"symbol": symbol, "size": 9, "color": color},
+            marker=marker(symbol, 9, color),
             customdata=np.stack([used["line"].astype(str), used["quantity"]], axis=1),
             hovertemplate="%{y:+.1f}%, line %{customdata[0]}, %{customdata[1]}<extra></extra>",
         )
@@ -181,7 +182,7 @@ def union_chart(rows: Sequence[UnionRow] | Sequence[CountCell]) -> Chart:
             y=frame[column],
             mode="markers",
             name=name,
-            marker={"symbol": symbol, "size": 10, "color": color, "line": {"width": 2}},
+            marker=marker(symbol, 10, color, line={"width": 2}),
             customdata=frame[["batch_size", "tokens"]],
             hovertemplate="%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>",
         )

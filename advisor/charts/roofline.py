@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor import laws
-from advisor.charts.figure import NEUTRAL, SERIES, Chart, new_figure
+from advisor.charts.figure import NEUTRAL, SERIES, Chart, marker, new_figure
 from advisor.components import component_name
 from advisor.explain import Position, Roof
 
@@ -124,7 +124,7 @@ def _add_component(figure: go.Figure, pair: list[Position], color: str, name_at:
         textfont={"size": 12},
         cliponaxis=False,
         line={"color": color, "width": 1.5, "dash": "dot"},
-        marker={"symbol": [_SYMBOLS[item.arm] for item in pair], "size": 11, "color": color, "line": {"width": 2}},
+        marker=marker([_SYMBOLS[item.arm] for item in pair], 11, color, line={"width": 2}),
         customdata=[[item.arm, f"{item.seconds * 1e3:.3g} ms"] for item in pair],
         hovertemplate=f"{label}, %{{customdata[0]}}: %{{x:.3g}} FLOP/B, %{{y:.3s}}FLOP/s, %{{customdata[1]}}"
         "<extra></extra>",

@@ -20,6 +20,7 @@ from advisor.charts.figure import (
     add_vertical,
     fit_legend,
     log_axis,
+    marker,
     new_figure,
     series_look,
 )
@@ -108,7 +109,7 @@ def schedule_chart(
             name="highest speedup",
             mode="markers",
             hovertemplate="K = %{y}",
-            marker={"symbol": "circle-open", "size": 8, "color": NEUTRAL, "line": {"width": 1.5}},
+            marker=marker("circle-open", 8, NEUTRAL, line={"width": 1.5}),
         )
     figure.update_yaxes(range=[-0.3, highest + 0.7], dtick=1)
     fit_legend(figure)
@@ -243,7 +244,7 @@ def _break_even_figure(
         y=[drafts[column]],
         mode="markers",
         name="your point",
-        marker={"symbol": "square-open", "size": 26, "color": VERMILLION, "line": {"width": 3}},
+        marker=marker("square-open", 26, VERMILLION, line={"width": 3}),
         hoverinfo="skip",
         showlegend=True,
     )

@@ -21,6 +21,7 @@ from advisor.charts.figure import (
     add_line,
     add_vertical,
     log_axis,
+    marker,
     new_figure,
 )
 from advisor.curve import Curve, curve_columns
@@ -251,7 +252,7 @@ def _add_points(figure: go.Figure, points: pd.DataFrame | None, name: str, color
         y=points["speedup"],
         mode="markers",
         name=name,
-        marker={"symbol": symbol, "size": 9, "color": color, "line": {"width": 1.5}},
+        marker=marker(symbol, 9, color, line={"width": 1.5}),
         customdata=np.stack([k, ranks, points["drafter"].astype(str), points["source"].astype(str)], axis=1),
         hovertemplate="<b>%{y:.2f}×</b> measured at batch %{x}: %{customdata[2]}, K %{customdata[0]}, "
         "TP %{customdata[1]}<br>%{customdata[3]}<extra></extra>",

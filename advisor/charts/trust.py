@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.figure import BLUE, GREEN, NEUTRAL, ORANGE, Chart, fit_legend, new_figure, series_look
+from advisor.charts.figure import BLUE, GREEN, NEUTRAL, ORANGE, Chart, fit_legend, marker, new_figure, series_look
 from advisor.text import counted
 
 _SYMBOLS = ("circle", "diamond", "square", "cross", "triangle-up", "x")
@@ -52,7 +52,7 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
             y=rows["predicted_speedup"],
             mode="markers",
             name=TIER_NAMES.get(str(name), str(name)),
-            marker={"color": color, "symbol": _SYMBOLS[order % len(_SYMBOLS)], "size": 8, "opacity": 0.75},
+            marker=marker(_SYMBOLS[order % len(_SYMBOLS)], 8, color, opacity=0.75),
             error_y={
                 "type": "data",
                 "symmetric": False,

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from advisor.ingest import MATCH_COLUMNS
+
 SAME_LENGTH = 0.05
 """Prompt and output lengths that differ by no more are the same, as for ingest's baselines. [-]"""
 _EXACT = (
-    "hardware_id",
-    "gpu_count",
-    "tensor_parallel",
-    "expert_parallel",
-    "engine",
-    "engine_version",
-    "model_id",
-    "weight_dtype",
-    "batch_size",
-    "batch_kind",
-    "dataset",
+    *(name for name in MATCH_COLUMNS if name not in ("n_experts", "n_active")),
     "max_num_seqs",
     "max_running_requests",
     "graphs_off",

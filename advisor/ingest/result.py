@@ -10,6 +10,7 @@ import pandas as pd
 
 from advisor.ingest.canonical import COLUMNS, TableKind
 from advisor.prediction import AdvisorError
+from advisor.store import ORIGIN
 from advisor.text import frame_csv
 
 MAX_SHOWN = 200
@@ -112,13 +113,8 @@ def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
 
 def kept_table(result: IngestResult) -> pd.DataFrame:
     """The usable rows with `line` and, in every row, the file, its reader and how many rows were refused."""
-    origin = {
-        "file_name": result.file_name,
-        "reader": result.format_id,
-        "reader_version": result.reader_version,
-        "rows_refused": result.rows_refused,
-    }
-    return result.frame.reset_index().assign(**origin)
+    told = (result.file_name, result.format_id, result.reader_version, result.rows_refused)
+    return result.frame.reset_index().assign(**dict(zip(ORIGIN, told, strict=True)))
 
 
 def kept_points(table: pd.DataFrame) -> pd.DataFrame:

@@ -181,9 +181,9 @@ def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
                 F.linear(x, weight).argmax(dim=-1)
 
         call, mode, why = capture(every, context)
-        columns = {"block": block.name, "op": "lm_head", "dtype": params["dtype"], "kernel": "torch.linear+argmax"}
-        columns |= {"n_tokens": tokens, "hidden_size": hidden, "vocab_size": vocabulary, "mode": mode}
-        columns["checked_error"] = error
+        columns = {"block": block.name, "op": "lm_head", "dtype": params["dtype"], "n_tokens": tokens}
+        columns |= {"kernel": "torch.linear+argmax", "hidden_size": hidden, "vocab_size": vocabulary}
+        columns |= {"mode": mode, "checked_error": error}
         volume = float(dtype.itemsize * (hidden * vocabulary + tokens * (hidden + 2 * vocabulary)))
         work = 2.0 * tokens * hidden * vocabulary
         account = partial(_constant, volume, work)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from advisor.architecture import Architecture
-from advisor.ratios.records import RatioRecord, ratio_record
+from advisor.ratios.records import ChoiceKind, RatioRecord, ratio_record
 from advisor.setup import Setup
 
 _FAMILY = {"bf16": "bf16", "fp32": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "fp8", "int4": "int4"}
@@ -22,7 +22,7 @@ def records_between(before: Setup, after: Setup) -> tuple[RatioRecord, ...]:
     return tuple(found)
 
 
-def _choices(before: Setup, after: Setup) -> dict[str, tuple[str, str]]:
+def _choices(before: Setup, after: Setup) -> dict[ChoiceKind, tuple[str, str]]:
     """Each kind of choice with its value in both setups."""
     both = (before, after)
     engine, hardware, tensor, expert, batch = (

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from advisor.calibration import rounded
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 
+ChoiceKind = Literal["engine", "weights", "tensor parallel", "expert parallel", "accelerator", "batch"]
+"""What two points of a pair differ in."""
 RATIOS = PROFILES / "validation" / "ratios.json"
 MIN_PAIRS = 20
 """Fewer pairs than this say nothing of a kind of change. [-]"""

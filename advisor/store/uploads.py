@@ -45,18 +45,18 @@ def _first(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _origins(connection: duckdb.DuckDBPyConnection) -> None:
     """Who gave a data set and how it was read, one column each. Read from the rows of those kept before."""
-    for column, kind in (("given_by", "VARCHAR"), *_ORIGIN.items()):
+    for column, kind in (("given_by", "VARCHAR"), *ORIGIN.items()):
         connection.execute(f"ALTER TABLE uploads ADD COLUMN {column} {kind}")
     first = connection.execute("SELECT dataset_id, record FROM upload_rows WHERE row_number = 1").fetchall()
     for dataset_id, record in first:
         row = json.loads(record)
         connection.execute(
-            f"UPDATE uploads SET {', '.join(f'{column} = ?' for column in _ORIGIN)} WHERE dataset_id = ?",
-            [*(row.get(column) for column in _ORIGIN), dataset_id],
+            f"UPDATE uploads SET {', '.join(f'{column} = ?' for column in ORIGIN)} WHERE dataset_id = ?",
+            [*(row.get(column) for column in ORIGIN), dataset_id],
         )
 
 
-_ORIGIN = {"file_name": "VARCHAR", "reader": "VARCHAR", "reader_version": "VARCHAR", "rows_refused": "INTEGER"}
+ORIGIN = {"file_name": "VARCHAR", "reader": "VARCHAR", "reader_version": "VARCHAR", "rows_refused": "INTEGER"}
 """Columns of a table that came from a file, the same in every row (`advisor.ingest.kept_table`)."""
 
 MIGRATIONS: tuple[schema.Migration, ...] = (_first, _origins)
@@ -166,7 +166,7 @@ def save_upload(
     kinds = {str(column): _kind(frame[column]) for column in frame.columns}
     records = [_record(name, line, row) for line, row in enumerate(_rows(frame), start=1)]
     first = json.loads(records[0])
-    origin = [first.get(column) for column in _ORIGIN]
+    origin = [first.get(column) for column in ORIGIN]
     dataset_id = f"upload-{sha256[:12]}"
     created = created_utc or dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
     incoming = pd.DataFrame({"dataset_id": dataset_id, "row_number": range(1, len(records) + 1), "record": records})

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.hardware import hardware_ids, load_hardware
-from advisor.ratios import RatioRecord
+from advisor.ratios import ChoiceKind, RatioRecord
 from advisor.studies.validation.silicon import SETTINGS
 from advisor.studies.validation.tables import markdown_table, percent
 
@@ -41,7 +41,7 @@ class Choice:
     """Values from before to after; empty: alphabetical."""
 
 
-CHOICES: Mapping[str, Choice] = {
+CHOICES: Mapping[ChoiceKind, Choice] = {
     "engine": Choice("engine", same_version=False),
     "weights": Choice("weight_dtype", order=FORMATS),
     "tensor parallel": Choice("tensor_parallel", doublings=(1, 2, 3)),
@@ -52,7 +52,7 @@ CHOICES: Mapping[str, Choice] = {
 """The choices judged, by the name that records and pages have for them."""
 
 
-def pairs(rows: pd.DataFrame, kind: str, doublings: int | None = None) -> pd.DataFrame:
+def pairs(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None = None) -> pd.DataFrame:
     """Pairs of points that differ in one choice of CHOICES alone, points of one setting at their median.
 
     `doublings`: how often a number doubles in a pair; None: as the choice is judged.
@@ -180,7 +180,7 @@ def judged_choices(rows: pd.DataFrame) -> dict[str, Line]:
     return found
 
 
-def _lines_at(rows: pd.DataFrame, kind: str, doublings: int | None) -> dict[str, Line]:
+def _lines_at(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None) -> dict[str, Line]:
     """All pairs of a kind at one distance, then its single changes."""
     every = pairs(rows, kind, doublings)
     far = float(doublings) if doublings else None
