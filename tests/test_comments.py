@@ -12,7 +12,9 @@ import tokenize
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.test_docstrings import PACKAGE, PHYSICS, STILL_TO_MEND
+import pytest
+
+from tests.test_docstrings import PACKAGE, PHYSICS, STILL_TO_MEND, is_still_to_mend
 
 LEAST = 0.03
 """Comments over lines of code in the rooms of the physics together."""
@@ -60,6 +62,37 @@ def test_comments_for_tools_and_docstrings_are_not_counted() -> None:
     counted = "# Since four is too many.\nx = LIMIT  # fmt: skip\n"
     source = f'"""Text.\n\nMore."""\n\nLIMIT = 3  # noqa: E501\n"""Why."""\n{counted}'
     assert (comment_lines(source), lines_of_code(source)) == (1, 2)
+
+
+SKIP = re.compile(r"#\s*fmt:\s*(skip|off)")
+TESTS_STILL_TO_MEND = {
+    *("context_map", "design", "e2e", "report", "routing", "ui", "charts/test_design.py", "cli/test_rank.py"),
+}
+"""Folders and files of tests/ that still ask the formatter to look away."""
+
+
+def skips(source: str) -> list[int]:
+    """Lines whose comment keeps the formatter off."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [token.start[0] for token in tokens if token.type == tokenize.COMMENT and SKIP.match(token.string)]
+
+
+def test_no_line_asks_the_formatter_to_look_away() -> None:
+    """What does not fit a line wants a value object or a table, not a layout of its own."""
+    found = []
+    for root in (PACKAGE, PACKAGE.parent / "tests"):
+        for path in sorted(root.rglob("*.py")):
+            place = path.relative_to(root)
+            module = ".".join(place.with_suffix("").parts)
+            left = {place.parts[0], place.as_posix()} & TESTS_STILL_TO_MEND if root != PACKAGE else set()
+            if not left and not (root == PACKAGE and is_still_to_mend(module)):
+                found += [f"{path.name}:{line}" for line in skips(path.read_text(encoding="utf-8"))]
+    assert not found
+
+
+@pytest.mark.parametrize("comment", ["# fmt: skip", "# fmt: off", "#fmt:skip"])
+def test_a_planted_skip_is_seen_and_one_in_a_text_is_none(comment: str) -> None:
+    assert skips(f"x = (1,  2)  {comment}\ny = '{comment}'\n") == [1]
 
 
 if __name__ == "__main__":

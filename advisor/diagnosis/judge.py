@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor.diagnosis.facts import Run, fact_words
-from advisor.diagnosis.predicates import HOLDS, IN_WORDS
 from advisor.diagnosis.quantities import Value, quantity
-from advisor.diagnosis.rules import Condition, Kind, Rule, all_rules
+from advisor.diagnosis.rules import HOLDS, IN_WORDS, Condition, Kind, Rule, all_rules
 from advisor.text import typeset, with_prefix
 
 State = Literal["found", "clean", "not_judged", "not_concerned"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -14,6 +16,31 @@ TestName = Literal["above", "at_least", "below", "near", "is", "contains"]
 """above, at_least, below: the quantity against its limit; near: within 15 % of it; is: the same text or flag;
 contains: the limit is among the words of the quantity."""
 Kind = Literal["measurement", "configuration", "physics"]
+
+NEAR = 0.15
+"""Share within which values are alike: that of `ingest.contradictions`. [-]"""
+
+
+def _near(value: float, limit: float) -> bool:
+    return value > 0 and limit > 0 and abs(math.log(value / limit)) <= math.log1p(NEAR)
+
+
+HOLDS: dict[TestName, Callable[[Any, Any], bool]] = {
+    "above": lambda value, limit: value > limit,
+    "at_least": lambda value, limit: value >= limit,
+    "below": lambda value, limit: value < limit,
+    "near": _near,
+    "is": lambda value, limit: value == limit,
+    "contains": lambda value, limit: str(limit) in str(value).split(),
+}
+IN_WORDS: dict[TestName, str] = {
+    "above": "above",
+    "at_least": "at least",
+    "below": "below",
+    "near": f"within {NEAR:.0%} of",
+    "is": "is",
+    "contains": "names",
+}
 
 
 class Limit(Frozen):
