@@ -77,7 +77,10 @@ def load_hardware(hardware_id: str) -> Hardware:
 
 
 def of_data_centre(hardware: Hardware) -> bool:
-    """Whether an accelerator is a data centre's. By its generation, since vendors name cards of one chip both ways."""
+    """Whether an accelerator is a data centre's.
+
+    Its generation tells, since vendors name cards of one chip both ways.
+    """
     return not set(hardware.generation.split()) & set(WORKSTATION_CHIPS)
 
 

@@ -107,7 +107,7 @@ def unknown_id(given: str, plural: str, known: list[str], listing: str) -> Advis
 def close_ids(given: str, known: list[str], count: int = 3) -> list[str]:
     """Ids most like a mistyped one, best first.
 
-    Those with its leading letters (`h` of h300) before all others.
+    Ids with its leading letters (`h` of h300) stand before all others.
 
     Where nothing follows the first word, an id counts as its first word and stands for the others that have it: what
     follows (`-sxm`, `-pcie`) was not asked for. Of equally alike ones the nearest number comes first.

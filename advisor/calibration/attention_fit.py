@@ -51,7 +51,7 @@ ASSUMED_RATE = 0.6
 H100 and H200 under two engines give 0.54 to 0.60. [-]"""
 ASSUMED_RATE_LOG_SD = 0.15
 """Of an assumed rate, 0.5 to 0.73 of the peak at 80 %; widens the band of latent attention, where it counts (assumed).
-[1]"""
+[-]"""
 MIN_BOUND_SHARE = 0.05
 """Share of a table's rows that must wait for arithmetic, at the fitted rates, for these to be told apart. [-]"""
 GROUPED_BLOCK_ROWS = 16.0

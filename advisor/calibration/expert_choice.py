@@ -36,7 +36,7 @@ SHARED_KERNELS = "trtllm"
 """Kernels of one library (trtllm-gen) that every engine calls: what one engine measured, another runs too."""
 CLEARLY_QUICKER = 1.15
 """A shared kernel measured under another engine serves where the engine's own takes more than this times as long.
-[1]"""
+[-]"""
 MIN_WIDTHS = 2
 """A fit on fewer distinct widths of a shard hardly tells the cost of an expert from that of its bytes. [-]"""
 TYPICAL_EXPERT_BYTES = 8e6

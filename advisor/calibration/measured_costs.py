@@ -67,7 +67,7 @@ def _rows(
 def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Knots:
     """Factors on a fitted form with which a layer's time never falls with tokens.
 
-    At the measured token counts and between.
+    They hold at the measured token counts and between.
 
     `form` gives the additive seconds of tokens under independent uniform routing, [tokens] to [tokens]. The times it
     makes of the measured factors are lowered to the least at as many or more tokens and joined straight in the

@@ -51,7 +51,7 @@ class ResidualRecord(Frozen):
     workstation: bool
     """Of engine classes on accelerators without the data centre's kernels; else of all others."""
     log_sd: float = Field(ge=0)
-    """[1]"""
+    """[-]"""
     n_rows: int = Field(ge=0)
     n_sources: int = Field(ge=0)
     """Laboratories. [-]"""

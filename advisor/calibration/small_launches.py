@@ -64,9 +64,9 @@ def small_launch(
 
 
 def is_before(version: str, release: str, day: str | None = None) -> bool:
-    """Whether a build is older than a release.
+    """Whether a build is older than a release, by its number or else its date.
 
-    By its number, else by the date it names, YYYY-MM-DD or eight digits.
+    The date is what its name holds, YYYY-MM-DD or eight digits.
 
     `day`: when the release came out. A nightly build or a fork without a date, and an empty version, count as today's.
     """

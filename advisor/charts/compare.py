@@ -18,7 +18,8 @@ _MARKERS = ("circle", "square", "diamond", "triangle-up")
 def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
     """Speedup of each scenario at its own K over batch, with band and a marker at its own batch.
 
-    As far as memory reaches.
+
+    Curves end where memory does.
 
     advices, names : one name for each scenario; colour, dash and marker tell them apart.
     """

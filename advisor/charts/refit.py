@@ -67,7 +67,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
 
 
 def residual_chart(result: RefitResult) -> Chart:
-    """Predicted over measured for every quantity of every row, before and by a refit left without it."""
+    """Predicted over measured for every quantity of every row, before and by a refit that did not see it."""
     rows = result.rows
     figure = new_figure(
         "Predicted over measured - 1 (%)<br>before, and left out of the fit", "Batch size (sequences)", "Error (%)"

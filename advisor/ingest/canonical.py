@@ -271,7 +271,10 @@ def template_csv(kind: TableKind = "points") -> bytes:
 
 
 def column_table(kind: TableKind) -> str:
-    """Column list as a Markdown table. Name, unit, type, range, meaning, other headers that are understood."""
+    """Column list as a Markdown table.
+
+    It has name, unit, type, range, meaning and the other headers that are understood.
+    """
     lines = ["| column | unit | type | range | meaning | also understood |", "|---|---|---|---|---|---|"]
     for column in COLUMNS[kind].values():
         aliases = ", ".join(f"`{alias}`" for alias in column.aliases)

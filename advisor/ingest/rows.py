@@ -112,7 +112,7 @@ class Rows:
 
     @property
     def sha256(self) -> str:
-        """Hash of the file. Of several, that of their hashes in any order."""
+        """Hash of the file, or of the hashes of several in any order."""
         hashes = sorted(source.sha256 for source in self.sources)
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 

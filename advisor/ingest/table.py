@@ -155,7 +155,7 @@ def _drop_unclosed_quote(
 
 
 def load_table(sample: Sample, kind: TableKind) -> Table:
-    """The table of a CSV or parquet sample. Of a parquet file only the columns that `kind` knows."""
+    """The table of a CSV or parquet sample. A parquet file gives only the columns that `kind` knows."""
     return read_parquet(sample, kind) if sample.kind == "parquet" else read_table(sample)
 
 

@@ -45,7 +45,7 @@ def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
 def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str, str, int, str]) -> BeforeAfter:
     """Curves before and after a refit for one of `curve_groups`.
 
-    The first such point's placement and context, the median accepted length.
+    They take the first such point's placement and context, and the median accepted length.
     """
     model_id, drafter, n_draft, quantity = group
     alike = [

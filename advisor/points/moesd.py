@@ -122,7 +122,7 @@ def moesd_speedup(parameters: ArrayLike, ridge_tokens: float, runs: Runs) -> Arr
 def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
     """Fit the ten parameters to measured speedups within bounds.
 
-    A trust region, the best of several starts.
+    The best of several starts of a trust region counts.
 
     Points should be spread evenly over B. Raises AdvisorError for fewer than MIN_POINTS points or values that are not
     positive.

@@ -55,7 +55,7 @@ class Posterior:
 
 
 def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
-    """Spread of the shipped fits that the points' predictions rest on. Of several, the widest."""
+    """Spread of the shipped fits that the points' predictions rest on, the widest of several."""
     overhead = max(point.setup.costs.overhead_log_sd for point in points)
     widths = dict.fromkeys(NAMES, overhead)
     widths |= {name: max(_kernel_log_sd(point.setup, name) for point in points) for name in _KERNEL_FACTORS}

@@ -116,7 +116,7 @@ class OverheadModel:
     def unseen(self, engine_class: str) -> Overheads:
         """Overheads of a class without rows.
 
-        The mean over classes, moved by the distance between the centres of their priors.
+        It is the mean over classes, moved by the distance between the centres of their priors.
         """
         every, own = self.by_class[ANY_CLASS], prior_of(engine_class)
         moved = np.where(np.array(PRIOR) > 0.0, np.array(every.values) * own / _positive(np.array(PRIOR)), own)
@@ -217,7 +217,7 @@ def _prior_map(spread: Array, common: Array) -> Array:
 def whitening(points: Sequence[Point]) -> Array:
     """Matrix that makes the log errors of points independent with unit variance, [n, n].
 
-    The inverse Cholesky factor of their covariance, one block a laboratory.
+    It is the inverse Cholesky factor of their covariance, one block a laboratory.
     """
     from scipy.linalg import solve_triangular
 

@@ -114,7 +114,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Refused:
-    """A row that takes no part, and why. Of many rows with one reason, the first."""
+    """A row that takes no part, and why. It is the first of the rows with this reason."""
 
     line: int
     reason: str

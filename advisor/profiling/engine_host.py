@@ -29,7 +29,7 @@ OUT_OF_TIME = "ran out of time"
 def measure_engine_host(block: Block, context: Context) -> list[dict[str, Any]]:
     """Rows of an engine's own time between steps, or one row with the reason for none.
 
-    By scheduler, batch, drafts, emitted tokens and part of the step.
+    They differ in scheduler, batch, drafts, emitted tokens and part of the step.
 
     Raises StoppedError on request, and when time runs out before the first point.
     """

@@ -141,7 +141,7 @@ def _probe(params: dict[str, Any]) -> tuple[int, int]:
 def measure_steps(block: Block, context: Context) -> list[dict[str, Any]]:
     """Measure decode_step (one token a sequence) and verify_step (more).
 
-    At two depths, which give the time per layer.
+    Both run at two depths, which give the time per layer.
     """
     params = block.params
     stage = Stage(block, context, max(params["n_layers"]))

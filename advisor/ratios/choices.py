@@ -55,7 +55,7 @@ def _weights(architecture: Architecture) -> str:
 def measured_range(records: Sequence[RatioRecord]) -> tuple[float, float]:
     """80 % range of a measured time ratio over the predicted one, for all changes together. [-]
 
-    Each error its own.
+    Each change has an error of its own.
 
     Holds 1. Without records (1, 1).
     """
@@ -67,7 +67,7 @@ def measured_range(records: Sequence[RatioRecord]) -> tuple[float, float]:
 def unproven(records: Sequence[RatioRecord]) -> RatioRecord | None:
     """Change, if any, whose direction measured pairs do not bear out.
 
-    An engine that has not passed, anything else that has failed.
+    It is an engine that has not passed, or anything else that has failed.
     """
     for each in records:
         if each.is_wrong or (each.kind == "engine" and not each.is_right):

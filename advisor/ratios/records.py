@@ -102,9 +102,7 @@ def read_ratios(path: Path = RATIOS) -> tuple[RatioRecord, ...]:
 
 
 def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | None:
-    """Record of one change, from its own pairs where they are MIN_PAIRS or more.
-
-    In either direction.
+    """Record of one change, from its own pairs where they are MIN_PAIRS or more, in either direction.
 
     Else from all pairs of its kind, whose range is made even to both sides, since they were put in some order, and
     follows how often a number doubles. None where the kind has no pairs; without a direction where none of its pairs

@@ -44,7 +44,10 @@ COLUMNS = ("laboratory", "title", "head", "kind", "task", "cell", "log_odds")
 
 @dataclass(frozen=True)
 class Difference:
-    """Log odds of acceptance on one task less those on another, of one head. The mean over draft lengths on both."""
+    """Log odds of acceptance on one task less those on another, of one head.
+
+    It is the mean over draft lengths on both.
+    """
 
     laboratory: str
     title: str
@@ -56,7 +59,7 @@ class Difference:
 def measured_lengths() -> pd.DataFrame:
     """Accepted lengths with a task, COLUMNS.
 
-    Of the published rows, and of the shipped curves at each of their K.
+    They are those of the published rows, and of the shipped curves at each of their K.
 
     A cell is what must be equal for two lengths of a head to be compared: draft length and structure.
     """

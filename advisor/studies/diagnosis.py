@@ -51,7 +51,7 @@ class Tried:
 
 
 def published_runs(collection: str, every: int = 1) -> Iterator[tuple[Mapping[str, Any], Run]]:
-    """Rows of a collection of speedups, each with the plain run that it prints. Of `every` n-th row."""
+    """Rows of a collection of speedups, each with the plain run that it prints. Only each `every`-th row is taken."""
     for row in published_rows(collection).iloc[::every].to_dict("records"):
         facts = _cells({name: row.get(name) for name in _ROW_COLUMNS})
         before, after = measured_times(row)
@@ -101,7 +101,7 @@ def _measured(row: Mapping[str, Any], value: str, token_s: float) -> dict[str, A
 
 
 def tried(every: int = 1) -> list[Tried]:
-    """Every shipped row with what the doctor finds on it. Of `every` n-th row."""
+    """Shipped rows with what the doctor finds on them. Only each `every`-th row is taken."""
     out = []
     sets = [(name, published_runs(name, every)) for name in COLLECTIONS] + [(PLAIN, plain_runs(every))]
     for name, runs in sets:

@@ -39,10 +39,7 @@ def without(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def left_out(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows predicted with constants fitted without the points of their own model.
-
-    Versions of the engine count apart.
-    """
+    """Rows predicted with constants fitted without the points of their own model. Versions count apart."""
     parts = []
     for model_id, own in rows.groupby("model_id", sort=False):
         records = fitted(rows[rows["model_id"] != model_id])

@@ -70,9 +70,7 @@ def measured_unions() -> dict[str, Unions]:
 
 
 def fitted(unions: Sequence[Unions], longest: float = np.inf) -> tuple[float, float, float]:
-    """Fit load_cv, affinity and stickiness that serve several prompt sets best.
-
-    By least squares of the logarithms.
+    """Fit load_cv, affinity and stickiness to several prompt sets at once, by least squares of logarithms.
 
     Only lengths up to `longest` count.
     """

@@ -75,7 +75,7 @@ def drawn_left_out(points: Sequence[Point], models: Mapping[str, OverheadModel])
 def residuals_of(drawn: Sequence[Drawn], without: str = "") -> dict[tuple[str, bool], float]:
     """Residuals by tier and kind of accelerator that make bands hold on new laboratories.
 
-    Workstation or data centre.
+    The kinds are workstation and data centre.
 
     Split conformal calibration over laboratories: the smallest of RESIDUALS whose bands hold 80 % of the rows in the
     mean over laboratories; a tier never gets less than a better one. Without the correction for few laboratories,
@@ -107,7 +107,7 @@ def _smallest(drawn: Sequence[Drawn], assumed: float) -> float:
 def held_out(points: Sequence[Point]) -> pd.DataFrame:
     """Points predicted by the shipped fit without their laboratory.
 
-    Constants and width of the band alike.
+    Constants and width of the band are both the fit's.
 
     Returns one row a point: source (its laboratory), title (the publication), engine_class, known_class (the class was
     fitted on other laboratories), immature (its engine calls itself so), tier, acceptance, reading, dataset, model_id,

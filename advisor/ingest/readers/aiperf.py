@@ -134,7 +134,7 @@ def _finish(frame: pd.DataFrame) -> list[str]:
 def detect_json(sample: Sample) -> float:
     """Confidence 0.95 when request_latency is an object with a unit and a mean, else lower.
 
-    At the top or (before 0.3) under `records`.
+    It stands at the top or (before 0.3) under `records`.
     """
     metric = _metrics_of(sample.first).get("request_latency")
     return 0.95 if sample.kind == "json" and isinstance(metric, dict) and {"unit", "avg"} <= metric.keys() else 0.0

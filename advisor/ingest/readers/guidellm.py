@@ -98,7 +98,7 @@ def chunk_latency(token_latency: Any, tokens_per_iteration: Any) -> Any:
 def batch_of_strategy(strategy: str, mean_concurrency: Any) -> tuple[Any, str | None]:
     """Batch size and what it counts, of a strategy.
 
-    From `concurrent@4`, `synchronous`, or a rate with its mean concurrency.
+    A strategy is `concurrent@4`, `synchronous`, or a rate with its mean concurrency.
     """
     kind, _, amount = strategy.partition("@")
     if kind == "synchronous":

@@ -48,7 +48,7 @@ _RATES = frozenset({"tput_per_gpu", "output_tput_per_gpu", _REQUESTS})
 def detect_aggregate(sample: Sample) -> float:
     """Confidence 0.95 for an accelerator, a concurrency, an engine and rates per GPU.
 
-    Or for the nested metrics of an agentic run.
+    The nested metrics of an agentic run count, too.
     """
     keys = sample.first.keys()
     return (

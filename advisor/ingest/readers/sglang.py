@@ -269,7 +269,7 @@ _SPECFORGE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "through
 def detect_specforge(sample: Sample) -> float:
     """Confidence 0.95 for lines with a shape, a benchmark's name and a throughput.
 
-    Or for a document with lists of such runs.
+    A document with lists of such runs counts, too.
     """
     if sample.kind not in ("json", "jsonl"):
         return 0.0

@@ -125,7 +125,7 @@ def calibrate(
 def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[FitRecord, ...]) -> list[MeasuredTable]:
     """Measured shapes of the expert kernels that may serve.
 
-    The newest version of each engine and format, and older ones where that has few shapes.
+    They are of the newest version of each engine and format, and of older ones where that has few shapes.
     """
     wanted = {record.id: record for record in _shipped(records)}
     cache = cache_resident_bytes(_named(tables("gemm", hardware.id)), hardware)
@@ -255,7 +255,7 @@ def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord
 def fitted_moe_tables(tables: KernelTables, hardware_id: str) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
     """Newest expert tables of gated models by engine, format and kernel, cleaned.
 
-    Those rows that a fit uses, with touched and routed_rows.
+    They hold the rows that a fit uses, with touched and routed_rows.
     """
     for identity, frame in _groups(_named(tables("moe", hardware_id)), IDENTITY):
         if identity["dtype"] in BYTES_PER_WEIGHT and UNGATED_KERNELS not in identity["kernel_source"]:

@@ -98,7 +98,7 @@ def _with_physics(group: pd.DataFrame) -> pd.DataFrame:
 def below_floor(points: pd.DataFrame) -> Reasons:
     """Points that are quicker end to end than their bytes and arithmetic at the best rates ever measured.
 
-    A prompt cache, or other work left out.
+    They had a prompt cache, or left out other work.
     """
     low = points[points["end_to_end_s"] < points["floor_s"]]
     return {
@@ -110,8 +110,8 @@ def below_floor(points: pd.DataFrame) -> Reasons:
 def queued(points: pd.DataFrame) -> Reasons:
     """Points whose first token is later than all others together take, though memory holds the batch.
 
-    Fewer sequences decoded than it says. A batch that memory may not hold waits by its size, and is judged at the one
-    that fits.
+    Fewer sequences decoded than such a point says. A batch that memory may not hold waits by its size, and is judged
+    at the one that fits.
     """
     waited = points["ttft_s"] > points["output_tokens"] * points["measured_s"]
     late = points[waited & (points["batch_size"] <= points["surely_fits"])]
