@@ -41,6 +41,7 @@ Knots = tuple[tuple[float, float], ...]
 
 def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
     """Factor at `size`, interpolated between knots in logarithms, constant beyond the ends. 1 without knots. [-]"""
+    # Sizes start at 0 (no tokens on a rank), which has no logarithm.
     at = np.maximum(np.asarray(size, float), 1e-9)
     if not knots:
         return np.ones_like(at)
@@ -85,6 +86,7 @@ class MeasuredLayer:
         Measured at the measured ones, interpolated between, fitted outside.
         """
         tokens, known = np.asarray(n_tokens, float), np.array(self.tokens)
+        # Rows of another engine's kernel were measured, but not of what will run.
         if self.stands_in:
             return np.full(tokens.shape, Tier.FITTED.rank)
         same = np.abs(tokens[..., None] / known - 1.0).min(axis=-1) < _SAME_TOKENS
@@ -324,5 +326,6 @@ def stream_cost(table: Mapping[int, StreamCost], ranks: int) -> StreamCost | Non
     """The entry for `ranks`, else the next larger, else the largest. None for an empty table or one rank."""
     if ranks <= 1 or not table:
         return None
+    # The nearest larger one: more ranks are taken to wait longer for each other.
     larger = [size for size in table if size >= ranks]
     return table[min(larger) if larger else max(table)]

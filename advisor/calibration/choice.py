@@ -88,10 +88,12 @@ def choose(
 
     def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, float, str]:
         return (
+            # The format decides which kernel runs at all, the engine only whose: another engine's comes before a stand-in.
             record.dtype not in TABLE_DTYPES[dtype],
             record.engine != engine,
             record.n_shapes < MIN_SHAPES,
             version_key(record.version) < newest[record.engine],
+            # Where nothing could be held out nothing is known of the error: last.
             math.inf if record.loso_median is None else record.loso_median,
             record.id,
         )

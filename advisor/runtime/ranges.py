@@ -77,6 +77,7 @@ def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange
     """
     if len(contexts) and (np.any(np.diff(contexts) <= 0) or contexts[0] < 1):
         raise AdvisorError("contexts must be positive and increase strictly")
+    # Contexts are spaced by factors, so the border lies in their geometric middle.
     middles = [int(np.sqrt(float(one) * other)) for one, other in pairwise(contexts)]
     found: list[ContextSchedule] = []
     start = 1
@@ -120,6 +121,7 @@ def k_running_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64
 def _looked_up(ranges: Sequence[KRange], ks: Sequence[int], batch: ArrayLike) -> NDArray[np.int64]:
     starts = np.array([item.batch_start for item in ranges])
     place = np.searchsorted(starts, np.asarray(batch), side="right") - 1
+    # Beyond the last range its K stays, as vLLM reads its own table.
     return np.array(ks, dtype=np.int64)[np.clip(place, 0, None)]
 
 

@@ -126,6 +126,7 @@ def k_by_batch(
     place, column = target[0] - 1, int(np.searchsorted(values.drafts, target[1]))
     chosen = _with_target(table, smoothed, place, column)
     ranges = _ranges(table, chosen, _one_server(table, chosen, drafts=target[1] > 0), values.drafts)
+    # The verdict and the schedule must not disagree at the batch that was asked about (decision 0006).
     if chosen[place] == smoothed[place]:
         return ranges
     instead = int(values.drafts[smoothed[place]])
@@ -228,6 +229,7 @@ def _smoothed(table: _Whole) -> NDArray[np.int64]:
     drafting = np.flatnonzero(recommended(table.loss, table.noise, table.allowed))
     if not drafting.size:
         return np.zeros_like(chosen)
+    # Below and above, speculation is another server's business: starting none is no switch of this one's K.
     inside = (np.arange(chosen.size) >= drafting[0]) & (np.arange(chosen.size) <= drafting[-1])
     return np.where(inside, chosen, 0)
 
@@ -253,6 +255,7 @@ def _one_server(table: _Whole, chosen: NDArray[np.int64], drafts: bool) -> NDArr
     """
     if not chosen.any():
         return chosen
+    # In a table the drafter runs once a step at K = 0 too, to keep its cache: vLLM and SGLang charge for that.
     kept = table.charged()
     fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
     running = _cheapest(np.where(chosen[:, None] > 0, fixed, kept.excess), kept.doublings, kept.allowed)
@@ -268,6 +271,7 @@ def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArr
     total, own = length[0] * lost[0], np.arange(columns)
     for i in range(1, n):
         best = int(total.argmin())
+        # A switch comes from the cheapest of all K so far: where it came from does not change its price.
         jump = total[best] + SWITCH_COST
         came[i] = np.where(jump < total, best, own)
         total = np.minimum(jump, total) + length[i] * lost[i]
@@ -283,7 +287,9 @@ def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
     across a change of what is allowed or ruled out."""
     n = len(excess)
     ruled = np.concatenate([allowed, np.isinf(excess)], axis=1).astype(np.int8)
+    # A block across a border would give a K to batches that the limit forbids it.
     changes = 1 + np.flatnonzero(np.abs(np.diff(ruled, axis=0)).any(axis=1))
+    # Neighbouring large batches hardly differ: 256 blocks to a doubling keep the path exact enough and short.
     wide = _SINGLE * 2.0 ** (np.arange(256 * max(0, int(np.ceil(np.log2(n / _SINGLE))))) / 256)
     starts = np.unique(np.concatenate([np.arange(min(n, _SINGLE)), wide.astype(np.int64), changes]))
     return starts[starts < n]
