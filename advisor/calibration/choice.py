@@ -88,7 +88,8 @@ def choose(
 
     def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, float, str]:
         return (
-            # The format decides which kernel runs at all, the engine only whose: another engine's comes before a stand-in.
+            # The format decides which kernel runs at all, the engine only whose: another engine's comes before a
+            # stand-in.
             record.dtype not in TABLE_DTYPES[dtype],
             record.engine != engine,
             record.n_shapes < MIN_SHAPES,
