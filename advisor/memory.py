@@ -75,8 +75,8 @@ def cache_bytes_per_gpu(
 ) -> float:
     """Bytes of one sequence's cache on one GPU of its attention group, over all layers. [B]
 
-    Own derivation: a layer's cache is split by its KV heads, so at most as often as there are some; a recurrent state
-    by all tensor-parallel ranks.
+    Own derivation: a layer's cache is split by its KV heads, at most once for each; a recurrent state by all
+    tensor-parallel ranks.
     """
     total = 0.0
     for mixer in architecture.mixers:

@@ -164,7 +164,8 @@ def prefill_shares_s(setup: Setup, batch: Array) -> tuple[Array, Array]:
     """Prefill charged to one output token, and the share of it that is a sequence's own prompt, each [nB]. [s]
 
     batch: sequences of the instance, [nB]. [-]
-    Its user has waited for the own prompt before the first token. Both by `laws.prefill`.
+    Both by `laws.prefill`. The time per output token leaves the second out: its user waits for it before the first
+    token.
     """
     prompt = prompt_cost(setup, batch)
     if prompt is None:

@@ -83,10 +83,10 @@ def activation_ratio(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayL
 
 
 def granularity(hidden_size: ArrayLike, expert_width: ArrayLike) -> Array:
-    """Granularity G = 2 d / I, experts finer than a dense block, by the convention of [Leverage]. [-]
+    """Granularity G = 2 d / I, twice the hidden size over the expert width. [-]
 
-    hidden_size, expert_width: d and I, widths in elements. [-]
-    Others use 4 d / I.
+    hidden_size, expert_width: d and I, in elements. [-]
+    The convention of [Leverage]; others use 4 d / I. 2 where an expert is as wide as the hidden size.
     """
     return np.asarray(2.0 * np.asarray(hidden_size, float) / np.asarray(expert_width, float))
 
