@@ -372,8 +372,8 @@ def exchanges(
     if tp > 1:
         reduce = stream_cost(costs.all_reduce, tp)
         if reduce is None:
-            advice = "choose tensor_parallel=1 or give its link speed"
-            raise AdvisorError(f"no all-reduce cost for this accelerator; {advice}")
+            advice = "give its link speed, or use one GPU (tensor_parallel=1)"
+            raise AdvisorError(f"what GPUs of this accelerator take to add up their results is not known; {advice}")
         values = {"L": n_layers(architecture), "X": message, "r": reduce.factor(message), **reduce.symbols}
         found.append(Exchange("all-reduce", reduce, laws.all_reduces, values))
     if shape is not None and placement.attention_groups > 1:

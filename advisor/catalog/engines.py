@@ -217,6 +217,15 @@ class Engine(Frozen):
             raise AdvisorError(f"{asked[:40]!r} is no version of {self.name}; give a release such as 0.33.0")
         return tuple(guard for guard in self.guards if set(guard.when) <= set(tags) and guard.concerns(asked))
 
+    def least_release(self, tags: Collection[str]) -> str | None:
+        """First release that does not refuse an export of these kinds. None where none is known to refuse it."""
+        refusing = [
+            guard.before
+            for guard in self.guards
+            if guard.effect == "harmful" and guard.since is None and guard.before and set(guard.when) <= set(tags)
+        ]
+        return max(refusing, key=_release, default=None)
+
     def unlisted_on(self, weight_format: str, generation: str) -> Unlisted | None:
         """Reason why a weight format is in doubt on a generation of accelerators.
 

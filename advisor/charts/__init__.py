@@ -30,12 +30,13 @@ from advisor.charts.runtime import (
     simulation_chart,
     simulation_table,
 )
-from advisor.charts.speedup import speedup_chart
+from advisor.charts.speedup import MEASURED_POINT, speedup_chart
 from advisor.charts.trust import TIER_NAMES, coverage_chart, error_chart, predicted_chart
 from advisor.charts.why import components_chart, distinct_experts_chart, round_cost_chart
 
 __all__ = [
     "BLUE",
+    "MEASURED_POINT",
     "NEUTRAL",
     "ORANGE",
     "POLICY_COLUMNS",

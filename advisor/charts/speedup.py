@@ -29,6 +29,8 @@ from advisor.runtime import break_even_batch
 
 _SHOWN = ("batch_size", "k_draft", "speedup", "speedup_low", "speedup_high", "tier", "extrapolated", "tpot_ms")
 """Columns of a curve that stand behind its chart."""
+MEASURED_POINT = "measured"
+"""What the data of a measured point end with, so that a click on it is told from one on a curve."""
 
 
 def speedup_chart(
@@ -247,15 +249,17 @@ def _add_points(figure: go.Figure, points: pd.DataFrame | None, name: str, color
     if points is None or points.empty:
         return
     k, ranks = (points[column].map(_or_unknown) for column in ("k_draft", "tensor_parallel"))
+    batch = points["batch_size"].map("{:g}".format)
+    said = [batch, k, ranks, points["drafter"].astype(str), points["source"].astype(str)]
     figure.add_scatter(
         x=points["batch_size"],
         y=points["speedup"],
         mode="markers",
         name=name,
         marker=marker(symbol, 9, color, line={"width": 1.5}),
-        customdata=np.stack([k, ranks, points["drafter"].astype(str), points["source"].astype(str)], axis=1),
-        hovertemplate="<b>%{y:.2f}×</b> measured at batch %{x}: %{customdata[2]}, K %{customdata[0]}, "
-        "TP %{customdata[1]}<br>%{customdata[3]}<extra></extra>",
+        customdata=np.stack([*said, np.full(len(points), MEASURED_POINT)], axis=1),
+        hovertemplate="<b>%{y:.2f}×</b> measured at batch %{customdata[0]}: %{customdata[3]}, K %{customdata[1]}, "
+        "TP %{customdata[2]}<br>%{customdata[4]}<extra></extra>",
     )
 
 

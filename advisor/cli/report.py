@@ -68,7 +68,7 @@ def report(
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
     advice = advise(scenario)
     steps = None if brief else next_steps(advice)
-    known = None if no_checks else _known_errors(scenario)
+    known = None if no_checks else _known_errors(advice)
     document = build_report(
         advice,
         day,
@@ -132,10 +132,10 @@ def _format_of(output: Path) -> Format:
     )
 
 
-def _known_errors(scenario: Scenario) -> Mapping[str, Errors] | None:
+def _known_errors(advice: Advice) -> Mapping[str, Errors] | None:
     """Errors on published points; None without the shipped rows, which the report then says."""
     try:
-        return applicable_errors(*published_ids(scenario))
+        return applicable_errors(*published_ids(advice.scenario), advice.recommendation.speedup.tier)
     except AdvisorError as error:
         click.echo(f"note: no published measurements in this report: {error}", err=True)
         return None

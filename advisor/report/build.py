@@ -21,7 +21,7 @@ from advisor.engines import CheckCommand
 from advisor.memory import USABLE_SHARE
 from advisor.next_steps import DesignStanding, NextSteps
 from advisor.points import Errors
-from advisor.prediction import Constant
+from advisor.prediction import Constant, Tier
 from advisor.ranking import Leaderboard
 from advisor.report.document import EngineSetup, Setting
 from advisor.report.engines import check_steps, engine_setups
@@ -230,11 +230,12 @@ def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:
     return hardware_id, None if scenario.model_config_json else scenario.model_id
 
 
-def applicable_errors(hardware_id: str | None, model_id: str | None) -> dict[str, Errors]:
-    """Errors by group, nearest first; groups without a point are left out.
+def applicable_errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[str, Errors]:
+    """Errors on published points by group, nearest first; groups without a point are left out.
 
-    The ids are from `published_ids`, None where no published point can be of it. Raises AdvisorError when the judged
-    rows cannot be read.
+    The ids are from `published_ids`, None where no published point can be of it; `tier` is the answer's. Where it rests
+    on a data sheet alone, the rows of all accelerators that do are a group of their own: others say little of it.
+    Raises AdvisorError when the judged rows cannot be read.
     """
     _, judged = read_judged()
     here = judged["hardware_id"] == hardware_id
@@ -243,6 +244,9 @@ def applicable_errors(hardware_id: str | None, model_id: str | None) -> dict[str
         "this accelerator and model": here & same,
         "this accelerator, other models": here & ~same,
         "this model, other accelerators": same & ~here,
+        "accelerators known by their data sheets alone": judged["predicted_tier"] == Tier.ROOFLINE,
         "all published points": here | ~here,
     }
+    if tier != Tier.ROOFLINE:
+        del groups["accelerators known by their data sheets alone"]
     return {name: judged_errors(judged[mask]) for name, mask in groups.items() if mask.any()}

@@ -110,7 +110,7 @@ def _answer(report: Report) -> tuple[Block, ...]:
     gain = f" and faster than plain decoding in {answer.p_gain:.0%}" if answer.k_draft else ""
     loss = (
         f"Over the draws of the uncertain constants, K = {answer.k_draft} is the fastest in {answer.p_best:.0%}{gain}; "
-        f"it loses {answer.regret:.1%} on average against each draw's fastest K, the least within the noise. "
+        f"on average it is {answer.regret:.1%} behind each draw's fastest K, the least within the noise. "
         f"{answer.equals}"
     ).rstrip()
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."

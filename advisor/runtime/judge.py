@@ -88,9 +88,10 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
     if faster:
         said[0] += f"{_shorter_text(own, faster)}"
-    lost = f"K = {own.k_draft} {own.expected_loss:.1%}"
-    said += [f"K = {item.k_draft} loses {item.expected_loss:.1%} on average, {lost}" for item in worse]
-    return "; ".join(said) + "."
+    behind = f"on average K = {own.k_draft} is {own.expected_loss:.1%} behind each draw's fastest"
+    said += [f"{behind}, K = {item.k_draft} {item.expected_loss:.1%}" for item in worse]
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _shorter_text(own: DraftRow, faster: Sequence[DraftRow]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from advisor.advice import Advice, gain_text
 from advisor.catalog import drafter_name, hardware_name, model_name
 from advisor.design import DesignSpace
+from advisor.runtime import KRange
 from advisor.summary.outcomes import Outcome
 from advisor.summary.sure import borrowed_from
 
@@ -63,12 +64,15 @@ def likely_text(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> st
         return "Nothing is drafted."
     shown, recommended = outcomes[k_draft], outcomes[advice.recommendation.k_draft]
     likely = (
-        f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10). {gain_text(shown.low, shown.p_gain)}" if k_draft else ""
+        f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10). {gain_text(shown.low, shown.p_gain)}"
+        f"{_limit_text(advice, shown)}"
+        if k_draft
+        else ""
     )
     if shown.k_draft != recommended.k_draft:
         return (
-            f"{likely} You picked K = {k_draft}; K = {recommended.k_draft} loses least "
-            f"({recommended.regret:.1%} against {shown.regret:.1%})."
+            f"{likely} You picked K = {k_draft}; on average it is {shown.regret:.1%} behind each draw's fastest, "
+            f"K = {recommended.k_draft} {recommended.regret:.1%}."
         ).strip()
     others = [one for one in outcomes if one.k_draft not in (k_draft, 0)]
     if not others:
@@ -76,10 +80,32 @@ def likely_text(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> st
     return f"{likely} {advice.recommendation.equals}".strip()
 
 
+def _limit_text(advice: Advice, shown: Outcome) -> str:
+    """That the limit is missed at the slow end of the band though the central value keeps it; else empty."""
+    limit_ms, slow_ms = advice.scenario.max_tpot_ms, shown.tpot_s * shown.speedup / shown.low * 1e3
+    if limit_ms is None or not shown.meets_limit or slow_ms <= limit_ms:
+        return ""
+    return f" At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limit_ms:g}."
+
+
 def one_k_text(advice: Advice) -> str:
     """Gain of the schedule over one K, and its ranges of batch, in words."""
     ranges, said = advice.k_by_batch, " ".join(advice.schedule_texts)
     if len(ranges) == 1:
         return said
-    steps = ", ".join(f"{one.k_draft} to batch {one.batch_end:,}" for one in ranges[:3])
-    return f"K by batch: {steps}{' and so on' if len(ranges) > 3 else ''}. {said}".strip()
+    ends = [one for one, after in zip(ranges, [*ranges[1:], None], strict=True) if not _goes_on(one, after)]
+    steps = ", ".join(f"{one.k_draft} to batch {one.batch_end:,}" for one in ends[:3])
+    missed = next((one.batch_start for one in ranges if not one.meets_limit), None)
+    limit = "" if missed is None else _missed_text(advice, missed)
+    return f"K by batch: {steps}{' and so on' if len(ends) > 3 else ''}. {limit}{said}".strip()
+
+
+def _goes_on(one: KRange, after: KRange | None) -> bool:
+    """Whether the next range runs the same K: it stands apart for its limit or its mean speedup alone."""
+    return after is not None and after.k_draft == one.k_draft
+
+
+def _missed_text(advice: Advice, batch: int) -> str:
+    """From which batch on the limit is missed, and what keeps it; a sentence with a space behind."""
+    cap = f": let at most {batch - 1:,} requests run at once" if batch > 1 else ""
+    return f"From batch {batch:,} no K keeps {advice.scenario.max_tpot_ms:g} ms{cap}. "

@@ -50,15 +50,21 @@ def errors_text(found: Mapping[str, Errors]) -> str:
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
         f"{_few_text(found, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is "
-        f"{errors.median_ape:.0%}, and {errors.coverage:.0%} lie in the band."
+        f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the band{_right_side(errors, ' and ')}."
     )
+
+
+def _right_side(errors: Errors, before: str) -> str:
+    """How many rows were placed on the right side of 1, where that was judged."""
+    return "" if errors.sign_accuracy is None else f"{before}{errors.sign_accuracy:.0%} on the right side of 1×"
 
 
 def _few_text(found: Mapping[str, Errors], judged: str) -> str:
     """The groups nearer than the judged one, which have too few rows, in one sentence with a space behind."""
     near = list(found.items())[: list(found).index(judged)]
     said = [
-        f"{one.n} of {group} (median error {one.median_ape:.0%}, {one.coverage:.0%} in the band)"
+        f"{one.n} of {group} (median error {one.median_ape:.0%}, {one.coverage:.0%} in the band"
+        f"{_right_side(one, ', ')})"
         for group, one in near
         if one.median_ape is not None and one.coverage is not None
     ]

@@ -12,6 +12,7 @@ from advisor.charts import figure, trust
 from advisor.charts import speedup as charts
 from advisor.charts import why as charts_why
 from advisor.charts.frontier import frontier_chart
+from advisor.charts.speedup import MEASURED_POINT
 from advisor.explain.nearby import SPEEDUP_COLUMNS
 from advisor.runtime import break_even_batch
 from advisor.validation import read_judged
@@ -137,7 +138,14 @@ def test_published_points_are_drawn_at_their_batch_and_widen_the_view() -> None:
     chart = speedup(measured=points, drafter_id="eagle3")
     drawn, other = trace(chart, "published, this drafter"), trace(chart, "published, other drafter")
     assert (drawn.x[0], drawn.y[0]) == (8, 3.5)
-    assert list(other.customdata[0]) == ["not stated", "not stated", "ngram", "a post"]
+    assert list(other.customdata[0]) == [
+        f"{other.x[0]:g}",
+        "not stated",
+        "not stated",
+        "ngram",
+        "a post",
+        MEASURED_POINT,
+    ]
     assert drawn.marker.color != other.marker.color
     assert (drawn.marker.symbol, other.marker.symbol) == ("diamond", "diamond-open")
     mine = trace(speedup(own=points), "yours")

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.prediction import AdvisorError
+from advisor.prediction import AdvisorError, Tier
 from advisor.report import build
 from advisor.report.formats import FORMATS
 from tests.app_page import opened
@@ -136,24 +136,30 @@ def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.M
             "predicted_speedup": 1.4,
             "predicted_low": 1.2,
             "predicted_high": 1.6,
+            "predicted_tier": ["fitted", "roofline", "roofline", "fitted"],
             "absolute_percentage_error": 0.1,
         }
     )
     monkeypatch.setattr(build, "read_judged", lambda: ("hash", judged))
-    found = build.applicable_errors("h200-sxm", "qwen3-30b-a3b")
+    found = build.applicable_errors("h200-sxm", "qwen3-30b-a3b", Tier.FITTED)
     assert {name: errors.n for name, errors in found.items()} == {
         "this accelerator and model": 1,
         "this accelerator, other models": 1,
         "this model, other accelerators": 1,
         "all published points": 4,
     }
-    own = build.applicable_errors("h200-sxm", None)
+    own = build.applicable_errors("h200-sxm", None, Tier.FITTED)
     assert {name: errors.n for name, errors in own.items()} == {
         "this accelerator, other models": 2,
         "all published points": 4,
     }
+    sheet = build.applicable_errors(None, None, Tier.ROOFLINE)
+    assert {name: errors.n for name, errors in sheet.items()} == {
+        "accelerators known by their data sheets alone": 2,
+        "all published points": 4,
+    }
     monkeypatch.setattr(build, "read_judged", lambda: ("hash", judged.iloc[:0]))
-    assert build.applicable_errors("h200-sxm", "qwen3-30b-a3b") == {}
+    assert build.applicable_errors("h200-sxm", "qwen3-30b-a3b", Tier.FITTED) == {}
 
 
 def page(**query: str) -> AppTest:

@@ -29,9 +29,9 @@ def test_the_line_on_own_runs_takes_the_figures_of_the_kind_of_part_and_ends_wit
     low, value, high = (float(values[at]) for values in (ADVICE.curve.low, ADVICE.curve.speedup, ADVICE.curve.high))
     now, after = half_width_after(low, value, high, kinds["data centre"])
     assert own_runs_text(ADVICE).startswith(
-        f"Band ±{now:.0%} now at K = {ADVICE.curve_k}; about ±{after:.0%} after 4 runs"
+        f"Band ±{now:.0%} at K = {ADVICE.curve_k}; about ±{after:.0%} once refitted to 4 benchmark runs"
     )
     card = advise(SCENARIO.model_copy(update={"hardware_id": "rtx-pro-6000-blackwell"}))
-    assert f"errors of {kinds['workstation'].error_before:.0%}" in own_runs_text(card)
+    assert f"the error from {kinds['workstation'].error_before:.0%}" in own_runs_text(card)
     refitted = dataclasses.replace(ADVICE, scenario=SCENARIO.model_copy(update={"refit": "on=h200-sxm/vllm/vllm"}))
     assert own_runs_text(refitted) == ""

@@ -90,9 +90,11 @@ def test_others_are_named_with_what_they_cost() -> None:
         return DraftRow(k, 1.5, 1.4, 1.6, 0.01, 100.0, 0.3, 1.0, loss, as_good or own, True, own)
 
     rows = [row(0, 0.5), row(1, 0.05), row(2, 0.01, own=True), row(3, 0.0101, as_good=True), row(4, 0.02)]
-    assert others_text(rows) == "K = 3 does as well; K = 4 loses 2.0% on average, K = 2 1.0%."
+    assert others_text(rows) == "K = 3 does as well; on average K = 2 is 1.0% behind each draw's fastest, K = 4 2.0%."
     rows[4] = row(4, 0.0102, as_good=True)
-    assert others_text(rows) == "K = 3 and 4 do as well; K = 1 loses 5.0% on average, K = 2 1.0%."
+    assert (
+        others_text(rows) == "K = 3 and 4 do as well; on average K = 2 is 1.0% behind each draw's fastest, K = 1 5.0%."
+    )
     rows[3] = replace(rows[3], speedup=1.53)
     faster = "K = 3 and 4 do as well (the lead of 2.0% is within the noise, so the shortest is taken)"
     assert others_text(rows).startswith(faster)

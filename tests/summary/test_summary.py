@@ -11,6 +11,7 @@ from advisor.advice import advise
 from advisor.calibration import write_adjustment
 from advisor.components import FACTORS
 from advisor.points import Errors, adjustment_of
+from advisor.runtime import KRange
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.summary import (
@@ -22,6 +23,7 @@ from advisor.summary import (
     flip_texts,
     headline,
     likely_text,
+    one_k_text,
     outcomes_of,
     place_text,
     refit_text,
@@ -83,7 +85,9 @@ def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
 def test_a_picked_k_is_held_against_the_recommended_one() -> None:
     recommended = ADVICE.recommendation.k_draft
     other = 8 if recommended != 8 else 7
-    assert f"You picked K = {other}; K = {recommended} loses least" in likely_text(ADVICE, other, OUTCOMES)
+    behind = f"it is {OUTCOMES[other].regret:.1%} behind each draw's fastest"
+    against = f"K = {recommended} {OUTCOMES[recommended].regret:.1%}."
+    assert f"You picked K = {other}; on average {behind}, {against}" in likely_text(ADVICE, other, OUTCOMES)
 
 
 def test_the_place_names_what_is_served_in_words() -> None:
@@ -137,6 +141,39 @@ def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:
     assert "On 21 published speedups of this accelerator and model from 1 laboratory the median" in errors_text(enough)
     assert "Few" not in errors_text(enough)
     assert errors_text({}) == ""
+
+
+def test_rows_on_the_wrong_side_of_one_are_told_wherever_they_are_few_or_many() -> None:
+    few = Errors(8, median_ape=0.26, coverage=0.75, sign_accuracy=0.5, n_sources=1)
+    many = Errors(701, median_ape=0.17, coverage=0.78, sign_accuracy=0.87, n_sources=22)
+    said = errors_text({"this accelerator and model": few, "all published points": many})
+    assert "(median error 26%, 75% in the band, 50% on the right side of 1×)" in said
+    assert said.endswith("78% lie in the band and 87% on the right side of 1×.")
+
+
+def test_a_limit_that_only_the_centre_of_the_band_keeps_is_told() -> None:
+    tpot_ms = {one.k_draft: one.tpot_s * 1e3 for one in OUTCOMES}
+    k = ADVICE.recommendation.k_draft
+    slow_ms = tpot_ms[k] * OUTCOMES[k].speedup / OUTCOMES[k].low
+    limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": round((tpot_ms[k] + slow_ms) / 2.0, 2)}))
+    assert limited.recommendation.k_draft == k
+    said = f"At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limited.scenario.max_tpot_ms:g}."
+    assert said in likely_text(limited, k, outcomes_of(limited))
+    ample = advise(SCENARIO.model_copy(update={"max_tpot_ms": round(slow_ms * 1.1, 2)}))
+    assert "slow end" not in likely_text(ample, k, outcomes_of(ample))
+
+
+def test_k_by_batch_names_each_k_once_and_where_the_limit_ends() -> None:
+    def ranges(*rows: tuple[int, int, bool]) -> tuple[KRange, ...]:
+        starts = [1, *(end + 1 for end, _, _ in rows)]
+        return tuple(KRange(start, end, k, 1.5, 0.0, kept) for start, (end, k, kept) in zip(starts, rows, strict=False))
+
+    limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": 12.0}))
+    found = dataclasses.replace(limited, k_by_batch=ranges((40, 3, True), (58, 2, True), (108, 2, False)))
+    said = one_k_text(found)
+    assert said.startswith("K by batch: 3 to batch 40, 2 to batch 108. From batch 59 no K keeps 12 ms: let at most 58 ")
+    kept = dataclasses.replace(limited, k_by_batch=ranges((40, 3, True), (58, 2, True)))
+    assert "no K keeps" not in one_k_text(kept)
 
 
 def refitted_with(noise: float) -> Scenario:

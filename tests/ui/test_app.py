@@ -91,7 +91,7 @@ def test_the_table_judges_every_k_and_a_picked_row_drives_the_page() -> None:
     outcomes = outcomes_of(advice)
     table = test.dataframe[0].value
     assert list(table["K"]) == [one.k_draft for one in outcomes]
-    assert list(table["Loss"]) == pytest.approx([100 * one.regret for one in outcomes])
+    assert list(table["Behind best"]) == pytest.approx([100 * one.regret for one in outcomes])
     other = next(one.k_draft for one in reversed(outcomes) if one.k_draft != advice.recommendation.k_draft)
     test.session_state[f"k_table_{START.hash}"] = {"selection": {"rows": [other], "columns": [], "cells": []}}
     test.run()

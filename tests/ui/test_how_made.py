@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from advisor.advice import advise
+from advisor.charts import MEASURED_POINT
 from advisor.explain import derive, value_text
 from advisor.next_steps import best_effects, next_steps
 from advisor.scenario.scenario import Scenario
@@ -114,6 +115,13 @@ def test_a_click_on_a_chart_asks_for_that_point_and_an_empty_one_for_none() -> N
     st.session_state["points"] = {"selection": {"points": [{"customdata": ["48", "3"]}]}}
     how_made.asked_by_chart("points")
     assert how_made.pop_question() == how_made.Question(48.0, 3)
+    measured = ["1", "3", "2", "eagle3", "a post", MEASURED_POINT]
+    st.session_state["points"] = {"selection": {"points": [{"customdata": measured}]}}
+    how_made.asked_by_chart("points", 2)
+    assert how_made.pop_question() == how_made.Question(1.0, 3, how_made.NEAR)
+    measured[1] = "not stated"
+    how_made.asked_by_chart("points", 2)
+    assert how_made.pop_question() == how_made.Question(1.0, 2, how_made.NEAR)
     st.session_state["points"] = {"selection": {"points": []}}
     how_made.asked_by_chart("points")
     assert how_made.pop_question() is None
@@ -158,3 +166,12 @@ def test_the_starting_scenario_compares_nothing_across_sources_without_saying_so
     rank_by(test, "speedup")
     assert "another source than today's" in texts(test)
     assert fields.START_ACCEPTANCE == "gpt-oss-20b-eagle3-mt-bench"
+
+
+def test_each_opening_shows_the_point_asked_for_and_not_the_last_one_looked_at() -> None:
+    test = app(acceptance="2.4@3")
+    test.session_state["how_batch_size"], test.session_state["how_k_draft"] = 64, 1
+    next(button for button in test.button if button.key == "how_figures").click()
+    test.run()
+    answer = advise(SCENARIO).recommendation
+    assert f"Speedup {answer.speedup.value:.2f}x" in texts(test)

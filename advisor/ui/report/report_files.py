@@ -7,6 +7,7 @@ import re
 
 import streamlit as st
 
+from advisor.advice import Advice
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
 from advisor.report import Format, Report, applicable_errors, build_report, published_ids, render
@@ -17,8 +18,8 @@ from advisor.ui.shared.remembered import remembered
 
 def report_for(scenario: Scenario, date: dt.date) -> Report:
     """The report on a scenario. Raises AdvisorError as `advise` does."""
-    steps = answers.next_steps_for(scenario)
-    return build_report(answers.advice_for(scenario), date, steps=steps, validation=_known_errors(scenario))
+    advice, steps = answers.advice_for(scenario), answers.next_steps_for(scenario)
+    return build_report(advice, date, steps=steps, validation=_known_errors(advice))
 
 
 @remembered(st.cache_data, shared=24, own=5)  # the HTML file has about 5 MB
@@ -35,9 +36,9 @@ def pieces(markdown: str) -> list[tuple[str, bool]]:
     return [(text, is_code) for text, is_code in both if text.strip()]
 
 
-def _known_errors(scenario: Scenario) -> dict[str, Errors] | None:
+def _known_errors(advice: Advice) -> dict[str, Errors] | None:
     """Errors on published points; None where the shipped rows cannot be read."""
     try:
-        return applicable_errors(*published_ids(scenario))
+        return applicable_errors(*published_ids(advice.scenario), advice.recommendation.speedup.tier)
     except AdvisorError:
         return None

@@ -36,7 +36,9 @@ _COLUMNS: dict[str, Any] = {
     "Chance best": st.column_config.ProgressColumn(
         format="%.0f%%", min_value=0, max_value=100, width=88, help="Share of outcomes in which this K is fastest."
     ),
-    "Loss": _NUMBER(format="%.1f%%", width=56, help="Speedup given away on average against each outcome's fastest K."),
+    "Behind best": _NUMBER(
+        format="%.1f%%", width=78, help="Speedup given up on average against each draw's fastest K: the least is taken."
+    ),
 }
 
 
@@ -111,7 +113,7 @@ def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
             "Speedup": [one.speedup for one in outcomes],
             "Likely": [f"{one.low:.1f}–{one.high:.1f}×" if one.k_draft else "" for one in outcomes],
             "Chance best": [100 * one.p_best for one in outcomes],
-            "Loss": [100 * one.regret for one in outcomes],
+            "Behind best": [100 * one.regret for one in outcomes],
             "ms/token": [one.tpot_s * 1e3 for one in outcomes],
             "Tokens/s/GPU": [round(one.tokens_per_s_per_gpu) for one in outcomes],
         }
@@ -125,5 +127,5 @@ def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
         frame, hide_index=True, column_config=columns, row_height=30, key=_key(advice.scenario), on_select="rerun",
         height=min(30 * len(frame) + 38, 400), selection_mode="single-row-required",
         selection_default={"selection": {"rows": [row]}},
-        alt="Every draft length K at this batch: speedup, likely range, ms per token, tokens/s, chance best, loss.",
+        alt="Every K at this batch: speedup, likely range, ms per token, tokens/s, chance best, behind best.",
     )  # fmt: skip

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+
 import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.catalog import drafter_name
 from advisor.charts import speedup_chart
+from advisor.drafter import drafter_ids
 from advisor.summary import ENOUGH_ROWS
+from advisor.text import counted
 from advisor.ui.shared import answers, how_made, widgets
 from advisor.ui.shared.own_points import own_points
 
@@ -34,20 +39,22 @@ def draw(advice: Advice, k_draft: int) -> None:
         own=mine,
         largest_batch=advice.setup.memory.largest_batch,
     )
-    note.caption(
-        _legend(published, scenario.drafter_id, mine) + _elsewhere(advice) + "Click a point to see how it was made."
-    )
+    note.caption(_legend(published, advice, mine) + _elsewhere(advice) + "Click a point to see how it was made.")
+    asked = functools.partial(how_made.asked_by_chart, k_draft=shown)
     with place:
-        widgets.show_chart(chart, "speedup", scenario, select_key="speedup_points", on_select=how_made.asked_by_chart)
+        widgets.show_chart(chart, "speedup", scenario, select_key="speedup_points", on_select=asked)
 
 
-def _legend(published: pd.DataFrame | None, drafter_id: str, mine: pd.DataFrame | None) -> str:
+def _legend(published: pd.DataFrame | None, advice: Advice, mine: pd.DataFrame | None) -> str:
     """What the marks are, in their colours."""
-    parts = []
+    parts, drafter_id = [], advice.scenario.drafter_id
+    here = f"published on {counted(advice.setup.placement.gpus, 'GPU')}"
     if published is not None and len(published):
         same = int((published["drafter"] == drafter_id).sum())
-        parts += [f"◆ {same} published"] if same else []
-        parts += [f"◇ {len(published) - same} with another drafter"] if len(published) > same else []
+        parts += [f"◆ {same} {here}"] if same else []
+        others = sorted(set(published["drafter"]) - {drafter_id})
+        whose = drafter_name(others[0]) if len(others) == 1 and others[0] in drafter_ids() else "other drafters"
+        parts += [f"◇ {len(published) - same} {'' if same else here + ' '}with {whose}"] if others else []
     if mine is not None and len(mine):
         parts.append(f"● {len(mine)} of yours")
     return " · ".join([*parts, ""])

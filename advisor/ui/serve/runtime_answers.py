@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from advisor.advice import Advice, advice_on
-from advisor.catalog import export_engines
+from advisor.catalog import export_engines, load_engine
 from advisor.engines import EngineExport, default_served_model, export_scenario, needs_draft_model
 from advisor.prediction import AdvisorError
 from advisor.runtime import (
@@ -102,11 +102,26 @@ def pasted_text(advice: Advice, k_draft: int, made: EngineExport) -> str:
     if k_draft != advice.recommendation.k_draft:
         return f"Runs K = {k_draft}, which you picked, at every batch."
     if made.varies_k:
-        return f"Runs K by batch, K = {k_draft} at yours."
+        engine = load_engine(made.engine)
+        least = engine.least_release({"table"})
+        needs = f" (needs {engine.name} {least} or newer)" if least else ""
+        return f"Runs K by batch{needs}, K = {k_draft} at yours.{_still_drafts(advice)}"
     if len(advice.to_serve) > 1:
         return f"Runs K = {k_draft} at every batch: here this engine cannot vary it."
     alone = len({item.k_draft for item in advice.k_by_batch}) == 1
     return f"Runs K = {k_draft} at every batch{'' if alone else ': K by batch would gain under 1%'}."
+
+
+def _still_drafts(advice: Advice) -> str:
+    """Where no drafting is recommended and one server drafts all the same; a sentence with a space before it."""
+    found = [item for item in advice.to_serve if not item.k_draft and item.k_running]
+    if not found:
+        return ""
+    first = found[0]
+    return (
+        f" From batch {first.batch_start:,} K = 0 would be better, but only as a server without a drafter: this one "
+        f"runs K = {first.k_running} there."
+    )
 
 
 def chosen_ranges(advice: Advice, choice: str) -> tuple[KRange, ...]:

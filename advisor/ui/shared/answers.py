@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.advice import Advice, advise
 from advisor.next_steps import NextSteps, next_steps
 from advisor.points import Errors
-from advisor.prediction import AdvisorError
+from advisor.prediction import AdvisorError, Tier
 from advisor.prefill import prefill_per_token_s
 from advisor.routing import expected_experts
 from advisor.scenario import Scenario
@@ -60,15 +60,15 @@ def errors_for(scenario: Scenario) -> dict[str, Errors]:
     """Errors on published points near a scenario, nearest first; empty where the shipped rows cannot be read."""
     from advisor.report import published_ids
 
-    return _errors(*published_ids(scenario))
+    return _errors(*published_ids(scenario), advice_for(scenario).recommendation.speedup.tier)
 
 
 @st.cache_resource(show_spinner=False, max_entries=128)
-def _errors(hardware_id: str | None, model_id: str | None) -> dict[str, Errors]:
+def _errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[str, Errors]:
     from advisor.report import applicable_errors
 
     try:
-        return applicable_errors(hardware_id, model_id)
+        return applicable_errors(hardware_id, model_id, tier)
     except AdvisorError:
         return {}  # the page Trust says what is wrong with them
 

@@ -14,6 +14,7 @@ import streamlit as st
 
 from advisor.advice import Advice
 from advisor.bands import BAND_LEVEL
+from advisor.charts import MEASURED_POINT
 from advisor.explain import Derivation, Quantity, Step, band_parts, derive, step_latex, value_text
 from advisor.report import scenario_settings
 from advisor.runtime import KRange
@@ -36,6 +37,8 @@ class Question:
     section: str = ANSWER
 
 
+_BATCH, _K, _SECTION = "how_batch_size", "how_k_draft", "how_section"
+"""Keys of the dialog's own widgets."""
 _ASKED: Slot[Question | None] = Slot("_how_made", nothing)
 
 
@@ -44,13 +47,17 @@ def ask(batch_size: float, k_draft: int, section: str = ANSWER) -> None:
     _ASKED.put(Question(batch_size, k_draft, section))
 
 
-def asked_by_chart(key: str) -> None:
-    """Callback of a chart whose points carry (batch, K): open the dialog on the point that was clicked."""
+def asked_by_chart(key: str, k_draft: int = 0) -> None:
+    """Callback of a chart whose points carry (batch, K): open the dialog on the point that was clicked.
+
+    A measured point opens on what was measured nearby, its source among it. k_draft : K of one that does not state its.
+    """
     chosen = (dict(st.session_state.get(key) or {}).get("selection") or {}).get("points", [])
     for point in chosen:
         data = point.get("customdata") or []
         if len(data) >= 2:
-            ask(float(data[0]), int(data[1]))
+            k = int(data[1]) if str(data[1]).isdigit() else k_draft
+            ask(float(data[0]), k, NEAR if data[-1] == MEASURED_POINT else ANSWER)
             return
 
 
@@ -94,18 +101,23 @@ def open_if_asked(advice: Advice) -> None:
         open_on(Subject(advice.setup, tuple(int(batch) for batch in advice.curve.batches), rows, look), question)
 
 
-@st.dialog(LABEL, width="large")
 def open_on(subject: Subject, question: Question) -> None:
-    """The dialog itself."""
+    """The dialog on the point asked about, whatever it showed when it was last open."""
+    drafts = list(range(subject.setup.scenario.k_max + 1 if subject.setup.drafter.kind != "none" else 1))
+    now = st.session_state
+    now[_BATCH], now[_K], now[_SECTION] = int(question.batch_size), min(question.k_draft, drafts[-1]), question.section
+    _dialog(subject, sorted({*subject.batches, int(question.batch_size)}), drafts)
+
+
+@st.dialog(LABEL, width="large")
+def _dialog(subject: Subject, batches: Sequence[int], drafts: Sequence[int]) -> None:
     setup = subject.setup
-    batches = sorted({*subject.batches, int(question.batch_size)})
     left, right = st.columns(2)
-    batch = left.selectbox("Batch", batches, batches.index(int(question.batch_size)), key="how_batch_size")
-    drafts = list(range(setup.scenario.k_max + 1 if setup.drafter.kind != "none" else 1))
-    k = right.selectbox("K", drafts, drafts.index(question.k_draft), key="how_k_draft")
+    batch = left.selectbox("Batch", batches, key=_BATCH)
+    k = right.selectbox("K", drafts, key=_K)
     made = derive(setup, float(batch), int(k))
     st.markdown(_headline(made))
-    section = st.segmented_control("Show", SECTIONS, default=question.section, required=True, key="how_section")
+    section = st.segmented_control("Show", SECTIONS, required=True, key=_SECTION)
     if section == BAND:
         _band(setup, made)
     elif section == NEAR:
@@ -163,6 +175,11 @@ def _near(subject: Subject, made: Derivation) -> None:
     if kernels is None:
         st.info("No measured tables here, so no measured points: the page Data says how to build it.")
         return
+    st.markdown("Published speedups of this accelerator, model and number of GPUs:")
+    if speedups is None or speedups.empty:
+        st.info("None is known.")
+    else:
+        st.dataframe(speedups.rename(columns=_SPEEDUP_TITLES), hide_index=True)
     st.markdown("Kernel measurements nearest in shape and load, against the model at that very shape:")
     if kernels.empty:
         st.info("No kernel of this scenario was measured here: its costs are a datasheet roofline.")
@@ -170,11 +187,6 @@ def _near(subject: Subject, made: Derivation) -> None:
         st.dataframe(_kernel_table(kernels), hide_index=True)
         wanted = kernels[["part", "step", "wanted"]].drop_duplicates()
         st.caption("  \n".join(f"{row.part}, {row.step} step needs {row.wanted}." for row in wanted.itertuples()))
-    st.markdown("Published speedups of this accelerator, model and number of GPUs:")
-    if speedups is None or speedups.empty:
-        st.info("None is known.")
-    else:
-        st.dataframe(speedups.rename(columns=_SPEEDUP_TITLES), hide_index=True)
 
 
 _SPEEDUP_TITLES = {
