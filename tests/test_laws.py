@@ -134,6 +134,12 @@ def test_a_law_s_docstring_names_it_and_gives_each_symbol_a_unit(name: str) -> N
 
 
 @pytest.mark.parametrize("name", LAWS)
+def test_a_law_s_docstring_says_its_limits_and_where_it_is_from(name: str) -> None:
+    heads = {line.partition(":")[0] for line in docstring(LAWS[name])[2] if re.match(r"(Limits|Source): \S", line)}
+    assert heads == {"Limits", "Source"}
+
+
+@pytest.mark.parametrize("name", LAWS)
 def test_an_optional_term_is_left_out_of_what_is_shown_where_it_is_absent(name: str) -> None:
     parameters = inspect.signature(LAWS[name]).parameters.values()
     optional = {item.name for item in parameters if item.default is not inspect.Parameter.empty}
