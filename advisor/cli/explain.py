@@ -17,7 +17,12 @@ from advisor.setup import Setup
 
 @click.command(cls=ScenarioCommand)
 @click.option("--k", "k_draft", type=int, help="Draft length [default: the recommended one, else the best above 0].")
-@click.option("--nearby/--no-nearby", default=True, show_default=True, help="Measured points near it, from the store.")
+@click.option(
+    "--nearby/--no-nearby",
+    default=True,
+    show_default=True,
+    help="Show measured points near the scenario, read from the store.",
+)
 @json_option("Machine-readable output, SI units.")
 def explain(scenario: Scenario, k_draft: int | None, nearby: bool, as_json: bool) -> None:
     """Show how the speedup at --batch and --k was made.

@@ -44,7 +44,7 @@ _MAP = click.option(
 @_SET
 @_MAP
 @click.option("--save", "name", help="Keep the rows read in this advisor's store under this name.")
-@click.option("--by", "given_by", default="", help="Who gives it, kept with --save.")
+@click.option("--by", "given_by", default="", help="Name of the giver, kept with the rows of --save.")
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
 @json_option()
 def ingest(

@@ -157,7 +157,7 @@ def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     type=float,
     default=0.0,
     show_default=True,
-    help="What a change of K costs: engines capture every K of a table at the start.",
+    help="Time that a change of K costs; 0, as engines capture every K of a table at the start.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same result.")
 @click.option("--cold-drafter", is_flag=True, help="Do not charge for keeping the drafter ready at K = 0.")

@@ -316,7 +316,7 @@ class ScenarioFields(Frozen):
             Section.ADVANCED,
             unit="ms",
             short="limit {} ms",
-            widget=Widget(5, help="K that miss it are not recommended."),
+            widget=Widget(5, help="A K that exceeds it is not recommended."),
             told=Told("Limit", "{} ms per output token", "none"),
             flags=(Flag("--max-tpot-ms", "Limit on time per output token, milliseconds."),),
         ),
