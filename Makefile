@@ -82,6 +82,7 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.readme_example
 	$(BIN)/python -m tests.golden.engines_page
 	$(BIN)/python -m tests.golden.diagnose_page
+	$(BIN)/python -m tests.golden.tour_page
 	$(BIN)/python -m tests.golden.counts
 
 predict-diff: $(VENV)/.dev-ready

@@ -68,7 +68,7 @@ class _CurveFile(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class Acceptance:
-    """Accepted length for K = 0..k_max; every array has shape [k_max + 1] and entry 0 is exactly 1."""
+    """Accepted length for K = 0..k_max. Every array has shape [k_max + 1] and entry 0 is exactly 1."""
 
     accepted_length: Array
     low: Array
@@ -87,12 +87,12 @@ class Acceptance:
 
 
 def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Array:
-    """Tokens emitted per round when each draft token is accepted with probability alpha, given those before it.
+    """Tokens emitted per round, bonus token included, if each draft token has the same chance alpha.
 
     Parameters
     ----------
-    alpha : acceptance probability per position, 0 <= alpha <= 1. [1]
-    n_draft : draft tokens K >= 0. [1]
+    alpha : acceptance probability per position, 0 <= alpha <= 1. [-]
+    n_draft : draft tokens K >= 0. [-]
 
     Returns
     -------
@@ -113,16 +113,17 @@ def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Array:
     return np.where(a >= 1 - 1e-15, k + 1, np.where(a <= 0, 1.0, laws.accepted_length(inner, k)))
 
 
+# The float below 1: at 1 itself the geometric sum is 0/0.
 _LARGEST_ALPHA = 1 - 1e-16
 
 
 def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
-    """The alpha at which `accepted_length(alpha, n_draft)` takes the given value. Broadcasts. [1]
+    """Chance alpha per draft token that gives an accepted length at K draft tokens, broadcast. [-]
 
     Parameters
     ----------
     accepted_length : tokens emitted per round, 1 <= value <= K + 1. [tokens per round]
-    n_draft : draft tokens K >= 1. [1]
+    n_draft : draft tokens K >= 1. [-]
 
     Raises
     ------
@@ -130,7 +131,8 @@ def solve_alpha(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
 
     Notes
     -----
-    Bisection on [0, 1]; the function increases in alpha. 55 halvings reach the spacing of floats near 1.
+    The inverse of `laws.accepted_length` in alpha, in which it increases, by bisection on [0, 1]. 55 halvings reach the
+    spacing of floats near 1.
     """
     target, k = np.broadcast_arrays(np.asarray(accepted_length, dtype=float), np.asarray(n_draft, dtype=float))
     if not (np.all(k >= 1) and np.all((target >= 1) & (target <= k + 1))):
@@ -178,7 +180,7 @@ def parse_acceptance(
         the id of a measured curve: its own values at its own K; between them alpha is interpolated; below its first K
         the first alpha is held; beyond its last K the accepted length itself is held (most curves still grow a little:
         the band reaches up to where one alpha would lead). The last two are marked.
-    k_max : largest K, 1..64. [1]
+    k_max : largest K, 1..64. [-]
     borrowed : whether the numbers come from another run than the one they are used for; that widens the band.
         None: decided from the curve's model and drafter; a user's own numbers are not borrowed.
     model_id, drafter_id : what the numbers are used for; None: not compared.
@@ -213,9 +215,10 @@ def parse_acceptance(
 
 @dataclass(frozen=True)
 class ExtrapolationSpread:
-    """10, 50 and 90 % quantiles of log(measured / one-alpha extrapolation), per unit of |log((K'+1)/(K+1))|. [1]
+    """Quantiles (10, 50, 90 %) by which measured curves depart from one alpha, per log distance in K. [-]
 
-    `above` holds for K' above the K of the given length, `below` for K' under it; (lower, middle, upper).
+    Each is of log(measured / one-alpha extrapolation) over |log((K'+1)/(K+1))|. `above` holds for K' above the K of the
+    given length, `below` for K' under it; (lower, middle, upper).
     """
 
     above: tuple[float, float, float]
@@ -226,11 +229,12 @@ class ExtrapolationSpread:
 
 @lru_cache(maxsize=1)
 def extrapolation_spread() -> ExtrapolationSpread:
-    """Scatter of the shipped curves around one alpha: every K of a curve is predicted from every other K of it.
+    """Scatter of the shipped curves around one alpha, each K predicted from every other K of its curve.
 
     Quantiles of the log ratio over the log distance, apart for upward and downward extrapolation. The middle is not
     zero: later draft tokens are accepted less often than one alpha says, so above its K it promises too much.
     Proportional to the distance: halving it about halves the error (the tables of both behave so from K = 1 to 8).
+    Source: docs/decisions/0001-accepted-length-beyond-the-given-k.md.
     """
     curves = [curve for curve in acceptance_curves() if len(curve.n_draft) > 1]
     per_distance = []
@@ -314,6 +318,7 @@ def _from_points(at: NDArray[np.int_], length: Array, k_max: int, borrowed: bool
     value = accepted_length(alpha, k)
     growth = None
     if len(at) == 1:
+        # One alpha promises 10 % too much from K = 3 to 8: later draft tokens are accepted less often (decision 0001).
         value = np.where(k > at[0], np.maximum(value * _bend(k, at[0]), length[0]), value * _bend(k, at[0]))
         value = np.maximum.accumulate(np.clip(value, 1.0, k + 1.0))  # drafting more never emits less
     else:
@@ -321,6 +326,7 @@ def _from_points(at: NDArray[np.int_], length: Array, k_max: int, borrowed: bool
         ends = np.stack([length[right - 1], length[right]])
         inside = (k >= at[0]) & (k <= at[-1])
         value = np.where(inside, np.clip(value, ends.min(axis=0), ends.max(axis=0)), value)
+        # Beyond the last measured K nothing is promised: what one alpha would add goes into the upper edge alone.
         growth = np.maximum(value, 1.0)
         value = np.where(k > at[-1], length[-1], value)
     own = np.isin(k, at)
@@ -330,7 +336,7 @@ def _from_points(at: NDArray[np.int_], length: Array, k_max: int, borrowed: bool
 
 
 def _bend(k: NDArray[np.int_], at: int) -> Array:
-    """Median factor by which measured curves differ from one alpha carried from K = `at` to each k. [1]"""
+    """Median factor by which measured curves differ from one alpha carried from K = `at` to each k. [-]"""
     spread = extrapolation_spread()
     distance = np.log((k + 1) / (at + 1))
     slope = np.where(distance > 0, spread.above[1], spread.below[1])
@@ -345,7 +351,7 @@ def _banded(
     source: str,
     growth: Array | None = None,
 ) -> Acceptance:
-    """The 80 % band around `value` [k_max + 1]; `nearest` is the K each entry was carried from.
+    """The 80 % band around `value` [k_max + 1]. `nearest` is the K each entry was carried from.
 
     Sampling and extrapolation spread are independent, so they add in squares, each side on its own. A round emits
     between 1 and K + 1 tokens whatever the spread, and drafting more does not emit less than at the K it was carried
@@ -356,6 +362,7 @@ def _banded(
     distance = np.where(extrapolated, np.log((k + 1) / (nearest + 1)), 0.0)
     slopes = np.where((distance > 0)[:, None], spread.above, spread.below)
     sampling = BAND_SIGMAS * (BORROWED_LOG_SD if borrowed else SAME_RUN_LOG_SD)
+    # Sampling and carrying err independently, so they add in squares.
     down, up = (np.hypot(sampling, (slopes[:, side] - slopes[:, 1]) * np.abs(distance)) for side in (0, 2))
     low = value * np.exp(-down)
     low = np.where(distance > 0, np.maximum(low, value[np.minimum(nearest, k)] * np.exp(-sampling)), low)

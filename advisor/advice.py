@@ -30,12 +30,12 @@ from advisor.setup import Setup, load_setup
 from advisor.text import MERITS
 
 _HARDLY = 1.1
-"""Choice of this project: a gain below this that may be a loss is called hardly worth it. [1]"""
+"""Choice of this project: a gain below this that may be a loss is called hardly worth it. [-]"""
 
 _NEAR_CERTAIN = 0.995
-"""From this chance on, which would round to 100 %, it is said to be over 99 %: one of the 256 draws is 0.4 %. [1]"""
+"""From this chance on, which would round to 100 %, it is said to be over 99 %: one of the 256 draws is 0.4 %. [-]"""
 _LEAST_LOSS = 0.001
-"""Choice of this project: an expected loss below this is said to be under it. [1]"""
+"""Choice of this project: an expected loss below this is said to be under it. [-]"""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Recommendation:
     tokens_per_s_per_gpu: float
     p_best: float
     p_gain: float
-    """Chance that it is faster than plain decoding; of the best K > 0 where K = 0 is recommended. [1]"""
+    """Chance that it is faster than plain decoding; of the best K > 0 where K = 0 is recommended. [-]"""
     regret: float
-    """Expected loss against each draw's fastest K, the least of all K within the noise. [1]"""
+    """Expected loss against each draw's fastest K, the least of all K within the noise. [-]"""
     equal_drafts: tuple[int, ...]
     """K > 0 as good within the noise, the recommended one included; empty where K = 0 is recommended."""
     equals: str
@@ -66,7 +66,7 @@ class Recommendation:
 
     @property
     def per_user(self) -> str:
-        """What stands beside the time per output token."""
+        """Figure that stands beside the time per output token."""
         wait = "" if self.ttft_s is None else f", the first after {MERITS['ttft'].text(self.ttft_s)} without queueing"
         return f"per user{wait}"
 
@@ -107,18 +107,21 @@ class Advice:
 
     @property
     def band_level(self) -> float:
-        """Share of outcomes the bands are meant to hold. [1]"""
+        """Share of outcomes the bands are meant to hold. [-]"""
         return BAND_LEVEL
 
     @property
     def curve_column(self) -> int:
-        """Where `curve_k` stands in the curve."""
+        """Place of `curve_k` along the curve's draft lengths."""
         return self.curve.column(self.curve_k)
 
 
 @dataclass(frozen=True)
 class ComponentTime:
-    """Milliseconds of one component at the target batch, six digits: in a plain step, in a round at the curve's K."""
+    """Time of one component at the target batch, in a plain step and in a round at the curve's K.
+
+    Milliseconds, six digits.
+    """
 
     name: str
     label: str
@@ -127,7 +130,7 @@ class ComponentTime:
 
 
 def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
-    """The components that take time, those that take most of a round first: what tables, charts and JSON show."""
+    """Components that take time, those that take most of a round first. Tables, charts and JSON show these."""
     plain, whole = advice.curve.components_at(advice.batch_index, advice.curve_column)
     return tuple(
         ComponentTime(name, component_name(name), digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
@@ -188,12 +191,12 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
 
 
 def _best_drafting(rows: tuple[DraftRow, ...]) -> int:
-    """Index of the K > 0 with the least expected loss; 0 where nothing is drafted."""
+    """Index of the K > 0 with the least expected loss. 0 where nothing is drafted."""
     return min(range(1, len(rows)), key=lambda index: rows[index].expected_loss, default=0)
 
 
 def advice_on(advice: Advice, engine: str) -> Advice:
-    """The same question answered with the kernels of another engine, for what that one is to load.
+    """Answer to the question with the kernels of another engine, for what that engine is to load.
 
     `advice` itself where the scenario cannot be asked of it: an accelerator that it does not run on, or a refit that
     belongs to its own engine.
@@ -272,12 +275,15 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
 
 
 def chance_text(share: float) -> str:
-    """A share of the draws as a percentage; never 100 %, which so few draws cannot tell from a little less."""
+    """A share of the draws as a percentage. Never 100 %, which so few draws cannot tell from a little less."""
     return f"{share:.0%}" if share < _NEAR_CERTAIN else "over 99%"
 
 
 def gain_text(low: float, p_gain: float) -> str:
-    """The chance of a gain in one sentence, and that it may lose where the band's lower end `low` is below 1."""
+    """Chance of a gain in one sentence, with the risk of a loss where the band reaches below 1.
+
+    `low` is the band's lower end.
+    """
     chance = f"the chance of a gain is {chance_text(p_gain)}."
     return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 
@@ -287,7 +293,7 @@ def _ratio(item: DraftRow) -> str:
 
 
 def _limit_text(setup: Setup, rows: tuple[DraftRow, ...]) -> str:
-    """That the limit on time per output token is missed, and by how much; empty where it is kept or there is none."""
+    """That the limit on time per output token is missed, and by how much. Empty where it is kept or there is none."""
     own, limit_ms = next(item for item in rows if item.recommended), setup.scenario.max_tpot_ms
     if limit_ms is None or own.meets_limit:
         return ""

@@ -36,7 +36,7 @@ BYTES_PER_WEIGHT: dict[WeightDtype, float] = {
 
 
 class WeightDtypes(Frozen):
-    """Storage format by component; never one number for a whole model."""
+    """Storage format by component. Never one number for a whole model."""
 
     routed: WeightDtype = "bf16"
     shared: WeightDtype = "bf16"
@@ -50,7 +50,7 @@ MATRICES = tuple(name for name in WeightDtypes.model_fields if name != "embeddin
 
 
 class Mixer(Frozen):
-    """`count` sequence-mixing layers of one kind. Sizes are elements, per layer."""
+    """Sequence-mixing layers of one kind, `count` of them. Sizes are elements, per layer."""
 
     kind: MixerKind
     count: int = Field(ge=1)
@@ -85,7 +85,10 @@ class Mixer(Frozen):
 
 
 class DenseFfn(Frozen):
-    """`count` dense feed-forward blocks of one width (also a dense block that runs beside the experts)."""
+    """Dense feed-forward blocks of one width, `count` of them.
+
+    A dense block that runs beside the experts is one, too.
+    """
 
     count: int = Field(ge=1)
     width: int = Field(ge=1)
@@ -158,12 +161,12 @@ class ParameterCounts(Frozen):
 
 
 def expert_params(moe: Moe) -> int:
-    """Parameters of one routed expert in one layer: matrices x input width x width, plus biases. [1]"""
+    """Parameters of one routed expert in one layer: matrices x input width x width, plus biases. [-]"""
     return moe.matrices * moe.expert_input_width * moe.expert_width + moe.expert_bias_params
 
 
 def effective_n_active(moe: Moe) -> float:
-    """Mean number of *computing* experts per token, k N / (N + zero experts): zero experts are chosen evenly. [1]"""
+    """Mean number of *computing* experts per token, k N / (N + zero experts). [-] Zero experts are chosen evenly."""
     return moe.n_active * moe.n_experts / (moe.n_experts + moe.zero_experts)
 
 
@@ -228,7 +231,7 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
 
 
 def attention_share_of_active(architecture: Architecture) -> float:
-    """Share of all sequence-mixing projections in the active parameters without embeddings. [1]"""
+    """Share of all sequence-mixing projections in the active parameters without embeddings. [-]"""
     counts = parameter_counts(architecture)
     return counts.attention / counts.active_nonembedding
 
@@ -256,7 +259,7 @@ def weight_bytes(architecture: Architecture, dtypes: WeightDtypes | None = None,
 
 
 def with_dtype(architecture: Architecture, weight_dtype: WeightDtype) -> Architecture:
-    """The same model with every matrix weight (experts, attention, dense) in one format.
+    """Model with every matrix weight (experts, attention, dense) in one format, all else as it was.
 
     The embeddings keep the format they have, and router and norms stay bf16, as in published quantised releases. What
     the checkpoint says of its activations holds as long as its format does.
@@ -303,8 +306,8 @@ def kv_bytes(
 
     Parameters
     ----------
-    context_tokens : cached positions per sequence, c. Broadcasts. [1]
-    batch_size : sequences, B. Broadcasts. [1]
+    context_tokens : cached positions per sequence, c. Broadcasts. [-]
+    batch_size : sequences, B. Broadcasts. [-]
     kv_dtype_bytes, state_dtype_bytes : bytes per cache element, and per element of a recurrent state. [byte]
 
     Window layers stop at their window; sparse layers keep every entry and its index keys; linear layers keep a state.

@@ -16,13 +16,13 @@ from advisor.kernel_costs import AttentionCost, AttentionModule, KernelCosts
 
 @dataclass(frozen=True)
 class AttentionLoad:
-    """What one attention group attends to in a pass. Arrays broadcast together."""
+    """Tokens and cache that one attention group attends to in a pass, arrays that broadcast."""
 
     sequences: Floats
     tokens: Floats
-    """Tokens of each sequence, q. [1]"""
+    """Tokens of each sequence, q. [-]"""
     context: Floats
-    """Cached tokens of each sequence, c. [1]"""
+    """Cached tokens of each sequence, c. [-]"""
     bytes_per_element: float
     """Storage of one element of the cache. [B]"""
     tensor_parallel: int
@@ -52,7 +52,7 @@ class Core:
 
     @property
     def symbols(self) -> dict[str, Any]:
-        """What `laws.attention_core` takes. SI units."""
+        """Arguments of `laws.attention_core` by symbol. SI units."""
         return {"L": self.mixer.count, "R": self.read_bytes, "F": self.flops, **self.cost.symbols}
 
     @property
@@ -79,7 +79,7 @@ class MeasuredAttention:
 def attention_layers(
     architecture: Architecture, costs: KernelCosts, load: AttentionLoad
 ) -> tuple[Core | MeasuredAttention, ...]:
-    """The attention of each mixer that has one: its measured layers, else its core (projections stand apart)."""
+    """Attention of each mixer that has one: its measured layers, else its core without projections."""
     return tuple(
         measured_attention(mixer, costs, load) if mixer in costs.modules else attention_core(mixer, costs, load)
         for mixer in architecture.mixers
@@ -88,7 +88,7 @@ def attention_layers(
 
 
 def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Core:
-    """The attention core of one mixer."""
+    """Attention core of one mixer's layers: constants, laws, bytes read and operations."""
     cost = core_cost(mixer, costs)
     law, values = attention_reading(mixer, load)
     read = np.asarray(law(**values))
@@ -97,6 +97,8 @@ def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Cor
 
 def core_cost(mixer: Mixer, costs: KernelCosts) -> AttentionCost:
     """The constants that price the core of one mixer's layers."""
+    # Sparse attention chooses from a latent cache, so latent kernels run it; recurrent states keep a format of their
+    # own.
     own = {"mla": costs.mla, "sparse": costs.mla, "linear": costs.state}.get(mixer.kind)
     return costs.attention if own is None else own
 
@@ -110,6 +112,7 @@ def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) ->
     module: AttentionModule = costs.modules[mixer]
     sequences, rows = load.sequences, load.sequences * load.tokens
     layers = {"L": mixer.count}
+    # A token that chooses its own entries is to the kernel a sequence of its own, and the table has such rows.
     if not module.shares_cache:
         return MeasuredAttention(mixer, module, layers | {"T_m": module.time_s(rows, load.context + load.tokens)})
     one, short = np.asarray(1.0), np.asarray(module.shortest - 1.0)  # the tables count the new token in the context
@@ -131,7 +134,10 @@ def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) ->
 
 
 def attention_reading(mixer: Mixer, load: AttentionLoad) -> tuple[Callable[..., Floats], dict[str, Any]]:
-    """The law of the bytes that one layer's attention core reads on one rank, and what it takes."""
+    """Law of the bytes that one layer's attention core reads on one rank, with its arguments.
+
+    `laws.state_moved` of a recurrent layer, else `laws.cache_read`; values by symbol, sizes in [-] and bytes in [B].
+    """
     batch, q, ranks = load.sequences, load.tokens, load.tensor_parallel
     if mixer.kind == "linear":
         return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": ranks}
@@ -145,12 +151,15 @@ def attention_reading(mixer: Mixer, load: AttentionLoad) -> tuple[Callable[..., 
 def attention_operations(
     mixer: Mixer, cost: AttentionCost, load: AttentionLoad, reading: Mapping[str, Any], read_bytes: Array
 ) -> tuple[Callable[..., Floats], dict[str, Any]]:
-    """The law of the operations of one layer's attention core on one rank, and what it takes.
+    """Law of the operations of one layer's attention core on one rank, with its arguments.
+
+    `laws.state_flops` of a recurrent layer, else `laws.attention_flops`; values by symbol, sizes in [-].
 
     `reading` is what the law of the bytes takes, `read_bytes` [B] what it gives.
     """
     if mixer.kind == "linear":
         return laws.state_flops, {"R": read_bytes}
     heads = {"H": mixer.query_heads, "n_g": mixer.kv_shards, "m_0": cost.block_rows, "tp": load.tensor_parallel}
+    # Bytes and operations of one layer must speak of the same load, so the symbols are taken over and not made again.
     shared = {name: reading[name] for name in ("B", "c", "q", "r", "w", "n_q", "s")}
     return laws.attention_flops, {**shared, **heads, "a": mixer.flops_per_head_and_key}

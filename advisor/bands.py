@@ -14,18 +14,18 @@ from advisor.kernel_costs import KernelCosts, MoeCost
 from advisor.prediction import BAND_SIGMAS
 
 BAND_LEVEL = 0.8
-"""Share of outcomes a band is meant to hold. [1]"""
+"""Share of outcomes a band is meant to hold. [-]"""
 N_DRAWS = 256
 PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
-interpolation, kernel times as much between neighbouring token counts. [1]"""
+interpolation, kernel times as much between neighbouring token counts. [-]"""
 DRIFT_FROM = 4.0
-"""Sequences up to which errors do not grow with the batch. [1]"""
+"""Sequences up to which errors do not grow with the batch. [-]"""
 MAX_DRAFT = 64
-"""Longest draft whose errors are drawn: as far as accepted lengths are given (`acceptance.parse_acceptance`). [1]"""
+"""Longest draft whose errors are drawn: as far as accepted lengths are given (`acceptance.parse_acceptance`). [-]"""
 _ONE_THREAD = 2**17
 """Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a larger product spin
-while others want the processor, for threefold the processor time of a whole answer. [1]"""
+while others want the processor, for threefold the processor time of a whole answer. [-]"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Draws:
 def make_draws(
     costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601, kernel_seed: int | None = None
 ) -> Draws:
-    """Lognormal factors for each component of a step, median 1. A fixed seed: equal scenarios give equal bands.
+    """Lognormal factors for each component of a step, median 1.
+
+    The seed is fixed, so that equal scenarios give equal bands.
 
     `kernel_seed` draws the errors of the kernels anew and leaves all others: for a comparison with kernels that were
     measured apart (another accelerator, engine or format), whose errors have nothing in common.
@@ -55,8 +57,10 @@ def make_draws(
         apart = np.random.default_rng(kernel_seed)
         errors |= {one.key: apart.standard_normal(n_draws) for one in alone if one.draw == "kernel"}
     factor = {one.key: np.exp(_log_sd(costs, one) * errors[one.key]) for one in alone}
+    # Fitted together on the same speedups: what one of them explains, another cannot, so they are drawn together.
     several = np.eye(len(JOINT))
     fitted = np.array(costs.overhead_log_covariance or several * costs.overhead_log_sd**2)
+    # The tiny diagonal keeps the factor defined where two constants cannot be told apart.
     joint = np.linalg.cholesky(fitted + 1e-12 * several) @ rng.standard_normal((len(JOINT), n_draws))
     factor |= {one.key: values for one, values in zip(JOINT, np.exp(joint), strict=True)}
     z = rng.standard_normal((3, n_draws))
@@ -64,7 +68,7 @@ def make_draws(
 
 
 def _log_sd(costs: KernelCosts, component: Component) -> float:
-    """Log standard deviation of a component's time, of several links the widest; the drafter's is the target's. [1]"""
+    """Log standard deviation of a component's time, of several links the widest. The drafter's is the target's. [-]"""
     if component.bound == "host":
         return costs.overhead_log_sd
     if component.key == "attention" and costs.attention_log_sd is not None:
@@ -80,7 +84,9 @@ def draw_total(
 ) -> Array:
     """Total time under each draw [draws, ...] of components that broadcast together. [s]
 
-    `routed_low` and `routed_high` are the routed component at the ends of the routing preset's 80 % range.
+    routed_low, routed_high: the routed component at the ends of the routing preset's 80 % range; None without one. [s]
+    Own derivation: each component times its drawn factor; routing moves the routed experts between the preset's ends, a
+    split normal, and never takes away more than nine tenths of them.
     """
     shape = np.broadcast_shapes(*(np.shape(time) for time in components.values()))
     names = list(components)
@@ -91,13 +97,19 @@ def draw_total(
         routed = components["routed"]
         up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
         down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
+        # The preset's ends are 10 and 90 %: a normal draw reaches them at BAND_SIGMAS, to each side on its own.
         shift = up * (routed_high - routed) - down * (routed - routed_low)
         total = total + np.maximum(shift, -0.9 * routed)
     return np.asarray(total)
 
 
 def drift(drift_log_sd: float, batch: Array) -> Array:
-    """Log standard deviation that batches [nB] beyond DRIFT_FROM add to a speedup. [1]"""
+    """Log standard deviation that batches beyond DRIFT_FROM add to a speedup, [nB]. [-]
+
+    drift_log_sd: growth with each doubling. [-]
+    batch: sequences, [nB]. [-]
+    Fitted on laboratories left out: docs/decisions/0015-what-a-round-lacked.md.
+    """
     return np.asarray(drift_log_sd * np.maximum(np.log2(batch / DRIFT_FROM), 0.0))
 
 
@@ -111,25 +123,37 @@ def _weighted_sums(factors: Array, times: Array) -> Array:
 
 
 def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]) -> Array:
-    """Factor of what the components do not explain under each draw [draws, nB, nK].
+    """Factor on a speedup for errors that the components do not explain, under each draw [draws, nB, nK]. [-]
 
-    `unexplained` and `beyond` are log standard deviations [nB, nK]: the tier's residual, and what larger batches and
-    steps longer than the measured ones add. Most of it is common to all K of a scenario; a little differs from one K to
-    the next.
+    unexplained: the tier's residual, log standard deviation [nB, nK]. [-]
+    beyond: the same of larger batches, and of steps longer than the measured ones. [-]
+    k: draft lengths, columns of the draws. [-]
+    Own derivation: most of the spread is common to all K of a scenario; PER_K_LOG_SD of it differs from one K to the
+      next.
     """
+    # The common part cancels when two K are compared and the part by K does not: it says how well one K is told from
+    # the next.
     common = np.sqrt(np.maximum(np.square(unexplained) - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
     return np.asarray(np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k]))
 
 
 def draw_acceptance(low: Array, middle: Array, high: Array, draws: Draws) -> Array:
-    """Accepted length under each draw [draws, K]: a split lognormal through (low, middle, high), at least 1. [1]"""
+    """Accepted length under each draw [draws, K], at least 1. [tokens per round]
+
+    low, middle, high: centre and ends of its 80 % band, [K]. [tokens per round]
+    Own derivation: a split lognormal through the three, since a band that is clipped at K + 1 is not symmetric.
+    """
     z = draws.acceptance_z[:, None]
     up, down = np.log(high / middle) / BAND_SIGMAS, np.log(middle / low) / BAND_SIGMAS
     return np.asarray(np.maximum(middle * np.exp(np.where(z > 0, up, down) * z), 1.0))
 
 
 def band(values: Array) -> tuple[Array, Array]:
-    """(low, high) of the central 80 % over the first axis, at each point of the rest."""
+    """Ends (low, high) of the central 80 % over the first axis, at each point of the rest. [as the values]
+
+    values: draws of a quantity, [draws, ...], in any unit. [as the result]
+    Definition: the quantiles (1 - BAND_LEVEL) / 2 to each side.
+    """
     edge = (1.0 - BAND_LEVEL) / 2.0
     low, high = np.quantile(values, [edge, 1.0 - edge], axis=0)
     return np.asarray(low), np.asarray(high)

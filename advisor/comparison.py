@@ -30,7 +30,7 @@ class Row:
 
 
 def setting_text(scenario: Scenario, field: str, setup: Setup | None = None) -> str:
-    """What a scenario says in one field, as a reader sees it; with its setup, by the names of what was loaded."""
+    """Value of one field of a scenario as a reader sees it. With its setup, by the names of what was loaded."""
     loaded = None if setup is None else _loaded(setup, field)
     value, *documents = _identity(scenario, field)
     if loaded is not None:
@@ -43,7 +43,7 @@ def setting_text(scenario: Scenario, field: str, setup: Setup | None = None) -> 
 
 
 def setting_lines(setup: Setup) -> dict[str, str]:
-    """All settings of a scenario by label, as a report lists them; several of them share a line."""
+    """All settings of a scenario by label, as a report lists them. Several of them share a line."""
     lines: dict[str, str] = {}
     for row in SETTINGS:
         lines[row.line] = lines.get(row.line, "") + row.piece(setting_text(setup.scenario, row.name, setup))
@@ -86,7 +86,7 @@ def differing(scenarios: Sequence[Scenario]) -> list[str]:
 
 
 def short_names(scenarios: Sequence[Scenario]) -> tuple[str, ...]:
-    """A name for each scenario from what differs, two settings at most; the hash tells apart those that stay alike."""
+    """A name for each scenario from what differs, two settings at most. The hash tells apart those that stay alike."""
     fields = differing(scenarios)
     if "n_gpus" in fields and all(s.tensor_parallel == s.n_gpus for s in scenarios):
         fields = [field for field in fields if field != "tensor_parallel"]
@@ -100,7 +100,7 @@ def short_names(scenarios: Sequence[Scenario]) -> tuple[str, ...]:
 
 
 def comparison_rows(advices: Sequence[Advice]) -> tuple[Row, ...]:
-    """What differs in the question, then the answers. Raises AdvisorError for none or more than MAX_COMPARED."""
+    """Rows of settings that differ, then of the answers. Raises AdvisorError for none or more than MAX_COMPARED."""
     if not 1 <= len(advices) <= MAX_COMPARED:
         raise AdvisorError(f"{len(advices)} scenarios cannot be compared; give two to {MAX_COMPARED}")
     scenarios = [advice.scenario for advice in advices]
@@ -113,8 +113,10 @@ def comparison_rows(advices: Sequence[Advice]) -> tuple[Row, ...]:
 
 
 def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
-    """Which scenario has the highest speedup, the shortest time per output token and the most tokens/s per GPU; and
-    which of them measured pairs of such a choice do not tell apart."""
+    """Sentence on the highest speedup, the shortest time per output token and the most tokens/s per GPU.
+
+    It says which of them measured pairs of such a choice do not tell apart.
+    """
     answers = [advice.recommendation for advice in advices]
     ratio = max(answers, key=lambda answer: answer.speedup.value)
     fastest = min(answers, key=lambda answer: answer.tpot_s)
@@ -133,8 +135,11 @@ def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
 
 
 def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
-    """What measured pairs say against the order of time per output token, one sentence for each scenario that follows
-    the fastest: a choice whose direction is unproven, or a difference within what such ratios are off by."""
+    """Doubts that measured pairs raise against the order of time per output token.
+
+    One sentence for each scenario that follows the fastest: a choice whose direction is unproven, or a difference
+    within what such ratios are off by.
+    """
     order = sorted(range(len(advices)), key=lambda index: advices[index].recommendation.tpot_s)
     first, *rest = order
     found = []

@@ -25,7 +25,10 @@ DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 
 
 @dataclass(frozen=True)
 class Curve:
-    """Predictions on a grid of batches [nB] and draft lengths K [nK]; times in seconds, the rest dimensionless."""
+    """Predictions on a grid of batches [nB] and draft lengths K [nK].
+
+    Times in seconds [s], the rest dimensionless [-].
+    """
 
     batches: Array
     drafts: NDArray[np.int64]
@@ -68,36 +71,43 @@ class Curve:
         return int(found[0])
 
     def components_at(self, row: int, column: int) -> tuple[dict[str, float], dict[str, float]]:
-        """Seconds by component of a plain step and of one round, at one batch and K."""
+        """Time by component of a plain step and of one round, at one batch and K. [s]
+
+        row, column: places along the axes of batches and draft lengths. [-]
+        Read from the curve's own components, which `curve.curve_for` adds up.
+        """
         plain = {name: float(time[row]) for name, time in self.plain_components.items()}
         return plain, {name: float(time[row, column]) for name, time in self.round_components.items()}
 
 
 @dataclass(frozen=True)
 class Odds:
-    """How each draft length does against the fastest of each draw; arrays [..., nK], K increasing."""
+    """Loss and chances of each draft length against the fastest of each draw, [..., nK], K increasing."""
 
     loss: Array
-    """Expected loss: share of the speedup given up against each draw's fastest K, mean over the draws. [1]"""
+    """Expected loss: share of the speedup given up against each draw's fastest K, mean over the draws. [-]"""
     noise: Array
-    """Standard error over the draws of what the loss exceeds the least one by; 0 for the least itself. [1]"""
+    """Standard error over the draws of what the loss exceeds the least one by; 0 for the least itself. [-]"""
     p_best: Array
-    """Share of draws in which this K is the fastest. [1]"""
+    """Share of draws in which this K is the fastest. [-]"""
     p_gain: Array
-    """Share of draws in which it is faster than plain decoding. [1]"""
+    """Share of draws in which it is faster than plain decoding. [-]"""
 
 
 def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
-    """Odds of each K from its speedups under shared draws [draws, ..., nK].
+    """Odds of each K from its speedups under shared draws.
 
-    `allowed` [..., nK]: K among which the least loss is looked for (default all); losses are against all K, since a
-    limit on time per output token leaves out slow K alone.
+    draws: speedups, [draws, ..., nK]. [-]
+    allowed: K among which the least loss is looked for, [..., nK] of true and false (default all). Losses are against
+      all K, since a limit on time per output token leaves out slow K alone. [-]
+    Source: docs/decisions/0006-one-k-for-each-batch.md.
     """
     values = np.asarray(draws, float)
     best = values.max(axis=-1, keepdims=True)
     lost = 1.0 - values / best
     loss = lost.mean(axis=0)
     least = np.where(_choosable(allowed, loss.shape), loss, np.inf).argmin(axis=-1)
+    # Differences to the least, draw by draw: what all K err by alike must not blur which one is better.
     beside = lost - np.take_along_axis(lost, np.broadcast_to(least, lost.shape[:-1])[..., None], axis=-1)
     return Odds(
         loss=loss,
@@ -108,20 +118,27 @@ def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
 
 
 def excess_loss(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> Array:
-    """What each K is expected to lose against the least loss among the allowed, beyond the noise; [..., nK].
+    """Expected loss of each K beyond the least among the allowed and beyond the noise, [..., nK]. [-]
 
-    0 where the noise does not tell a K from the least; infinite where it is not allowed. Where none is, all are.
+    loss, noise: expected losses and their standard errors, as `curve.draft_odds` gives them. [-]
+    allowed: K that may be chosen, true and false; where none is, all are. [-]
+    0 where the noise does not tell a K from the least; infinite where it is not allowed. Own derivation, after the
+    one-standard-error rule of model selection: docs/decisions/0006-one-k-for-each-batch.md.
     """
     choosable = _choosable(allowed, loss.shape)
     least = np.where(choosable, loss, np.inf).min(axis=-1, keepdims=True)
+    # 1e-12: losses that are equal but for rounding tie.
     return np.where(choosable, np.maximum(loss - least - noise - 1e-12, 0.0), np.inf)
 
 
 def recommended(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> NDArray[np.int64]:
-    """Where the recommended K stands along the last axis: the smallest whose expected loss is the least, within noise.
+    """Place of the recommended K: the smallest whose expected loss is the least within the noise.
 
-    Every K counts alike, plain decoding (K = 0) too; the one rule behind verdict, schedule, export and validation.
+    loss, noise, allowed: as `curve.excess_loss` takes them. [-]
+    Along the last axis. Every K counts alike, plain decoding (K = 0) too; the one rule behind verdict, schedule, export
+    and validation.
     """
+    # The first of those that tie is the smallest K: it verifies and drafts least for the same gain.
     return np.asarray((excess_loss(loss, noise, allowed) == 0.0).argmax(axis=-1), dtype=np.int64)
 
 
@@ -134,12 +151,19 @@ def _choosable(allowed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
 
 
 def batches_with(*more: int) -> Array:
-    """DEFAULT_BATCHES and some more, increasing. [1]"""
+    """Batches of a curve, DEFAULT_BATCHES and some more, increasing. [-]
+
+    Own choice: powers of two and the middle between them, on a log axis evenly spread.
+    """
     return np.unique([*DEFAULT_BATCHES, *more]).astype(float)
 
 
 def speedup_curve(scenario: Scenario, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
-    """As `curve_for`, from a scenario. Raises AdvisorError when it names something unknown or impossible."""
+    """Speedup over batch and K of a scenario, its setup loaded here.
+
+    batches, drafts: as `curve.curve_for` takes them. [-]
+    Raises AdvisorError when the scenario names something unknown or impossible.
+    """
     return curve_for(load_setup(scenario), batches, drafts)
 
 
@@ -151,11 +175,13 @@ def curve_for(
     draws: bands.Draws | None = None,
     central_only: bool = False,
 ) -> Curve:
-    """Predict speedup over `batches` [nB] and draft lengths `drafts` [nK] (default 0 to the scenario's k_max).
+    """Predict speedup, times and bands over `batches` [nB] and draft lengths `drafts` [nK].
 
-    `verify_tokens` is what a sequence verifies per round when that is not K + 1: the nodes of a draft tree. [1]
-    `draws` replaces the uncertain constants' draws, `bands.make_draws(setup.costs)`.
-    `central_only` draws nothing, for searches that bound first: the one draw of the result is its centre.
+    batches: sequences that decode together, at least 1. [-]
+    drafts: K to predict (default 0 to the scenario's k_max). [-]
+    verify_tokens: tokens that a sequence verifies per round when that is not K + 1: the nodes of a draft tree. [-]
+    draws: replaces the draws of the uncertain constants, `bands.make_draws(setup.costs)`.
+    central_only: draws nothing, for searches that bound first. The one draw of the result is its centre.
 
     Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
     """
@@ -167,6 +193,7 @@ def curve_for(
     column = batch[:, None]
     context = float(scenario.context_tokens)
     plain = _pass(setup, batch, np.asarray(1.0), context, central_only)
+    # A round of K = 0 is a plain step, whatever tree the others verify.
     verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
     verify = _pass(setup, column, verified, context, central_only)
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
@@ -180,6 +207,7 @@ def curve_for(
     accepted = setup.acceptance.accepted_length[k]
     prompt = prompt_cost(setup, batch)
     prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
+    # A user's own prompt is over before the first token; throughput pays for it all the same (decision 0008).
     waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
     tier = _tiers(setup, plain_components, components, batch, column * verified)
@@ -197,6 +225,7 @@ def curve_for(
         batches=batch,
         drafts=k,
         speedup=central,
+        # The centre is no quantile of the draws: a skewed band is stretched rather than leave it out.
         low=np.minimum(low, central),
         high=np.maximum(high, central),
         draws=samples,
@@ -238,14 +267,16 @@ def _round_components(
     components = {name: np.broadcast_to(time, shape) for name, time in verify.step.components.items()}
     components["draft"] = np.broadcast_to(draft.time_s(costs.launch_per_layer_s), shape)
     components["draft_host"] = np.broadcast_to(draft.host_s(costs.host_per_draft_pass_s), shape)
+    # Nothing is accepted or rejected at K = 0.
     components["round_host"] = np.broadcast_to(costs.host_per_round_s * (k > 0), shape)
     return components
 
 
 def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, tokens: Array) -> Array:
-    """What verifying `tokens` of each of `batch` sequences adds beyond the kernels: `laws.verified`, broadcast. [s]
+    """Time that verifying many tokens adds beyond the kernels: `laws.verified`, broadcast. [s]
 
-    steps : a plain one and a verification.
+    steps: a plain one and a verification.
+    batch, tokens: sequences of the instance, and tokens that each verifies. [-]
     """
     plain, verify = steps
     group_batch = batch / setup.placement.attention_groups
@@ -299,15 +330,17 @@ def _samples(
     prefill: Array,
     tier: NDArray[np.object_],
 ) -> Array:
-    """Speedup under each draw, [draws, nB, nK]; exactly 1 at K = 0. plain_draws [draws, nB], round_draws as it is."""
+    """Speedup under each draw, [draws, nB, nK]. Exactly 1 at K = 0. plain_draws [draws, nB], round_draws as it is."""
     acceptance = setup.acceptance
     lengths = bands.draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
     costs = setup.costs
+    # Calibrated on laboratories left out, so the constants are each tier's own (decision 0015).
     unexplained = _by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
     beyond = np.hypot(beyond_log_sd(step_tokens), bands.drift(costs.drift_log_sd, batch)[:, None])
     wobble = bands.wobble(draws, unexplained, beyond, k)
     plain_column = plain_draws[:, :, None]
     samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
+    # Plain decoding over itself: no error can move it.
     return np.where(k == 0, 1.0, samples * wobble)
 
 
@@ -354,5 +387,9 @@ def curve_rows(grid: Curve) -> list[dict[str, Any]]:
 
 
 def digits(value: float) -> float:
-    """Six significant digits: more than any band tells, and stable between machines."""
+    """Number with six significant digits, more than any band tells and stable between machines. [as given]
+
+    value: in any unit. [as given]
+    Own choice.
+    """
     return float(f"{float(value):.6g}")

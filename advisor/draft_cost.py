@@ -24,14 +24,14 @@ _KV_HEADS = 8
 
 @dataclass(frozen=True)
 class DraftTime:
-    """One round of drafting; arrays that broadcast over batch and K."""
+    """One round of drafting. Arrays that broadcast over batch and K."""
 
     pass_s: Array
     """Kernels of one pass. [s]"""
     passes: Array
-    """Passes of the round. [1]"""
+    """Passes of the round. [-]"""
     layers: int
-    """Layers launched in one pass. [1]"""
+    """Layers launched in one pass. [-]"""
 
     def time_s(self, launch_per_layer_s: float) -> Array:
         """Device time of the round, its launches included: `laws.drafting`. [s]"""
@@ -45,7 +45,9 @@ class DraftTime:
 def draft_architecture(
     drafter: Drafter, target: Architecture, draft_model: Architecture | None = None
 ) -> Architecture | None:
-    """What one drafting pass runs, as an architecture; None where drafting takes no device time.
+    """Architecture that one drafting pass runs.
+
+    None where drafting takes no device time.
 
     Raises AdvisorError when a drafter needs a draft model and none is given, or MTP is asked of a model without it.
     """
@@ -86,14 +88,14 @@ def draft_time(
     kv_bytes_per_element: float = 2.0,
     moe: MoeShape | None = None,
 ) -> DraftTime:
-    """What drafting K tokens for B sequences takes: kernels of a pass, and the passes and layers to launch.
+    """Kernels of a drafting pass over B sequences, and the passes and layers that K tokens take.
 
     Parameters
     ----------
     drafter, pass_architecture : the drafter and what one of its passes runs (`draft_architecture`).
     costs, placement : kernel constants for the drafter's weight formats, and where it runs.
-    batch_size, n_draft, context_tokens : B, K and c, broadcast. [1]
-    distinct_one : distinct experts that B sequences touch with one token each (MTP on an MoE). [1]
+    batch_size, n_draft, context_tokens : B, K and c, broadcast. [-]
+    distinct_one : distinct experts that B sequences touch with one token each (MTP on an MoE). [-]
     moe : replaces the routed layer of an MTP pass by arrays of shapes (design search).
 
     Notes

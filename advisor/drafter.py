@@ -16,7 +16,9 @@ DrafterKind = Literal["none", "eagle", "mtp", "draft_model", "ngram", "parallel"
 
 
 class Drafter(Frozen):
-    """How a drafter spends device time. Acceptance is not part of it: see `AcceptanceCurve`.
+    """Kind of drafter and the device time it takes.
+
+    Acceptance is not part of it: see `AcceptanceCurve`.
 
     eagle: K passes of one dense transformer layer of the target's width and a (reduced) LM head.
     mtp: K passes of one of the target's own layers (MoE where the target is) and the target's LM head.
@@ -38,7 +40,7 @@ class Drafter(Frozen):
     notes: tuple[str, ...] = ()
 
     def passes(self, n_draft: ArrayLike) -> Array:
-        """Drafting passes of one round of K tokens: K, or one where all K come together. [1]"""
+        """Drafting passes of one round of K tokens: K, or one where all K come together. [-]"""
         drafts = np.asarray(n_draft, float)
         return np.minimum(drafts, 1.0) if self.kind == "parallel" else drafts
 

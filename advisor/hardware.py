@@ -18,7 +18,7 @@ _ASSUMED_ON = dt.date(2026, 11, 21)
 
 
 class KernelConstants(Frozen):
-    """Small-batch GEMM behaviour in one data type: time = gemm_t0_s + bytes / bandwidth, capped by gemm_flops_per_s."""
+    """Small-batch GEMM behaviour in one data type. time = gemm_t0_s + bytes / bandwidth, capped by gemm_flops_per_s."""
 
     gemm_t0_s: Constant | None = None
     fit_bandwidth_bytes_per_s: Constant | None = None
@@ -58,7 +58,7 @@ class Hardware(Frozen):
 
     @property
     def is_given(self) -> bool:
-        """Whether the user gave it; nothing of it goes in a shared cache."""
+        """Whether the user gave it. Nothing of it goes in a shared cache."""
         return self.memory_bytes.kind == "user"
 
 
@@ -77,7 +77,10 @@ def load_hardware(hardware_id: str) -> Hardware:
 
 
 def of_data_centre(hardware: Hardware) -> bool:
-    """Whether an accelerator is a data centre's: by its generation, since vendors name cards of one chip both ways."""
+    """Whether an accelerator is a data centre's.
+
+    Its generation tells, since vendors name cards of one chip both ways.
+    """
     return not set(hardware.generation.split()) & set(WORKSTATION_CHIPS)
 
 
@@ -174,14 +177,14 @@ def _taken_from(found: Constant, measured_as: ComputeDtype, dtype: ComputeDtype)
 
 
 def _bandwidth_fraction(hardware: Hardware) -> tuple[float, str, Confidence]:
-    """Assumed share of the nominal bandwidth that weight streaming reaches, why, and how sure. [1]"""
+    """Assumed share of the nominal bandwidth that weight streaming reaches, why, and how sure. [-]"""
     if hardware.vendor == "NVIDIA":
         return 0.84, "typical bf16 streaming fraction of the measured NVIDIA parts (0.76-0.89)", "medium"
     return 0.80, f"planning value of public simulators; no measured fraction is known for {hardware.vendor}", "low"
 
 
 def _gemm_fraction(hardware: Hardware, computed: ComputeDtype) -> tuple[float, str, Confidence]:
-    """Assumed share of the peak of `computed` that a large GEMM reaches, why, and how sure. [1]"""
+    """Assumed share of the peak of `computed` that a large GEMM reaches, why, and how sure. [-]"""
     if hardware.vendor == "NVIDIA":
         if computed == "bf16":
             return 0.78, "typical bf16 GEMM fraction of the measured NVIDIA parts (0.69-0.89)", "medium"

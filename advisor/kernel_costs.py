@@ -33,14 +33,15 @@ class GemmCost:
 
 DRIFT_LOG_SD = 0.05
 """What the offset of one laboratory's speedups gains with each doubling of the batch: of 0, 0.04 and 0.06 the last two
-gave the narrower bands on laboratories left out (docs/decisions/0015-what-a-round-lacked.md). [1]"""
+gave the narrower bands on laboratories left out (docs/decisions/0015-what-a-round-lacked.md). [-]"""
 
 Knots = tuple[tuple[float, float], ...]
 """(x, factor) in rising x."""
 
 
 def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
-    """Factor at `size`, interpolated between knots in logarithms, constant beyond the ends; 1 without knots. [1]"""
+    """Factor at `size`, interpolated between knots in logarithms, constant beyond the ends. 1 without knots. [-]"""
+    # Sizes start at 0 (no tokens on a rank), which has no logarithm.
     at = np.maximum(np.asarray(size, float), 1e-9)
     if not knots:
         return np.ones_like(at)
@@ -50,10 +51,10 @@ def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
 
 ExpertShape = tuple[float, float, float, float, float, float]
 """What decides a routed kernel: input width h, width of one shard I/tp, k, N, matrices per expert, expert-parallel
-ranks. All [1]."""
+ranks. All [-]."""
 
 _SAME_TOKENS = 0.005
-"""Relative difference up to which a step has the tokens of a measured one. [1]"""
+"""Relative difference up to which a step has the tokens of a measured one. [-]"""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class MeasuredLayer:
     knots: Knots
     """By tokens of the whole step."""
     log_sd: float
-    """Of measured over predicted time on rows that were not used. [1]"""
+    """Of measured over predicted time on rows that were not used. [-]"""
     stands_in: bool = False
     """The rows are of another engine's or format's kernel: they serve, but at the tier of a fit."""
     at_tokens: tuple[float, ...] = ()
@@ -72,16 +73,20 @@ class MeasuredLayer:
 
     @property
     def tokens(self) -> tuple[float, ...]:
-        """Token counts of the step that were measured, rising. [1]"""
+        """Token counts of the step that were measured, rising. [-]"""
         return self.at_tokens or tuple(at for at, _ in self.knots)
 
     def factor(self, n_tokens: ArrayLike) -> NDArray[np.float64]:
-        """Measured over additive time, broadcast over `n_tokens`. [1]"""
+        """Measured over additive time, broadcast over `n_tokens`. [-]"""
         return factor_at(self.knots, n_tokens)
 
     def tier_rank(self, n_tokens: ArrayLike) -> NDArray[np.int64]:
-        """`Tier.rank`: measured at the measured token counts, interpolated between, fitted outside."""
+        """Rank of the tier (`Tier.rank`) at token counts.
+
+        Measured at the measured ones, interpolated between, fitted outside.
+        """
         tokens, known = np.asarray(n_tokens, float), np.array(self.tokens)
+        # Rows of another engine's kernel were measured, but not of what will run.
         if self.stands_in:
             return np.full(tokens.shape, Tier.FITTED.rank)
         same = np.abs(tokens[..., None] / known - 1.0).min(axis=-1) < _SAME_TOKENS
@@ -127,16 +132,16 @@ class MoeCost:
         }
 
     def correction(self, rows_per_expert: ArrayLike) -> NDArray[np.float64]:
-        """c(m), broadcast over `rows_per_expert`. [1]"""
+        """c(m), broadcast over `rows_per_expert`. [-]"""
         return factor_at(self.curve, rows_per_expert)
 
     @property
     def band_log_sd(self) -> float:
-        """Log standard deviation of a layer's time: of the measured rows where they are used, else of the form. [1]"""
+        """Log standard deviation of a layer's time: of the measured rows where they are used, else of the form. [-]"""
         return self.log_sd if self.measured is None else self.measured.log_sd
 
     def tier_rank(self, n_tokens: ArrayLike) -> NDArray[np.int64]:
-        """`Tier.rank` of a layer over M tokens of the whole step, broadcast over `n_tokens`."""
+        """Rank of the tier (`Tier.rank`) of a layer over M tokens of the whole step, broadcast."""
         if self.measured is None:
             return np.full(np.shape(n_tokens), self.tier.rank)
         return self.measured.tier_rank(n_tokens)
@@ -144,7 +149,10 @@ class MoeCost:
 
 @dataclass(frozen=True)
 class AttentionCost:
-    """Constants of `laws.attention_core`, and the rows of `laws.attention_flops` that a kernel pads its queries to."""
+    """Constants of `laws.attention_core`, and the rows that a kernel pads its queries to.
+
+    Those of `laws.attention_flops`.
+    """
 
     t0_s: float
     bandwidth_bytes_per_s: float
@@ -174,11 +182,11 @@ class AttentionModule:
     seconds: tuple[tuple[float, ...], ...]
     """[batches, contexts], rising in both. [s]"""
     measured_to: tuple[float, ...]
-    """Largest batch that was measured at each context; the times beyond are carried on. [1]"""
+    """Largest batch that was measured at each context; the times beyond are carried on. [-]"""
     shares_cache: bool
     """Whether the tokens of one sequence read its cache together; else each chooses entries of its own."""
     log_sd: float
-    """Of measured over interpolated time, between the table's own rows. [1]"""
+    """Of measured over interpolated time, between the table's own rows. [-]"""
     because: str
     stands_in: bool = False
     """The table is another engine's or format's."""
@@ -201,16 +209,18 @@ class AttentionModule:
         return np.asarray(np.exp(upper * (1.0 - down) + lower * down))
 
     def slower(self, factor: float) -> AttentionModule:
-        """The same layer with all times multiplied by `factor`."""
+        """Layer with all times multiplied by `factor`."""
         return replace(self, seconds=tuple(tuple(factor * each for each in row) for row in self.seconds))
 
     @property
     def shortest(self) -> float:
-        """The shortest context of the table, where the cache hardly counts. [1]"""
+        """The shortest context of the table, where the cache hardly counts. [-]"""
         return self.contexts[0]
 
     def tier_rank(self, n_rows: ArrayLike, context: ArrayLike) -> NDArray[np.int64]:
-        """`Tier.rank` of layers over B q rows: interpolated inside what was measured, else fitted.
+        """Rank of the tier (`Tier.rank`) of layers over B q rows.
+
+        Interpolated inside what was measured, else fitted.
 
         Several tokens over one cache were not measured: a law carries them, so such layers count as fitted.
         """
@@ -220,7 +230,7 @@ class AttentionModule:
 
 
 _FAR = float(np.log(64.0))
-"""How far a table is carried on beyond its last row, in logarithms. [1]"""
+"""How far a table is carried on beyond its last row, in logarithms. [-]"""
 
 
 def _carried_on(before: NDArray[np.float64], last: NDArray[np.float64], step: float) -> NDArray[np.float64]:
@@ -228,7 +238,7 @@ def _carried_on(before: NDArray[np.float64], last: NDArray[np.float64], step: fl
 
 
 def _between(knots: NDArray[np.float64], size: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Index of the knot below each size, and how far it lies to the next, in logarithms; ends hold."""
+    """Index of the knot below each size, and how far it lies to the next, in logarithms. Ends hold."""
     at = np.clip(np.log(np.maximum(np.asarray(size, float), 1e-9)), knots[0], knots[-1])
     below = np.clip(np.searchsorted(knots, at, "right") - 1, 0, len(knots) - 2)
     return below, (at - knots[below]) / (knots[below + 1] - knots[below])
@@ -251,7 +261,7 @@ class StreamCost:
         return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s}
 
     def factor(self, n_bytes: ArrayLike) -> NDArray[np.float64]:
-        """Measured over computed time at `n_bytes`, broadcast. [1]"""
+        """Measured over computed time at `n_bytes`, broadcast. [-]"""
         return factor_at(self.curve, n_bytes)
 
     def time_s(self, n_bytes: ArrayLike) -> NDArray[np.float64]:
@@ -280,7 +290,7 @@ class KernelCosts:
     modules: Mapping[Any, AttentionModule] = field(default_factory=dict)
     """By mixer of the model: attention layers that were measured as a whole, with projections and launches."""
     attention_log_sd: float | None = None
-    """Spread of the attention that a model has, whichever record or module prices it; None: that of `attention`. [1]"""
+    """Spread of the attention that a model has, whichever record or module prices it; None: that of `attention`. [-]"""
     launch_per_layer_s: float = 10e-6
     query_key_norm_s: float = 0.0
     """What a layer that normalises queries and keys adds."""
@@ -288,22 +298,22 @@ class KernelCosts:
     host_per_draft_pass_s: float = 300e-6
     host_per_round_s: float = 400e-6
     reread_share: float = 0.0
-    """Share of its attention that each further token of a sequence adds to a pass; 0: the cache is read once. [1]"""
+    """Share of its attention that each further token of a sequence adds to a pass; 0: the cache is read once. [-]"""
     verified_per_sequence: float = 0.0
     """How fast verification tends, with the sequences of an attention group, to a plain step for each token: phi of
-    `laws.verified`. [1]"""
+    `laws.verified`. [-]"""
     overhead_log_sd: float = 0.86
     """A factor of 3 either way at 80 %: ln 3 / 1.28."""
     overhead_log_covariance: tuple[tuple[float, ...], ...] = ()
     """Covariance of the logarithms of all that is fitted on speedups (`components.JOINT`), where it was fitted; empty:
     each has overhead_log_sd of its own."""
     residual_log_sd: float = 0.1
-    """What the components do not explain of a speedup, log standard deviation (docs/model.md). [1]"""
+    """What the components do not explain of a speedup, log standard deviation (docs/model.md). [-]"""
     residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
-    """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [1]"""
+    """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [-]"""
     drift_log_sd: float = DRIFT_LOG_SD
     """What that gains with each doubling of the batch beyond `bands.DRIFT_FROM`: predictions of sources nobody has seen
-    err more at larger batches, either way (docs/decisions/0015-what-a-round-lacked.md). [1]"""
+    err more at larger batches, either way (docs/decisions/0015-what-a-round-lacked.md). [-]"""
     kernels_of: str = ""
     """Name of the accelerator with the same chip whose kernels these are; empty: the accelerator's own, or none."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -313,8 +323,9 @@ class KernelCosts:
 
 
 def stream_cost(table: Mapping[int, StreamCost], ranks: int) -> StreamCost | None:
-    """The entry for `ranks`, else the next larger, else the largest; None for an empty table or one rank."""
+    """The entry for `ranks`, else the next larger, else the largest. None for an empty table or one rank."""
     if ranks <= 1 or not table:
         return None
+    # The nearest larger one: more ranks are taken to wait longer for each other.
     larger = [size for size in table if size >= ranks]
     return table[min(larger) if larger else max(table)]

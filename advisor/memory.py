@@ -24,10 +24,10 @@ class MemoryFit:
     kv_bytes_per_sequence: float
     usable_bytes: float
     largest_batch: int
-    """Sequences of the whole instance that fit at this context; 0 when the weights alone do not. [1]"""
+    """Sequences of the whole instance that fit at this context; 0 when the weights alone do not. [-]"""
 
     def total_bytes(self, batch_size: int, attention_groups: int = 1) -> float:
-        """Weights, drafter and the cache of `batch_size` sequences, per GPU. [B]"""
+        """Bytes per GPU of weights, drafter and the cache of `batch_size` sequences. [B] Definition: their sum."""
         return self.weights_bytes + self.drafter_bytes + self.kv_bytes_per_sequence * batch_size / attention_groups
 
 
@@ -49,6 +49,7 @@ def memory_fit(
     tp = placement.tensor_parallel
     cache = cache_bytes_per_gpu(architecture, tp, context_tokens, kv_bytes_per_element)
     if drafter is not None:
+        # A head attends to its own keys of every sequence, so it has a cache beside the target's.
         cache += cache_bytes_per_gpu(drafter, tp, context_tokens, kv_bytes_per_element)
     usable = USABLE_SHARE * memory_bytes
     free = usable - weights - head
@@ -57,7 +58,11 @@ def memory_fit(
 
 
 def weight_bytes_per_gpu(architecture: Architecture, placement: Placement) -> float:
-    """Bytes of weights on one GPU: routed experts split over all expert ranks, router and norms replicated. [B]"""
+    """Bytes of weights on one GPU, MTP modules apart. [B]
+
+    Own derivation: routed experts are split over all expert ranks, the other matrices over tensor-parallel ranks;
+    router and norms are replicated.
+    """
     tp = placement.tensor_parallel
     split = dict.fromkeys(WeightDtypes.model_fields, tp)
     split["routed"] = placement.expert_parallel * placement.expert_tensor_parallel
@@ -68,10 +73,15 @@ def weight_bytes_per_gpu(architecture: Architecture, placement: Placement) -> fl
 def cache_bytes_per_gpu(
     architecture: Architecture, tensor_parallel: int, context_tokens: int, kv_bytes_per_element: float
 ) -> float:
-    """Cache of one sequence on one GPU of its attention group, all layers. [B]"""
+    """Bytes of one sequence's cache on one GPU of its attention group, over all layers. [B]
+
+    Own derivation: a layer's cache is split by its KV heads, at most once for each; a recurrent state by all
+    tensor-parallel ranks.
+    """
     total = 0.0
     for mixer in architecture.mixers:
         layer = architecture.model_copy(update={"mixers": (mixer,)})
+        # Ranks beyond the KV heads hold copies: a latent cache has one head, so every rank holds all of it.
         ways = tensor_parallel if mixer.kind == "linear" else min(tensor_parallel, mixer.kv_shards)
         total += float(kv_bytes(layer, context_tokens, 1, kv_bytes_per_element)) / ways
     return total

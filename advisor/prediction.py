@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 BAND_SIGMAS = 1.2815515655446004
-"""Half-width of an 80 % band (`bands.BAND_LEVEL`) in standard deviations: the standard normal quantile of 0.9. [1]"""
+"""Half-width of an 80 % band (`bands.BAND_LEVEL`) in standard deviations: the standard normal quantile of 0.9. [-]"""
 Confidence = Literal["high", "medium", "low"]
 OriginKind = Literal["vendor", "measured", "paper", "fitted", "assumed", "user"]
 """`paper`: published by others than the vendor, an article or a list; `user`: given by the user, who alone can say how
@@ -17,7 +17,7 @@ good it is."""
 
 
 class AdvisorError(ValueError):
-    """Bad input or a question that the data cannot answer; its message is fit to be shown as it is."""
+    """Bad input or a question that the data cannot answer. Its message is fit to be shown as it is."""
 
 
 def explain(error: ValidationError) -> str:
@@ -44,7 +44,7 @@ class Frozen(BaseModel):
 
 
 class Tier(enum.StrEnum):
-    """How a number was obtained, best first."""
+    """Way in which a number was obtained, best first."""
 
     MEASURED = "measured"
     INTERPOLATED = "interpolated"
@@ -53,12 +53,12 @@ class Tier(enum.StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the best tier. [1]"""
+        """0 for the best tier. [-]"""
         return list(Tier).index(self)
 
 
 def lowest(tiers: list[Tier]) -> Tier:
-    """The tier of a result that rests on all of `tiers`; raises ValueError when the list is empty."""
+    """The tier of a result that rests on all of `tiers`. Raises ValueError when the list is empty."""
     if not tiers:
         raise ValueError("a result needs the tier of at least one component")
     return max(tiers, key=lambda tier: tier.rank)

@@ -22,15 +22,15 @@ from advisor.step_cost import MoeShape, lm_head, n_layers, step_time, weights_ti
 
 CHUNK_TOKENS = 8192
 """Tokens of a chunk: the default budget of a step on data-centre accelerators (vLLM max_num_batched_tokens of its
-server, TensorRT-LLM max_num_tokens, SGLang chunked_prefill_size). [1]"""
+server, TensorRT-LLM max_num_tokens, SGLang chunked_prefill_size). [-]"""
 ATTENTION_SHARE = 0.5
 """Of the peak in 16 bits that attention over a prompt reaches. Assumed: FlashAttention-3 (arXiv:2407.08608, figure 5)
-has 0.35 to 0.75 on H100 with lengths of 512 to 16k. [1]"""
+has 0.35 to 0.75 on H100 with lengths of 512 to 16k. [-]"""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What one prompt costs, beside batches [nB]; times in seconds."""
+    """Cost of one prompt beside batches [nB], and the parts that it is made of. [s]"""
 
     input_tokens: float
     output_tokens: float
@@ -45,7 +45,7 @@ class Prompt:
     width: int
     n_layers: int
     sequences: Array
-    """Of one attention group, which share its GPUs. [1]"""
+    """Of one attention group, which share its GPUs. [-]"""
     first_step_s: Array
     """The part of a chunk's step that `with_s` leaves out: the running sequences' attention, launches, host."""
 
@@ -62,27 +62,30 @@ class Prompt:
 
     @property
     def symbols(self) -> dict[str, Floats]:
-        """What `laws.prompt` takes. SI units."""
+        """Arguments of `laws.prompt` by symbol. Times in [s], chunks in [-]."""
         times = {"T_with": self.with_s, "T_without": self.without_s}
         return {"n": self.n_chunks, **times, "T_attn": self.attention_s, "T_small": self.small_s}
 
     @property
     def time_s(self) -> Array:
-        """Time that the prompt takes from the running sequences, [nB]."""
+        """Time that the prompt takes from the running sequences, [nB]. [s]"""
         return np.asarray(laws.prompt(**self.symbols))
 
     @property
     def first_symbols(self) -> dict[str, Floats]:
-        """What `laws.prompt` takes for the time to first token: whole steps, with nothing taken off. SI units."""
+        """Arguments of `laws.prompt` for the time to first token: whole steps, with nothing taken off.
+
+        Times in [s], chunks in [-].
+        """
         return {**self.symbols, "T_with": self.with_s + self.first_step_s, "T_without": 0.0}
 
     @property
     def first_token_s(self) -> Array:
-        """Time to first token of a prompt that does not queue, beside the running sequences, [nB]."""
+        """Time to first token of a prompt that does not queue, beside the running sequences, [nB]. [s]"""
         return np.asarray(laws.prompt(**self.first_symbols))
 
     def per_token_s(self, others_only: bool = False) -> Array:
-        """Prefill charged to one output token in a closed loop, [nB]: `laws.prefill`.
+        """Prefill charged to one output token in a closed loop, [nB]: `laws.prefill`. [s]
 
         Of every sequence of the group, as throughput pays it; or of the others only, as a user waits for it between
         two tokens.
@@ -92,8 +95,12 @@ class Prompt:
 
 
 def step_rows(setup: Setup, batch: Array) -> tuple[Array, Array]:
-    """Rows that one attention group multiplies in a step with a chunk of the scenario's prompt, and in the same step
-    without it (none where the engine does not decode meanwhile), beside each batch. [1]"""
+    """Rows that one attention group multiplies in a step with a chunk of a prompt, and in one without. [-]
+
+    batch: sequences of the instance, [nB]. [-]
+    None in the step without it where the engine does not decode meanwhile. Own derivation: the chunk's tokens beside
+    one of each sequence, docs/decisions/0008-prefill-as-a-mixed-step.md.
+    """
     decoding = batch / setup.placement.attention_groups
     if not decodes_during_prefill(setup.scenario.engine):
         decoding = np.zeros_like(decoding)
@@ -101,7 +108,7 @@ def step_rows(setup: Setup, batch: Array) -> tuple[Array, Array]:
 
 
 def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None = None) -> Prompt | None:
-    """One prompt of the scenario beside each batch [nB]; None where input and output lengths are not given.
+    """One prompt of the scenario beside each batch [nB]. None where input and output lengths are not given.
 
     `layers_s` is the time of all layers but attention over both of `step_rows`, where it is not this setup's own: a
     search has many designs, [nB, designs]. [s]
@@ -115,10 +122,12 @@ def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None
     plain = _plain(setup, batch)
     joined = decodes_during_prefill(scenario.engine)
     logits = lm_head(architecture, setup.costs, setup.placement).time_s(sequences if joined else np.ones_like(batch))
+    # A chunk that is a step of its own pays host, launches and logits again; one that rides along finds them paid.
     outside = plain["host"] + plain["launch"] + logits
     return Prompt(
         input_tokens=length,
         output_tokens=float(scenario.output_tokens or 0),
+        # Not rounded up: a short last chunk costs in proportion.
         n_chunks=length / _chunk(setup),
         with_s=with_s if joined else with_s + outside,
         without_s=without_s,
@@ -142,17 +151,22 @@ def _chunk(setup: Setup) -> float:
 
 
 def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
-    """Prefill charged to one output token when input and output lengths are given, else 0, [nB]. [s]
+    """Prefill charged to one output token, [nB]: `laws.prefill`. [s]
 
-    Prefill shares the GPU with decode, so throughput pays for it.
+    batch: sequences of the instance, [nB]. [-]
+    0 where input and output lengths are not given. Prefill shares the GPU with decode, so throughput pays for it.
     """
     prompt = prompt_cost(setup, batch)
     return np.zeros_like(batch) if prompt is None else prompt.per_token_s()
 
 
 def prefill_shares_s(setup: Setup, batch: Array) -> tuple[Array, Array]:
-    """As `prefill_per_token_s`, and the part of it that is a sequence's own prompt: its user has waited for that before
-    the first token. Each [nB]. [s]"""
+    """Prefill charged to one output token, and the share of it that is a sequence's own prompt, each [nB]. [s]
+
+    batch: sequences of the instance, [nB]. [-]
+    Both by `laws.prefill`. The time per output token leaves the second out: its user waits for it before the first
+    token.
+    """
     prompt = prompt_cost(setup, batch)
     if prompt is None:
         return np.zeros_like(batch), np.zeros_like(batch)
@@ -160,7 +174,7 @@ def prefill_shares_s(setup: Setup, batch: Array) -> tuple[Array, Array]:
 
 
 def _layers_s(setup: Setup, rows: Array) -> Array:
-    """Time of all layers but attention over `rows` tokens of each attention group; nothing for no rows. [s]"""
+    """Time of all layers but attention over `rows` tokens of each attention group. Nothing for no rows. [s]"""
     tokens = np.maximum(rows * setup.placement.attention_groups, 1.0)
     touched = touched_experts(setup, tokens, 1.0)
     shape = MoeShape.of(setup.architecture)
@@ -191,6 +205,7 @@ def _attention_flops(setup: Setup, length: float) -> float:
     for mixer in setup.architecture.mixers:
         if mixer.kind in ("linear", "none"):
             continue
+        # Over a prompt latent attention expands its heads (DeepSeek-V3: 320 in place of 1,088 a head, decision 0008).
         each = mixer.query_heads * (mixer.prompt_flops_per_head_and_key or mixer.flops_per_head_and_key)
         window = np.inf if mixer.window_tokens is None else float(mixer.window_tokens)
         total += mixer.count * float(laws.prompt_flops(length, each, mixer.compression, window, tp))

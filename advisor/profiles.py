@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def data_root(package: Path = PACKAGE) -> Path:
-    """Where profiles/, measurements/ and app.py lie: `_data` of an installed package, else the checkout around it."""
+    """Folder of profiles/, measurements/ and app.py. `_data` of an installed package, else the checkout around it."""
     installed = package / "_data"
     return installed if installed.is_dir() else package.parent
 
@@ -54,7 +54,7 @@ def read_file(path: Path, limit: int, what: str = "a file that is read here", in
 
 
 def is_there(path: Path) -> bool:
-    """Whether something lies at a path; False for text that cannot be one (too long, with a NUL)."""
+    """Whether something lies at a path. False for text that cannot be one (too long, with a NUL)."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -73,12 +73,12 @@ MEASUREMENTS = data_root() / "measurements"
 Profile = TypeVar("Profile", bound=Frozen)
 
 _ALIKE = 0.5
-"""Least likeness of an id that is offered in place of an unknown one (`difflib`). [1]"""
+"""Least likeness of an id that is offered in place of an unknown one (`difflib`). [-]"""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def profile_ids(kind: str) -> list[str]:
-    """Ids of all profiles of one kind (`hardware`, `drafters`, `routing`), sorted; an id is a file's stem."""
+    """Ids of all profiles of one kind (`hardware`, `drafters`, `routing`), sorted. An id is a file's stem."""
     return sorted(path.stem for path in (PROFILES / kind).glob("*.yaml"))
 
 
@@ -105,7 +105,9 @@ def unknown_id(given: str, plural: str, known: list[str], listing: str) -> Advis
 
 
 def close_ids(given: str, known: list[str], count: int = 3) -> list[str]:
-    """The ids most like a mistyped one, best first: those with its leading letters (`h` of h300) before all others.
+    """Ids most like a mistyped one, best first.
+
+    Ids with its leading letters (`h` of h300) stand before all others.
 
     Where nothing follows the first word, an id counts as its first word and stands for the others that have it: what
     follows (`-sxm`, `-pcie`) was not asked for. Of equally alike ones the nearest number comes first.
@@ -165,7 +167,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def validate(content: Any, model: type[Profile], path: Path) -> Profile:
-    """`content` as a `model`. Raises AdvisorError naming the file and each wrong field."""
+    """Check YAML content against a model. Raises AdvisorError naming the file and each wrong field."""
     try:
         return model.model_validate(content)
     except ValidationError as error:
@@ -173,7 +175,7 @@ def validate(content: Any, model: type[Profile], path: Path) -> Profile:
 
 
 def _resolve(node: Any, sources: dict[str, str], where: str, path: Path) -> Any:
-    """`node` with each `source` key replaced by its text; a mapping with a value must have one."""
+    """`node` with each `source` key replaced by its text. A mapping with a value must have one."""
     if isinstance(node, list):
         return [_resolve(item, sources, f"{where}[{index}]", path) for index, item in enumerate(node)]
     if not isinstance(node, dict):
@@ -192,5 +194,5 @@ def _resolve(node: Any, sources: dict[str, str], where: str, path: Path) -> Any:
 
 
 def _short(path: Path) -> str:
-    """The path from `profiles/` on where it lies there; messages should not show a user's folders."""
+    """The path from `profiles/` on where it lies there. Messages should not show a user's folders."""
     return f"profiles/{path.relative_to(PROFILES)}" if path.is_relative_to(PROFILES) else path.name

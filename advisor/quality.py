@@ -6,12 +6,13 @@ C = 6 N_act D training compute. N_act counts active parameters without embedding
 
 References
 ----------
-[1] "Towards Greater Leverage: Scaling Laws for Efficient Mixture-of-Experts", arXiv:2507.17702. Its log bases are not
-    printed; base 10 for C with base 2 for G is the only pair of nine that returns both of its published statements.
-[2] "Kimi K2", arXiv:2507.20534: FLOPs for equal loss at sparsity 8, 16, 32, 48.
-[3] Zhao et al., arXiv:2509.23678: a law with the shared share and the number of active experts; coefficients from
-    secondary notes, embedding convention not given, no uncertainty published.
-[4] arXiv:2508.18672: reasoning falls off when tokens per parameter are few.
+[Leverage] "Towards Greater Leverage: Scaling Laws for Efficient Mixture-of-Experts", arXiv:2507.17702. Its log bases
+    are not printed; base 10 for C with base 2 for G is the only pair of nine that returns both of its published
+    statements.
+[Kimi-K2] "Kimi K2", arXiv:2507.20534: FLOPs for equal loss at sparsity 8, 16, 32, 48.
+[Expert mix] Zhao et al., arXiv:2509.23678: a law with the shared share and the number of active experts; coefficients
+    from secondary notes, embedding convention not given, no uncertainty published.
+[Sparsity for reasoning] arXiv:2508.18672: reasoning falls off when tokens per parameter are few.
 """
 
 from __future__ import annotations
@@ -25,28 +26,38 @@ from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 
 DEFAULT_EPS = 0.02
-"""Share of dense-equivalent size a candidate may lose against the baseline. [1]"""
+"""Share of dense-equivalent size a candidate may lose against the baseline. [-]"""
 COMPUTE_RANGE_FLOP = (1e18, 1e22)
-"""Training compute at which [1] is evaluated; beyond the end it is clipped, as it then promises too much."""
+"""Training compute at which [Leverage] is evaluated; beyond the end it is clipped, as it then promises too much."""
 GRANULARITY_RANGE = (2.0, 16.0)
-"""Granularities of the models behind [1]; outside it is evaluated at the nearer end."""
+"""Granularities of the models behind [Leverage]; outside it is evaluated at the nearer end."""
 SPARSITY_EXPONENT = 0.30
-"""p in N_act ~ A^p at equal loss: 0.29, 0.30 and 0.34 from the three points of [2]."""
+"""p in N_act ~ A^p at equal loss: 0.29, 0.30 and 0.34 from the three points of [Kimi-K2]."""
 SPARSITY_EXPONENT_RANGE = (0.29, 0.34)
-"""Least and largest p of the three points of [2]."""
+"""Least and largest p of the three points of [Kimi-K2]."""
 LAW_SPREAD_PER_OCTAVE = 0.15
 """How far published laws lie apart in dense-equivalent size per octave of activation ratio: about 30 % two octaves
-away, between [1] and [2]. [1]"""
+away, between [Leverage] and [Kimi-K2]. [-]"""
 TOKENS_PER_PARAMETER_WARNING = 20.0
-"""Below this many training tokens per parameter, [4] reports weaker reasoning. [1]"""
+"""Below this many training tokens per parameter, [Sparsity for reasoning] reports weaker reasoning. [-]"""
 
-_A, _D, _GAMMA, _BETA = 1.23, -7.61e-2, 1.67e-2, -1.17e-1  # [1], printed coefficients
-_A_START, _A_MAX = 1.63e-2, 5.28e16  # [1]
+_A, _D, _GAMMA, _BETA = 1.23, -7.61e-2, 1.67e-2, -1.17e-1  # [Leverage], printed coefficients
+_A_START, _A_MAX = 1.63e-2, 5.28e16  # [Leverage]
 
-_LOSS = {  # [3]
-    "e": 0.1577, "f": 7.2446, "m": 5.1395, "n": -3.2363, "k": 0.0013, "h": 0.0450, "a": 38.051, "alpha": 0.2383,
-    "b": 27129.05, "beta": 0.4694, "c": 31.096, "floor": 1.8182,
-}  # fmt: skip
+_LOSS = {  # [Expert mix]
+    "e": 0.1577,
+    "f": 7.2446,
+    "m": 5.1395,
+    "n": -3.2363,
+    "k": 0.0013,
+    "h": 0.0450,
+    "a": 38.051,
+    "alpha": 0.2383,
+    "b": 27129.05,
+    "beta": 0.4694,
+    "c": 31.096,
+    "floor": 1.8182,
+}
 
 LIMITS = (
     "Pre-training loss only: nothing is said about post-training, reasoning or long context.",
@@ -62,18 +73,31 @@ LIMITS = (
 
 
 def activation_ratio(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike = 0.0) -> Array:
-    """A = (k + s) / (N + s). [1]"""
+    """Activation ratio A = (k + s) / (N + s), the share of a layer's experts that a token uses. [-]
+
+    n_experts, n_active, n_shared: N, k and s of one routed layer. [-]
+    Definition, as in [Leverage]. 1 where every expert is active (k = N).
+    """
     shared = np.asarray(n_shared, float)
     return np.asarray((np.asarray(n_active, float) + shared) / (np.asarray(n_experts, float) + shared))
 
 
 def granularity(hidden_size: ArrayLike, expert_width: ArrayLike) -> Array:
-    """G = 2 d / I, the convention of [1]; others use 4 d / I. [1]"""
+    """Granularity G = 2 d / I, twice the hidden size over the expert width. [-]
+
+    hidden_size, expert_width: d and I, in elements. [-]
+    The convention of [Leverage]; others use 4 d / I. 2 where an expert is as wide as the hidden size.
+    """
     return np.asarray(2.0 * np.asarray(hidden_size, float) / np.asarray(expert_width, float))
 
 
 def training_flops(active_params: ArrayLike, training_tokens: float | None) -> Array:
-    """C = 6 N_act D; the upper end of the law's range where D is not known. [FLOP]"""
+    """Training compute C = 6 N_act D, the upper end of the law's range where D is not known. [FLOP]
+
+    active_params: N_act, without embeddings. [parameters]
+    training_tokens: D; None: not known. [-]
+    Definition, as in [Leverage]. Raises AdvisorError for training tokens that are not positive.
+    """
     active = np.asarray(active_params, float)
     if training_tokens is None:
         return np.full_like(active, COMPUTE_RANGE_FLOP[1])
@@ -83,19 +107,20 @@ def training_flops(active_params: ArrayLike, training_tokens: float | None) -> A
 
 
 def efficiency_leverage(activation: ArrayLike, granularity_2d: ArrayLike, compute_flop: ArrayLike) -> Array:
-    """Compute a dense model needs over what the MoE needs at equal loss. [1]
+    """Compute that a dense model needs over what the MoE needs at equal loss, by [Leverage]. [-]
 
     Parameters
     ----------
-    activation : A, in (0, 1]. [1]
-    granularity_2d : G = 2 d / I, evaluated within `GRANULARITY_RANGE`. [1]
+    activation : A, in (0, 1]. [-]
+    granularity_2d : G = 2 d / I, evaluated within `GRANULARITY_RANGE`. [-]
     compute_flop : C, evaluated within `COMPUTE_RANGE_FLOP`. [FLOP]
 
     Notes
     -----
     EL = Ahat ^ (alpha(C) + gamma (log2 G)^2 + beta log2 G), alpha(C) = 1.23 - 0.0761 log10 C,
-    1 / Ahat = 1 / (A + 1/(1/A_start - 1/A_max)) + 1 / A_max: Ahat = A + 0.0163 in practice. Source [1].
+    1 / Ahat = 1 / (A + 1/(1/A_start - 1/A_max)) + 1 / A_max: Ahat = A + 0.0163 in practice. Source [Leverage].
     """
+    # Clipped and not extended: nobody trained beyond, and a quadratic in log G means nothing there.
     level = np.log2(np.clip(np.asarray(granularity_2d, float), *GRANULARITY_RANGE))
     alpha = _A + _D * np.log10(np.clip(np.asarray(compute_flop, float), *COMPUTE_RANGE_FLOP))
     saturated = 1.0 / (1.0 / (np.asarray(activation, float) + 1.0 / (1.0 / _A_START - 1.0 / _A_MAX)) + 1.0 / _A_MAX)
@@ -105,14 +130,21 @@ def efficiency_leverage(activation: ArrayLike, granularity_2d: ArrayLike, comput
 def dense_equivalent(
     active_params: ArrayLike, activation: ArrayLike, granularity_2d: ArrayLike, compute_flop: ArrayLike
 ) -> Array:
-    """Q = N_act EL: size of the dense model expected to reach the same loss on the same tokens. [parameters]"""
+    """Size Q = N_act EL of the dense model expected to reach the same loss on the same tokens. [parameters]
+
+    active_params: N_act, without embeddings. [parameters]
+    activation, granularity_2d, compute_flop: A, G [-] and C [FLOP], as `quality.efficiency_leverage` takes them.
+    Own derivation: at equal tokens compute goes as active parameters, so the leverage carries over.
+    """
     return np.asarray(np.asarray(active_params, float) * efficiency_leverage(activation, granularity_2d, compute_flop))
 
 
 def law_range(ratio: ArrayLike, activation: ArrayLike, baseline_activation: float) -> tuple[Array, Array]:
-    """Range of a dense-equivalent size over the baseline's by `dense_equivalent`: LAW_SPREAD_PER_OCTAVE either way. [1]
+    """Range of a dense-equivalent size over the baseline's, LAW_SPREAD_PER_OCTAVE either way. [-]
 
-    It is a point where the activation ratio is the baseline's own.
+    ratio: the size over the baseline's, by `quality.dense_equivalent`. [-]
+    activation, baseline_activation: A of the design and of the baseline. [-]
+    A point where the activation ratio is the baseline's own; wider by a factor for each octave between the two.
     """
     octaves = np.abs(np.log2(np.asarray(activation, float) / baseline_activation))
     factor = (1.0 + LAW_SPREAD_PER_OCTAVE) ** octaves
@@ -127,9 +159,12 @@ def anchored_ratio(
     baseline_activation: float,
     exponent: float = SPARSITY_EXPONENT,
 ) -> Array:
-    """Dense-equivalent size over the baseline's when quality goes as N_act A^-0.30 [2]: the pessimistic view. [1]
+    """Dense-equivalent size over the baseline's if quality goes as N_act A^-0.30, by [Kimi-K2]. [-]
 
-    Sparser designs gain less here than under `dense_equivalent`, denser ones lose less. `exponent`: p. [1]
+    active_params, baseline_active_params: N_act of the design and of the baseline. [parameters]
+    activation, baseline_activation: A of both. [-]
+    exponent: p. [-]
+    The pessimistic view: sparser designs gain less here than under `quality.dense_equivalent`, denser ones lose less.
     """
     size = np.asarray(active_params, float) / baseline_active_params
     return np.asarray(size * (np.asarray(activation, float) / baseline_activation) ** -exponent)
@@ -138,13 +173,13 @@ def anchored_ratio(
 def expert_mix_loss(
     total_params: ArrayLike, active_params: ArrayLike, active_experts: ArrayLike, shared_share: ArrayLike
 ) -> Array:
-    """Training loss by the law of [3], without its data term, which cancels at equal tokens. [nat per token]
+    """Training loss by the law of [Expert mix], without its data term, which cancels at equal tokens. [nat per token]
 
     Parameters
     ----------
     total_params, active_params : N_tot and Na, raw counts. [parameters]
-    active_experts : k + s. [1]
-    shared_share : S = s / (k + s). [1]
+    active_experts : k + s. [-]
+    shared_share : S = s / (k + s). [-]
 
     Notes
     -----
@@ -162,10 +197,13 @@ def expert_mix_loss(
 
 
 def loss_as_active_params(loss_difference: ArrayLike, total_params: float, active_params: float) -> Array:
-    """Extra active parameters, as a share, that would make up for a loss difference under [3]. [1]
+    """Extra active parameters, as a share, that would make up for a loss difference under [Expert mix]. [-]
 
+    loss_difference: a design's training loss minus another's. [nat per token]
+    total_params, active_params: N_tot and Na at which the slope is taken. [parameters]
     The slope is taken at eight active experts, one of them shared.
     """
+    # The law has no inverse in active parameters, so the slope is a central difference in their logarithm.
     step = 1e-4
     more, less = (
         expert_mix_loss(total_params, active_params * factor, 8.0, 0.125) for factor in (1.0 + step, 1.0 - step)
@@ -176,7 +214,7 @@ def loss_as_active_params(loss_difference: ArrayLike, total_params: float, activ
 
 @dataclass(frozen=True)
 class Shape:
-    """What laws and guard-rails read of designs, arrays that broadcast."""
+    """Quantities of a design that laws and guard-rails read, arrays that broadcast."""
 
     activation: Array
     granularity: Array
@@ -187,7 +225,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class GuardRails:
-    """Bounds on candidates, without which the search degenerates to one expert per token. All [1]."""
+    """Bounds on candidates, without which the search degenerates to one expert per token. All [-]."""
 
     min_activation: float = 0.008
     """Smallest activation ratio behind the law."""
@@ -195,9 +233,9 @@ class GuardRails:
     attention_share: tuple[float, float] = (0.2, 0.5)
     """Share of attention in active parameters; outside, the law was not measured."""
     max_shared_share: float = 1.0 / 3.0
-    """Upper end of the region in which the shared share hardly matters [3]."""
+    """Upper end of the region in which the shared share hardly matters [Expert mix]."""
     min_active: float = 2.0
-    """Top-1 routing is penalised heavily by [3]."""
+    """Top-1 routing is penalised heavily by [Expert mix]."""
 
     def relaxed_to(self, baseline: Shape) -> tuple[GuardRails, tuple[str, ...]]:
         """Rails that the baseline itself keeps, and a sentence for each one that had to move."""
@@ -236,7 +274,10 @@ class GuardRails:
         )
 
     def violations(self, shape: Shape) -> dict[str, Array]:
-        """How far designs lie beyond each rail, as natural logs (0 within). Keys name the rails."""
+        """Distance of designs beyond each rail, as natural logs (0 within), by the rail's name. [-]
+
+        Own derivation: logs, so that a rail missed by a factor counts alike on either side.
+        """
         return {
             "activation": _below(shape.activation, self.min_activation),
             "granularity": _outside(shape.granularity, *self.granularity),

@@ -24,7 +24,7 @@ _NAMES = {"routed": "routed experts", "shared": "shared experts"}
 
 
 def served_weights(architecture: Architecture, scenario: Scenario) -> Architecture:
-    """`architecture` with the weights that the scenario asks for.
+    """Architecture with the weights that the scenario asks for.
 
     A shipped model that is published in the format asked for is taken as published: parts that the release leaves in
     16 bits stay so, and a warning names them. Other models get the format in every matrix.
@@ -39,7 +39,7 @@ def served_weights(architecture: Architecture, scenario: Scenario) -> Architectu
 
 
 def _as_published(architecture: Architecture, wanted: WeightDtype) -> Architecture | None:
-    """The model as a release in `wanted` stores it; None where none is known."""
+    """The model as a release in `wanted` stores it. None where none is known."""
     if architecture.id not in model_ids():
         return None
     try:
@@ -77,7 +77,7 @@ class CacheFormat:
 
 
 def served_cache(architecture: Architecture, scenario: Scenario, hardware: Hardware) -> CacheFormat:
-    """The cache that the scenario names, or with `auto` the one that the engine chooses for this checkpoint.
+    """Cache that the scenario names, or the engine's own choice for this checkpoint with `auto`.
 
     As the checkpoint says, where it does. Else fp8 where TensorRT-LLM serves weights in fp8 or nvfp4 (its recipes do;
     no server states it) or SGLang sparse attention with token-level index on Blackwell; else bf16.

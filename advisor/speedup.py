@@ -2,9 +2,9 @@
 
 References
 ----------
-[1] Leviathan et al., "Fast inference from transformers via speculative decoding", arXiv:2211.17192.
-[2] "MoESD", arXiv:2505.19645 (target efficiency).
-[3] "Cascade", arXiv:2506.20675 (utility).
+[Leviathan] Leviathan et al., "Fast inference from transformers via speculative decoding", arXiv:2211.17192.
+[MoESD] "MoESD", arXiv:2505.19645 (target efficiency).
+[Cascade] "Cascade", arXiv:2506.20675 (utility).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = [
 def speedup(
     accepted_length: ArrayLike, plain_step_s: ArrayLike, round_s: ArrayLike, prefill_per_token_s: ArrayLike = 0.0
 ) -> Array:
-    """Time per token of plain decode over that of speculative decode. [1]
+    """Time per token of plain decode over that of speculative decode. [-]
 
     Parameters
     ----------
-    accepted_length : tokens emitted per round, bonus token included, AL >= 1. [1]
+    accepted_length : tokens emitted per round, bonus token included, AL >= 1. [-]
     plain_step_s : one plain decode step, T(B,1). [s]
     round_s : one whole round: draft, verify, rejection sampling, host. [s]
     prefill_per_token_s : prefill time charged to each output token, 0 for per-user decode speed. [s]
@@ -48,37 +48,43 @@ def speedup(
 
 
 def verification_ratio(plain_step_s: ArrayLike, verify_step_s: ArrayLike) -> Array:
-    """R = T(B, K+1) / T(B, 1): what verifying K+1 tokens costs in plain steps. [1]"""
+    """Cost of verifying K + 1 tokens in plain steps, R = T(B, K+1) / T(B, 1): `laws.verification_ratio`. [-]"""
     return np.asarray(laws.verification_ratio(*arrays(verify_step_s, plain_step_s)))
 
 
 def target_efficiency(plain_step_s: ArrayLike, verify_step_s: ArrayLike) -> Array:
-    """T(B, 1) / T(B, K+1) [2], the inverse of `verification_ratio`. [1]"""
+    """Target efficiency of [MoESD], T(B, 1) / T(B, K+1), the inverse of `verification_ratio`. [-]"""
     return np.asarray(laws.target_efficiency(*arrays(plain_step_s, verify_step_s)))
 
 
 def utility(tokens_per_iteration: ArrayLike, iteration_s: ArrayLike, plain_iteration_s: ArrayLike) -> Array:
-    """Tokens gained per iteration over its relative cost [3]; TPOT_spec = TPOT_plain / utility. [1]"""
+    """Utility of [Cascade]: tokens gained per iteration over its relative cost. [-]
+
+    tokens_per_iteration: tokens that an iteration emits for each that plain decoding would. [-]
+    iteration_s, plain_iteration_s: an iteration with and without speculation. [s]
+    `laws.utility`; the time per output token of plain decoding over it is that of speculation.
+    """
     return np.asarray(laws.utility(*arrays(tokens_per_iteration, iteration_s, plain_iteration_s)))
 
 
 def amdahl_ratio(routed_share: ArrayLike, experts_ratio: ArrayLike, exposed_share: ArrayLike = 1.0) -> Array:
-    """Verification ratio of a step in which only the loading of routed experts grows: `laws.amdahl_ratio`. [1]
+    """Verification ratio of a step in which only the loading of routed experts grows: `laws.amdahl_ratio`. [-]
 
     Parameters
     ----------
-    routed_share : f, share of a plain step spent loading routed experts. [1]
-    experts_ratio : U(B,q) / U(B,1). [1]
-    exposed_share : eta <= 1, the part of the extra loading that nothing hides. [1]
+    routed_share : f, share of a plain step spent loading routed experts. [-]
+    experts_ratio : U(B,q) / U(B,1). [-]
+    exposed_share : eta <= 1, the part of the extra loading that nothing hides. [-]
     """
     return np.asarray(laws.amdahl_ratio(*arrays(routed_share, experts_ratio, exposed_share)))
 
 
 def hidden_share(ratio: ArrayLike, routed_share: ArrayLike, experts_ratio: ArrayLike) -> Array:
-    """1 - eta: the part of the extra expert loading that a measured or predicted ratio R does not show. [1]
+    """1 - eta: the part of the extra expert loading that a measured or predicted ratio R does not show. [-]
 
     NaN where the step touches no further experts, because then nothing was there to hide.
     """
     measured, share, growth = arrays(ratio, routed_share, experts_ratio)
+    # NaN and not 0: where no further expert is touched, nothing was there to hide.
     grows = (share > 0) & (growth > 1)
     return np.asarray(laws.hidden_share(measured, np.where(grows, share, np.nan), growth))

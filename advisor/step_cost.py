@@ -20,7 +20,9 @@ from advisor.routing import local_experts
 
 @dataclass(frozen=True)
 class Placement:
-    """How one model instance is spread. Extra GPUs beyond max(tp, ep) are further independent instances.
+    """Spread of one model instance over GPUs, by tensor and expert parallelism.
+
+    Extra GPUs beyond max(tp, ep) are further independent instances.
 
     ep <= tp: the experts are split ep ways and each expert tp/ep ways. ep > tp: attention runs as ep/tp data-parallel
     groups that share the batch, and every rank holds N/ep whole experts.
@@ -31,23 +33,23 @@ class Placement:
 
     @property
     def gpus(self) -> int:
-        """GPUs of one instance. [1]"""
+        """GPUs of one instance. [-]"""
         return max(self.tensor_parallel, self.expert_parallel)
 
     @property
     def attention_groups(self) -> int:
-        """Data-parallel attention groups that share the batch. [1]"""
+        """Data-parallel attention groups that share the batch. [-]"""
         return max(1, self.expert_parallel // self.tensor_parallel)
 
     @property
     def expert_tensor_parallel(self) -> int:
-        """Ways in which one expert's width is split. [1]"""
+        """Ways in which one expert's width is split. [-]"""
         return max(1, self.tensor_parallel // self.expert_parallel)
 
 
 @dataclass(frozen=True)
 class MoeShape:
-    """Dimensions of the routed layers as arrays, so that one call costs one design or a million. All [1]."""
+    """Dimensions of the routed layers as arrays, so that one call costs one design or a million. All [-]."""
 
     count: ArrayLike
     n_experts: ArrayLike
@@ -59,7 +61,7 @@ class MoeShape:
 
     @classmethod
     def of(cls, architecture: Architecture) -> MoeShape | None:
-        """Shape of an architecture's own routed layers; None for a dense model."""
+        """Shape of an architecture's own routed layers. None for a dense model."""
         moe = architecture.moe
         if moe is None:
             return None
@@ -69,7 +71,7 @@ class MoeShape:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Seconds of one forward pass by component, each broadcast over the arguments; `total` is their sum."""
+    """Seconds of one forward pass by component, each broadcast over the arguments. `total` is their sum."""
 
     components: Mapping[str, Array]
 
@@ -86,7 +88,7 @@ PROJECTION_GEMMS = {"full": 2, "sliding": 2, "sparse": 6, "mla": 5, "linear": 3,
 
 MODULE_LAUNCHES = 0.5
 """Share of a layer's small launches that a measured attention leaves: those of its feed-forward half, which has a norm
-and glue of its own (assumed; 0 and 1 serve the plain-decode points as well, within 0.1 points). [1]"""
+and glue of its own (assumed; 0 and 1 serve the plain-decode points as well, within 0.1 points). [-]"""
 
 
 def step_time(
@@ -108,10 +110,10 @@ def step_time(
     architecture : dimensions and weight formats.
     costs : kernel constants of the accelerator and engine.
     placement : tensor and expert parallelism of the instance.
-    batch_size : sequences in the instance, B. [1]
-    tokens_per_sequence : tokens of each in this pass: 1 for plain decode, K+1 to verify. [1]
-    context_tokens : cached tokens per sequence, c. [1]
-    distinct : distinct routed experts touched per layer, U, from `routing.distinct_experts`. [1]
+    batch_size : sequences in the instance, B. [-]
+    tokens_per_sequence : tokens of each in this pass: 1 for plain decode, K+1 to verify. [-]
+    context_tokens : cached tokens per sequence, c. [-]
+    distinct : distinct routed experts touched per layer, U, from `routing.distinct_experts`. [-]
     kv_bytes_per_element : 2 for a 16-bit cache, 1 for fp8. [B]
     moe : replaces the architecture's routed layers by arrays of shapes (design search).
 
@@ -128,6 +130,7 @@ def step_time(
     """
     batch, q, context, touched = arrays(batch_size, tokens_per_sequence, context_tokens, distinct)
     shape = moe or MoeShape.of(architecture)
+    # Data-parallel groups share the batch: each attends to its own part, while the experts see the tokens of all.
     group_batch = batch / placement.attention_groups
     rows = group_batch * q
     load = AttentionLoad(group_batch, q, context, kv_bytes_per_element, placement.tensor_parallel)
@@ -142,6 +145,8 @@ def step_time(
         **weights,
         "lm_head": lm_head(architecture, costs, placement).time_s(rows),
     }
+    # Only where kernels read the cache for every query (sm_120, sm_121): no data-centre row asks for it (decision
+    # 0015).
     if costs.reread_share:
         parts["reread"] = np.asarray(laws.reread(costs.reread_share, q, attention_s))
     return StepTime(parts)
@@ -156,10 +161,14 @@ def weights_time(
     distinct: Floats,
     shape: MoeShape | None,
 ) -> dict[str, Array]:
-    """Time of everything in the layers but the attention core, by component: what grows with tokens, not with context.
+    """Time of everything in the layers but the attention core, by component. [s]
 
-    rows : tokens of one attention group. [1]
-    n_tokens, distinct : tokens of the whole instance, and the experts that they touch together. [1]
+    rows : tokens of one attention group. [-]
+    n_tokens, distinct : tokens of the whole instance, and the experts that they touch together. [-]
+    shape : dimensions of the routed layers; None for a dense model.
+
+    The part of a step that grows with tokens and not with context: `laws.gemm`, `laws.routed_layers`,
+    `laws.all_reduces`.
     """
     messages = exchanges(architecture, costs, placement, rows, shape)
     parts = {
@@ -174,25 +183,28 @@ def weights_time(
 
 
 def launched_layers(architecture: Architecture, costs: KernelCosts) -> float:
-    """Layers whose launches are charged, half of one for each whose measured attention contains its own. [1]"""
+    """Layers whose launches are charged, half of one for each whose measured attention contains its own. [-]"""
     charged = {True: MODULE_LAUNCHES, False: 1.0}
     return float(sum(mixer.count * charged[mixer in costs.modules] for mixer in architecture.mixers))
 
 
 def norm_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
-    """What `laws.norms` takes; layers whose attention was measured as a whole contain theirs. SI units."""
+    """Arguments of `laws.norms` by symbol.
+
+    Layers whose attention was measured as a whole contain theirs; [s] and [-].
+    """
     normed = [mixer for mixer in architecture.mixers if mixer.query_key_norm and mixer not in costs.modules]
     return {"c_q": costs.query_key_norm_s, "L_q": float(sum(mixer.count for mixer in normed))}
 
 
 def n_layers(architecture: Architecture) -> int:
-    """Layers of one pass. [1]"""
+    """Layers of one pass. [-]"""
     return sum(mixer.count for mixer in architecture.mixers)
 
 
 @dataclass(frozen=True)
 class Products:
-    """Matrix products of `layers` layers, each of `launches` launches that share `weights` weights. All [1]."""
+    """Matrix products of `layers` layers, each of `launches` launches that share `weights` weights. All [-]."""
 
     cost: GemmCost
     weights: ArrayLike
@@ -201,19 +213,19 @@ class Products:
     layers: ArrayLike
 
     def symbols(self, rows: Floats) -> dict[str, Any]:
-        """What `laws.gemm` takes, for `rows` rows on this rank. SI units."""
+        """Arguments of `laws.gemm` for `rows` rows on this rank, by symbol. SI units; rows and weights in [-]."""
         weights = {"W": np.asarray(self.weights, float), "b": BYTES_PER_WEIGHT[self.dtype]}
         return {"L": np.asarray(self.layers, float), "n": self.launches, **weights, "M": rows, **self.cost.symbols}
 
     def time_s(self, rows: Floats) -> Array:
-        """Time of the products over `rows` rows, broadcast. [s]"""
+        """Time of the products over `rows` rows, broadcast: `laws.gemm`. [s]"""
         return np.asarray(laws.gemm(**self.symbols(rows)))
 
 
 def matrix_products(
     architecture: Architecture, costs: KernelCosts, placement: Placement, shape: MoeShape | None
 ) -> dict[str, tuple[Products, ...]]:
-    """Everything in the layers that multiplies by weights but the routed experts, by component.
+    """Products with weights in the layers, by component, but for the routed experts.
 
     Tensor-parallel ranks split the weights but those that a mixer replicates, and the router.
     """
@@ -234,6 +246,7 @@ def matrix_products(
     }
     if shape is not None:
         count, experts, matrices, width = arrays(shape.count, shape.n_experts, shape.matrices, shape.shared_width)
+        # Every rank scores all experts for its own tokens, with weights that stay in 16 bits.
         found["router"] = (Products(costs.attention_projection, experts * d, "bf16", 1, count),)
         # Designs without a shared expert stand in one array with those that have one: they run no such layer.
         found["shared"] = (Products(costs.shared, matrices * d * width / tp, dtypes.shared, 2, count * (width > 0)),)
@@ -262,16 +275,22 @@ def routed_time(
 ) -> Array:
     """Time of `layers` routed layers on the slowest rank: `laws.routed_layers`. [s]
 
-    `n_tokens` M is the whole instance's, `distinct` U the experts they touch together. Where `cost` holds measured rows
-    of this very shape, they scale the sum in place of the correction curve.
+    n_tokens : tokens of the whole instance, M. [-]
+    distinct : routed experts that they touch together, U. [-]
+    layers : routed layers that run alike, L. [-]
+
+    Where `cost` holds measured rows of this very shape, they scale the sum in place of the correction curve.
     """
+    # Off zero, as designs without experts pass 0 and rows per expert must stay finite.
     tokens, touched, active = arrays(n_tokens, np.maximum(distinct, 1e-9), shape.n_active)
     experts, count = arrays(shape.n_experts, layers)
     ranks = placement.expert_parallel
     rows_each = laws.rows_per_expert(tokens, active, touched)
+    # All ranks wait for the one with the most experts to load, so its share decides.
     here = local_experts(touched, experts, ranks) if ranks > 1 else touched
     step = {"tokens": tokens, "n_active": active, "rows_per_expert": rows_each, "touched": here, "ranks": ranks}
     work = expert_work(**step, bytes_per_weight=BYTES_PER_WEIGHT[dtype], **expert_sizes(shape, placement))
+    # Rows of this very shape err by 1.2 to 1.4 %, the curve over all shapes by 1.7 to 4.6 % (left out, decision 0005).
     if cost.measured is not None and expert_shape(shape, placement) == cost.measured.shape:
         factor = cost.measured.factor(tokens)
     else:
@@ -280,7 +299,7 @@ def routed_time(
 
 
 def expert_sizes(shape: MoeShape, placement: Placement) -> dict[str, Array]:
-    """One expert on one rank by the laws' symbols: width it reads h, inner width I, matrices n_mat. [1]"""
+    """Widths h and I and matrices n_mat of one expert on one rank, by symbol of `laws.routed_layers`. [-]"""
     h, width, matrices = arrays(shape.expert_input_width, shape.expert_width, shape.matrices)
     return {"h": h, "I": width / placement.expert_tensor_parallel, "n_mat": matrices}
 
@@ -297,16 +316,16 @@ def expert_work(
     bytes_per_weight: float,
     ranks: Floats = 1.0,
 ) -> dict[str, Floats]:
-    """What a routed layer touches, moves and computes on one rank, by the symbols of `laws.routed_layers`.
+    """Bytes, operations and experts of a routed layer on one rank, by symbol of `laws.routed_layers`.
 
     Parameters
     ----------
-    tokens, n_active : M, tokens of the step on all ranks, and k of each. [1]
-    rows_per_expert : M k / U over all ranks, mean rows of a touched expert. [1]
-    touched : distinct experts touched on this rank, U. [1]
-    h, I, n_mat : as `expert_sizes`. [1]
+    tokens, n_active : M, tokens of the step on all ranks, and k of each. [-]
+    rows_per_expert : M k / U over all ranks, mean rows of a touched expert. [-]
+    touched : distinct experts touched on this rank, U. [-]
+    h, I, n_mat : as `expert_sizes`. [-]
     bytes_per_weight : storage of one weight. [B]
-    ranks : expert-parallel ranks. [1]
+    ranks : expert-parallel ranks. [-]
     """
     return {
         "U": touched,
@@ -317,7 +336,7 @@ def expert_work(
 
 
 def expert_shape(shape: MoeShape, placement: Placement) -> ExpertShape | None:
-    """What a kernel sees of one routed layer; None for arrays of shapes, which are all predicted by the form."""
+    """Shape of one routed layer as a kernel sees it. None for arrays of shapes, which are all predicted by the form."""
     sizes = (shape.expert_input_width, shape.expert_width, shape.n_active, shape.n_experts, shape.matrices)
     if any(np.size(size) != 1 for size in sizes):
         return None
@@ -344,7 +363,7 @@ class Exchange:
 def exchanges(
     architecture: Architecture, costs: KernelCosts, placement: Placement, rows: Floats, shape: MoeShape | None
 ) -> tuple[Exchange, ...]:
-    """The exchanges of one pass over `rows` rows in each attention group.
+    """Exchanges of one pass between GPUs, over `rows` rows [-] in each attention group.
 
     Raises AdvisorError where the accelerator has no cost for them.
     """

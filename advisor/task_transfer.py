@@ -33,20 +33,20 @@ ANY_KIND = "any"
 """Drafters of every kind together: what holds for a kind seen in fewer than LEAST_LABORATORIES."""
 LEAST_LABORATORIES = 3
 """From which on a kind of drafter is carried by its own: with fewer, the bias of every kind together erred less on
-laboratories left out (`advisor.studies.acceptance_transfer`). [1]"""
+laboratories left out (`advisor.studies.acceptance_transfer`). [-]"""
 
 
 class Transfer(Frozen):
-    """Log factor on the odds of acceptance from one task to another, over drafters ("heads") measured on both."""
+    """Log factor on the odds of acceptance from one task to another. Over drafters ("heads") measured on both."""
 
     kind: str
     """Of drafter, as in profiles/drafters, or `any`."""
     task_from: str
     task_to: str
     log_bias: float
-    """Mean over laboratories of the mean over their heads. [1]"""
+    """Mean over laboratories of the mean over their heads. [-]"""
     log_sd: float
-    """Standard deviation for a head of a laboratory that is not among them. [1]"""
+    """Standard deviation for a head of a laboratory that is not among them. [-]"""
     n_heads: int = Field(ge=1)
     n_laboratories: int = Field(ge=1)
     titles: tuple[str, ...] = Field(min_length=1)
@@ -54,7 +54,7 @@ class Transfer(Frozen):
 
     @property
     def factor(self) -> float:
-        """On the odds of acceptance. [1]"""
+        """Factor on the odds of acceptance. [-]"""
         return math.exp(self.log_bias)
 
     @property
@@ -86,12 +86,12 @@ class _Tasks(Frozen):
 
 
 def task_of(prompt_set: str) -> str:
-    """The task of a prompt set as tasks.yaml names it; an empty text where its name does not tell."""
+    """The task of a prompt set as tasks.yaml names it. An empty text where its name does not tell."""
     return _task_by_set().get(prompt_set, "")
 
 
 def task_transfer(kind: str, task_from: str, task_to: str) -> Transfer | None:
-    """What is known of carrying an accepted length between tasks for a kind of drafter.
+    """Factor for carrying an accepted length between tasks, for a kind of drafter, as far as it is known.
 
     Its own heads where they are of LEAST_LABORATORIES, else heads of every kind; None where none was measured on both.
     A task to itself is no transfer: None. Raises AdvisorError for a task that is none.
@@ -109,7 +109,7 @@ def task_transfer(kind: str, task_from: str, task_to: str) -> Transfer | None:
 
 
 def log_odds(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
-    """Log odds of the one chance per position, alpha, that gives an accepted length at K draft tokens. Broadcasts. [1]
+    """Log odds of the one chance per position, alpha, that gives an accepted length at K draft tokens. Broadcasts. [-]
 
     accepted_length : beyond 1 and below K + 1. [tokens per round]
     """
@@ -118,13 +118,13 @@ def log_odds(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
 
 
 _LEAST_ALPHA = 1e-3
-"""Nearest to 0 and 1 that a chance of acceptance is taken to be, so that its odds are finite (assumed). [1]"""
+"""Nearest to 0 and 1 that a chance of acceptance is taken to be, so that its odds are finite (assumed). [-]"""
 
 
 def lengths_on_task(measured: Array, transfer: Transfer, z: float = 0.0) -> Array:
-    """Accepted lengths for K = 0, 1, ... with the odds at each K carried over; drafting more never emits less.
+    """Accepted lengths for K = 0, 1, ... with the odds at each K carried over. Drafting more never emits less.
 
-    z : of the transfer's standard deviations that are added. [1]
+    z : of the transfer's standard deviations that are added. [-]
     """
     k = np.arange(1, len(measured))
     odds = np.exp(log_odds(measured[1:], k) + transfer.log_bias + z * transfer.log_sd)
@@ -135,7 +135,7 @@ def lengths_on_task(measured: Array, transfer: Transfer, z: float = 0.0) -> Arra
 
 
 def curve_on_task(given: str, task: Task | None) -> str:
-    """Id of a curve of the same model and drafter measured on `task`, where one is shipped; else `given` itself."""
+    """Id of a curve of the same model and drafter measured on `task`, where one is shipped. Else `given` itself."""
     curve = _curve(given)
     if curve is None or task is None or task_of(curve.dataset) == task:
         return given
@@ -148,7 +148,7 @@ def curve_on_task(given: str, task: Task | None) -> str:
 
 
 def carried(given: str, measured: Acceptance, kind: str, task: Task | None, context_tokens: int) -> Acceptance:
-    """An acceptance as it is used: on a kind of text and at a context that it may not have been measured on.
+    """Acceptance as it is used, on a text and at a context it may not have been measured on.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def carried(given: str, measured: Acceptance, kind: str, task: Task | None, cont
     measured : what was read from it.
     kind : of drafter, as in profiles/drafters.
     task : of TASKS; None: what the curve was measured on.
-    context_tokens : cached tokens of each sequence. [1]
+    context_tokens : cached tokens of each sequence. [-]
 
     Returns
     -------
@@ -197,7 +197,7 @@ def _on_task(measured: Acceptance, dataset: str, kind: str, task: Task | None) -
 
 
 def on_task(measured: Acceptance, transfer: Transfer) -> Acceptance:
-    """An acceptance on text of the transfer's other kind: lengths moved, the band wider by the transfer's spread."""
+    """Acceptance on text of the transfer's other kind. Lengths moved, the band wider by the transfer's spread."""
     value = lengths_on_task(measured.accepted_length, transfer)
     edges = (lengths_on_task(measured.accepted_length, transfer, z) for z in (-BAND_SIGMAS, BAND_SIGMAS))
     low, high = (np.abs(np.log(edge / value)) for edge in edges)
@@ -248,7 +248,7 @@ def _words(task: str) -> str:
 
 
 def context_factors(kind: str) -> tuple[ContextFactor, ...]:
-    """What was measured of a kind's acceptance over context. Observations of single heads, no law."""
+    """Measured factors of a kind's acceptance over context. Observations of single heads, no law."""
     return tuple(one for one in _file().contexts if one.kind == kind)
 
 

@@ -15,40 +15,44 @@ from advisor.prediction import Tier
 from advisor.setup import Setup
 
 CALIBRATED_TOKENS = 2048
-"""Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [1]"""
+"""Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [-]"""
 _WIDENING_PER_DOUBLING = 0.1
-"""Extra log standard deviation for each doubling beyond the calibrated range (assumed). [1]"""
+"""Extra log standard deviation for each doubling beyond the calibrated range (assumed). [-]"""
 _MATTERS = 0.1
-"""A component counts for the tier when it takes at least this share of a step. [1]"""
+"""A component counts for the tier when it takes at least this share of a step. [-]"""
 
 KernelRecord = AttentionCost | AttentionModule | GemmCost | MoeCost | StreamCost
 """What prices a component."""
 
 
 def beyond_log_sd(step_tokens: ArrayLike) -> Array:
-    """Log standard deviation that a step longer than the measured ones adds to a speedup. [1]"""
+    """Log standard deviation that a step longer than the measured ones adds to a speedup. [-]"""
     doublings = np.log2(np.asarray(step_tokens, float) / CALIBRATED_TOKENS)
     return np.asarray(np.maximum(doublings, 0.0) * _WIDENING_PER_DOUBLING)
 
 
 def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
-    """`values` at each point's tier; tiers above fitted share the fitted one's, being too few to calibrate alone."""
+    """`values` at each point's tier. Tiers above fitted share the fitted one's, being too few to calibrate alone."""
     known = {name: values.get("roofline" if name == "roofline" else "fitted", default) for name in map(str, Tier)}
     return np.array([known[str(name)] for name in tier.ravel()]).reshape(tier.shape)
 
 
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
-    """`Tier.rank` of each kernel component of a step over `step_tokens` M = B q tokens, broadcast over them."""
+    """Rank of the tier (`Tier.rank`) of each kernel component of a step, broadcast over its tokens.
+
+    step_tokens: tokens of a step, M = B q. [-]
+    """
     tokens = np.asarray(step_tokens, float)
     found = {}
     for one in KERNELS:
         ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)]
+        # A component is only as known as the least known of its kernels; without any kernel it is a roofline.
         found[one.key] = np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
     return found
 
 
 def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
-    """The kernel records that price a component of this model and placement; none where no link is used."""
+    """The kernel records that price a component of this model and placement. None where no link is used."""
     costs, placement = setup.draft_costs if component.drafter else setup.costs, setup.placement
     if component.bound == "links":
         links = (
@@ -87,6 +91,7 @@ def _tiers(
     for components, tokens in ((plain, batch), (round_components, step_tokens)):
         total = sum(components.values())
         for name, ranks in component_tier_ranks(setup, tokens).items():
+            # A guess about a hundredth of the step must not make the whole answer a guess.
             heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
             found = np.where(heavy, ranks, 0)
             rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)

@@ -31,13 +31,29 @@ def layer_row(n_experts: int, n_active: int, batch: int, queries: int, **changes
     touched = n_experts * (1 - (1 - n_active / n_experts) ** tokens)
     time_s = layer_time_s(tokens, n_active, touched)
     row = {
-        "block": f"moe-bf16-n{n_experts}", "op": "moe_layer", "status": "ok", "dtype": "bfloat16",
-        "kernel": "expert_loop", "mode": "eager", "batch_size": batch, "tokens_per_sequence": queries,
-        "n_tokens": tokens, "n_experts": n_experts, "n_active": n_active, "expert_width": WIDTH,
-        "hidden_size": HIDDEN, "shared_width": 0, "touched_experts": touched, "routing": "independent",
-        "time_s": 1.1 * time_s, "time_p20_s": time_s, "time_p80_s": 1.3 * time_s, "n_rounds": 24,
-        "checked_error": 0.004, "control_ratio": 1.0,
-    }  # fmt: skip
+        "block": f"moe-bf16-n{n_experts}",
+        "op": "moe_layer",
+        "status": "ok",
+        "dtype": "bfloat16",
+        "kernel": "expert_loop",
+        "mode": "eager",
+        "batch_size": batch,
+        "tokens_per_sequence": queries,
+        "n_tokens": tokens,
+        "n_experts": n_experts,
+        "n_active": n_active,
+        "expert_width": WIDTH,
+        "hidden_size": HIDDEN,
+        "shared_width": 0,
+        "touched_experts": touched,
+        "routing": "independent",
+        "time_s": 1.1 * time_s,
+        "time_p20_s": time_s,
+        "time_p80_s": 1.3 * time_s,
+        "n_rounds": 24,
+        "checked_error": 0.004,
+        "control_ratio": 1.0,
+    }
     return row | changes
 
 
@@ -76,10 +92,13 @@ def write_sweep(folder: Path, rows: list[dict[str, Any]] | None = None, *, packe
         "elapsed_s": 60.0,
         "plan": {"hash": "0" * 16, "preset": "quick", "rounds": 24, "code_version": "0123456789ab", "seed": 0},
         "device": {
-            "backend": "cpu", "name": DEVICE, "memory_bytes": 2**34, "last_level_cache_bytes": 2**25,
+            "backend": "cpu",
+            "name": DEVICE,
+            "memory_bytes": 2**34,
+            "last_level_cache_bytes": 2**25,
             "last_level_cache_known": True,
         },
         "software": {"torch": "2.13.0"},
-    }  # fmt: skip
+    }
     (folder / "meta.yaml").write_text(to_yaml(content | meta), encoding="utf-8")
     return folder

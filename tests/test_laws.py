@@ -29,8 +29,22 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "expert_flops": ({"n_mat": 2, "h": 10, "I": 5, "U": 3, "m": 20}, 2 * 2 * 10 * 5 * 3 * 27.5),
     "expert_activation_bytes": ({"M": 4, "k": 2, "h": 10, "n_mat": 3, "I": 5, "ep": 2}, 4 * (40 + 30) + 160),
     "routed_layers": (
-        {"W": 8, "U": 3, "F": 10, "A": 6, "N": 8, "t0": 1, "BW": 4, "tau": 2, "F_peak": 5, "BW_act": 3, "tau_N": 0.5,
-         "ep": 2, "c": 1.5, "L": 2},
+        {
+            "W": 8,
+            "U": 3,
+            "F": 10,
+            "A": 6,
+            "N": 8,
+            "t0": 1,
+            "BW": 4,
+            "tau": 2,
+            "F_peak": 5,
+            "BW_act": 3,
+            "tau_N": 0.5,
+            "ep": 2,
+            "c": 1.5,
+            "L": 2,
+        },
         2 * 1.5 * (1 + 2 + 6 + 2 + 2 + 2),
     ),
     "gemm": ({"W": 6, "b": 2, "M": 5, "p": 2, "t0": 1, "BW": 4, "F_peak": 15, "n": 3, "L": 2}, 2 * (3 + 5)),
@@ -80,7 +94,7 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "usd_per_million_tokens": ({"p": 3.6, "X": 500}, 2),
     "board_power": ({"P_b": 700, "s_c": 0.2, "s_m": 0.5, "f_c": 0.9, "f_m": 0.6, "f_w": 0.1}, 700 * 0.51),
     "joules_per_token": ({"P": 420, "X": 600}, 0.7),
-}  # fmt: skip
+}
 
 
 def docstring(law: Law) -> tuple[str, str, list[str]]:
@@ -116,7 +130,13 @@ def test_a_law_s_docstring_names_it_and_gives_each_symbol_a_unit(name: str) -> N
     entries = [entry.partition(": ") for entry in re.split(r"\n(?=\S)", "\n".join(lines)) if ": " in entry]
     symbols = {head: text for head, _, text in entries if head not in ("Limits", "Source")}
     assert {symbol for head in symbols for symbol in head.split(", ")} == set(inspect.signature(LAWS[name]).parameters)
-    assert all(re.search(r"\[[\w/ ]+\]", text) for text in symbols.values()), "a symbol has no unit"
+    assert all(re.search(r"\[[\w/ -]+\]", text) for text in symbols.values()), "a symbol has no unit"
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_s_docstring_says_its_limits_and_where_it_is_from(name: str) -> None:
+    heads = {line.partition(":")[0] for line in docstring(LAWS[name])[2] if re.match(r"(Limits|Source): \S", line)}
+    assert heads == {"Limits", "Source"}
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -133,8 +153,9 @@ def test_an_optional_term_is_left_out_of_what_is_shown_where_it_is_absent(name: 
 )
 def test_a_linear_law_is_the_sum_of_its_columns_times_its_coefficients(law: Law, coefficients: tuple[str, ...]) -> None:
     values, result = BY_HAND[law.__name__]
-    slopes = [1 / value if name.startswith(("BW", "F_")) else value for name, value in values.items()
-              if name in coefficients]  # fmt: skip
+    slopes = [
+        1 / value if name.startswith(("BW", "F_")) else value for name, value in values.items() if name in coefficients
+    ]
     assert [name for name in values if name in coefficients] == list(coefficients)
     given = {name: np.array([value, 2.0 * value]) for name, value in values.items() if name not in coefficients}
     columns = laws.columns(law, coefficients, **given)

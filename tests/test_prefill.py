@@ -12,9 +12,15 @@ from advisor.scenario import Scenario
 from advisor.setup import load_setup
 
 DENSE = Scenario(
-    hardware_id="h100-sxm", model_id="llama-3.1-8b", drafter_id="ngram", acceptance="1.5@1", k_max=1,
-    input_tokens=4096, output_tokens=256, context_tokens=4224,
-)  # fmt: skip
+    hardware_id="h100-sxm",
+    model_id="llama-3.1-8b",
+    drafter_id="ngram",
+    acceptance="1.5@1",
+    k_max=1,
+    input_tokens=4096,
+    output_tokens=256,
+    context_tokens=4224,
+)
 BATCH = np.array([1.0, 16.0, 64.0])
 
 

@@ -27,7 +27,7 @@ GRAMMAR = (
 MAX_FACTOR = 1000.0
 MAX_LOG_SD = 5.0
 _MIN_EIGENVALUE = 2e-3
-"""Correlations rounded to three decimals stay possible above this. [1]"""
+"""Correlations rounded to three decimals stay possible above this. [-]"""
 
 
 JOINT_PAIRS = tuple(itertools.combinations(range(len(JOINT)), 2))
@@ -36,7 +36,7 @@ JOINT_PAIRS = tuple(itertools.combinations(range(len(JOINT)), 2))
 
 @dataclass(frozen=True)
 class Adjustment:
-    """What n points of one accelerator and engine say about the shipped constants."""
+    """Verdict of n points of one accelerator and engine on the shipped constants."""
 
     hardware_id: str
     engine: str
@@ -46,17 +46,17 @@ class Adjustment:
     data: str
     """Twelve hex digits of a hash of the rows fitted on."""
     factors: Mapping[str, float] = field(default_factory=dict)
-    """On the time of each of FACTORS; absent: as shipped. [1]"""
+    """On the time of each of FACTORS; absent: as shipped. [-]"""
     log_sd: Mapping[str, float] = field(default_factory=dict)
-    """Posterior standard deviation of the logarithm of each factor. [1]"""
+    """Posterior standard deviation of the logarithm of each factor. [-]"""
     correlation: tuple[float, ...] = (0.0,) * len(JOINT_PAIRS)
-    """Of the errors of all pairs of JOINT, in the order of JOINT_PAIRS. [1]"""
+    """Of the errors of all pairs of JOINT, in the order of JOINT_PAIRS. [-]"""
     scatter_log_sd: float | None = None
-    """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [1]"""
+    """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [-]"""
 
     @property
     def label(self) -> str:
-        """In a few words."""
+        """Name in a few words: points, accelerator and engine."""
         return f"refitted on {self.n_points} uploaded points"
 
 
@@ -115,7 +115,7 @@ def check_adjustment(adjustment: Adjustment, hardware_id: str, engine: str) -> N
 
 
 def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustment) -> tuple[KernelCosts, KernelCosts]:
-    """Costs of the target and of the drafter with each constant times its factor, and the spreads behind their band.
+    """Costs of target and drafter with each constant times its factor, and the spreads of their band.
 
     Overheads start from those shipped for the adjustment's engine class, not from today's engine.
     """
@@ -141,7 +141,7 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
 
 
 def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> KernelCosts:
-    """`costs` with every kernel's time multiplied by `factor`; overheads stay."""
+    """Costs with every kernel's time multiplied by `factor`. Overheads stay."""
     changes = _scaled_records(costs, (*DEVICE_RECORDS, *LINK_RECORDS), factor, log_sd)
     changes["query_key_norm_s"] = costs.query_key_norm_s * factor
     return replace(costs, **changes, **_scaled_modules(costs, factor, log_sd))
@@ -178,7 +178,7 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
 
 
 def _covariance(costs: KernelCosts, adjustment: Adjustment) -> tuple[tuple[float, ...], ...]:
-    """Of the logarithms of JOINT; shipped spreads where the adjustment has none."""
+    """Of the logarithms of JOINT. Shipped spreads where the adjustment has none."""
     fitted = np.array(costs.overhead_log_covariance or np.eye(len(JOINT)) * costs.overhead_log_sd**2)
     known = [adjustment.log_sd.get(one.factor) for one in JOINT]
     if not any(spread is not None for spread in known):

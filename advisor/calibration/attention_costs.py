@@ -23,7 +23,7 @@ ROOFLINE_T0_S = 11e-6
 
 @dataclass(frozen=True)
 class PricedAttention:
-    """An attention core's constants, the record behind them, and what a reader must know about the cache's format."""
+    """Constants of an attention core, the record behind them, and remarks on the cache's format."""
 
     cost: AttentionCost
     choice: Choice
@@ -33,7 +33,7 @@ class PricedAttention:
 def attention_cost(
     hardware: Hardware, records: tuple[FitRecord, ...], engine: str, op: Operation, kv_dtype: str
 ) -> PricedAttention | None:
-    """Constants of grouped (`attention`) or latent (`mla`) attention; None where no record serves.
+    """Constants of grouped (`attention`) or latent (`mla`) attention. None where no record serves.
 
     A record of a smaller cache that reads a token no faster than the same engine's 16-bit record does is refused: it
     times a kernel that the engine would not choose. The engine's 16-bit record then serves, at the smaller cache's

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FORM = "attention-pnorm"
 SHARPNESS = 4.0
 """Of the bend between reading and arithmetic. With 1 or 2 Hopper's latent tables ask for a bandwidth above the
-data sheet's, at the same error; chosen on those tables. [1]"""
+data sheet's, at the same error; chosen on those tables. [-]"""
 PARAMETERS = (("t0_s", "s"), ("s_per_byte", "s/B"), ("s_per_flop", "s/FLOP"))
 """Name and unit of the constants, in their order."""
 KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
@@ -48,22 +48,22 @@ LAUNCH_READ_S = 1e-6
 MAX_BATCH = 1024
 ASSUMED_RATE = 0.6
 """Share of the 16-bit peak that attention's arithmetic is taken to reach where no table tells: latent bf16 tables of
-H100 and H200 under two engines give 0.54 to 0.60. [1]"""
+H100 and H200 under two engines give 0.54 to 0.60. [-]"""
 ASSUMED_RATE_LOG_SD = 0.15
 """Of an assumed rate, 0.5 to 0.73 of the peak at 80 %; widens the band of latent attention, where it counts (assumed).
-[1]"""
+[-]"""
 MIN_BOUND_SHARE = 0.05
-"""Share of a table's rows that must wait for arithmetic, at the fitted rates, for these to be told apart. [1]"""
+"""Share of a table's rows that must wait for arithmetic, at the fitted rates, for these to be told apart. [-]"""
 GROUPED_BLOCK_ROWS = 16.0
 """Query rows of a matrix instruction (mma.m16n8k16, PTX ISA). Decode kernels of grouped heads on larger instructions
-lay the queries along the narrow side; which, no table tells. [1]"""
+lay the queries along the narrow side; which, no table tells. [-]"""
 _WARPGROUP_ROWS = 64.0
-"""Rows of wgmma (sm_90) and tcgen05.mma (sm_100, sm_103), PTX ISA. [1]"""
+"""Rows of wgmma (sm_90) and tcgen05.mma (sm_100, sm_103), PTX ISA. [-]"""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What bounds an attention kernel on one accelerator and cache format; peaks as slopes, as the fits hold them."""
+    """Bounds of an attention kernel on one accelerator and cache format. Peaks as slopes, as the fits hold them."""
 
     s_per_byte: float
     """At the memory's peak. [s/B]"""
@@ -72,7 +72,7 @@ class Limits:
     cache_s_per_flop: float
     """At the peak of the cache's format: no kernel is faster. [s/FLOP]"""
     block_rows: float
-    """Query rows that a latent kernel pads to. [1]"""
+    """Query rows that a latent kernel pads to. [-]"""
     cache_bytes: float = 0.0
     """Last-level cache where small tables are served from it, else 0. [B]"""
 
@@ -90,7 +90,7 @@ def _slope(rate: float) -> float:
 
 
 def latent_block_rows(hardware: Hardware) -> float:
-    """Query rows that a latent kernel pads to: those of the accelerator's matrix instruction. [1]"""
+    """Query rows that a latent kernel pads to: those of the accelerator's matrix instruction. [-]"""
     wide = hardware.generation.endswith(("sm_90", "sm_100", "sm_103"))
     return _WARPGROUP_ROWS if wide else GROUPED_BLOCK_ROWS
 
@@ -137,7 +137,9 @@ def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: st
 
 
 def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bounds: Limits) -> FitRecord | None:
-    """Latent decode attention: the cache of 576 elements per token is read once per sequence, whatever the heads.
+    """Fit record of latent decode attention.
+
+    The cache of 576 elements per token is read once per sequence, whatever the heads.
 
     Each head's queries multiply with it, padded to `bounds.block_rows` rows. Held out by heads. Where fewer than
     MIN_BOUND_SHARE of the rows wait for arithmetic, its rate is the assumed share of the peak, or what the table's rows
@@ -203,7 +205,7 @@ def _elements(frame: pd.DataFrame) -> np.ndarray:
 
 
 def _cache_read(frame: pd.DataFrame, elements: np.ndarray | float, kv_dtype: str) -> np.ndarray:
-    """Bytes by `laws.cache_read`; the tables count the new token in the context. [rows]"""
+    """Bytes by `laws.cache_read`. The tables count the new token in the context. [rows]"""
     batch, context = (frame[name].to_numpy(dtype=float) for name in ("batch_size", "context_tokens"))
     return np.asarray(laws.cache_read(batch, context, 0.0, elements, KV_BYTES[kv_dtype]))
 
@@ -236,14 +238,14 @@ def _errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
 
 
 def _times(values: np.ndarray, work: dict[str, np.ndarray]) -> np.ndarray:
-    """Seconds of one layer for each row; `values` in the order of PARAMETERS."""
+    """Seconds of one layer for each row. `values` in the order of PARAMETERS."""
     t0, per_byte, per_flop = values
     return np.asarray(laws.attention_core(**work, p=SHARPNESS, t0=t0, BW=1.0 / per_byte, F_attn=1.0 / per_flop))
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What a search ended with; the values [3] in the order of PARAMETERS."""
+    """What a search ended with. The values [3] in the order of PARAMETERS."""
 
     values: np.ndarray
     parameters: dict[str, FitParameter]
@@ -258,7 +260,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Search:
-    """Robust least squares on log errors, inside what the accelerator allows; a known slope [s/FLOP] stays as it is."""
+    """Robust least squares on log errors, inside what the accelerator allows. A known slope [s/FLOP] stays as it is."""
 
     bounds: Limits
     known: float | None = None

@@ -42,9 +42,9 @@ _FORMATS: dict[WeightDtype, str] = {"bf16": "bf16", "fp8_block": "fp8_block", "n
 """The tables' names of stored formats."""
 MAX_GAP = 1.35
 """A table whose single sequence takes longer than this times another engine's holds launch gaps that an engine with
-captured graphs does not have: H100, H200, B300 and GB200 under vLLM 35-45 us for DeepSeek's layer. [1]"""
+captured graphs does not have: H100, H200, B300 and GB200 under vLLM 35-45 us for DeepSeek's layer. [-]"""
 SAME_SIZE = 0.002
-"""Relative difference of weights up to which two layers are the same. [1]"""
+"""Relative difference of weights up to which two layers are the same. [-]"""
 
 
 def with_attention_modules(
@@ -55,7 +55,7 @@ def with_attention_modules(
     engine: str,
     kv_dtype: str,
 ) -> KernelCosts:
-    """`costs` with the attention layers of this model that were measured as a whole, and the spread of its attention.
+    """Costs with this model's attention layers that were measured as a whole, and their spread.
 
     Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
     """
@@ -79,7 +79,7 @@ def with_attention_modules(
 def table_behind(
     hardware: Hardware, architecture: Architecture, mixer: Mixer, tensor_parallel: int, engine: str, kv_dtype: str
 ) -> ModuleTable | None:
-    """The measured table that serves a mixer's layers in `with_attention_modules`; None where none does."""
+    """The measured table that serves a mixer's layers in `with_attention_modules`. None where none does."""
     tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
     found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype)
     return None if found is None else found[0]
@@ -93,7 +93,9 @@ def serving_module(
     engine: str,
     kv_dtype: str,
 ) -> tuple[ModuleTable, AttentionModule, str] | None:
-    """The table that serves a mixer's layers, as `attention` reads it, and a warning where it is another engine's.
+    """Table that serves a mixer's layers, as `attention` reads it, with a warning where borrowed.
+
+    Another engine's table is borrowed.
 
     The engine's own table, unless another engine's single sequence is MAX_GAP times quicker; else the quickest there.
     None where no table has this layer's sizes, heads per rank and formats.
@@ -140,7 +142,7 @@ def _gaps(own: ModuleTable, quickest: ModuleTable) -> str:
 
 
 def _spread(costs: KernelCosts, architecture: Architecture, modules: dict[Mixer, AttentionModule]) -> float:
-    """The widest log standard deviation of what prices the model's attention. [1]"""
+    """The widest log standard deviation of what prices the model's attention. [-]"""
     rest = [mixer for mixer in architecture.mixers if mixer not in modules and mixer.kind != "none"]
     spreads = [module.log_sd for module in modules.values()]
     spreads += [core_cost(mixer, costs).log_sd for mixer in rest]
@@ -159,7 +161,7 @@ def _same_layer(table: ModuleTable, architecture: Architecture, mixer: Mixer) ->
 
 
 def _operation(mixer: Mixer) -> str:
-    """What the tables call a layer of this kind; empty for those they do not time whole."""
+    """What the tables call a layer of this kind. Empty for those they do not time whole."""
     if mixer.kind == "mla":
         return SERVED_OPERATIONS[0]
     if mixer.kind != "sparse" or mixer.compression > 1.0:
@@ -187,5 +189,5 @@ def _alike(one: Mixer, other: Mixer) -> bool:
 
 
 def _weights_per_head(mixer: Mixer) -> float:
-    """Weights that tensor parallelism splits, for each query head. [1]"""
+    """Weights that tensor parallelism splits, for each query head. [-]"""
     return (mixer.projection_params - mixer.replicated_params) / mixer.query_heads

@@ -27,7 +27,7 @@ STAND_INS: dict[WeightDtype, tuple[str, ...]] = {"fp8": ("fp8_block",), "fp8_blo
 
 MIN_SHAPES = 3
 BORROWED_LOG_SD = 0.10
-"""Added in quadrature when the constants come from another engine or format of the same accelerator. [1]"""
+"""Added in quadrature when the constants come from another engine or format of the same accelerator. [-]"""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Choice:
 
     @property
     def log_sd(self) -> float:
-        """Held-out spread, widened when borrowed. [1]"""
+        """Held-out spread, widened when borrowed. [-]"""
         return math.hypot(self.record.log_sd, BORROWED_LOG_SD) if self.borrowed else self.record.log_sd
 
 
 def version_key(version: str) -> tuple[tuple[int, ...], int, int]:
-    """Sort key of an engine version: 1.3.0rc10 < 1.3.0rc20 < 1.3.0 < 1.10; 0.5.6 < 0.5.6.post2."""
+    """Sort key of an engine version: 1.3.0rc10 < 1.3.0rc20 < 1.3.0 < 1.10, 0.5.6 < 0.5.6.post2."""
     head = re.match(r"[\d.]*", version)
     numbers = tuple(int(part) for part in (head.group(0) if head else "").split(".") if part)
     candidate = re.search(r"rc(\d+)", version)
@@ -64,7 +64,7 @@ def choose(
     kernel_ending: str = "",
     scales: ActivationScales = "static",
 ) -> Choice | None:
-    """The record that serves (op, engine, stored format), or None; of experts see `choose_experts`.
+    """The record that serves (op, engine, stored format), or None. Of experts see `choose_experts`.
 
     Order of preference: the format itself before its stand-in; the chosen engine before others; fits on at least
     MIN_SHAPES shapes; the newest version; the lowest held-out error. `scales` picks the kernel of a GEMM table that
@@ -88,10 +88,13 @@ def choose(
 
     def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, float, str]:
         return (
+            # The format decides which kernel runs at all, the engine only whose: another engine's comes before a
+            # stand-in.
             record.dtype not in TABLE_DTYPES[dtype],
             record.engine != engine,
             record.n_shapes < MIN_SHAPES,
             version_key(record.version) < newest[record.engine],
+            # Where nothing could be held out nothing is known of the error: last.
             math.inf if record.loso_median is None else record.loso_median,
             record.id,
         )
@@ -101,14 +104,14 @@ def choose(
 
 
 def borrowed_from(record: FitRecord, engine: str, dtype: WeightDtype) -> str:
-    """Engine, version and format of a record as far as they are not those asked for; empty where all are."""
+    """Engine, version and format of a record as far as they are not those asked for. Empty where all are."""
     reasons = [f"{record.engine} {record.version}"] if record.engine != engine else []
     reasons += [f"{record.dtype} kernels"] if record.dtype not in TABLE_DTYPES[dtype] else []
     return " ".join(reasons)
 
 
 def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, ...], int, int]]:
-    """`version_key` of each engine's newest record."""
+    """Sort key (`version_key`) of each engine's newest record."""
     found: dict[str, tuple[tuple[int, ...], int, int]] = {}
     for record in records:
         key = version_key(record.version)
@@ -117,7 +120,7 @@ def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, 
 
 
 def _with_scales(records: list[FitRecord], scales: ActivationScales) -> list[FitRecord]:
-    """GEMM records of the kernels that `scales` asks for; a table that has one record alone keeps it."""
+    """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps it."""
     asked, every = ENDINGS[scales], {record.id for record in records}
     others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
     own = [record for record in records if not (others and record.kernel_source.endswith(others))]

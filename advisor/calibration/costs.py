@@ -175,7 +175,7 @@ class _Notes:
         self.warnings.setdefault(part, []).append(text)
 
     def took(self, choice: Choice, part: str = "") -> None:
-        """Note a record, and a warning where it was borrowed; `part` where it is not its operation's."""
+        """Note a record, and a warning where it was borrowed. `part` where it is not its operation's."""
         part = part or _PART[choice.record.op]
         source = f"fit {choice.record.id} of the measured kernel tables (aiconfigurator-core, Apache-2.0)"
         self.sources.setdefault(part, []).append(source)
@@ -285,7 +285,7 @@ def _attention(
     notes: _Notes,
     part: str = "",
 ) -> AttentionCost:
-    """The core's constants; `part` is what notes call it where that is not its operation's name."""
+    """The core's constants. `part` is what notes call it where that is not its operation's name."""
     part = part or _PART[op]
     priced = attention_cost(hardware, records, engine, op, kv_dtype)
     if priced is None:
@@ -342,7 +342,7 @@ def _stream(choice: Choice, slower_by: float = 1.0) -> StreamCost:
 
 
 def _link_ratio(hardware: Hardware, measured_id: str) -> float:
-    """How much slower this accelerator's links are than those of the same chip that was measured; at least 1. [1]"""
+    """How much slower this accelerator's links are than those of the same chip that was measured. At least 1. [-]"""
     if hardware.id == measured_id or hardware.link_bytes_per_s is None:
         return 1.0
     measured = load_hardware(measured_id).link_bytes_per_s
@@ -350,7 +350,7 @@ def _link_ratio(hardware: Hardware, measured_id: str) -> float:
 
 
 def _computed(dtype: WeightDtype) -> ComputeDtype:
-    """fp32 weights go through the bf16 constants; their bytes are counted where they are read."""
+    """fp32 weights go through the bf16 constants. Their bytes are counted where they are read."""
     return "bf16" if dtype == "fp32" else dtype
 
 

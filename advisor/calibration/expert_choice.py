@@ -36,16 +36,16 @@ SHARED_KERNELS = "trtllm"
 """Kernels of one library (trtllm-gen) that every engine calls: what one engine measured, another runs too."""
 CLEARLY_QUICKER = 1.15
 """A shared kernel measured under another engine serves where the engine's own takes more than this times as long.
-[1]"""
+[-]"""
 MIN_WIDTHS = 2
-"""A fit on fewer distinct widths of a shard hardly tells the cost of an expert from that of its bytes. [1]"""
+"""A fit on fewer distinct widths of a shard hardly tells the cost of an expert from that of its bytes. [-]"""
 TYPICAL_EXPERT_BYTES = 8e6
 """One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4 bits. [B]"""
 SLOW_FRACTION = 0.5
 """An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was not tuned for it.
 Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does."""
 COMPARED_TOKENS = 2.0 ** np.arange(3, 10, dtype=np.float64)
-"""Tokens of the steps at which kernels of one shape are compared: 8 to 512. [1]"""
+"""Tokens of the steps at which kernels of one shape are compared: 8 to 512. [-]"""
 
 _Rank = tuple[bool, bool, bool, bool, bool, bool, bool, float, bool, float, str]
 
@@ -64,7 +64,7 @@ class _Candidates:
     """By record id, of those that measured the shape."""
 
     def seconds(self, record: FitRecord) -> float:
-        """Geometric mean over COMPARED_TOKENS of one layer's time; infinite where no shape is given. [s]"""
+        """Geometric mean over COMPARED_TOKENS of one layer's time. Infinite where no shape is given. [s]"""
         if self.shape is None:
             return math.inf
         times = layer_seconds(record, self.shape, self.rows.get(record.id, ()), COMPARED_TOKENS)
@@ -79,7 +79,8 @@ class _Candidates:
         return record.id not in self.rows and reads_slowly(record, self.streaming_rate)
 
     def rank(self, record: FitRecord, newest: Mapping[str, object]) -> _Rank:
-        """Least serves; see `choose_experts`."""
+        """Least serves. See `choose_experts`."""
+        # Engines pick kernels by shape, so what measured the very shape beats any fit's error on other shapes.
         measured = record.id in self.rows
         return (
             self.slow(record),
@@ -144,13 +145,16 @@ def choose_experts(
 
 
 def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict[str, Knots]:
-    """Factors at one rank of every table that measured `shape` (whatever its expert-parallel ranks), by record id.
+    """Factors of every table that measured a shape, by record id.
+
+    They hold on one rank, whatever expert-parallel ranks `shape` has.
 
     Tables with rows beyond MAX_FACTOR of their form are left out, as they are where times are predicted.
     """
     found: dict[str, Knots] = {}
     for table in tables:
         for rows in table.shapes:
+            # Without the ranks: tables of several are never fitted (decision 0002), so one rank's rows decide.
             if rows.shape[:5] == shape[:5]:
                 known = tuple((float(t), f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
                 if known and max(abs(math.log(f)) for _, f in known) <= math.log(MAX_FACTOR):
@@ -197,6 +201,7 @@ def _shared_kernel(candidates: _Candidates, best: FitRecord, newest: Mapping[str
     ]
     if not shared:
         return None
+    # On the same rows two engines' tables of this library differ by 1.8 % (median of 60 shapes, decision 0010).
     quickest = min(shared, key=lambda record: (candidates.seconds(record), record.id))
     ratio = candidates.seconds(best) / candidates.seconds(quickest)
     if not candidates.says_little(best) and ratio <= CLEARLY_QUICKER:
@@ -216,7 +221,7 @@ def _reason(candidates: _Candidates, best: FitRecord, newest: Mapping[str, objec
 
 
 def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
-    """What is wrong with the kernels of the engine that was asked for; empty where one of them serves or none is."""
+    """What is wrong with the kernels of the engine that was asked for. Empty where one of them serves or none is."""
     own = [record for record in candidates.records if record.engine == candidates.engine]
     if best.engine == candidates.engine or not own:
         return ""

@@ -43,7 +43,7 @@ def one_row_per_point(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def keep_rows(frame: pd.DataFrame, rules: Iterable[tuple[str, ArrayLike]]) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
-    """Rows that every rule (reason, mask of rows it keeps) keeps; the others by the first rule that drops them."""
+    """Rows that every rule (reason, mask of rows it keeps) keeps. The others by the first rule that drops them."""
     kept, dropped = np.ones(len(frame), bool), []
     for reason, keep in rules:
         before = int(kept.sum())
@@ -54,7 +54,7 @@ def keep_rows(frame: pd.DataFrame, rules: Iterable[tuple[str, ArrayLike]]) -> tu
 
 
 def held_out(group: np.ndarray, predict: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-    """Each row of `group` [rows] as `predict(seen, held)` gives it, two masks of rows; NaN with a single group."""
+    """Each row of `group` [rows] as `predict(seen, held)` gives it, two masks of rows. NaN with a single group."""
     out = np.full(len(group), np.nan)
     names = np.unique(group)
     for one in names if len(names) > 1 else []:
@@ -77,13 +77,13 @@ def content_hash(frame: pd.DataFrame, columns: list[str]) -> str:
 
 
 def band_log_sd(log_ratio: np.ndarray, floor: float = 0.02) -> float:
-    """The sd of a normal law whose central 80 % holds 80 % of `log_ratio`; at least `floor` (timer noise). [1]"""
+    """The sd of a normal law whose central 80 % holds 80 % of `log_ratio`. At least `floor` (timer noise). [-]"""
     finite = np.abs(log_ratio[np.isfinite(log_ratio)])
     return max(float(np.quantile(finite, 0.8)) / BAND_SIGMAS, floor) if finite.size else np.nan
 
 
 def error_quantiles(predicted: np.ndarray, measured: np.ndarray) -> tuple[float | None, float | None]:
-    """Median and 90th percentile of |predicted / measured - 1|; None where nothing is finite."""
+    """Median and 90th percentile of |predicted / measured - 1|. None where nothing is finite."""
     error = np.abs(predicted / measured - 1.0)
     error = error[np.isfinite(error)]
     if not error.size:
@@ -92,7 +92,7 @@ def error_quantiles(predicted: np.ndarray, measured: np.ndarray) -> tuple[float 
 
 
 def left_out_errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
-    """Fields of a FitRecord on rows predicted by fits that did not see them; log_sd is NaN where there are none."""
+    """Fields of a FitRecord on rows predicted by fits that did not see them. `log_sd` is NaN where there are none."""
     median, p90 = error_quantiles(held, measured)
     spread = band_log_sd(np.log(np.maximum(held, 1e-12) / measured))
     return {"n_rows": len(measured), "loso_median": median, "loso_p90": p90, "log_sd": spread}

@@ -37,7 +37,7 @@ MIN_N, MIN_K, MAX_K = 1024, 512, 16384
 MAX_KERNEL_T0_S = 30e-6
 """A larger intercept is host time (no graph capture) or not identified (only large matrices left)."""
 SMALL_ROWS = 16
-"""A product of so few rows and MIN_WEIGHTS weights is a launch and little else. [1]"""
+"""A product of so few rows and MIN_WEIGHTS weights is a launch and little else. [-]"""
 SAMPLE = 6000
 FOLDS = 5
 LOW = np.array([5e-7, 1e10, 1e11, 1.0])
@@ -53,7 +53,7 @@ SYMBOLS = ("t0", "BW", "F_peak", "p")
 
 
 def _times(parameters: np.ndarray, table: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Seconds of one GEMM for each row; parameters in the order of NAMES, `table` as `_symbols`."""
+    """Seconds of one GEMM for each row. Parameters in the order of NAMES, `table` as `_symbols`."""
     return np.asarray(laws.gemm(**table, **dict(zip(SYMBOLS, parameters, strict=True))))
 
 
@@ -106,8 +106,9 @@ def _used(frame: pd.DataFrame, dtype: str, cache_bytes: float) -> tuple[pd.DataF
 
 
 def launch_bounds(frame: pd.DataFrame) -> tuple[float, float]:
-    """Between which the t0 of a table must lie, by its small products: its quickest, and the median of those of at most
-    SMALL_ROWS rows and MIN_WEIGHTS weights. [s]
+    """Bounds between which a table's t0 must lie, by its small products. [s]
+
+    The quickest, and the median of those of at most SMALL_ROWS rows and MIN_WEIGHTS weights.
 
     For tables whose small matrices are left out because a cache served them: what is left says nothing of t0, but no
     launch takes longer than a whole small product, nor less than the quickest of all.
@@ -126,11 +127,11 @@ def gemm_record(
     note: str = "",
     assumed_log_sd: float = 0.0,
 ) -> FitRecord | None:
-    """Fit one GEMM table; `frame` has columns m, n, k, latency_s (seconds). None when fewer than 50 rows remain.
+    """Fit one GEMM table. `frame` has columns m, n, k, latency_s (seconds). None when fewer than 50 rows remain.
 
     The fitted bandwidth may not exceed `peak_bandwidth` [B/s]. Held-out errors leave out a fifth of the (n, k)
     shapes at a time. A fit whose intercept is host time is recorded with success = False. `note` says what was done to
-    the table before, `assumed_log_sd` [1] is the spread of what was assumed there.
+    the table before, `assumed_log_sd` [-] is the spread of what was assumed there.
     """
     require_columns(frame, (*GEMM_KEYS, "latency_s"), "GEMM")
     digest = content_hash(frame, GEMM_KEYS) if len(frame) < 200_000 else "not hashed: too many rows"

@@ -28,13 +28,13 @@ ENDINGS: dict[ActivationScales, str] = {"static": "", "dynamic": "+dynamic", "fu
 SCALE_KEYS = ["m", "k"]
 LEAST_SHARE_LEFT = 0.25
 """A product takes at least this share of what was timed with its scale launch: two tables timed apart differ by noise.
-[1]"""
+[-]"""
 NVFP4_EXCESS_SHARE = 0.5
 """Share of TensorRT-LLM's nvfp4 time beyond vLLM's at the same product that serving is assumed not to pay.
 
 No table settles it: none of the package separates the quantisation launch of nvfp4. Norm and quantisation are fused in
 front of two of a layer's four products, which gives a half. Against it speaks that the excess grows with the depth k
-(0.5 us at 512, 20 us at 16384, one row, B200) as a launch would not. The spread to the whole table is in the band. [1]
+(0.5 us at 512, 20 us at 16384, one row, B200) as a launch would not. The spread to the whole table is in the band. [-]
 """
 
 
@@ -46,7 +46,7 @@ class GemmVariant:
     frame: pd.DataFrame
     note: str = ""
     assumed_log_sd: float = 0.0
-    """Spread that an assumption about the launches adds. [1]"""
+    """Spread that an assumption about the launches adds. [-]"""
     n_at_floor: int = field(default=0)
     """Rows held at LEAST_SHARE_LEFT of their time."""
 
@@ -79,14 +79,16 @@ def scale_seconds(scales: pd.DataFrame, m: np.ndarray, k: np.ndarray) -> np.ndar
 
 
 def _between(known: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Index of the knot below each of `at`, and how far it is to the next; inside the table."""
+    """Index of the knot below each of `at`, and how far it is to the next. Inside the table."""
     inside = np.clip(at, known[0], known[-1])
     below = np.clip(np.searchsorted(known, inside, side="right") - 1, 0, len(known) - 2)
     return below, (inside - known[below]) / (known[below + 1] - known[below])
 
 
 def without_excess(frame: pd.DataFrame, other: pd.DataFrame, share: float, ending: str) -> GemmVariant:
-    """`frame` less `share` of its time beyond `other` at the same product; rows that `other` lacks stay.
+    """Table less a share of its time beyond another table's at the same product.
+
+    Rows that `other` lacks stay.
 
     Both have m, n, k and latency_s [s]. The spread between this and the table as it is widens the band.
     """
@@ -103,7 +105,7 @@ def without_excess(frame: pd.DataFrame, other: pd.DataFrame, share: float, endin
 def gemm_variants(
     frame: pd.DataFrame, engine: str, dtype: str, scales: pd.DataFrame, other: pd.DataFrame
 ) -> Iterator[GemmVariant]:
-    """One table as the kernels that serving may run, the static one first; most tables are one kernel.
+    """One table as the kernels that serving may run, the static one first. Most tables are one kernel.
 
     Parameters
     ----------

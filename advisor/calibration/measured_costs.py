@@ -20,13 +20,13 @@ from advisor.kernel_costs import KernelCosts, Knots, MeasuredLayer, MoeCost
 from advisor.step_cost import MoeShape, Placement, expert_shape, routed_time
 
 KNOTS_PER_OCTAVE = 8
-"""Least density of knots between two measured token counts: the form bends little from one to the next. [1]"""
+"""Least density of knots between two measured token counts: the form bends little from one to the next. [-]"""
 
 
 def with_measured_shape(
     costs: KernelCosts, hardware: Hardware, architecture: Architecture, placement: Placement
 ) -> KernelCosts:
-    """`costs` with the measured rows of this model's routed layer, where its kernel table has them.
+    """Costs with the measured rows of this model's routed layer, where its kernel table has them.
 
     Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
     """
@@ -65,7 +65,9 @@ def _rows(
 
 
 def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Knots:
-    """Factors on `form` with which a layer's time never falls with tokens, at the measured token counts and between.
+    """Factors on a fitted form with which a layer's time never falls with tokens.
+
+    They hold at the measured token counts and between.
 
     `form` gives the additive seconds of tokens under independent uniform routing, [tokens] to [tokens]. The times it
     makes of the measured factors are lowered to the least at as many or more tokens and joined straight in the
@@ -96,7 +98,7 @@ def _form(cost: MoeCost, architecture: Architecture, placement: Placement) -> Ca
 
 
 def _far_from_form(layer: MeasuredLayer) -> str:
-    """What to say of rows beyond MAX_FACTOR; empty when there are none."""
+    """What to say of rows beyond MAX_FACTOR. Empty when there are none."""
     tokens, factors = np.array(layer.knots).T
     far = np.abs(np.log(factors)) > np.log(MAX_FACTOR)
     if not far.any():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_TOKENS = 8192
-"""Steps with more tokens are prefill. [1]"""
+"""Steps with more tokens are prefill. [-]"""
 SHAPE = ["hidden_size", "shard_width", "topk", "num_experts", "matrices", "moe_ep_size"]
 """Columns of an `ExpertShape`, in its order."""
 

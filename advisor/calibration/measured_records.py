@@ -17,22 +17,22 @@ from advisor.prediction import Frozen
 MEASURED = RECORDS / "measured"
 MAX_FACTOR = 3.0
 """Rows further than this from the form, either way, show a kernel that was not tuned for the shape: engines then run
-another one. They are reported, not used. [1]"""
+another one. They are reported, not used. [-]"""
 
 
 class ShapeRows(Frozen):
-    """One measured shape: measured over additive time at `MeasuredTable.tokens`; None where there is no row. [1]"""
+    """One measured shape: measured over additive time at `MeasuredTable.tokens`. None where there is no row. [-]"""
 
     shape: ExpertShape
     factor: tuple[float | None, ...]
 
 
 class MeasuredTable(Frozen):
-    """The shapes of one kernel table, as factors on one fit. Errors are relative, on rows no factor saw. [1]"""
+    """The shapes of one kernel table, as factors on one fit. Errors are relative, on rows no factor saw. [-]"""
 
     fit_id: str
     tokens: tuple[int, ...]
-    """Tokens of the whole step. [1]"""
+    """Tokens of the whole step. [-]"""
     loads: tuple[str, ...]
     """Loads whose rows were averaged."""
     n_rows: int
@@ -67,6 +67,6 @@ def _line(rows: ShapeRows) -> str:
 
 @lru_cache(maxsize=32)
 def load_measured(device: str, folder: Path = MEASURED) -> tuple[MeasuredTable, ...]:
-    """The tables of one device, read once; empty where there are none. Raises AdvisorError for a damaged file."""
+    """The tables of one device, read once. Empty where there are none. Raises AdvisorError for a damaged file."""
     parse = TypeAdapter(tuple[MeasuredTable, ...]).validate_json
     return read_fitted(folder / f"{device}.json", parse, "measured shapes") or ()

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 MODULE_KEYS = ["batch_size", "context_tokens"]
 CONTEXTS = (16, 128, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072)
-"""Contexts kept: between them the layers' times bend little. [1]"""
+"""Contexts kept: between them the layers' times bend little. [-]"""
 SPIKE = 1.5
-"""A batch whose time grows this many times faster than it, and larger ones, ran a kernel that does not serve. [1]"""
+"""A batch whose time grows this many times faster than it, and larger ones, ran a kernel that does not serve. [-]"""
 WELL = 0.25
-"""Share of the largest batch up to which a context must be measured to be carried on by its own rows. [1]"""
+"""Share of the largest batch up to which a context must be measured to be carried on by its own rows. [-]"""
 MIN_ROWS = 24
 
 
 def module_table(frame: pd.DataFrame, identity: dict[str, str], n_heads: int) -> ModuleTable | None:
-    """The thinned table of one layer; frame: MODULE_KEYS and latency_s [s]. None with fewer than MIN_ROWS rows.
+    """Thinned table of one layer. `frame` has MODULE_KEYS and latency_s [s]; None with fewer than MIN_ROWS rows.
 
     `identity` has op, engine, version, model, kv_dtype and gemm_dtype.
     """
@@ -75,7 +75,10 @@ def served(table: ModuleTable, shares_cache: bool, log_sd: float, because: str, 
 
 
 def without_spikes(times: np.ndarray, batches: np.ndarray) -> tuple[np.ndarray, int]:
-    """`times` [batches, contexts] without what follows a jump SPIKE times steeper than the batch; how many rows."""
+    """Times [batches, contexts] without what follows a jump, and how many rows that took.
+
+    A jump is SPIKE times steeper than the batch.
+    """
     out = times.copy()
     for column in range(times.shape[1]):
         known = np.flatnonzero(np.isfinite(times[:, column]))
@@ -87,7 +90,7 @@ def without_spikes(times: np.ndarray, batches: np.ndarray) -> tuple[np.ndarray, 
 
 
 def rising(times: np.ndarray) -> np.ndarray:
-    """The lower envelope of `times` [batches, contexts] that rises along both; holes stay."""
+    """The lower envelope of `times` [batches, contexts] that rises along both. Holes stay."""
     out = np.where(np.isfinite(times), times, np.inf)
     for axis in (0, 1):
         out = np.flip(np.minimum.accumulate(np.flip(out, axis), axis), axis)
@@ -95,7 +98,7 @@ def rising(times: np.ndarray) -> np.ndarray:
 
 
 def filled(times: np.ndarray, batches: np.ndarray, contexts: np.ndarray) -> np.ndarray:
-    """`times` [batches, contexts] with its holes filled, rising along both.
+    """Times [batches, contexts] with their holes filled, rising along both.
 
     A column that reaches WELL of the largest batch is carried on along the batch. Another grows from the last such
     column before it by a fixed part, its own, and by cache traffic, the same for each token of all columns.
@@ -144,7 +147,7 @@ def _along_batch(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
 
 
 def _reach(measured: np.ndarray, batches: np.ndarray, contexts: np.ndarray, context: float) -> int:
-    """Largest batch measured at both neighbours of a context; 0 where none is. [1]"""
+    """Largest batch measured at both neighbours of a context. 0 where none is. [-]"""
     right = int(np.clip(np.searchsorted(contexts, context), 1, len(contexts) - 1))
     near = [right] if contexts[right] <= context else [right - 1, right]
     both = measured[:, near].all(axis=1)

@@ -18,7 +18,7 @@ _DIGITS = 3
 
 
 class ModuleTable(Frozen):
-    """One attention layer by sequences and context, holes filled and rising in both; what was measured is said."""
+    """One attention layer by sequences and context, holes filled and rising in both. What was measured is said."""
 
     op: str
     engine: str
@@ -28,29 +28,29 @@ class ModuleTable(Frozen):
     kv_dtype: str
     gemm_dtype: str
     n_heads: int
-    """Query heads of this rank. [1]"""
+    """Query heads of this rank. [-]"""
     batches: tuple[int, ...]
     contexts: tuple[int, ...]
-    """The new token included. [1]"""
+    """The new token included. [-]"""
     time_us: tuple[tuple[float, ...], ...]
     """[batches, contexts]. [us]"""
     measured_to: tuple[int, ...]
-    """Largest batch that was measured at each context, 0 where none was: the rest is carried on. [1]"""
+    """Largest batch that was measured at each context, 0 where none was: the rest is carried on. [-]"""
     n_rows: int
     n_spikes: int = 0
-    """Rows left out because a doubling of the batch took more than three times as long. [1]"""
+    """Rows left out because a doubling of the batch took more than three times as long. [-]"""
     log_sd: float
     """As in FitRecord, of measured rows over what the thinned table gives for them, and of rows between neighbours."""
 
     @property
     def id(self) -> str:
-        """What names the table, readable."""
+        """Name of the table, readable: engine, version, layer and format."""
         parts = (self.op, self.engine, self.version, self.model, f"kv-{self.kv_dtype}", self.gemm_dtype)
         return "/".join((*parts, f"{self.n_heads} heads"))
 
 
 def write_modules(device: str, tables: list[ModuleTable], folder: Path = MODULES) -> Path:
-    """Write one device's tables, sorted by id, one per line; times with three digits."""
+    """Write one device's tables, sorted by id, one per line. Times with three digits."""
     lines = []
     for table in sorted(tables, key=lambda table: table.id):
         entry = table.model_dump(mode="json", exclude_defaults=True)
@@ -70,6 +70,6 @@ def _short(value: float) -> float:
 
 @lru_cache(maxsize=32)
 def load_modules(device: str, folder: Path = MODULES) -> tuple[ModuleTable, ...]:
-    """The tables of one device, read once; empty where there are none. Raises AdvisorError for a damaged file."""
+    """The tables of one device, read once. Empty where there are none. Raises AdvisorError for a damaged file."""
     parse = TypeAdapter(tuple[ModuleTable, ...]).validate_json
     return read_fitted(folder / f"{device}.json", parse, "measured attention layers") or ()

@@ -27,7 +27,7 @@ from advisor.calibration.frames import (
 from advisor.calibration.nnls import LinearFit, fit_relative, linear_fields
 from advisor.calibration.power_law import touched_experts
 from advisor.calibration.records import Dropped, FitRecord, record_id
-from advisor.calibration.table_hygiene import NOISY_SHARE, monotone, without_spikes
+from advisor.calibration.table_hygiene import NOISY_SHARE, SERIES, monotone, without_spikes
 from advisor.routing import local_experts
 from advisor.step_cost import expert_work
 
@@ -43,16 +43,7 @@ PARAMETERS = (
     ("activation_s_per_byte", "s/B"),
     ("per_resident_expert_s", "s"),
 )
-MOE_KEYS = [
-    "num_tokens",
-    "hidden_size",
-    "inter_size",
-    "topk",
-    "num_experts",
-    "moe_tp_size",
-    "moe_ep_size",
-    "distribution",
-]
+MOE_KEYS = ["num_tokens", *SERIES]
 SHAPE = ["hidden_size", "inter_size", "topk", "num_experts"]
 MAX_TOKENS = 2048
 MAX_EP = 8
@@ -65,9 +56,9 @@ ROUNDS = 3
 MIN_T0_S = 1.5e-6
 """The quickest product of all GEMM tables, on any accelerator: one launch. [s]"""
 TIMER_MARGIN = 1.05
-"""Noise of the timer and of the count of touched experts. [1]"""
+"""Noise of the timer and of the count of touched experts. [-]"""
 MAX_TOO_FAST = 0.10
-"""Largest share of rows beyond that. [1]"""
+"""Largest share of rows beyond that. [-]"""
 UNKNOWN_LOG_SD = 0.25
 """Least band of a table with one or two shapes, where little can be held out: the worst tables' held-out spread."""
 TWO_MATRIX_SHAPES = frozenset(
@@ -94,14 +85,14 @@ class MoeFit:
         return tuple((float(m), float(np.exp(f))) for m, f in zip(self.knots, self.log_factor, strict=True))
 
     def correction(self, rows_per_expert: np.ndarray) -> np.ndarray:
-        """log c(m), held constant beyond the outer knots. [1]"""
+        """Correction log c(m), held constant beyond the outer knots. [-]"""
         if not self.knots.size:
             return np.zeros(len(rows_per_expert))
         return np.interp(np.log(rows_per_expert), np.log(self.knots), self.log_factor)
 
 
 def add_touched(frame: pd.DataFrame) -> pd.DataFrame:
-    """`frame` with columns touched and routed_rows, from how each row's load was generated."""
+    """Table with columns touched and routed_rows, from how each row's load was generated."""
     keys = ["num_tokens", "num_experts", "topk", "distribution", "moe_ep_size"]
     points = frame[keys].drop_duplicates()
     found = [
@@ -130,7 +121,7 @@ def fit_moe(
 def leave_one_shape_out(
     columns: np.ndarray, measured: np.ndarray, rows: np.ndarray, shape: np.ndarray, low: np.ndarray | None = None
 ) -> np.ndarray:
-    """Each row predicted by a fit (coefficients and curve) that saw no row of its shape; NaN with a single shape."""
+    """Each row predicted by a fit (coefficients and curve) that saw no row of its shape. NaN with a single shape."""
 
     def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
         return fit_moe(columns[seen], measured[seen], rows[seen], low).predict(columns[held], rows[held])
@@ -150,12 +141,12 @@ def ratio_error(frame: pd.DataFrame, predicted: np.ndarray) -> tuple[float | Non
 
 
 def two_matrices(frame: pd.DataFrame) -> np.ndarray:
-    """Which rows are of TWO_MATRIX_SHAPES, [rows]."""
+    """Mask of the rows whose shape is one of TWO_MATRIX_SHAPES, [rows]."""
     return np.array([shape in TWO_MATRIX_SHAPES for shape in frame[SHAPE].itertuples(index=False, name=None)], bool)
 
 
 def frame_work(frame: pd.DataFrame, dtype: str, ungated: bool) -> dict[str, Any]:
-    """What `laws.routed_layers` takes of the rows of a table with touched and routed_rows added, but for the costs."""
+    """Arguments of `laws.routed_layers` but for the costs, from a table with touched and routed_rows."""
     get = {name: frame[name].to_numpy(dtype=float) for name in MOE_KEYS if name != "distribution"}
     touched, rows = frame["touched"].to_numpy(), frame["routed_rows"].to_numpy()
     work = expert_work(
@@ -179,7 +170,7 @@ def frame_columns(frame: pd.DataFrame, dtype: str, ungated: bool) -> np.ndarray:
 def expert_parallel_error(
     frame: pd.DataFrame, fit: MoeFit, dtype: str, ungated: bool
 ) -> tuple[float | None, float | None]:
-    """Median and 90th percentile of the error on rows of 2 to 8 expert-parallel ranks, predicted as a scenario is.
+    """Median and 90th percentile of the error on rows of 2 to 8 ranks, predicted as a scenario is.
 
     num_tokens counts the tokens of all ranks; U is the global expectation of the row's load, brought to the slowest
     rank by `routing.local_experts`; its rows are M k / ep.
@@ -213,14 +204,16 @@ def select_rows(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[pd
 
 
 def not_from_cache(frame: pd.DataFrame, cache_bytes: float, dtype: str) -> tuple[str, np.ndarray]:
-    """The rule of `keep_rows` for rows of `frame` (with touched and routed_rows) whose weights a cache cannot hold."""
+    """Rule of `keep_rows` for rows whose weights a cache cannot hold. `frame` has touched and routed_rows."""
     reason = f"touched weights below 2.5 x the last-level cache of {cache_bytes / 1e6:.0f} MB: served from it"
     return reason, np.asarray(frame_work(frame, dtype, False)["W"] >= 2.5 * cache_bytes)
 
 
 def clean_table(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
-    """`frame` without spikes and with times that never fall with tokens, column `lowered`: which rows that changed
-    clearly; and the spikes as rows dropped."""
+    """Table without spikes and with times that never fall with tokens.
+
+    Column `lowered` says which rows that changed clearly; the spikes come as rows dropped.
+    """
     kept, n_spikes = without_spikes(frame)
     reason = "beyond 1.5 times both neighbours in tokens"
     return monotone(kept), (Dropped(reason=reason, n_rows=n_spikes),) if n_spikes else ()
@@ -293,8 +286,9 @@ def moe_record(
 
 
 def least_coefficients(peak_bandwidth: float) -> np.ndarray:
-    """Bounds of PARAMETERS from below: a layer is at least one launch, and weights are not read faster than the memory
-    allows.
+    """Lower bounds of PARAMETERS by launch and memory.
+
+    A layer is at least one launch, and weights are not read faster than the memory allows.
 
     One shape alone cannot tell the cost of an expert from that of its bytes, and would give the bytes for nothing.
     """
@@ -303,7 +297,7 @@ def least_coefficients(peak_bandwidth: float) -> np.ndarray:
 
 
 def faster_than_memory(frame: pd.DataFrame, dtype: str, ungated: bool, peak_bandwidth: float) -> float:
-    """Share of rows whose touched weights, over the time, exceed the memory's peak by more than TIMER_MARGIN. [1]"""
+    """Share of rows that read their touched weights faster than the memory's peak. [-] By more than TIMER_MARGIN."""
     rate = frame_work(frame, dtype, ungated)["W"] / frame["latency_s"].to_numpy()
     return float(np.mean(rate > TIMER_MARGIN * peak_bandwidth))
 

@@ -18,7 +18,7 @@ HUBER = 1.5
 
 @dataclass(frozen=True)
 class LinearFit:
-    """Coefficients of a linear form fitted on relative error; arrays follow the column order."""
+    """Coefficients of a linear form fitted on relative error. Arrays follow the column order."""
 
     coefficients: np.ndarray
     low: np.ndarray
@@ -26,7 +26,7 @@ class LinearFit:
     stderr: np.ndarray
     correlation: np.ndarray
     log_sd: float
-    """Robust standard deviation of log(measured / fitted), in sample. [1]"""
+    """Robust standard deviation of log(measured / fitted), in sample. [-]"""
 
 
 def _solve(gram: np.ndarray, moment: np.ndarray, low: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ def leave_one_group_out(
 def linear_parameters(
     named: Sequence[tuple[str, str]], coefficients: np.ndarray, stderr: np.ndarray, low: np.ndarray
 ) -> dict[str, FitParameter]:
-    """Coefficients as stored, by name and unit; those at their bound have no standard error."""
+    """Coefficients as stored, by name and unit. Those at their bound have no standard error."""
     return {
         name: FitParameter(
             value=float(value),

@@ -31,7 +31,7 @@ class OverheadRecord(Frozen):
     """Engine, with its vintage where scheduling changed; `any` is the mean over classes, for engines never seen."""
     parameters: dict[str, FitParameter]
     log_covariance: tuple[tuple[float, ...], ...]
-    """Covariance of the logarithms, in the order of OVERHEAD_NAMES. [1]"""
+    """Covariance of the logarithms, in the order of OVERHEAD_NAMES. [-]"""
     n_rows: int = Field(ge=0)
     n_sources: int = Field(ge=0)
     message: str
@@ -42,20 +42,23 @@ class OverheadRecord(Frozen):
 
 
 class ResidualRecord(Frozen):
-    """What the components leave unexplained of left-out speedups: mostly an offset from one laboratory to the next."""
+    """Spread that the components leave unexplained of left-out speedups.
+
+    Mostly an offset from one laboratory to the next.
+    """
 
     tier: str
     workstation: bool
     """Of engine classes on accelerators without the data centre's kernels; else of all others."""
     log_sd: float = Field(ge=0)
-    """[1]"""
+    """[-]"""
     n_rows: int = Field(ge=0)
     n_sources: int = Field(ge=0)
-    """Laboratories. [1]"""
+    """Laboratories. [-]"""
 
 
 class LeftOut(Frozen):
-    """What the fit is without one laboratory: its rows are judged by this, never by what they took part in."""
+    """Fit without one laboratory, by which its rows are judged. Never are they judged by what they took part in."""
 
     laboratory: str
     records: tuple[OverheadRecord, ...]
@@ -78,14 +81,14 @@ class OverheadFit(Frozen):
     dropped: dict[str, int] = Field(default_factory=dict)
     """Rows that took no part, by reason."""
     held_out_error: dict[str, float] = Field(default_factory=dict)
-    """Mean over sources of the mean absolute error of each form tried, the source left out. [1]"""
+    """Mean over sources of the mean absolute error of each form tried, the source left out. [-]"""
 
     def record(self, engine_class: str) -> OverheadRecord:
         """The record of a class, else that of `any`."""
         return _record_of(self.records, engine_class)
 
     def residual_log_sd(self, tier: str, engine_class: str = "") -> float | None:
-        """Of one tier and the kind of accelerator of a class; None where it was not calibrated. [1]"""
+        """Residual spread of one tier and the kind of accelerator of a class. [-] None where it was not calibrated."""
         return _residuals_of(self.residuals, engine_class).get(tier)
 
 
@@ -110,7 +113,7 @@ def write_overheads(fit: OverheadFit, left_out: tuple[LeftOut, ...] = (), path: 
 
 @lru_cache(maxsize=4)
 def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit | None:
-    """The shipped fit, read once; None where there is none. Raises AdvisorError when the file is damaged."""
+    """The shipped fit, read once. None where there is none. Raises AdvisorError when the file is damaged."""
     return read_fitted(path, OverheadFit.model_validate_json, "overhead records")
 
 
@@ -122,8 +125,10 @@ def load_left_out(path: Path = LEFT_OUT_FILE) -> dict[str, LeftOut]:
 
 
 def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
-    """Fields of KernelCosts for a class as shipped, or as a fit `without` a laboratory has them where that took part;
-    empty where no fit is shipped."""
+    """Fields of KernelCosts for a class, as shipped or as fitted without a laboratory.
+
+    The latter where `without` took part; empty where no fit is shipped.
+    """
     fit = load_left_out().get(without) or load_overheads()
     if fit is None:
         return {}

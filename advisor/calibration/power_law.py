@@ -6,7 +6,8 @@ sampling, scaled to tokens x k, rounded, capped at one choice per token, and lev
 
 References
 ----------
-[1] collector/helper.py and its power-law note, ai-dynamo/aiconfigurator (Apache-2.0). Description only; own code.
+[aiconfigurator] collector/helper.py and its power-law note, ai-dynamo/aiconfigurator (Apache-2.0). Description only;
+own code.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ class TouchedExperts:
     """Averages over draws for one (tokens, N, k, ep, load)."""
 
     touched: float
-    """Distinct experts of the measured rank that receive at least one token. [1]"""
+    """Distinct experts of the measured rank that receive at least one token. [-]"""
     routed_rows: float
-    """Token-expert pairs of the measured rank; tokens x k when ep = 1. [1]"""
+    """Token-expert pairs of the measured rank; tokens x k when ep = 1. [-]"""
 
 
 def _raise_minima(counts: np.ndarray, amount: int, cap: int) -> np.ndarray:
@@ -64,14 +65,17 @@ def _split_evenly(amount: int, parts: int) -> np.ndarray:
 def sample_counts(
     n_tokens: int, n_experts: int, n_active: int, exponent: float, rng: np.random.Generator, ep_size: int = 1
 ) -> np.ndarray:
-    """Tokens per expert of one draw of the power-law load; the busiest rank's experts come first.
+    """Tokens per expert of one draw of the power-law load.
+
+    The busiest rank's experts come first. Raises AdvisorError for tokens below 1, more experts used than there are,
+    ranks that do not divide them, or an exponent of 1.
 
     Parameters
     ----------
-    n_tokens : tokens of all ranks together. [1]
-    n_experts, n_active : N and k. [1]
-    exponent : of the power law, > 0, not 1. [1]
-    ep_size : ranks that share the experts; must divide N. [1]
+    n_tokens : tokens of all ranks together. [-]
+    n_experts, n_active : N and k. [-]
+    exponent : of the power law, > 0, not 1. [-]
+    ep_size : ranks that share the experts; must divide N. [-]
 
     Returns
     -------
@@ -111,7 +115,9 @@ def sample_counts(
 
 
 def balanced_counts(n_tokens: int, n_experts: int, n_active: int) -> np.ndarray:
-    """Tokens per expert of the `balanced` load: choice i of token t is expert t + i ceil(N/k), wrapped at N.
+    """Tokens per expert of the `balanced` load.
+
+    Choice i of token t is expert t + i ceil(N/k), wrapped at N.
 
     With fewer tokens than ceil(N/k) the tokens are spread over the stride, so all choices differ: U = min(N, tokens k)
     up to the few that wrap where k does not divide N.

@@ -49,7 +49,7 @@ class Dropped(Frozen):
 
 
 class FitRecord(Frozen):
-    """One fit of one kernel table. Errors are relative, on rows of shapes that the fit did not see. [1]"""
+    """One fit of one kernel table. Errors are relative, on rows of shapes that the fit did not see. [-]"""
 
     id: str
     op: Operation
@@ -90,19 +90,19 @@ class FitRecord(Frozen):
     """Errors on expert-parallel rows (2 to 8 ranks), none of which was fitted; U of the slowest rank by
     `routing.local_experts`. MoE only."""
     log_sd: float
-    """Standard deviation of log(measured / predicted) whose normal band of 80 % holds 80 % of held-out rows. [1]"""
+    """Standard deviation of log(measured / predicted) whose normal band of 80 % holds 80 % of held-out rows. [-]"""
     success: bool
     message: str
 
     def value(self, name: str) -> float:
-        """The value of one parameter; raises AdvisorError when the form has none of that name."""
+        """The value of one parameter. Raises AdvisorError when the form has none of that name."""
         if name not in self.parameters:
             raise AdvisorError(f"fit {self.id} has no parameter {name!r}; it has {', '.join(sorted(self.parameters))}")
         return self.parameters[name].value
 
 
 def rounded(value: Any) -> Any:
-    """`value` with floats cut to six significant digits, non-finite ones to None, through lists and mappings."""
+    """Value with floats cut to six significant digits and non-finite ones to None. Through lists and mappings."""
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -118,23 +118,26 @@ def record_id(op: Operation, identity: Mapping[str, str], n_ranks: int | None = 
 
 
 def compact(entry: object) -> str:
-    """`entry` as JSON without spaces."""
+    """Entry as JSON without spaces."""
     return json.dumps(entry, separators=(",", ":"))
 
 
 def one_a_line(entries: Iterable[str]) -> str:
-    """A JSON list of `entries`, which are JSON themselves, one a line, so that a new run gives a small diff."""
+    """List of JSON entries, one a line, so that a new run gives a small diff."""
     return "[\n" + ",\n".join(entries) + "\n]"
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` and a last line break; makes the folder."""
+    """Write `text` and a last line break. Makes the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n", encoding="utf-8")
 
 
 def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read | None:
-    """What `parse` makes of a written file; None where there is none. Raises AdvisorError when it is not `what`."""
+    """Contents of a written file as `parse` reads them.
+
+    None where there is none. Raises AdvisorError when it is not `what`.
+    """
     if not path.is_file():
         return None
     try:
@@ -165,13 +168,13 @@ def _stored(record: FitRecord) -> dict[str, Any]:
 
 
 def recorded_devices(folder: Path = RECORDS) -> list[str]:
-    """Devices that have fit records, sorted; names are those of `Hardware.kernel_table_device`."""
+    """Devices that have fit records, sorted. Names are those of `Hardware.kernel_table_device`."""
     return sorted(path.stem for path in folder.glob("*.json"))
 
 
 @lru_cache(maxsize=32)
 def load_records(device: str, folder: Path = RECORDS) -> tuple[FitRecord, ...]:
-    """The records of one device, read once; empty where the device was never measured.
+    """The records of one device, read once. Empty where the device was never measured.
 
     Raises AdvisorError when the file is damaged.
     """

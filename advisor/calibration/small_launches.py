@@ -47,14 +47,14 @@ def write_small_launches(found: list[SmallLaunch], path: Path = SMALL_LAUNCHES_F
 
 @lru_cache(maxsize=4)
 def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, ...]:
-    """The shipped records, read once; empty where there are none. Raises AdvisorError when the file is damaged."""
+    """The shipped records, read once. Empty where there are none. Raises AdvisorError when the file is damaged."""
     return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches") or ()
 
 
 def small_launch(
     engine: str, name: str, version: str = "", records: tuple[SmallLaunch, ...] | None = None
 ) -> SmallLaunch | None:
-    """The record of an engine and field at a version (empty: today's); None where the engine has none."""
+    """The record of an engine and field at a version (empty: today's). None where the engine has none."""
     found = [one for one in (load_small_launches() if records is None else records) if one.engine == engine]
     named = [one for one in found if one.name == name]
     held = [one for one in named if one.before_version and is_before(version, one.before_version, one.before_date)]
@@ -64,7 +64,9 @@ def small_launch(
 
 
 def is_before(version: str, release: str, day: str | None = None) -> bool:
-    """Whether a build is older than a release: by its number, else by the date it names, YYYY-MM-DD or eight digits.
+    """Whether a build is older than a release, by its number or else its date.
+
+    The date is what its name holds, YYYY-MM-DD or eight digits.
 
     `day`: when the release came out. A nightly build or a fork without a date, and an empty version, count as today's.
     """

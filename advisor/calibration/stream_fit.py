@@ -7,6 +7,7 @@ measured size.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,53 +27,59 @@ PARAMETERS = (("t0_s", "s"), ("s_per_byte", "s/B"))
 """Name and unit of both coefficients, in their order."""
 MIN_GROUP_ROWS = 6
 UNKNOWN_LOG_SD = 0.3
-"""Band of a table where nothing can be held out (assumed). [1]"""
+"""Band of a table where nothing can be held out (assumed). [-]"""
 
 
-def stream_record(
-    op: Operation,
-    identity: dict[str, str],
-    n_bytes: np.ndarray,
-    measured: np.ndarray,
-    group: np.ndarray,
-    digest: str,
-    dropped: tuple[Dropped, ...] = (),
-    n_ranks: int | None = None,
-    note: str = "",
-    single_curve: bool = False,
-) -> FitRecord | None:
-    """Fit t0 + bytes / BW; arrays [rows], seconds and bytes. None with fewer than MIN_GROUP_ROWS rows.
+@dataclass(frozen=True)
+class StreamTable:
+    """Measured rows of one operation that streams bytes, and where they are from. Arrays [rows]."""
 
-    `group` labels what is left out at a time for the held-out errors: a layout of experts, or a message size. With
-    `single_curve` the time depends on the bytes alone and the record carries the factor at each measured size.
-    """
+    op: Operation
+    identity: dict[str, str]
+    n_ranks: int
+    n_bytes: np.ndarray
+    """Bytes that one call moves. [B]"""
+    measured: np.ndarray
+    """Time of the call. [s]"""
+    group: np.ndarray
+    """Label of what is left out at a time for the held-out errors: a layout of experts, or a message size."""
+    digest: str
+    dropped: tuple[Dropped, ...] = ()
+    note: str = ""
+    single_curve: bool = False
+    """Whether the time depends on the bytes alone, so that the record carries the factor at each measured size."""
+
+
+def stream_record(table: StreamTable) -> FitRecord | None:
+    """Fit t0 + bytes / BW to a table. None with fewer than MIN_GROUP_ROWS rows."""
+    n_bytes, measured = table.n_bytes, table.measured
     if len(measured) < MIN_GROUP_ROWS:
         return None
     columns = laws.columns(laws.stream, laws.STREAM_COEFFICIENTS, R=n_bytes)
     fit = fit_relative(columns, measured)
-    held = leave_one_group_out(columns, measured, group)
+    held = leave_one_group_out(columns, measured, table.group)
     curve: tuple[tuple[float, float], ...] = ()
-    if single_curve:
+    if table.single_curve:
         held = held * _neighbours_factor(n_bytes, measured)
         curve = tuple(sorted(zip(n_bytes.tolist(), (measured / (columns @ fit.coefficients)).tolist(), strict=True)))
     errors = left_out_errors(held, measured)
     if not np.isfinite(errors["log_sd"]):
         errors["log_sd"] = UNKNOWN_LOG_SD
-    messages = [note] if note else []
+    messages = [table.note] if table.note else []
     at_bound = zip(PARAMETERS, fit.coefficients == 0, strict=True)
     messages += [f"{name} at the bound 0" for (name, _), bound in at_bound if bound]
     return FitRecord(
-        id=record_id(op, identity, n_ranks),
-        op=op,
-        **identity,  # type: ignore[arg-type]
-        form=CURVE_FORM if single_curve else FORM,
+        id=record_id(table.op, table.identity, table.n_ranks),
+        op=table.op,
+        **table.identity,  # type: ignore[arg-type]
+        form=CURVE_FORM if table.single_curve else FORM,
         **linear_fields(PARAMETERS, fit),
         **errors,
         curve=curve,
-        n_ranks=n_ranks,
-        n_shapes=len(np.unique(group)),
-        dropped=dropped,
-        data_sha256=digest,
+        n_ranks=table.n_ranks,
+        n_shapes=len(np.unique(table.group)),
+        dropped=table.dropped,
+        data_sha256=table.digest,
         success=bool(fit.coefficients[1] > 0),
         message="; ".join(messages) or "all parameters identified",
     )
@@ -92,7 +99,7 @@ def _neighbours_factor(n_bytes: np.ndarray, measured: np.ndarray) -> np.ndarray:
 
 
 def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
-    """All-reduce of 16-bit messages among `n_ranks`; frame: message_elements, latency_s. Held out size by size.
+    """All-reduce of 16-bit messages among `n_ranks`. `frame` has message_elements and latency_s. Held out size by size.
 
     A larger message never takes less: engines could pad to it, and a fall would make a larger batch quicker.
     """
@@ -101,17 +108,9 @@ def all_reduce_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: in
     used = monotone(used, "message_elements", ())
     n_bytes = np.asarray(laws.message_bytes(used["message_elements"].to_numpy(dtype=float), 1.0))
     digest = content_hash(frame, ["message_elements"])
-    return stream_record(
-        "all_reduce",
-        identity,
-        n_bytes,
-        used["latency_s"].to_numpy(),
-        n_bytes,
-        digest,
-        dropped,
-        n_ranks,
-        single_curve=True,
-    )
+    rows = {"n_bytes": n_bytes, "measured": used["latency_s"].to_numpy(), "group": n_bytes}
+    found = StreamTable("all_reduce", identity, n_ranks, **rows, digest=digest, dropped=dropped, single_curve=True)
+    return stream_record(found)
 
 
 def all_to_all_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: int) -> FitRecord | None:
@@ -129,7 +128,7 @@ def all_to_all_record(frame: pd.DataFrame, identity: dict[str, str], n_ranks: in
     measured = 0.5 * (phases["dispatch"] + phases["combine"]).to_numpy()
     tokens, active, hidden = (phases[name].to_numpy(dtype=float) for name in ("num_tokens", "topk", "hidden_size"))
     n_bytes = np.asarray(laws.sent_bytes(laws.message_bytes(tokens, hidden), active))
-    group = labels(phases, keys[1:])
+    rows = {"n_bytes": n_bytes, "measured": measured, "group": labels(phases, keys[1:])}
     digest = content_hash(frame, [*keys, "phase"])
     note = "mean of dispatch and combine; bytes = tokens per rank x k x hidden x 2"
-    return stream_record("all_to_all", identity, n_bytes, measured, group, digest, (), n_ranks, note)
+    return stream_record(StreamTable("all_to_all", identity, n_ranks, **rows, digest=digest, note=note))

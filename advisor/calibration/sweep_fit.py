@@ -33,10 +33,10 @@ MATRICES = 3.0
 ORDER = ("t0_s", "weight_s_per_byte", "activation_s_per_byte", "s_per_flop", "per_expert_s", "per_resident_expert_s")
 """Which of two parameters is kept when a sweep cannot tell them apart: the one named first."""
 SEPARABLE = 0.02
-"""Least part of a column that the kept ones must leave unexplained for it to be fitted. [1]"""
+"""Least part of a column that the kept ones must leave unexplained for it to be fitted. [-]"""
 MIN_ROWS = 8
 MAX_QUERIES = 8
-"""Longest verification that is judged, tokens of each sequence. [1]"""
+"""Longest verification that is judged, tokens of each sequence. [-]"""
 ENGINE = "advisor.profiling"
 SHAPE = ["n_experts", "n_active", "expert_width", "hidden_size"]
 RATIO_COLUMNS = (
@@ -50,7 +50,7 @@ class SweepFit:
     """One fit, and the verification ratios it was judged on.
 
     ratios: RATIO_COLUMNS, one row per (shape, B, q); predictions come from a fit without any row of that k; error is
-    |predicted / measured - 1|. [1]
+    |predicted / measured - 1|. [-]
     """
 
     record: FitRecord
@@ -58,7 +58,7 @@ class SweepFit:
 
     @property
     def mean_ratio_error(self) -> float | None:
-        """Mean error of the held-out ratios; None where nothing could be held out. [1]"""
+        """Mean error of the held-out ratios. None where nothing could be held out. [-]"""
         return float(self.ratios["error"].mean()) if len(self.ratios) else None
 
     def by_k(self) -> pd.DataFrame:
@@ -73,7 +73,9 @@ def local_id(name: str) -> str:
 
 
 def fit_sweep(sweep: Sweep) -> tuple[SweepFit, ...]:
-    """A fit per format and kernel that has at least MIN_ROWS rows over at least two values of k, best-covered first.
+    """Fits of a sweep, one per format and kernel, best-covered first.
+
+    Each needs MIN_ROWS rows over at least two values of k.
 
     Raises AdvisorError when the sweep holds no such rows.
     """

@@ -27,15 +27,18 @@ SERIES = [
 ]
 """Rows that agree in these differ in tokens alone."""
 SPIKE = 1.5
-"""A time this much above both its neighbours in tokens, where times rise, is an outlier of the measurement. [1]"""
+"""A time this much above both its neighbours in tokens, where times rise, is an outlier of the measurement. [-]"""
 SEEN_LOWERING = 1.03
-"""Rows lowered by less lie within the repeats' scatter and are not counted. [1]"""
+"""Rows lowered by less lie within the repeats' scatter and are not counted. [-]"""
 NOISY_SHARE = 0.10
-"""A table with a larger share of counted rows is called noisy. [1]"""
+"""A table with a larger share of counted rows is called noisy. [-]"""
 
 
 def without_spikes(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """`frame` without the rows beyond SPIKE times both neighbours in num_tokens, and how many those were."""
+    """Table without spikes, and how many rows those were.
+
+    A spike lies beyond SPIKE times both neighbours in num_tokens.
+    """
     ordered = frame.sort_values([*SERIES, "num_tokens"])
     times = ordered.groupby(SERIES, sort=False, dropna=False, observed=True)["latency_s"]
     beside = np.maximum(times.shift(1), times.shift(-1))  # missing at the ends, which have one neighbour
@@ -44,8 +47,11 @@ def without_spikes(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
 
 
 def monotone(frame: pd.DataFrame, by: str = "num_tokens", series: Sequence[str] = SERIES) -> pd.DataFrame:
-    """`frame` with every latency_s lowered to the least at as many or more of `by`, among rows that agree in `series`
-    (none: all rows), and in column `lowered` whether that was by more than SEEN_LOWERING."""
+    """Table with every latency_s lowered to the least at as many or more of `by`.
+
+    Among rows that agree in `series` (none: all rows); column `lowered` says whether that was by more than
+    SEEN_LOWERING.
+    """
     ordered = frame.sort_values([*series, by], ascending=False)
     times = ordered["latency_s"]
     if series:

@@ -21,7 +21,7 @@ OTHER_ENGINE = "other"
 
 @dataclass(frozen=True)
 class Build:
-    """What a measured row says of the engine that ran it; empty where it says nothing."""
+    """Facts that a measured row states of the engine that ran it. Empty where it says nothing."""
 
     version: str = ""
     """Release, commit or image as the source names it."""
@@ -37,7 +37,7 @@ class Build:
 
     @property
     def months(self) -> tuple[str, str]:
-        """First and last month that the date may mean; empty texts without a date."""
+        """First and last month that the date may mean. Empty texts without a date."""
         if not self.date:
             return "", ""
         return (f"{self.date}-01", f"{self.date}-12") if len(self.date) == len("2026") else (self.date[:7],) * 2
@@ -69,7 +69,7 @@ class EngineClass(Frozen):
         return self
 
     def holds(self, build: Build) -> bool | None:
-        """Whether a build belongs to it, by what its row states and never by its result; None where a date is no
+        """Whether a build belongs to it, by what its row states and never by its result. None where a date is no
         answer because today's kind came out between the months it may mean."""
         if self.trees and build.tree:
             return True
@@ -90,7 +90,7 @@ class EngineClass(Frozen):
 
 
 class ExportRule(Frozen):
-    """How a schedule becomes the engine's configuration."""
+    """Rules by which a schedule becomes the engine's configuration."""
 
     writer: str = Field(pattern=r"[a-z_]+")
     """Module of advisor.engines whose `export` writes it."""
@@ -122,7 +122,7 @@ class Reviewed(Frozen):
 
 
 class Guard(Frozen):
-    """What versions of an engine do with an export of some kind."""
+    """Warning on what versions of an engine do with an export of some kind."""
 
     id: str = Field(pattern=r"[a-z0-9_]+")
     when: tuple[GuardTag, ...] = Field(min_length=1)
@@ -168,7 +168,7 @@ class MtpSupport(Frozen):
 
 
 class Engine(Frozen):
-    """What the advisor knows of a serving engine beside its kernels and overheads."""
+    """Facts about a serving engine, its kernels and overheads apart."""
 
     id: str
     name: str = Field(min_length=1)
@@ -218,7 +218,7 @@ class Engine(Frozen):
         return tuple(guard for guard in self.guards if set(guard.when) <= set(tags) and guard.concerns(asked))
 
     def least_release(self, tags: Collection[str]) -> str | None:
-        """The first release that does not refuse an export of these kinds; None where none is known to refuse it."""
+        """First release that does not refuse an export of these kinds. None where none is known to refuse it."""
         refusing = [
             guard.before
             for guard in self.guards
@@ -227,15 +227,21 @@ class Engine(Frozen):
         return max(refusing, key=_release, default=None)
 
     def unlisted_on(self, weight_format: str, generation: str) -> Unlisted | None:
-        """What leaves a weight format on a generation of accelerators open; None where nothing speaks against it."""
+        """Reason why a weight format is in doubt on a generation of accelerators.
+
+        None where nothing speaks against it.
+        """
         for one in self.unlisted:
             if weight_format in one.formats and generation.startswith(one.generations):
                 return one
         return None
 
     def class_of(self, build: Build) -> str:
-        """The engine, with the kind of its build where that is none of today's releases: rows of one class share launch
-        and host overheads. OTHER_ENGINE, which informs no class, where a date leaves it open."""
+        """Class of a build, whose rows share launch and host overheads.
+
+        The engine, with the kind of its build where that is none of today's releases; OTHER_ENGINE, which informs no
+        class, where a date leaves it open.
+        """
         for one in self.classes:
             holds = one.holds(build)
             if holds is None:
@@ -268,7 +274,7 @@ def engine_ids() -> list[str]:
 
 
 def engine_choices() -> list[str]:
-    """What a scenario's engine may be."""
+    """Choices of a scenario's engine."""
     return [*engine_ids(), OTHER_ENGINE]
 
 
@@ -288,12 +294,12 @@ def export_engines() -> list[Engine]:
 
 
 def implied_mtp(model_type: str) -> int:
-    """MTP modules that engines load for a family whose configurations do not state them; 0 where none does so."""
+    """MTP modules that engines load for a family whose configurations do not state them. 0 where none does so."""
     return max((one.mtp.models.get(model_type, 0) for one in engines() if one.mtp is not None), default=0)
 
 
 def engine_called(text: str, forks: bool = False) -> Engine | None:
-    """The engine that a file's spelling means, or None; with `forks` also the one that it is a fork of."""
+    """The engine that a file's spelling means, or None. With `forks` also the one that it is a fork of."""
     wanted = name_key(text)
     for engine in engines():
         if wanted in map(name_key, (*engine.aliases, *(engine.forks if forks else ()))):
@@ -306,7 +312,7 @@ def _names_any(text: str, words: tuple[str, ...]) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """(0, 14, 1) of `v0.14.1.dev3`; () where the text does not start with a release number."""
+    """(0, 14, 1) of `v0.14.1.dev3`. () where the text does not start with a release number."""
     found = re.match(r"v?(\d+(?:\.\d+)+)", version)
     return tuple(int(part) for part in found.group(1).split(".")) if found else ()
 

@@ -51,7 +51,7 @@ def _shipped(model_id: str) -> Architecture:
 
 
 def _of_name(named: ModelName) -> Architecture:
-    """The architecture that a name means, in the format it says; what was concluded is a warning."""
+    """The architecture that a name means, in the format it says. What was concluded is a warning."""
     architecture, notes = _shipped(named.model_id), [named.note] if named.note else []
     release = named.checkpoint or named.weight_format
     if release is not None:
@@ -66,7 +66,9 @@ def _of_name(named: ModelName) -> Architecture:
 
 
 def published_architecture(model_id: str, release: str) -> Architecture:
-    """A shipped model in the format of one of its releases: parts that the release leaves in 16 bits stay so.
+    """Shipped model in the format of one of its releases.
+
+    Parts that the release leaves in 16 bits stay so.
 
     `release` is a weight format, of which the newest release counts (`fp8` is the blocks of 128 x 128 where the model
     is published in nothing else), or a release's repository; the profile's own format and repository are releases too.
@@ -123,8 +125,11 @@ def _from_folder(folder: Path) -> Architecture:
 
 
 def checkpoint_name(path: Path) -> str:
-    """How a model whose configuration lies at `path` is called: after its folder, after the file where that is named
-    otherwise than config.json, and after the repository in a Hugging Face cache."""
+    """Name of a model whose configuration lies at a path.
+
+    After its folder, after the file where that is named otherwise than config.json, and after the repository in a
+    Hugging Face cache.
+    """
     if "models--" in str(path):
         return short_name(str(path))
     return path.parent.resolve().name if path.name == "config.json" else path.stem
@@ -136,7 +141,7 @@ def _from_file(path: Path, name: str) -> Architecture:
 
 
 def with_quantisation_file(path: Path, content: str | bytes) -> str | bytes:
-    """`content` of the config.json at `path`, completed by the hf_quant_config.json beside it.
+    """Text of the config.json at `path`, completed by the hf_quant_config.json beside it.
 
     The file's block counts where the configuration has none; of its own block only the cache format is filled in.
     Without such a file the content comes back as it is. Raises AdvisorError for an unreadable file.

@@ -55,7 +55,7 @@ _CACHE_FOLDER = re.compile(r"models--(?:[^/]*?--)?([^/]+)")
 
 
 class ModelName(Frozen):
-    """What a name says."""
+    """Model, format and checkpoint that a name says."""
 
     model_id: str
     """Profile with the model's dimensions."""
@@ -103,7 +103,7 @@ def _words(name: str) -> list[str]:
 
 @functools.cache
 def _known_names() -> dict[str, str]:
-    """Names without separators, each with its profile's id; formats behind a repository's name are left out."""
+    """Names without separators, each with its profile's id. Formats behind a repository's name are left out."""
     names: dict[str, str] = {}
     for model_id in model_ids():
         profile = model_profile(model_id)
@@ -127,7 +127,7 @@ def _releases() -> dict[str, tuple[str, WeightDtype]]:
 
 
 def _with_rest(model_id: str, words: list[str], length: int) -> ModelName | None:
-    """What the words behind the known name add; None where they make it another model."""
+    """What the words behind the known name add. None where they make it another model."""
     rest = words[length:]
     if any(_ANOTHER_MODEL.fullmatch(word) for word in rest):
         return None

@@ -16,7 +16,7 @@ from advisor.text import RepeatedKeyError, read_json
 MAX_HARDWARE_BYTES = 20_000
 """Largest document of an accelerator. [B]"""
 SAME_CHIP_TOLERANCE = 0.05
-"""Bandwidth and peaks of the same chip differ by less: data sheets round differently, a variant differs by more. [1]"""
+"""Bandwidth and peaks of the same chip differ by less: data sheets round differently, a variant differs by more. [-]"""
 
 PeakDtype = Literal["bf16", "fp8", "nvfp4", "mxfp4", "int8", "int4"]
 Peak = Annotated[float, Field(ge=1e10, le=1e19, allow_inf_nan=False)]
@@ -25,7 +25,10 @@ _NAME = re.compile(r"\w[\w .,+()/-]{0,59}")
 
 
 class GivenHardware(Frozen):
-    """What a user says about one accelerator (one GPU of a node); SI units, dense peaks. docs/scenarios.md lists it."""
+    """Figures that a user gives of one accelerator (one GPU of a node).
+
+    SI units, dense peaks. docs/scenarios.md lists it.
+    """
 
     name: Annotated[str, StringConstraints(strip_whitespace=True)]
     memory_bytes: float = Field(ge=1e9, le=1e14, allow_inf_nan=False)
@@ -121,7 +124,7 @@ def hardware_from_given(text: str, hardware_id: str) -> Hardware:
 
 @functools.cache
 def figure_range(field: str) -> tuple[float, float]:
-    """Least and largest value of a figure of GivenHardware, in its own unit; of a peak for `peak_flops_per_s`."""
+    """Least and largest value of a figure of GivenHardware, in its own unit. `peak_flops_per_s` is one peak."""
     schema = GivenHardware.model_json_schema()["properties"][field]
     limits = schema.get("additionalProperties") or next(iter(schema.get("anyOf", ())), schema)
     return float(limits["minimum"]), float(limits["maximum"])
@@ -139,7 +142,7 @@ def measured_chips() -> list[str]:
 
 
 def _check_same_chip(given: GivenHardware) -> None:
-    """Measured kernels belong to a bandwidth and to peaks; another bandwidth is another part."""
+    """Measured kernels belong to a bandwidth and to peaks. Another bandwidth is another part."""
     if given.same_chip_as is None:
         return
     if given.same_chip_as not in (measured := measured_chips()):

@@ -26,7 +26,7 @@ Counting = Literal["all", "all minus input embedding", "non-embedding"]
 
 
 class PublishedSize(Frozen):
-    """What the publisher says; null where nothing was found."""
+    """Parameter counts as the publisher states them. Null where nothing was found."""
 
     total_params_b: float | None
     active_params_b: float | None
@@ -107,7 +107,7 @@ def _other_names() -> dict[str, str]:
 
 
 def unknown_model(model_id: str) -> str:
-    """What to say of a name that is no id: ids like it, and the model whose dimensions it has."""
+    """Error to raise for a name that is no id, with ids like it. It names the model whose dimensions it has, too."""
     shown, plain = json.dumps(model_id[:120]), model_id.rsplit("/", 1)[-1].lower()
     also = _other_names()
     close = difflib.get_close_matches(plain, [*model_ids(), *also], n=3, cutoff=0.5)

@@ -14,12 +14,30 @@ from advisor.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
 
 _MAKERS: Mapping[str, str] = {
-    "openai": "OpenAI", "deepseek-ai": "DeepSeek", "Qwen": "Qwen", "meta-llama": "Meta", "mistralai": "Mistral",
-    "moonshotai": "Moonshot", "zai-org": "Zhipu", "MiniMaxAI": "MiniMax", "nvidia": "NVIDIA", "google": "Google",
-    "microsoft": "Microsoft", "CohereLabs": "Cohere", "baidu": "Baidu", "tencent": "Tencent", "xai-org": "xAI",
-    "ai21labs": "AI21", "allenai": "Ai2", "databricks": "Databricks", "ibm-granite": "IBM", "inclusionAI": "Ant",
-    "meituan-longcat": "Meituan", "stepfun-ai": "StepFun", "XiaomiMiMo": "Xiaomi",
-}  # fmt: skip
+    "openai": "OpenAI",
+    "deepseek-ai": "DeepSeek",
+    "Qwen": "Qwen",
+    "meta-llama": "Meta",
+    "mistralai": "Mistral",
+    "moonshotai": "Moonshot",
+    "zai-org": "Zhipu",
+    "MiniMaxAI": "MiniMax",
+    "nvidia": "NVIDIA",
+    "google": "Google",
+    "microsoft": "Microsoft",
+    "CohereLabs": "Cohere",
+    "baidu": "Baidu",
+    "tencent": "Tencent",
+    "xai-org": "xAI",
+    "ai21labs": "AI21",
+    "allenai": "Ai2",
+    "databricks": "Databricks",
+    "ibm-granite": "IBM",
+    "inclusionAI": "Ant",
+    "meituan-longcat": "Meituan",
+    "stepfun-ai": "StepFun",
+    "XiaomiMiMo": "Xiaomi",
+}
 """Organisation of a Hugging Face repository: the maker's usual name."""
 _VENDORS = ("NVIDIA", "AMD", "Google", "Intel")
 
@@ -35,21 +53,21 @@ def models_by_maker() -> tuple[str, ...]:
 
 
 def maker_of(model_id: str) -> str:
-    """Who made a shipped model."""
+    """Maker of a shipped model."""
     organisation = model_profile(model_id).hf_repo.partition("/")[0]
     return _MAKERS.get(organisation, organisation)
 
 
 @lru_cache(maxsize=256)
 def model_label(model_id: str) -> str:
-    """A model's name with its experts, `Qwen3-30B-A3B · 8 of 128`; an id that is none of ours stays as it is."""
+    """A model's name with its experts, `Qwen3-30B-A3B · 8 of 128`. An id that is none of ours stays as it is."""
     if model_id not in model_ids():
         return model_id
     return f"{model_name(model_id)} · {shape_label(load_model(model_id))}"
 
 
 def model_name(model_id: str) -> str:
-    """A model's name; an id that is none of ours stays as it is."""
+    """A model's name. An id that is none of ours stays as it is."""
     return model_profile(model_id).name.removesuffix(" (dense)") if model_id in model_ids() else model_id
 
 
@@ -73,7 +91,7 @@ def hardware_by_vendor() -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def hardware_label(hardware_id: str) -> str:
-    """An accelerator's name with its memory, `H200 SXM · 141 GiB`; an id that is none of ours stays as it is."""
+    """An accelerator's name with its memory, `H200 SXM · 141 GiB`. An id that is none of ours stays as it is."""
     if hardware_id not in hardware_ids():
         return hardware_id
     found = load_hardware(hardware_id)
@@ -89,7 +107,7 @@ def hardware_name(hardware: Hardware) -> str:
 
 
 def hardware_called(hardware_id: str, document: str | None = None) -> str:
-    """The short name of an accelerator by its id, or of the one that `document` gives; the id where it cannot be."""
+    """The short name of an accelerator by its id, or of the one that `document` gives. The id where it cannot be."""
     try:
         return hardware_name(hardware_from_given(document, hardware_id) if document else load_hardware(hardware_id))
     except AdvisorError:
@@ -97,10 +115,18 @@ def hardware_called(hardware_id: str, document: str | None = None) -> str:
 
 
 _DRAFTERS: Mapping[str, str] = {
-    "mtp": "Own MTP module", "eagle3": "EAGLE-3", "eagle": "EAGLE-2", "p-eagle": "P-EAGLE", "dflash": "DFlash",
-    "dspark": "DSpark", "ngram": "N-gram look-up", "suffix": "Suffix decoding", "none": "None",
-    "draft_model": "Small draft model", "qwen2-0.5b": "Qwen2-0.5B",
-}  # fmt: skip
+    "mtp": "Own MTP module",
+    "eagle3": "EAGLE-3",
+    "eagle": "EAGLE-2",
+    "p-eagle": "P-EAGLE",
+    "dflash": "DFlash",
+    "dspark": "DSpark",
+    "ngram": "N-gram look-up",
+    "suffix": "Suffix decoding",
+    "none": "None",
+    "draft_model": "Small draft model",
+    "qwen2-0.5b": "Qwen2-0.5B",
+}
 
 
 def drafter_name(drafter: Drafter | str) -> str:
@@ -111,5 +137,5 @@ def drafter_name(drafter: Drafter | str) -> str:
 
 
 def own_drafter(model_id: str) -> str | None:
-    """`mtp` where a shipped model has a draft module of its own, else None."""
+    """Id `mtp` where a shipped model has a draft module of its own, else None."""
     return "mtp" if model_id in model_ids() and load_model(model_id).mtp_modules else None

@@ -9,22 +9,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.advice import Advice
-from advisor.charts.figure import Chart, add_band, add_line, log_axis, new_figure, series_look
+from advisor.charts.figure import Chart, add_band, add_line, log_axis, marker, new_figure, series_look
 from advisor.charts.speedup import add_slowdown, speedup_table
 
 _MARKERS = ("circle", "square", "diamond", "triangle-up")
 
 
 def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
-    """Each scenario's speedup at the K of its own curve as far as memory reaches, with its band and a marker at its own
-    batch.
+    """Speedup of each scenario at its own K over batch, with band and a marker at its own batch.
+
+
+    Curves end where memory does.
 
     advices, names : one name for each scenario; colour, dash and marker tell them apart.
     """
     figure = new_figure(
-        "Speedup over plain decoding (x) by batch size,<br>each scenario at its own K", "Batch size (sequences)",
-        "Speedup (x)", height=460,
-    )  # fmt: skip
+        "Speedup over plain decoding (x) by batch size,<br>each scenario at its own K",
+        "Batch size (sequences)",
+        "Speedup (x)",
+        height=460,
+    )
     ends = [end for advice in advices for end in _range(advice)]
     low, high = min(0.9, *ends), max(1.1, *ends)
     margin = 0.06 * (high - low)
@@ -38,13 +42,14 @@ def compared_chart(advices: Sequence[Advice], names: Sequence[str]) -> Chart:
         label = f"{name}, K = {advice.curve_k}"
         add_line(figure, x[fits], curve.speedup[fits, column], label, color, dash=dash)
         figure.add_scatter(
-            x=curve.batches[[row]], y=curve.speedup[[row], column], mode="markers", showlegend=False,
-            hoverinfo="skip", cliponaxis=False,
-            marker={
-                "symbol": _MARKERS[order % len(_MARKERS)], "size": 11, "color": color,
-                "line": {"width": 1, "color": "white"},
-            },
-        )  # fmt: skip
+            x=curve.batches[[row]],
+            y=curve.speedup[[row], column],
+            mode="markers",
+            showlegend=False,
+            hoverinfo="skip",
+            cliponaxis=False,
+            marker=marker(_MARKERS[order % len(_MARKERS)], 11, color, line={"width": 1, "color": "white"}),
+        )
     figure.update_layout(legend={"entrywidth": 1, "entrywidthmode": "fraction"})
     figure.update_yaxes(range=[low, high])
     log_axis(figure, np.concatenate([advice.curve.batches for advice in advices]))
@@ -69,7 +74,7 @@ def _alt(advices: Sequence[Advice], names: Sequence[str]) -> str:
 
 
 def _fits(advice: Advice) -> NDArray[np.bool_]:
-    """Batches of the curve that fit in memory, and the scenario's own; all where none fits. [nB]"""
+    """Batches of the curve that fit in memory, and the scenario's own. All where none fits. [nB]"""
     largest = advice.setup.memory.largest_batch
     if largest < 1:
         return np.ones(advice.curve.batches.shape, bool)

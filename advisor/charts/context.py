@@ -15,9 +15,9 @@ _CELL_TEXT = "#1A1A1A"
 
 
 def context_chart(found: ContextMap, context_tokens: int, batch_size: int) -> Chart:
-    """The map with the scenario's own cell framed; cells that do not fit in memory are empty.
+    """The map with the scenario's own cell framed. Cells that do not fit in memory are empty.
 
-    context_tokens, batch_size : the scenario's own, on the map. [1]
+    context_tokens, batch_size : the scenario's own, on the map. [-]
     """
     values = np.where(found.fits, found.speedup, np.nan)
     rows, columns = values.shape

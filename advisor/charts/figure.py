@@ -33,7 +33,7 @@ class Chart:
 
 
 def new_figure(title: str, x_title: str, y_title: str, height: int = 400) -> go.Figure:
-    """An empty figure with a title that names its units; fonts and background are left to the page's theme."""
+    """An empty figure with a title that names its units. Fonts and background are left to the page's theme."""
     layout = {
         "title": {
             "text": title,
@@ -69,7 +69,7 @@ def new_figure(title: str, x_title: str, y_title: str, height: int = 400) -> go.
 
 
 def fit_legend(figure: go.Figure) -> None:
-    """Give every legend entry the width of the longest name: plotly draws longer ones over their neighbours."""
+    """Give every legend entry the width of the longest name. Plotly draws longer ones over their neighbours."""
     longest = max(len(trace.name or "") for trace in figure.data)
     figure.update_layout(legend={"entrywidth": _LEGEND_LETTER_PX * longest})
 
@@ -96,20 +96,36 @@ def series_look(order: int) -> tuple[str, str]:
 def add_line(figure: go.Figure, x: ArrayLike, y: ArrayLike, name: str, color: str, **line: Any) -> None:
     """One curve. `line` goes to plotly's line (dash, width)."""
     figure.add_scatter(
-        x=np.asarray(x), y=np.asarray(y), name=name, mode="lines", line={"color": color, "width": 2.5, **line},
+        x=np.asarray(x),
+        y=np.asarray(y),
+        name=name,
+        mode="lines",
+        line={"color": color, "width": 2.5, **line},
         hovertemplate="%{y:.3g}",
-    )  # fmt: skip
+    )
 
 
 def add_band(
     figure: go.Figure, x: ArrayLike, low: ArrayLike, high: ArrayLike, name: str, color: str, opacity: float = 0.36
 ) -> None:
-    """The area between two curves, in a light tint of `color`; without a name it stays out of the legend."""
+    """The area between two curves, in a light tint of `color`. Without a name it stays out of the legend."""
     x, low, high = (np.asarray(values) for values in (x, low, high))
     figure.add_scatter(
-        x=np.concatenate([x, x[::-1]]), y=np.concatenate([high, low[::-1]]), name=name, mode="none", fill="toself",
-        fillcolor=color, opacity=opacity, hoverinfo="skip", showlegend=bool(name),
-    )  # fmt: skip
+        x=np.concatenate([x, x[::-1]]),
+        y=np.concatenate([high, low[::-1]]),
+        name=name,
+        mode="none",
+        fill="toself",
+        fillcolor=color,
+        opacity=opacity,
+        hoverinfo="skip",
+        showlegend=bool(name),
+    )
+
+
+def marker(symbol: str | list[str], size: int, color: str, **more: Any) -> dict[str, Any]:
+    """Look of points as plotly takes it. `more` are its other properties, such as line."""
+    return {"symbol": symbol, "size": size, "color": color, **more}
 
 
 def add_vertical(figure: go.Figure, x: float, text: str) -> None:

@@ -17,9 +17,9 @@ def frontier_chart(
 
     Parameters
     ----------
-    k_draft : the K drawn beside plain decoding. [1]
-    batch_size : target batch, marked on both curves. [1]
-    largest_batch : the curves end where memory does; where nothing fits they are drawn whole. [1]
+    k_draft : the K drawn beside plain decoding. [-]
+    batch_size : target batch, marked on both curves. [-]
+    largest_batch : the curves end where memory does; where nothing fits they are drawn whole. [-]
     max_tpot_ms : limit on time per output token; users slower than that are shaded. [ms]
     """
     fits = curve.batches <= largest_batch if largest_batch >= 1 else np.ones(len(curve.batches), bool)
@@ -39,8 +39,9 @@ def frontier_chart(
     if max_tpot_ms is not None:
         _shade_limit(figure, max_tpot_ms, float(data["tokens_per_s_per_user"].min()))
     for column, update in (
-        ("tokens_per_s_per_user", figure.update_xaxes), ("tokens_per_s_per_gpu", figure.update_yaxes)
-    ):  # fmt: skip
+        ("tokens_per_s_per_user", figure.update_xaxes),
+        ("tokens_per_s_per_gpu", figure.update_yaxes),
+    ):
         ticks = _ticks(float(data[column].min()), float(data[column].max()))
         update(type="log", tickvals=ticks, ticktext=[f"{tick:,.0f}" for tick in ticks])
     figure.update_layout(hovermode="closest", showlegend=False)
@@ -71,20 +72,30 @@ def _draw(figure: go.Figure, table: pd.DataFrame, name: str, color: str, dash: s
     x, y, batch = table["tokens_per_s_per_user"], table["tokens_per_s_per_gpu"], table["batch_size"]
     labelled = batch.map(lambda one: f"{one:,}" if one in (1, 4, 16, 64, 256, 1024) else "")
     figure.add_scatter(
-        x=x, y=y, name=name, mode="lines+markers+text", text=labelled, textposition="top right",
-        line={"color": color, "width": 2.5, "dash": dash}, marker={"size": 6},
+        x=x,
+        y=y,
+        name=name,
+        mode="lines+markers+text",
+        text=labelled,
+        textposition="top right",
+        line={"color": color, "width": 2.5, "dash": dash},
+        marker={"size": 6},
         customdata=np.stack([batch, 1e3 / x], axis=1),
         hovertemplate=f"<b>{name}</b>, batch %{{customdata[0]}}<br>%{{y:,.0f}} tokens/s per GPU<br>"
         "%{x:.1f} tokens/s per user (%{customdata[1]:.3g} ms per token)<extra></extra>",
-    )  # fmt: skip
+    )
     figure.add_annotation(
         x=np.log10(x.iloc[0]), y=np.log10(y.iloc[0]), text=f"<b>{name}</b>", showarrow=False, yanchor="top", yshift=-8
     )
     here = table[batch == batch_size]
     figure.add_scatter(
-        x=here["tokens_per_s_per_user"], y=here["tokens_per_s_per_gpu"], mode="markers", hoverinfo="skip",
-        marker={"size": 14, "color": color, "line": {"width": 2, "color": "white"}}, name=f"batch {batch_size:,.0f}",
-    )  # fmt: skip
+        x=here["tokens_per_s_per_user"],
+        y=here["tokens_per_s_per_gpu"],
+        mode="markers",
+        hoverinfo="skip",
+        marker={"size": 14, "color": color, "line": {"width": 2, "color": "white"}},
+        name=f"batch {batch_size:,.0f}",
+    )
 
 
 def _shade_limit(figure: go.Figure, max_tpot_ms: float, slowest: float) -> None:
@@ -93,9 +104,17 @@ def _shade_limit(figure: go.Figure, max_tpot_ms: float, slowest: float) -> None:
     if least <= slowest:
         return
     figure.add_shape(
-        type="rect", x0=slowest * 0.8, x1=least, yref="paper", y0=0, y1=1, layer="below", line_width=0,
-        fillcolor=VERMILLION, opacity=0.1,
-    )  # fmt: skip
+        type="rect",
+        x0=slowest * 0.8,
+        x1=least,
+        yref="paper",
+        y0=0,
+        y1=1,
+        layer="below",
+        line_width=0,
+        fillcolor=VERMILLION,
+        opacity=0.1,
+    )
     figure.add_shape(type="line", x0=least, x1=least, yref="paper", y0=0, y1=1, line={"color": NEUTRAL, "dash": "dot"})
     figure.add_annotation(
         x=np.log10(least), y=1, yref="paper", yanchor="bottom", text=f"limit {max_tpot_ms:g} ms", showarrow=False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.calibration import SweepFit
-from advisor.charts.figure import NEUTRAL, SERIES, Chart, new_figure
+from advisor.charts.figure import NEUTRAL, SERIES, Chart, marker, new_figure
 
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross")
 
@@ -25,16 +25,20 @@ def ratio_chart(fit: SweepFit) -> Chart:
     ends = np.array([ratios[["measured_ratio", "predicted_ratio"]].to_numpy(dtype=float).max() * 1.05])
     line = np.concatenate([[0.9], ends])
     figure.add_scatter(
-        x=line, y=line, mode="lines", name="predicted = measured", line={"color": NEUTRAL, "dash": "dot"},
+        x=line,
+        y=line,
+        mode="lines",
+        name="predicted = measured",
+        line={"color": NEUTRAL, "dash": "dot"},
         hoverinfo="skip",
-    )  # fmt: skip
+    )
     for order, (k, rows) in enumerate(ratios.groupby("n_active", sort=True)):
         figure.add_scatter(
             x=rows["measured_ratio"],
             y=rows["predicted_ratio"],
             mode="markers",
             name=f"k = {k}",
-            marker={"color": SERIES[order % len(SERIES)], "symbol": _SYMBOLS[order % len(_SYMBOLS)], "size": 8},
+            marker=marker(_SYMBOLS[order % len(_SYMBOLS)], 8, SERIES[order % len(SERIES)]),
             customdata=rows[["batch_size", "tokens_per_sequence", "n_experts"]],
             hovertemplate="B = %{customdata[0]}, q = %{customdata[1]}, N = %{customdata[2]}: measured %{x:.2f}, "
             "predicted %{y:.2f}<extra></extra>",

@@ -17,6 +17,7 @@ from advisor.charts.figure import (
     add_line,
     fit_legend,
     log_axis,
+    marker,
     new_figure,
 )
 from advisor.points import BeforeAfter, RefitResult
@@ -30,7 +31,7 @@ _TITLES = {
 
 
 def before_after_chart(curves: BeforeAfter) -> Chart:
-    """The shipped curve, the refitted one with its band, and the user's points; set-aside points are open."""
+    """The shipped curve, the refitted one with its band, and the user's points. Set-aside points are open."""
     title, scale = _TITLES[curves.quantity]
     what = f"{curves.model_id}, {curves.drafter}, K = {curves.n_draft}"
     figure = new_figure(f"{title}<br>before and after: {what}", "Batch size (sequences)", title)
@@ -42,10 +43,14 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
         some = curves.points[curves.points["used"] == used]
         if len(some):
             figure.add_scatter(
-                x=some["batch_size"], y=some["measured"] * scale, mode="markers", name=name,
-                marker={"symbol": symbol, "size": 10, "color": VERMILLION},
-                customdata=some["line"], hovertemplate="%{y:.3g} measured, line %{customdata}<extra></extra>",
-            )  # fmt: skip
+                x=some["batch_size"],
+                y=some["measured"] * scale,
+                mode="markers",
+                name=name,
+                marker=marker(symbol, 10, VERMILLION),
+                customdata=some["line"],
+                hovertemplate="%{y:.3g} measured, line %{customdata}<extra></extra>",
+            )
     fit_legend(figure)
     log_axis(figure, curves.batches)
     change = float(np.median(curves.after / curves.before - 1.0))
@@ -62,7 +67,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
 
 
 def residual_chart(result: RefitResult) -> Chart:
-    """Predicted over measured for every quantity of every row: before, and by a refit that did not see the row."""
+    """Predicted over measured for every quantity of every row, before and by a refit that did not see it."""
     rows = result.rows
     figure = new_figure(
         "Predicted over measured - 1 (%)<br>before, and left out of the fit", "Batch size (sequences)", "Error (%)"
@@ -73,11 +78,14 @@ def residual_chart(result: RefitResult) -> Chart:
         ("left_out", "after, row left out", BLUE, "diamond"),
     ):
         figure.add_scatter(
-            x=used["batch_size"], y=(used[column] / used["measured"] - 1.0) * 100, mode="markers", name=name,
-            marker={"symbol": symbol, "size": 9, "color": color},
+            x=used["batch_size"],
+            y=(used[column] / used["measured"] - 1.0) * 100,
+            mode="markers",
+            name=name,
+            marker=marker(symbol, 9, color),
             customdata=np.stack([used["line"].astype(str), used["quantity"]], axis=1),
             hovertemplate="%{y:+.1f}%, line %{customdata[0]}, %{customdata[1]}<extra></extra>",
-        )  # fmt: skip
+        )
     figure.add_hline(y=0, line={"color": NEUTRAL, "dash": "dot"})
     fit_legend(figure)
     log_axis(figure, rows["batch_size"])
@@ -90,7 +98,10 @@ def residual_chart(result: RefitResult) -> Chart:
 
 
 def acceptance_chart(lengths: pd.DataFrame) -> Chart:
-    """Accepted length by K (columns of `AcceptanceRates.accepted_lengths`): measured points, held beyond, 80 % band."""
+    """Accepted length by K: measured points, held beyond, with the 80 % band.
+
+    Columns of `AcceptanceRates.accepted_lengths`.
+    """
     figure = new_figure("Accepted length by K<br>with its 80% band", "Draft tokens K", "Tokens per step")
     k, length = lengths["n_draft"], lengths["accepted_length"]
     add_band(figure, k, lengths["low"], lengths["high"], "80% band", BLUE)
@@ -109,7 +120,7 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
 
 
 def overlap_chart(trace: TraceFit, others: dict[str, list[float]]) -> Chart:
-    """Share of experts kept from one token to a later one, by lag: the trace with its layers' range, and presets."""
+    """Share of experts kept from one token to a later one, by lag. The trace with its layers' range, and presets."""
     lags = np.arange(1, trace.overlap_by_layer.shape[1] + 1)
     mean = trace.overlap_by_layer.mean(axis=0)
     figure = new_figure("Experts kept (share of k)<br>by distance between tokens", "Distance (tokens)", "Share")
@@ -167,11 +178,14 @@ def union_chart(rows: Sequence[UnionRow] | Sequence[CountCell]) -> Chart:
         ("predicted", "predicted by the fit", BLUE, "circle"),
     ):
         figure.add_scatter(
-            x=frame["step_tokens"], y=frame[column], mode="markers", name=name,
-            marker={"symbol": symbol, "size": 10, "color": color, "line": {"width": 2}},
+            x=frame["step_tokens"],
+            y=frame[column],
+            mode="markers",
+            name=name,
+            marker=marker(symbol, 10, color, line={"width": 2}),
             customdata=frame[["batch_size", "tokens"]],
             hovertemplate="%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>",
-        )  # fmt: skip
+        )
     fit_legend(figure)
     log_axis(figure, frame["step_tokens"])
     largest = (frame["predicted"] / frame["counted"] - 1.0).abs().max()

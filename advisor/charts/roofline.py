@@ -9,14 +9,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor import laws
-from advisor.charts.figure import NEUTRAL, SERIES, Chart, new_figure
+from advisor.charts.figure import NEUTRAL, SERIES, Chart, marker, new_figure
 from advisor.components import component_name
 from advisor.explain import Position, Roof
 
 _SMALL = 0.02
-"""Components below this share of both passes' working time are left out. [1]"""
+"""Components below this share of both passes' working time are left out. [-]"""
 _ROOM = 4.0
-"""The plot reaches this far beyond the ridge at least, so that what lies there has room for its name. [1]"""
+"""The plot reaches this far beyond the ridge at least, so that what lies there has room for its name. [-]"""
 _SYMBOLS = {"plain": "circle-open", "verify": "diamond"}
 _NAME_AT = ("bottom right", "top right")
 """Where components are named in turn, so that neighbours' names lie apart."""
@@ -24,7 +24,9 @@ _LETTERS = {12: "T", 15: "P", 9: "G"}
 
 
 def roofline_chart(positions: Sequence[Position], roof: Roof, *, k_draft: int, batch_size: int, name: str) -> Chart:
-    """Arithmetic intensity and rate of each component, plain step to verification step, under the datasheet's roofs.
+    """Arithmetic intensity and rate of each component under the datasheet's roofs.
+
+    An arrow leads from the plain step to the verification step.
 
     Parameters
     ----------
@@ -70,9 +72,13 @@ def _add_roofs(figure: go.Figure, roof: Roof, low: float, high: float) -> None:
         ridge = float(laws.ridge(peak, roof.bandwidth_bytes_per_s))
         x = [low, ridge, max(high, ridge)]
         figure.add_scatter(
-            x=x, y=[low * roof.bandwidth_bytes_per_s, peak, peak], mode="lines", name=f"roof, {dtype}",
-            line={"color": NEUTRAL, "width": 2, "dash": "dash" if number else "solid"}, hoverinfo="skip",
-        )  # fmt: skip
+            x=x,
+            y=[low * roof.bandwidth_bytes_per_s, peak, peak],
+            mode="lines",
+            name=f"roof, {dtype}",
+            line={"color": NEUTRAL, "width": 2, "dash": "dash" if number else "solid"},
+            hoverinfo="skip",
+        )
 
 
 def _name_regimes(figure: go.Figure, roof: Roof) -> None:
@@ -83,15 +89,25 @@ def _name_regimes(figure: go.Figure, roof: Roof) -> None:
     figure.add_annotation(x=ridge, xanchor="right", xshift=-4, text="memory-bound", **above)
     figure.add_annotation(x=ridge, xanchor="left", xshift=4, text="compute-bound", **above)
     figure.add_annotation(
-        x=ridge, y=0, yref="paper", xanchor="left", yanchor="bottom", xshift=4, showarrow=False,
+        x=ridge,
+        y=0,
+        yref="paper",
+        xanchor="left",
+        yanchor="bottom",
+        xshift=4,
+        showarrow=False,
         text=f"ridge {roof.ridge:,.0f}",
-    )  # fmt: skip
+    )
     for dtype, peak in roof.peak_flops_per_s.items():
         at = float(laws.ridge(peak, roof.bandwidth_bytes_per_s))
         figure.add_annotation(
-            x=np.log10(at), y=np.log10(peak), xanchor="left", yanchor="bottom", showarrow=False,
+            x=np.log10(at),
+            y=np.log10(peak),
+            xanchor="left",
+            yanchor="bottom",
+            showarrow=False,
             text=f"{dtype} {peak / 1e12:,.0f} TFLOP/s",
-        )  # fmt: skip
+        )
 
 
 def _add_component(figure: go.Figure, pair: list[Position], color: str, name_at: str) -> None:
@@ -99,14 +115,20 @@ def _add_component(figure: go.Figure, pair: list[Position], color: str, name_at:
     label = component_name(pair[0].component)
     names = [""] * (len(pair) - 1) + [label]
     figure.add_scatter(
-        x=[item.intensity for item in pair], y=[item.rate for item in pair], mode="lines+markers+text", name=label,
-        text=names, textposition=name_at, textfont={"size": 12}, cliponaxis=False,
+        x=[item.intensity for item in pair],
+        y=[item.rate for item in pair],
+        mode="lines+markers+text",
+        name=label,
+        text=names,
+        textposition=name_at,
+        textfont={"size": 12},
+        cliponaxis=False,
         line={"color": color, "width": 1.5, "dash": "dot"},
-        marker={"symbol": [_SYMBOLS[item.arm] for item in pair], "size": 11, "color": color, "line": {"width": 2}},
+        marker=marker([_SYMBOLS[item.arm] for item in pair], 11, color, line={"width": 2}),
         customdata=[[item.arm, f"{item.seconds * 1e3:.3g} ms"] for item in pair],
         hovertemplate=f"{label}, %{{customdata[0]}}: %{{x:.3g}} FLOP/B, %{{y:.3s}}FLOP/s, %{{customdata[1]}}"
         "<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 def _log_axes(figure: go.Figure, x: tuple[float, float], y: tuple[float, float]) -> None:

@@ -20,6 +20,7 @@ from advisor.charts.figure import (
     add_vertical,
     fit_legend,
     log_axis,
+    marker,
     new_figure,
     series_look,
 )
@@ -48,9 +49,14 @@ POLICY_COLUMNS = {
 }
 """Headings of `simulation_table` on a page."""
 POLICY_FORMATS = {
-    "speedup": "%.2fx", "gain_over_best_static": "%+.1f%%", "tpot_ms": "%.2f", "p95_request_tpot_ms": "%.2f",
-    "mean_draft": "%.1f", "mean_batch": "%.1f", "test_share": "%.1f%%",
-}  # fmt: skip
+    "speedup": "%.2fx",
+    "gain_over_best_static": "%+.1f%%",
+    "tpot_ms": "%.2f",
+    "p95_request_tpot_ms": "%.2f",
+    "mean_draft": "%.1f",
+    "mean_batch": "%.1f",
+    "test_share": "%.1f%%",
+}
 """How its columns read."""
 SHARES = ("gain_over_best_static", "test_share")
 """Columns that are shares, shown in per cent."""
@@ -68,7 +74,7 @@ def schedule_chart(
     Parameters
     ----------
     ranges : the schedule at the scenario's own context.
-    batch_size : target batch, drawn as a line. [1]
+    batch_size : target batch, drawn as a line. [-]
     by_context : further schedules; () draws none.
     context_tokens : the scenario's own context, for the label. [tokens]
     curve : where given, the K of the highest speedup at each of its batches is marked, margin and limit aside.
@@ -85,17 +91,26 @@ def schedule_chart(
         x = [step.batch_start for step in steps] + [last]
         y = np.array([step.k_draft for step in steps] + [steps[-1].k_draft], float)
         figure.add_scatter(
-            x=x, y=y + offset, name=name, mode="lines", customdata=y, hovertemplate="K = %{customdata:.0f}",
+            x=x,
+            y=y + offset,
+            name=name,
+            mode="lines",
+            customdata=y,
+            hovertemplate="K = %{customdata:.0f}",
             line={"shape": "hv", "color": color, "width": 2 if order else 3} | ({"dash": dash} if order else {}),
-        )  # fmt: skip
+        )
     highest = max(step.k_draft for _, steps in lines for step in steps)
     if curve is not None:
         best = curve.drafts[curve.speedup.argmax(axis=1)]
         highest = max(highest, int(best.max()))
         figure.add_scatter(
-            x=curve.batches, y=best, name="highest speedup", mode="markers", hovertemplate="K = %{y}",
-            marker={"symbol": "circle-open", "size": 8, "color": NEUTRAL, "line": {"width": 1.5}},
-        )  # fmt: skip
+            x=curve.batches,
+            y=best,
+            name="highest speedup",
+            mode="markers",
+            hovertemplate="K = %{y}",
+            marker=marker("circle-open", 8, NEUTRAL, line={"width": 1.5}),
+        )
     figure.update_yaxes(range=[-0.3, highest + 0.7], dtick=1)
     fit_legend(figure)
     add_vertical(figure, batch_size, f"batch {batch_size:,}")
@@ -104,7 +119,10 @@ def schedule_chart(
 
 
 def shape_of(ranges: Sequence[KRange]) -> str:
-    """How K moves with batch, in words: constant, non-increasing, non-decreasing, rises then falls, or changes."""
+    """Course of K over the batch in a word or two.
+
+    One of: constant, non-increasing, non-decreasing, rises then falls, changes.
+    """
     moves = np.sign(np.diff([step.k_draft for step in ranges]))
     moves = moves[moves != 0]
     if moves.size == 0:
@@ -128,9 +146,16 @@ def gain_chart(gain: ScheduleGain) -> Chart:
     )
     colors = [ORANGE if k == gain.best_static_k else NEUTRAL for k in range(len(gain.static_speedup))] + [BLUE]
     figure.add_bar(
-        x=names, y=values, marker_color=colors, hovertemplate="%{y:.3f}x<extra></extra>", showlegend=False,
-        text=[f"{value:.2f}" for value in values], textposition="outside", textangle=0, cliponaxis=False,
-    )  # fmt: skip
+        x=names,
+        y=values,
+        marker_color=colors,
+        hovertemplate="%{y:.3f}x<extra></extra>",
+        showlegend=False,
+        text=[f"{value:.2f}" for value in values],
+        textposition="outside",
+        textangle=0,
+        cliponaxis=False,
+    )
     figure.add_hline(y=1, line={"color": VERMILLION, "width": 1.5})
     figure.update_layout(hovermode="closest", bargap=0.25)
     figure.update_yaxes(range=[0, 1.12 * max(values)])
@@ -147,8 +172,8 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = 
     Parameters
     ----------
     curve : round times over batch and K; its accepted lengths decide which cells pay.
-    batch_size, k_draft : the user's point; must be in the curve. [1]
-    last : the largest batch that fits in memory; the map ends there, or at the user's own where that is larger. [1]
+    batch_size, k_draft : the user's point; must be in the curve. [-]
+    last : the largest batch that fits in memory; the map ends there, or at the user's own where that is larger. [-]
 
     A cell's colour is the accepted length needed. `x` marks cells that no acceptance can pay for (more than K + 1
     needed), `o` those that the scenario's own accepted length does not reach.
@@ -203,16 +228,26 @@ def _break_even_figure(
         height=190 + 34 * len(drafts),
     )
     figure.add_heatmap(
-        x=batches, y=drafts, z=least.T, text=marks.T, texttemplate="%{text}", colorscale="Cividis",
-        reversescale=True, colorbar={"title": {"text": "tokens"}, "thickness": 12},
+        x=batches,
+        y=drafts,
+        z=least.T,
+        text=marks.T,
+        texttemplate="%{text}",
+        colorscale="Cividis",
+        reversescale=True,
+        colorbar={"title": {"text": "tokens"}, "thickness": 12},
         textfont={"size": 11},
         hovertemplate="batch %{x}, K = %{y}: at least %{z:.2f} tokens per step<extra></extra>",
-    )  # fmt: skip
+    )
     figure.add_scatter(
-        x=[batches[row]], y=[drafts[column]], mode="markers", name="your point",
-        marker={"symbol": "square-open", "size": 26, "color": VERMILLION, "line": {"width": 3}}, hoverinfo="skip",
+        x=[batches[row]],
+        y=[drafts[column]],
+        mode="markers",
+        name="your point",
+        marker=marker("square-open", 26, VERMILLION, line={"width": 3}),
+        hoverinfo="skip",
         showlegend=True,
-    )  # fmt: skip
+    )
     figure.update_layout(hovermode="closest")
     figure.update_xaxes(type="category", tickangle=0)
     figure.update_yaxes(dtick=1)
@@ -220,7 +255,10 @@ def _break_even_figure(
 
 
 def paying_batches(curve: Curve, k_draft: int, last: int) -> str:
-    """At which batches up to `last`, the largest that fits, one K of the curve pays (speedup of at least 1)."""
+    """Batches up to `last` at which one K of the curve pays (speedup of at least 1).
+
+    `last` is the largest that fits.
+    """
     column = curve.column(k_draft)
     spans = [
         (start, np.inf if end >= last else end)
@@ -257,9 +295,13 @@ def simulation_chart(report: SimulationReport) -> Chart:
         for outcome in outcomes
     ]
     figure.add_bar(
-        x=values, y=names, orientation="h", marker_color=colors,
-        hovertemplate="%{y}: %{x:.3f}x<extra></extra>", showlegend=False,
-    )  # fmt: skip
+        x=values,
+        y=names,
+        orientation="h",
+        marker_color=colors,
+        hovertemplate="%{y}: %{x:.3f}x<extra></extra>",
+        showlegend=False,
+    )
     figure.add_vline(x=1, line={"color": VERMILLION, "width": 1.5})
     figure.add_vline(x=best.speedup, line={"color": ORANGE, "dash": "dash"})
     _add_value_column(figure, names, values)
@@ -278,14 +320,20 @@ def _add_value_column(figure: go.Figure, names: Sequence[str], values: Sequence[
     """The values right of the longest bar, one under the other: beside its own bar a value would lie on the lines."""
     end = max(values)
     figure.add_scatter(
-        x=[1.03 * end] * len(values), y=names, mode="text", text=[f"{value:.2f}x" for value in values],
-        textposition="middle right", textfont={"size": 12}, hoverinfo="skip", showlegend=False,
-    )  # fmt: skip
+        x=[1.03 * end] * len(values),
+        y=names,
+        mode="text",
+        text=[f"{value:.2f}x" for value in values],
+        textposition="middle right",
+        textfont={"size": 12},
+        hoverinfo="skip",
+        showlegend=False,
+    )
     figure.update_xaxes(range=[0, 1.2 * end])
 
 
 def simulation_table(report: SimulationReport) -> pd.DataFrame:
-    """One row per policy, with the columns of POLICY_COLUMNS; a time or share that a policy lacks is NaN."""
+    """One row per policy, with the columns of POLICY_COLUMNS. A time or share that a policy lacks is NaN."""
     table = pd.DataFrame(map(vars, report.outcomes)).astype({"p95_request_tpot_s": float, "test_share": float})
     table["tpot_ms"], table["p95_request_tpot_ms"] = table["tpot_s"] * 1e3, table["p95_request_tpot_s"] * 1e3
     return table.rename(columns={"finished": "finished_requests"})[list(POLICY_COLUMNS)]

@@ -21,6 +21,7 @@ from advisor.charts.figure import (
     add_line,
     add_vertical,
     log_axis,
+    marker,
     new_figure,
 )
 from advisor.curve import Curve, curve_columns
@@ -50,15 +51,15 @@ def speedup_chart(
     Parameters
     ----------
     curve : predictions over batch and K.
-    k_draft : the K drawn with its band; must be one of the curve's. [1]
-    batch_size : target batch, drawn as a line. [1]
-    band_level : share of outcomes the band is meant to hold. [1]
-    sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [1]
-    compare : further K, drawn without bands. [1]
+    k_draft : the K drawn with its band; must be one of the curve's. [-]
+    batch_size : target batch, drawn as a line. [-]
+    band_level : share of outcomes the band is meant to hold. [-]
+    sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [-]
+    compare : further K, drawn without bands. [-]
     measured : published points with `nearby.SPEEDUP_COLUMNS`; None or empty draws none.
     drafter_id : points of this drafter are filled, those of others hollow.
     own : the user's own points with the same columns; None or empty draws none.
-    largest_batch : the largest batch that fits in memory, beyond which the chart is shaded; None shades nothing. [1]
+    largest_batch : the largest batch that fits in memory, beyond which the chart is shaded; None shades nothing. [-]
     """
     column = curve.column(k_draft)
     x, value = curve.batches, curve.speedup[:, column]
@@ -110,21 +111,27 @@ def _make_clickable(figure: go.Figure, curve: Curve, column: int) -> None:
     k = int(curve.drafts[column])
     data = [
         [
-            f"{batch:g}", str(k), f"{curve.low[row, column]:.2f}–{curve.high[row, column]:.2f}×",
-            f"{curve.tpot_s[row, column] * 1e3:.3g}", f"{curve.tokens_per_s_per_gpu[row, column]:,.0f}",
+            f"{batch:g}",
+            str(k),
+            f"{curve.low[row, column]:.2f}–{curve.high[row, column]:.2f}×",
+            f"{curve.tpot_s[row, column] * 1e3:.3g}",
+            f"{curve.tokens_per_s_per_gpu[row, column]:,.0f}",
             f"{curve.accepted_length[column]:.2f}",
             f"{curve.distinct_verify[row, column]:.0f}" if curve.distinct_verify[row, column] else "none",
             str(curve.tier[row, column]),
         ]
         for row, batch in enumerate(curve.batches)
-    ]  # fmt: skip
+    ]
     figure.data[-1].update(
-        mode="lines+markers", marker={"size": 7}, customdata=data,
+        mode="lines+markers",
+        marker={"size": 7},
+        customdata=data,
         hovertemplate="<b>%{y:.2f}×</b> at batch %{customdata[0]}, K = %{customdata[1]}<br>likely %{customdata[2]}"
         "<br>%{customdata[3]} ms per token, %{customdata[4]} tokens/s per GPU<br>accepted %{customdata[5]}, "
         "experts touched %{customdata[6]}, %{customdata[7]}<extra></extra>",
-        selected={"marker": {"size": 12}}, unselected={"marker": {"opacity": 1}},
-    )  # fmt: skip
+        selected={"marker": {"size": 12}},
+        unselected={"marker": {"opacity": 1}},
+    )
 
 
 def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
@@ -147,36 +154,69 @@ def _y_range(
 def add_slowdown(figure: go.Figure, low_edge: float) -> None:
     """Name and tint the area below 1x, down to `low_edge`. [x]"""
     figure.add_shape(
-        type="rect", xref="paper", x0=0, x1=1, y0=low_edge, y1=1.0, layer="below", line_width=0,
-        fillcolor=VERMILLION, opacity=0.2,
-    )  # fmt: skip
+        type="rect",
+        xref="paper",
+        x0=0,
+        x1=1,
+        y0=low_edge,
+        y1=1.0,
+        layer="below",
+        line_width=0,
+        fillcolor=VERMILLION,
+        opacity=0.2,
+    )
     figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line={"color": VERMILLION, "width": 1})
     figure.add_annotation(
-        xref="paper", x=0.01, y=1.0, xanchor="left", yanchor="top", yshift=-2, text="slower than plain",
+        xref="paper",
+        x=0.01,
+        y=1.0,
+        xanchor="left",
+        yanchor="top",
+        yshift=-2,
+        text="slower than plain",
         showarrow=False,
-    )  # fmt: skip
+    )
 
 
 def _add_shade(figure: go.Figure, start: float, x: np.ndarray, name: str, opacity: float, below: int = 0) -> None:
     """Shade the batches from `start` on, over the whole height, and say why, `below` lines under the top."""
     figure.add_shape(
-        type="rect", x0=start, x1=float(x[-1]) * 1.1, yref="paper", y0=0, y1=1, layer="below", line_width=0,
-        fillcolor=NEUTRAL, opacity=opacity,
-    )  # fmt: skip
+        type="rect",
+        x0=start,
+        x1=float(x[-1]) * 1.1,
+        yref="paper",
+        y0=0,
+        y1=1,
+        layer="below",
+        line_width=0,
+        fillcolor=NEUTRAL,
+        opacity=opacity,
+    )
     late = start > np.sqrt(x[0] * x[-1])  # a narrow strip at the right: its name ends where the plot does
     place: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right"} if late else {"x": np.log10(start)}
     figure.add_annotation(
-        y=1, yref="paper", yanchor="top", text=name, showarrow=False, xshift=-3 if late else 3, yshift=-15 * below,
+        y=1,
+        yref="paper",
+        yanchor="top",
+        text=name,
+        showarrow=False,
+        xshift=-3 if late else 3,
+        yshift=-15 * below,
         **({"xanchor": "left"} | place),
-    )  # fmt: skip
+    )
 
 
 def _add_target(figure: go.Figure, batch: float, value: float) -> None:
     """The target batch as a dotted line with its speedup above the plot."""
     figure.add_scatter(
-        x=[batch], y=[value], mode="markers", name=f"batch {batch:,.0f}", hoverinfo="skip", showlegend=False,
+        x=[batch],
+        y=[value],
+        mode="markers",
+        name=f"batch {batch:,.0f}",
+        hoverinfo="skip",
+        showlegend=False,
         marker={"size": 13, "color": BLUE, "line": {"width": 2, "color": "white"}},
-    )  # fmt: skip
+    )
     add_vertical(figure, batch, f"<b>batch {batch:,.0f}: {value:.2f}×</b>")
 
 
@@ -212,12 +252,15 @@ def _add_points(figure: go.Figure, points: pd.DataFrame | None, name: str, color
     batch = points["batch_size"].map("{:g}".format)
     said = [batch, k, ranks, points["drafter"].astype(str), points["source"].astype(str)]
     figure.add_scatter(
-        x=points["batch_size"], y=points["speedup"], mode="markers", name=name,
-        marker={"symbol": symbol, "size": 9, "color": color, "line": {"width": 1.5}},
+        x=points["batch_size"],
+        y=points["speedup"],
+        mode="markers",
+        name=name,
+        marker=marker(symbol, 9, color, line={"width": 1.5}),
         customdata=np.stack([*said, np.full(len(points), MEASURED_POINT)], axis=1),
         hovertemplate="<b>%{y:.2f}×</b> measured at batch %{customdata[0]}: %{customdata[3]}, K %{customdata[1]}, "
         "TP %{customdata[2]}<br>%{customdata[4]}<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 def _or_unknown(count: float) -> str:

@@ -24,9 +24,9 @@ from advisor.charts.figure import (
 from advisor.components import component_name
 
 _SMALL = 0.005
-"""Components below this share of both steps are summed as `Rest`. [1]"""
+"""Components below this share of both steps are summed as `Rest`. [-]"""
 _SMALL_ADDITION = 0.01
-"""Additions to a round below this many plain steps are summed as `Rest`. [1]"""
+"""Additions to a round below this many plain steps are summed as `Rest`. [-]"""
 
 
 def distinct_experts_chart(
@@ -42,13 +42,13 @@ def distinct_experts_chart(
     batch_size: int,
     band_level: float,
 ) -> Chart:
-    """Distinct routed experts of one layer against tokens in a verification step, this routing and uniform routing.
+    """Distinct routed experts of one layer against tokens in a verification, with uniform routing.
 
     Parameters
     ----------
-    tokens : tokens in the step, B (K+1), increasing, [n]. [1]
-    routed, low, high : distinct experts under this routing and the ends of its band, [n]. [1]
-    uniform : the same if every token chose its experts independently and evenly, [n]. [1]
+    tokens : tokens in the step, B (K+1), increasing, [n]. [-]
+    routed, low, high : distinct experts under this routing and the ends of its band, [n]. [-]
+    uniform : the same if every token chose its experts independently and evenly, [n]. [-]
     """
     tokens, routed, uniform = (np.asarray(values, float) for values in (tokens, routed, uniform))
     figure = new_figure(
@@ -82,7 +82,7 @@ def distinct_experts_chart(
 
 
 def components_table(plain: Mapping[str, float], round_: Mapping[str, float]) -> pd.DataFrame:
-    """Milliseconds by component of a plain step and of a whole round, largest first; tiny ones summed as `Rest`.
+    """Milliseconds by component of a plain step and of a whole round, largest first. Tiny ones summed as `Rest`.
 
     plain, round_ : seconds by component name. [s]
     """
@@ -103,7 +103,7 @@ def components_table(plain: Mapping[str, float], round_: Mapping[str, float]) ->
 def components_chart(
     plain: Mapping[str, float], round_: Mapping[str, float], *, k_draft: int, batch_size: int
 ) -> Chart:
-    """Where the time goes: milliseconds by component, plain step against one speculative round (draft and verify).
+    """Milliseconds by component of a plain step and of one speculative round (draft and verify).
 
     plain, round_ : seconds by component name. [s]
     """
@@ -116,11 +116,18 @@ def components_chart(
     )
     for column, name, color in (("round_ms", f"with K = {k_draft}", BLUE), ("plain_step_ms", "without drafts", ORANGE)):
         figure.add_bar(
-            x=data[column], y=data["component"], orientation="h", name=name, marker_color=color,
-            marker_pattern_shape="/" if column == "plain_step_ms" else "", hovertemplate="%{x:.3g} ms",
-            text=[f"{value:.2f}" if value else "" for value in data[column]], textposition="outside", textangle=0,
+            x=data[column],
+            y=data["component"],
+            orientation="h",
+            name=name,
+            marker_color=color,
+            marker_pattern_shape="/" if column == "plain_step_ms" else "",
+            hovertemplate="%{x:.3g} ms",
+            text=[f"{value:.2f}" if value else "" for value in data[column]],
+            textposition="outside",
+            textangle=0,
             cliponaxis=False,
-        )  # fmt: skip
+        )
     figure.update_xaxes(range=[0, 1.12 * float(data[["plain_step_ms", "round_ms"]].max(axis=None))])
     figure.update_layout(
         barmode="group",
@@ -141,7 +148,7 @@ def components_chart(
 
 
 def round_cost_table(plain: Mapping[str, float], round_: Mapping[str, float]) -> pd.DataFrame:
-    """What a round costs in plain steps: the plain step (1), then what each component adds, then the sum. [1]"""
+    """Cost of a round in plain steps: the plain step (1), what each component adds, and the sum. [-]"""
     unit = sum(plain.values())
     table = components_table(plain, round_)
     added = (table["round_ms"] - table["plain_step_ms"]) / (unit * 1e3)
@@ -159,10 +166,10 @@ def round_cost_table(plain: Mapping[str, float], round_: Mapping[str, float]) ->
 def round_cost_chart(
     plain: Mapping[str, float], round_: Mapping[str, float], *, accepted_length: float, k_draft: int, batch_size: int
 ) -> Chart:
-    """What one round costs in plain steps, component by component, against the tokens it emits.
+    """Cost of one round in plain steps, component by component, against the tokens it emits.
 
     plain, round_ : seconds by component name. [s]
-    accepted_length : tokens emitted per round: the cost at which speculation breaks even. [1]
+    accepted_length : tokens emitted per round: the cost at which speculation breaks even. [-]
     """
     data = round_cost_table(plain, round_)
     total = float(data["plain_steps"].iloc[-1])
@@ -193,9 +200,14 @@ def round_cost_chart(
     )
     figure.add_vline(x=accepted_length, line={"color": VERMILLION, "dash": "dash"})
     figure.add_annotation(
-        x=accepted_length, y=1, yref="paper", yanchor="bottom", xanchor="right", showarrow=False,
+        x=accepted_length,
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        xanchor="right",
+        showarrow=False,
         text=f"emits {accepted_length:.2f} tokens",
-    )  # fmt: skip
+    )
     figure.update_layout(hovermode="closest", margin={"t": 96})
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(range=[0, 1.15 * max(total, accepted_length, float(data["plain_steps"].max()))])

@@ -43,7 +43,7 @@ _COMMANDS = {
 
 
 _LONGEST = 1200
-"""Characters of an error that are printed; what a file holds may stand in it. [1]"""
+"""Characters of an error that are printed; what a file holds may stand in it. [-]"""
 
 
 class _Lazy(click.Group):
@@ -54,7 +54,7 @@ class _Lazy(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command, imported now; None when there is none of that name."""
+        """The command, imported now. None when there is none of that name."""
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"advisor.cli.{_COMMANDS[cmd_name][0]}")
@@ -70,11 +70,11 @@ class _Lazy(click.Group):
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version=__version__, prog_name="advisor")
 def root() -> None:
-    """Which K to draft, and which MoE to build, for your hardware, model and batch size."""
+    """Recommend the K to draft, and the MoE to build, for your hardware, model and batch size."""
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command line; always ends by SystemExit with 0, or 2 for bad input."""
+    """Run the command line. Always ends by SystemExit with 0, or 2 for bad input."""
     try:
         root.main(args=argv, prog_name="advisor", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -17,13 +17,14 @@ from advisor.prediction import AdvisorError
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[BEFORE] [FILE]")
 @click.option("--rates", help="Rates by draft position instead of a file, e.g. 0.72,0.51,0.35.")
 @click.option(
-    "--conditional", is_flag=True,
+    "--conditional",
+    is_flag=True,
     help="The list gives each rate given that all tokens before were accepted [default: share of all rounds].",
-)  # fmt: skip
+)
 @click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
 @json_option()
 def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
-    """Accepted length by K from FILE; with BEFORE, an earlier scrape, from what was counted in between.
+    """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in between.
 
     FILE: the text of vLLM's or SGLang's /metrics, JSON with an acceptance histogram (AIPerf, vLLM's replies), or a
     golden curve of InferenceX.
@@ -47,11 +48,16 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
     print_table(
         ("K", "accepted length", "low (80%)", "high (80%)", ""),
         [
-            (row.n_draft, f"{row.accepted_length:.3f}", f"{row.low:.3f}", f"{row.high:.3f}",
-             "measured" if row.measured else "last probability held")
+            (
+                row.n_draft,
+                f"{row.accepted_length:.3f}",
+                f"{row.low:.3f}",
+                f"{row.high:.3f}",
+                "measured" if row.measured else "last probability held",
+            )
             for row in lengths.itertuples()
         ],
-    )  # fmt: skip
+    )
     print_labelled("warning", found.warnings)
     option = "--acceptance" if found.length is None else "--accepted-length"
     click.echo(f"\nTo use it: {option} {found.text}")

@@ -96,7 +96,7 @@ def advise(
 
 
 def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
-    """How to write the schedule as the engine's configuration: the command to paste, or why there is nothing to write.
+    """Command that writes the schedule as the engine's configuration, or why there is nothing to write.
 
     typed : the scenario's options as the user gave them.
     """
@@ -134,9 +134,9 @@ def _power(file: Path, k_draft: int, gpus: int) -> MeasuredPower:
 
 
 def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None, power_k: int | None) -> Spend | None:
-    """Money and energy of a token at the recommended K; None where the batch does not fit.
+    """Money and energy of a token at the recommended K. None where the batch does not fit.
 
-    power_k : the K that ran while the log was taken; None: the recommended one. [1]
+    power_k : the K that ran while the log was taken; None: the recommended one. [-]
 
     Raises AdvisorError for a price that is none, or a file that is no power log of the scenario's run.
     """
@@ -201,7 +201,7 @@ def _drafts_on_terminal(advice: Advice) -> tuple[tuple[str, ...], list[tuple[str
 
 
 def advice_document(advice: Advice) -> dict[str, Any]:
-    """The answer as one JSON-able document; its keys are part of the public contract."""
+    """The answer as one JSON-able document. Its keys are part of the public contract."""
     curve = advice.curve
     plain, whole = curve.components_at(advice.batch_index, curve.column(advice.recommendation.k_draft))
     return {
@@ -236,7 +236,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
 
 
 MAX_NUMBERS = 4096
-"""Batch sizes, or draft lengths, of one curve. [1]"""
+"""Batch sizes, or draft lengths, of one curve. [-]"""
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

@@ -15,7 +15,9 @@ from advisor.profiles import data_root
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Port on 127.0.0.1.")
 @click.pass_context
 def app(context: click.Context, port: int) -> None:
-    """Start the app on http://127.0.0.1:PORT, after building the store of measured tables where it is out of date.
+    """Start the app on http://127.0.0.1:PORT.
+
+    Builds the store of measured tables first where it is out of date.
 
     Runs until it is interrupted. Settings: docs/settings.md.
     """

@@ -33,8 +33,9 @@ def examples(as_json: bool) -> None:
 @click.argument("scenarios", nargs=-1, required=True)
 @json_option()
 def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
-    """Answer two to four SCENARIOS side by side: scenario files, JSON reports, outputs of `advise --json`, or ids of
-    examples.
+    """Answer two to four SCENARIOS side by side.
+
+    Each is a scenario file, a JSON report, an output of `advise --json`, or the id of an example.
     """
     if not 2 <= len(scenarios) <= MAX_COMPARED:
         raise AdvisorError(f"{len(scenarios)} scenarios given; compare takes two to {MAX_COMPARED}")

@@ -36,7 +36,9 @@ from advisor.scenario import Scenario
 )
 @json_option()
 def context(scenario: Scenario, contexts: str, batches: str, as_json: bool) -> None:
-    """Speedup and recommended K over batch and context: does it pay at --context, and where does it turn, and why.
+    """Speedup and recommended K over batch and context.
+
+    Does it pay at --context, where does it turn, and why.
 
     Decoding alone: prefill is not charged. A dash stands where a batch does not fit in memory.
     """

@@ -29,7 +29,7 @@ def store() -> None:
 @click.option("--if-stale", is_flag=True, help="Do nothing when the store matches its sources.")
 @json_option()
 def build(if_stale: bool, as_json: bool) -> None:
-    """Build the store from the installed kernel tables and measurements/; the old one stays until all is done."""
+    """Build the store from the installed kernel tables and measurements/. The old one stays until all is done."""
     if if_stale:
         now = measured.status()
         if now.exists and not now.problem and not now.stale:
@@ -58,7 +58,7 @@ def build(if_stale: bool, as_json: bool) -> None:
 @click.option("--all", "whole", is_flag=True, help="Every measured table [default: one line per accelerator].")
 @json_option("Machine-readable output, always with every table.")
 def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
-    """What the store holds, and whether it is up to date."""
+    """Show what the store holds, and whether it is up to date."""
     if hardware_id is not None:
         load_hardware(hardware_id)  # raises for an unknown one, with those that are known
     now = measured.status()
@@ -110,7 +110,7 @@ def _by_accelerator(coverage: pd.DataFrame) -> pd.DataFrame:
 
 
 def _print_frame(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
-    """The columns of a frame as a table; a missing value is an empty cell."""
+    """The columns of a frame as a table. A missing value is an empty cell."""
     cells = frame[list(columns)].astype(object)
     print_table(columns, cells.where(cells.notna(), None).values.tolist())
 
@@ -183,7 +183,7 @@ def hardware(as_json: bool) -> None:
 
 
 def _show_progress(step: str, fraction: float) -> None:
-    """One line that moves on a terminal; on a pipe a line per tenth, so that logs stay short."""
+    """One line that moves on a terminal. On a pipe a line per tenth, so that logs stay short."""
     if sys.stderr.isatty():
         click.echo(f"\r\033[K[{fraction:4.0%}] {step}", nl=fraction >= 1.0, err=True)
     elif int(fraction * 10) != _show_progress.__dict__.get("last"):

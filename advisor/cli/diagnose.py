@@ -82,7 +82,7 @@ for _column, (_option, _help) in reversed(_OF_A_RUN.items()):
 
 
 def _own_model(given: dict[str, str]) -> dict[str, str]:
-    """config.json of a model given by its path, by the name that stands for it; `given` then has the name."""
+    """config.json of a model given by its path, by the name that stands for it. `given` then has the name."""
     path = Path(given.get("model_id", ""))
     if not given.get("model_id") or not (path.suffix == ".json" or is_there(path)):
         return {}

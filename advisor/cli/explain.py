@@ -17,10 +17,18 @@ from advisor.setup import Setup
 
 @click.command(cls=ScenarioCommand)
 @click.option("--k", "k_draft", type=int, help="Draft length [default: the recommended one, else the best above 0].")
-@click.option("--nearby/--no-nearby", default=True, show_default=True, help="Measured points near it, from the store.")
+@click.option(
+    "--nearby/--no-nearby",
+    default=True,
+    show_default=True,
+    help="Show measured points near the scenario, read from the store.",
+)
 @json_option("Machine-readable output, SI units.")
 def explain(scenario: Scenario, k_draft: int | None, nearby: bool, as_json: bool) -> None:
-    """Show how the speedup at --batch and --k was made: formulas, numbers, sources, and measured points near it."""
+    """Show how the speedup at --batch and --k was made.
+
+    It prints formulas, numbers, sources, and measured points near it.
+    """
     advice = advise(scenario)
     k = advice.curve_k if k_draft is None else k_draft
     made = derive(advice.setup, scenario.batch_size, k)
@@ -84,7 +92,7 @@ def _document(setup: Setup, made: Derivation) -> dict[str, Any]:
 
 
 def _nearby(setup: Setup, made: Derivation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Measured points as records; without a usable store a note, and none."""
+    """Measured points as records. Without a usable store a note, and none."""
     from advisor.explain import near_kernels, nearest_speedups, published_speedups
     from advisor.store import open_store
 

@@ -23,14 +23,20 @@ from advisor.text import counted
 
 MAX_FILES = 1000
 _SET = click.option(
-    "--set", "values", multiple=True, metavar="COLUMN=VALUE",
+    "--set",
+    "values",
+    multiple=True,
+    metavar="COLUMN=VALUE",
     help="Fill a column that the file lacks, or say what a name in it means (hardware_id, model_id, engine, drafter, "
     "weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
-)  # fmt: skip
+)
 _MAP = click.option(
-    "--map", "columns", multiple=True, metavar="THEIRS=OURS",
+    "--map",
+    "columns",
+    multiple=True,
+    metavar="THEIRS=OURS",
     help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map 'users=batch_size'; repeat.",
-)  # fmt: skip
+)
 
 
 @click.command()
@@ -38,7 +44,7 @@ _MAP = click.option(
 @_SET
 @_MAP
 @click.option("--save", "name", help="Keep the rows read in this advisor's store under this name.")
-@click.option("--by", "given_by", default="", help="Who gives it, kept with --save.")
+@click.option("--by", "given_by", default="", help="Name of the giver, kept with the rows of --save.")
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
 @json_option()
 def ingest(
@@ -104,7 +110,7 @@ def _print_refit_use(n_rows: int, refused: Sequence[Refused]) -> None:
 def _read_all(
     files: Sequence[Path], values: Sequence[str], columns: Sequence[str]
 ) -> tuple[list[Rows], list[dict[str, str]]]:
-    """The files that can be read, each content once, and the others with the reason; of one file, that is raised."""
+    """The files that can be read, each content once, and the others with the reason. Of one file, that is raised."""
     read, failed, seen = [], [], dict[str, str]()
     for file in files:
         try:

@@ -44,7 +44,7 @@ def k_by_batch_on_terminal(
 
 @contextmanager
 def file_errors(doing: str, instead: str = "") -> Iterator[None]:
-    """Turn a failure of the file system into AdvisorError: that it cannot be done, why, and what to do instead.
+    """Turn a failure of the file system into AdvisorError: what failed, why, and what to do instead.
 
     doing : what is being done, as in `read FILE`.
     """
@@ -73,7 +73,7 @@ def progress(doing: str) -> Callable[..., None]:
 
 
 def print_labelled(label: str, texts: Iterable[str], err: bool = False) -> None:
-    """Each text on a line of its own, as `warning: text`; `err` where standard output holds a table for a machine."""
+    """Each text on a line of its own, as `warning: text`. `err` where standard output holds a table for a machine."""
     for text in texts:
         click.echo(f"{label}: {text}", err=err)
 
@@ -85,7 +85,10 @@ def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Columns aligned: text to the left, numbers to the right, whether given as such or written with fixed decimals."""
+    """Columns aligned, text to the left and numbers to the right.
+
+    A number may be given as such or written with fixed decimals.
+    """
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
     numeric = [all(_NUMBER.fullmatch(line[i]) for line in cells) for i in range(len(header))]

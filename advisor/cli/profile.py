@@ -20,9 +20,9 @@ _WITHOUT_TORCH = {"-h", "--help", "--ray"}
 )
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def profile(options: tuple[str, ...]) -> None:
-    """Measure this machine's device; the options are those of `python -m advisor.profiling`.
+    """Measure this machine's device. The options are those of `python -m advisor.profiling`.
 
-    Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Raises AdvisorError without torch.
+    Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Needs torch.
     """
     asked = {option.split("=")[0] for option in options}
     if not asked & _WITHOUT_TORCH and find_spec("torch") is None:

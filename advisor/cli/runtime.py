@@ -90,7 +90,10 @@ def export(
     as_json: bool,
     **launch: Any,  # the options that export_scenario takes as they stand
 ) -> None:
-    """Write what to serve, one K or K by batch, as configuration and launch line of --engine, checked by its rules."""
+    """Write what to serve, one K or K by batch, as configuration and launch line of --engine.
+
+    The engine's own rules check it.
+    """
     found = schedule_for(scenario)
     ranges = found.ranges if by_batch else found.to_serve
     if static_k is not None:
@@ -122,7 +125,7 @@ def export(
 
 
 def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
-    """What the schedule gains; where a plain server is written in its place, why."""
+    """What the schedule gains. Where a plain server is written in its place, why."""
     plain = "" if by_batch else plain_text(found.ranges, found.setup.scenario.batch_size)
     return (plain,) if plain else found.texts
 
@@ -154,7 +157,7 @@ def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     type=float,
     default=0.0,
     show_default=True,
-    help="What a change of K costs: engines capture every K of a table at the start.",
+    help="Time that a change of K costs; 0, as engines capture every K of a table at the start.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same result.")
 @click.option("--cold-drafter", is_flag=True, help="Do not charge for keeping the drafter ready at K = 0.")
@@ -172,7 +175,10 @@ def simulate(
     as_json: bool,
     **load: Any,  # the options that SimulationPlan takes as they stand
 ) -> None:
-    """Compare K = 0, each static K, the schedule, Cascade, acceptance-only control and the oracle on one load."""
+    """Compare K = 0, each static K, the schedule, Cascade and the oracle on one load.
+
+    Control by acceptance alone is among them.
+    """
     passages = {"spread": spread, "good_share": good_share, "good_tokens": good_tokens}
     plan = SimulationPlan(batch_size=scenario.batch_size, **load)
     kind = process or ("trace" if trace else "list")
@@ -217,7 +223,7 @@ def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: Simu
 
 
 def _print_contexts(found: RuntimeSchedule) -> None:
-    """Whether context changes the answer; the recommended K by batch and context where it does, or was asked for."""
+    """Whether context changes the answer. The recommended K by batch and context where it does, or was asked for."""
     at = found.at_contexts
     if at.matters or found.others is not None:
         click.echo("\nRecommended K by batch and tokens of context (-: does not fit):")

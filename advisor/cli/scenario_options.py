@@ -65,7 +65,10 @@ class ScenarioCommand(click.Command):
         super().__init__(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Build the scenario, then run. Raises AdvisorError for a scenario that cannot be."""
+        """Build the scenario, then run.
+
+        Raises AdvisorError for a scenario that cannot be, click.MissingParameter for a missing option.
+        """
         ctx.meta[TYPED] = _typed(ctx)
         values = {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
         file, example = values.pop("scenario_file"), values.pop("example")
@@ -128,7 +131,7 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
 
 
 def _model(text: str) -> dict[str, Any]:
-    """The fields that a model's id, or a path to its config.json, sets; the file is checked while its name is known."""
+    """The fields that a model's id, or a path to its config.json, sets. The file is checked while its name is known."""
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
         return {"model_id": text, "model_config_json": None}
@@ -150,7 +153,10 @@ def _hardware(text: str) -> dict[str, Any]:
 
 
 def given_acceptance(accepted_length: str | None, acceptance: str | None, preset: str | None) -> str | None:
-    """What one of --accepted-length, --acceptance and --acceptance-preset says; None when none is given.
+    """Acceptance that one of its three options states.
+
+    None when none is given. Raises AdvisorError for several, or one that is not of its form. The options are
+    --accepted-length, --acceptance and --acceptance-preset.
 
     Each takes its own form, so that a slip of one is not silently read as another.
     """
@@ -182,7 +188,9 @@ def _refit_text(given: str) -> str:
 
 
 def read_config(path: Path) -> str:
-    """Text of a config.json, or of the one in a folder, with the formats of an hf_quant_config.json beside it.
+    """Text of a config.json, or of the one in a folder, with the formats of the file beside it.
+
+    The latter is hf_quant_config.json.
 
     Raises AdvisorError when it is absent, huge or not text.
     """

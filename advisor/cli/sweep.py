@@ -18,11 +18,13 @@ from advisor.text import counted
     "--output",
     required=True,
     type=click.Path(path_type=Path),
-    help="Folder of the result; a run that was stopped goes on.",
+    help="Folder of the result; a stopped run continues there.",
 )
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 1024), help="Processes.")
-@click.option("--ray", "ray_address", default="", metavar="ADDRESS", help="A Ray cluster instead (needs ray).")
-@click.option("--dry-run", is_flag=True, help="Say how much it is, compute nothing.")
+@click.option(
+    "--ray", "ray_address", default="", metavar="ADDRESS", help="Run on the Ray cluster at this address (needs ray)."
+)
+@click.option("--dry-run", is_flag=True, help="Print the size of the sweep and compute nothing.")
 @json_option()
 def sweep(file: Path, output: Path, workers: int, ray_address: str, dry_run: bool, as_json: bool) -> None:
     """Every combination of the settings in FILE (YAML), at every batch and K, as Parquet (docs/sweeps.md)."""

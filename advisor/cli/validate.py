@@ -32,7 +32,9 @@ _ASSUME = click.option(
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
 @json_option("Rows as JSON instead of CSV.")
 def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None:
-    """Add predicted speedup, band, tier and reason to the rows of FILE (columns: measurements/published_speedups).
+    """Add predicted speedup, band, tier and reason to the rows of FILE.
+
+    The columns are those of measurements/published_speedups.
 
     An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
     """
@@ -93,7 +95,7 @@ _PARTICULAR = re.compile(r"(?<!\w)\d[\d.,]*(?!\w)|'[^']*'|\"[^\"]*\"|(?<=for )\S
 
 
 def alike(reasons: Iterable[str]) -> list[tuple[str, int]]:
-    """Reasons with how many rows have them, most first; those that differ in numbers or names alone are one.
+    """Reasons with how many rows have them, most first. Those that differ in numbers or names alone are one.
 
     A group is told by its first reason, with how many others there are.
     """

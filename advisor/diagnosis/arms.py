@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from advisor.ingest import MATCH_COLUMNS
+
 SAME_LENGTH = 0.05
-"""Prompt and output lengths that differ by no more are the same, as for ingest's baselines. [1]"""
+"""Prompt and output lengths that differ by no more are the same, as for ingest's baselines. [-]"""
 _EXACT = (
-    "hardware_id",
-    "gpu_count",
-    "tensor_parallel",
-    "expert_parallel",
-    "engine",
-    "engine_version",
-    "model_id",
-    "weight_dtype",
-    "batch_size",
-    "batch_kind",
-    "dataset",
+    *(name for name in MATCH_COLUMNS if name not in ("n_experts", "n_active")),
     "max_num_seqs",
     "max_running_requests",
     "graphs_off",
@@ -51,7 +43,7 @@ def _shown(value: Any) -> str:
 def plain_beside(
     facts: Mapping[str, Any], plain: Sequence[Mapping[str, Any]], a_pair: bool = False
 ) -> Mapping[str, Any]:
-    """The plain run that a speculative one is compared with: of those without speculation the one most like it.
+    """Plain run that a speculative one is compared with. The one most like it of all without speculation.
 
     One for another model, accelerator, batch or data set is none, except where the two are all there is (`a_pair`):
     then they were meant for each other. Empty where none fits.

@@ -39,7 +39,7 @@ _ASKED = re.compile(r"num_prompts=(\d+)")
 
 
 def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
-    """Facts of each record of a result file by its line; those of one that cannot be opened are none.
+    """Facts of each record of a result file by its line. Those of one that cannot be opened are none.
 
     What a console block says stands under the line of its title.
     """

@@ -74,7 +74,7 @@ def diagnose(
     otherwise: Mapping[str, str] | None = None,
     source: str = "the scenario",
 ) -> Diagnosis:
-    """What is wrong with a run, as far as its files tell.
+    """Diagnose a run: faults found, verdict and comparison with its prediction, as far as its files tell.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def _by_rule(outcomes: Sequence[Outcome]) -> _States:
 
 
 def _verdict(findings: Sequence[Finding], all_refused: bool, compared: Sequence[Comparison]) -> VerdictKind:
-    """The first kind of fault that was found, in the order of the rules; else what the comparison says."""
+    """The first kind of fault that was found, in the order of the rules. Else what the comparison says."""
     kinds = [one.kind for one in findings if not one.rule.expected]
     if kinds and (kinds[0] != "physics" or slower_than_explained(compared) is not False):
         return _BY_KIND[kinds[0]]

@@ -9,7 +9,7 @@ from advisor.diagnosis.physics import Comparison
 
 
 def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
-    """The whole diagnosis as plain values: verdict, findings with evidence, comparisons, and what was not judged."""
+    """Diagnosis as plain values: verdict, findings with evidence, comparisons, and what was not judged."""
     return {
         "verdict": found.verdict,
         "sentence": found.sentence,

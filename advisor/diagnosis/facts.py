@@ -82,16 +82,16 @@ class Run:
     """Whose word its accelerators are; empty where the run states them."""
 
     def number(self, name: str) -> float | None:
-        """A fact as a finite number; `plain:NAME` is that of the plain run. None where it is unknown."""
+        """A fact as a finite number. `plain:NAME` is that of the plain run. None where it is unknown."""
         return as_number(self.value(name))
 
     def text(self, name: str) -> str:
-        """A fact as text; empty where it is unknown."""
+        """A fact as text. Empty where it is unknown."""
         value = self.value(name)
         return "" if value is None else str(value)
 
     def value(self, name: str) -> Any:
-        """A fact as it is; None where it is unknown."""
+        """A fact as it is. None where it is unknown."""
         side, _, rest = name.rpartition(":")
         return (self.plain if side == "plain" else self.facts).get(rest)
 
@@ -110,7 +110,7 @@ class Run:
 
 
 def as_number(value: Any) -> float | None:
-    """A cell as a finite number; None for anything else."""
+    """A cell as a finite number. None for anything else."""
     if isinstance(value, bool):
         return float(value)
     try:
@@ -121,7 +121,7 @@ def as_number(value: Any) -> float | None:
 
 
 def fact_words(needed: str) -> str:
-    """What a need of a quantity is called, and where it is found."""
+    """Name of a fact that a quantity needs, and where it is found."""
     return " or ".join(_words(name) for name in needed.split("|"))
 
 
@@ -146,6 +146,6 @@ def unit_of(name: str) -> str:
 
 
 def known_names(names: Iterable[str]) -> list[str]:
-    """Those of `names` that are neither a fact, a column nor a prediction."""
+    """Names that are neither a fact, a column nor a prediction."""
     known = {*FACTS, *COLUMNS["points"], "prediction"}
     return [name for name in names if name.rpartition(":")[2] not in known]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor.diagnosis.facts import Run, fact_words
-from advisor.diagnosis.predicates import HOLDS, IN_WORDS
 from advisor.diagnosis.quantities import Value, quantity
-from advisor.diagnosis.rules import Condition, Kind, Rule, all_rules
+from advisor.diagnosis.rules import HOLDS, IN_WORDS, Condition, Kind, Rule, all_rules
 from advisor.text import typeset, with_prefix
 
 State = Literal["found", "clean", "not_judged", "not_concerned"]
@@ -28,7 +27,7 @@ class Evidence:
 
     @property
     def text(self) -> str:
-        """As a sentence fragment: `completed requests per concurrent request 1, below 3`."""
+        """Evidence as a sentence fragment, `completed requests per concurrent request 1, below 3`."""
         if isinstance(self.limit, bool):
             return f"{self.words}: {'yes' if self.value else 'no'}"
         shown = f"{self.words} {_shown(self.value, self.unit)}, {self.test} {_shown(self.limit, self.unit)}"
@@ -37,7 +36,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one rule says of one run."""
+    """Result of one rule on one run."""
 
     rule: Rule
     kind: Kind
@@ -49,7 +48,7 @@ class Outcome:
 
 
 def judged(run: Run, rules: Sequence[tuple[Kind, Rule]] | None = None) -> list[Outcome]:
-    """Every rule tried on a run; of the found ones those that another says better are clean."""
+    """Every rule tried on a run. Of the found ones those that another says better are clean."""
     outcomes = [try_rule(rule, kind, run) for kind, rule in (all_rules() if rules is None else rules)]
     named = [one for one in outcomes if one.state == "found"]
     ids = {one.rule.id for one in named}
@@ -91,7 +90,7 @@ def _words(need: str) -> str:
 
 
 def _not_concerned(rule: Rule, run: Run) -> list[str] | None:
-    """None where a rule speaks of other engines or of the other run; else what is unknown of that."""
+    """None where a rule speaks of other engines or of the other run. Else what is unknown of that."""
     lacking = []
     if rule.engines and run.text("engine") not in rule.engines:
         if run.text("engine"):

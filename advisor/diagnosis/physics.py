@@ -43,12 +43,12 @@ class Compared:
 
     @property
     def ratio(self) -> float | None:
-        """Measured over predicted. [1]"""
+        """Measured over predicted. [-]"""
         return None if self.measured is None else self.measured / self.predicted
 
     @property
     def inside(self) -> bool | None:
-        """Whether the measured value lies in the band; None where it was not measured."""
+        """Whether the measured value lies in the band. None where it was not measured."""
         return None if self.measured is None else self.low <= self.measured <= self.high
 
 
@@ -70,20 +70,20 @@ class Choice:
     speedup: float
     low: float
     high: float
-    """80 % band of the speedup. [1]"""
+    """80 % band of the speedup. [-]"""
     carried: bool
     """Its accepted length is carried from that of the run's K, neither measured nor given."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is predicted for a run, and what of it was measured."""
+    """Quantities predicted for a run, beside those of them that were measured."""
 
     n_draft: int
     place: str
     """The accelerators that it was predicted on, `4 x NVIDIA H200 SXM 141GB`."""
     batch_size: float
-    """Sequences that decode together on all ranks. [1]"""
+    """Sequences that decode together on all ranks. [-]"""
     rows: tuple[Compared, ...]
     parts: tuple[Part, ...]
     """Predicted components, those that take no time left out."""
@@ -98,34 +98,34 @@ class Comparison:
     best_k: int
     """K up to the run's own that is predicted best; 0: speculation does not pay."""
     best_gain: float
-    """Predicted speedup at the best K above 0, up to the run's own, over that at its own. [1]"""
+    """Predicted speedup at the best K above 0, up to the run's own, over that at its own. [-]"""
     build_share: float
-    """Predicted round (or plain step) of this kind of build over that of the engine's today. [1]"""
+    """Predicted round (or plain step) of this kind of build over that of the engine's today. [-]"""
     prefill_share: float
-    """Of the predicted time per token, what other requests' prompts take. [1]"""
+    """Of the predicted time per token, what other requests' prompts take. [-]"""
     first_token_s: float | None
     least_round_s: float
     least_plain_s: float
     """Shortest conceivable passes: the weights they touch, read once. [s]"""
 
     def row(self, name: str) -> Compared | None:
-        """One compared quantity; None where it is not predicted."""
+        """One compared quantity. None where it is not predicted."""
         return next((one for one in self.rows if one.name == name), None)
 
     def ratio(self, name: str) -> float | None:
-        """Measured over predicted of one quantity; None where it is not known. [1]"""
+        """Measured over predicted of one quantity. None where it is not known. [-]"""
         found = self.row(name)
         return found.ratio if found is not None else None
 
     @property
     def judged(self) -> Compared | None:
-        """What it is judged by: the speedup where it was measured, else the round or the plain step."""
+        """Quantity that the run is judged by. The speedup where it was measured, else the round or the plain step."""
         rows = [row for name in ("speedup", "round", "plain") if (row := self.row(name)) is not None]
         return next((row for row in rows if row.measured is not None), None)
 
     @property
     def slower(self) -> bool | None:
-        """Whether something measured takes longer than its band, or gains less; None where nothing was measured."""
+        """Whether something measured takes longer than its band, or gains less. None where nothing was measured."""
         times = [row for row in self.rows if row.unit == "s" and row.measured is not None]
         gained = self.row("speedup")
         late = [row.measured > row.high for row in times if row.measured is not None]
@@ -200,7 +200,7 @@ def _today(setup: Setup, question: RowQuestion, batch: float, n_draft: int) -> C
 
 
 def _known_classes() -> set[str]:
-    """Kinds of builds with overheads of their own; forks and patched images are as many kinds as there are."""
+    """Kinds of builds with overheads of their own. Forks and patched images are as many kinds as there are."""
     fit = load_overheads()
     found = {record.engine_class for record in fit.records} if fit is not None else set()
     return {name for name in found if name.partition("-")[0] in engine_ids() and not name.endswith("-community")}
@@ -277,7 +277,7 @@ def _speedup(curve: Curve, predicted: float, measured: float | None) -> Compared
 
 
 def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
-    """The measured accepted length beside what is published for the model and drafter; nothing where nothing is."""
+    """The measured accepted length beside what is published for the model and drafter. Nothing where nothing is."""
     curves = acceptance_curves(model_id=setup.architecture.id, drafter_id=setup.drafter.id)
     if not curves or k < 1:
         return []
@@ -305,7 +305,7 @@ def _prefill_share(curve: Curve) -> float:
 
 
 def token_time_s(facts: Facts) -> float | None:
-    """Seconds for one token of one request: as stated, else the round over its length, else batch over the rate."""
+    """Seconds for one token of one request. As stated, else the round over its length, else batch over the rate."""
     for name in ("tpot_s", "_token_s"):
         if (found := _number(facts, name)) is not None:
             return found
@@ -327,7 +327,7 @@ def _before(facts: Facts) -> float | None:
 
 
 def _number(facts: Facts, name: str) -> float | None:
-    """A fact as a finite number; None for anything else."""
+    """A fact as a finite number. None for anything else."""
     try:
         found = float(facts.get(name) or math.nan) if facts.get(name) != 0 else 0.0
     except (TypeError, ValueError):

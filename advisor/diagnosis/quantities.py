@@ -16,7 +16,7 @@ from advisor.ingest import COLUMNS
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a rule tests: words, unit, what it is made of, and how."""
+    """Quantity that a rule tests: words, unit, what it is made of, and how."""
 
     words: str
     unit: str

@@ -12,7 +12,7 @@ from advisor.hardware import hardware_ids, load_hardware
 Value = float | bool | str | None
 
 DEFAULT_ADMITTED = 48
-"""Requests that SGLang admits with speculation where nothing is said (profiles/engines/sglang.yaml). [1]"""
+"""Requests that SGLang admits with speculation where nothing is said (profiles/engines/sglang.yaml). [-]"""
 TRAINED = frozenset({"eagle", "eagle3", "mtp", "dflash", "dspark", "p-eagle", "draft_model"})
 """Drafters that learnt from text, so that text of no kind is nothing they can foresee."""
 
@@ -27,7 +27,7 @@ def cell(run: Run, name: str) -> Value:
 
 
 def numbers(*names: str) -> Callable[[Callable[..., float | None]], Callable[[Run], float | None]]:
-    """A quantity from facts that are numbers; None where one of them is unknown or a division fails."""
+    """A quantity from facts that are numbers. None where one of them is unknown or a division fails."""
 
     def wrap(formula: Callable[..., float | None]) -> Callable[[Run], float | None]:
         def of(run: Run) -> float | None:
@@ -45,12 +45,12 @@ def numbers(*names: str) -> Callable[[Callable[..., float | None]], Callable[[Ru
 
 
 def predicted(formula: Callable[[Comparison], float | None]) -> Callable[[Run], Value]:
-    """A quantity of the comparison; None where the run is not predicted."""
+    """A quantity of the comparison. None where the run is not predicted."""
     return lambda run: None if run.comparison is None else formula(run.comparison)
 
 
 def ratio(name: str) -> Callable[[Run], Value]:
-    """Measured over predicted of one row, where the prediction rests on measured kernels and a known engine."""
+    """Measured over predicted of one row, if the prediction rests on measured kernels and a known engine."""
     return predicted(lambda found: found.ratio(name) if found.supported else None)
 
 
@@ -93,7 +93,7 @@ def decoding_ratio(run: Run) -> float | None:
 
 
 def kind_of_build(run: Run) -> Value:
-    """Kind of the engine's build by its version: `synchronous`, `rocm` ...; `today` for today's."""
+    """Kind of the engine's build by its version: `synchronous`, `rocm` .... `today` for today's."""
     engine, version = run.text("engine"), run.text("engine_version")
     if engine not in engine_ids() or not version:
         return None
@@ -152,7 +152,7 @@ def table_drafts(table: str) -> dict[int, tuple[int, int]]:
 
 
 def table_k(run: Run) -> float | None:
-    """K that the table gives at this batch; without a table the configured one."""
+    """K that the table gives at this batch. Without a table the configured one."""
     batch = run.number("batch_size")
     if not run.text("k_table"):
         return run.number("draft_tokens_k") if run.value("launch_line") and run.drafts else None
@@ -163,7 +163,7 @@ def table_k(run: Run) -> float | None:
 
 
 def by_default(run: Run) -> float | None:
-    """Requests that SGLang admits because nothing is said; None where something is, or the line is not known."""
+    """Requests that SGLang admits because nothing is said. None where something is, or the line is not known."""
     if run.number("max_running_requests") is not None or not run.value("launch_line") or not run.drafts:
         return None
     return None if "deepseek-v4" in run.text("model_id").lower() else float(DEFAULT_ADMITTED)
@@ -215,7 +215,7 @@ def prefill_in_token(run: Run) -> float | None:
 
 
 def open_loop(run: Run) -> float | None:
-    """Requests a second of a client that keeps no number of them in flight; 0 for one that does."""
+    """Requests a second of a client that keeps no number of them in flight. 0 for one that does."""
     rate = run.number("request_rate")
     return 0.0 if rate is None or run.number("batch_size") is not None else rate
 
@@ -227,7 +227,7 @@ def gain_of_another_k(run: Run) -> float | None:
 
 
 def first_token(run: Run) -> float | None:
-    """Time to first token over the prompts of all requests at once: in a burst the last one waits for them all."""
+    """Time to first token over the prompts of all requests at once. In a burst the last one waits for them all."""
     found, first, batch = run.comparison, run.number("ttft_s"), run.number("batch_size")
     if found is None or first is None or batch is None or not found.first_token_s:
         return None
@@ -235,7 +235,7 @@ def first_token(run: Run) -> float | None:
 
 
 def supported(formula: Callable[[Comparison], Value]) -> Callable[[Run], Value]:
-    """A quantity of a comparison of a speculative run; None where it rests on no measured kernels or known engine."""
+    """A quantity of a comparison of a speculative run. None where it rests on no measured kernels or known engine."""
 
     def of(run: Run) -> Value:
         found = run.comparison
@@ -262,5 +262,5 @@ def as_predicted(found: Comparison) -> bool | None:
 
 
 def over(value: float | None, by: float | None) -> float | None:
-    """A ratio; None where either is unknown."""
+    """A ratio. None where either is unknown."""
     return value / by if value is not None and by else None

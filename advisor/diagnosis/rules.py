@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -15,9 +17,34 @@ TestName = Literal["above", "at_least", "below", "near", "is", "contains"]
 contains: the limit is among the words of the quantity."""
 Kind = Literal["measurement", "configuration", "physics"]
 
+NEAR = 0.15
+"""Share within which values are alike: that of `ingest.contradictions`. [-]"""
+
+
+def _near(value: float, limit: float) -> bool:
+    return value > 0 and limit > 0 and abs(math.log(value / limit)) <= math.log1p(NEAR)
+
+
+HOLDS: dict[TestName, Callable[[Any, Any], bool]] = {
+    "above": lambda value, limit: value > limit,
+    "at_least": lambda value, limit: value >= limit,
+    "below": lambda value, limit: value < limit,
+    "near": _near,
+    "is": lambda value, limit: value == limit,
+    "contains": lambda value, limit: str(limit) in str(value).split(),
+}
+IN_WORDS: dict[TestName, str] = {
+    "above": "above",
+    "at_least": "at least",
+    "below": "below",
+    "near": f"within {NEAR:.0%} of",
+    "is": "is",
+    "contains": "names",
+}
+
 
 class Limit(Frozen):
-    """What a quantity is held against: a value with its source, or another quantity `times` a factor."""
+    """Limit of a quantity: a value with its source, or another quantity `times` a factor."""
 
     value: float | bool | str | None = None
     unit: str = "1"
@@ -82,7 +109,7 @@ class Rule(Frozen):
         return self
 
     def fix_for(self, engine: str, recommended_k: int | None = None) -> str:
-        """What to do on an engine."""
+        """Advice on what to do on an engine."""
         told = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
         text = told.get(engine) or told.get("any") or next(iter(told.values()))
         return text.replace("{recommended_k}", str(recommended_k))
@@ -97,7 +124,7 @@ class RuleSet(Frozen):
     """What they answer together."""
     rules: tuple[Rule, ...] = Field(min_length=1)
     spread: Limit | None = None
-    """Of physics: how far measured times lie from predicted ones, half-width of an 80 % band in logarithms. [1]"""
+    """Of physics: how far measured times lie from predicted ones, half-width of an 80 % band in logarithms. [-]"""
     sources: tuple[str, ...]
 
 
@@ -110,7 +137,7 @@ def rule_sets() -> tuple[RuleSet, ...]:
 
 
 def time_spread() -> float:
-    """Half-width of the 80 % band of a predicted time, in logarithms; 0 where no rule file states it. [1]"""
+    """Half-width of the 80 % band of a predicted time, in logarithms. 0 where no rule file states it. [-]"""
     stated = next((one.spread for one in rule_sets() if one.spread is not None), None)
     return float(stated.value or 0.0) if stated is not None else 0.0
 

@@ -40,7 +40,7 @@ class Given:
 
 @dataclass
 class Read:
-    """What the files hold together."""
+    """Runs and servers that the files hold together."""
 
     runs: list[Run] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Read:
     contradicted: list[str] = field(default_factory=list)
     """Rows that cannot be of the server that their launch line tells of: place and reason."""
     n_kept: int = 0
-    """Rows that can be used. [1]"""
+    """Rows that can be used. [-]"""
 
 
 def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) -> Read:
@@ -102,7 +102,7 @@ def _named_apart(files: Sequence[Given]) -> list[Given]:
 
 
 def _without_contradiction(facts: dict[str, Any], row: Row, out: Read) -> dict[str, Any]:
-    """The facts; where K and accepted length contradict each other the row is refused and its K unknown."""
+    """The facts. Where K and accepted length contradict each other the row is refused and its K unknown."""
     why = contradiction(facts)
     if not why:
         return facts
@@ -114,7 +114,7 @@ def _without_contradiction(facts: dict[str, Any], row: Row, out: Read) -> dict[s
 
 
 def _text(data: bytes) -> str:
-    """The start of a file as text; a result file that is JSON holds no launch line of its own."""
+    """The start of a file as text. A result file that is JSON holds no launch line of its own."""
     head = data[:MAX_BYTES].decode("utf-8", errors="replace")
     return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
 

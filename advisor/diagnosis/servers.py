@@ -16,7 +16,7 @@ _COUNTED = ("accepted_length", "accepted_length_same_run", "acceptance_by_positi
 
 @dataclass(frozen=True)
 class Server:
-    """What a text tells of one server, and where."""
+    """Settings of one server as a text tells them, and where it does."""
 
     file: str
     line: int
@@ -35,7 +35,7 @@ class Row:
 
     @property
     def place(self) -> str:
-        """`file, line 4`."""
+        """Place of the row, `file, line 4`."""
         return f"{self.file}, line {self.line}"
 
 
@@ -45,13 +45,15 @@ def servers_in(name: str, text: str) -> list[Server]:
 
 
 def what_of(servers: Sequence[Server]) -> str:
-    """What a text was read as that tells of these servers."""
+    """Kind of text that told of these servers."""
     launched = sum("launch_line" in one.facts for one in servers)
     return f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
 
 
 def plain_by_absence(rows: Sequence[Row], servers: Sequence[Server]) -> tuple[list[Row], list[str]]:
-    """The rows, those that state no accepted length where another of the same tool does as runs without speculation.
+    """Rows with those as runs without speculation that state no accepted length.
+
+    Unlike others of their tool, which do.
 
     A benchmark prints the accepted length of every server that speculates. Rows whose K is known, or whose own file has
     a launch line, stay as they are. What was taken so is said in sentences.
@@ -88,7 +90,7 @@ def server_of(row: Row, rows: Sequence[Row], servers: Sequence[Server]) -> dict[
 
 
 def contradiction(facts: Mapping[str, Any]) -> str:
-    """Why a row cannot be what its launch line says of it; empty where it can."""
+    """Reason why a row cannot be what its launch line says of it. Empty where it can."""
     k, length = (as_number(facts.get(name)) for name in ("draft_tokens_k", "accepted_length"))
     if k != 0 or length is None or length <= 1.0:
         return ""
@@ -99,7 +101,7 @@ def contradiction(facts: Mapping[str, Any]) -> str:
 
 
 def _own(row: Row, rows: Sequence[Row], servers: Sequence[Server]) -> Mapping[str, Any]:
-    """The last server of its own file before it; the first one where all rows of the file stand before."""
+    """The last server of its own file before it. The first one where all rows of the file stand before."""
     own = [one for one in servers if one.file == row.file]
     before = [one for one in own if one.line <= row.line]
     if before:
@@ -109,7 +111,7 @@ def _own(row: Row, rows: Sequence[Row], servers: Sequence[Server]) -> Mapping[st
 
 
 def _drafts(facts: Mapping[str, Any]) -> bool | None:
-    """Whether a row or a server speculates; None where nothing tells."""
+    """Whether a row or a server speculates. None where nothing tells."""
     k = as_number(facts.get("draft_tokens_k"))
     if k is not None:
         return bool(k)
@@ -119,7 +121,7 @@ def _drafts(facts: Mapping[str, Any]) -> bool | None:
 
 
 def _fitting(servers: Sequence[Server], drafts: bool | None) -> list[Server]:
-    """Servers that speculate as a row does; of a row of which nothing is known, none where they differ in it."""
+    """Servers that speculate as a row does. Of a row of which nothing is known, none where they differ in it."""
     kinds = {kind for one in servers if (kind := _drafts(one.facts)) is not None}
     if drafts is None and len(kinds) == 1:
         return list(servers)

@@ -16,7 +16,7 @@ from advisor.catalog import engine_called
 from advisor.ingest import drafter_name
 
 MAX_TEXT = 4_000_000
-"""Characters of a log that are looked at. [1]"""
+"""Characters of a log that are looked at. [-]"""
 _LAUNCHES = re.compile(r"(?:vllm\s+serve|vllm\.entrypoints[\w.]*|sglang\.launch_server|sglang\s+serve)\b[^\n]*")
 _PRINTED = re.compile(r"(?:ServerArgs|server_args=ServerArgs|Namespace)\((?P<args>[^\n]*)\)")
 _SERVES = re.compile(r"subparser='serve'|gpu_memory_utilization=|max_num_seqs=")
@@ -111,7 +111,7 @@ _MEAN_LENGTH = re.compile(r"Mean acceptance length: ([\d.]+)|accept len: ([\d.]+
 
 
 def read_settings(text: str) -> dict[str, Any]:
-    """Facts of a server from a text that holds its launch line, its printed arguments or its log; empty for none.
+    """Facts of a server from a text that holds its launch line, its printed arguments or its log. Empty for none.
 
     Of a log, means over its lines while requests run; the first of several launch lines counts.
     """
@@ -126,7 +126,9 @@ def read_settings(text: str) -> dict[str, Any]:
 
 
 def read_servers(text: str) -> list[tuple[int, dict[str, Any]]]:
-    """(line, facts) of each server that a text tells of: what stands behind a launch line is of that server.
+    """Line and facts of each server that a text tells of.
+
+    What stands behind a launch line is of that server.
 
     The line is that of the launch; what a log says before the first launch line is of its server too.
     """
@@ -191,7 +193,7 @@ def _literal(value: str) -> Any:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """An argument that is a JSON object, as given or printed; empty for anything else."""
+    """An argument that is a JSON object, as given or printed. Empty for anything else."""
     if isinstance(value, Mapping):
         return dict(value)
     for read in (json.loads, ast.literal_eval):

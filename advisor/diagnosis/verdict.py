@@ -56,7 +56,7 @@ def verdict_text(
 def _fault_text(
     faults: Sequence[tuple[Rule, Kind]], compared: Sequence[Comparison], losing: Sequence[Comparison]
 ) -> str:
-    """Faults of the first kind that was found; what the model predicts anyway stands before mere physics."""
+    """Faults of the first kind that was found. What the model predicts anyway stands before mere physics."""
     kind = faults[0][1]
     named = "; ".join(rule.title for rule, of in faults if of == kind)
     slower = slower_than_explained(compared)
@@ -67,13 +67,13 @@ def _fault_text(
 
 
 def slower_than_explained(compared: Sequence[Comparison]) -> bool | None:
-    """Whether some run takes longer than its band; None where nothing was measured beside a prediction."""
+    """Whether some run takes longer than its band. None where nothing was measured beside a prediction."""
     told = [one.slower for one in compared if one.slower is not None]
     return any(told) if told else None
 
 
 def loss_text(one: Comparison) -> str:
-    """That a run loses as the model predicts, and what to draft instead."""
+    """Sentence that a run loses as the model predicts, and what to draft instead."""
     row, at = one.row("speedup"), f"K = {one.n_draft} at batch {one.batch_size:,.4g}"
     if row is None:
         return ""
@@ -91,7 +91,7 @@ def loss_text(one: Comparison) -> str:
 
 
 def besides_text(one: Comparison) -> str:
-    """That the model predicts a loss whatever else is found, and what to draft instead."""
+    """Sentence that the model predicts a loss whatever else is found, and what to draft instead."""
     row = one.row("speedup")
     if row is None:
         return ""
@@ -133,7 +133,7 @@ def shown_row(compared: Sequence[Comparison]) -> Compared | None:
 
 
 def row_text(row: Compared) -> str:
-    """`speedup measured 1.08x, predicted 1.62x (1.40-1.80)`."""
+    """Row in words, `speedup measured 1.08x, predicted 1.62x (1.40-1.80)`."""
     measured = "not measured" if row.measured is None else f"measured {amount(row.measured, row.unit)}"
     band = f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"
     return f"{row.label[0].lower()}{row.label[1:]} {measured}, predicted {amount(row.predicted, row.unit)} ({band})"
@@ -147,7 +147,10 @@ def amount(value: float, unit: str) -> str:
 
 
 def gap_text(found: Comparison) -> str:
-    """What separates a measured run from its prediction; empty where neither round nor plain step was measured."""
+    """Sentence on what separates a measured run from its prediction.
+
+    Empty where neither round nor plain step was measured.
+    """
     pieces = []
     for name, what in (("plain", "a plain token"), ("round", "the round")):
         row = found.row(name)

@@ -16,7 +16,7 @@ _PLACEMENT = ("gpu_count", "tensor_parallel", "expert_parallel")
 
 @dataclass(frozen=True)
 class Words:
-    """What a user says of the files: `values` fill and replace names, `columns` rename headers, `otherwise` fills."""
+    """Words of a user about the files. `values` fill and replace names, `columns` rename headers, `otherwise` fills."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -26,7 +26,9 @@ class Words:
 
 
 def filled(own: Mapping[str, Any], words: Words) -> tuple[dict[str, Any], str]:
-    """Facts of a run with what its files do not say, and whose word its accelerators are: empty where it states them.
+    """Facts of a run completed by the user's words, and whose word its accelerators are.
+
+    The latter is empty where the files state them.
 
     A number of accelerators is of one piece: where a run or the user states a part of it, `otherwise` adds nothing.
     Raises AdvisorError for a word on no column of ours, and for no number where one is meant.

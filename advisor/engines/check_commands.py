@@ -39,7 +39,8 @@ class CheckCommand:
 def check_commands(
     setup: Setup, k_draft: int, *, served_model: str | None = None, draft_model: str | None = None
 ) -> tuple[CheckCommand, ...]:
-    """Commands for the scenario's batch and context at one K >= 1; vLLM only. Results upload into the page Data.
+    """Commands for the scenario's batch and context at one K >= 1. Only vLLM has them. Results upload into the page
+    Data.
 
     Acceptance is synthetic: the scenario's accepted length is imposed, so the run tests the cost model alone.
 

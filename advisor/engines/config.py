@@ -28,7 +28,7 @@ WITHOUT_MODEL = ("ngram", "suffix")
 
 @dataclass(frozen=True)
 class ServedModel:
-    """What the launch line says about the target model and its placement."""
+    """Target model and placement as the launch line states them."""
 
     model: str
     tensor_parallel: int = 1
@@ -40,7 +40,7 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What an engine's configuration is written from.
+    """Values that an engine's configuration is written from.
 
     method: by its name in vLLM. draft_model: name or path, for the methods of NEEDS_MODEL. file_name: where the launch
     line looks for the configuration, relative to where the server starts. parallel_drafting: the draft model proposes
@@ -65,7 +65,9 @@ class ExportRequest:
 
 @dataclass(frozen=True)
 class EngineExport:
-    """config: the JSON object (None: the engine runs without speculation, or with a static K on the launch line only).
+    """Configuration of an engine: the JSON object, the launch line and what to know.
+
+    `config` is None where the engine runs without speculation, or with a static K on the launch line only.
 
     config_json: its text. file_name: where the launch line expects it (SGLang), or None when it is passed inline.
     launch_line: one shell command. warnings: what the engine will not do as the schedule says.
@@ -88,7 +90,7 @@ def one_slot_a_line(text: str) -> str:
 
 
 def one_option_a_line(command: str) -> str:
-    """A shell command with each option on its own line; a shell reads the same words."""
+    """A shell command with each option on its own line. A shell reads the same words."""
     lines: list[list[str]] = [[]]
     for word in shlex.split(command):
         if word.startswith("--"):
@@ -98,7 +100,10 @@ def one_option_a_line(command: str) -> str:
 
 
 def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
-    """(start, end, K of one server) with neighbours of equal K joined; refuses an empty schedule, a gap, an overlap."""
+    """Rows (start, end, K of one server) with neighbours of equal K joined.
+
+    Raises AdvisorError for an empty schedule, a gap or an overlap.
+    """
     if not ranges:
         raise AdvisorError("the schedule is empty; compute it first")
     rows: list[tuple[int, int, int]] = []
@@ -117,7 +122,7 @@ def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
 
 
 def check_draft_model(method: str, draft_model: str | None) -> None:
-    """Raises AdvisorError for a method without its draft model, and for a draft model where there can be none."""
+    """Check that a method has its draft model, and none where there can be none. Raises AdvisorError otherwise."""
     if method in NEEDS_MODEL and not (draft_model or "").strip():
         raise AdvisorError(f"method {method} needs a draft model; give its Hugging Face name or path")
     if method in WITHOUT_MODEL and draft_model is not None:
@@ -132,7 +137,7 @@ def only_k(request: ExportRequest) -> tuple[int, str]:
 
 
 def widest_k(rows: Sequence[tuple[int, int, int]]) -> int:
-    """K > 0 that covers the most batch sizes on a log scale, so that small batches count as much as large ones."""
+    """K > 0 that covers the most batch sizes on a log scale. So small batches count as much as large ones."""
     weight: dict[int, float] = {}
     for start, end, k in rows:
         if k > 0:
@@ -149,7 +154,7 @@ def beyond_schedule(request: ExportRequest) -> tuple[str, ...]:
 
 
 def export_tags(request: ExportRequest) -> set[str]:
-    """What kind of export it is, in the words of an engine's guards (`catalog.engines.GuardTag`)."""
+    """Tags of an export in the words of an engine's guards (`catalog.engines.GuardTag`)."""
     rows = merged_rows(request.ranges)
     drafts = any(k for _, _, k in rows)
     varies = drafts and len(rows) > 1
@@ -168,7 +173,7 @@ def export_tags(request: ExportRequest) -> set[str]:
 
 
 def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
-    """What the engine's version does with this export other than it says, and which rules it was checked by.
+    """Warnings where the engine's version does other than the export says, and the rules it was checked by.
 
     Raises AdvisorError for a version that is no release number.
     """

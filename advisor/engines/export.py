@@ -98,7 +98,7 @@ def _export_rule(engine: str) -> ExportRule:
 
 
 def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
-    """The schedule by the batch of one data-parallel rank: a rank with b sequences is an instance with b x groups."""
+    """Schedule by the batch of one data-parallel rank. A rank with b sequences is an instance with b x groups."""
     if groups == 1:
         return tuple(ranges)
     last = max(1, ranges[-1].batch_end // groups)
@@ -139,7 +139,7 @@ def _mtp_support(engine: str) -> MtpSupport:
 
 
 def _model_type(setup: Setup) -> str:
-    """The model_type of the scenario's configuration; empty where it is not at hand."""
+    """The model_type of the scenario's configuration. Empty where it is not at hand."""
     scenario = setup.scenario
     if scenario.model_config_json is None and scenario.model_id in model_ids():
         return str(model_profile(scenario.model_id).config.get("model_type", ""))
@@ -155,7 +155,7 @@ def _runs(setup: Setup, engine: str) -> bool:
 
 
 def needs_draft_model(setup: Setup, engine: str) -> bool:
-    """True where the engine runs the drafter and its export needs a draft model's name that no profile knows."""
+    """Whether an export needs a draft model's name that no profile knows. Only where the engine runs the drafter."""
     return _runs(setup, engine) and setup.drafter.method in NEEDS_MODEL and default_draft_model(setup) is None
 
 
@@ -168,7 +168,7 @@ def default_served_model(setup: Setup) -> str:
 
 
 def default_draft_model(setup: Setup) -> str | None:
-    """Hugging Face name of the drafter's own model; None where the drafter has none or it is not a shipped profile."""
+    """Hugging Face name of the drafter's own model. None where the drafter has none or it is not a shipped profile."""
     draft_id = setup.drafter.draft_model_id
     if draft_id is not None and draft_id in model_ids():
         return model_profile(draft_id).hf_repo
@@ -176,7 +176,7 @@ def default_draft_model(setup: Setup) -> str | None:
 
 
 def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
-    """Write the JSON and the launch line into `folder`; returns the files. Raises AdvisorError when that fails."""
+    """Write the JSON and the launch line into `folder`. Returns the files. Raises AdvisorError when that fails."""
     files: list[tuple[Path, str]] = []
     if export.config is not None:
         name = Path(export.file_name).name if export.file_name else f"{export.engine}_speculative_config.json"

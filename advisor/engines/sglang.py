@@ -87,7 +87,9 @@ def export(request: ExportRequest) -> EngineExport:
 
 
 def sglang_adaptive_config(ranges: Sequence[KRange]) -> dict[str, Any]:
-    """SGLang's adaptive JSON: one slot per range, from its first batch size, with that range's K as only candidate.
+    """Adaptive JSON of SGLang, one slot per range with that range's K as only candidate.
+
+    A slot begins at the range's first batch size.
 
     With one candidate the average of accepted drafts decides nothing, so SGLang runs exactly the schedule.
     """
@@ -97,7 +99,7 @@ def sglang_adaptive_config(ranges: Sequence[KRange]) -> dict[str, Any]:
 
 
 def check_sglang_adaptive_config(config: object, num_steps: int | None = None) -> None:
-    """Refuse a `--speculative-adaptive-config` object that SGLang would reject or read differently than written.
+    """Refuse a `--speculative-adaptive-config` that SGLang would reject or read otherwise.
 
     Raises AdvisorError with every finding: an object whose keys are batch sizes as digit strings, the first "1"
     (smaller batches fall into the first slot), each with candidate_steps (distinct, sorted whole numbers >= 0) and

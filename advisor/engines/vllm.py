@@ -101,7 +101,7 @@ def export(request: ExportRequest) -> EngineExport:
 
 
 def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
-    """Sees to it that a step of all requests with their drafts fits the budget; extends the launch line where no
+    """Sees to it that a step of all requests with their drafts fits the budget. Extends the launch line where no
     default of vLLM's is large enough."""
     last = merged_rows(request.ranges)[-1][1]
     requests = request.served.max_running_requests or last
@@ -125,7 +125,7 @@ def vllm_speculative_config(
     prompt_lookup: tuple[int, int] = DEFAULT_PROMPT_LOOKUP,
     parallel_drafting: bool = False,
 ) -> dict[str, Any] | None:
-    """vLLM's `--speculative-config` object; None where K is 0 throughout. Already checked.
+    """vLLM's `--speculative-config` object. None where K is 0 throughout. Already checked.
 
     A schedule of one K needs no table; methods that cannot vary K get the one that covers the most batch sizes.
     """

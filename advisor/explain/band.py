@@ -15,17 +15,17 @@ from advisor.setup import Setup
 
 @dataclass(frozen=True)
 class BandPart:
-    """The band of a speedup when only one kind of constant is uncertain. [1]"""
+    """The band of a speedup when only one kind of constant is uncertain. [-]"""
 
     what: str
     low: float
     high: float
     share: float
-    """Of the variance of the logarithm, over all parts. [1]"""
+    """Of the variance of the logarithm, over all parts. [-]"""
 
 
 def band_parts(setup: Setup, batch_size: float, k_draft: int) -> tuple[BandPart, ...]:
-    """One part for each kind of uncertainty, in the order of computation; the same draws as the whole band."""
+    """One part for each kind of uncertainty, in the order of computation. The same draws as the whole band."""
     found = []
     for what, draws in _alone(bands.make_draws(setup.costs)):
         curve = curve_for(setup, [batch_size], [k_draft], draws=draws)

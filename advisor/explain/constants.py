@@ -45,7 +45,7 @@ class ConstantUse:
 
 
 def record_behind(setup: Setup, part: Part, t0_s: float, drafting: bool = False) -> FitRecord | None:
-    """The fit record that a kernel cost was taken from, a refit's factor undone; None where the cost is a roofline."""
+    """The fit record that a kernel cost was taken from, a refit's factor undone. None where the cost is a roofline."""
     costs = setup.draft_costs if drafting else setup.costs
     name = _refit_name(part, drafting)
     shipped_s = t0_s if setup.adjustment is None else t0_s / setup.adjustment.factors.get(name, 1.0)
@@ -58,7 +58,7 @@ def record_behind(setup: Setup, part: Part, t0_s: float, drafting: bool = False)
 
 
 def core_part(mixer: Mixer, costs: KernelCosts) -> Part:
-    """What the record is called that prices the core of a mixer's layers."""
+    """Name of the record that prices the core of a mixer's layers."""
     if mixer.kind in ("mla", "sparse") and costs.mla is not None:
         return "latent attention"
     return "recurrent state" if mixer.kind == "linear" and costs.state is not None else "attention"
@@ -94,7 +94,7 @@ _GEMM = {
 
 
 def moe_constants(setup: Setup, cost: MoeCost, drafting: bool = False) -> tuple[ConstantUse, ...]:
-    """Constants of the routed experts' kernel; terms without cost are left out."""
+    """Constants of the routed experts' kernel. Terms without cost are left out."""
     return _uses(setup, "experts", cost, _MOE, drafting)
 
 
@@ -159,7 +159,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
 
 
 def norm_constant(setup: Setup) -> ConstantUse:
-    """What normalising queries and keys adds to a layer's launches, on the scenario's engine."""
+    """Constant that normalising queries and keys adds to a layer's launches, on the scenario's engine."""
     name, value = "normalising queries and keys, of a layer", setup.costs.query_key_norm_s
     record = small_launch(setup.scenario.engine, "query_key_norm_s")
     source = "as given"
@@ -204,7 +204,7 @@ def _refit_name(part: Part, drafting: bool) -> str:
 
 
 def _refit_stderr(adjustment: Adjustment, name: str, value: float) -> float | None:
-    """Of a constant that a factor scales; None where the refit says nothing of it."""
+    """Of a constant that a factor scales. None where the refit says nothing of it."""
     log_sd = adjustment.log_sd.get(name)
     return None if log_sd is None else value * log_sd
 

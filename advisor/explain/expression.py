@@ -63,7 +63,7 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 def computed(law: Law, values: Mapping[str, float]) -> float:
-    """What the law gives for `values`; of a function in BY_SYMBOL, by the names it is shown with."""
+    """Value of a law for given arguments. Of a function in BY_SYMBOL, by the names it is shown with."""
     if law in BY_SYMBOL:
         return float(law(*(values[name] for name in BY_SYMBOL[law][1])))
     return float(law(**values))
@@ -75,7 +75,7 @@ def used_names(text: str) -> set[str]:
 
 
 def written(text: str, style: Style, shown: Mapping[str, str] | None = None) -> str:
-    """The expression in LaTeX or plain text; names in `shown` are replaced by that text, already in the style.
+    """The expression in LaTeX or plain text. Names in `shown` are replaced by that text, already in the style.
 
     Raises AdvisorError for anything but arithmetic.
     """

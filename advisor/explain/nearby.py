@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from advisor.store import Store
 
 NEAR_COLUMNS = ("part", "step", "measured_at", "wanted", "measured_s", "model_s", "ratio", "record")
-"""ratio is model over measured. [1]"""
+"""ratio is model over measured. [-]"""
 SPEEDUP_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
 _CLOSE = 24
 """Rows that are looked at again with their touched experts, which take a simulation each."""
 
 
 def near_kernels(store: Store, setup: Setup, batch_size: float, k_draft: int, count: int = 3) -> pd.DataFrame:
-    """The `count` nearest kernel measurements of each component, for the plain and for the verification step.
+    """Nearest kernel measurements of each component, `count` for the plain and the verification step.
 
     Returns NEAR_COLUMNS, nearest first within each part; without rows where the costs are a roofline. Raises
     AdvisorError when the store cannot be read.
@@ -48,8 +48,10 @@ def near_kernels(store: Store, setup: Setup, batch_size: float, k_draft: int, co
 
 
 def published_speedups(store: Store, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
-    """Published speedups of an accelerator, model and number of GPUs, SPEEDUP_COLUMNS, from all collections; trees
-    and rows with a defect are left out."""
+    """Published speedups of an accelerator, model and number of GPUs, from all collections.
+
+    SPEEDUP_COLUMNS. Trees and rows with a defect are left out.
+    """
     points = pd.concat([stores.dataset(store, name) for name in COLLECTIONS], ignore_index=True)
     points = points[points["defect"].fillna("") == ""]
     here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
@@ -136,7 +138,7 @@ def _projections(store: Store, setup: Setup, batch: float, q: float, count: int)
 
 
 def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
-    """The core of the largest group of softmax layers that are not measured whole; windows are not in the fits."""
+    """The core of the largest group of softmax layers that are not measured whole. Windows are not in the fits."""
     if q != 1.0:  # tables time one query per sequence, and the cache is read once whatever q is
         return []
     apart = [mixer for mixer in setup.architecture.mixers if mixer not in setup.costs.modules]

@@ -42,7 +42,7 @@ from advisor.text import counted
 
 @dataclass(frozen=True)
 class Pass:
-    """What is run: B sequences x q tokens of one architecture with its own kernel costs."""
+    """Pass that is run: B sequences x q tokens of one architecture with its own kernel costs."""
 
     setup: Setup
     architecture: Architecture
@@ -59,17 +59,17 @@ class Pass:
 
     @property
     def group_batch(self) -> float:
-        """Sequences of one attention group. [1]"""
+        """Sequences of one attention group. [-]"""
         return self.batch / self.setup.placement.attention_groups
 
     @property
     def rows(self) -> float:
-        """Rows of a matrix product on one rank. [1]"""
+        """Rows of a matrix product on one rank. [-]"""
         return self.group_batch * self.q
 
     @property
     def shape(self) -> MoeShape | None:
-        """Shape of the routed layers; None for a dense model."""
+        """Shape of the routed layers. None for a dense model."""
         return MoeShape.of(self.architecture)
 
 
@@ -177,7 +177,7 @@ def _correction(b: Builder, run: Pass, shape: MoeShape, tokens: Quantity, m: Qua
 def _between_knots(
     b: Builder, head: Head, x_symbol: str, x: Quantity, curve: Sequence[tuple[float, float]], note: str
 ) -> Quantity:
-    """A factor read off a curve: between two knots a power of x, beyond the outer ones constant; 1 without knots."""
+    """A factor read off a curve: between two knots a power of x, beyond the outer ones constant. 1 without knots."""
     if not curve:
         return Quantity(1.0)
     knots = sorted(curve)
@@ -212,7 +212,7 @@ def _projections(b: Builder, run: Pass, whole: Head, titles: Sequence[str], prod
 def _gemms(
     b: Builder, run: Pass, whole: Head, part_symbol: str, titles: Sequence[str], products: Sequence[Products]
 ) -> Quantity:
-    """Several groups of products and their sum; a single one is its own sum."""
+    """Several groups of products and their sum. A single one is its own sum."""
     if len(products) == 1:
         return _gemm(b, run, whole._replace(title=titles[0]), products[0])
     parts: dict[str, Quantity] = {}

@@ -5,7 +5,7 @@ its time for a pass is then the bytes, or the operations, of that pass.
 
 References
 ----------
-[1] Williams et al., "Roofline: an insightful visual performance model", Communications of the ACM 52(4), 2009.
+[Roofline] Williams et al., "Roofline: an insightful visual performance model", Communications of the ACM 52(4), 2009.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Position:
         return self.flops / self.seconds
 
     def of_bandwidth(self, roof: Roof) -> float:
-        """Share of the bandwidth roof reached. [1]"""
+        """Share of the bandwidth roof reached. [-]"""
         return float(laws.bandwidth_share(self.bytes, self.seconds, roof.bandwidth_bytes_per_s))
 
 

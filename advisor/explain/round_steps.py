@@ -65,7 +65,7 @@ _READ_FIRST = ("speedup", "accepted_length", "round", "verify_ratio", "tpot", "t
 
 
 def _reading_order(step: Step) -> int:
-    """The answer first, its parts behind it; within a group as computed."""
+    """The answer first, its parts behind it. Within a group as computed."""
     return _READ_FIRST.index(step.id) if step.id in _READ_FIRST else len(_READ_FIRST)
 
 
@@ -140,7 +140,7 @@ def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
 
 
 def _prefill(b: Builder, setup: Setup, batch: float) -> tuple[Quantity, Quantity]:
-    """Prefill charged to one output token, of every sequence and of the others alone; 0 where no lengths are given."""
+    """Prefill charged to one output token, of every sequence and of the others alone. 0 where no lengths are given."""
     found = prompt_cost(setup, np.array([batch]))
     if found is None:
         return Quantity(0.0, "s"), Quantity(0.0, "s")

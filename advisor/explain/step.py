@@ -16,7 +16,7 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number with its SI unit; `1` has none."""
+    """A number with its SI unit. `1` has none."""
 
     value: float
     unit: str = "1"
@@ -44,7 +44,7 @@ class Step:
 
 
 class Head(NamedTuple):
-    """What a step is called, and the unit of its result."""
+    """Title of a step, and the unit of its result."""
 
     id: str
     title: str
@@ -54,7 +54,7 @@ class Head(NamedTuple):
 
 @dataclass
 class Builder:
-    """Collects steps of one group after another; each result is its law's, nobody else's."""
+    """Collects steps of one group after another. Each result is its law's, nobody else's."""
 
     steps: list[Step] = field(default_factory=list)
     group: Group = "Answer"

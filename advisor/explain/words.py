@@ -24,7 +24,7 @@ def value_text(quantity: Quantity) -> str:
 
 
 def step_text(step: Step) -> str:
-    """`T_round = T_verify + T_draft = 12.3 ms + 1.2 ms = 13.5 ms`."""
+    """Step in a line, `T_round = T_verify + T_draft = 12.3 ms + 1.2 ms = 13.5 ms`."""
     result = value_text(step.result)
     if not step.expression:
         return f"{step.symbol} = {result}"
@@ -35,7 +35,7 @@ def step_text(step: Step) -> str:
 
 
 def step_latex(step: Step) -> str:
-    """The same over up to three lines, aligned at the equals signs."""
+    """Step in LaTeX over up to three lines, aligned at the equals signs."""
     style: Style = "latex"
     name, result = symbol(step.symbol, style), _latex(step.result)
     if not step.expression:

@@ -11,9 +11,25 @@ from advisor.hf.ffn import SHARED_COUNT_KEYS, SHARED_TOTAL_KEYS, expert_fields
 from advisor.hf.fields import Fields
 
 WIDTH_IS_INTERMEDIATE = frozenset(
-    {"arctic", "cohere2_moe", "dbrx", "gpt_oss", "granitemoe", "granitemoehybrid", "granitemoeshared", "grok1", "jamba",
-     "llama4", "llama4_text", "minimax", "minimax_m2", "mixtral", "olmoe", "phimoe"}
-)  # fmt: skip
+    {
+        "arctic",
+        "cohere2_moe",
+        "dbrx",
+        "gpt_oss",
+        "granitemoe",
+        "granitemoehybrid",
+        "granitemoeshared",
+        "grok1",
+        "jamba",
+        "llama4",
+        "llama4_text",
+        "minimax",
+        "minimax_m2",
+        "mixtral",
+        "olmoe",
+        "phimoe",
+    }
+)
 """Types whose experts are as wide as `intermediate_size` says: transformers' configuration classes of these types have
 no width of experts of their own."""
 OWN_HEAD_DIM = ("qwen3", "qwen4", "gemma", "glm4", "glm_moe", "gpt_oss", "cohere2", "minimax", "mimo", "hy_v3", "ling")

@@ -181,7 +181,7 @@ def _refuse_model_type(fields: Fields) -> None:
 
 
 def _layer_count(fields: Fields) -> int:
-    """Number of layers; files that only list them by kind count as long as their list."""
+    """Number of layers. Files that only list them by kind count as long as their list."""
     found = fields.optional_count(*_LAYER_KEYS, minimum=1, maximum=MAX_LAYERS)
     if found is not None:
         return found

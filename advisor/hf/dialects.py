@@ -16,7 +16,7 @@ WindowRule = Literal["all", "when_enabled", "alternate", "every_nth_full"]
 
 
 class Dialect(Frozen):
-    """What a model_type implies. `ExpertCount x width` keys need no entry: they are found by name."""
+    """Meaning of a model_type. `ExpertCount x width` keys need no entry: they are found by name."""
 
     shared: SharedRule = "count_or_total"
     """count_or_total: keys of total width, else count x expert width. own_width: moe_shared_expert_intermediate_size is

@@ -42,7 +42,7 @@ def expert_fields(fields: Fields) -> Fields:
 
 
 def expert_count(fields: Fields, n_layers: int, warnings: list[str]) -> int:
-    """Routed experts per layer, N; 0 where the model is dense (N of 0 or 1, or switched off). Raises AdvisorError."""
+    """Routed experts per layer, N. 0 where the model is dense (N of 0 or 1, or switched off). Raises AdvisorError."""
     source = expert_fields(fields)
     if not fields.flag("enable_moe_block", default=True) or not fields.flag("is_moe", default=True):
         return 0
@@ -56,7 +56,7 @@ def expert_count(fields: Fields, n_layers: int, warnings: list[str]) -> int:
 
 
 def ffn_kinds(fields: Fields, n_experts: int, n_layers: int) -> list[FfnKind]:
-    """What follows the mixer in each layer. Raises AdvisorError."""
+    """Feed-forward block that follows the mixer in each layer. Raises AdvisorError."""
     blocks = _block_pattern(fields, n_layers)
     if blocks is not None:
         return blocks

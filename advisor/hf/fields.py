@@ -85,7 +85,9 @@ class Fields:
         return value
 
     def collapsed(self, *keys: str, minimum: int, maximum: int, warnings: list[str], n_layers: int) -> int | None:
-        """As optional_count; a per-layer list becomes its first entry, with a warning where the entries differ.
+        """Whole number, absent or not (`optional_count`), or the first entry of a per-layer list.
+
+        A warning says where the entries differ.
 
         A list of two is the [text, vision] pair of ERNIE-4.5-VL: the text value counts.
         """
@@ -103,7 +105,7 @@ class Fields:
         return entries[0]
 
     def flag(self, *keys: str, default: bool = False) -> bool:
-        """A boolean; raises AdvisorError on anything else but null."""
+        """A boolean. Raises AdvisorError on anything else but null."""
         key = self.find(*keys)
         if key is None:
             return default
@@ -113,7 +115,7 @@ class Fields:
         return value
 
     def sequence(self, key: str, length: int | None = None, at_least: int | None = None) -> list[Any]:
-        """A list, of `length` entries or `at_least` so many; raises AdvisorError."""
+        """A list, of `length` entries or `at_least` so many. Raises AdvisorError."""
         value = self.values.get(key)
         if not isinstance(value, list):
             self.fail(key, "a list" + (f" of {length} entries, one per layer" if length is not None else ""))
@@ -126,12 +128,12 @@ class Fields:
         return value
 
     def integers(self, key: str, *, minimum: int = 0, maximum: int = MAX_WIDTH, length: int | None = None) -> list[int]:
-        """A list of whole numbers; raises AdvisorError naming the bad entry."""
+        """A list of whole numbers. Raises AdvisorError naming the bad entry."""
         values = self.sequence(key, length)
         return [self._checked(key, v, minimum, maximum, item=f"{key}[{i}]") for i, v in enumerate(values)]
 
     def block(self, key: str) -> Fields | None:
-        """A nested object, or None when the key is absent; raises AdvisorError on anything else."""
+        """A nested object, or None when the key is absent. Raises AdvisorError on anything else."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -140,7 +142,7 @@ class Fields:
         return Fields(value, f"{self.where}, {key}")
 
     def text(self, key: str) -> str:
-        """A string, "" when absent; raises AdvisorError on anything else."""
+        """A string, "" when absent. Raises AdvisorError on anything else."""
         value = self.values.get(key)
         if value is None:
             return ""

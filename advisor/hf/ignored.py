@@ -22,7 +22,10 @@ _NOT_MATRICES = ("norm", "bias", "conv1d", "rotary", "sink", "a_log", "dt_", "vi
 
 
 def component_of(pattern: str) -> str | None:
-    """The component a module name or pattern speaks of: routed, shared, attention, dense, embedding, ffn or None."""
+    """Component that a module name or pattern speaks of, or None.
+
+    One of routed, shared, attention, dense, embedding, ffn.
+    """
     name = _plain(pattern)
     if any(word in name for word in _NOT_MATRICES):
         return None
@@ -44,7 +47,7 @@ def component_of(pattern: str) -> str | None:
 
 
 def projection_of(pattern: str) -> str | None:
-    """The attention projection that a name ends with (`q_a_proj`, `in_proj_qkv`), or None where it names none."""
+    """Attention projection that a name ends with (`q_a_proj`, `in_proj_qkv`). None where it names none."""
     if component_of(pattern) != "attention":
         return None
     found = _PROJECTION.search(_plain(pattern))
@@ -123,5 +126,5 @@ def _is_linear(projection: str) -> bool:
 
 
 def _most(named: Collection[int], layers: frozenset[int]) -> bool:
-    """Whether at least half of the layers are named; a part without layers is kept where any is."""
+    """Whether at least half of the layers are named. A part without layers is kept where any is."""
     return bool(named) and 2 * len(layers.intersection(named)) >= len(layers)

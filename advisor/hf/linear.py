@@ -10,7 +10,7 @@ from advisor.hf.fields import MAX_HEADS, Fields
 
 
 def linear_mixer(fields: Fields, hidden: int) -> Mixer:
-    """The linear layer the file describes, told apart by its dimension keys; AdvisorError when there are none."""
+    """The linear layer the file describes, told apart by its dimension keys. AdvisorError when there are none."""
     if fields.find("linear_num_value_heads"):
         return _gated_delta_net(fields, hidden)
     nested = fields.block("linear_attn_config")

@@ -215,7 +215,7 @@ def _index_params(fields: Fields, hidden: int, query_input: int) -> int:
 
 
 def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
-    """Multi-head latent attention; decode runs absorbed, so each head meets the latent itself.
+    """Multi-head latent attention. Decode runs absorbed, so each head meets the latent itself.
 
     Cache: kv_lora_rank + rope elements per token, the same on every rank. Operations for one query and position:
     2 H ((kv_lora + rope) for the scores + kv_lora for the values). With index_topk, DeepSeek's sparse attention.

@@ -40,7 +40,7 @@ _LATENT_PROJECTIONS = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"
 
 
 class CheckpointFormats(WeightDtypes):
-    """Formats of a checkpoint's parts as its files state them; where a part has several, that of most of its layers."""
+    """Formats of a checkpoint's parts as its files state them. Where a part has several, that of most of its layers."""
 
     lm_head: WeightDtype = "bf16"
     mtp: WeightDtype = "bf16"
@@ -144,7 +144,7 @@ def _projections(
 
 
 def _cache_dtype(block: Fields) -> CacheDtype | None:
-    """ModelOpt's kv_cache_quant_algo, or compressed-tensors' kv_cache_scheme; None for what is not known."""
+    """ModelOpt's kv_cache_quant_algo, or compressed-tensors' kv_cache_scheme. None for what is not known."""
     named = block.get("kv_cache_quant_algo", "kv_cache_scheme")
     if isinstance(named, str):
         known: dict[str, CacheDtype] = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4"}
@@ -166,7 +166,7 @@ blocks are found in the product."""
 
 
 def _activation_scheme(block: Fields) -> ActivationScheme | None:
-    """activation_scheme as stated; else of the first 8-bit group (compressed-tensors, Quark), else of the method."""
+    """activation_scheme as stated. Else of the first 8-bit group (compressed-tensors, Quark), else of the method."""
     stated: dict[str, ActivationScheme] = {"static": "static", "dynamic": "dynamic"}
     if found := stated.get(block.text("activation_scheme").lower()):
         return found
@@ -179,7 +179,7 @@ def _activation_scheme(block: Fields) -> ActivationScheme | None:
 
 
 def _groups(block: Fields) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
-    """(weights, activations) of each group of compressed-tensors and ModelOpt, then of Quark; {} for what is absent."""
+    """(weights, activations) of each group of compressed-tensors and ModelOpt, then of Quark. {} for what is absent."""
     groups, nested = block.block("config_groups"), block.block("global_quant_config")
     for group in groups.values.values() if groups else ():
         if isinstance(group, dict):
@@ -278,7 +278,7 @@ def _tally(block: Fields, part_of: Callable[[str], str | None]) -> dict[str, dic
 
 
 def _by_layer_names(block: Fields) -> dict[str, WeightDtype]:
-    """Mixed precision by module name; the most frequent format of a part counts for all of it."""
+    """Mixed precision by module name. The most frequent format of a part counts for all of it."""
     tally = _tally(block, lambda name: "lm_head" if is_output_head(name) else component_of(name))
     return {
         part: max(counts, key=lambda dtype: counts[dtype])

@@ -14,6 +14,7 @@ from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_
 from advisor.ingest.acceptance_file import read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
 from advisor.ingest.canonical import COLUMNS, TableKind, template_csv
+from advisor.ingest.derived import MATCH_COLUMNS
 from advisor.ingest.given import GivenRows, read_given
 from advisor.ingest.names import drafter_name, match_hardware
 from advisor.ingest.power_log import read_power_log
@@ -27,6 +28,7 @@ from advisor.ingest.upload import MAX_BYTES, MIB, open_upload
 __all__ = [
     "COLUMNS",
     "IGNORE",
+    "MATCH_COLUMNS",
     "MAX_BYTES",
     "MAX_METRICS_BYTES",
     "MAX_TRACE_BYTES",

@@ -44,11 +44,11 @@ class AcceptanceRates:
     """Acceptance by draft position, as measured."""
 
     conditional: tuple[float, ...]
-    """Probability that draft token i is accepted when all before it were. [1]"""
+    """Probability that draft token i is accepted when all before it were. [-]"""
     n_drafts: float | None
-    """Rounds counted; None where the input gives shares alone. [1]"""
+    """Rounds counted; None where the input gives shares alone. [-]"""
     relative_error: float | None
-    """Standard error of the accepted length at the longest K, over that length, as if rounds were independent. [1]"""
+    """Standard error of the accepted length at the longest K, over that length, as if rounds were independent. [-]"""
     source: str
     warnings: tuple[str, ...] = ()
     length: tuple[float, int] | None = None
@@ -80,7 +80,7 @@ class AcceptanceRates:
 
 
 def conditional_rates(share_of_rounds: ArrayLike) -> Array:
-    """P(i accepted | those before it accepted) from S_i = P(1..i accepted), [K] -> [K]. [1]
+    """P(i accepted | those before it accepted) from S_i = P(1..i accepted), [K] -> [K]. [-]
 
     S_i / S_(i-1) with S_0 = 1; 0 behind a position that no round reached, where AL(K) = 1 + sum of S_i does not depend
     on it. Raises AdvisorError unless 1 >= S_1 >= S_2 ... >= 0.
@@ -195,7 +195,7 @@ def _text(name: str, data: bytes) -> str:
 
 
 def _sample(line: str) -> Sample | None:
-    """The sample on a line of a Prometheus exposition; None where there is none."""
+    """The sample on a line of a Prometheus exposition. None where there is none."""
     if len(line) > _MAX_LINE:
         return None
     try:
@@ -208,7 +208,7 @@ def _sample(line: str) -> Sample | None:
 
 
 def _since(name: str, now: Series, earlier_name: str, before: Series) -> Series:
-    """Counts between two scrapes, series by series; one that is new starts at zero."""
+    """Counts between two scrapes, series by series. One that is new starts at zero."""
     for key, count in before.items():
         if key not in now:
             raise AdvisorError(
@@ -291,7 +291,7 @@ def _sum(counters: Series, name: str) -> float:
 
 
 def _number(text: str) -> float:
-    """The number; NaN where it is none. Underscores and the like, which float() takes, are no numbers here."""
+    """The number. NaN where it is none. Underscores and the like, which float() takes, are no numbers here."""
     if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII):
         return math.nan
     return float(text)

@@ -75,7 +75,7 @@ def rates_from_histogram(rounds: Mapping[int, float], source: str) -> Acceptance
 
 
 def histogram_shares(value: Any) -> list[float] | None:
-    """Share of rounds that accept draft 1, 2, ..., K, of a tool's histogram (an object or a list); None for none."""
+    """Share of rounds that accept draft 1, 2, ..., K, of a tool's histogram (an object or a list). None for none."""
     rounds = _as_rounds(value)
     if not rounds or max(rounds) < 1 or sum(rounds.values()) <= 0:
         return None
@@ -204,7 +204,7 @@ def _curves(node: Any, path: tuple[str, ...]) -> Iterable[tuple[str, dict[int, f
 
 
 def falling(shares: ArrayLike) -> Array:
-    """Shares that fall with position, [K]: neighbours that rise are replaced by their mean, which keeps the sum."""
+    """Shares that fall with position, [K]. Neighbours that rise are replaced by their mean, which keeps the sum."""
     blocks: list[list[float]] = []
     for share in np.asarray(shares, dtype=float):
         blocks.append([float(share), 1.0])

@@ -20,7 +20,7 @@ from advisor.ingest.upload import Sample, open_upload
 from advisor.prediction import AdvisorError
 
 MAX_TOKENS = 16
-"""Passes with more tokens per sequence are prefill: they touch nearly all experts and tell nothing. [1]"""
+"""Passes with more tokens per sequence are prefill: they touch nearly all experts and tell nothing. [-]"""
 _KEYS = frozenset({"batch_size", "forward_mode", "expert_activation"})
 _MAX_SEQUENCES = 65_536
 
@@ -32,7 +32,7 @@ class ActivationLog:
     sequences: NDArray[np.int64]
     tokens_per_sequence: NDArray[np.int64]
     experts: NDArray[np.float64]
-    """Distinct routed experts touched, mean over layers. [1]"""
+    """Distinct routed experts touched, mean over layers. [-]"""
     left_out: tuple[tuple[str, int], ...]
     file_name: str
 
@@ -93,7 +93,7 @@ def _pass_of(record: Any) -> tuple[int, int, float] | str:
 
 
 def _lengths(record: dict[str, Any]) -> list[int] | None:
-    """Tokens of each sequence of a pass; None unless they add up to the tokens that were scheduled."""
+    """Tokens of each sequence of a pass. None unless they add up to the tokens that were scheduled."""
     info = record.get("per_req_info")
     if not isinstance(info, list) or not 1 <= len(info) <= _MAX_SEQUENCES:
         return None

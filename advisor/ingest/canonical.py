@@ -93,17 +93,33 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _count("n_experts", "1", "Routed experts per MoE layer (N)", 1, MAX_DIMENSION, "num_experts"),
     _count("n_active", "1", "Routed experts per token (k), at most N", 1, MAX_DIMENSION, "topk", "top_k"),
     _text(
-        "drafter", "Drafter, for example eagle3, mtp, draft_model, ngram", "spec_method", "speculative_method",
+        "drafter",
+        "Drafter, for example eagle3, mtp, draft_model, ngram",
+        "spec_method",
+        "speculative_method",
         context=True,
     ),
     _count(
-        "draft_tokens_k", "tokens", "Tokens drafted per round (K; the depth of a tree); 0: no drafts", 0,
-        MAX_DRAFT_TOKENS, "k", "spec_k", "draft_tokens", "num_speculative_tokens",
+        "draft_tokens_k",
+        "tokens",
+        "Tokens drafted per round (K; the depth of a tree); 0: no drafts",
+        0,
+        MAX_DRAFT_TOKENS,
+        "k",
+        "spec_k",
+        "draft_tokens",
+        "num_speculative_tokens",
     ),
     _text("draft_structure", "chain, tree or block_chain, then details such as topk=4;verify=8", context=True),
     Column(
-        "batch_size", "number", "sequences", "Sequences decoded together (a mean where batch_kind says so)",
-        high=MAX_BATCH, positive=True, context=True, aliases=("batch", "bs", "concurrency", "max_concurrency"),
+        "batch_size",
+        "number",
+        "sequences",
+        "Sequences decoded together (a mean where batch_kind says so)",
+        high=MAX_BATCH,
+        positive=True,
+        context=True,
+        aliases=("batch", "bs", "concurrency", "max_concurrency"),
     ),
     _text("batch_kind", "What batch_size counts: batch, max_concurrency, concurrency, single_stream", context=True),
     _length("input_tokens", "Prompt length, mean over requests", 0, "isl", "input_len", "input_length"),
@@ -111,8 +127,13 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _length("context_tokens", "Tokens in the KV cache per sequence, mean over steps", 0, "context", "kv_len"),
     _text("dataset", "Prompts used", "dataset_name", context=True),
     Column(
-        "accepted_length", "number", "tokens", "Tokens emitted per round, bonus token included (AL), at most K + 1", 1,
-        MAX_DRAFT_TOKENS + 1, aliases=("al", "accept_length", "acc_length", "acceptance_length"),
+        "accepted_length",
+        "number",
+        "tokens",
+        "Tokens emitted per round, bonus token included (AL), at most K + 1",
+        1,
+        MAX_DRAFT_TOKENS + 1,
+        aliases=("al", "accept_length", "acc_length", "acceptance_length"),
     ),
     Column("accepted_length_same_run", "flag", "1", "1 if accepted_length was measured in this very run"),
     _text("acceptance_by_position", "Share of rounds that accept draft position 1;2;...;K, separated by semicolons"),
@@ -126,7 +147,12 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _rate("output_tok_per_s", "Generated tokens per second, all requests together", "output_throughput"),
     _rate("total_tok_per_s", "Prompt and generated tokens per second together", "total_token_throughput"),
     Column(
-        "baseline_value", "number", "as metric", "The metric without drafting", high=1e12, positive=True,
+        "baseline_value",
+        "number",
+        "as metric",
+        "The metric without drafting",
+        high=1e12,
+        positive=True,
     ),
     Column("sd_value", "number", "as metric", "The metric with drafting", high=1e12, positive=True),
     _text("metric", "What baseline_value and sd_value are, for example output_tok_per_s or tpot_ms"),
@@ -137,7 +163,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _text("date", "Day of the measurement or publication"),
     _text("derived", "Columns of this row that were computed on import, separated by semicolons"),
     _text("notes", "Anything else"),
-)  # fmt: skip
+)
 
 KERNEL_COLUMNS: tuple[Column, ...] = (
     _text("op", "Operation; moe is one layer's routed experts", "op_name"),
@@ -155,7 +181,7 @@ KERNEL_COLUMNS: tuple[Column, ...] = (
     _count("ep", "1", "Expert-parallel size of the MoE layer", 1, MAX_GPUS, "moe_ep_size", "ep_size"),
     _text("distribution", "How tokens were dealt to experts: balanced, power_law_1.2, ...", context=True),
     _time("latency_s", "Time of one layer", "latency"),
-)  # fmt: skip
+)
 
 COLUMNS: dict[TableKind, dict[str, Column]] = {
     "points": {column.name: column for column in POINT_COLUMNS},
@@ -170,19 +196,33 @@ REQUIRED_CONTEXT: dict[TableKind, tuple[str, ...]] = {
 
 USEFUL_CONTEXT: dict[TableKind, tuple[str, ...]] = {
     "points": (
-        "gpu_count", "tensor_parallel", "expert_parallel", "weight_dtype", "drafter", "input_tokens", "output_tokens",
+        "gpu_count",
+        "tensor_parallel",
+        "expert_parallel",
+        "weight_dtype",
+        "drafter",
+        "input_tokens",
+        "output_tokens",
     ),
     "kernels": ("version", "tp", "ep", "distribution"),
-}  # fmt: skip
+}
 """Asked for as well; a row without them is still usable."""
 
 MEASURED_COLUMNS: dict[TableKind, tuple[str, ...]] = {
     "points": (
-        "speedup", "sd_value", "step_time_s", "verify_time_s", "itl_s", "tpot_s", "request_latency_s",
-        "output_tok_per_s", "total_tok_per_s", "accepted_length",
+        "speedup",
+        "sd_value",
+        "step_time_s",
+        "verify_time_s",
+        "itl_s",
+        "tpot_s",
+        "request_latency_s",
+        "output_tok_per_s",
+        "total_tok_per_s",
+        "accepted_length",
     ),
     "kernels": ("latency_s",),
-}  # fmt: skip
+}
 """A row needs a value in at least one of these, or it measures nothing."""
 
 UNIT_FACTORS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
@@ -231,7 +271,10 @@ def template_csv(kind: TableKind = "points") -> bytes:
 
 
 def column_table(kind: TableKind) -> str:
-    """The column list as a Markdown table: name, unit, type, range, meaning, other headers that are understood."""
+    """Column list as a Markdown table.
+
+    It has name, unit, type, range, meaning and the other headers that are understood.
+    """
     lines = ["| column | unit | type | range | meaning | also understood |", "|---|---|---|---|---|---|"]
     for column in COLUMNS[kind].values():
         aliases = ", ".join(f"`{alias}`" for alias in column.aliases)

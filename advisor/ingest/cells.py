@@ -26,7 +26,7 @@ _TRUE_FALSE = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
 @dataclass
 class Cells:
-    """One column as read: Python values or an Arrow string array, where they came from, and the factor to our unit."""
+    """Column as read: Python values or an Arrow string array, their origin, and the factor to our unit."""
 
     values: Any
     source: str | list[str]
@@ -131,7 +131,7 @@ def _outside(values: np.ndarray, column: Column) -> np.ndarray:
 
 
 def _flags(text: pa.Array) -> pa.Array:
-    """Words for yes and no as 1 and 0; anywhere but in a flag they are no numbers."""
+    """Words for yes and no as 1 and 0. Anywhere but in a flag they are no numbers."""
     lowered = pc.utf8_lower(text)
     for word, digit in _TRUE_FALSE.items():
         text = pc.if_else(pc.fill_null(pc.equal(lowered, word), False), digit, text)
@@ -139,7 +139,7 @@ def _flags(text: pa.Array) -> pa.Array:
 
 
 def _parse(text: pa.Array, decimal_comma: bool | None) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers (NaN where empty or unreadable) and the mask of unreadable cells; the usual clean column in one cast."""
+    """Numbers (NaN where empty or unreadable) and the mask of unreadable cells. The usual clean column in one cast."""
     try:
         numbers = pc.cast(text, pa.float64()).to_numpy(zero_copy_only=False)
         # Arrow reads the words nan and inf as numbers; both then count as not finite.
@@ -183,7 +183,7 @@ def _reason(
 
 
 def check_text(text: pa.Array, column: Column) -> Bad:
-    """Text cells that a spreadsheet would run as a formula; free text such as notes is exempt."""
+    """Text cells that a spreadsheet would run as a formula. Free text such as notes is exempt."""
     if column.name in FREE_TEXT:
         return Bad([], [], [])
     mask = pc.fill_null(pc.match_substring_regex(text, _FORMULA), False).to_numpy(zero_copy_only=False)

@@ -18,7 +18,7 @@ SPEEDUP_TOLERANCE = 0.05
 """A stated speedup may differ from the ratio of the two stated values by this share: figures are printed rounded."""
 
 MAX_PLAUSIBLE_SPEEDUP = 20.0
-"""A stated speedup above is taken for a percentage: 1.2 as 120. [1]"""
+"""A stated speedup above is taken for a percentage: 1.2 as 120. [-]"""
 
 SWAP_SHARE = 0.5
 """Two columns are called swapped when more than this share of the rows break a rule that all of those then keep."""
@@ -28,7 +28,7 @@ Values = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Rule:
-    """`broken(values)` marks rows [bool]; comparisons with an unknown value are never broken."""
+    """Rule that marks broken rows, `broken(values)` [bool]. Comparisons with an unknown value are never broken."""
 
     columns: tuple[str, ...]
     broken: Callable[[Values], np.ndarray]
@@ -59,7 +59,7 @@ POINT_RULES = (
     ),
 )
 SPEEDUP_SLACK = 1.1
-"""A round is no faster than a plain step, so no speedup exceeds the tokens of a round; baselines scatter. [1]"""
+"""A round is no faster than a plain step, so no speedup exceeds the tokens of a round; baselines scatter. [-]"""
 
 
 def _above_round(v: Values) -> np.ndarray:
@@ -77,7 +77,10 @@ def numeric_values(frame: pd.DataFrame, names: Iterable[str]) -> Values:
 
 @dataclass(frozen=True)
 class Checked:
-    """Mask of rows to keep [rows], one Reject per broken rule and row, columns that look swapped, and what is odd."""
+    """Mask of rows to keep [rows], with what was found wrong or odd.
+
+    One Reject per broken rule and row, and the columns that look swapped.
+    """
 
     keep: np.ndarray
     rejects: list[Reject]
@@ -86,7 +89,7 @@ class Checked:
 
 
 def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> Checked:
-    """Hold the rows of a typed frame against every rule; `measured`: also that each measures something."""
+    """Hold the rows of a typed frame against every rule. `measured`: also that each measures something."""
     keep = np.ones(len(frame), dtype=bool)
     rejects: list[Reject] = []
     swaps: list[Swap] = []

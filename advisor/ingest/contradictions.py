@@ -16,13 +16,13 @@ from advisor.ingest.derived import match_baselines
 from advisor.text import counted
 
 IMPOSSIBLE = 1.5
-"""A bound is broken when it is exceeded by this factor: means and medians over requests mix in files. [1]"""
+"""A bound is broken when it is exceeded by this factor: means and medians over requests mix in files. [-]"""
 LOW_RATE = 0.5
-"""A rate below this share of batch / time per token is named: batches drain, prefill interrupts, seldom so long. [1]"""
+"""A rate below this share of batch / time per token is named: batches drain, prefill interrupts, seldom so long. [-]"""
 SHORTEST_PROMPT = 16.0
 """Chat templates alone are longer, so shorter prompts are asked about. [tokens]"""
 NEAR = 0.15
-"""Values are alike within this share. [1]"""
+"""Values are alike within this share. [-]"""
 _MOST = 0.5  # of the rows that tell
 _LINES = 3
 
@@ -39,14 +39,29 @@ class Contradiction:
 
 
 _USED = (
-    "accepted_length", "batch_size", "draft_time_s", "draft_tokens_k", "gpu_count", "input_tokens", "output_tok_per_s",
-    "output_tokens", "request_latency_s", "speedup", "step_time_s", "total_tok_per_s", "tpot_s", "ttft_s",
+    "accepted_length",
+    "batch_size",
+    "draft_time_s",
+    "draft_tokens_k",
+    "gpu_count",
+    "input_tokens",
+    "output_tok_per_s",
+    "output_tokens",
+    "request_latency_s",
+    "speedup",
+    "step_time_s",
+    "total_tok_per_s",
+    "tpot_s",
+    "ttft_s",
     "verify_time_s",
-)  # fmt: skip
+)
 
 
 def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]:
-    """What is impossible in a points frame, row by row, and sentences about what is odd in most rows that tell it."""
+    """Impossible rows of a points frame, one by one, and sentences about what is odd in many.
+
+    Odd is what holds for most of the rows that tell it.
+    """
     v = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _USED if frame[name].notna().any()}
     for name in (name for name in _USED if name not in v):
         v[name] = np.full(len(frame), np.nan)
@@ -55,9 +70,13 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
     with np.errstate(all="ignore"):
         impossible = [*_rate_above_batch(v, stated & whole), *_parts_above_whole(v), *_latency_apart(v)]
         odd = [
-            *_rate_below_batch(v, stated & whole), *_prefill_in_token_time(v), *_round_as_token(frame, v),
-            *_full_acceptance(v), *_short_prompts(v), *_stated_speedups(frame, v),
-        ]  # fmt: skip
+            *_rate_below_batch(v, stated & whole),
+            *_prefill_in_token_time(v),
+            *_round_as_token(frame, v),
+            *_full_acceptance(v),
+            *_short_prompts(v),
+            *_stated_speedups(frame, v),
+        ]
     lines = frame.index.to_numpy()
     return [one for one in impossible if one.rows.any()], [_sentence(lines, *one) for one in odd if one[0].any()]
 
@@ -69,7 +88,7 @@ def _sentence(lines: np.ndarray, rows: np.ndarray, text: str) -> str:
 
 
 def _per_token_share(v: Values) -> np.ndarray:
-    """The rate of a row over what its batch gives at its time per token; the first token has no time of its own."""
+    """The rate of a row over what its batch gives at its time per token. The first token has no time of its own."""
     with_first = np.where(v["output_tokens"] > 1, v["output_tokens"] / (v["output_tokens"] - 1.0), 1.0)
     return np.asarray(v["output_tok_per_s"] * v["tpot_s"] / (v["batch_size"] * with_first))
 

@@ -24,9 +24,20 @@ LENGTH_TOLERANCE = 0.05
 """Prompt and output lengths of a run and its baseline may differ by this share (sampled prompts, natural stops)."""
 
 MATCH_COLUMNS = (
-    "hardware_id", "gpu_count", "tensor_parallel", "expert_parallel", "engine", "engine_version", "model_id",
-    "weight_dtype", "n_experts", "n_active", "batch_size", "batch_kind", "dataset",
-)  # fmt: skip
+    "hardware_id",
+    "gpu_count",
+    "tensor_parallel",
+    "expert_parallel",
+    "engine",
+    "engine_version",
+    "model_id",
+    "weight_dtype",
+    "n_experts",
+    "n_active",
+    "batch_size",
+    "batch_kind",
+    "dataset",
+)
 """What a baseline must share with a run, besides the two lengths. Unknown matches only unknown."""
 
 
@@ -80,13 +91,13 @@ def lower_is_better(metric: pd.Series) -> np.ndarray:
 
 
 def speedup_from_values(baseline_value: Any, sd_value: Any, lower: Any) -> np.ndarray:
-    """With drafting over without, as a rate; of times (`lower` true) the inverse ratio. [1]"""
+    """Speedup from two values, with drafting over without, as a rate. [-] Of times (`lower` true) the inverse ratio."""
     ratio = np.asarray(sd_value, float) / np.asarray(baseline_value, float)
     return np.where(lower, 1.0 / ratio, ratio)
 
 
 def acceptance_by_position_text(rates: Any) -> str | None:
-    """`0.8;0.6;0.4` from a list of shares in [0, 1] of rounds; None when it is no such list."""
+    """Text `0.8;0.6;0.4` of a list of shares in [0, 1] of rounds. None when it is no such list."""
     if not isinstance(rates, list | tuple) or not rates:
         return None
     if not all(isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate <= 1 for rate in rates):
@@ -96,7 +107,7 @@ def acceptance_by_position_text(rates: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Computed:
-    """What `derive_rows` filled in and what it left empty or took otherwise, by column: masks of rows, [rows]."""
+    """Cells that `derive_rows` filled in, left empty or took otherwise, by column. Masks of rows, [rows]."""
 
     filled: dict[str, np.ndarray]
     otherwise: dict[str, np.ndarray]
@@ -131,7 +142,7 @@ _OTHERWISE = {
 
 
 def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
-    """Fill the empty cells of a points frame that follow from others of their row; never overwrites.
+    """Fill the empty cells of a points frame that follow from others of their row. Never overwrites.
 
     Filled are accepted_length, step_time_s, context_tokens, output_tok_per_s and speedup. Returns a new frame whose
     `derived` column names what was computed, and where that was.
@@ -172,10 +183,22 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
 
 
 _INPUTS = (
-    "draft_tokens_k", "itl_s", "tpot_s", "accepted_length", "step_time_s", "input_tokens", "output_tokens",
-    "context_tokens", "batch_size", "request_latency_s", "total_tok_per_s", "output_tok_per_s",
-    "baseline_value", "sd_value", "speedup",
-)  # fmt: skip
+    "draft_tokens_k",
+    "itl_s",
+    "tpot_s",
+    "accepted_length",
+    "step_time_s",
+    "input_tokens",
+    "output_tokens",
+    "context_tokens",
+    "batch_size",
+    "request_latency_s",
+    "total_tok_per_s",
+    "output_tok_per_s",
+    "baseline_value",
+    "sd_value",
+    "speedup",
+)
 
 
 def _fill(
@@ -219,7 +242,7 @@ _COMPARED = ("tpot_s", "output_tok_per_s")
 
 
 def match_baselines(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Speedup of each row with K > 0 over a row with K = 0 that is otherwise the same, and a sentence for the user.
+    """Speedup of each row with K > 0 over an otherwise equal row with K = 0, and a sentence for the user.
 
     Same means MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE. The ratio is of tpot_s where both rows
     have it, else of output_tok_per_s; several equal baselines count with their median. Rows that state a speedup keep
@@ -250,7 +273,7 @@ def match_baselines(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
-    """tpot_s and output_tok_per_s of each row's baseline; NaN where none, and outside `rows` (positions)."""
+    """tpot_s and output_tok_per_s of each row's baseline. NaN where none, and outside `rows` (positions)."""
     table = pd.DataFrame(
         {
             "group": _group_codes(frame),
@@ -277,7 +300,7 @@ def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
 
 
 def _join_near(wanted: pd.DataFrame, baselines: pd.DataFrame, exact: str | None, near: str) -> pd.DataFrame:
-    """Baselines of the same group, equal in `exact`, nearest in `near`, both lengths within tolerance; index `row`."""
+    """Baselines of the same group, equal in `exact`, nearest in `near`, both lengths within tolerance. Index `row`."""
     tolerance = float(np.log1p(LENGTH_TOLERANCE))
     other = exact or ("input" if near == "output" else "output")
     by = ["group", exact] if exact else ["group"]
@@ -291,7 +314,7 @@ def _join_near(wanted: pd.DataFrame, baselines: pd.DataFrame, exact: str | None,
 
 
 def _group_codes(frame: pd.DataFrame) -> np.ndarray:
-    """One integer per distinct combination of MATCH_COLUMNS [rows]; unknown is a value of its own."""
+    """One integer per distinct combination of MATCH_COLUMNS [rows]. Unknown is a value of its own."""
     code = np.zeros(len(frame), dtype=np.int64)
     for name in MATCH_COLUMNS:
         one, distinct = pd.factorize(frame[name])
@@ -302,7 +325,7 @@ def _group_codes(frame: pd.DataFrame) -> np.ndarray:
 
 
 def _log_length(column: pd.Series) -> np.ndarray:
-    """Logarithm of a length, so that a share becomes a difference; unknown lengths share one far-off value."""
+    """Logarithm of a length, so that a share becomes a difference. Unknown lengths share one far-off value."""
     values = column.to_numpy(dtype=float, na_value=np.nan)
     return np.where(np.isnan(values), -1e3, np.log(np.maximum(values, 0.5)))
 

@@ -22,7 +22,7 @@ from advisor.text import counted
 NOT_STATED = ("not-stated", "not stated", "nan", "none")
 """Words that tables write for an empty cell."""
 MAX_GIVEN_ROWS = 20_000
-"""Each row is predicted by itself, some hundreds a second. [1]"""
+"""Each row is predicted by itself, some hundreds a second. [-]"""
 
 
 @dataclass(frozen=True)

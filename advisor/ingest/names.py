@@ -75,20 +75,20 @@ _NOISE = frozenset(
 
 
 def engine_name(text: str) -> str:
-    """The id of the engine where the text is one of its spellings; else the text as it is."""
+    """The id of the engine where the text is one of its spellings. Else the text as it is."""
     engine = engine_called(text)
     return engine.id if engine else text
 
 
 def weight_dtype(text: str) -> str | None:
-    """Our name of a weight type where the text is another spelling of it or an engine's `--quantization`; else lower
+    """Our name of a weight type where the text is another spelling of it or an engine's `--quantization`. Else lower
     case, and None where the text leaves the format to the checkpoint (`auto`, `compressed-tensors`)."""
     key = name_key(text)
     return None if key in _UNSAID else _DTYPES.get(key, text.strip().lower())
 
 
 def drafter_name(text: str) -> str:
-    """Our name of a drafter (`EAGLE3` is `eagle3`, `NEXTN` and `deepseek_mtp` are `mtp`); else lower case."""
+    """Our name of a drafter (`EAGLE3` is `eagle3`, `NEXTN` and `deepseek_mtp` are `mtp`). Else lower case."""
     key = name_key(text)
     if key.endswith("_mtp"):
         return "mtp"
@@ -97,7 +97,9 @@ def drafter_name(text: str) -> str:
 
 
 def match_hardware(text: str, ids: Collection[str]) -> str | None:
-    """The one hardware id that a free name means (`NVIDIA H200` is `h200-sxm`), or None when none or several fit.
+    """Hardware id that a free name means (`NVIDIA H200` is `h200-sxm`).
+
+    None when none or several fit.
 
     An id fits when the words of the text that are no vendor or filler all occur in it. Of several, the one whose
     only further word is `sxm` is taken: tools print data-centre parts without it.
@@ -130,7 +132,7 @@ def match_model(text: str, ids: Iterable[str]) -> str | None:
 
 
 def named_format(text: str) -> tuple[str | None, str]:
-    """The weight format that a checkpoint name says, in a table's words, and what is to be said of the name.
+    """Weight format that a checkpoint name says, in a table's words, with remarks on the name.
 
     None where the name says no format.
     """

@@ -20,7 +20,7 @@ _SAME = 3
 
 
 def near_miss(sample: Sample, formats: Sequence[Format]) -> str | None:
-    """One sentence on what an unrecognised file has and lacks; None where it resembles nothing.
+    """One sentence on what an unrecognised file has and lacks. None where it resembles nothing.
 
     For JSON the known format of which it has the largest share of fields, at least half; else, and for tables, the
     columns of our own that it has, and what a row needs beside them.

@@ -27,14 +27,14 @@ _HOW = (
 )
 _STEADY = 1.3
 """A GPU whose busy level is below this many times its idle one has no idle part to leave out: boards draw 0.1 to 0.2 of
-their most while they stand still, and 0.4 and more while they decode (advisor/spend/power.py). [1]"""
+their most while they stand still, and 0.4 and more while they decode (advisor/spend/power.py). [-]"""
 _AT_WORK = 0.5
 """A GPU whose busy level is below this share of the busiest one's did not work in the run: ranks of one instance run
-the same kernels on the same data. [1]"""
+the same kernels on the same data. [-]"""
 _STRAY = 0.005
-"""Share of a GPU's samples, at either end of its range, that make no level. [1]"""
+"""Share of a GPU's samples, at either end of its range, that make no level. [-]"""
 _LEAST_SAMPLES = 5
-"""Of a run, where idle ones are left out: fewer are a peak and no run. [1]"""
+"""Of a run, where idle ones are left out: fewer are a peak and no run. [-]"""
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)(?:\s*(m?)W)?")
 _DCGM_POWER = ("POWER", "PWR", "POWER_USAGE")
 _DCGM_LINE = re.compile(r"\s*GPU(?:-I)?\s+(\d+)\s+(.*)")
@@ -51,19 +51,19 @@ class PowerLog:
     idle_gpus: tuple[str, ...]
     """Those that were left out, since they drew far less."""
     samples: int
-    """That count. [1]"""
+    """That count. [-]"""
     idle_samples: int
-    """Of the GPUs at work, that were left out. [1]"""
+    """Of the GPUs at work, that were left out. [-]"""
     file_name: str
 
     @property
     def gpus(self) -> int:
-        """GPUs at work. [1]"""
+        """GPUs at work. [-]"""
         return len(self.at_work)
 
     @property
     def text(self) -> str:
-        """Where the number is from, in words."""
+        """Origin of the number, in words."""
         left = f", {self.idle_samples:,} idle ones left out" if self.idle_samples else ""
         still = f", {counted(len(self.idle_gpus), 'idle GPU')} left out" if self.idle_gpus else ""
         of = counted(self.gpus, "GPU")
@@ -109,7 +109,7 @@ def read_power_log(name: str, data: bytes) -> PowerLog:
 
 
 def _busy(watts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The samples above the middle between idle and busy; all of a log without an idle part.
+    """The samples above the middle between idle and busy. All of a log without an idle part.
 
     The levels are the means on both sides of their own middle, found from the middle of the range (Ridler and Calvard,
     IEEE Transactions on Systems, Man and Cybernetics 8, 1978): how long the run took of the log plays no part.
@@ -126,11 +126,11 @@ def _busy(watts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 _ROUNDS = 20
-"""More than any log needs until the middle stands still. [1]"""
+"""More than any log needs until the middle stands still. [-]"""
 
 
 def _nvidia_smi(name: str, text: str) -> Iterator[tuple[str, float]]:
-    """(GPU, watts) of each line that has a power; a line that says N/A has none."""
+    """(GPU, watts) of each line that has a power. A line that says N/A has none."""
     reader = csv.reader(io.StringIO(text), skipinitialspace=True)
     try:
         header = [cell.strip() for cell in next(reader)]
@@ -150,7 +150,7 @@ def _nvidia_smi(name: str, text: str) -> Iterator[tuple[str, float]]:
 
 
 def _dcgm(name: str, lines: list[str]) -> Iterator[tuple[str, float]]:
-    """(GPU, watts) of each line of `dcgmi dmon`; its heading must name a column of power."""
+    """(GPU, watts) of each line of `dcgmi dmon`. Its heading must name a column of power."""
     place = None
     for line in lines:
         if line.startswith("#") and "Entity" in line:
@@ -167,7 +167,7 @@ def _dcgm(name: str, lines: list[str]) -> Iterator[tuple[str, float]]:
 
 
 def _watts(cell: str, unit: str) -> float | None:
-    """A cell in watts; None for one that says there is no value."""
+    """A cell in watts. None for one that says there is no value."""
     found = _NUMBER.fullmatch(cell.strip())
     if found is None:
         return None

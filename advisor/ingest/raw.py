@@ -78,7 +78,7 @@ class FieldMap:
 
 
 def field_of(record: Any, path: str) -> Any:
-    """The value at a dotted path of nested objects; a key that itself holds dots wins. None when absent."""
+    """The value at a dotted path of nested objects. A key that itself holds dots wins. None when absent."""
     if isinstance(record, dict) and path in record:
         return record[path]
     for part in path.split("."):
@@ -102,7 +102,7 @@ def keep_objects(sample: Sample) -> tuple[list[dict[str, Any]], np.ndarray, list
 
 
 def from_records(records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap]) -> dict[str, Cells]:
-    """Raw cells of JSON records [rows]; columns that no record has are left out."""
+    """Raw cells of JSON records [rows]. Columns that no record has are left out."""
     cells: dict[str, Cells] = {}
     for item in maps:
         values: list[Any] = [None] * len(records)
@@ -141,7 +141,7 @@ def raw_points(
 
 
 def from_table(table: Table, maps: Sequence[FieldMap]) -> dict[str, Cells]:
-    """Raw cells of a CSV table by field map; the first source header that is present is taken."""
+    """Raw cells of a CSV table by field map. The first source header that is present is taken."""
     cells: dict[str, Cells] = {}
     for item in maps:
         for source in item.sources:
@@ -161,14 +161,14 @@ def from_mapped(table: Table, mapped: Mapped) -> dict[str, Cells]:
 
 
 def floats(frame: pd.DataFrame, name: str) -> np.ndarray:
-    """A column as floats with NaN for unknown [rows]; all NaN when the file had no such field."""
+    """A column as floats with NaN for unknown [rows]. All NaN when the file had no such field."""
     if name not in frame:
         return np.full(len(frame), np.nan)
     return frame[name].to_numpy(dtype=float, na_value=np.nan)
 
 
 def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Typed frame of the good rows (index `line`, canonical and temporary columns) and the rejects of the others."""
+    """Typed frame of the good rows, and the rejects of the others. Index `line`, canonical and temporary columns."""
     spec = COLUMNS[raw.kind]
     numeric = {name for name in raw.cells if name.startswith(TEMPORARY) or spec[name].numeric}
     decimal_comma = comma_is_decimal([raw.cells[name].values for name in raw.cells if name in numeric])

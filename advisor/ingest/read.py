@@ -37,7 +37,7 @@ def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None
 
 
 def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
-    """`read_upload` without its last guard, so that tests see a reader's own faults."""
+    """Read an upload without the last guard of `read_upload`, so that tests see a reader's own faults."""
     sample = open_upload(name, data)
     if columns:
         sample = rename_headers(sample, columns)
@@ -50,7 +50,7 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
 
 
 def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
-    """What a reader found as a table. Raises AdvisorError when there is no row, not even a refused one."""
+    """Rows that a reader found, as a table. Raises AdvisorError when there is no row, not even a refused one."""
     refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
     rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
     frame, rejects = coerce(raw)
@@ -98,7 +98,7 @@ def _seen(sample: Sample) -> str:
 
 
 def why_unusable(sample: Sample) -> str | None:
-    """Why a known kind of file holds nothing usable; None when the file is of no known kind."""
+    """Reason why a known kind of file holds nothing usable. None when the file is of no known kind."""
     first = sample.first
     keys = {str(key) for key in first}
     if _is_tuned_config(first):

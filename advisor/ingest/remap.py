@@ -24,18 +24,34 @@ FIRST_ROWS = 3
 _SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools' headers
 _SHOWN_UNITS = ("s", "ms", "us")
 _HINTS = {
-    "users": "batch_size", "concurrent": "batch_size", "sequences": "batch_size", "streams": "batch_size",
-    "drafted": "draft_tokens_k", "spec": "draft_tokens_k", "speculative": "draft_tokens_k", "gain": "speedup",
-    "accepted": "accepted_length", "acceptance": "accepted_length", "latency": "request_latency_s",
-    "throughput": "output_tok_per_s", "round": "step_time_s", "iteration": "step_time_s", "chunk": "itl_s",
-    "gap": "itl_s", "accelerator": "hardware_id", "device": "hardware_id",
-}  # fmt: skip
+    "users": "batch_size",
+    "concurrent": "batch_size",
+    "sequences": "batch_size",
+    "streams": "batch_size",
+    "drafted": "draft_tokens_k",
+    "spec": "draft_tokens_k",
+    "speculative": "draft_tokens_k",
+    "gain": "speedup",
+    "accepted": "accepted_length",
+    "acceptance": "accepted_length",
+    "latency": "request_latency_s",
+    "throughput": "output_tok_per_s",
+    "round": "step_time_s",
+    "iteration": "step_time_s",
+    "chunk": "itl_s",
+    "gap": "itl_s",
+    "accelerator": "hardware_id",
+    "device": "hardware_id",
+}
 """Words that people's own headers use for our columns; a guess for the form, never applied by itself."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """One column of a user's CSV or field of its JSON: its name, what it is or may be read as, its first cells."""
+    """Column of a user's CSV or field of its JSON: name, reading and first cells.
+
+    The reading is what it is or may be read as.
+    """
 
     theirs: str
     ours: str
@@ -74,7 +90,7 @@ def own_headers(
 
 
 def _columns(sample: Sample) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Headers of a CSV and the first cells under each; two empty lists where it cannot be read as one."""
+    """Headers of a CSV and the first cells under each. Two empty lists where it cannot be read as one."""
     header = [cell.strip() for cell in sample.header]
     lines = [line for line in sample.head.splitlines() if line.strip() and not line.startswith("#")]
     try:
@@ -106,7 +122,7 @@ def scalar_paths(record: Mapping[str, Any], depth: int = 3, before: str = "") ->
 
 
 def targets(kind: TableKind = "points") -> list[str]:
-    """Headers of ours that a column may be read as, times once for each unit; IGNORE comes first."""
+    """Headers of ours that a column may be read as, times once for each unit. IGNORE comes first."""
     out = [IGNORE]
     for column in COLUMNS[kind].values():
         stem = column.name.removesuffix("_s")
@@ -146,7 +162,7 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
 
 
 def _rename_fields(sample: Sample, columns: Mapping[str, str]) -> Sample:
-    """The sample with each field's value under our name at the top of its record; its own field goes where it stands
+    """The sample with each field's value under our name at the top of its record. Its own field goes where it stands
     at the top too."""
     twice = [ours for ours in columns.values() if ours != IGNORE and list(columns.values()).count(ours) > 1]
     if twice:
@@ -163,7 +179,9 @@ def _rename_fields(sample: Sample, columns: Mapping[str, str]) -> Sample:
 
 
 def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> None:
-    """Give the rows that a tool's own reader made of JSON records the values of the fields that a user named.
+    """Fill rows of JSON records with the values of fields that a user named.
+
+    A tool's own reader made the rows.
 
     The reader looks for its tool's names alone. Rows that stand for no single record stay as they are.
     """
@@ -188,7 +206,7 @@ def _renamed(theirs: str, ours: str) -> str:
 
 
 def _with_unit(header: str, kind: TableKind) -> str | None:
-    """One of `targets` that means what a header means to the readers; None when it means nothing to them."""
+    """One of `targets` that means what a header means to the readers. None when it means nothing to them."""
     found = match_header(header, kind)
     if found is None:
         return None
@@ -214,7 +232,7 @@ def _exchanged(known: Mapping[str, str | None], swapped: Iterable[tuple[str, str
 
 
 def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
-    """The target most like a header that no reader knows; IGNORE where none is near or a time gives no unit."""
+    """The target most like a header that no reader knows. IGNORE where none is near or a time gives no unit."""
     key = header_key(header)
     words = set(key.split("_"))
     unit = next((unit for unit in _SHOWN_UNITS if unit in words), None)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from advisor.ingest.canonical import COLUMNS, TableKind
 from advisor.prediction import AdvisorError
+from advisor.store import ORIGIN
 from advisor.text import frame_csv
 
 MAX_SHOWN = 200
@@ -68,18 +69,18 @@ class IngestResult:
     sha256: str
     reader_version: str
     rows_repeated: int = 0
-    """Rows left out because another equals them in every cell; neither in `frame` nor refused. [1]"""
+    """Rows left out because another equals them in every cell; neither in `frame` nor refused. [-]"""
     swapped: tuple[tuple[str, str], ...] = ()
     """Pairs of columns that look as if they had changed places."""
 
     @property
     def rows_kept(self) -> int:
-        """Rows in `frame`. [1]"""
+        """Rows in `frame`. [-]"""
         return len(self.frame)
 
     @property
     def rows_refused(self) -> int:
-        """Rows of the file that are not in `frame`. [1]"""
+        """Rows of the file that are not in `frame`. [-]"""
         return int(self.rejects["line"].nunique()) if len(self.rejects) else 0
 
     @property
@@ -112,13 +113,8 @@ def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
 
 def kept_table(result: IngestResult) -> pd.DataFrame:
     """The usable rows with `line` and, in every row, the file, its reader and how many rows were refused."""
-    origin = {
-        "file_name": result.file_name,
-        "reader": result.format_id,
-        "reader_version": result.reader_version,
-        "rows_refused": result.rows_refused,
-    }
-    return result.frame.reset_index().assign(**origin)
+    told = (result.file_name, result.format_id, result.reader_version, result.rows_refused)
+    return result.frame.reset_index().assign(**dict(zip(ORIGIN, told, strict=True)))
 
 
 def kept_points(table: pd.DataFrame) -> pd.DataFrame:
@@ -130,5 +126,5 @@ def kept_points(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def csv_of(table: pd.DataFrame) -> bytes:
-    """Read, refused or kept rows as UTF-8 CSV; cells that a spreadsheet could run as formulas are quoted."""
+    """Read, refused or kept rows as UTF-8 CSV. Cells that a spreadsheet could run as formulas are quoted."""
     return frame_csv(table).encode("utf-8", errors="replace")

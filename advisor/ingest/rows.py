@@ -51,7 +51,7 @@ class Source:
     """Lines of the files before it in the table."""
 
     def holds(self, lines: np.ndarray) -> np.ndarray:
-        """Which of the table's lines are this file's."""
+        """Mask of the table's lines that are this file's."""
         return (lines > self.before) & (lines <= self.before + self.last_line)
 
     def saying(self, note: str, lines: np.ndarray) -> Source:
@@ -68,7 +68,9 @@ class UnknownName:
     lines: np.ndarray
 
     def warning(self, source: Source, usable: pd.Index) -> str | None:
-        """Where in one file the name stands, of the usable lines; None where it does not.
+        """Warning with the places of the name in one file, of the usable lines.
+
+        None where it does not stand there.
 
         Rows stay usable under such a name, since what it means can still be given.
         """
@@ -110,7 +112,7 @@ class Rows:
 
     @property
     def sha256(self) -> str:
-        """Hash of the file; of several, that of their hashes in any order."""
+        """Hash of the file, or of the hashes of several in any order."""
         hashes = sorted(source.sha256 for source in self.sources)
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
@@ -122,7 +124,7 @@ class Rows:
 
 
 def combine(tables: Sequence[Rows]) -> Rows:
-    """One table with the rows of all; baselines are then looked for among all of them.
+    """One table with the rows of all. Baselines are then looked for among all of them.
 
     Lines are counted on through the files in the order given, and the notes say where each file begins. The hash is
     that of the files' hashes, in any order. Raises AdvisorError for kernel tables among served runs and for too many
@@ -176,7 +178,9 @@ that a file states are facts of its run and stay."""
 
 
 def with_given(rows: Rows, values: Mapping[str, Any]) -> Rows:
-    """The table with what a user says of it: empty cells filled, and names that the file states replaced and said.
+    """Table with what a user says of it.
+
+    Empty cells filled, and names that the file states replaced and said.
 
     A weight format that a replaced model name says is kept. Raises AdvisorError as `complete` does.
     """
@@ -203,7 +207,7 @@ def with_given(rows: Rows, values: Mapping[str, Any]) -> Rows:
 
 
 def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Rows:
-    """The table with plain hardware and model names replaced by the one id each of them means, where there is one.
+    """Table with plain hardware and model names replaced by the one id each of them means, if any.
 
     Names that fit no id, or several, stay as they are; the result names them in a warning. A weight format that a
     model's name says fills empty cells, and is said.
@@ -230,7 +234,7 @@ def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[s
 def _with_named_formats(
     frame: pd.DataFrame, sources: tuple[Source, ...], names: Iterable[str], formats_only: bool = False
 ) -> tuple[Source, ...]:
-    """Fill empty weight types of `frame` from names of known models; each file with what is to be said of its names."""
+    """Fill empty weight types of `frame` from names of known models. Each file with what is to be said of its names."""
     for text in names:
         found, note = named_format(text)
         bearing = frame["model_id"] == text
@@ -363,7 +367,7 @@ def _swaps_of_readers(rows: Rows) -> list[Swap]:
 
 
 def _with_files(rows: Rows, texts: Sequence[Sequence[str]]) -> list[str]:
-    """Each sentence once, with its files where not all of them say it; `texts` of each file."""
+    """Each sentence once, with its files where not all of them say it. `texts` of each file."""
     by_text: dict[str, list[str]] = {}
     for source, said in zip(rows.sources, texts, strict=True):
         for text in said:

@@ -141,7 +141,7 @@ def _drop_blank_rows(columns: list[pa.Array], lines: np.ndarray) -> tuple[list[p
 def _drop_unclosed_quote(
     data: bytes, columns: list[pa.Array], lines: np.ndarray
 ) -> tuple[list[pa.Array], np.ndarray, list[Reject]]:
-    """A quote that never closes swallows the rest of the file into one cell; that row is refused, with the reason."""
+    """A quote that never closes swallows the rest of the file into one cell. That row is refused, with the reason."""
     if not len(lines) or data.count(b'"') % 2 == 0:
         return columns, lines, []
     last = [column[-1].as_py() or "" for column in columns]
@@ -155,12 +155,12 @@ def _drop_unclosed_quote(
 
 
 def load_table(sample: Sample, kind: TableKind) -> Table:
-    """The table of a CSV or parquet sample; of a parquet file only the columns that `kind` knows."""
+    """The table of a CSV or parquet sample. A parquet file gives only the columns that `kind` knows."""
     return read_parquet(sample, kind) if sample.kind == "parquet" else read_table(sample)
 
 
 def table_header(sample: Sample) -> tuple[str, ...]:
-    """Header cells of a CSV or parquet sample; empty for other kinds and for damaged files."""
+    """Header cells of a CSV or parquet sample. Empty for other kinds and for damaged files."""
     if sample.kind != "parquet":
         return sample.header
     try:
@@ -181,7 +181,10 @@ def _open_parquet(sample: Sample) -> Any:
 
 
 def read_parquet(sample: Sample, kind: TableKind) -> Table:
-    """The known columns of a parquet file as strings; line numbers are row numbers. Bounded in rows and columns."""
+    """Read the known columns of a parquet file as strings.
+
+    Line numbers are row numbers. Raises AdvisorError for a damaged file, or one with too many rows or columns.
+    """
     source = _open_parquet(sample)
     schema = source.schema_arrow
     if len(schema.names) > MAX_COLUMNS:
@@ -218,7 +221,7 @@ def read_parquet(sample: Sample, kind: TableKind) -> Table:
 
 @dataclass(frozen=True)
 class Mapped:
-    """Which column of a table fills which canonical column."""
+    """Match of a table's columns to canonical ones."""
 
     columns: dict[str, tuple[int, float]]
     unknown: tuple[str, ...]
@@ -226,7 +229,10 @@ class Mapped:
 
 
 def map_header(table: Table, kind: TableKind, name: str) -> Mapped:
-    """Match headers to canonical columns. Two headers for one column are refused unless they hold the same cells."""
+    """Match headers to canonical columns.
+
+    Raises AdvisorError for two headers of one column, unless they hold the same cells.
+    """
     columns: dict[str, tuple[int, float]] = {}
     unknown: list[str] = []
     warnings: list[str] = []

@@ -24,7 +24,7 @@ from advisor.text import counted
 
 MAX_TRACE_BYTES = 256 * MIB
 MAX_IDS = 200_000_000
-"""Expert ids in one trace (tokens x layers x k, all sequences). [1]"""
+"""Expert ids in one trace (tokens x layers x k, all sequences). [-]"""
 MAX_SEQUENCES = 100_000
 _MAX_HEADER = 10_000
 _MAX_DEPTH = 6
@@ -44,7 +44,7 @@ class TraceFile:
 
 @dataclass(frozen=True)
 class LayerCounts:
-    """What a model says of an array's axes: layers that route and all layers (None: not known), experts per token."""
+    """Axes of an array as a model has them. Layers that route and all layers (None: not known), experts per token."""
 
     routed: int | None = None
     every: int | None = None
@@ -59,13 +59,13 @@ NO_MODEL = LayerCounts()
 
 
 def layer_counts(architecture: Architecture) -> LayerCounts:
-    """Those of a model with routed experts; NO_MODEL for a dense one."""
+    """Layer and expert counts of a model with routed experts. NO_MODEL for a dense one."""
     moe = architecture.moe
     return NO_MODEL if moe is None else LayerCounts(moe.count, sum(m.count for m in architecture.mixers), moe.n_active)
 
 
 def read_traces(files: Sequence[tuple[str, bytes]], model: LayerCounts = NO_MODEL) -> TraceFile:
-    """Read one or several (name, data) as one trace; as `read_trace`."""
+    """Read one or several (name, data) as one trace, each by `read_trace`."""
     found = [read_trace(name, data, model) for name, data in files]
     sequences = tuple(ids for trace in found for ids in trace.sequences)
     _check_size("the files", sequences)
@@ -323,7 +323,7 @@ def _flat(where: str, raw: bytes, model: LayerCounts) -> Ids:
 
 
 def routing_layers(ids: Ids, model: LayerCounts) -> Ids:
-    """[tokens, layers, k] without the layers that do not route.
+    """Expert ids [tokens, layers, k] without the layers that do not route.
 
     SGLang records every layer of a model and leaves zeros for the dense ones (61 for DeepSeek-V3, of which 58 route): a
     layer that gave every token expert 0 k times over has chosen nothing.

@@ -81,7 +81,7 @@ class Sample:
 
     @cached_property
     def delimiter(self) -> str:
-        """The delimiter that the first non-blank line uses most; a comma when there is none."""
+        """The delimiter that the first non-blank line uses most. A comma when there is none."""
         return sniff_delimiter(self.first_line)
 
     @cached_property
@@ -94,7 +94,7 @@ class Sample:
 
     @cached_property
     def header(self) -> tuple[str, ...]:
-        """Cells of the first line, for text; empty otherwise."""
+        """Cells of the first line, for text. Empty otherwise."""
         if self.kind != "text":
             return ()
         try:
@@ -110,7 +110,7 @@ class Sample:
 
 @contextmanager
 def one_sentence(name: str) -> Iterator[None]:
-    """Whatever goes wrong inside with the file `name` comes out as an AdvisorError; its cause stays attached."""
+    """Whatever goes wrong inside with the file `name` comes out as an AdvisorError. Its cause stays attached."""
     try:
         yield
     except AdvisorError:
@@ -126,7 +126,7 @@ def one_sentence(name: str) -> Iterator[None]:
 
 
 def sniff_delimiter(line: str) -> str:
-    """The most frequent of comma, semicolon, tab and bar outside quotes; a comma when none occurs."""
+    """The most frequent of comma, semicolon, tab and bar outside quotes. A comma when none occurs."""
     counts = dict.fromkeys(",;\t|", 0)
     quoted = False
     for char in line:

@@ -8,9 +8,9 @@ from advisor.arrays import Floats
 from advisor.laws.forms import one_minus_power, p_norm
 
 TILE_ROWS = 16.0
-"""Rows to which an expert's block of tokens is padded at least. [1]"""
+"""Rows to which an expert's block of tokens is padded at least. [-]"""
 TILE_PADDING = 7.5
-"""Mean rows added by padding a block to the next multiple of 16. [1]"""
+"""Mean rows added by padding a block to the next multiple of 16. [-]"""
 SMALL_KERNEL_BYTES = 24.0
 """Moved by the small kernels of a layer for one element of the hidden state of a prompt's token (assumed). [B]"""
 MESSAGE_BYTES = 2.0
@@ -27,8 +27,10 @@ def step_tokens(B: Floats, q: Floats) -> Floats:
 
     M = B × q
 
-    B: sequences of the instance. [1]
-    q: tokens of each, 1 in plain decode and K + 1 in verification. [1]
+    B: sequences of the instance. [-]
+    q: tokens of each, 1 in plain decode and K + 1 in verification. [-]
+    Limits: B in plain decode, q = 1.
+    Source: definition.
     """
     return B * q
 
@@ -38,9 +40,10 @@ def uniform_experts(N: Floats, k: Floats, M: Floats) -> Floats:
 
     U = N × (1 - (1 - k / N)^M)
 
-    N, k: routed experts of the layer, and those of one token, 1 <= k <= N. [1]
-    M: tokens in the step. [1]
-    Limits: k at M = 1, N for many tokens. Real routers are correlated and uneven: see Routing.
+    N, k: routed experts of the layer, and those of one token, 1 <= k <= N. [-]
+    M: tokens in the step. [-]
+    Limits: k at M = 1, N for many tokens; N at k = N, whatever M is. Real routers are correlated and uneven: see
+      Routing.
     Source: MoESD, arXiv:2505.19645, eq. 8.
     """
     return N * one_minus_power(1 - k / N, M)
@@ -51,8 +54,10 @@ def rows_per_expert(M: Floats, k: Floats, U: Floats) -> Floats:
 
     m = M × k / U
 
-    M, k: tokens in the step, routed experts of each. [1]
-    U: distinct experts that they touch. [1]
+    M, k: tokens in the step, routed experts of each. [-]
+    U: distinct experts that they touch. [-]
+    Limits: 1 at M = 1; M at k = N, as in a dense layer; M k / N for many tokens.
+    Source: own derivation: M k pairs of token and expert over U experts.
     """
     return M * k / U
 
@@ -62,11 +67,12 @@ def expert_weight_bytes(n_mat: Floats, h: Floats, I: Floats, b: Floats, U: Float
 
     W = n_mat × h × I × b × U
 
-    n_mat: matrices of an expert, 3 where it is gated, else 2. [1]
-    h, I: width an expert reads, and its inner width on this rank. [1]
+    n_mat: matrices of an expert, 3 where it is gated, else 2. [-]
+    h, I: width an expert reads, and its inner width on this rank. [-]
     b: storage of one weight, scales included. [B]
-    U: distinct experts touched on this rank. [1]
+    U: distinct experts touched on this rank. [-]
     Limits: each expert is read once, whether one token uses it or fifty.
+    Source: own derivation: the elements of the touched matrices.
     """
     return n_mat * h * I * b * U
 
@@ -76,10 +82,13 @@ def expert_flops(n_mat: Floats, h: Floats, I: Floats, U: Floats, m: Floats) -> F
 
     F = 2 × n_mat × h × I × U × max(16, m + 7.5)
 
-    n_mat, h, I, U: as in the weights. [1]
-    m: mean rows of a touched expert; each block of rows is filled up to a multiple of 16, by 7.5 on average. [1]
+    n_mat, h, I, U: as in the weights. [-]
+    m: mean rows of a touched expert; each block of rows is filled up to a multiple of 16, by 7.5 on average. [-]
+    Limits: 32 operations a weight for few rows, whose block is filled up to 16; 2 M k / N a weight of all experts
+      for many.
     Source: docs/decisions/0002-moe-kernel-form.md.
     """
+    # A matrix instruction works on whole tiles: one row of an expert costs as much as sixteen.
     return 2 * n_mat * h * I * U * np.maximum(TILE_ROWS, m + TILE_PADDING)
 
 
@@ -88,11 +97,14 @@ def expert_activation_bytes(M: Floats, k: Floats, h: Floats, n_mat: Floats, I: F
 
     A = M × k / ep × (4 × h + 2 × n_mat × I) + 4 × M × h
 
-    M, k: tokens in the step, routed experts of each. [1]
-    h, n_mat, I: as in the weights: an expert reads and writes h elements a row, and n_mat I between its matrices. [1]
-    ep: ranks that share the experts. [1]
+    M, k: tokens in the step, routed experts of each. [-]
+    h, n_mat, I: as in the weights: an expert reads and writes h elements a row, and n_mat I between its matrices. [-]
+    ep: ranks that share the experts. [-]
     Limits: the last term gathers the tokens and adds up their results.
+    Source: own derivation; kept because errors on held-out shapes fall with it,
+      docs/decisions/0002-moe-kernel-form.md.
     """
+    # A pair reads h and writes h elements of 2 bytes; each token is gathered once and its results are added up once.
     return M * k / ep * (4 * h + 2 * n_mat * I) + 4 * M * h
 
 
@@ -116,16 +128,18 @@ def routed_layers(
 
     T_routed = L × c × (t0 + W / BW + U × tau + F / F_peak + A / BW_act + N / ep × tau_N)
 
-    L, t0: layers [1], and the fixed cost of one. [s]
+    L, t0: layers [-], and the fixed cost of one. [s]
     W, F, A: weights read [B], operations [FLOP] and activations moved [B], of one layer.
     BW, F_peak, BW_act: rates of the three, fitted slopes and not the data sheet's. [B/s], [FLOP/s], [B/s]
-    U, tau: distinct experts touched on the rank [1], and the cost of each. [s]
-    N, ep, tau_N: experts of the layer, ranks that share them [1], and the cost of each resident one. [s]
+    U, tau: distinct experts touched on the rank [-], and the cost of each. [s]
+    N, ep, tau_N: experts of the layer, ranks that share them [-], and the cost of each resident one. [s]
     c: correction by the rows m of a touched expert, which carries the tile switches of a kernel; or r, measured over
-      computed time of this very shape. [1]
+      computed time of this very shape. [-]
     Limits: tables of up to 2048 tokens; linear in t0, tau, tau_N and the inverse rates.
     Source: chosen by leave-one-shape-out error, docs/decisions/0002-moe-kernel-form.md.
     """
+    # Kernels pick their tile by the rows of an expert, so one curve c over m serves all shapes of a table (decision
+    # 0002).
     return L * (c * (t0 + W / BW + U * tau + F / F_peak + A / BW_act + N / ep * tau_N))
 
 
@@ -140,18 +154,21 @@ def gemm(
     n: Floats = 1.0,
     L: Floats = 1.0,
 ) -> Floats:
-    """Time of matrix products: attention projections, dense and shared feed-forward blocks, router, LM head.
+    """Time of matrix products: attention projections, dense and shared blocks, router, LM head.
 
     T = L × (n × t0 + [(W × b / BW)^p + (2 × M × W / F_peak)^p]^(1/p))
 
-    L, n: layers, and launches in one layer. [1]
+    L, n: layers, and launches in one layer. [-]
     t0: fixed cost of a launch. [s]
-    W, b: weights of one layer on this rank [1], and the storage of one. [B]
-    M: rows that are multiplied. [1]
+    W, b: weights of one layer on this rank [-], and the storage of one. [B]
+    M: rows that are multiplied. [-]
     BW, F_peak: rates of reading weights and of arithmetic, fitted slopes and not the data sheet's. [B/s], [FLOP/s]
-    p: sharpness of the bend between the two. [1]
+    p: sharpness of the bend between the two. [-]
     Limits: few rows wait for the weights, n t0 + W b / BW; many for arithmetic, n t0 + 2 M W / F_peak.
+    Source: form compared on measured tables, docs/decisions/0002-moe-kernel-form.md; its bounds,
+      docs/decisions/0010-kernels-as-they-run.md.
     """
+    # The bend is fitted and not sharp: near the ridge a kernel still waits for some weights while it computes.
     return L * (n * t0 + p_norm(W * b / BW, 2 * M * W / F_peak, p))
 
 
@@ -162,18 +179,22 @@ def stream(R: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.0) ->
 
     t0: fixed cost of a call. [s]
     R, BW: bytes [B] and their rate. [B/s]
-    r: measured over computed time at this size, where every size was measured. [1]
+    r: measured over computed time at this size, where every size was measured. [-]
+    Limits: t0 for a short message, R / BW for a long one.
+    Source: form of docs/decisions/0002-moe-kernel-form.md; r, docs/decisions/0005-measured-shapes.md.
     """
     return r * (t0 + R / BW)
 
 
 def prompt_small(P: Floats, d: Floats, L: Floats, BW: Floats) -> Floats:
-    """Time of the small kernels of a prompt: norms, rotary embeddings, activations, additions, quantisation.
+    """Time of a prompt's small kernels: norms, rotary embeddings, activations, additions, quantisation.
 
     T_small = P × L × d × 24 / BW
 
-    P, L, d: tokens, layers, hidden size: 12 passes over rows of 16 bits in a layer (assumed). [1]
+    P, L, d: tokens, layers, hidden size: 12 passes over rows of 16 bits in a layer (assumed). [-]
     BW: rate of reading and writing. [B/s]
+    Limits: grows with the tokens alone: no row is shared between them.
+    Source: assumed, docs/decisions/0008-prefill-as-a-mixed-step.md.
     """
     return P * L * d * SMALL_KERNEL_BYTES / BW
 
@@ -183,8 +204,10 @@ def message_bytes(M: Floats, d: Floats) -> Floats:
 
     X = M × d × 2
 
-    M: rows of one attention group. [1]
-    d: hidden size. [1]
+    M: rows of one attention group. [-]
+    d: hidden size. [-]
+    Limits: grows with the rows: B / groups in plain decode, q times as many in verification.
+    Source: own derivation: one row of the hidden state for each token.
     """
     return M * d * MESSAGE_BYTES
 
@@ -194,11 +217,14 @@ def all_reduces(X: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.
 
     T_reduce = 2 × L × r × (t0 + X / BW)
 
-    L: layers. [1]
+    L: layers. [-]
     t0: fixed cost of a call. [s]
     X, BW: message [B], and its rate. [B/s]
-    r: measured over computed time at this size. [1]
+    r: measured over computed time at this size. [-]
+    Limits: 2 L t0 for few rows, whatever they are; not charged on one rank.
+    Source: two a layer, Megatron-LM, arXiv:1909.08053; time by the form of docs/decisions/0002-moe-kernel-form.md.
     """
+    # One after attention, one after the feed-forward block.
     return 2 * L * stream(X, t0, BW, r)
 
 
@@ -208,7 +234,9 @@ def sent_bytes(X: Floats, k: Floats, tp: Floats = 1.0) -> Floats:
     X_k = X / tp × k
 
     X: message of one attention group. [B]
-    k, tp: routed experts of a token, ranks of the group. [1]
+    k, tp: routed experts of a token, ranks of the group. [-]
+    Limits: an upper bound: experts on the same rank, or several on one other, need no message of their own.
+    Source: own derivation: one copy of a row for each of its k experts.
     """
     return X / tp * k
 
@@ -226,12 +254,16 @@ def expert_exchange(
 
     T_exchange = 2 × L × r × (t0 + X / tp × k / BW)
 
-    L: routed layers. [1]
+    L: routed layers. [-]
     t0: fixed cost of one direction. [s]
-    X, k, tp: message [B], routed experts of a token, ranks of an attention group. [1]
+    X, k, tp: message [B], routed experts of a token, ranks of an attention group. [-]
     BW: rate of what one rank sends. [B/s]
-    r: measured over computed time at this size. [1]
+    r: measured over computed time at this size. [-]
+    Limits: 2 L t0 for few rows; not charged where every rank holds all of its tokens' experts (ep <= tp).
+    Source: own derivation: one message to the experts and one back; time by the form of
+      docs/decisions/0002-moe-kernel-form.md.
     """
+    # Dispatch carries rows to their experts, combine carries the results back.
     return 2 * L * stream(sent_bytes(X, k, tp), t0, BW, r)
 
 
@@ -241,7 +273,10 @@ def launches(c_l: Floats, L: Floats) -> Floats:
     T_launch = c_l × L
 
     c_l: launch overhead of a layer, fitted per engine class. [s]
-    L: layers. [1]
+    L: layers. [-]
+    Limits: the same at every batch and K: in both arms of a speedup.
+    Source: own derivation; c_l fitted, docs/decisions/0003-engine-overheads.md and
+      docs/decisions/0013-small-launches.md.
     """
     return c_l * L
 
@@ -252,7 +287,8 @@ def norms(c_q: Floats, L_q: Floats) -> Floats:
     T_norm = c_q × L_q
 
     c_q: of a layer, fitted per engine and version. [s]
-    L_q: layers that do. [1]
+    L_q: layers that do. [-]
+    Limits: 0 where an engine fuses them, and for layers measured whole, which contain theirs.
     Source: docs/decisions/0013-small-launches.md.
     """
     return c_q * L_q
@@ -264,9 +300,12 @@ def between_knots(x: Floats, x_1: Floats, x_2: Floats, c_1: Floats, c_2: Floats)
     c = c_1 × (c_2 / c_1)^(log(x / x_1) / log(x_2 / x_1))
 
     x, x_1, x_2: size asked for and its measured neighbours, x_1 <= x <= x_2. [as x]
-    c_1, c_2: factors measured there. [1]
+    c_1, c_2: factors measured there. [-]
     Limits: beyond the outer knots the factor is constant (`kernel_costs.factor_at` reads whole curves).
+    Source: own choice; where rows of a shape were measured, the time itself is straight between them,
+      docs/decisions/0010-kernels-as-they-run.md.
     """
+    # Tables mostly double their sizes from row to row: in the logarithms those lie evenly.
     return c_1 * (c_2 / c_1) ** (np.log(x / x_1) / np.log(x_2 / x_1))
 
 
@@ -276,6 +315,7 @@ def ridge(F_peak: Floats, BW: Floats) -> Floats:
     ridge = F_peak / BW
 
     F_peak, BW: rates of arithmetic [FLOP/s] and of reading. [B/s]
+    Limits: below it a kernel waits for memory, above it for arithmetic.
     Source: Williams et al., "Roofline", Communications of the ACM 52(4), 2009.
     """
     return F_peak / BW
@@ -288,5 +328,7 @@ def bandwidth_share(R: Floats, T: Floats, BW: Floats) -> Floats:
 
     R, T: bytes moved [B], and the time that takes. [s]
     BW: the bandwidth. [B/s]
+    Limits: 1 where nothing but reading takes time; above 1 a cache has served a part.
+    Source: definition.
     """
     return R / T / BW

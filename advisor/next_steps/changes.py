@@ -16,15 +16,23 @@ from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_BATCH, MAX_DRAFT, Scenario, build_scenario
 
 Kind = Literal[
-    "batch", "draft length", "weights", "expert weights", "KV cache", "placement", "accelerator", "drafter", "engine",
+    "batch",
+    "draft length",
+    "weights",
+    "expert weights",
+    "KV cache",
+    "placement",
+    "accelerator",
+    "drafter",
+    "engine",
     "design",
-]  # fmt: skip
+]
 
 _NODE_GPUS = 8
 _BATCH_FACTORS = (0.5, 2.0, 4.0)
 """Another load altogether is no change of the same deployment."""
 _NARROWER = 0.9
-"""A format counts as narrower from this share of today's bytes on. [1]"""
+"""A format counts as narrower from this share of today's bytes on. [-]"""
 _WEIGHT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4")
 _EXPERT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4", "mxfp4")
 _WEIGHT_ONLY: tuple[ComputeDtype, ...] = ("mxfp4",)
@@ -49,7 +57,7 @@ class Change:
 
 
 def changes(advice: Advice) -> tuple[Change, ...]:
-    """All single changes of the documented list that make another valid scenario; designs are apart (`designs`)."""
+    """All single changes of the documented list that make another valid scenario. Designs are apart (`designs`)."""
     makers = (_batches, _draft_lengths, _formats, _cache, _placements, _accelerators, _drafters, _engines)
     found = {change.scenario: change for make in makers for change in make(advice)}
     found.pop(advice.scenario, None)
@@ -110,7 +118,7 @@ def _cache(advice: Advice) -> Iterator[Change]:
 
 
 def _placements(advice: Advice) -> Iterator[Change]:
-    """Half and double the tensor parallelism, and experts split over the same ranks; within a node.
+    """Half and double the tensor parallelism, and experts split over the same ranks. Within a node.
 
     Where today's placement does not fit, every wider one within the node.
     """
@@ -143,10 +151,13 @@ def _accelerators(advice: Advice) -> Iterator[Change]:
             continue
         what = f"{advice.setup.hardware.name} -> {hardware.name}"
         yield from _made(
-            "accelerator", what, advice.scenario, {"hardware_id": hardware_id, "hardware_json": None, "refit": None},
+            "accelerator",
+            what,
+            advice.scenario,
+            {"hardware_id": hardware_id, "hardware_json": None, "refit": None},
             notes=("Prices are not compared.", *_without_refit(advice.scenario)),
             kernels_apart=hardware.kernel_table_device != advice.setup.hardware.kernel_table_device,
-        )  # fmt: skip
+        )
 
 
 def _drafters(advice: Advice) -> Iterator[Change]:
@@ -162,9 +173,13 @@ def _drafters(advice: Advice) -> Iterator[Change]:
         what = f"{advice.setup.drafter.name} -> {load_drafter(curve.drafter_id).name}"
         note = f"Its accepted length is from another source than today's: {curve.id} ({curve.dataset})."
         yield from _made(
-            "drafter", what, scenario, {"drafter_id": curve.drafter_id, "acceptance": curve.id}, notes=(note,),
+            "drafter",
+            what,
+            scenario,
+            {"drafter_id": curve.drafter_id, "acceptance": curve.id},
+            notes=(note,),
             other_acceptance=True,
-        )  # fmt: skip
+        )
 
 
 def _engines(advice: Advice) -> Iterator[Change]:

@@ -98,7 +98,7 @@ def _weights(space: DesignSpace, item: Candidate) -> str:
 
 
 _SAME_SIZE = 0.05
-"""Relative difference of total parameters that is not told (choice of this project). [1]"""
+"""Relative difference of total parameters that is not told (choice of this project). [-]"""
 
 
 def _of_those_that_serve(best: Candidate, fastest: Candidate) -> str:

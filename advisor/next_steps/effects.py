@@ -30,12 +30,12 @@ _APART_SEED = 20250602
 NOT_OFFERED = "not offered"
 """How a refusal begins that measured pairs are the reason of."""
 _Z_80 = 1.2816
-"""Standard deviations from the middle to an end of an 80 % band. [1]"""
+"""Standard deviations from the middle to an end of an 80 % band. [-]"""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a scenario runs at its batch and best K."""
+    """Speed of a scenario at its batch and best K."""
 
     k_draft: int
     speedup: float
@@ -69,7 +69,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class NextSteps:
-    """All changes that were tried, in the order of the list, those that were refused, and how the design stands."""
+    """Changes that were tried, in the order of the list, those refused, and how the design stands."""
 
     effects: tuple[Effect, ...]
     refused: tuple[tuple[str, str], ...]
@@ -111,7 +111,9 @@ def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> Ne
 
 
 def unoffered(today: Setup, change: Change) -> str | None:
-    """Why a change is not offered although it could be evaluated: measured pairs do not bear its direction out.
+    """Reason why a change is not offered although it could be evaluated.
+
+    Measured pairs do not bear its direction out.
 
     None where they do, where none is known, and where the changed scenario cannot be loaded (`evaluate` says why).
     """
@@ -160,7 +162,9 @@ def _base(advice: Advice) -> Base:
 
 
 def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect | str:
-    """The effect of one change at its own best K, or why it is none: it cannot be, does not fit, or misses the limit.
+    """Effect of one change at its own best K, or why it has none.
+
+    It cannot be, does not fit, or misses the limit.
 
     Both scenarios are drawn with the same errors, but for kernels that were measured apart.
     """

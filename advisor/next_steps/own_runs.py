@@ -18,12 +18,12 @@ from advisor.text import counted
 
 OWN_RUNS = PROFILES / "validation" / "own_runs.json"
 OWN_ROWS = 4
-"""Runs of one's own that a refit is judged after: from here on it takes the scatter of the user's own rows. [1]"""
+"""Runs of one's own that a refit is judged after: from here on it takes the scatter of the user's own rows. [-]"""
 
 
 @dataclass(frozen=True)
 class OwnRuns:
-    """Figures before and after a refit on OWN_ROWS rows of a configuration, on its other rows; shares. [1]
+    """Figures before and after a refit on OWN_ROWS rows of a configuration, on its other rows. Shares. [-]
 
     Means over laboratories; widths are medians of (high - low) / predicted; slopes are log error on log2 batch.
     """
@@ -64,13 +64,13 @@ def read_own_runs(path: Path = OWN_RUNS) -> tuple[str, dict[str, OwnRuns]]:
 
 
 def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> tuple[float, float]:
-    """Half the band's width over its value, now and after OWN_ROWS runs of one's own: narrower as in the study. [1]"""
+    """Half the band's width over its value, now and after OWN_ROWS runs of one's own. [-] Narrower as in the study."""
     now = (high - low) / (2.0 * value)
     return now, now * min(study.width_after / study.width_before, 1.0)
 
 
 def own_runs_text(advice: Advice) -> str:
-    """What a first own run would do to the band, in one sentence.
+    """Sentence on what a first own run would do to the band.
 
     Empty where the scenario has a refit already, where nothing is drafted, or where the shipped figures cannot be read.
     """
@@ -93,5 +93,5 @@ def own_runs_text(advice: Advice) -> str:
 
 
 def _numbers(figures: dict[str, float | None]) -> dict[str, Any]:
-    """Figures as written; a slope without three batches is no number."""
+    """Figures as written. A slope without three batches is no number."""
     return {name: float("nan") if value is None else value for name, value in figures.items()}

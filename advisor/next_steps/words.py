@@ -9,13 +9,13 @@ from advisor.text import MERITS
 
 
 def change_text(effect: Effect, goal: Goal) -> str:
-    """`2,067 -> 3,105`, or what it is when today's scenario does not fit."""
+    """Figures before and after, `2,067 -> 3,105`. In words when today's scenario does not fit."""
     before = "does not fit" if effect.before is None else _figure(effect.before, goal)
     return f"{before} -> {_figure(effect.after, goal)}"
 
 
 def gain_text(effect: Effect, goal: Goal) -> str:
-    """`1.50x (1.35-1.65)`, empty where there is nothing to compare with."""
+    """Gain with its band, `1.50x (1.35-1.65)`. Empty where there is nothing to compare with."""
     gain = effect.gain[goal]
     return "" if effect.before is None else f"{gain.value:.2f}x ({gain.low:.2f}-{gain.high:.2f})"
 
@@ -28,7 +28,7 @@ def outcome_text(effect: Effect, goal: Goal) -> str:
 
 
 def none_text(steps: NextSteps, goal: Goal) -> str:
-    """What to say where no change helps beyond noise."""
+    """Sentence for the case that no change helps beyond noise."""
     return f"None of {len(steps.effects)} single changes raises {MERITS[goal].words} beyond noise."
 
 
@@ -39,7 +39,10 @@ def unoffered_texts(steps: NextSteps) -> list[str]:
 
 
 def steps_document(steps: NextSteps) -> dict[str, Any]:
-    """All changes tried, the three best by each goal (their places in `tried`), and what was refused and why."""
+    """Changes tried as plain values, the three best by each goal, and those refused with the reason.
+
+    The best are places in `tried`.
+    """
     return {
         "design": None if steps.standing is None else steps.standing.text,
         "best": {goal: [steps.effects.index(effect) for effect in best_effects(steps, goal)] for goal in GOALS},

@@ -19,7 +19,7 @@ from advisor.setup import Setup
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """Curves over batches [nB] of one quantity: speedup [1], or seconds of tpot_s or step_time_s."""
+    """Curves over batches [nB] of one quantity: speedup [-], or seconds of tpot_s or step_time_s."""
 
     quantity: str
     model_id: str
@@ -36,14 +36,17 @@ class BeforeAfter:
 
 
 def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
-    """(model, drafter, K, quantity) of the rows, most rows first; forward-pass and draft times have no curve here."""
+    """(model, drafter, K, quantity) of the rows, most rows first. Forward-pass and draft times have no curve here."""
     drawn = result.rows[result.rows["quantity"].isin(["speedup", "tpot_s", "step_time_s"])]
     sizes = drawn.groupby(["model_id", "drafter", "k_draft", "quantity"]).size().sort_values(ascending=False)
     return [(str(m), str(d), int(k), str(q)) for m, d, k, q in sizes.index]
 
 
 def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str, str, int, str]) -> BeforeAfter:
-    """Curves for one of `curve_groups`: the first such point's placement and context, the median accepted length."""
+    """Curves before and after a refit for one of `curve_groups`.
+
+    They take the first such point's placement and context, and the median accepted length.
+    """
     model_id, drafter, n_draft, quantity = group
     alike = [
         p for p in points if (p.scenario.model_id, p.scenario.drafter_id, p.n_draft) == (model_id, drafter, n_draft)

@@ -14,7 +14,7 @@ from advisor.curve import draft_odds, recommended
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors |predicted / measured - 1| over n rows, as shares; None where no row could be judged. [1]
+    """Errors |predicted / measured - 1| over n rows, as shares. None where no row could be judged. [-]
 
     Where rows name their source, every source counts alike, however many rows it brought.
     """
@@ -81,14 +81,14 @@ def errors_of(
 
 
 def _source_weights(rows: pd.DataFrame, source: str = "source") -> Array:
-    """Weight of each row, 1 in all: every source alike, and every row of one; every row alike without that column."""
+    """Weight of each row, 1 in all: every source alike, and every row of one. Every row alike without that column."""
     if source not in rows:
         return np.full(len(rows), 1.0 / len(rows))
     return 1.0 / (rows[source].nunique() * rows.groupby(source)[source].transform("size").to_numpy(float))
 
 
 def _quantile(values: Array, weight: Array, share: float) -> float:
-    """Weighted quantile, between values in the middle of their weights; numpy's own where all weigh the same."""
+    """Weighted quantile, between values in the middle of their weights. Numpy's own where all weigh the same."""
     if np.allclose(weight, weight[0]):
         return float(np.quantile(values, share))
     order = np.argsort(values)
@@ -97,12 +97,14 @@ def _quantile(values: Array, weight: Array, share: float) -> float:
 
 
 def relative_error(rows: pd.DataFrame, predicted: str = "predicted") -> Array:
-    """|predicted / measured - 1| of each row. [1]"""
+    """Relative error |predicted / measured - 1| of each row. [-]"""
     return np.abs(rows[predicted].to_numpy(float) / rows["measured"].to_numpy(float) - 1.0)
 
 
 def k_grids(rows: pd.DataFrame, keys: Sequence[str], n_draft: str = "n_draft") -> list[pd.DataFrame]:
-    """Groups of rows that differ in K alone: what the columns `keys` have in common, K (column `n_draft`) increasing.
+    """Groups of rows that differ in K alone, K (column `n_draft`) increasing.
+
+    Each comes with what the columns `keys` have in common.
 
     A group with two rows of one K differs in something that `keys` do not name (another draft head, another run), so
     that it compares more than K: it is no grid. Neither is a group of a single K.
@@ -112,7 +114,9 @@ def k_grids(rows: pd.DataFrame, keys: Sequence[str], n_draft: str = "n_draft") -
 
 
 def k_regret(grid: pd.DataFrame, draws: str = "draws", n_draft: str = "n_draft", always: int | None = None) -> float:
-    """Loss of the recommended K against the K measured best, among the K measured and plain decoding (K = 0). [1]
+    """Loss of the recommended K against the K measured best. [-]
+
+    Among the K measured and plain decoding (K = 0).
 
     Recommended is the K of least expected loss, as in an answer; `draws` names the column of the predicted speedup
     under each draw. With `always`, the regret of that K in place of the recommended one: of the nearest one measured.
@@ -129,6 +133,6 @@ def k_regret(grid: pd.DataFrame, draws: str = "draws", n_draft: str = "n_draft",
 def best_k_regret(
     rows: pd.DataFrame, keys: Sequence[str], draws: str = "draws", n_draft: str = "n_draft"
 ) -> tuple[float | None, int]:
-    """Mean `k_regret` over the `k_grids`, None where there are none, and how many there are. [1]"""
+    """Mean `k_regret` over the `k_grids`, None where there are none, and how many there are. [-]"""
     regrets = [k_regret(grid, draws, n_draft) for grid in k_grids(rows, keys, n_draft)]
     return (float(np.mean(regrets)) if regrets else None), len(regrets)

@@ -28,7 +28,7 @@ def least_pass_s(setup: Setup, batch_size: float, tokens_per_sequence: float) ->
 
 
 def faster_than_reading(point: Point) -> str:
-    """Why a published row cannot be as it is printed, or an empty text.
+    """Reason why a published row cannot be as it is printed, or an empty text.
 
     Its round is the printed time of a token times the accepted length of the same run, else K + 1, the most there can
     be; its plain step is the printed time of a token.

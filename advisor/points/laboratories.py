@@ -18,7 +18,7 @@ from advisor.profiles import PROFILES, read_yaml, validate
 
 LABORATORIES = PROFILES / "validation" / "laboratories.yaml"
 SET_APART_OF = 5
-"""One laboratory of this many is set apart, in the mean over names. [1]"""
+"""One laboratory of this many is set apart, in the mean over names. [-]"""
 
 
 class Laboratory(Frozen):

@@ -5,8 +5,8 @@ G that is flat while memory limits and linear once arithmetic does. Kept beside 
 
 References
 ----------
-[1] "MoESD", arXiv:2505.19645: Algorithm 1 and eq. 4. The printed line 11 of the algorithm contradicts eq. 4, which is
-    used here.
+[MoESD] "MoESD", arXiv:2505.19645: Algorithm 1 and eq. 4. The printed line 11 of the algorithm contradicts eq. 4, which
+    is used here.
 """
 
 from __future__ import annotations
@@ -28,24 +28,32 @@ from advisor.routing import expected_experts
 from advisor.setup import Setup
 
 NAMES = (
-    "bias_s", "k1_s", "k2_s", "k3_s", "draft_bias_s", "draft_k_s", "reject_bias_s", "reject_k_s", "ridge_share",
+    "bias_s",
+    "k1_s",
+    "k2_s",
+    "k3_s",
+    "draft_bias_s",
+    "draft_k_s",
+    "reject_bias_s",
+    "reject_k_s",
+    "ridge_share",
     "growth",
-)  # fmt: skip
+)
 MIN_POINTS = 10
 _FLOOR_FACTOR = 5.0
-"""bias, k2 and draft_bias lie between their weight-read floor and this many times it [1]."""
+"""bias, k2 and draft_bias lie between their weight-read floor and this many times it [MoESD]."""
 _STARTS, _MAX_EVALUATIONS = 4, 60
 
 
 @dataclass(frozen=True)
 class Floors:
-    """What bounds the parameters: least times by reading weights, most time of rejection, and the ridge point.
+    """Bounds of the parameters: least times by reading weights, most time of rejection, ridge point.
 
     target_s : reading all but the routed experts' weights once. [s]
     expert_s : reading one expert's weights in every layer. [s]
     draft_s : reading the drafter's weights once. [s]
     reject_max_s : rejection sampling of one sequence, measured or assumed. [s]
-    ridge_tokens : tokens per weight at which arithmetic takes as long as reading. [1]
+    ridge_tokens : tokens per weight at which arithmetic takes as long as reading. [-]
     """
 
     target_s: float
@@ -62,7 +70,7 @@ class MoesdFit:
     parameters: Array
     floors: Floors
     rms: float
-    """Root mean square error of the speedups fitted. [1]"""
+    """Root mean square error of the speedups fitted. [-]"""
     at_bound: tuple[str, ...]
     n_points: int
     success: bool
@@ -70,7 +78,7 @@ class MoesdFit:
 
 
 def growth(x: ArrayLike, ridge_share: ArrayLike, base: ArrayLike, ridge_tokens: float) -> Array:
-    """G(x): base^x up to X = ridge_share ridge_tokens, its tangent beyond, so that it ends linear. [1]"""
+    """G(x): base^x up to X = ridge_share ridge_tokens, its tangent beyond, so that it ends linear. [-]"""
     tokens, edge, slope = np.asarray(x, float), np.asarray(ridge_share) * ridge_tokens, np.log(base)
     beyond = np.maximum(tokens - edge, 0.0)
     return np.asarray(np.exp(np.minimum(tokens, edge) * slope) * (1.0 + slope * beyond))
@@ -78,7 +86,7 @@ def growth(x: ArrayLike, ridge_share: ArrayLike, base: ArrayLike, ridge_tokens: 
 
 @dataclass(frozen=True)
 class Runs:
-    """What was run, scalars or arrays over the points: B, K >= 1, AL, N and k. [1]"""
+    """Runs behind the points, scalars or arrays: B, K >= 1, AL, N and k. [-]"""
 
     batch_size: ArrayLike
     n_draft: ArrayLike
@@ -90,9 +98,9 @@ class Runs:
 
 
 def moesd_speedup(parameters: ArrayLike, ridge_tokens: float, runs: Runs) -> Array:
-    """Speedup by eq. 4 of [1], broadcast over the points.
+    """Speedup by eq. 4 of [MoESD], broadcast over the points.
 
-    `parameters`: ten, in the order of NAMES; `ridge_tokens`: tokens per weight at the ridge point. [1]
+    `parameters`: ten, in the order of NAMES; `ridge_tokens`: tokens per weight at the ridge point. [-]
     """
     bias, k1, k2, k3, draft_bias, draft_k, reject_bias, reject_k, share, base = np.asarray(parameters, float)
     batch, drafts = np.asarray(runs.batch_size, float), np.asarray(runs.n_draft, float)
@@ -112,7 +120,9 @@ def moesd_speedup(parameters: ArrayLike, ridge_tokens: float, runs: Runs) -> Arr
 
 
 def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
-    """Fit the ten parameters to measured speedups by a trust region within bounds, the best of several starts.
+    """Fit the ten parameters to measured speedups within bounds.
+
+    The best of several starts of a trust region counts.
 
     Points should be spread evenly over B. Raises AdvisorError for fewer than MIN_POINTS points or values that are not
     positive.
@@ -156,7 +166,7 @@ _SQUARED = np.array([name in ("k1_s", "k3_s", "draft_k_s", "reject_k_s", "growth
 
 
 def _from_unit(unit: Array, low: Array, high: Array) -> Array:
-    """Parameters from the unit cube; those that are mostly near their lower bound go up with the cube."""
+    """Parameters from the unit cube. Those that are mostly near their lower bound go up with the cube."""
     return low + np.where(_SQUARED, unit**3, unit) * (high - low)
 
 
@@ -185,7 +195,7 @@ def floors_of(setup: Setup) -> Floors:
 
 
 def moesd_of(points: Sequence[Point]) -> MoesdFit | None:
-    """The form fitted to the speedups of one MoE model on one accelerator; None for fewer than MIN_POINTS of them."""
+    """The form fitted to the speedups of one MoE model on one accelerator. None for fewer than MIN_POINTS of them."""
     timed = [p for p in points if p.setup.architecture.moe and "speedup" in p.observations.quantity]
     timed = [p for p in timed if p.setup.architecture.id == timed[0].setup.architecture.id]
     if len(timed) < MIN_POINTS:

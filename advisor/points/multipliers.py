@@ -20,11 +20,11 @@ from advisor.setup import Setup
 from advisor.tiers import records_in_use
 
 MIN_LOG_SD = 0.03
-"""No kernel time is held known to better than this. [1]"""
+"""No kernel time is held known to better than this. [-]"""
 BOUND_SIGMAS = 3.0
-"""A log multiplier stays within this many of its prior's standard deviations. [1]"""
+"""A log multiplier stays within this many of its prior's standard deviations. [-]"""
 _PRIOR_ROWS = 4.0
-"""How many rows the prior on the scatter counts for. [1]"""
+"""How many rows the prior on the scatter counts for. [-]"""
 _SCALE_ROUNDS = 4
 _WINSOR = 2.5  # residuals count for no more than this many scales when the scale is learnt
 _MIN_SCALE = 0.01
@@ -33,7 +33,10 @@ _KERNEL_FACTORS = tuple(dict.fromkeys(one.factor for one in KERNELS))
 
 @dataclass(frozen=True)
 class MultiplierPrior:
-    """Log standard deviations [names] and covariance [names, names] of the multipliers, and of what they leave."""
+    """Prior of the multipliers: log standard deviations [names] and covariance [names, names].
+
+    It holds the spread of what they leave, too.
+    """
 
     log_sd: Array
     covariance: Array
@@ -42,7 +45,7 @@ class MultiplierPrior:
 
 @dataclass(frozen=True)
 class Posterior:
-    """Log multipliers [names], their covariance, and the scatter of one observation [1]."""
+    """Log multipliers [names], their covariance, and the scatter of one observation [-]."""
 
     theta: Array
     covariance: Array
@@ -52,7 +55,7 @@ class Posterior:
 
 
 def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
-    """Spread of the shipped fits that the points' predictions rest on; of several, the widest."""
+    """Spread of the shipped fits that the points' predictions rest on, the widest of several."""
     overhead = max(point.setup.costs.overhead_log_sd for point in points)
     widths = dict.fromkeys(NAMES, overhead)
     widths |= {name: max(_kernel_log_sd(point.setup, name) for point in points) for name in _KERNEL_FACTORS}
@@ -68,7 +71,7 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
 
 
 def _kernel_log_sd(setup: Setup, factor: str) -> float:
-    """Of the kernels that a multiplier scales, the widest; of links, over every number of ranks. [1]"""
+    """Of the kernels that a multiplier scales, the widest. Of links, over every number of ranks. [-]"""
     if factor == "communication":
         links = (cost for name in LINK_RECORDS for cost in getattr(setup.costs, name).values())
         return max((cost.log_sd for cost in links), default=0.2)
@@ -95,7 +98,7 @@ def fit_multipliers(observed: Observations, known: MultiplierPrior) -> Posterior
 
 
 def _learnt_scale(residual: Array, prior: Prior, covariance: Array, held: float, guess: float) -> float:
-    """Scatter [1] of residuals [n] whose weight was 1 / held, with a prior at `guess`."""
+    """Scatter [-] of residuals [n] whose weight was 1 / held, with a prior at `guess`."""
     squares = np.minimum(residual**2, (_WINSOR * held) ** 2)
     prior_precision = prior.whitening.T @ prior.whitening
     learnt = len(covariance) - float(np.trace(prior_precision @ covariance))

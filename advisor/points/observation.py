@@ -25,7 +25,7 @@ TIME_NAMES = tuple(FACTORS)
 NAMES = (*TIME_NAMES, "accepted_length")
 """All multipliers; the last one scales accepted lengths that were borrowed from another run."""
 QUANTITIES = ("speedup", "step_time_s", "tpot_s", "verify_time_s", "draft_time_s")
-"""What a row may measure: a ratio [1], and times of a step or round, of a token, of a verification pass, and of all
+"""What a row may measure: a ratio [-], and times of a step or round, of a token, of a verification pass, and of all
 draft passes of a round. [s]"""
 LENGTH = NAMES.index("accepted_length")
 _FIXED = len(NAMES)  # column of what no multiplier scales
@@ -33,7 +33,9 @@ _FIXED = len(NAMES)  # column of what no multiplier scales
 
 @dataclass(frozen=True)
 class Observations:
-    """n measured quantities: log value = log(upper . m) - log(lower . m) + shift + length_share log m_AL.
+    """Measured quantities, n of them, as sums of multiplied parts.
+
+    log value = log(upper . m) - log(lower . m) + shift + length_share log m_AL.
 
     `upper` and `lower` [n, len(NAMES) + 1] hold seconds by multiplier m; nothing scales the last column.
     """
@@ -56,7 +58,7 @@ class Observations:
         return np.log(self.measured)
 
     def where(self, chosen: NDArray[np.bool_]) -> Observations:
-        """Those that are `chosen` [n]."""
+        """Observations that are `chosen` [n]."""
         return Observations(*(column[chosen] for column in vars(self).values()))
 
     def depend_on(self) -> NDArray[np.bool_]:
@@ -98,14 +100,14 @@ def _multipliers(theta: Array) -> Array:
 def observe(
     line: int, row: Mapping[str, Any], plain: Array, whole: Array, prefill_s: float, length: float, borrowed: bool
 ) -> Observations:
-    """What a row measures, and what it is made of.
+    """Quantities that a row measures, and the parts they are made of.
 
     Parameters
     ----------
     line, row : where it stands, and its cells.
     plain, whole : a plain step and a round by multiplier [len(NAMES) + 1]; the same for a row without speculation. [s]
     prefill_s : prefill charged to one output token. [s]
-    length, borrowed : tokens per round, 1 without speculation, and whether they were counted in another run. [1]
+    length, borrowed : tokens per round, 1 without speculation, and whether they were counted in another run. [-]
     """
     charged, round_charged, one = plain.copy(), whole.copy(), np.eye(_FIXED + 1)[_FIXED]
     charged[_FIXED] += prefill_s
@@ -144,14 +146,14 @@ def _measured(row: Mapping[str, Any]) -> list[str]:
 
 
 def number(row: Mapping[str, Any], name: str) -> float | None:
-    """A cell as a finite number; None for an empty one."""
+    """A cell as a finite number. None for an empty one."""
     value = row.get(name)
     found = math.nan if value is None or value == "" else float(value)
     return found if math.isfinite(found) else None
 
 
 def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
-    """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each, for a curve with one K."""
+    """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each. `curve` has one K."""
     parts = {name: time[:, 0] for name, time in curve.round_components.items()}
     launched_s = laws.launches(setup.costs.launch_per_layer_s, _draft_layers(setup, int(curve.drafts[0])))
     parts |= {"launch": parts["launch"] + launched_s, "draft": np.maximum(parts["draft"] - launched_s, 0.0)}
@@ -159,7 +161,7 @@ def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
 
 
 def _draft_layers(setup: Setup, n_draft: int) -> int:
-    """Layers launched over all drafting passes of one round. [1]"""
+    """Layers launched over all drafting passes of one round. [-]"""
     if setup.draft_architecture is None or n_draft == 0:
         return 0
     return int(setup.drafter.passes(n_draft)) * n_layers(setup.draft_architecture)

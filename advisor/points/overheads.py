@@ -28,13 +28,13 @@ from advisor.prediction import BAND_SIGMAS, AdvisorError
 
 PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 2e-3)
 """Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/decisions/0003-engine-overheads.md [s],
-no second reading of the cache, and verified tokens half of the way to plain ones at 500 sequences [1], which was chosen
+no second reading of the cache, and verified tokens half of the way to plain ones at 500 sequences [-], which was chosen
 on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
 PRIOR_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """A factor of 2 either way at 80 %: factors of 1.4, 1.7 and 2 give the same error and coverage on laboratories left
 out, 3 gives a larger error; chosen on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
 MEASURED_LAUNCH_LOG_SD = 0.25
-"""Of a layer's launches where plain decode shows them (assumed: the scatter of their fit over models). [1]"""
+"""Of a layer's launches where plain decode shows them (assumed: the scatter of their fit over models). [-]"""
 SYNCHRONOUS_ROUND_S = 2e-3
 """Centre of the prior per round for engines that schedule a round only after the last has returned. [s]
 
@@ -44,10 +44,10 @@ eight GPUs, 2.296 at 140.5 against 159.7 tokens/s; pull request 12128)."""
 SYNCHRONOUS = "-synchronous"
 """Ending of the classes of such engines."""
 WORKSTATION_REREAD = 0.5
-"""Centre of their prior for second readings of the cache: between once for all tokens and once for each. [1]"""
+"""Centre of their prior for second readings of the cache: between once for all tokens and once for each. [-]"""
 SOURCE_LOG_SD = 0.15
 """Offset that all rows of one laboratory share: log standard deviation between laboratories, as the bands of left-out
-ones show it (docs/validation.md). [1]"""
+ones show it (docs/validation.md). [-]"""
 UNKNOWN_CLASS = "other"
 COMMON = np.array([one.key == "verified" for one in JOINT], float)
 """Share of each constant's prior variance that all classes have in common, beyond what a fit is asked for: what a
@@ -56,7 +56,7 @@ _PLACES = [NAMES.index(one.factor) for one in JOINT]  # of OVERHEAD_NAMES among 
 
 
 def prior_of(engine_class: str) -> Array:
-    """Centre of a class's prior, in the order of OVERHEAD_NAMES; a layer's launches as plain decode has them where an
+    """Centre of a class's prior, in the order of OVERHEAD_NAMES. A layer's launches as plain decode has them where an
     engine was measured; 0 for what a class has none of."""
     centre = np.array(PRIOR)
     measured = _measured_launch_s(engine_class)
@@ -96,7 +96,7 @@ class Overheads:
     n_sources: int
 
     def costs(self) -> dict[str, Any]:
-        """As fields of KernelCosts."""
+        """Constants as fields of KernelCosts."""
         return {
             **dict(zip(OVERHEAD_NAMES, self.values, strict=True)),
             "overhead_log_covariance": tuple(tuple(float(x) for x in row) for row in self.log_covariance),
@@ -110,18 +110,21 @@ class OverheadModel:
     by_class: dict[str, Overheads]
 
     def of(self, engine_class: str) -> Overheads:
-        """Of a class; as wide as `any`, at the centre of its own prior, when it was not seen."""
+        """Overheads of a class. As wide as `any`, at the centre of its own prior, when it was not seen."""
         return self.by_class.get(engine_class) or self.unseen(engine_class)
 
     def unseen(self, engine_class: str) -> Overheads:
-        """Of a class without rows: the mean over classes, moved by the distance between the centres of their priors."""
+        """Overheads of a class without rows.
+
+        It is the mean over classes, moved by the distance between the centres of their priors.
+        """
         every, own = self.by_class[ANY_CLASS], prior_of(engine_class)
         moved = np.where(np.array(PRIOR) > 0.0, np.array(every.values) * own / _positive(np.array(PRIOR)), own)
         return replace(every, values=tuple(float(value) for value in moved), n_rows=0, n_sources=0)
 
 
 def laboratory_or_title(title: str) -> str:
-    """The laboratory of a source, or the title itself where no laboratory is listed for it (a user's own rows)."""
+    """Laboratory of a source, or the title itself where none is listed for it (a user's own rows)."""
     try:
         return laboratory_of(title)
     except AdvisorError:
@@ -134,20 +137,20 @@ def _positive(values: Array) -> Array:
 
 
 def prior_overheads(engine_class: str) -> Overheads:
-    """What is known of a class before any speedup."""
+    """Prior overheads of a class before any speedup."""
     values = tuple(float(value) for value in prior_of(engine_class))
     return Overheads(values, np.diag(_prior_log_sd(engine_class) ** 2), 0, 0)
 
 
 def log_speedup(points: Sequence[Point], log_overheads: Array) -> Array:
-    """Log speedup of each published point at log overheads [points, OVERHEAD_NAMES]. [1]"""
+    """Log speedup of each published point at log overheads [points, OVERHEAD_NAMES]. [-]"""
     theta = np.zeros((len(points), len(NAMES)))
     theta[:, _PLACES] = log_overheads - _own_log_overheads(points)
     return log_predicted(joined(point.observations for point in points), theta)
 
 
 def speedups(points: Sequence[Point], model: OverheadModel) -> Array:
-    """Speedup of each published point with the overheads of its class [n]. [1]"""
+    """Speedup of each published point with the overheads of its class [n]. [-]"""
     values = np.array([model.of(point.engine_class).values for point in points])
     return np.exp(log_speedup(points, np.log(_positive(values))))
 
@@ -163,7 +166,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     Parameters
     ----------
     points : published rows; those of UNKNOWN_CLASS inform the mean over classes only.
-    common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at least COMMON. [1]
+    common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at least COMMON. [-]
 
     Notes
     -----
@@ -212,8 +215,10 @@ def _prior_map(spread: Array, common: Array) -> Array:
 
 
 def whitening(points: Sequence[Point]) -> Array:
-    """What makes the log errors of points independent with unit variance [n, n]: the inverse Cholesky factor of their
-    covariance, one block a laboratory."""
+    """Matrix that makes the log errors of points independent with unit variance, [n, n].
+
+    It is the inverse Cholesky factor of their covariance, one block a laboratory.
+    """
     from scipy.linalg import solve_triangular
 
     out = np.zeros((len(points), len(points)))

@@ -27,15 +27,15 @@ from advisor.setup import Setup, load_setup
 
 ACCEPTANCE_LOG_SD = {"same_run": 0.04, "borrowed": 0.13, "other_model": 0.25}
 """Spread of log accepted length: same run and same model from docs/model.md; of another model, the spread of heads of
-one kind between models and prompt sets in the shipped rows (0.2) with the difference between runs. [1]"""
+one kind between models and prompt sets in the shipped rows (0.2) with the difference between runs. [-]"""
 READING_LOG_SD = {"A": 0.03, "B": 0.06, "C": 0.10}
-"""Assumed spread of the published figure itself: table or label, pixel or running text, incomplete row. [1]"""
+"""Assumed spread of the published figure itself: table or label, pixel or running text, incomplete row. [-]"""
 KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofline": 0.32}
-"""Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of its records. [1]"""
+"""Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of its records. [-]"""
 MAX_POINTS = 400
-"""Rows of one accelerator and engine that are predicted; of more, an even sample. [1]"""
+"""Rows of one accelerator and engine that are predicted; of more, an even sample. [-]"""
 MAX_ASKED = 4000
-"""Rows of one file that become questions; of more, an even sample of those that measure something. [1]"""
+"""Rows of one file that become questions; of more, an even sample of those that measure something. [-]"""
 _MEASURES_NOTHING = "neither a speedup nor a time per step or token; add one, or a baseline row with K = 0"
 _BAND_SIGMAS = 2.563  # from end to end of an 80 % band
 # A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
@@ -51,7 +51,7 @@ _NO_DRAFT = {
 
 @dataclass(frozen=True)
 class Point:
-    """One measured row that the model can express: what it asks, the setup that answers, and what it measures."""
+    """Measured row that the model can express: question, setup that answers, and measured values."""
 
     line: int
     row: Mapping[str, Any]
@@ -60,19 +60,19 @@ class Point:
     batch_size: float
     accepted_length: float
     length_log_sd: float
-    """Log standard deviation of the accepted length; 0 where a user counted it in the same run. [1]"""
+    """Log standard deviation of the accepted length; 0 where a user counted it in the same run. [-]"""
     tier: str
     observations: Observations
     """With the overheads of `setup`, at multipliers of 1."""
 
     @property
     def scenario(self) -> Scenario:
-        """What the row asks, but for its K."""
+        """Scenario of the row, but for its K."""
         return self.question.scenario
 
     @property
     def n_draft(self) -> int:
-        """K; 0 without speculation. [1]"""
+        """K. 0 without speculation. [-]"""
         return self.question.n_draft
 
     @property
@@ -97,7 +97,7 @@ class Point:
 
     @property
     def log_sd(self) -> float:
-        """What reading, accepted length and kernels leave unknown of a published log speedup. [1]"""
+        """Spread that reading, accepted length and kernels leave in a published log speedup. [-]"""
         reading = READING_LOG_SD.get(str(self.row.get("tier", "")), READING_LOG_SD["C"])
         return float(np.sqrt(np.sum(np.square((self.length_log_sd, reading, KERNEL_LOG_SD[self.tier])))))
 
@@ -106,7 +106,7 @@ class Point:
         return curve_for(setup or self.setup, [self.batch_size], [self.n_draft], self.question.verify_tokens, draws)
 
     def seen_by(self, setup: Setup) -> Point:
-        """The same row predicted by another setup; its tier, and so its weight in a fit, stays."""
+        """Row predicted by another setup. Its tier, and so its weight in a fit, stays."""
         asked = _Asked(self.line, self.row, self.question, self.batch_size)
         (point,) = _points([asked], setup, [(self.accepted_length, self.length_log_sd)])
         return replace(point, tier=self.tier)
@@ -114,12 +114,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Refused:
-    """A row that takes no part, and why; of many rows with one reason, the first."""
+    """A row that takes no part, and why. It is the first of the rows with this reason."""
 
     line: int
     reason: str
     rows: int = 1
-    """How many rows this speaks of. [1]"""
+    """How many rows this speaks of. [-]"""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _points(asked: Sequence[_Asked], setup: Setup, lengths: Sequence[tuple[float
 
 
 def with_costs(setup: Setup, **changes: Any) -> Setup:
-    """`setup` with constants of its kernel costs replaced, in target and drafter alike."""
+    """Setup with constants of its kernel costs replaced, in target and drafter alike."""
     changed = {name: replace(getattr(setup, name), **changes) for name in ("costs", "draft_costs")}
     return replace(setup, **changed)
 
@@ -154,8 +154,10 @@ def with_costs(setup: Setup, **changes: Any) -> Setup:
 def points_of(
     frame: pd.DataFrame, assume: Mapping[str, str] | None = None, other_models: bool = False
 ) -> tuple[list[Point], dict[str, int]]:
-    """Points of the published rows that can be predicted, carry a speedup and no defect; reasons of the others with
-    counts."""
+    """Points of the published rows that can be predicted, carry a speedup and no defect.
+
+    The others come as reasons with counts.
+    """
     points: list[Point] = []
     refused: Counter[str] = Counter()
     for row in frame.to_dict("records"):
@@ -241,7 +243,7 @@ def _for_users(reason: str) -> str:
 
 
 def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
-    """Of a long frame an even sample of rows that may be predicted, and what the rest lacks; a short one as it is."""
+    """Of a long frame an even sample of rows that may be predicted, and what the rest lacks. A short one as it is."""
     if len(frame) <= MAX_ASKED:
         return frame, []
     known = {name: frame[name].notna().to_numpy() for name in ("draft_tokens_k", "batch_size")}

@@ -25,7 +25,7 @@ _PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}
 
 
 def published_rows(*collections: str) -> pd.DataFrame:
-    """The rows of `collections`, every cell as text; of the first where none is named. COLLECTIONS are all."""
+    """The rows of `collections`, every cell as text. The first collection where none is named. COLLECTIONS are all."""
     names = collections or (FIRST_COLLECTION,)
     frames = [pd.read_csv(MEASUREMENTS / name / "data.csv", dtype=str, keep_default_na=False) for name in names]
     return pd.concat(frames, ignore_index=True)
@@ -45,12 +45,12 @@ def fitted_rows() -> pd.DataFrame:
 
 
 def immature(rows: pd.DataFrame) -> pd.Series:
-    """Whether the notes of each row say that its engine was not ready: such rows are judged, and inform no fit."""
+    """Mask of rows whose notes say that their engine was not ready. Such rows are judged, and inform no fit."""
     return rows["notes"].fillna("").str.contains(_IMMATURE, case=False)
 
 
 def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:
-    """Seconds for one output token of one sequence without and with speculation, as a published row prints them.
+    """Seconds for one output token of one sequence without and with speculation, as a row prints them.
 
     A plain time is that of a plain step, a speculative one times the accepted length that of a round; both with the
     prefill that the row's metric holds (`PREFILL_METRICS` of `advisor.points.question`). NaN where the row prints a
@@ -80,7 +80,7 @@ def _time_s(row: Mapping[str, Any], value: float | None) -> float:
 
 
 def _output_share(row: Mapping[str, Any], metric: str) -> float:
-    """Generated tokens among those that the metric counts. [1]"""
+    """Generated tokens among those that the metric counts. [-]"""
     if not metric.startswith("total"):
         return 1.0
     prompt, output = number(row, "input_tokens"), number(row, "output_tokens")

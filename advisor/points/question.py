@@ -30,7 +30,7 @@ from advisor.setup import Setup, load_setup
 
 ASSUMED_PROMPT_TOKENS = 512
 """Prompt of rows that state their output alone (assumed; speedups of short-context benchmarks hardly depend on it).
-[1]"""
+[-]"""
 
 _WEIGHTS: dict[str, dict[str, str]] = {
     **{name: {"weight_dtype": name} for name in get_args(WeightDtype)},
@@ -58,7 +58,7 @@ _EMPTY = {"", "nan", "none", "not-stated", "not stated"}
 
 @dataclass(frozen=True)
 class RowQuestion:
-    """What a row asks the model."""
+    """Question that a row asks the model."""
 
     scenario: Scenario
     n_draft: int
@@ -75,7 +75,10 @@ class RowQuestion:
         return self.acceptance_source != "same_run"
 
     def setup(self) -> Setup:
-        """What answers it, with the overheads of today's engine. Raises AdvisorError as `load_setup` does."""
+        """Setup that answers the question, with the overheads of today's engine.
+
+        Raises AdvisorError as `load_setup` does.
+        """
         return load_setup(self.scenario, borrowed_acceptance=self.borrowed)
 
 
@@ -143,7 +146,7 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
 
 
 def _hardware(name: str) -> str:
-    """The id of the accelerator that a name means; the name itself where none or several fit."""
+    """The id of the accelerator that a name means. The name itself where none or several fit."""
     return name if name in hardware_ids() else match_hardware(name, hardware_ids()) or name
 
 
@@ -216,8 +219,11 @@ def _drafter(cells: Mapping[str, str]) -> str:
 
 
 def engine_class(cells: Mapping[str, str], engine: str) -> str:
-    """The engine, with the kind of its build where that is none of today's releases: rows of one class share launch and
-    host overheads. Raises AdvisorError for an unknown accelerator."""
+    """Class of a row's engine, whose rows share launch and host overheads.
+
+    The engine, with the kind of its build where that is none of today's releases. Raises AdvisorError for an unknown
+    accelerator.
+    """
     if engine not in engine_ids():
         return engine
     hardware_id = cells.get("hardware_id", "")
@@ -257,7 +263,7 @@ def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_mode
 
 
 def _stated_lengths(cells: Mapping[str, str]) -> dict[str, float]:
-    """Prompt and output lengths, means over requests; a prompt of 0 tokens means a short one of unknown length."""
+    """Prompt and output lengths, means over requests. A prompt of 0 tokens means a short one of unknown length."""
     names = ("input_tokens", "output_tokens")
     return {name: _number(cells, name) for name in names if cells.get(name) and _number(cells, name) != 0}
 
@@ -296,7 +302,7 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
 
 
 def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:
-    """Nodes a tree or chain verifies, where the row states them; a bare tree without them is refused."""
+    """Nodes a tree or chain verifies, where the row states them. A bare tree without them is refused."""
     structure = cells.get("draft_structure", "")
     found = re.search(r"verify=(\d+)", structure)
     if found:

@@ -33,17 +33,17 @@ MEANINGS = {**FACTORS, "accepted_length": "the borrowed accepted length"}
 _REASONS_NAMED = 3
 """Reasons that the refusal of a whole file gives, the most frequent first."""
 MIN_POINTS = 3
-"""Fewer rows are not fitted. [1]"""
+"""Fewer rows are not fitted. [-]"""
 OUTLIER_SIGMAS = 3.5
 OUTLIER_MIN_LOG = 0.2
-"""A row is set aside when it is off by more than OUTLIER_SIGMAS of the scatter and by more than 22 %. [1]"""
+"""A row is set aside when it is off by more than OUTLIER_SIGMAS of the scatter and by more than 22 %. [-]"""
 OUTLIER_SHARE = 0.25
-"""At most this share of the rows is set aside, and none of fewer than 5. [1]"""
+"""At most this share of the rows is set aside, and none of fewer than 5. [-]"""
 UNIDENTIFIED = 0.9
-"""A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [1]"""
+"""A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [-]"""
 MAX_FOLDS = 40
 ENOUGH_FOR_SCATTER = 4
-"""From this many rows on, the band takes the scatter of the user's own rows. [1]"""
+"""From this many rows on, the band takes the scatter of the user's own rows. [-]"""
 
 
 def select_points(
@@ -109,7 +109,7 @@ def refit_chosen(points: Sequence[Point], refused: Iterable[Refused] = ()) -> Re
 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:
-    """`setup` with the refit's constants and their spread. Raises AdvisorError for another accelerator or engine."""
+    """Setup with the refit's constants and their spread. Raises AdvisorError for another accelerator or engine."""
     adjustment = adjustment_of(result)
     check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine)
     costs, draft_costs = adjusted(setup.costs, setup.draft_costs, adjustment)
@@ -177,7 +177,7 @@ def _too_few(
 
 
 def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: int) -> tuple[Posterior, dict[int, str]]:
-    """The posterior once rows far outside the scatter are set aside, worst first; and why each was."""
+    """The posterior once rows far outside the scatter are set aside, worst first, and why each was."""
     aside: dict[int, str] = {}
     allowed = int(OUTLIER_SHARE * n_rows) if n_rows >= 5 else 0
     posterior = fit_multipliers(observed, prior)

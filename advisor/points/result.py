@@ -11,9 +11,9 @@ from advisor.points.errors import Errors
 from advisor.points.points import Refused
 
 _NO_CHANGE = 0.02
-"""Errors nearer than this share of each other are alike. [1]"""
+"""Errors nearer than this share of each other are alike. [-]"""
 MAX_ERROR = 0.30
-"""Above this mean error on rows that it did not see, a refit is not called better than anything. [1]"""
+"""Above this mean error on rows that it did not see, a refit is not called better than anything. [-]"""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class RefitParameter:
     before: float
     after: float
     factor: float
-    """after / before. [1]"""
+    """after / before. [-]"""
     log_stderr: float
-    """Posterior standard deviation of log(factor). [1]"""
+    """Posterior standard deviation of log(factor). [-]"""
     prior_log_sd: float
     at_bound: bool
     identified: bool
@@ -37,14 +37,14 @@ class RefitParameter:
 
 @dataclass(frozen=True)
 class OwnErrors:
-    """Errors on the user's own rows, outliers left out; each row predicted without itself in `after`."""
+    """Errors on the user's own rows, outliers left out. Each row predicted without itself in `after`."""
 
     before: Errors
     after: Errors
 
     @property
     def better(self) -> bool:
-        """Whether the refit predicts rows that it did not see better than the shipped constants do, and well enough."""
+        """Whether the refit predicts unseen rows better than the shipped constants do, and well enough."""
         assert self.before.mape is not None
         assert self.after.mape is not None
         return not self.far_off and self.after.mape < (1.0 - _NO_CHANGE) * self.before.mape
@@ -58,7 +58,7 @@ class OwnErrors:
 
 @dataclass(frozen=True)
 class RefitResult:
-    """What one accelerator's and engine's points say. Immutable; dropping it is the undo."""
+    """Verdict of one accelerator's and engine's points on the constants. Immutable; dropping it is the undo."""
 
     hardware_id: str
     engine: str
@@ -74,9 +74,9 @@ class RefitResult:
     refused: tuple[Refused, ...]
     own_errors: OwnErrors
     noise_log_sd: float
-    """Scatter of the rows around the refit, log standard deviation. [1]"""
+    """Scatter of the rows around the refit, log standard deviation. [-]"""
     moved: float
-    """Median of |after / before - 1| of the predictions of the rows used. [1]"""
+    """Median of |after / before - 1| of the predictions of the rows used. [-]"""
     rows: pd.DataFrame
     """One row per quantity: line, batch_size, k_draft, model_id, drafter, quantity, measured, before, after,
     left_out (predicted by a refit without this line), used."""
@@ -87,7 +87,10 @@ class RefitResult:
 
     @property
     def reasons_against(self) -> tuple[str, ...]:
-        """Why the shipped constants should stay, one sentence each; empty when nothing speaks against the refit."""
+        """Reasons why the shipped constants should stay, one sentence each.
+
+        Empty when nothing speaks against the refit.
+        """
         said = list(self.questions)
         if self.own_errors.far_off:
             said.append(f"Rows left out of the fit are off by {self.own_errors.after.mape:.0%} in the mean.")
@@ -102,7 +105,7 @@ class RefitResult:
 
     @property
     def sentence(self) -> str:
-        """What changed, on how many points, what was set aside, and whether it predicts unseen points better."""
+        """Summary of the refit: changes, points, those set aside, and whether it predicts unseen ones better."""
         return _sentence(self)
 
     @property
@@ -179,7 +182,10 @@ def _amount(item: RefitParameter, value: float) -> str:
 
 
 def notes(result: RefitResult) -> list[str]:
-    """Which constants these data cannot determine, which K they hold; what speaks against the refit is said apart."""
+    """Remarks on the data of a refit: constants they cannot determine, K they hold.
+
+    What speaks against the refit is said apart.
+    """
     said = []
     if result.unidentified:
         names = result._meanings(result.unidentified)

@@ -17,7 +17,7 @@ from advisor.points.observation import Observations, log_predicted, log_slopes
 
 @dataclass(frozen=True)
 class Prior:
-    """Gaussian prior of p unknowns: `whitening` [p, p] maps their distance from `centre` [p] to standard normals."""
+    """Gaussian prior of p unknowns. `whitening` [p, p] maps their distance from `centre` [p] to standard normals."""
 
     centre: Array
     whitening: Array
@@ -35,7 +35,10 @@ class Solution:
 
     @property
     def covariance(self) -> Array:
-        """Of the unknowns [p, p], by the curvature at the solution; LinAlgError where it leaves some open."""
+        """Covariance of the unknowns [p, p], by the curvature at the solution.
+
+        LinAlgError where it leaves some open.
+        """
         return np.asarray(np.linalg.inv(self.jacobian.T @ self.jacobian))
 
 

@@ -19,15 +19,15 @@ from advisor.text import counted
 
 MAX_FACTOR = 5.0
 """On measured kernels no engine is this far off: predictions of plain decode err by 15 % in the median, those of the
-published speedups by 9 to 20 % in the mean (docs/validation.md). [1]"""
+published speedups by 9 to 20 % in the mean (docs/validation.md). [-]"""
 MAX_ROOFLINE_FACTOR = 100.0
-"""On rooflines, where overheads and efficiencies are guesses: a tenth of the smallest slip between SI prefixes. [1]"""
+"""On rooflines, where overheads and efficiencies are guesses: a tenth of the smallest slip between SI prefixes. [-]"""
 WRONG_SHARE = 0.25
-"""Share of rows beyond the factor that counts as the column's fault: no more are set aside as outliers. [1]"""
+"""Share of rows beyond the factor that counts as the column's fault: no more are set aside as outliers. [-]"""
 LEAST_NUMBER = 3.0
-"""Factors below are within what predictions err by. [1]"""
+"""Factors below are within what predictions err by. [-]"""
 NEAR_LOG = 0.25
-"""A factor is near a number when the logarithms differ by no more (28 %). [1]"""
+"""A factor is near a number when the logarithms differ by no more (28 %). [-]"""
 _PREFIXES = {3: "milli", 6: "micro", 9: "nano"}
 
 
@@ -53,7 +53,7 @@ _RATIOS = (
 
 
 def check_units(points: Sequence[Point]) -> tuple[str, ...]:
-    """What to ask about the columns of rows that a refit may use, one sentence each.
+    """Questions about the columns of rows that a refit may use, one sentence each.
 
     Raises AdvisorError for a column that is off by a factor which no engine explains.
     """
@@ -109,7 +109,7 @@ def _prefix_question(quantity: str, off: float) -> str:
 
 
 def _meant(quantity: str, rows: Sequence[Point], off: Array) -> _Reading | None:
-    """The reading that the rows agree with, the one that leaves the least scatter; None where there is no such one."""
+    """The reading that the rows agree with, the one that leaves the least scatter. None where there is no such one."""
     best, least = None, np.inf
     for reading in _RATIOS if quantity == "speedup" else _TIMES:
         numbers = np.array([reading.number(row) for row in rows], float)

@@ -22,7 +22,7 @@ __all__ = ["COLUMNS", "detect_devices", "main", "make_plan", "run"]
 
 
 def detect_devices() -> list[Device]:
-    """Devices that torch can measure here, accelerators first; empty where torch is not installed."""
+    """Devices that torch can measure here, accelerators first. Empty where torch is not installed."""
     from advisor.profiling.device import detect_devices as detect
 
     return detect()
@@ -47,7 +47,7 @@ def run(
     resume: bool = False,
     time_budget_s: float | None = None,
 ) -> Outcome:
-    """Measure `plan` on its device; write data.csv(.gz) and meta.yaml into `out_dir` as blocks finish.
+    """Measure `plan` on its device. Write data.csv(.gz) and meta.yaml into `out_dir` as blocks finish.
 
     `should_stop` is asked between rounds; what was measured until then stays on disk and `resume=True`
     goes on from there. `time_budget_s` defaults to the preset's promise. Raises ProfilingError when
@@ -59,7 +59,7 @@ def run(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line, `python -m advisor.profiling`; returns 0 (complete), 2 (bad input) or 3 (not complete)."""
+    """The command line, `python -m advisor.profiling`. Returns 0 (complete), 2 (bad input) or 3 (not complete)."""
     from advisor.profiling.command import main as command_main
 
     return command_main(argv)

@@ -26,7 +26,7 @@ LONGEST_SPIN_S = 0.05
 FIRST_CYCLES_PER_S = 2e9
 """Clock taken for the first spin; every spin is timed, so the next one knows better. [1/s]"""
 ATTEMPTS = 4
-"""Samples taken, each behind a longer spin, before a call counts as one that cannot be queued ahead. [1]"""
+"""Samples taken, each behind a longer spin, before a call counts as one that cannot be queued ahead. [-]"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Clock:
         self._cycles_per_s = FIRST_CYCLES_PER_S
 
     def synchronize(self) -> None:
-        """Wait for the device; raises DeviceLostError when it no longer answers."""
+        """Wait for the device. Raises DeviceLostError when it no longer answers."""
         if not self.accelerator:
             return
         try:
@@ -96,7 +96,7 @@ class Clock:
     def _queued(
         self, call: Callable[[], Any], control: Callable[[], Any] | None, spin_s: float, *, call_again: bool = True
     ) -> Sample:
-        """Spin, call, control kernel, call, with events between; see the module's text."""
+        """Spin, call, control kernel, call, with events between. See the module's text."""
         spin, spun, warm, timed, last = (torch.cuda.Event(enable_timing=True) for _ in range(5))
         self.synchronize()
         start = time.perf_counter()
@@ -121,7 +121,7 @@ class Clock:
         return Sample(timed.elapsed_time(last) * 1e-3, control_s, host_s <= ahead_s, spin_s)
 
     def _spin_for(self, seconds: float) -> int:
-        """Keep the device busy; returns the cycles asked for, 0 where this torch cannot spin."""
+        """Keep the device busy. Returns the cycles asked for, 0 where this torch cannot spin."""
         if self._spin is None:
             return 0
         cycles = int(min(max(seconds * self._cycles_per_s, 1e3), 1e9))

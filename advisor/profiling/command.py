@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns 0 complete, 2 bad input, 3 not complete. Never a traceback for bad input."""
+    """Run the command. Returns 0 complete, 2 bad input, 3 not complete. Never a traceback for bad input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = parser().parse_args(arguments)
     try:
@@ -149,7 +149,7 @@ def _measure(options: argparse.Namespace, plan: Plan) -> int:
 
 
 class _StopOnSignal:
-    """Becomes true at the first SIGINT or SIGTERM; the run then ends after the round in hand."""
+    """Becomes true at the first SIGINT or SIGTERM. The run then ends after the round in hand."""
 
     def __init__(self) -> None:
         self.asked = False

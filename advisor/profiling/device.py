@@ -43,12 +43,12 @@ class Device:
 
     @property
     def label(self) -> str:
-        """What `--device` accepts for it."""
+        """Name that `--device` accepts for it."""
         return "cpu" if self.backend == "cpu" else f"{self.backend}:{self.index}"
 
 
 def detect_devices() -> list[Device]:
-    """Devices of this machine, accelerators first, the CPU last; empty where torch is not installed."""
+    """Devices of this machine, accelerators first, the CPU last. Empty where torch is not installed."""
     try:
         import torch
     except ImportError:
@@ -143,7 +143,7 @@ def free_bytes(device: Device) -> int:
 
 
 def clocks(device: Device) -> dict[str, Any]:
-    """Clocks, power and temperature seen now, keyed with units; empty where nothing can tell."""
+    """Clocks, power and temperature seen now, keyed with units. Empty where nothing can tell."""
     if device.backend == "cpu":
         try:
             found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(), flags=re.MULTILINE)
@@ -220,7 +220,7 @@ def _physical_index(device: Device) -> str:
 
 
 def pick_device(wanted: str) -> Device:
-    """The device named on the command line; raises ProfilingError that lists what there is."""
+    """The device named on the command line. Raises ProfilingError that lists what there is."""
     devices = detect_devices()
     if not devices:
         raise ProfilingError("torch is not installed here; install torch 2.10 to 2.13 for your device")

@@ -22,12 +22,14 @@ from advisor.profiling.timing import Context, StoppedError, failed_row
 ENGINE = "vllm"
 POLL_S = 0.1
 BUSY = 1.15
-"""Wall time over processor time of a step above which a row says so: other processes ran in between. [1]"""
+"""Wall time over processor time of a step above which a row says so: other processes ran in between. [-]"""
 OUT_OF_TIME = "ran out of time"
 
 
 def measure_engine_host(block: Block, context: Context) -> list[dict[str, Any]]:
-    """Rows by (scheduler, batch, drafts, emitted tokens, part of the step), or one row with the reason for none.
+    """Rows of an engine's own time between steps, or one row with the reason for none.
+
+    They differ in scheduler, batch, drafts, emitted tokens and part of the step.
 
     Raises StoppedError on request, and when time runs out before the first point.
     """
@@ -84,7 +86,7 @@ def _quantiles(samples_s: list[float], busy: float) -> dict[str, Any]:
 
 
 def _run(arguments: list[str], log: Path, context: Context) -> str:
-    """Run the child to its end; "" when it ended well, else how it ended. Raises StoppedError on request."""
+    """Run the child to its end. "" when it ended well, else how it ended. Raises StoppedError on request."""
     root = str(Path(__file__).resolve().parents[2])
     paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "advisor.profiling.vllm_host", *arguments]
@@ -105,7 +107,7 @@ def _run(arguments: list[str], log: Path, context: Context) -> str:
 
 
 def _lines(answer: Path) -> list[dict[str, Any]]:
-    """The child's whole lines; one that was cut off when it was ended is left out."""
+    """The child's whole lines. One that was cut off when it was ended is left out."""
     found = []
     for text in answer.read_text(encoding="utf-8").splitlines():
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class ProfilingError(ValueError):
-    """Bad input or a device that cannot be measured; the message is fit to be shown as it is."""
+    """Bad input or a device that cannot be measured. The message is fit to be shown as it is."""
 
 
 class DeviceLostError(RuntimeError):
-    """The accelerator stopped answering inside this process; a new process can resume."""
+    """The accelerator stopped answering inside this process. A new process can resume."""

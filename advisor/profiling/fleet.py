@@ -30,11 +30,11 @@ from advisor.profiling.runner import Outcome, make_context, run_block
 from advisor.profiling.summary import State, build_meta, status_of
 
 TRIES = 3
-"""Times a block is handed out before it is given up. [1]"""
+"""Times a block is handed out before it is given up. [-]"""
 
 
 class Worker:
-    """Lives in one Ray process on one device; measures the blocks it is given."""
+    """Lives in one Ray process on one device. Measures the blocks it is given."""
 
     def __init__(self, wanted: str, seed: int) -> None:
         self.wanted, self.seed = wanted, seed
@@ -68,7 +68,7 @@ class Worker:
             run_block(first, self.context)
 
     def process(self) -> int:
-        """Process number of this worker on its node. [1]"""
+        """Process number of this worker on its node. [-]"""
         return os.getpid()
 
     def facts(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Fleet:
         self.tries: dict[str, int] = {}
 
     def run(self) -> Outcome:
-        """Measure all blocks; a block of a lost worker goes to another one."""
+        """Measure all blocks. A block of a lost worker goes to another one."""
         began = time.monotonic()
         self.folder.start()
         queue = deque(enumerate(self.plan.blocks))
@@ -143,11 +143,11 @@ class Fleet:
         return self._close()
 
     def start(self, member: Member, index: int, block: Block) -> Any:
-        """Hand a block to a worker; returns Ray's reference to the result."""
+        """Hand a block to a worker. Returns Ray's reference to the result."""
         return member.actor.measure.remote(self.plan, block, index)
 
     def _take(self, result: Any, member: Member, block: Block) -> tuple[bool, bool]:
-        """Store a block's result; (worker usable, block to be measured again)."""
+        """Store a block's result. (worker usable, block to be measured again)."""
         try:
             status, rows, message, seconds = self.ray.get(result)
         except (self.ray.exceptions.RayActorError, self.ray.exceptions.RayTaskError) as error:
@@ -204,7 +204,7 @@ def start_actor(ray: Any, resources: dict[str, float], wanted: str, seed: int) -
 
 
 def _connect(address: str) -> Any:
-    """Ray, connected; the package travels along, so a node needs only torch and numpy."""
+    """Ray, connected. The package travels along, so a node needs only torch and numpy."""
     try:
         import ray
     except ImportError as error:
@@ -237,7 +237,7 @@ def _bundle(folder: Path) -> str:
 def run_on_ray(
     address: str, preset: str, out_dir: Path, *, device: str = "auto", only: list[str] | None = None, seed: int = 0
 ) -> list[Outcome]:
-    """Measure a preset on every kind of device of a Ray cluster; one result folder for each kind below `out_dir`.
+    """Measure a preset on every kind of device of a Ray cluster. One result folder for each kind below `out_dir`.
 
     Raises ProfilingError when ray is missing, the cluster is not reached or has no usable device.
     """
@@ -276,7 +276,10 @@ def _slug(text: str) -> str:
 
 
 def run_fleet(options: argparse.Namespace) -> int:
-    """`--ray ADDRESS`; returns 0 when every folder is complete, else 3."""
+    """Run the command with `--ray ADDRESS`.
+
+    Returns 0 when every folder is complete, else 3. Raises ProfilingError without --output, or with --resume or --plan.
+    """
     if options.out is None:
         raise ProfilingError("give --output DIRECTORY for the results")
     if options.resume or options.plan:

@@ -21,7 +21,7 @@ class GraphPool:
         self.n_graphs = 0
 
     def open(self) -> Any:
-        """The pool's handle, made when first asked for; None where this torch has none."""
+        """The pool's handle, made when first asked for. None where this torch has none."""
         if self.handle is None:
             make = getattr(torch.cuda, "graph_pool_handle", None)
             self.handle = make() if make else None

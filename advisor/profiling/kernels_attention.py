@@ -26,7 +26,7 @@ def causal_tail(n_queries: int, n_keys: int, device: str | torch.device) -> torc
 
 
 def sdpa_grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """torch's scaled_dot_product_attention with enable_gqa."""
+    """Attention by torch's scaled_dot_product_attention with enable_gqa."""
     mask = None if q.shape[1] == 1 else causal_tail(q.shape[1], k.shape[2], q.device)
     grouped = q.shape[2] != k.shape[1]
     return F.scaled_dot_product_attention(q.transpose(1, 2), k, v, attn_mask=mask, enable_gqa=grouped).transpose(1, 2)
@@ -153,7 +153,7 @@ class AttentionSweep:
         return self._caches[key]
 
     def case(self, point: list[int], name: str, kernel: Attention) -> Case:
-        """The checked, warmed-up, where possible captured case; raises ValueError when the output is wrong."""
+        """The checked, warmed-up, where possible captured case. Raises ValueError when the output is wrong."""
         batch, n_queries, n_keys = point
         context = self.context
         caches = self.caches(batch, n_keys)
@@ -185,7 +185,7 @@ class AttentionSweep:
 
 
 def measure_attention(block: Block, context: Context) -> list[dict[str, Any]]:
-    """Rows of an attention block, each point with the kernel fastest there; the others' ratio stands in the notes."""
+    """Rows of an attention block, each point with the kernel fastest there. The others' ratio stands in the notes."""
     sweep = AttentionSweep(block, context)
     kernels = attention_kernels(
         context, power_of_two=not sweep.latent and sweep.dim & (sweep.dim - 1) == 0, latent=sweep.latent
@@ -214,7 +214,7 @@ def _timed_case(sweep: AttentionSweep, point: list[int], name: str, kernel: Atte
 def _fastest(
     sweep: AttentionSweep, point: list[int], kernels: dict[str, Attention], rows: list[dict[str, Any]]
 ) -> Case | None:
-    """The case of the fastest right kernel at a point; a kernel that fails becomes a row and is dropped."""
+    """The case of the fastest right kernel at a point. A kernel that fails becomes a row and is dropped."""
     context = sweep.context
     timed: list[tuple[float, str, Case]] = []
     for name, kernel in list(kernels.items()):

@@ -15,11 +15,14 @@ from advisor.profiling.plan import Block
 from advisor.profiling.timing import Case, Context, measure, row_of, tried
 
 FP8_TOLERANCE = 2e-2
-"""An fp8 product is checked against float64 of the same rounded operands, so only its bf16 output rounds. [1]"""
+"""An fp8 product is checked against float64 of the same rounded operands, so only its bf16 output rounds. [-]"""
 
 
 def measure_bandwidth(block: Block, context: Context) -> list[dict[str, Any]]:
-    """Device copy (bytes read + written) and read bandwidth over buffers far larger than the cache."""
+    """Measure device copy (bytes read + written) and read bandwidth beyond the cache.
+
+    Buffers are far larger than the cache. RuntimeError where the copy does not equal its source.
+    """
     size = max(int(block.params["bytes"]), 0)
     context.require_bytes(2.2 * size, block.name)
     source = torch.empty(size // 4, dtype=torch.float32, device=context.torch_device).uniform_()
@@ -76,7 +79,7 @@ def _constant(volume: float, work: float, _touched: float | None) -> tuple[float
 
 
 def _buffers(weight_bytes: float, context: Context) -> int:
-    """Copies of a weight to rotate among so that together they exceed the cache threefold. [1]"""
+    """Copies of a weight to rotate among so that together they exceed the cache threefold. [-]"""
     return int(min(max(2, -(-3 * context.device.cache_bytes // max(weight_bytes, 1))), 256))
 
 
@@ -88,7 +91,7 @@ def _product_case(
     product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     context: Context,
 ) -> Case:
-    """x [rows, in] times each of several rotating weights [out, in], checked against float64; time is per product."""
+    """x [rows, in] times each of several rotating weights [out, in], checked against float64. Time is per product."""
     out_features, in_features = weights[0].shape
     # Through float32: float8 converts to nothing wider.
     wanted = x[:16].float().double() @ weights[0].float().double().T
@@ -155,7 +158,10 @@ def measure_gemm(block: Block, context: Context) -> list[dict[str, Any]]:
 
 
 def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
-    """The output projection, hidden [T, H] x [H, vocabulary] and the argmax over the vocabulary."""
+    """Measure the output projection, hidden [T, H] x [H, vocabulary], with the argmax over the vocabulary.
+
+    RuntimeError where its result is wrong.
+    """
     params = block.params
     dtype = getattr(torch, params["dtype"])
     hidden, vocabulary = params["hidden_size"], params["vocab_size"]
@@ -175,9 +181,9 @@ def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
                 F.linear(x, weight).argmax(dim=-1)
 
         call, mode, why = capture(every, context)
-        columns = {"block": block.name, "op": "lm_head", "dtype": params["dtype"], "kernel": "torch.linear+argmax"}
-        columns |= {"n_tokens": tokens, "hidden_size": hidden, "vocab_size": vocabulary, "mode": mode}
-        columns["checked_error"] = error
+        columns = {"block": block.name, "op": "lm_head", "dtype": params["dtype"], "n_tokens": tokens}
+        columns |= {"kernel": "torch.linear+argmax", "hidden_size": hidden, "vocab_size": vocabulary}
+        columns |= {"mode": mode, "checked_error": error}
         volume = float(dtype.itemsize * (hidden * vocabulary + tokens * (hidden + 2 * vocabulary)))
         work = 2.0 * tokens * hidden * vocabulary
         account = partial(_constant, volume, work)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from advisor.profiling.kernels_fp8 import dequantised, fp8_rows, quantise_experts
 
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2, "float8_e4m3fn": 4e-2}
-"""Largest accepted |out - reference| / |reference| in the 2-norm, reference in float64 from the same inputs. [1]
+"""Largest accepted |out - reference| / |reference| in the 2-norm, reference in float64 from the same inputs. [-]
 
 fp8: the reference rounds where the kernel does, but from float64 values. The kernel's bf16 values (2^-9) fall on the
 other side of a rounding boundary of e4m3 (2^-3 apart) in about 2^-6 of the places, each then off by 2^-3:
@@ -22,7 +22,7 @@ sqrt(2^-6) x 2^-3 = 1.6 %, and bf16's own share is added.
 
 @dataclass
 class MoeLayer:
-    """Weights of one layer: w13 [N, 2I, H] (gate rows, then up rows), w2 [N, H, I]; shared experts likewise or None.
+    """Weights of one layer: w13 [N, 2I, H] (gate rows, then up rows), w2 [N, H, I]. Shared experts likewise or None.
 
     scale13 [N, 2I], scale2 [N, H]: float32 scale of each output row where the experts' weights are fp8, else None.
     """
@@ -61,7 +61,7 @@ def random_tensor(shape: tuple[int, ...], scale: float, dtype: torch.dtype, devi
 def make_layer(
     n_experts: int, expert_width: int, hidden: int, shared_width: int, dtype: torch.dtype, device: str
 ) -> MoeLayer:
-    """A layer with random weights that keep activations near 1; an fp8 layer has its shared experts in bf16."""
+    """A layer with random weights that keep activations near 1. An fp8 layer has its shared experts in bf16."""
     inward, outward = hidden**-0.5, expert_width**-0.5
     if dtype == torch.float8_e4m3fn:
         w13, scale13 = quantise_experts((n_experts, 2 * expert_width, hidden), inward, device)
@@ -76,7 +76,7 @@ def make_layer(
 
 
 def with_shared(layer: MoeLayer, hidden: int, shared_width: int, dtype: torch.dtype, device: str) -> MoeLayer:
-    """The layer with random shared experts of that width; as it is where the width is 0."""
+    """The layer with random shared experts of that width. As it is where the width is 0."""
     if shared_width:
         layer.shared13 = random_tensor((2 * shared_width, hidden), hidden**-0.5, dtype, device)
         layer.shared2 = random_tensor((hidden, shared_width), shared_width**-0.5, dtype, device)
@@ -84,7 +84,7 @@ def with_shared(layer: MoeLayer, hidden: int, shared_width: int, dtype: torch.dt
 
 
 def make_choice(n_tokens: int, n_active: int, dtype: torch.dtype, device: str) -> Choice:
-    """Buffers for one layer's routing; gates are random and sum to 1 for each token."""
+    """Buffers for one layer's routing. Gates are random and sum to 1 for each token."""
     ids = torch.zeros(n_tokens, n_active, dtype=torch.int64, device=device)
     gates = torch.softmax(torch.randn(n_tokens, n_active, device=device), dim=-1).to(dtype)
     return Choice(ids, ids.to(torch.int32), gates)
@@ -114,7 +114,7 @@ def expert_loop(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tenso
 
 
 def _grouped(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """x [P, H] sorted by expert times weight [N, O, H] transposed; ends [N] int32: last row of each expert."""
+    """x [P, H] sorted by expert times weight [N, O, H] transposed. `ends` [N] int32: last row of each expert."""
     call = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
     if call is None:
         raise NotImplementedError("this torch has no grouped_mm")
@@ -122,7 +122,7 @@ def _grouped(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch
 
 
 def sorted_pairs(layer: MoeLayer, choice: Choice) -> tuple[torch.Tensor, torch.Tensor]:
-    """(token-expert pairs in order of their expert [T k], end of each expert's part [N] int32), on the device."""
+    """Token-expert pairs [T k] by expert, with the end of each expert's part [N] int32, on the device."""
     ranked, order = torch.sort(choice.ids32.flatten())
     experts = torch.arange(layer.w2.shape[0], dtype=torch.int32, device=ranked.device)
     return order, torch.searchsorted(ranked, experts, right=True, out_int32=True)
@@ -161,14 +161,17 @@ def reference(x: torch.Tensor, layer: MoeLayer, choice: Choice, rows: list[int])
 
 
 def relative_error(out: torch.Tensor, wanted: torch.Tensor) -> float:
-    """|out - wanted| / |wanted|, 2-norm; NaN where anything is not finite. [1]"""
+    """Relative error |out - wanted| / |wanted|, 2-norm. NaN where anything is not finite. [-]"""
     if not bool(torch.isfinite(out).all()):
         return float("nan")
     return float((out.double() - wanted).norm() / wanted.norm())
 
 
 def checked_error(out: torch.Tensor, wanted: torch.Tensor, tolerance: float, what: str = "output") -> float:
-    """As `relative_error`; raises ValueError when it is above `tolerance` or not a number."""
+    """Relative error of an output, `relative_error`, checked.
+
+    Raises ValueError when it is above `tolerance` or not a number.
+    """
     error = relative_error(out, wanted)
     if not error <= tolerance:
         raise ValueError(f"wrong {what}: relative error {error:.2g} over {tolerance:.0e}")

@@ -166,7 +166,7 @@ TILES: tuple[Tile, ...] = ((64, 128, 4, 4), (32, 256, 3, 4), (128, 64, 4, 4), (6
 
 
 def tile_rows(n_pairs: int, n_experts: int) -> int:
-    """Token rows of a tile: 16 while experts see few tokens (weight streaming), more when they see many. [1]"""
+    """Token rows of a tile: 16 while experts see few tokens (weight streaming), more when they see many. [-]"""
     mean = n_pairs / n_experts
     return 16 if mean <= 16 else (32 if mean <= 40 else 64)
 
@@ -198,7 +198,7 @@ def fused_moe(
     gates: torch.Tensor,
     tile: Tile = TILES[0],
 ) -> torch.Tensor:
-    """Routed experts of one layer; capturable in a graph (no host sync, static shapes).
+    """Routed experts of one layer. Capturable in a graph (no host sync, static shapes).
 
     x [T, H]; w13 [N, 2I, H] (gate rows, then up rows); w2 [N, H, I]; ids [T, k] int32, contiguous; gates [T, k].
     Returns [T, H] in x's dtype. tile: (TILE_N, TILE_K, stages, warps).

@@ -13,14 +13,14 @@ from advisor.profiling.kernels_fp8 import fp8_rows
 from advisor.profiling.kernels_moe import Choice, Kernel, MoeLayer, sorted_pairs
 
 ROWS = 16
-"""Rows of a product on an accelerator come in multiples of this (torch._scaled_mm on CUDA). [1]"""
+"""Rows of a product on an accelerator come in multiples of this (torch._scaled_mm on CUDA). [-]"""
 
 NOT_BUILT = ("Could not run", "only supported", "not supported", "not compiled", "compute capability")
 """Words with which torch refuses a product that it does not have for a device."""
 
 
 def scaled_grouped_mm(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
-    """Sort pairs by expert, two grouped fp8 products, put back in order, sum over k; capturable in a graph."""
+    """Sort pairs by expert, two grouped fp8 products, put back in order, sum over k. Capturable in a graph."""
     n_tokens, n_active = choice.ids.shape
     order, ends = sorted_pairs(layer, choice)
     numbers, scale = fp8_rows(x)
@@ -36,7 +36,7 @@ def scaled_grouped_mm(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch
 def _grouped(
     x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, weight_scale: torch.Tensor | None, ends: torch.Tensor
 ) -> torch.Tensor:
-    """x [P, H] sorted by expert times weight [N, O, H] transposed, bf16 out; a scale for each row of both."""
+    """x [P, H] sorted by expert times weight [N, O, H] transposed, bf16 out. A scale for each row of both."""
     call = getattr(torch, "_scaled_grouped_mm", None)
     if call is None:
         raise NotImplementedError("this torch has no _scaled_grouped_mm")

@@ -29,7 +29,7 @@ from advisor.profiling.timing import Case, Context, brief_seconds, failed_row, m
 
 
 class MoeSweep:
-    """One block's layers and points; builds the case of a point for a kernel."""
+    """One block's layers and points. Builds the case of a point for a kernel."""
 
     def __init__(self, block: Block, context: Context) -> None:
         self.block, self.context, self.params = block, context, block.params
@@ -69,7 +69,10 @@ class MoeSweep:
         }
 
     def account(self, point: list[Any], touched_experts: float | None) -> tuple[float, float]:
-        """(bytes, flops): weights of the touched and shared experts once, activations in and out of each product."""
+        """Bytes and operations of a point.
+
+        Weights of the touched and shared experts once, activations in and out of each product.
+        """
         k, batch, per_sequence, _ = point
         tokens, params = batch * per_sequence, self.params
         hidden, width, shared = params["hidden_size"], params["expert_width"], params["shared_width"]
@@ -92,7 +95,7 @@ class MoeSweep:
         return ids.reshape(batch * per_sequence, k)
 
     def case(self, point: list[Any], name: str, kernel: Kernel) -> Case:
-        """The checked, warmed-up and where possible captured case; raises ValueError when the output is wrong."""
+        """The checked, warmed-up and where possible captured case. Raises ValueError when the output is wrong."""
         k, batch, per_sequence, _ = point
         tokens, context = batch * per_sequence, self.context
         x = random_tensor((tokens, self.params["hidden_size"]), 1.0, self.token_dtype, context.torch_device)
@@ -137,7 +140,7 @@ class MoeSweep:
         return prepare, turn
 
     def alignment_case(self, point: list[Any], name: str, alignment: Alignment) -> Case:
-        """The alignment of a kernel alone, once for each layer of the layer's own case; checked on fresh routing."""
+        """The alignment of a kernel alone, once for each layer of the layer's own case. Checked on fresh routing."""
         k, batch, per_sequence, _ = point
         tokens, context = batch * per_sequence, self.context
         choices = [make_choice(tokens, k, self.token_dtype, context.torch_device) for _ in self.layers]
@@ -158,7 +161,7 @@ class MoeSweep:
         return Case(columns, call, prepare, len(self.layers) if context.accelerator else 1, notes=[why])
 
     def _check(self, point: list[Any], kernel: Kernel, x: torch.Tensor, choice: Choice) -> float:
-        """Largest relative error against float64 on fresh routing; touched experts asserted on the device."""
+        """Largest relative error against float64 on fresh routing. Touched experts asserted on the device."""
         ids = self.draw(point, self.context.rng)
         choice.fill(ids)
         on_device = int(torch.unique(choice.ids).numel())
@@ -172,7 +175,10 @@ class MoeSweep:
 
 
 def check_alignment(choice: Choice, pairs: torch.Tensor, ends: torch.Tensor) -> None:
-    """Raise ValueError unless `pairs` are all token-expert pairs by expert and `ends` the end of each expert's part."""
+    """Check that pairs and ends are all token-expert pairs in order of their expert.
+
+    Raises ValueError otherwise. `ends` is the end of each expert's part.
+    """
     ids = choice.ids.flatten()
     counts = torch.bincount(ids, minlength=len(ends))
     if not torch.equal(ids[pairs.long()], ids.sort().values) or not torch.equal(
@@ -197,7 +203,7 @@ def _probe_seconds(sweep: MoeSweep, probes: list[list[Any]], name: str, kernel: 
 def _try_kernels(
     sweep: MoeSweep, probes: list[list[Any]], rows: list[dict[str, Any]]
 ) -> tuple[dict[str, float], dict[str, Kernel]]:
-    """Mean log time of each working kernel at the probes; what does not work becomes a row that says why."""
+    """Mean log time of each working kernel at the probes. What does not work becomes a row that says why."""
     context = sweep.context
     scores: dict[str, float] = {}
     working: dict[str, Kernel] = {}
@@ -216,7 +222,10 @@ def _try_kernels(
 
 
 def measure_moe(block: Block, context: Context) -> list[dict[str, Any]]:
-    """Rows of a MoE block: every point with the fastest right kernel, the other kernels at the probe points."""
+    """Rows of a MoE block: every point with the fastest right kernel.
+
+    The other kernels at the probe points. RuntimeError where no kernel gives a right result.
+    """
     rows: list[dict[str, Any]] = []
     sweep = MoeSweep(block, context)
     points = block.params["points"]

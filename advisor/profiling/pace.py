@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 PRIOR_SHARE = 0.15
 """Part of the plan's price that counts as measured at the planned pace before anything is. One small block that carries
-the set-up of a device then moves the pace little, a block of the plan's size moves it fully. [1]"""
+the set-up of a device then moves the pace little, a block of the plan's size moves it fully. [-]"""
 MARGIN = 1.15
-"""A block may be this much dearer than the time left and is still begun: it can end early with fewer rounds. [1]"""
+"""A block may be this much dearer than the time left and is still begun: it can end early with fewer rounds. [-]"""
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Pace:
 
     @property
     def ratio(self) -> float:
-        """Expected time of a block over its estimate. [1]"""
+        """Expected time of a block over its estimate. [-]"""
         return (self.prior_s + self.spent_s) / (self.prior_s + self.priced_s) if self.prior_s > 0 else 1.0
 
     def fits(self, estimate_s: float, left_s: float) -> bool:

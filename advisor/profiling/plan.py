@@ -16,7 +16,9 @@ PROMISE_S = {"smoke": 120.0, "quick": 120.0, "standard": 480.0, "full": 7200.0}
 
 @dataclass(frozen=True)
 class Block:
-    """One isolated piece of the sweep: what is measured together shares its weights, control kernel and fate.
+    """Isolated piece of the sweep.
+
+    What is measured together shares its weights, control kernel and fate.
 
     params is plain JSON data. estimate_s: expected wall time [s]; memory_bytes: weights, caches and graphs. [bytes]
     """
@@ -30,7 +32,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be measured, on what, at what price."""
+    """Plan of a run: blocks to measure, the device, and the price."""
 
     preset: str
     device: Device
@@ -52,7 +54,7 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """Identity of the plan: blocks, rounds, seed, device and code; a resume must match it. 16 hex digits."""
+        """Identity of the plan: blocks, rounds, seed, device and code. A resume must match it. 16 hex digits."""
         content = {
             "preset": self.preset,
             "device": [self.device.backend, self.device.name, self.device.torch_version],

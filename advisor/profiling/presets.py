@@ -49,11 +49,11 @@ SMOKE_MODEL = (
 FP_DTYPES = {False: ["bfloat16", "float8_e4m3fn"], True: ["bfloat16", "float8_e4m3fn", "float16", "float32"]}
 """Types of the plain products on an accelerator, in `quick` and in the longer presets."""
 HOST_BATCHES = {True: [1, 16, 64, 256], False: [1, 16, 64]}
-"""Sequences at which an engine's scheduler is timed, in the longer presets and in `quick`. [1]"""
+"""Sequences at which an engine's scheduler is timed, in the longer presets and in `quick`. [-]"""
 
 
 def preset_rounds(preset: str, device: Device) -> int:
-    """Rounds of each configuration. [1]"""
+    """Rounds of each configuration. [-]"""
     if preset == "smoke":
         return 3
     if device.backend == "cpu":
@@ -62,7 +62,7 @@ def preset_rounds(preset: str, device: Device) -> int:
 
 
 def make_plan(preset: str, device: Device, *, only: Sequence[str] = (), seed: int = 0) -> Plan:
-    """The plan of a preset for `device`; `only` keeps the blocks whose name or op starts with one of its entries.
+    """The plan of a preset for `device`. `only` keeps the blocks whose name or op starts with one of its entries.
 
     Raises ProfilingError for an unknown preset, or when `only` leaves nothing.
     """
@@ -99,7 +99,7 @@ Spec = tuple[str, str, dict[str, Any]]
 
 
 def _points(ks: list[int], tokens: list[int], routings: list[dict[str, Any]], sequences: int = 0) -> list[list[Any]]:
-    """[k, sequences, tokens per sequence, routing] of a MoE block; sequences = 0: one token each."""
+    """[k, sequences, tokens per sequence, routing] of a MoE block. Sequences = 0: one token each."""
     points = []
     for k in ks:
         for n in tokens:

@@ -15,14 +15,14 @@ GRAPH_NODE_BYTES = 64 * 2**10
 """Device memory of one node of an instantiated graph: 362, 395 and 458 MB were seen for 500, 1000 and 2000 kernels
 (driver 470, forums.developer.nvidia.com/t/244901); newer drivers may need less. [bytes]"""
 NODES_PER_LAYER = {"moe_layer": 12, "decode_step": 40, "sd_speedup": 40, "verify_parts": 40}
-"""Kernels of one captured layer, counted in the code of the blocks and rounded up. [1]"""
+"""Kernels of one captured layer, counted in the code of the blocks and rounded up. [-]"""
 ITEM_BYTES = {"float32": 4, "float8_e4m3fn": 1}
 """Size of a number where it is not 2. [bytes]"""
 TRITON_S = {"moe_layer": 8.0, "decode_step": 6.0, "sd_speedup": 4.0, "verify_parts": 6.0, "attention_decode": 4.0}
 """Time that compiling the Triton kernels of a block is assumed to take. [s]"""
 CPU_COMPUTE = {"verify_parts": 1.4, "float8_e4m3fn": 30.0}
 """How much longer than reading their bytes one CPU (EPYC Turin, one thread) took over passes of many tokens and over
-products in fp8, which it has no instructions for. [1]"""
+products in fp8, which it has no instructions for. [-]"""
 ENGINE_START_S = 25.0
 """Assumed time until an engine's package is imported and its scheduler stands. [s]"""
 NO_ENGINE_S = 0.5
@@ -57,7 +57,7 @@ def price(
 
 
 def engine_host_price(params: dict[str, Any]) -> float:
-    """Expected wall time of timing an engine's scheduler [s]: about 30 microseconds a sequence and step, twice over."""
+    """Expected wall time of timing an engine's scheduler. [s] About 30 microseconds a sequence and step, twice over."""
     if find_spec("vllm") is None:
         return NO_ENGINE_S
     sequences = sum(batch for batch, _, _ in params["points"]) * len(params["schedulers"])
@@ -89,7 +89,7 @@ def item_bytes(params: dict[str, Any]) -> int:
 
 
 def token_counts(op: str, params: dict[str, Any]) -> list[int]:
-    """Tokens of each of a block's passes, for its widest one. [1]"""
+    """Tokens of each of a block's passes, for its widest one. [-]"""
     if op == "moe_layer":
         return [batch * q * k for k, batch, q, _ in params["points"]]
     if op == "decode_step":
@@ -137,7 +137,7 @@ def alignment_points(points: list[list[Any]]) -> list[list[Any]]:
 
 
 def verify_shapes(params: dict[str, Any]) -> list[tuple[int, int]]:
-    """(sequences, tokens of each) of a verify_parts block: every token count that `queries` divide it into. [1]"""
+    """(sequences, tokens of each) of a verify_parts block: every token count that `queries` divide it into. [-]"""
     return [(n // q, q) for n in params["tokens"] for q in params["queries"] if n % q == 0]
 
 

@@ -37,7 +37,7 @@ def _cell(value: Any) -> Any:
 
 
 def rows_text(rows: Iterable[Mapping[str, Any]], *, header: bool) -> str:
-    """Rows as CSV text with the fixed columns; raises ProfilingError for a column that is not documented."""
+    """Rows as CSV text with the fixed columns. Raises ProfilingError for a column that is not documented."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
     if header:
@@ -51,7 +51,7 @@ def rows_text(rows: Iterable[Mapping[str, Any]], *, header: bool) -> str:
 
 
 def read_rows(out_dir: Path) -> list[dict[str, str]]:
-    """Rows of data.csv or data.csv.gz as text cells; [] where there is none."""
+    """Rows of data.csv or data.csv.gz as text cells. [] where there is none."""
     for name in ("data.csv", "data.csv.gz"):
         path = out_dir / name
         if path.exists():
@@ -88,7 +88,10 @@ class ResultFolder:
         )
 
     def start(self, finished_blocks: Iterable[str] = ()) -> int:
-        """Make data.csv hold exactly the rows of the finished blocks; returns their number."""
+        """Make data.csv hold exactly the rows of the finished blocks.
+
+        Returns their number. Raises ProfilingError where it cannot be written.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             wanted = set(finished_blocks)
@@ -107,7 +110,7 @@ class ResultFolder:
             os.fsync(stream.fileno())
 
     def compress_if_large(self, above_bytes: int = GZIP_ABOVE_BYTES) -> str:
-        """Turn a data.csv above the limit into data.csv.gz; returns the name of the data file."""
+        """Turn a data.csv above the limit into data.csv.gz. Returns the name of the data file."""
         if self.data.stat().st_size <= above_bytes:
             return self.data.name
         packed = self.path / "data.csv.gz"
@@ -117,7 +120,7 @@ class ResultFolder:
         return packed.name
 
     def read_progress(self) -> dict[str, Any]:
-        """What progress.json holds, {} where there is none; raises ProfilingError when it cannot be read."""
+        """Contents of progress.json, {} where there is none. Raises ProfilingError when it cannot be read."""
         path = self.path / "progress.json"
         if not path.exists():
             return {}
@@ -137,7 +140,7 @@ class ResultFolder:
 
 
 def to_yaml(value: Any, indent: int = 0) -> str:
-    """Nested dicts, lists and scalars as YAML text; strings are quoted as in JSON, NaN and infinity become null."""
+    """Nested dicts, lists and scalars as YAML text. Strings are quoted as in JSON, NaN and infinity become null."""
     pad = "  " * indent
     lines = []
     items = value.items() if isinstance(value, Mapping) else [(None, item) for item in value]
@@ -154,7 +157,7 @@ def to_yaml(value: Any, indent: int = 0) -> str:
 
 
 def _key(key: Any) -> str:
-    """A plain word as it is; quoted when YAML could take it for something else, as `no` or `1`."""
+    """A plain word as it is. Quoted when YAML could take it for something else, as `no` or `1`."""
     text = str(key)
     plain = text.isidentifier() and text.lower() not in ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
     return text if plain else json.dumps(text)

@@ -18,7 +18,7 @@ from advisor.profiling.synthetic import Dimensions, Drafter, Session, SyntheticM
 from advisor.profiling.timing import Case, Context, brief_seconds, measure, row_of, tried
 
 STEP_TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
-"""Whole-pass tolerance: rounding of up to eight layers adds up, so three times the single layer's or more. [1]"""
+"""Whole-pass tolerance: rounding of up to eight layers adds up, so three times the single layer's or more. [-]"""
 
 
 class Stage:
@@ -74,11 +74,14 @@ class Stage:
         return brief_seconds(Case({}, call, lambda rng: redraw(self.dims, session, rng)), self.context)
 
     def capture(self, call: Callable[[], Any]) -> tuple[Callable[[], Any], str, str]:
-        """As timing.capture, for a call that uses the chosen kernels."""
+        """Capture a call that uses the chosen kernels, by `timing.capture`."""
         return capture(call, self.context, wanted=self.moe_name != "expert_loop")
 
     def check_chosen(self, session: Session) -> float:
-        """As `check`, of the chosen kernels; they may be compiled for this shape, so the limit for that holds."""
+        """Check the chosen kernels as `check` does.
+
+        They may be compiled for this shape, so the limit for that holds.
+        """
         self.context.on_kernel(self.moe_name)
         try:
             return self.check(session, self.moe, self.attention)
@@ -86,7 +89,7 @@ class Stage:
             self.context.on_kernel("")
 
     def check(self, session: Session, moe: Kernel, attention: Attention) -> float:
-        """Relative error of a whole pass against float64, last sequence; raises ValueError when too large."""
+        """Relative error of a whole pass against float64, last sequence. Raises ValueError when too large."""
         redraw(self.dims, session, self.context.rng)
         hidden = self.model.hidden(session, moe, attention)
         n_queries = session.tokens.shape[1]
@@ -114,7 +117,7 @@ class Stage:
         }
 
     def account(self, batch: int, n_queries: int, n_layers: int, touched: float | None) -> tuple[float, float]:
-        """(bytes, flops) of a pass: weights of layers and head once, KV caches once; small activations left out."""
+        """(bytes, flops) of a pass: weights of layers and head once, KV caches once. Small activations left out."""
         d, tokens, size = self.dims, batch * n_queries, self.dims.dtype.itemsize
         context = self.block.params["context"]
         attention = d.hidden * d.head_dim * (2 * d.heads + 2 * d.kv_heads)
@@ -136,7 +139,10 @@ def _probe(params: dict[str, Any]) -> tuple[int, int]:
 
 
 def measure_steps(block: Block, context: Context) -> list[dict[str, Any]]:
-    """decode_step (one token a sequence) and verify_step (more) at two depths, which give the time per layer."""
+    """Measure decode_step (one token a sequence) and verify_step (more).
+
+    Both run at two depths, which give the time per layer.
+    """
     params = block.params
     stage = Stage(block, context, max(params["n_layers"]))
     rows: list[dict[str, Any]] = []
@@ -173,7 +179,7 @@ def _step_case(stage: Stage, batch: int, n_queries: int, n_layers: int) -> Case:
 
 
 def expected_length(alpha: float, n_draft: int) -> float:
-    """Mean tokens emitted per round when each draft is accepted with chance alpha: 1 + alpha + ... + alpha^K. [1]
+    """Mean tokens emitted per round when each draft is accepted with chance alpha: 1 + alpha + ... + alpha^K. [-]
 
     The synthetic acceptance has this mean, and a round's work does not depend on what it accepted (static shapes),
     so the expectation replaces the noisy mean of a few dozen rounds; that mean stands in the notes.

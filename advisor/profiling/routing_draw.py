@@ -11,12 +11,12 @@ from advisor.profiling.errors import ProfilingError
 
 @dataclass(frozen=True)
 class Routing:
-    """How tokens choose experts.
+    """Parameters of how tokens choose experts.
 
-    load_cv: coefficient of variation of the experts' load over the layer. [1]
-    affinity: intra-class correlation of a sequence's own expert preferences, 0..1 (1 excluded). [1]
-    stickiness: chance that a token repeats its predecessor's choice, 0..1. [1]
-    expert_pool: experts that a whole step may choose from, drawn afresh each time; 0 means all. [1]
+    load_cv: coefficient of variation of the experts' load over the layer. [-]
+    affinity: intra-class correlation of a sequence's own expert preferences, 0..1 (1 excluded). [-]
+    stickiness: chance that a token repeats its predecessor's choice, 0..1. [-]
+    expert_pool: experts that a whole step may choose from, drawn afresh each time; 0 means all. [-]
     """
 
     name: str = "independent"
@@ -27,7 +27,9 @@ class Routing:
 
 
 def load_vector(n_experts: int, n_active: int, load_cv: float) -> np.ndarray:
-    """Inclusion probability of each expert, shape [n_experts], sum n_active, each <= 1, population CV `load_cv`.
+    """Inclusion probability of each expert, [n_experts], with a given spread.
+
+    Sum n_active, each <= 1, population CV `load_cv`.
 
     Lognormal weights at evenly spaced quantiles, capped at 1 and rescaled; the spread is solved by bisection.
     Raises ProfilingError where the CV cannot be reached (above sqrt(N/k - 1)).
@@ -145,7 +147,7 @@ def _sequence_loads(
 
 
 def touched(ids: np.ndarray) -> int:
-    """Distinct experts in `ids` of any shape. [1]"""
+    """Distinct experts in `ids` of any shape. [-]"""
     return len(np.unique(ids))
 
 
@@ -160,7 +162,9 @@ def draw_typical(
     target: float | None = None,
     candidates: int = 6,
 ) -> np.ndarray:
-    """As `draw_routing`, but of `candidates` fresh draws the one whose touched count is nearest to `target`.
+    """Draw of `draw_routing`, of several the one whose touched count is nearest to a target.
+
+    `candidates` fresh draws are made.
 
     Keeps the spread of the measured times from being the spread of the routing. Without a target the first
     draw is returned. Shape as `draw_routing`.
@@ -187,7 +191,7 @@ def mean_touched(
     routing: Routing | None = None,
     draws: int = 24,
 ) -> float:
-    """Mean number of distinct experts over `draws` fresh draws. [1]"""
+    """Mean number of distinct experts over `draws` fresh draws. [-]"""
     counts = [
         touched(draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing)) for _ in range(draws)
     ]

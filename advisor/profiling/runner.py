@@ -19,12 +19,12 @@ from advisor.profiling.results import ResultFolder
 from advisor.profiling.summary import State, build_meta, status_of
 
 CRASHES_ALLOWED = 2
-"""Times a block may take the process down before it is given up. [1]"""
+"""Times a block may take the process down before it is given up. [-]"""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands. remaining_s is the plan's estimate scaled by the pace so far. [s]"""
+    """Progress of a run. remaining_s is the plan's estimate scaled by the pace so far. [s]"""
 
     done_blocks: int
     total_blocks: int
@@ -38,7 +38,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. status: complete | partial | failed; reasons: why it is not complete or not clean."""
+    """Outcome of a run. status: complete | partial | failed. Reasons: why it is not complete or not clean."""
 
     status: str
     reasons: tuple[str, ...]
@@ -69,7 +69,7 @@ def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
 
 
 def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], str]:
-    """(status, rows, message) of one block; its failure is its own. Raises StoppedError and DeviceLostError only."""
+    """(status, rows, message) of one block. Its failure is its own. Raises StoppedError and DeviceLostError only."""
     import torch
 
     from advisor.profiling.graph_pool import GraphPool
@@ -107,7 +107,7 @@ def _revive(torch: Any, context: Any) -> None:
 
 
 def make_context(plan: Plan, should_stop: Callable[[], bool], deadline_s: float) -> Any:
-    """A measuring context on the plan's device; one thread on a CPU, full float32 on an accelerator."""
+    """A measuring context on the plan's device. One thread on a CPU, full float32 on an accelerator."""
     import torch
 
     from advisor.profiling.clock import Clock
@@ -207,7 +207,7 @@ class Run:
         self.folder.write_progress(content | {"pid": os.getpid(), "total_blocks": len(self.plan.blocks)} | extra)
 
     def block(self, index: int, block: Block) -> bool:
-        """Measure one block; False when the run must end here."""
+        """Measure one block. False when the run must end here."""
         from advisor.profiling.timing import StoppedError
 
         state, context = self.state, self.context
@@ -229,7 +229,7 @@ class Run:
         return True
 
     def all_blocks(self) -> None:
-        """The plan's blocks in order; those that seemed too dear for the time left are tried again at the end.
+        """The plan's blocks in order. Those that seemed too dear for the time left are tried again at the end.
 
         At the end the pace is known from all other blocks. First come those that fit by it, then, while time is left,
         the others: a block that runs out of time after enough rounds still counts.
@@ -276,7 +276,10 @@ def run(
     time_budget_s: float | None = None,
     after_crash: bool = False,
 ) -> Outcome:
-    """See `advisor.profiling.run`; `after_crash` tells that the process before this one died on its own."""
+    """Measure a plan, as `advisor.profiling.run` says.
+
+    `after_crash` tells that the process before this one died on its own. Raises ProfilingError without torch.
+    """
     from advisor.profiling.device import clocks
 
     try:
@@ -309,7 +312,7 @@ def run(
 
 
 def _close(plan: Plan, folder: ResultFolder, this: Run, lost: str) -> Outcome:
-    """Final files; progress.json goes away when nothing is left to resume."""
+    """Final files. Progress.json goes away when nothing is left to resume."""
     state = this.state
     status, reasons = status_of(plan, state.blocks, folder)
     if lost:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import torch
 
 TEMPERATURE = 0.8
-"""Temperature of the random samplers. Their cost does not depend on it. [1]"""
+"""Temperature of the random samplers. Their cost does not depend on it. [-]"""
 TOP_P = 0.95
-"""Mass of the nucleus that `top_p` keeps. Its cost, a sort of the vocabulary, does not depend on it. [1]"""
+"""Mass of the nucleus that `top_p` keeps. Its cost, a sort of the vocabulary, does not depend on it. [-]"""
 
 Chances = Callable[[torch.Tensor], torch.Tensor]
 """logits [T, V] -> probabilities [T, V], float32."""
@@ -25,7 +25,10 @@ def random_chances(logits: torch.Tensor) -> torch.Tensor:
 
 
 def top_p_chances(logits: torch.Tensor) -> torch.Tensor:
-    """As `random_chances`, of the likeliest tokens that together reach TOP_P; the others have 0. Not renormalised."""
+    """Chances of the likeliest tokens that together reach TOP_P, after `random_chances`.
+
+    The others have 0. Not renormalised.
+    """
     ranked, order = random_chances(logits).sort(dim=-1, descending=True)
     outside = ranked.cumsum(dim=-1) - ranked >= TOP_P
     return torch.zeros_like(ranked).scatter_(-1, order, ranked.masked_fill(outside, 0.0))
@@ -36,7 +39,7 @@ CHANCES: dict[str, Chances] = {"random": random_chances, "top_p": top_p_chances}
 
 
 def race(chances: torch.Tensor) -> torch.Tensor:
-    """A token of each row with chance proportional to `chances` [T, V]: the first of exponential arrival times, [T]."""
+    """Token of each row with chance proportional to `chances` [T, V]. The first of exponential arrival times, [T]."""
     arrivals = torch.empty_like(chances).exponential_()
     return (chances / arrivals).argmax(dim=-1)
 
@@ -47,7 +50,9 @@ def sample(logits: torch.Tensor, sampler: str) -> torch.Tensor:
 
 
 def verify(logits: torch.Tensor, drafted: torch.Tensor, sampler: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rejection sampling of drafts that were chosen, not drawn: (tokens emitted of each sequence [B], tokens [B, K+1]).
+    """Rejection sampling of drafts that were chosen, not drawn.
+
+    Gives tokens emitted of each sequence [B], and tokens [B, K+1].
 
     logits [B * (K+1), V], drafted [B, K]. Draft i is accepted with the target's probability of it; the token after the
     accepted ones is drawn from the target without the refused draft, after all K from the target itself. So every

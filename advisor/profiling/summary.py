@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from advisor.profiling.plan import Block, Plan
 
 DRIFT_LIMIT = 0.10
-"""A control kernel this much slower or faster than at the start of the sweep is reported. [1]"""
+"""A control kernel this much slower or faster than at the start of the sweep is reported. [-]"""
 BANDWIDTH_GOAL = 0.70
-"""Share of the measured copy bandwidth that a bandwidth-bound MoE layer should reach on a data-centre GPU. [1]"""
+"""Share of the measured copy bandwidth that a bandwidth-bound MoE layer should reach on a data-centre GPU. [-]"""
 
 
 @dataclass
 class State:
-    """What progress.json holds between processes: blocks done, crashes seen, facts that later blocks need."""
+    """State that progress.json holds between processes. Blocks done, crashes seen, facts that later blocks need."""
 
     plan_hash: str
     blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class State:
 
     @property
     def n_rows(self) -> int:
-        """Rows of all blocks. [1]"""
+        """Rows of all blocks. [-]"""
         return sum(entry["rows"] for entry in self.blocks.values())
 
     @property
@@ -95,7 +95,7 @@ def _not_to_be_had(rows: list[dict[str, str]]) -> dict[str, str]:
 
 
 def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
-    """What a reader should know before using the rows, each computed from them."""
+    """Remarks that a reader should know before using the rows, each computed from them."""
     found = []
     good = [row for row in rows if row["status"] == "ok"]
     bad = [row for row in rows if row["status"] in ("error", "wrong", "out_of_memory")]
@@ -160,7 +160,7 @@ def build_meta(
     data_name: str,
     software: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The whole of meta.yaml as plain data; units stand in the keys. `software` defaults to this machine's."""
+    """The whole of meta.yaml as plain data. Units stand in the keys. `software` defaults to this machine's."""
     device = plan.device
     rows = read_rows(folder.path)
     return {

@@ -22,7 +22,7 @@ from advisor.profiling.results import write_atomically
 DEVICE_LOST = 75
 """Exit status of a worker whose device stopped answering: a new process may resume. (sysexits: EX_TEMPFAIL)"""
 RESTARTS = 6
-"""New processes the supervisor starts after crashes. [1]"""
+"""New processes the supervisor starts after crashes. [-]"""
 KERNEL_LIMIT_S = 90.0
 """Longest time a kernel may take at a new shape: to compile, to be checked, to be timed a few times. Triton takes
 seconds; minutes mean that its compiler or the kernel hangs. [s]"""
@@ -30,7 +30,7 @@ POLL_S = 0.2
 
 
 def supervise(arguments: list[str], out: Path, budget_s: float, kernel_limit_s: float = KERNEL_LIMIT_S) -> int:
-    """Exit status of the sweep with these command line arguments; `budget_s` holds for all its processes together. [s]
+    """Exit status of the sweep with these command line arguments. `budget_s` holds for all its processes together. [s]
 
     Raises ProfilingError when the child dies at its start, too often, or by someone's hand.
     """
@@ -94,7 +94,7 @@ def wait(child: subprocess.Popen[bytes], progress: Path, kernel_limit_s: float) 
 
 
 def overdue(progress: Path, kernel_limit_s: float) -> str:
-    """Why the child should be ended: the kernel it tries is past its limit; "" while it is not."""
+    """Reason why the child should be ended: its kernel is past the limit. "" while it is not."""
     running = _content(progress).get("running", {})
     kernel, since = running.get("kernel", ""), float(running.get("since", 0.0) or 0.0)
     if not kernel or not since or time.time() - since <= kernel_limit_s:

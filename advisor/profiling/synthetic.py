@@ -29,12 +29,12 @@ from advisor.profiling.kernels_moe import (
 from advisor.profiling.routing_draw import Routing, draw_routing, touched
 
 EPSILON = 1e-6
-"""Added to the mean square in every normalisation. [1]"""
+"""Added to the mean square in every normalisation. [-]"""
 
 
 @dataclass
 class Block:
-    """One transformer layer: attention weights, and either a MoE layer with its router or a dense feed-forward."""
+    """Transformer layer: attention weights, and a MoE layer with its router or a dense feed-forward."""
 
     qkv: torch.Tensor
     out: torch.Tensor
@@ -48,7 +48,7 @@ class Block:
 
 @dataclass
 class Session:
-    """Static buffers of one (batch, tokens per sequence): input tokens, KV caches [B, Hkv, C, D], expert choices."""
+    """Static buffers of one (batch, tokens per sequence). Input tokens, KV caches [B, Hkv, C, D], expert choices."""
 
     tokens: torch.Tensor
     caches: list[tuple[torch.Tensor, torch.Tensor]]
@@ -56,7 +56,7 @@ class Session:
 
 
 class Dimensions:
-    """Reads a block's params; all sizes as in the model's config. [1]"""
+    """Reads a block's params. All sizes as in the model's config. [-]"""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.hidden, self.heads, self.kv_heads = params["hidden_size"], params["n_heads"], params["n_kv_heads"]
@@ -94,7 +94,7 @@ def make_block(dims: Dimensions, device: str, *, moe: bool) -> Block:
 
 
 class SyntheticModel:
-    """Target model of `n_layers` layers; `forward` is capturable when its kernels are."""
+    """Target model of `n_layers` layers. `forward` is capturable when its kernels are."""
 
     def __init__(self, dims: Dimensions, n_layers: int, device: str) -> None:
         self.dims, self.device = dims, device
@@ -104,11 +104,14 @@ class SyntheticModel:
         self.norm = torch.ones(dims.hidden, dtype=dims.dtype, device=device)
 
     def session(self, batch: int, per_sequence: int, context: int, n_layers: int) -> Session:
-        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys, the pass's own included."""
+        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys.
+
+        The pass's own keys are included.
+        """
         return make_session(self.dims, self.device, batch, per_sequence, context, n_layers)
 
     def hidden(self, session: Session, moe: Kernel, attention: Attention) -> torch.Tensor:
-        """Hidden states before the LM head, [B * q, H]; as many layers as the session has caches."""
+        """Hidden states before the LM head, [B * q, H]. As many layers as the session has caches."""
         x = F.embedding(session.tokens.flatten(), self.embedding)
         for block, cache, choice in zip(self.blocks, session.caches, session.choices, strict=False):
             x = run_block(self.dims, block, x, cache, choice, session.tokens.shape, moe, attention)
@@ -121,7 +124,7 @@ class SyntheticModel:
 
 
 def make_session(dims: Dimensions, device: str, batch: int, per_sequence: int, context: int, n_layers: int) -> Session:
-    """Static buffers; caches are random."""
+    """Static buffers. Caches are random."""
     tokens = torch.randint(dims.vocabulary, (batch, per_sequence), device=device)
     shape = (batch, dims.kv_heads, context, dims.head_dim)
     caches = [
@@ -133,7 +136,7 @@ def make_session(dims: Dimensions, device: str, batch: int, per_sequence: int, c
 
 
 def redraw(dims: Dimensions, session: Session, rng: np.random.Generator) -> float:
-    """Fresh routing in every layer and fresh input tokens; returns the mean touched experts of a layer. [1]"""
+    """Fresh routing in every layer and fresh input tokens. Returns the mean touched experts of a layer. [-]"""
     batch, per_sequence = session.tokens.shape
     counts = []
     for choice in session.choices:
@@ -154,7 +157,7 @@ def run_block(
     moe: Kernel,
     attention: Attention,
 ) -> torch.Tensor:
-    """One layer over x [B * q, H]; writes this pass's keys and values at the end of the cache."""
+    """One layer over x [B * q, H]. Writes this pass's keys and values at the end of the cache."""
     batch, n_queries = shape
     h = F.rms_norm(x, (dims.hidden,), block.norm1, EPSILON)
     q, k, v = _split(dims, F.linear(h, block.qkv), batch, n_queries)
@@ -172,7 +175,7 @@ def run_block(
 
 
 def dense(block: Block, h: torch.Tensor) -> torch.Tensor:
-    """The dense feed-forward of a drafter's layer."""
+    """Feed-forward of a drafter's dense layer. Raises ValueError for a layer without one."""
     if block.dense13 is None or block.dense2 is None:
         raise ValueError("a layer has neither experts nor a dense feed-forward")
     return swiglu(h, block.dense13, block.dense2)
@@ -186,7 +189,10 @@ def _split(dims: Dimensions, qkv: torch.Tensor, batch: int, n_queries: int) -> t
 
 
 def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
-    """Hidden states of the last sequence in float64, [q, H]. Run after a pass: the caches hold its keys and values."""
+    """Hidden states of the last sequence in float64, [q, H].
+
+    Run after a pass: the caches hold its keys and values. Raises ValueError for a layer without experts.
+    """
     dims, n_queries = model.dims, session.tokens.shape[1]
     first = session.tokens.numel() - n_queries
     x = model.embedding[session.tokens[-1]].double()
@@ -209,7 +215,7 @@ def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
 
 
 class Drafter:
-    """A draft loop of K passes: `eagle` (one dense layer, reduced vocabulary) or `mtp` (one MoE layer, full head)."""
+    """Draft loop of K passes. `eagle` (one dense layer, reduced vocabulary) or `mtp` (one MoE layer, full head)."""
 
     def __init__(self, kind: str, model: SyntheticModel) -> None:
         dims, device = model.dims, model.device

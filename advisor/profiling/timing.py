@@ -17,9 +17,9 @@ from advisor.profiling.errors import DeviceLostError
 from advisor.profiling.graph_pool import GraphPool
 
 MINIMUM_ROUNDS = 20
-"""Rounds below which a block that runs out of time is thrown away rather than reported. [1]"""
+"""Rounds below which a block that runs out of time is thrown away rather than reported. [-]"""
 CONTROL_SIZE, CPU_CONTROL_SIZE = 1024, 192
-"""Rows and columns of the control kernel's matrices on an accelerator, and on a CPU. [1]"""
+"""Rows and columns of the control kernel's matrices on an accelerator, and on a CPU. [-]"""
 
 
 class StoppedError(Exception):
@@ -31,7 +31,7 @@ class Case:
     """One configuration.
 
     columns: identity of the result row. call: the timed work. prepare: untimed redraw of its input before each
-    call, returning the touched experts of that draw (or None). divisor: units of work in one call [1].
+    call, returning the touched experts of that draw (or None). divisor: units of work in one call [-].
     host_clock: time includes the host's own work up to a synchronise, as an engine's round does.
     """
 
@@ -47,7 +47,7 @@ class Case:
     controls_s: list[float] = field(default_factory=list)
     touched: list[float] = field(default_factory=list)
     launches_inside: int = 0
-    """Samples that the host could not queue ahead of the device, so that launches lie in their time. [1]"""
+    """Samples that the host could not queue ahead of the device, so that launches lie in their time. [-]"""
     spin_s: float = SPIN_S
     attempts: int = ATTEMPTS
 
@@ -65,7 +65,7 @@ class Case:
 
 @dataclass
 class Context:
-    """What every block needs: the device, its clock, the rules of measuring, and facts found on the way.
+    """Context of every block: device, clock, rules of measuring, and facts found on the way.
 
     deadline_s: host clock (time.monotonic) at which the run must end. control_reference_s: control kernel at the
     start of the sweep. copy_bytes_per_s: measured copy bandwidth (None before). avoid: reason by kernel not to be
@@ -98,7 +98,7 @@ class Context:
         return self.clock.accelerator
 
     def go_on(self) -> None:
-        """Raise StoppedError when asked to stop or past the deadline; asked between any two pieces of work."""
+        """Raise StoppedError when asked to stop or past the deadline. Asked between any two pieces of work."""
         if self.should_stop():
             raise StoppedError("stopped on request")
         if time.monotonic() > self.deadline_s:
@@ -119,7 +119,7 @@ class Context:
 
 
 def make_control(context: Context) -> Callable[[], Any]:
-    """The control kernel: a fixed product and a fixed copy from memory; its drift is the device's drift.
+    """The control kernel: a fixed product and a fixed copy from memory. Its drift is the device's drift.
 
     On an accelerator the copy is four times the cache, so that it also drives out what the call before it left there.
     On a CPU, where it stands beside calls of a millisecond, it copies the next 4 MiB of a buffer twice the cache.
@@ -151,7 +151,9 @@ def ready_control(context: Context) -> Callable[[], Any]:
 
 
 def measure(cases: list[Case], context: Context) -> None:
-    """Fill the cases' samples: rounds in random order, routing redrawn before every call, the control beside each.
+    """Fill the cases' samples in rounds of random order.
+
+    Routing is redrawn before every call, with the control beside each.
 
     Stops early, keeping the samples, when time runs out after `minimum_rounds`; raises StoppedError before that or
     when asked to stop.
@@ -228,7 +230,7 @@ T = TypeVar("T")
 def tried(
     work: Callable[[], T], columns: dict[str, Any], rows: list[dict[str, Any]], context: Context, wrong: str = "error"
 ) -> T | None:
-    """What `work` gives, or None and a row that says why there is nothing.
+    """Result of `work`, or None and a row that says why there is nothing.
 
     `wrong` is the row's status for a ValueError that calls a result wrong. A lost device, memory that does not suffice
     and the end of the time are raised: they end the block.
@@ -248,6 +250,6 @@ def tried(
 
 
 def failed_row(columns: dict[str, Any], status: str, why: object) -> dict[str, Any]:
-    """A row that says what could not be measured and why; it has no times."""
+    """A row that says what could not be measured and why. It has no times."""
     text = str(why).splitlines()[0] if str(why) else type(why).__name__
     return dict(columns) | {"status": status, "notes": text[:300]}

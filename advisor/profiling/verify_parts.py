@@ -24,11 +24,11 @@ from advisor.profiling.timing import Case, Context, measure, row_of, tried
 LAYERS, HEAD = "layers", "layers+head"
 """Names of the two parts without a sampler; with one it is appended: `layers+head+greedy`."""
 CHECKED_VOCABULARY = 4096
-"""Rows of the LM head that are checked against float64: all of them would need gigabytes. [1]"""
+"""Rows of the LM head that are checked against float64: all of them would need gigabytes. [-]"""
 
 
 def measure_verify_parts(block: Block, context: Context) -> list[dict[str, Any]]:
-    """Rows by (token count, tokens of each sequence, part); parts of one shape are timed in the same rounds."""
+    """Rows by (token count, tokens of each sequence, part). Parts of one shape are timed in the same rounds."""
     params = block.params
     stage = Stage(block, context, params["n_layers"], _probe(params))
     rows: list[dict[str, Any]] = []
@@ -52,7 +52,7 @@ def _probe(params: dict[str, Any]) -> tuple[int, int]:
 
 
 def _cases(stage: Stage, batch: int, n_queries: int) -> list[Case]:
-    """A case for each part of one shape; they share a session, hence routing and caches."""
+    """A case for each part of one shape. They share a session, hence routing and caches."""
     session = stage.model.session(batch, n_queries, stage.block.params["context"], stage.n_layers)
     error = stage.check_chosen(session)
     error = max(error, _head_error(stage, session))
@@ -69,7 +69,7 @@ def _cases(stage: Stage, batch: int, n_queries: int) -> list[Case]:
 
 
 def _parts(stage: Stage, session: Session) -> dict[str, Callable[[], Any]]:
-    """The calls by part; drafts are random, which costs what right ones cost: all shapes are fixed."""
+    """The calls by part. Drafts are random, which costs what right ones cost: all shapes are fixed."""
     model, (batch, n_queries) = stage.model, session.tokens.shape
     drafted = torch.randint(model.dims.vocabulary, (batch, n_queries - 1), device=model.device)
     states = torch.empty(batch * n_queries, model.dims.hidden, dtype=model.dims.dtype, device=model.device)
@@ -90,7 +90,7 @@ def _parts(stage: Stage, session: Session) -> dict[str, Callable[[], Any]]:
 
 
 def _head_error(stage: Stage, session: Session) -> float:
-    """Relative error of the LM head over its first rows against float64; raises ValueError when it is too large."""
+    """Relative error of the LM head over its first rows against float64. Raises ValueError when it is too large."""
     hidden = stage.model.hidden(session, stage.moe, stage.attention)[-2:]
     head = stage.model.head[:CHECKED_VOCABULARY]
     wanted = hidden.double() @ head.double().T

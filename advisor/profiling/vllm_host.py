@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 BLOCK_TOKENS = 16
-"""Tokens of a block of the KV cache, vLLM's default. [1]"""
+"""Tokens of a block of the KV cache, vLLM's default. [-]"""
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -45,7 +45,7 @@ class InterfaceError(Exception):
 
 
 def accepted(call: Callable[..., Any], **wanted: Any) -> Any:
-    """`call` with those of `wanted` that its signature has."""
+    """Call a function with those of `wanted` that its signature has."""
     names = inspect.signature(call).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in names.values()):
         return call(**wanted)
@@ -53,7 +53,7 @@ def accepted(call: Callable[..., Any], **wanted: Any) -> Any:
 
 
 def found(*places: str) -> Any:
-    """The first of `module:name` that the installed version has; raises InterfaceError when it has none."""
+    """The first of `module:name` that the installed version has. Raises InterfaceError when it has none."""
     for place in places:
         module, name = place.split(":")
         try:
@@ -89,7 +89,7 @@ class Engine:
         }
 
     def config(self, point: Point) -> Any:
-        """A VllmConfig for one point; drafts come from n-grams, the drafter that needs no second model.
+        """A VllmConfig for one point. Drafts come from n-grams, the drafter that needs no second model.
 
         Older versions refuse n-grams with asynchronous scheduling, since their worker cannot do it; their scheduler
         can, and no worker runs here, so there the setting is made afterwards.
@@ -173,7 +173,7 @@ class Engine:
         )
 
     def block_hasher(self) -> Any:
-        """What hashes full blocks for prefix caching, on by default in a server; None where this version hides it."""
+        """Hasher of full blocks for prefix caching, on by default in a server. None where this version hides it."""
         try:
             by_name = found("vllm.utils.hashing:get_hash_fn_by_name", "vllm.utils:get_hash_fn_by_name")
             core = "vllm.v1.core.kv_cache_utils"
@@ -184,7 +184,7 @@ class Engine:
             return None
 
     def encoder(self) -> Any:
-        """What turns a step's outputs into the message for the API process; None where this version hides it."""
+        """Encoder of a step's outputs for the API process. None where this version hides it."""
         try:
             return found("vllm.v1.serial_utils:MsgpackEncoder")()
         except InterfaceError:
@@ -213,7 +213,7 @@ class Engine:
 
 
 class Point:
-    """One configuration: sequences, drafts of each, tokens each emits a step, and the steps to time. [1]"""
+    """One configuration: sequences, drafts of each, tokens each emits a step, and the steps to time. [-]"""
 
     def __init__(self, scheduler: str, sizes: list[int], request: dict[str, Any]) -> None:
         self.scheduler = scheduler
@@ -225,7 +225,7 @@ class Point:
 
 
 class Loop:
-    """vLLM's step loop with the device taken out; `step` returns the time of each part. [s]"""
+    """vLLM's step loop with the device taken out. `step` returns the time of each part. [s]"""
 
     def __init__(self, engine: Engine, point: Point) -> None:
         self.engine, self.point = engine, point
@@ -281,7 +281,9 @@ class Loop:
 
 
 def timed(spent: dict[str, float], part: str, call: Callable[[], Any]) -> Any:
-    """What `call` returns; its processor time goes to `spent`, the wall's to its entry WALL. [s]
+    """Call a function and add its processor time to `spent`.
+
+    The wall's goes to the entry WALL. [s]
 
     A scheduler waits for nothing, so on a quiet machine the two are one; on a busy one the wall's also counts the
     processes that ran in between.
@@ -304,7 +306,10 @@ def control() -> int:
 
 
 def measure(engine: Engine, point: Point) -> dict[str, list[float]]:
-    """Times of each part by step, once all sequences are in steady decoding. [s]"""
+    """Times of each part by step, once all sequences are in steady decoding. [s]
+
+    Raises InterfaceError where a step schedules another number of tokens than was meant.
+    """
     loop = Loop(engine, point)
     for _ in range(point.warm):
         loop.step()
@@ -330,7 +335,7 @@ def measure(engine: Engine, point: Point) -> dict[str, list[float]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure the points of the request; 0 when the answer says what there is to say, a reason included."""
+    """Measure the points of the request. 0 when the answer says what there is to say, a reason included."""
     request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     os.environ |= {"VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     with Path(arguments[1]).open("a", encoding="utf-8") as answer, tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from advisor.ratios.choices import measured_range, records_between, unproven
-from advisor.ratios.records import RatioRecord, write_ratios
+from advisor.ratios.records import ChoiceKind, RatioRecord, write_ratios
 
-__all__ = ["RatioRecord", "measured_range", "records_between", "unproven", "write_ratios"]
+__all__ = ["ChoiceKind", "RatioRecord", "measured_range", "records_between", "unproven", "write_ratios"]

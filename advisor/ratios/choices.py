@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from advisor.architecture import Architecture
-from advisor.ratios.records import RatioRecord, ratio_record
+from advisor.ratios.records import ChoiceKind, RatioRecord, ratio_record
 from advisor.setup import Setup
 
 _FAMILY = {"bf16": "bf16", "fp32": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "fp8", "int4": "int4"}
@@ -14,7 +14,7 @@ _FAMILY = {"bf16": "bf16", "fp32": "bf16", "fp8": "fp8", "fp8_block": "fp8", "in
 
 
 def records_between(before: Setup, after: Setup) -> tuple[RatioRecord, ...]:
-    """What is known of each choice in which two setups of one model differ; choices without pairs are left out."""
+    """Records of each choice in which two setups of one model differ. Choices without pairs are left out."""
     found = []
     for kind, (old, new) in _choices(before, after).items():
         record = ratio_record(kind, old, new) if old != new else None
@@ -22,7 +22,7 @@ def records_between(before: Setup, after: Setup) -> tuple[RatioRecord, ...]:
     return tuple(found)
 
 
-def _choices(before: Setup, after: Setup) -> dict[str, tuple[str, str]]:
+def _choices(before: Setup, after: Setup) -> dict[ChoiceKind, tuple[str, str]]:
     """Each kind of choice with its value in both setups."""
     both = (before, after)
     engine, hardware, tensor, expert, batch = (
@@ -53,7 +53,9 @@ def _weights(architecture: Architecture) -> str:
 
 
 def measured_range(records: Sequence[RatioRecord]) -> tuple[float, float]:
-    """80 % range of a measured time ratio over the predicted one for all changes together, each error its own. [1]
+    """80 % range of a measured time ratio over the predicted one, for all changes together. [-]
+
+    Each change has an error of its own.
 
     Holds 1. Without records (1, 1).
     """
@@ -63,8 +65,10 @@ def measured_range(records: Sequence[RatioRecord]) -> tuple[float, float]:
 
 
 def unproven(records: Sequence[RatioRecord]) -> RatioRecord | None:
-    """The change, if any, whose direction measured pairs do not bear out: an engine that has not passed, anything else
-    that has failed."""
+    """Change, if any, whose direction measured pairs do not bear out.
+
+    It is an engine that has not passed, or anything else that has failed.
+    """
     for each in records:
         if each.is_wrong or (each.kind == "engine" and not each.is_right):
             return each

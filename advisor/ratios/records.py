@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -19,11 +20,13 @@ from advisor.calibration import rounded
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 
+ChoiceKind = Literal["engine", "weights", "tensor parallel", "expert parallel", "accelerator", "batch"]
+"""What two points of a pair differ in."""
 RATIOS = PROFILES / "validation" / "ratios.json"
 MIN_PAIRS = 20
-"""Fewer pairs than this say nothing of a kind of change. [1]"""
+"""Fewer pairs than this say nothing of a kind of change. [-]"""
 RIGHT = 0.8
-"""Share of pairs whose direction must be right before a kind of change is offered. [1]"""
+"""Share of pairs whose direction must be right before a kind of change is offered. [-]"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class RatioRecord:
     """Measured over predicted ratio: the lower end of its 80 % range, below 1 where predictions are high."""
     high: float
     doublings: float | None = None
-    """How often the choice doubles between the two; None where distance is not counted. [1]"""
+    """How often the choice doubles between the two; None where distance is not counted. [-]"""
     among: tuple[str, ...] = ()
     """For a pool of every change of a kind: the values that its pairs have. Empty: any, as of numbers."""
 
@@ -57,14 +60,14 @@ class RatioRecord:
 
     @property
     def evidence(self) -> str:
-        """On how many pairs its direction was right."""
+        """Number of pairs on which its direction was right, in words."""
         if self.right is None:
             return "in no measured pair"
         return f"predicted in the right direction in {self.right:.0%} of {self.n_apart} measured pairs"
 
     @property
     def needed(self) -> str:
-        """What a direction must have shown before it counts, as `evidence` is told beside."""
+        """Share of right directions that it takes to count, in words beside `evidence`."""
         return f"{RIGHT:.0%} of {MIN_PAIRS} or more needed"
 
     @property
@@ -99,7 +102,7 @@ def read_ratios(path: Path = RATIOS) -> tuple[RatioRecord, ...]:
 
 
 def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | None:
-    """What is known of one change: from its own pairs, in either direction, where they are MIN_PAIRS or more.
+    """Record of one change, from its own pairs where they are MIN_PAIRS or more, in either direction.
 
     Else from all pairs of its kind, whose range is made even to both sides, since they were put in some order, and
     follows how often a number doubles. None where the kind has no pairs; without a direction where none of its pairs
@@ -140,7 +143,7 @@ def _pool(kind: str, before: str, after: str) -> RatioRecord | None:
 
 
 def _far(record: RatioRecord) -> float:
-    """Logarithm of the end of its range that is further from 1. [1]"""
+    """Logarithm of the end of its range that is further from 1. [-]"""
     return math.log(max(record.high, 1.0 / record.low, 1.0))
 
 
@@ -149,7 +152,7 @@ def _even(record: RatioRecord, far: float) -> RatioRecord:
 
 
 def _doublings(before: str, after: str) -> float:
-    """How often a number doubles or halves between two values; 1 for a change between names. [1]"""
+    """How often a number doubles or halves between two values. 1 for a change between names. [-]"""
     try:
         return abs(math.log2(float(after) / float(before)))
     except (ValueError, ZeroDivisionError):
@@ -157,7 +160,7 @@ def _doublings(before: str, after: str) -> float:
 
 
 def _far_at(known: Mapping[float, float], doublings: float) -> float:
-    """How far a measured ratio lies from the predicted one after so many doublings, in logarithms. [1]
+    """How far a measured ratio lies from the predicted one after so many doublings, in logarithms. [-]
 
     `known`: the same at each number of doublings that was measured, rising. Straight between, from none on; beyond the
     last in proportion. Errors of doublings neither add up nor add as independent ones (docs/validation.md).

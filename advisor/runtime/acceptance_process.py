@@ -31,13 +31,13 @@ class AcceptanceProcess(Protocol):
     """Anything that can draw run lengths [n_streams, n_tokens] up to k_max from a Generator."""
 
     def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
-        """Draws; the same Generator state gives the same array."""
+        """Draws. The same Generator state gives the same array."""
         ...
 
 
 @dataclass(frozen=True)
 class PerPosition:
-    """Independent rounds; conditional[j] = P(draft j+1 accepted | drafts 1..j accepted), 0 beyond the list."""
+    """Independent rounds. Conditional[j] = P(draft j+1 accepted | drafts 1..j accepted), 0 beyond the list."""
 
     conditional: tuple[float, ...]
 
@@ -47,7 +47,11 @@ class PerPosition:
 
     @classmethod
     def from_accepted_length(cls, accepted_length: ArrayLike) -> PerPosition:
-        """From a table AL(0..k_max), AL(0) = 1: AL(K) - AL(K-1) is the chance that draft K is reached and accepted."""
+        """Process of a table AL(0..k_max), AL(0) = 1.
+
+        AL(K) - AL(K-1) is the chance that draft K is reached and accepted. Raises AdvisorError for a table that no
+        process can have.
+        """
         survival = np.diff(np.asarray(accepted_length, dtype=float), prepend=0.0)
         if survival.size < 2 or survival[0] != 1 or np.any(np.diff(survival) > 1e-12) or np.any(survival < 0):
             raise AdvisorError(
@@ -76,7 +80,9 @@ class PerPosition:
 
 @dataclass(frozen=True)
 class Switching:
-    """Good and bad passages in turn: a two-state Markov chain over tokens, with a per-position list for each state.
+    """Good and bad passages in turn.
+
+    A two-state Markov chain over tokens, with a per-position list for each state.
 
     good_tokens, bad_tokens: mean passage lengths (geometric). A stream starts in either state with its long-run share.
     """
@@ -103,7 +109,7 @@ class Switching:
         return np.ascontiguousarray(path.T)
 
     def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
-        """Run lengths [n_streams, n_tokens]; a draft is judged by the state at the round's first token."""
+        """Run lengths [n_streams, n_tokens]. A draft is judged by the state at the round's first token."""
         path = self.is_good(n_streams, n_tokens, rng)
         uniform = rng.random((n_streams, n_tokens), dtype=np.float32)
         good = _runs(uniform, np.cumprod((self.good + (0.0,) * k_max)[:k_max]))
@@ -149,7 +155,10 @@ class RecordedSteps:
 
     @classmethod
     def from_array(cls, accepted: ArrayLike | Sequence[Sequence[int]]) -> RecordedSteps:
-        """From accepted drafts [n_steps] or [n_requests, n_steps]; rows may differ in length."""
+        """Process of recorded accepted drafts, [n_steps] or [n_requests, n_steps].
+
+        Rows may differ in length. Raises AdvisorError for counts that are none.
+        """
         rows: list[tuple[int, ...]] = []
         values = list(accepted)  # type: ignore[arg-type]
         for number, row in enumerate([values] if values and np.ndim(values[0]) == 0 else values):
@@ -187,14 +196,19 @@ class RecordedSteps:
 def draw_trace(
     process: AcceptanceProcess, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator
 ) -> RunLengths:
-    """Run lengths [n_streams, n_tokens] of a process, checked. A request longer than n_tokens starts over."""
+    """Run lengths [n_streams, n_tokens] of a process, checked.
+
+    A request longer than n_tokens starts over. Raises AdvisorError for sizes below 1 or a k_max beyond 126.
+    """
     if min(n_streams, n_tokens, k_max) < 1 or k_max > 126:
         raise AdvisorError("n_streams and n_tokens must be positive and k_max lie in 1..126")
     return process.run_lengths(n_streams, n_tokens, k_max, rng)
 
 
 def concave(accepted_length: ArrayLike) -> Array:
-    """Nearest AL(0..k_max) that any acceptance process can have: it grows by ever smaller steps between 0 and 1.
+    """Nearest AL(0..k_max) that any acceptance process can have.
+
+    It grows by ever smaller steps between 0 and 1.
 
     Measured curves may bend the other way by noise. Least squares on the growth per draft (isotonic regression).
     """
@@ -220,12 +234,14 @@ def switching_around(
 ) -> Switching:
     """Good and bad passages whose mean accepted length at one K is the scenario's.
 
+    Raises AdvisorError for a K outside the table, or a spread or share that no passages can have.
+
     Parameters
     ----------
     accepted_length : AL(0..k_max). [tokens per round]
-    k_draft : the K at which the mean is kept, 1..k_max. [1]
-    spread : distance of both kinds from the middle, in logits of the conditional acceptance; 0 is no switching. [1]
-    good_share : share of output tokens in good passages, inside (0, 1). [1]
+    k_draft : the K at which the mean is kept, 1..k_max. [-]
+    spread : distance of both kinds from the middle, in logits of the conditional acceptance; 0 is no switching. [-]
+    good_share : share of output tokens in good passages, inside (0, 1). [-]
     good_tokens : mean length of a good passage; bad ones follow from the share. [tokens]
 
     Notes

@@ -18,7 +18,7 @@ from advisor.runtime.policies import Controller, Situation, StaticK
 
 @dataclass(frozen=True)
 class SplitCosts:
-    """Round costs at whole batches 0..max_batch, drafting apart; arrays [max_batch + 1, nK], row 0 zero. [s]"""
+    """Round costs at whole batches 0..max_batch, drafting apart. Arrays [max_batch + 1, nK], row 0 zero. [s]"""
 
     draft_s: Array
     """Of K drafts each of `batch` sequences."""
@@ -27,21 +27,25 @@ class SplitCosts:
 
     @classmethod
     def of(cls, costs: RoundCosts, max_batch: int) -> SplitCosts:
-        """From costs whose drafting is known."""
+        """Costs split into drafting and verifying, from costs whose drafting is known."""
         time, _ = costs.dense(max_batch)
         draft = costs.dense_draft(max_batch)
         return cls(draft, time - draft)
 
     def drafting_s(self, depth: IntArray) -> Array:
-        """Drafting in which each sequence stops after `depth` [G, S] drafts, 0 for an empty slot: pass j runs those
-        that draft j tokens or more. [G]"""
+        """Time of drafting in which each sequence stops after a number of drafts of its own, [G]. [s]
+
+        `depth` [G, S], 0 for an empty slot: pass j runs those that draft j tokens or more.
+        """
         each = np.diff(self.draft_s, axis=1)
         going = (depth[..., None] > np.arange(each.shape[1])).sum(axis=1)
         return np.asarray(each[going, np.arange(each.shape[1])].sum(axis=1))
 
     def verifying_s(self, batch: IntArray, drafts: IntArray) -> Array:
-        """A round without its drafting that verifies `drafts` [G] drafts of `batch` [G] sequences together: linear in
-        them between whole draft lengths. [G]"""
+        """Time of a round without its drafting, linear between whole draft lengths, [G]. [s]
+
+        It verifies `drafts` [G] drafts of `batch` [G] sequences together.
+        """
         mean = np.divide(drafts, batch, out=np.zeros(batch.shape), where=batch > 0)
         low = np.minimum(mean.astype(np.int64), self.rest_s.shape[1] - 2)
         share = mean - low
@@ -62,19 +66,19 @@ class StopsAtRejection:
 
     @property
     def name(self) -> str:
-        """`bound: K<=3, drafts gated`."""
+        """Name of the policy, `bound: K<=3, drafts gated`."""
         return f"bound: K<={self.k}, {'drafts' if self.gates_drafting else 'verification'} gated"
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:
-        """That of static K."""
+        """Controller of static K."""
         return StaticK(self.k).controller(n_groups, time_s)
 
     def depth(self, situation: Situation) -> IntArray:
-        """Drafts of each sequence that will be accepted, [G, S]; 0 in empty slots. [1]"""
+        """Drafts of each sequence that will be accepted, [G, S]. 0 in empty slots. [-]"""
         return np.where(situation.active, np.minimum(situation.run_length, self.k), 0).astype(np.int64)
 
     def round_s(self, split: SplitCosts, situation: Situation) -> Array:
-        """Time of the coming round of each group, [G]; 0 where none is active. [s]"""
+        """Time of the coming round of each group, [G]. 0 where none is active. [s]"""
         depth, batch = self.depth(situation), situation.batch
         drafting = split.drafting_s(depth) if self.gates_drafting else split.draft_s[batch, self.k]
         return np.asarray(drafting + split.verifying_s(batch, depth.sum(axis=1)))

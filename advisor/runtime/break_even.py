@@ -12,13 +12,15 @@ from advisor.prediction import AdvisorError
 def break_even_accepted_length(round_time_s: ArrayLike) -> Array:
     """Least accepted length at which a round pays for itself.
 
+    Raises AdvisorError for anything but a table of positive times.
+
     Parameters
     ----------
     round_time_s : [nB, nK], whole round; column 0 is the plain decode step. [s]
 
     Returns
     -------
-    [nB, nK] tokens per round, bonus token included. Above K + 1 no acceptance, however good, makes it pay. [1]
+    [nB, nK] tokens per round, bonus token included. Above K + 1 no acceptance, however good, makes it pay. [-]
 
     Notes
     -----
@@ -31,13 +33,13 @@ def break_even_accepted_length(round_time_s: ArrayLike) -> Array:
 
 
 def can_pay(round_time_s: ArrayLike) -> np.ndarray:
-    """True [nB, nK] where an accepted length of at most K + 1 reaches break-even; column 0 is True."""
+    """True [nB, nK] where an accepted length of at most K + 1 reaches break-even. Column 0 is True."""
     least = break_even_accepted_length(round_time_s)
     return least <= np.arange(least.shape[1]) + 1
 
 
 def paying_intervals(batches: ArrayLike, speedup: ArrayLike) -> tuple[tuple[float, float], ...]:
-    """Batch intervals in which one K pays (speedup >= 1): batches [nB], speedup [nB]; ends interpolated in log batch.
+    """Batch intervals in which one K pays (speedup >= 1): batches [nB], speedup [nB]. Ends interpolated in log batch.
 
     An MoE may stop paying at middle batches and pay again: all intervals are returned, the last open end as inf.
     """
@@ -62,12 +64,12 @@ def paying_intervals(batches: ArrayLike, speedup: ArrayLike) -> tuple[tuple[floa
 
 
 def sweet_spot(batches: Array, speedup: Array) -> float:
-    """Batch size with the highest speedup. [1]"""
+    """Batch size with the highest speedup. [-]"""
     return float(batches[int(np.argmax(speedup))])
 
 
 def break_even_batch(batches: Array, speedup: Array) -> float | None:
-    """Smallest batch above the sweet spot at which the speedup falls to 1, interpolated on log batch; None if never."""
+    """Smallest batch above the sweet spot at which the speedup falls to 1, interpolated on log batch. None if never."""
     peak = int(np.argmax(speedup))
     if speedup[peak] <= 1.0:
         return None

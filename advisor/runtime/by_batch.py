@@ -27,12 +27,12 @@ MAX_CONTEXT_BUCKETS = 16
 
 
 MAX_WEIGHT = 1e15
-"""Nanoseconds of eleven days; sums of larger weights lose the small ones. [1]"""
+"""Nanoseconds of eleven days; sums of larger weights lose the small ones. [-]"""
 
 
 @dataclass(frozen=True)
 class BatchHistogram:
-    """How often the server ran at each batch size: share of plain decoding time, on any positive scale."""
+    """Share of plain decoding time that the server ran at each batch size, on any positive scale."""
 
     batches: tuple[int, ...]
     weights: tuple[float, ...]
@@ -54,7 +54,10 @@ class BatchHistogram:
 
     @classmethod
     def from_text(cls, text: str) -> BatchHistogram:
-        """From `batch:weight,...`, e.g. `1:10,16:60,64:30`. Raises AdvisorError naming the piece that is wrong."""
+        """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`.
+
+        Raises AdvisorError naming the piece that is wrong.
+        """
         pairs = []
         for piece in text.split(","):
             batch, _, weight = piece.partition(":")
@@ -91,17 +94,19 @@ class RuntimeSchedule:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the schedule at the scenario's own context gains over one K, in sentences."""
+        """Sentences on the gain of the schedule over one K, at the scenario's own context."""
         return schedule_texts(self.ranges, self.curve, self.setup.scenario.batch_size)
 
     @property
     def to_serve(self) -> tuple[KRange, ...]:
-        """What an engine is given: `ranges_to_serve` at the scenario's own batch."""
+        """Ranges that an engine is given, `ranges_to_serve` at the scenario's own batch."""
         return ranges_to_serve(self.ranges, self.curve, self.setup.scenario.batch_size)
 
 
 def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
-    """K by batch of a curve, under the scenario's limit on time per output token, for the batches that fit in memory.
+    """Ranges of K by batch of a curve, for the batches that fit in memory.
+
+    Under the scenario's limit on time per output token.
 
     At the scenario's own batch, where the curve has it, and at its neighbours that share it, the recommended K;
     elsewhere independent of that batch. The whole curve where nothing fits: a schedule of what does not run is of use
@@ -148,13 +153,13 @@ def schedules_by_context(
     batches: np.ndarray,
     known: Mapping[int, tuple[Setup, Curve]] | None = None,
 ) -> tuple[ContextSchedule, ...]:
-    """Schedules for buckets around context lengths; () for none.
+    """Schedules for buckets around context lengths. () for none.
 
     Parameters
     ----------
     contexts : increasing. [tokens]
     own : the schedule at the scenario's own context, taken over where that is one of `contexts`.
-    batches : grid the speedups are computed on, [nB]. [1]
+    batches : grid the speedups are computed on, [nB]. [-]
     known : what is loaded and computed already, by context.
     """
     found = []
@@ -168,7 +173,10 @@ def schedules_by_context(
 
 
 def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
-    """Raises AdvisorError when the histogram has a batch that memory cannot hold, though it could hold another."""
+    """Check that memory can hold a histogram's batches.
+
+    Raises AdvisorError when it cannot hold one, though it could hold another.
+    """
     largest, asked = setup.memory.largest_batch, max(histogram.batches)
     if 0 < largest < asked:
         raise AdvisorError(
@@ -178,14 +186,14 @@ def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
 
 
 def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -> ScheduleGain:
-    """What `ranges` gains over the best static K on a histogram whose batches the curve reaches."""
+    """Gain of a schedule over the best static K on a histogram whose batches the curve reaches."""
     return schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
 
 
 def static_ranges(curve: Curve, k_draft: int, last: int) -> tuple[KRange, ...]:
     """One range with the same K from batch 1 to `last`, for a static export.
 
-    last : the batch at which the schedule ends, so that an engine admits as many requests either way. [1]
+    last : the batch at which the schedule ends, so that an engine admits as many requests either way. [-]
 
     Raises AdvisorError for a K not in the curve.
     """
@@ -197,12 +205,14 @@ def static_ranges(curve: Curve, k_draft: int, last: int) -> tuple[KRange, ...]:
 
 
 def ranges_to_serve(ranges: tuple[KRange, ...], curve: Curve, batch_size: int) -> tuple[KRange, ...]:
-    """What an engine is given, by app, report and export alike: one K where one is enough, else the schedule.
+    """Ranges that an engine is given, by app, report and export alike.
+
+    One K where one is enough, else the schedule.
 
     The one K is that of the target batch, so whatever is pasted runs the recommended K there. Where that is none, the
     engine is started without a drafter: one that waits for other batches would slow it down.
 
-    ranges : the schedule. batch_size : the target batch. [1]
+    ranges : the schedule. batch_size : the target batch. [-]
     """
     k_draft = int(k_at(ranges, batch_size))
     gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))  # as the sentence has it

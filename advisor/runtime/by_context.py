@@ -20,7 +20,7 @@ from advisor.setup import Setup, load_setup
 CONTEXTS = (512, 2048, 8192, 32768, 131072)
 """Choice of this project: contexts that are looked at, a factor of four apart. [tokens]"""
 SHOWN_BATCHES = (1, 4, 16, 64, 256, 1024)
-"""Choice of this project: batches that a table of K by batch and context shows, a factor of four apart. [1]"""
+"""Choice of this project: batches that a table of K by batch and context shows, a factor of four apart. [-]"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class KByContext:
     """K of the schedule at the scenario's own context, [nB]."""
     loss: Array
     """What that schedule loses against the recommended K at each context, beyond the noise and beyond what it loses at
-    its own, [nC, nB]; 0 where the batch fits at one of the two only. [1]"""
+    its own, [nC, nB]; 0 where the batch fits at one of the two only. [-]"""
     misses: NDArray[np.bool_]
     """Where that schedule misses a limit on time per output token that another K keeps, and keeps it at its own
     context, [nC, nB]."""
@@ -55,7 +55,7 @@ class KByContext:
 
     @property
     def text(self) -> str:
-        """Where context changes the answer, or that it does not, in a sentence."""
+        """Sentence on where context changes the answer, or that it does not."""
         others = [context for context in self.contexts if context != self.own_context]
         if not others:
             return ""
@@ -82,7 +82,7 @@ class KByContext:
         )
 
     def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Heading and rows of the recommended K as text, for SHOWN_BATCHES and those that `text` names; a dash where it
+        """Heading and rows of the recommended K as text, for SHOWN_BATCHES and those that `text` names. A dash where it
         does not fit."""
         heading = ("Batch", *(f"{context:,}" for context in self.contexts))
         named = [self.batches[column] for _, column in self._worst]
@@ -93,8 +93,10 @@ class KByContext:
 
 
 def context_values(found: KByContext) -> dict[str, object]:
-    """The recommended K by context as JSON and reports carry it: a list of K along the batches for each context; None
-    where a batch does not fit."""
+    """Recommended K by context as JSON and reports carry it.
+
+    A list of K along the batches for each context; None where a batch does not fit.
+    """
     return {
         "says": found.text,
         "matters": found.matters,
@@ -111,7 +113,7 @@ def context_values(found: KByContext) -> dict[str, object]:
 
 
 def curves_at(setup: Setup, curve: Curve, contexts: Sequence[int] | None = None) -> Mapping[int, tuple[Setup, Curve]]:
-    """A scenario and its curve at each context, its own as given; over the same batches.
+    """A scenario and its curve at each context, its own as given. Over the same batches.
 
     contexts : default CONTEXTS as far as the model goes, at least the scenario's prompt; its own joins them. [tokens]
 

@@ -21,7 +21,7 @@ _BASELINE, _TRIAL, _SET = 0, 1, 2
 
 @dataclass(frozen=True)
 class CascadeSettings:
-    """Constants of the controller; the defaults are the paper's, or stated as ours where the paper gives none."""
+    """Constants of the controller. The defaults are the paper's, or stated as ours where the paper gives none."""
 
     trial_iterations: int = 4
     max_trials: int = 4
@@ -50,7 +50,7 @@ class CascadeSettings:
 
 @dataclass(frozen=True)
 class Cascade:
-    """The policy: one controller per request at batch 1, as published; per server above it, our extension."""
+    """The policy: one controller per request at batch 1, as published. Per server above it, our extension."""
 
     settings: CascadeSettings = CascadeSettings()
     name: str = "Cascade"
@@ -100,7 +100,7 @@ class CascadeController:
         return self.k
 
     def observe(self, outcome: Outcome) -> None:
-        """Account the iteration; end the phases that are complete."""
+        """Account the iteration. End the phases that are complete."""
         busy = outcome.busy
         per_sequence = np.divide(outcome.tokens, outcome.batch, out=np.zeros(busy.size), where=outcome.batch > 0)
         self.tokens += per_sequence
@@ -149,7 +149,7 @@ class CascadeController:
         self._begin(on, _TRIAL, following[~stop], self.settings.trial_iterations)
 
     def _climb(self, groups: IntArray, k: IntArray, utility: Array, trial: IntArray) -> tuple[IntArray, np.ndarray]:
-        """Next K of the hill climb and whether the test ends here; all [len(groups)].
+        """Next K of the hill climb and whether the test ends here. All [len(groups)].
 
         A trial is compared with the K it climbed from, the best of the test so far.
         """

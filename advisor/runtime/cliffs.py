@@ -11,12 +11,12 @@ from advisor.curve import Curve
 from advisor.prediction import Tier
 
 LEAST_DEPTH = 3.0 * PER_K_LOG_SD
-"""How deep a dip is at least on both sides, in log speedup: three times what neighbouring token counts scatter. [1]"""
+"""How deep a dip is at least on both sides, in log speedup: three times what neighbouring token counts scatter. [-]"""
 
 
 @dataclass(frozen=True)
 class Cliff:
-    """One range of batches, first to last of the curve's grid, in which speculation gains less than on both sides."""
+    """Range of batches in which speculation gains less than on both sides. First to last of the curve's grid."""
 
     k_draft: int
     first: int
@@ -26,11 +26,11 @@ class Cliff:
     after_s: float
     """Verify step at the first batch of the grid inside. [s]"""
     before: float
-    """Speedup at the batch before it. [1]"""
+    """Speedup at the batch before it. [-]"""
     least: float
-    """Least speedup inside. [1]"""
+    """Least speedup inside. [-]"""
     later: float
-    """Highest speedup beyond. [1]"""
+    """Highest speedup beyond. [-]"""
 
     @property
     def text(self) -> str:

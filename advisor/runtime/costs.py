@@ -37,11 +37,11 @@ class RoundCosts:
 
     @property
     def k_max(self) -> int:
-        """Longest draft in the grid. [1]"""
+        """Longest draft in the grid. [-]"""
         return int(self.drafts[-1])
 
     def time_s(self, batch: ArrayLike, n_draft: ArrayLike) -> Array:
-        """Time of one round at `batch` sequences and `n_draft` drafts; broadcasts. [s]
+        """Time of one round at `batch` sequences and `n_draft` drafts. Broadcasts. [s]
 
         Between grid batches, log time is linear in log batch. Raises AdvisorError outside the grid.
         """
@@ -52,7 +52,7 @@ class RoundCosts:
         return np.exp(np.take_along_axis(log_time, columns[..., None], axis=-1)[..., 0])
 
     def dense(self, max_batch: int) -> tuple[Array, Array]:
-        """Round time [max_batch + 1, nK] and warm-drafter time [max_batch + 1] at whole batches; row 0 is zero. [s]"""
+        """Round time [max_batch + 1, nK] and warm-drafter time [max_batch + 1] at whole batches. Row 0 is zero. [s]"""
         whole = np.arange(1, max_batch + 1)
         time = np.zeros((max_batch + 1, self.drafts.size))
         warm = np.zeros(max_batch + 1)
@@ -61,7 +61,7 @@ class RoundCosts:
         return time, warm
 
     def dense_draft(self, max_batch: int) -> Array:
-        """Drafting time [max_batch + 1, nK] at whole batches; row 0 is zero. [s]"""
+        """Drafting time [max_batch + 1, nK] at whole batches. Row 0 is zero. [s]"""
         draft = np.zeros((max_batch + 1, self.drafts.size))
         draft[1:] = _interpolate(self.batches, self.draft_s, np.arange(1, max_batch + 1))
         return draft
@@ -74,8 +74,10 @@ def round_costs(
     draft_warm_s: ArrayLike | None = None,
     draft_s: ArrayLike = 0.0,
 ) -> RoundCosts:
-    """`RoundCosts` from batches [nB], round_time_s [nB, nK], accepted_length [nK], draft_warm_s [nB] or one number, and
-    the part of round_time_s that drafts, as it or one number.
+    """Costs of rounds (`RoundCosts`) from arrays over batch and K.
+
+    batches [nB], round_time_s [nB, nK], accepted_length [nK], draft_warm_s [nB] or one number, and the part of
+    round_time_s that drafts, as it or one number.
 
     Raises AdvisorError naming the array, what was found and what is expected.
     """
@@ -105,6 +107,8 @@ def round_costs(
 def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
     """Costs of the simulator's rounds from a curve over K = 0..k_max and batches from 1.
 
+    Raises AdvisorError for a curve that leaves a K out.
+
     keep_drafter_warm : an iteration at K = 0 of a policy that may draft again pays `kept_drafter_s`, an upper bound.
         False: the cache is rebuilt for free, a lower bound.
 
@@ -118,7 +122,9 @@ def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
 
 
 def kept_drafter_s(curve: Curve) -> Array:
-    """What a round of K = 0 pays where K may be above 0 again: one drafting pass, so that its cache stays valid. [s]
+    """Time of a round of K = 0 for a drafter that is kept warm, one pass. [s]
+
+    Where K may be above 0 again its cache has to stay valid.
 
     [nB], over a curve with K = 1. Kernels, launches and host time of K = 1: an upper bound, since the cache needs no
     LM head. 0 for drafters that run no model.
@@ -130,7 +136,9 @@ def kept_drafter_s(curve: Curve) -> Array:
 
 
 def idle_speedup(curve: Curve) -> Array:
-    """Speedup of K = 0 within a table of several K, [nB]: below 1, since the drafter still runs once a step. [1]
+    """Speedup of K = 0 within a table of several K, [nB]. [-]
+
+    Below 1, since the drafter still runs once a step.
 
     Engines do so (docs/engines.md); a server started without speculation pays nothing and has 1.
     """
@@ -149,7 +157,7 @@ def interpolate_losses(batches: ArrayLike, losses: ArrayLike, at: ArrayLike) -> 
 
 
 def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
-    """Linear in log batch along axis 0 of values [nB, n]; result [*at.shape, n]. Refuses to extrapolate."""
+    """Linear in log batch along axis 0 of values [nB, n]. Result [*at.shape, n]. Refuses to extrapolate."""
     wanted = np.asarray(at, dtype=float)
     if wanted.size and (wanted.min() < grid[0] or wanted.max() > grid[-1]):
         raise AdvisorError(

@@ -33,7 +33,9 @@ def drafts_anywhere(ranges: Sequence[KRange]) -> bool:
 def schedule_gain(
     ranges: Sequence[KRange], values: KValues, histogram_batches: ArrayLike, histogram_weights: ArrayLike
 ) -> ScheduleGain:
-    """What the schedule gains over the best single K on the user's own batch histogram.
+    """Gain of the schedule over the best single K on the user's own batch histogram.
+
+    Raises AdvisorError for a histogram whose weights are too few or negative, or all 0.
 
     histogram_weights: share of plain decoding *time* spent at each batch size, as a gauge of running requests sampled
     at fixed intervals gives it; any positive scale. Speedups combine as a weighted harmonic mean, since times add.
@@ -64,17 +66,17 @@ def schedule_gain(
 
 
 def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGain:
-    """What the schedule gains over the best single K where each doubling of the batch counts alike."""
+    """Gain of the schedule over the best single K where each doubling of the batch counts alike."""
     whole = np.arange(1, min(ranges[-1].batch_end, int(values.batches[-1])) + 1)
     return schedule_gain(ranges, values, whole, doublings(whole))
 
 
 ENOUGH = 0.01
-"""Choice of this project: a schedule that gains less than this over one K is called not worth having. [1]"""
+"""Choice of this project: a schedule that gains less than this over one K is called not worth having. [-]"""
 
 
 def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> bool:
-    """Whether the recommended K everywhere comes within ENOUGH of the schedule; never where it does not draft.
+    """Whether the recommended K everywhere comes within ENOUGH of the schedule. Never where it does not draft.
 
     gain : over the doublings of the batches that the ranges cover. k_draft : the K recommended at the target batch.
     """

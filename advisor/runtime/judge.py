@@ -23,11 +23,11 @@ class DraftRow:
     tpot_s: float
     tokens_per_s_per_gpu: float
     p_best: float
-    """Share of draws in which it is the fastest. [1]"""
+    """Share of draws in which it is the fastest. [-]"""
     p_gain: float
-    """Share of draws in which it is faster than plain decoding; 0 for plain decoding itself. [1]"""
+    """Share of draws in which it is faster than plain decoding; 0 for plain decoding itself. [-]"""
     expected_loss: float
-    """Share of the speedup it gives up against each draw's fastest K, mean over the draws. [1]"""
+    """Share of the speedup it gives up against each draw's fastest K, mean over the draws. [-]"""
     as_good: bool
     """Whether the noise of the draws does not tell its loss from the least one."""
     meets_limit: bool
@@ -65,7 +65,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
 
 
 def recommended_draft(setup: Setup, curve: Curve, row: int) -> int:
-    """Index, along the curve's drafts, of the K recommended at its batch `row`; the rule of `draft_rows`."""
+    """Index, along the curve's drafts, of the K recommended at its batch `row`. The rule of `draft_rows`."""
     within = within_limit(setup, curve)[row]
     odds = draft_odds(curve.draws[:, row], within)
     return int(recommended(odds.loss, odds.noise, within))
@@ -77,7 +77,7 @@ def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
 
 
 def others_text(rows: Sequence[DraftRow]) -> str:
-    """Which other K do as well as the recommended one and what the nearest costs, in a sentence; empty for one K."""
+    """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for one K."""
     own = next(item for item in rows if item.recommended)
     rest = [item for item in rows if item is not own and item.k_draft > 0]
     if own.k_draft == 0 or not rest:
@@ -103,7 +103,7 @@ def _shorter_text(own: DraftRow, faster: Sequence[DraftRow]) -> str:
 
 
 def within_limit(setup: Setup, curve: Curve) -> NDArray[np.bool_]:
-    """Which K keep the scenario's limit on time per output token at each batch, [nB, nK]; all where there is none."""
+    """Mask of K that keep the scenario's limit on time per output token, [nB, nK]. All where there is none."""
     limit_ms = setup.scenario.max_tpot_ms
     if limit_ms is None:
         return np.ones(curve.tpot_s.shape, bool)
@@ -111,7 +111,7 @@ def within_limit(setup: Setup, curve: Curve) -> NDArray[np.bool_]:
 
 
 def last_batch(setup: Setup, curve: Curve) -> int:
-    """Largest batch of the curve that fits in memory; the curve's last where nothing fits. [1]"""
+    """Largest batch of the curve that fits in memory. The curve's last where nothing fits. [-]"""
     end = int(curve.batches[-1])
     return min(setup.memory.largest_batch, end) or end
 

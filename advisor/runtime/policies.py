@@ -35,7 +35,10 @@ class Situation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the groups measured in one iteration; all arrays [G]. Idle groups carry zeros and are not in `busy`."""
+    """Values that the groups measured in one iteration.
+
+    All arrays [G]. Idle groups carry zeros and are not in `busy`.
+    """
 
     busy: BoolArray
     batch: IntArray
@@ -62,16 +65,20 @@ class Controller(Protocol):
 
 
 class Policy(Protocol):
-    """A way to choose K. keeps_drafter: an iteration at K = 0 still pays for keeping the drafter's cache valid."""
+    """A way to choose K."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name for tables and charts."""
+        ...
 
     @property
-    def keeps_drafter(self) -> bool: ...
+    def keeps_drafter(self) -> bool:
+        """Whether an iteration at K = 0 still pays for keeping the drafter's cache valid."""
+        ...
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:
-        """Fresh controller; time_s [max_batch + 1, nK] is what the oracle knows about costs."""
+        """Fresh controller. `time_s` [max_batch + 1, nK] is what the oracle knows about costs."""
         ...
 
 
@@ -87,18 +94,18 @@ class _Memoryless:
 
 @dataclass(frozen=True)
 class StaticK:
-    """The same K always. K = 0 is an engine started without speculation: no drafter to keep warm."""
+    """Policy of one K always. K = 0 is an engine started without speculation: no drafter to keep warm."""
 
     k: int
     keeps_drafter: bool = False
 
     @property
     def name(self) -> str:
-        """`static K=3`."""
+        """Name of the policy, `static K=3`."""
         return f"static K={self.k}"
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:  # noqa: ARG002 - one table serves all groups
-        """A table of this K alone; refuses one that the costs do not cover."""
+        """Controller with a table of this K alone. Raises AdvisorError for one that the costs do not cover."""
         if not 0 <= self.k < time_s.shape[1]:
             raise AdvisorError(f"static K={self.k} lies outside the costs' drafts 0..{time_s.shape[1] - 1}")
         return _Table(np.full(time_s.shape[0], self.k, dtype=np.int64))
@@ -113,7 +120,10 @@ class BatchSchedule:
     keeps_drafter: bool = True
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:  # noqa: ARG002 - one table serves all groups
-        """A dense table over every batch size the simulation can reach."""
+        """Controller with a dense table over every batch size the simulation can reach.
+
+        Raises AdvisorError for a K that the costs do not cover.
+        """
         table = k_running_at(self.ranges, np.arange(time_s.shape[0]))
         if table.max() >= time_s.shape[1]:
             raise AdvisorError(f"the schedule uses K={table.max()}; the costs cover 0..{time_s.shape[1] - 1}")
@@ -130,7 +140,9 @@ class _Table(_Memoryless):
 
 @dataclass(frozen=True)
 class Oracle:
-    """Hindsight: sees how many drafts each sequence would accept in this round and picks K for the long-run rate.
+    """Hindsight that picks K for the long-run rate.
+
+    It sees how many drafts each sequence would accept in this round.
 
     It maximises tokens - rate * time, rate being what the group has reached so far: at the best reachable rate that is
     the optimality condition of a renewal-reward process. No engine can do this; it bounds what any control is worth.
@@ -200,7 +212,10 @@ class EmaAdaptive:
     keeps_drafter: bool = True
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:
-        """One average, count and K per group and slot."""
+        """Controller with one average, count and K per group and slot.
+
+        Raises AdvisorError for batch sizes below 1, or none.
+        """
         k_max = time_s.shape[1] - 1
         candidates = {
             key: tuple(sorted({k for k in ks if 0 <= k <= k_max})) or (0,) for key, (ks, _) in self.slots.items()

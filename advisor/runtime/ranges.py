@@ -41,7 +41,7 @@ class KRange:
 
 
 def range_values(item: KRange) -> dict[str, int | float | bool]:
-    """A range as JSON and reports carry it; `k_running` is the K of one server for all batches."""
+    """A range as JSON and reports carry it. `k_running` is the K of one server for all batches."""
     names = ("batch_start", "batch_end", "k_draft", "k_running", "speedup", "regret", "meets_limit")
     return {name: getattr(item, name) for name in names}
 
@@ -61,19 +61,23 @@ class ContextSchedule:
 
 
 def bucket_values(item: ContextSchedule) -> dict[str, object]:
-    """A bucket of contexts as JSON carries it; see `range_values`."""
+    """A bucket of contexts as JSON carries it. See `range_values`."""
     ranges = [range_values(one) for one in item.ranges]
     return {"context_start": item.context_start, "context_end": item.context_end, "ranges": ranges}
 
 
 def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange, ...]]) -> tuple[ContextSchedule, ...]:
-    """One schedule per context bucket: contexts [nC] increasing, and the schedule at each; () for none.
+    """Schedule of each context bucket.
+
+    `contexts` [nC] increasing, and the schedule at each; () for none. Raises AdvisorError for contexts that do not
+    increase.
 
     A bucket reaches up to the geometric middle between its context and the next, the last without end; neighbours
     with equal K are merged.
     """
     if len(contexts) and (np.any(np.diff(contexts) <= 0) or contexts[0] < 1):
         raise AdvisorError("contexts must be positive and increase strictly")
+    # Contexts are spaced by factors, so the border lies in their geometric middle.
     middles = [int(np.sqrt(float(one) * other)) for one, other in pairwise(contexts)]
     found: list[ContextSchedule] = []
     start = 1
@@ -87,7 +91,7 @@ def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange
 
 
 def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Heading and rows of K by batch as text; `limited` adds whether the limit on time per output token is kept.
+    """Heading and rows of K by batch as text. `limited` adds whether the limit on time per output token is kept.
 
     Where one server for all batches runs another K than the schedule's, a column has it.
     """
@@ -117,6 +121,7 @@ def k_running_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64
 def _looked_up(ranges: Sequence[KRange], ks: Sequence[int], batch: ArrayLike) -> NDArray[np.int64]:
     starts = np.array([item.batch_start for item in ranges])
     place = np.searchsorted(starts, np.asarray(batch), side="right") - 1
+    # Beyond the last range its K stays, as vLLM reads its own table.
     return np.array(ks, dtype=np.int64)[np.clip(place, 0, None)]
 
 

@@ -17,33 +17,33 @@ from advisor.runtime.ranges import KRange
 
 SWITCH_COST = PER_K_LOG_SD
 """What a switch of K must save beyond the noise of the draws, expected loss times doublings of the batch: as much over
-one doubling as speedups scatter from one K to the next, half as much over two. [1]"""
+one doubling as speedups scatter from one K to the next, half as much over two. [-]"""
 MIN_GAIN = 0.02
-"""Choice of this project: a change or a design that gains less than this is not offered as one that helps. [1]"""
+"""Choice of this project: a change or a design that gains less than this is not offered as one that helps. [-]"""
 
 TIE = 1e-6
 """What a K is held to lose for each shorter one of the table, so that the smallest of equals is taken: far below what
-tells two K apart. [1]"""
+tells two K apart. [-]"""
 _SINGLE = 512
 """Up to here the schedule decides batch by batch; beyond, a batch more or less is within a quarter of a per cent."""
 
 
 @dataclass(frozen=True)
 class KValues:
-    """What each K is worth on a grid of batches, as far as a schedule needs to know; `k_values` makes and checks it."""
+    """Values of each K on a grid of batches, as far as a schedule needs them. `k_values` makes and checks it."""
 
     batches: Array
-    """[nB], increasing from 1. [1]"""
+    """[nB], increasing from 1. [-]"""
     drafts: NDArray[np.int64]
-    """[nK], increasing from 0. [1]"""
+    """[nK], increasing from 0. [-]"""
     speedup: Array
-    """[nB, nK]; 1 at K = 0, a server without speculation. [1]"""
+    """[nB, nK]; 1 at K = 0, a server without speculation. [-]"""
     loss: Array
-    """Expected loss [nB, nK], see `draft_odds`. [1]"""
+    """Expected loss [nB, nK], see `draft_odds`. [-]"""
     noise: Array
-    """Its standard error against the least, [nB, nK]. [1]"""
+    """Its standard error against the least, [nB, nK]. [-]"""
     idle: Array
-    """Speedup of K = 0 in a table that drafts at other batches, [nB], see `idle_speedup`. [1]"""
+    """Speedup of K = 0 in a table that drafts at other batches, [nB], see `idle_speedup`. [-]"""
     tpot_s: Array | None = None
     """Time per output token, [nB, nK]. [s]"""
 
@@ -57,7 +57,9 @@ def k_values(
     idle: ArrayLike = 1.0,
     tpot_s: ArrayLike | None = None,
 ) -> KValues:
-    """`KValues` from speedups [nB, nK] and the same under each draw [draws, nB, nK]; without draws they are certain.
+    """Values of each K (`KValues`) from speedups [nB, nK] and their draws [draws, nB, nK].
+
+    Without draws they are certain.
 
     Raises AdvisorError naming what was found and what is expected.
     """
@@ -68,10 +70,10 @@ def k_values(
 
 
 def values_of(curve: Curve, without: int | None = None) -> KValues:
-    """What each K of a curve is worth by batch, as a schedule needs it.
+    """Values of each K of a curve by batch, as a schedule needs them.
 
     without : a target batch, left out where it lies between the batches that every curve has, so that what is
-        interpolated between those does not depend on it. [1]
+        interpolated between those does not depend on it. [-]
     """
     inside = (curve.batches > DEFAULT_BATCHES[0]) & (curve.batches < DEFAULT_BATCHES[-1])
     kept = (curve.batches != without) | ~inside | np.isin(curve.batches, DEFAULT_BATCHES)
@@ -97,8 +99,8 @@ def k_by_batch(
     ----------
     values : what each K is worth; with a limit, its times per output token too.
     max_tpot_s : upper limit on the time per output token. [s]
-    max_batch : last batch size covered; default the largest of the grid. [1]
-    target : the target batch and its recommended K, which stands there and at those neighbours that share it. [1]
+    max_batch : last batch size covered; default the largest of the grid. [-]
+    target : the target batch and its recommended K, which stands there and at those neighbours that share it. [-]
 
     Returns
     -------
@@ -124,6 +126,7 @@ def k_by_batch(
     place, column = target[0] - 1, int(np.searchsorted(values.drafts, target[1]))
     chosen = _with_target(table, smoothed, place, column)
     ranges = _ranges(table, chosen, _one_server(table, chosen, drafts=target[1] > 0), values.drafts)
+    # The verdict and the schedule must not disagree at the batch that was asked about (decision 0006).
     if chosen[place] == smoothed[place]:
         return ranges
     instead = int(values.drafts[smoothed[place]])
@@ -134,7 +137,10 @@ def k_by_batch(
 
 
 def schedule_rule(max_tpot_ms: float | None = None) -> str:
-    """How the ranges of K by batch were chosen, in words that hold under this limit on time per output token."""
+    """Rule by which the ranges of K by batch were chosen, in words.
+
+    They hold under this limit on time per output token.
+    """
     rule = (
         f"The K of least expected loss, smoothed: a switch must save {SWITCH_COST:.0%} over a doubling of the batch, "
         "beyond the noise."
@@ -146,24 +152,24 @@ def schedule_rule(max_tpot_ms: float | None = None) -> str:
 
 @dataclass(frozen=True)
 class _Whole:
-    """`KValues` at whole batches 1..n; arrays [n, nK] or [n]."""
+    """`KValues` at whole batches 1..n. Arrays [n, nK] or [n]."""
 
     speedup: Array
     loss: Array
     noise: Array
     allowed: NDArray[np.bool_]
     idle: Array
-    """Speedup of K = 0 with the drafter kept, [n]. [1]"""
+    """Speedup of K = 0 with the drafter kept, [n]. [-]"""
     idle_allowed: NDArray[np.bool_]
     doublings: Array
 
     @property
     def excess(self) -> Array:
-        """What each K loses beyond the noise; of ties the smaller K is the least."""
+        """What each K loses beyond the noise. Of ties the smaller K is the least."""
         return excess_loss(self.loss, self.noise, self.allowed) + TIE * np.arange(self.loss.shape[1])
 
     def cost(self, chosen: NDArray[np.int64]) -> float:
-        """Loss beyond the noise over all doublings, and SWITCH_COST for each switch. [1]"""
+        """Loss beyond the noise over all doublings, and SWITCH_COST for each switch. [-]"""
         own = excess_loss(self.loss, self.noise, self.allowed)[np.arange(chosen.size), chosen]
         return float(own @ self.doublings) + SWITCH_COST * float(np.count_nonzero(np.diff(chosen)))
 
@@ -175,8 +181,8 @@ class _Whole:
         return replace(self, speedup=speedup, loss=loss, allowed=allowed)
 
     def plain_cost(self) -> float:
-        """Loss of a server without speculation against one that keeps its drafter; a gain beyond the noise counts
-        against its losses. [1]"""
+        """Loss of a server without speculation against one that keeps its drafter. A gain beyond the noise counts
+        against its losses. [-]"""
         kept = self.charged()
         choosable = kept.allowed | ~kept.allowed.any(axis=1, keepdims=True)
         above = self.loss[:, 0] - np.where(choosable, kept.loss, np.inf).min(axis=1)
@@ -209,7 +215,7 @@ def _whole(values: KValues, last: int, max_tpot_s: float | None) -> _Whole:
 
 
 def doublings(batches: NDArray[np.int64]) -> Array:
-    """Doublings of the batch that each of a run of neighbouring batches stands for, [n]. [1]"""
+    """Doublings of the batch that each of a run of neighbouring batches stands for, [n]. [-]"""
     return np.log2((batches + 1.0) / batches)
 
 
@@ -223,6 +229,7 @@ def _smoothed(table: _Whole) -> NDArray[np.int64]:
     drafting = np.flatnonzero(recommended(table.loss, table.noise, table.allowed))
     if not drafting.size:
         return np.zeros_like(chosen)
+    # Below and above, speculation is another server's business: starting none is no switch of this one's K.
     inside = (np.arange(chosen.size) >= drafting[0]) & (np.arange(chosen.size) <= drafting[-1])
     return np.where(inside, chosen, 0)
 
@@ -248,6 +255,7 @@ def _one_server(table: _Whole, chosen: NDArray[np.int64], drafts: bool) -> NDArr
     """
     if not chosen.any():
         return chosen
+    # In a table the drafter runs once a step at K = 0 too, to keep its cache: vLLM and SGLang charge for that.
     kept = table.charged()
     fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
     running = _cheapest(np.where(chosen[:, None] > 0, fixed, kept.excess), kept.doublings, kept.allowed)
@@ -263,6 +271,7 @@ def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArr
     total, own = length[0] * lost[0], np.arange(columns)
     for i in range(1, n):
         best = int(total.argmin())
+        # A switch comes from the cheapest of all K so far: where it came from does not change its price.
         jump = total[best] + SWITCH_COST
         came[i] = np.where(jump < total, best, own)
         total = np.minimum(jump, total) + length[i] * lost[i]
@@ -278,7 +287,9 @@ def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
     across a change of what is allowed or ruled out."""
     n = len(excess)
     ruled = np.concatenate([allowed, np.isinf(excess)], axis=1).astype(np.int8)
+    # A block across a border would give a K to batches that the limit forbids it.
     changes = 1 + np.flatnonzero(np.abs(np.diff(ruled, axis=0)).any(axis=1))
+    # Neighbouring large batches hardly differ: 256 blocks to a doubling keep the path exact enough and short.
     wide = _SINGLE * 2.0 ** (np.arange(256 * max(0, int(np.ceil(np.log2(n / _SINGLE))))) / 256)
     starts = np.unique(np.concatenate([np.arange(min(n, _SINGLE)), wide.astype(np.int64), changes]))
     return starts[starts < n]

@@ -33,7 +33,9 @@ _ROUNDS_OF_REQUESTS = 2
 
 @dataclass(frozen=True)
 class SimulationPlan:
-    """requests : asked for in all; iterations : limit per server; request_tokens : output of each request. [1]
+    """Plan of a simulation.
+
+    requests : asked for in all. Iterations : limit per server; request_tokens : output of each request. [-]
 
     batch_size : slots of a server. load_share : None keeps every slot full while a request waits; else Poisson arrivals
     at this share of what plain decoding could serve, so that the batch varies. switch_ms : what a change of K costs,
@@ -79,7 +81,7 @@ class SimulationPlan:
 
     @property
     def most_iterations(self) -> int:
-        """Iterations that a policy can need: a busy server emits at least one token in each. [1]"""
+        """Iterations that a policy can need: a busy server emits at least one token in each. [-]"""
         served = int(self.requests_by_server.max())
         in_turn = served if self.load_share is not None else -(-served // self.batch_size) + 1
         return min(self.iterations, in_turn * self.request_tokens)
@@ -109,29 +111,29 @@ class PolicyOutcome:
     tpot_s: float
     """Iteration time lived through by all sequences over their tokens. [s]"""
     speedup: float
-    """Plain time per output token over this policy's. [1]"""
+    """Plain time per output token over this policy's. [-]"""
     gain_over_best_static: float
-    """speedup / best static speedup - 1 (K = 0 is a static K). [1]"""
+    """speedup / best static speedup - 1 (K = 0 is a static K). [-]"""
     p95_request_tpot_s: float | None
     """95th percentile over finished requests; None where none finished. [s]"""
     mean_draft: float
-    """Mean K over iterations. [1]"""
+    """Mean K over iterations. [-]"""
     iterations_by_draft: tuple[int, ...]
     test_share: float | None
-    """Share of iterations spent on tests; None for policies that do not test. [1]"""
+    """Share of iterations spent on tests; None for policies that do not test. [-]"""
     mean_batch: float
     finished: int
     switch_share: float = 0.0
-    """Share of iterations that ran another K than the one before. [1]"""
+    """Share of iterations that ran another K than the one before. [-]"""
     drafted_per_token: float = 0.0
-    """Drafts made for each output token. [1]"""
+    """Drafts made for each output token. [-]"""
     verified_per_token: float = 0.0
-    """Tokens verified for each output token, the last emitted one of each sequence included. [1]"""
+    """Tokens verified for each output token, the last emitted one of each sequence included. [-]"""
 
 
 @dataclass(frozen=True)
 class SimulationReport:
-    """All policies; K = 0 first, then static K, then the adaptive ones, the oracle last."""
+    """All policies. K = 0 first, then static K, then the adaptive ones, the oracle last."""
 
     plan: SimulationPlan
     outcomes: tuple[PolicyOutcome, ...]
@@ -146,7 +148,7 @@ class SimulationReport:
 
     @property
     def load_note(self) -> str:
-        """What was offered where it is not what was asked for, and how full the servers were."""
+        """Sentence on the offered load where it is not the one asked for, and on how full the servers were."""
         plan, batches = self.plan, [outcome.mean_batch for outcome in self.outcomes]
         low, high = f"{min(batches):.1f}", f"{max(batches):.1f}"
         mean = f"Mean batch {low if low == high else f'{low} to {high}, by policy,'} of {plan.batch_size:,}"
@@ -166,7 +168,7 @@ class SimulationReport:
 def policies_for(
     ranges: Sequence[KRange], k_max: int, cascade: CascadeSettings | None = None
 ) -> tuple[tuple[Policy, int | None], ...]:
-    """K = 0, each static K, batch schedule, Cascade, acceptance-only control, oracle; each with its static K."""
+    """K = 0, each static K, batch schedule, Cascade, acceptance-only control, oracle. Each with its static K."""
     static: list[tuple[Policy, int | None]] = [(StaticK(k), k) for k in range(k_max + 1)]
     controlled = (BatchSchedule(tuple(ranges)), Cascade(cascade or CascadeSettings()), EmaAdaptive(), Oracle())
     return (*static, *((policy, None) for policy in controlled))

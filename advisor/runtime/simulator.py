@@ -25,7 +25,9 @@ change was found. What it costs instead is memory and time at the start. [s]"""
 
 @dataclass(frozen=True)
 class Load:
-    """Who arrives when: arrival_s [G, R] not decreasing along R, output_tokens [G, R], concurrency = slots per group.
+    """Arrivals and lengths of requests.
+
+    arrival_s [G, R] not decreasing along R, output_tokens [G, R], concurrency = slots per group.
 
     Build it with `closed_loop` or `poisson_arrivals`. An arrival at infinity is no request: groups may have different
     numbers of them. Requests of a group are served first come, first served; prompt
@@ -43,7 +45,7 @@ def closed_loop(
     requests_per_group: ArrayLike | None = None,
     output_tokens: ArrayLike | None = None,
 ) -> Load:
-    """All requests wait from the start; a finished one is replaced at once until none is left, then the batch drains.
+    """All requests wait from the start. A finished one is replaced at once until none is left, then the batch drains.
 
     requests_per_group: one number or [G]. output_tokens: one number or [G, R]; None: requests never end (and
     requests_per_group defaults to concurrency).
@@ -61,7 +63,9 @@ def poisson_arrivals(
     rate_per_s: float,
     rng: np.random.Generator,
 ) -> Load:
-    """Poisson arrivals at rate_per_s per group; at most `concurrency` run together, the rest wait.
+    """Poisson arrivals at rate_per_s per group.
+
+    At most `concurrency` run together, the rest wait. Raises AdvisorError for a rate that is not positive.
 
     requests_per_group: one number or [G].
     """
@@ -83,7 +87,7 @@ def _offered(n_groups: int, concurrency: int, requests_per_group: ArrayLike) -> 
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What one policy did. Arrays over groups [G], over finished requests [n], or over K [nK]."""
+    """Results of one policy. Arrays over groups [G], over finished requests [n], or over K [nK]."""
 
     policy: str
     tokens: IntArray
@@ -133,6 +137,8 @@ def simulate(
 ) -> SimulationResult:
     """Run one policy for at most n_iterations (per group), or until every request is served.
 
+    Raises AdvisorError for a trace of another shape, no iterations, or a cost of a switch below 0.
+
     Parameters
     ----------
     costs : time of a round by batch and K; must reach to load.concurrency.
@@ -166,7 +172,7 @@ def compare(
 
 
 class _Loop:
-    """Mutable state of one simulation; groups along axis 0, slots along axis 1."""
+    """Mutable state of one simulation. Groups along axis 0, slots along axis 1."""
 
     def __init__(self, costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, switch_s: float) -> None:
         groups, self.requests = load.arrival_s.shape
@@ -199,7 +205,7 @@ class _Loop:
         self.waiting = True
 
     def iterate(self) -> tuple[IntArray, IntArray] | None:
-        """One iteration of every group; K and batch [G], or None when all work is done."""
+        """One iteration of every group. K and batch [G], or None when all work is done."""
         if self.waiting:
             self._admit()
         batch = self.active.sum(axis=1)
@@ -231,7 +237,7 @@ class _Loop:
         return seen
 
     def _round_s(self, situation: Situation, k: IntArray) -> Array:
-        """Time of the coming round of each group [G], its switch of K included; counts drafts, tokens and switches."""
+        """Time of the coming round of each group [G], its switch of K included. Counts drafts, tokens and switches."""
         batch = situation.batch
         drafted = verified = k * batch
         if isinstance(self.policy, StopsAtRejection) and self.split is not None:
@@ -257,7 +263,7 @@ class _Loop:
         self.active[group, slot] = False
 
     def _admit(self) -> None:
-        """Fill free slots with waiting requests; an idle group's clock jumps to its next arrival."""
+        """Fill free slots with waiting requests. An idle group's clock jumps to its next arrival."""
         left = self.next_request < self.offered
         upcoming = self.load.arrival_s[self.rows, np.minimum(self.next_request, self.requests - 1)]
         idle = left & ~self.active.any(axis=1)

@@ -15,9 +15,11 @@ from advisor.setup import Setup
 
 
 def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> tuple[str, ...]:
-    """What a schedule gains over one K; what its K = 0 means; and where the target batch has a K of its own.
+    """Sentences on the gain of a schedule over one K.
 
-    batch_size : the target batch, which the curve holds. [1]
+    They tell what its K = 0 means, too, and where the target batch has a K of its own.
+
+    batch_size : the target batch, which the curve holds. [-]
     """
     idle = float(idle_speedup(curve)[np.searchsorted(curve.batches, batch_size)])
     gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))
@@ -32,9 +34,11 @@ def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> t
 
 
 def plain_text(ranges: Sequence[KRange], batch_size: int) -> str:
-    """Why an engine is started without speculation though the schedule drafts at other batches; empty where it drafts.
+    """Reason to start an engine without speculation though the schedule drafts elsewhere.
 
-    batch_size : the target batch. [1]
+    Empty where it drafts.
+
+    batch_size : the target batch. [-]
     """
     if int(k_at(ranges, batch_size)) or not any(item.k_running for item in ranges):
         return ""
@@ -70,14 +74,14 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> st
 
 
 def accepted_length_text(setup: Setup) -> str:
-    """Where the accepted lengths of a scenario come from, and at which K they are carried rather than known."""
+    """Origin of a scenario's accepted lengths, and the K at which they are carried rather than known."""
     known = f"Accepted length: {setup.acceptance.source.rstrip('.')}."
     carried = carried_text(setup, np.arange(setup.acceptance.accepted_length.size))
     return f"{known} {carried}".rstrip()
 
 
 def carried_text(setup: Setup, drafts: IntArray) -> str:
-    """At which of some K the accepted length is neither measured nor given, in a sentence; empty where at none."""
+    """Sentence on those of some K whose accepted length is neither measured nor given. Empty where none is."""
     found = [int(k) for k in drafts if k and setup.acceptance.extrapolated[k]]
     if not found:
         return ""
@@ -88,7 +92,7 @@ def carried_text(setup: Setup, drafts: IntArray) -> str:
 
 
 def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:
-    """What K = 0 means in a schedule that drafts at other batches; empty where it has none or its drafter is free."""
+    """What K = 0 means in a schedule that drafts at other batches. Empty where it has none or its drafter is free."""
     zero = [item for item in ranges if not item.k_draft]
     if not zero or len(zero) == len(ranges) or idle >= 1.0 or not any(item.k_running for item in ranges):
         return ""

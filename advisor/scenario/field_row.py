@@ -38,7 +38,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Widget:
-    """Where and how a field stands in the sidebar."""
+    """Place and kind of a field's control in the sidebar."""
 
     line: int
     """Of its section, from the top; fields on one line stand side by side."""
@@ -51,7 +51,7 @@ class Widget:
 
 @dataclass(frozen=True)
 class Told:
-    """The field's part of the settings in a report: a line of its own, or a piece of a line that several share."""
+    """Part of a field in a report's settings. A line of its own, or a piece of a line that several share."""
 
     line: str
     text: str = "{}"
@@ -107,13 +107,13 @@ class FieldRow:
         return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
 
     def in_a_name(self, text: str) -> str:
-        """Its piece of a scenario's short name, where its value reads `text`; nothing that is not set has a unit."""
+        """Piece of a scenario's short name, where the value reads `text`. Nothing that is not set has a unit."""
         pattern = self.short.removesuffix(f" {self.unit}") if text == self.unset else self.short
         return pattern.format(text)
 
     @property
     def limits(self) -> str:
-        """Its range in words; empty where it is no number."""
+        """Range in words. Empty where it is no number."""
         return " to ".join(f"{int(end) if end == int(end) else end:,}" for end in self.range or ())
 
     @property
@@ -122,7 +122,7 @@ class FieldRow:
         return self.label if self.told is None else self.told.line
 
     def piece(self, text: str) -> str:
-        """Its part of that line, where its value reads `text`."""
+        """Part of the shared line, where the value reads `text`."""
         told = self.told or Told(self.label)
         return told.unset if told.unset is not None and text == self.unset else told.text.format(text)
 
@@ -138,7 +138,7 @@ class FieldRow:
 
 
 def rows_of(model: type[BaseModel]) -> dict[str, FieldRow]:
-    """The table by field name: the row in each field's annotation, filled in with the field's own type and limits."""
+    """Table of fields by name. The row in each field's annotation, filled in with the field's own type and limits."""
     return {name: _filled_in(name, info) for name, info in model.model_fields.items()}
 
 

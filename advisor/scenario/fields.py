@@ -23,7 +23,7 @@ MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
 MAX_DRAFT = 32
 DEFAULT_CONTEXT_TOKENS = 2048
-"""Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths (assumed). [1]"""
+"""Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths (assumed). [-]"""
 _MAX_GPUS = 1024
 
 
@@ -316,7 +316,7 @@ class ScenarioFields(Frozen):
             Section.ADVANCED,
             unit="ms",
             short="limit {} ms",
-            widget=Widget(5, help="K that miss it are not recommended."),
+            widget=Widget(5, help="A K that exceeds it is not recommended."),
             told=Told("Limit", "{} ms per output token", "none"),
             flags=(Flag("--max-tpot-ms", "Limit on time per output token, milliseconds."),),
         ),

@@ -21,7 +21,7 @@ MAX_SCENARIO_BYTES = 16_000_000
 
 @dataclass(frozen=True)
 class ScenarioFile:
-    """What a file says about its scenario."""
+    """Scenario of a file, and the file's own words about it."""
 
     scenario: Scenario
     date: dt.date | None
@@ -30,7 +30,7 @@ class ScenarioFile:
 
     @property
     def note(self) -> str:
-        """Says that the file's scenario is not the one it was written with; empty where it is."""
+        """Says that the file's scenario is not the one it was written with. Empty where it is."""
         if self.stated_hash == self.scenario.hash:
             return ""
         return (
@@ -40,7 +40,7 @@ class ScenarioFile:
 
 
 def scenario_json(scenario: Scenario) -> str:
-    """The scenario as a file's text; `read_scenario` is the inverse."""
+    """The scenario as a file's text. `read_scenario` is the inverse."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "scenario_hash": scenario.hash,
@@ -50,7 +50,7 @@ def scenario_json(scenario: Scenario) -> str:
 
 
 def read_scenario(content: bytes) -> ScenarioFile:
-    """The scenario of a scenario file, a JSON report, or what a command printed with --json; the rest is left unread.
+    """The scenario of a scenario file, a JSON report, or what a command printed with --json. The rest is left unread.
 
     Raises AdvisorError saying what the file is instead, or which setting of its scenario cannot be.
     """
@@ -85,7 +85,7 @@ def read_scenario(content: bytes) -> ScenarioFile:
 
 
 def load_scenario_file(path: Path) -> ScenarioFile:
-    """`read_scenario` of a file on disk. Raises AdvisorError, also when it cannot be read."""
+    """Read a scenario file on disk, as `read_scenario`. Raises AdvisorError, also when it cannot be read."""
     content = read_file(path, MAX_SCENARIO_BYTES, "a scenario file or JSON report", "give a scenario file")
     try:
         return read_scenario(content)

@@ -19,7 +19,7 @@ MAX_CONFIG_BYTES = 1_000_000
 
 
 class Scenario(ScenarioFields):
-    """What the user chose. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
+    """Choices of the user. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
 
     @model_validator(mode="before")
     @classmethod
@@ -58,7 +58,7 @@ class Scenario(ScenarioFields):
 
     @property
     def hash(self) -> str:
-        """Twelve hex digits that name this scenario; equal scenarios have equal hashes."""
+        """Twelve hex digits that name this scenario. Equal scenarios have equal hashes."""
         values = self.model_dump(mode="json")
         for name, row in FIELDS.items():
             if row.is_younger and getattr(self, name) == row.default:
@@ -68,7 +68,7 @@ class Scenario(ScenarioFields):
 
     @property
     def is_private(self) -> bool:
-        """Whether it carries a model, an accelerator or a refit of the user's own: no shared cache may keep those."""
+        """Whether it carries a model, an accelerator or a refit of the user's own. No shared cache may keep those."""
         return any(row.is_private and getattr(self, name) is not None for name, row in FIELDS.items())
 
     def to_query(self) -> str:

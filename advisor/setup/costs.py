@@ -22,9 +22,11 @@ from advisor.step_cost import MoeShape, Placement, expert_shape
 
 
 def by_form(setup: Setup) -> Setup:
-    """`setup` with the fitted forms alone, also where its very shape was measured, and with kernels chosen without
-    looking at shapes: designs of other shapes then compare on the same footing. Costs that a caller changed keep their
-    kernels and lose the measured rows alone."""
+    """Setup priced by the fitted forms alone, also where its very shape was measured.
+
+    Kernels are chosen without looking at shapes, so that designs of other shapes compare on the same footing. Costs
+    that a caller changed keep their kernels and lose the measured rows alone.
+    """
     if _with_costs(setup) == setup:
         return _with_costs(setup, by_shape=False)
     costs, draft_costs = (
@@ -35,7 +37,10 @@ def by_form(setup: Setup) -> Setup:
 
 
 def with_scales(setup: Setup, scales: ActivationScales) -> Setup:
-    """`setup` with quantised products as `scales` says: what studies compare the assumption of static ones with."""
+    """Setup with quantised products scaled as `scales` says.
+
+    Studies compare the assumption of static scales with it.
+    """
     return _with_costs(setup, scales=scales)
 
 
@@ -79,7 +84,7 @@ def _costs(
     by_shape: bool,
     scales: ActivationScales | None,
 ) -> KernelCosts:
-    """Constants of the accelerator and engine for one model; `by_shape` with the kernel that measured its own expert
+    """Constants of the accelerator and engine for one model. `by_shape` with the kernel that measured its own expert
     shape, the rows of that, and its own attention layers where they were measured as a whole. `scales`: of quantised
     products; None: as the checkpoint says."""
     gated = architecture.moe is None or architecture.moe.matrices > 2
@@ -95,7 +100,7 @@ def _costs(
 
 
 def _stated_scales(architecture: Architecture) -> ActivationScales:
-    """How the checkpoint's products get the scale of their activations; static where it says nothing.
+    """How the checkpoint's products get the scale of their activations. Static where it says nothing.
 
     Beside nvfp4 parts static: their blocks find scales of their own, which the scheme of 8-bit parts says nothing of.
     """

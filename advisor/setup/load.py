@@ -80,14 +80,30 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         per_pass,
     )
     setup = Setup(
-        scenario, hardware, architecture, placement, drafter, per_pass, acceptance, routing, because,
-        costs, draft_costs, memory, cache, warnings=(), sources=(), adjustment=adjustment,
-    )  # fmt: skip
+        scenario,
+        hardware,
+        architecture,
+        placement,
+        drafter,
+        per_pass,
+        acceptance,
+        routing,
+        because,
+        costs,
+        draft_costs,
+        memory,
+        cache,
+        warnings=(),
+        sources=(),
+        adjustment=adjustment,
+    )
     return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
 
 
 def with_placement(setup: Setup, placement: Placement) -> Setup:
-    """`setup` on another placement, with its costs and memory; everything else is kept as it was loaded.
+    """Setup on another placement, with its costs and memory.
+
+    Everything else is kept as it was loaded.
 
     Raises AdvisorError for a placement that the model or the scenario's GPUs do not allow.
     """

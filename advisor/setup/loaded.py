@@ -73,7 +73,7 @@ class Setup:
 def touched_experts(
     setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: Literal["value", "low", "high"] = "value"
 ) -> Array:
-    """Distinct experts for this scenario's routing, B sequences x t tokens; 0 for a dense model. [1]
+    """Distinct experts for this scenario's routing, B sequences x t tokens. 0 for a dense model. [-]
 
     `end` picks the routing preset's value, or the end of its 80 % range that touches fewer (low) or more (high).
     """

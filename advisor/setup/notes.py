@@ -17,7 +17,7 @@ _NODE_GPUS = 8
 
 
 def warnings_of(setup: Setup) -> tuple[str, ...]:
-    """What a reader must know before trusting the answer, each once."""
+    """Warnings that a reader must know before trusting the answer, each once."""
     scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
     found = [
         *_memory_warnings(scenario, setup.memory, placement),
@@ -37,7 +37,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
 
 
 def sources_of(setup: Setup) -> tuple[str, ...]:
-    """Where every constant comes from, each source once."""
+    """Sources of every constant, each once."""
     hardware, adjustment = setup.hardware, setup.adjustment
     found = [
         *setup.architecture.sources,

@@ -9,6 +9,7 @@ from advisor.scenario import Scenario
 
 
 def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
+    """Routing of the scenario's model: its own trace, a measured preset, or a class default. None for a dense model."""
     if architecture.moe is None:
         return None, "dense model: no routing"
     if scenario.routing == "uniform":
@@ -21,7 +22,7 @@ def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingP
 
 
 def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
-    """What the user's own trace or log told; what it left open is the model's preset's."""
+    """What the user's own trace or log told. What it left open is the model's preset's."""
     preset, because = _own_preset(scenario, architecture)
     left_open = not_learnt(scenario.routing)
     text = "Your own routing trace."
@@ -31,7 +32,7 @@ def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingP
 
 
 def _own_preset(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
-    """The preset of the model; a user's config with the dimensions of a measured model has its routing."""
+    """The preset of the model. A user's config with the dimensions of a measured model has its routing."""
     if scenario.model_config_json is not None:
         for preset_id in routing_preset_ids():
             preset = load_routing_preset(preset_id)

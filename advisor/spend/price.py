@@ -23,20 +23,21 @@ class Price:
 
     @property
     def text(self) -> str:
-        """`3.5 USD per GPU-hour (one-year reserved price ..., 2026-02-01)`."""
+        """Price with its whole origin, `3.5 USD per GPU-hour (one-year reserved price ..., 2026-02-01)`."""
         return f"{self.usd_per_hour:g} USD per GPU-hour ({self.origin})"
 
     @property
     def short(self) -> str:
-        """`3.5 USD per GPU-hour (assumed: one-year reserved price, median of February 2026)`."""
+        """Price with its origin in a word, `3.5 USD per GPU-hour (assumed: one-year reserved price ...)`."""
         return f"{self.usd_per_hour:g} USD per GPU-hour ({self.known_as})"
 
 
 def price_of(hardware: Hardware, given_usd_per_hour: float | None = None) -> Price | None:
-    """The user's price, else the profile's; None where neither is known.
+    """The user's price, else the profile's. None where neither is known.
 
     Raises AdvisorError for a price that is none.
     """
+    # A user knows what they pay; the profile's price is a market's.
     if given_usd_per_hour is not None:
         if not (math.isfinite(given_usd_per_hour) and 0 < given_usd_per_hour <= _DEAREST):
             raise AdvisorError(
@@ -53,7 +54,7 @@ def price_of(hardware: Hardware, given_usd_per_hour: float | None = None) -> Pri
 
 
 def no_price(hardware: Hardware) -> AdvisorError:
-    """What to say where money is asked for and no price is known."""
+    """Error to raise where money is asked for and no price is known."""
     return AdvisorError(
         f"no price is known for {hardware.name}; give --usd-per-hour (USD of one GPU for an hour), or rank by another "
         "figure"

@@ -15,7 +15,7 @@ from advisor.setup import Setup
 PLAIN_LOG_SD = 0.14
 """Of plain decode times over predicted, models against each other: 90 % of 2437 points lie within 25.5 % with the
 point's model left out of the fit (docs/validation.md, plain decode), which is 1.645 standard deviations. The whole
-error: draws of the components hold a part of it (`own_log_sd`). [1]"""
+error: draws of the components hold a part of it (`own_log_sd`). [-]"""
 
 
 @dataclass(frozen=True)
@@ -33,27 +33,33 @@ def drawn_times(setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: A
 
     Parameters
     ----------
-    columns : where the K of each batch stands along the curve's drafts, [nB]. [1]
-    own_z : standard normals of the error that is this model's alone, `own_log_sd` wide, [draws] or 0 for none. [1]
+    columns : where the K of each batch stands along the curve's drafts, [nB]. [-]
+    own_z : standard normals of the error that is this model's alone, `own_log_sd` wide, [draws] or 0 for none. [-]
     """
     rows = np.arange(curve.batches.size)
     prefill, own_prompt = prefill_shares_s(setup, curve.batches)
     error = np.exp(own_log_sd(curve.plain_draws_s) * np.broadcast_to(own_z, curve.plain_draws_s.shape[:1])[:, None])
+    # A speculative token takes the plain one's time over the speedup, draw by draw: errors that both share stay shared.
     token_s = error * (curve.plain_draws_s + prefill) / curve.draws[:, rows, columns]
     return Drawn(token_s, token_s - error * own_prompt)
 
 
 def own_log_sd(plain_draws_s: Array) -> Array:
-    """Log standard deviation of a plain time beyond what the draws of its components scatter by already, [nB]. [1]
+    """Log standard deviation of a plain time beyond the scatter of its components' draws, [nB]. [-]
 
-    PLAIN_LOG_SD is the whole error of held-out models, that of their kernels included: only the rest is added.
+    PLAIN_LOG_SD is the whole error of held-out models, that of their kernels included: only the rest is added (own
+    derivation: variances of independent errors add).
 
     plain_draws_s : plain step under each draw, [draws, nB]. [s]
     """
+    # In squares, as independent errors add; the components' draws hold their part of the whole already.
     drawn = np.log(plain_draws_s).std(axis=0)
     return np.sqrt(np.maximum(PLAIN_LOG_SD**2 - np.square(drawn), 0.0))
 
 
 def token_time_s(curve: Curve, gpus: int) -> Array:
-    """Seconds for a token of one sequence, the prefill of its own prompt included, [nB, nK]."""
+    """Time for a token of one sequence, the prefill of its own prompt included, [nB, nK]. [s]
+
+    The inverse of `laws.tokens_per_s_per_gpu`, times the sequences.
+    """
     return np.asarray(curve.batches[:, None] / (curve.tokens_per_s_per_gpu * gpus))

@@ -59,7 +59,7 @@ def spend_at(
     """Money and energy at the curve's batch `row` and the K of its `column`.
 
     measured : power of a run at one of the two K, which replaces the estimate there; the other stays estimated.
-    own_z : error of absolute times that is this model's alone, as `drawn_times` takes it; None: drawn here. [1]
+    own_z : error of absolute times that is this model's alone, as `drawn_times` takes it; None: drawn here. [-]
 
     Raises AdvisorError for a measurement at another K.
     """
@@ -69,6 +69,7 @@ def spend_at(
             f"the power log ran with K = {measured.k_draft}, and energy is told of K = {curve.drafts[column]} and of "
             "K = 0; measure one of these, or leave the log out"
         )
+    # Both arms take the same own_z: what a model's plain time is off by, its rounds are off by too.
     plain = _arm(setup, curve, row, 0, price, measured, own_z)
     if column == 0:
         return Spend(plain[0], plain[0], price, None)
@@ -118,7 +119,7 @@ def _arm(
 def _power(
     setup: Setup, shares: Regimes, measured: MeasuredPower | None, n_draws: int
 ) -> tuple[Prediction, Array] | None:
-    """Power of a board and the same under each draw; None where nothing is known of it."""
+    """Power of a board and the same under each draw. None where nothing is known of it."""
     if measured is not None:
         watts = np.full(n_draws, measured.mean_w)
         return _banded(measured.mean_w, watts, Tier.MEASURED, measured.because), watts

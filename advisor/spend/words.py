@@ -17,7 +17,7 @@ def spend_text(spend: Spend, hardware: Hardware) -> str:
 
 
 def does_not_fit(setup: Setup) -> str:
-    """Why neither is told of a batch that does not fit in memory; empty where it fits."""
+    """Sentence on a batch that does not fit in memory, of which no spending is told. Empty where it fits."""
     batch, largest = setup.scenario.batch_size, setup.memory.largest_batch
     if batch <= largest:
         return ""
@@ -26,7 +26,7 @@ def does_not_fit(setup: Setup) -> str:
 
 
 def power_text(spend: Spend) -> str:
-    """Where the power is from, in a sentence; empty where none is known."""
+    """Sentence on where the power is from. Empty where none is known."""
     watts, plain = spend.chosen.power_w, spend.plain.power_w
     if watts is None:
         return "" if plain is None else f"Power without speculation: {plain.because}."
@@ -63,7 +63,7 @@ def _at(arm: Arm, watts: Prediction) -> str:
 
 
 def figure(value: Prediction) -> str:
-    """`0.52 (0.41-0.66)`: two significant digits, more of them above 100."""
+    """Figure with its band, `0.522 (0.420-0.728)`."""
     return f"{digits(value.value)} ({digits(value.low)}-{digits(value.high)})"
 
 
@@ -73,7 +73,7 @@ def digits(value: float) -> str:
 
 
 def spend_document(spend: Spend) -> dict[str, Any]:
-    """Both arms as JSON: each figure with band, tier and reason; null where it is not known."""
+    """Both arms as JSON: each figure with band, tier and reason. Null where it is not known."""
     return {
         "price_usd_per_gpu_hour": None if spend.price is None else spend.price.usd_per_hour,
         "price_origin": None if spend.price is None else spend.price.origin,

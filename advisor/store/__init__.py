@@ -19,9 +19,10 @@ from advisor.store.queries import (
     reuse_declarations,
 )
 from advisor.store.state import StoreStatus, status
-from advisor.store.uploads import forget_upload, kept_as, list_uploads, read_upload, save_upload
+from advisor.store.uploads import ORIGIN, forget_upload, kept_as, list_uploads, read_upload, save_upload
 
 __all__ = [
+    "ORIGIN",
     "Progress",
     "Store",
     "StoreStatus",

@@ -52,7 +52,7 @@ PLAIN_DECODE_FILE = "silicon_sample.csv"
 
 @dataclass(frozen=True)
 class BuildSummary:
-    """What a build did."""
+    """Summary of a build."""
 
     path: Path
     seconds: float = 0.0
@@ -81,7 +81,9 @@ def build(
     kernels: KernelPackage | Literal["installed"] | None = "installed",
     measurements: Path = MEASUREMENTS,
 ) -> BuildSummary:
-    """Build the store at `path` (None: the default path), replacing an older one only when all of it is done.
+    """Build the store at a path, replacing an older one only when all of it is done.
+
+    None: the default path.
 
     Parameters
     ----------

@@ -25,13 +25,19 @@ THREADS = 2
 
 
 def default_store_path() -> Path:
-    """Where the store lies: environment variable MOE_ADVISOR_STORE, else advisor.duckdb in `data_folder()`."""
+    """Path that the store has unless one is named.
+
+    Environment variable MOE_ADVISOR_STORE, else advisor.duckdb in `data_folder()`.
+    """
     given = os.environ.get(STORE_VARIABLE)
     return Path(given).expanduser() if given else data_folder() / "advisor.duckdb"
 
 
 def data_folder(package: Path = PACKAGE) -> Path:
-    """What the advisor writes lies here: .data of a checkout; installed, the user's data folder for this program."""
+    """Folder for all that the advisor writes.
+
+    `.data` of a checkout; installed, the user's data folder for this program.
+    """
     root = data_root(package)
     if root == package.parent:
         return root / ".data"
@@ -41,13 +47,15 @@ def data_folder(package: Path = PACKAGE) -> Path:
 
 
 def quoted(path: Path) -> str:
-    """A path as an SQL string; ATTACH and COPY take no parameters."""
+    """A path as an SQL string. ATTACH and COPY take no parameters."""
     return "'" + str(path).replace("'", "''") + "'"
 
 
 @contextmanager
 def only_writer(path: Path, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the write lock of `path`: a file `<path>.lock` beside it, which the system frees when its holder dies.
+    """Hold the write lock of a database, a file `<path>.lock` beside it.
+
+    The system frees it when its holder dies.
 
     Works between processes and between threads of one process. Raises AdvisorError when another writer still has it
     after `wait_s` [s], or when its folder cannot be written.
@@ -81,7 +89,9 @@ def is_full_disk(error: Exception) -> bool:
 
 @contextmanager
 def storage_faults(path: Path, damaged: str, kinds: Sequence[type[Exception]] = (duckdb.Error,)) -> Iterator[None]:
-    """Turn what a disk, a lock or damage does to the database at `path` into AdvisorError: what, why, what to do.
+    """Turn what a disk, a lock or damage does to a database into AdvisorError.
+
+    The message says what happened, why, and what to do.
 
     damaged : what to do about a damaged file.
     """
@@ -129,11 +139,11 @@ class Store:
         return storage_faults(self.path, f"rebuild it with `{BUILD_COMMAND}`", DAMAGE)
 
     def info(self) -> dict[str, str]:
-        """What the build wrote down about itself: schema_version, built_utc, kernel_package_version, ..."""
+        """Notes of the build about itself: schema_version, built_utc, kernel_package_version, ..."""
         return {str(key): str(value) for key, value in self.rows("SELECT key, value FROM store_info")}
 
     def close(self) -> None:
-        """Give the file back; cursors in use fail from here on."""
+        """Give the file back. Cursors in use fail from here on."""
         self._connection.close()
 
     def __enter__(self) -> Store:

@@ -70,7 +70,7 @@ class KernelFile:
 
 @dataclass(frozen=True)
 class DeclaredReuse:
-    """The package serves `table` of this version from another version; no rows are stored for it here."""
+    """The package serves `table` of this version from another version. No rows are stored for it here."""
 
     hardware_id: str
     engine: str
@@ -99,7 +99,7 @@ def installed_package() -> KernelPackage | None:
 
 
 def hardware_id(device: str) -> str:
-    """Our id of a device folder; a device we have no id for keeps its folder name with dashes."""
+    """Our id of a device folder. A device we have no id for keeps its folder name with dashes."""
     return HARDWARE_BY_DEVICE.get(device, device.replace("_", "-"))
 
 
@@ -140,7 +140,7 @@ def kernel_files(package: KernelPackage, tables: set[str]) -> list[KernelFile]:
 
 
 def declared_reuse(package: KernelPackage, tables: set[str]) -> list[DeclaredReuse]:
-    """What the package's reuse.yaml files declare for the given tables, in path order."""
+    """Reuse that the package's reuse.yaml files declare for the given tables, in path order."""
     declared = []
     for path in sorted(package.data.glob("*/*/*/*/reuse.yaml")):
         device, _, engine, version = path.relative_to(package.data).parts[:4]

@@ -20,7 +20,7 @@ _IDENTIFIER_ENDINGS = ("_id", "_version", "date", "curve")
 
 @dataclass(frozen=True)
 class LoadedFile:
-    """What became of one kernel file."""
+    """Fate of one kernel file."""
 
     rows_read: int
     rows_kept: int
@@ -45,7 +45,7 @@ def _expression(spec: TableSpec, column: str, available: set[str]) -> str:
 
 
 def _stage(connection: duckdb.DuckDBPyConnection, spec: TableSpec, path: Path) -> tuple[list[str], set[str]]:
-    """Fill the temporary table `staged` (keys, latency_s, fault); returns its key columns and the source columns."""
+    """Fill the temporary table `staged` (keys, latency_s, fault). Returns its key columns and the source columns."""
     source = f"read_parquet({quoted(path)})"
     available = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     described = connection.execute(f"DESCRIBE {spec.target}").fetchall()
@@ -121,7 +121,7 @@ def load_kernel_file(
 
 
 def row_labels(connection: duckdb.DuckDBPyConnection, path: Path, available: set[str] | None = None) -> str:
-    """Framework and version as the rows themselves say (`TRTLLM 1.2.0rc5`), joined by `; `; empty without labels."""
+    """Framework and version as the rows themselves say (`TRTLLM 1.2.0rc5`), joined by `; `. Empty without labels."""
     source = f"read_parquet({quoted(path)})"
     if available is None:
         available = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
@@ -132,7 +132,7 @@ def row_labels(connection: duckdb.DuckDBPyConnection, path: Path, available: set
 
 
 def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path, dropped_as: str) -> int:
-    """The package's end-to-end points without speculation; returns the rows kept. They judge, and are never fitted."""
+    """The package's end-to-end points without speculation. Returns the rows kept. They judge, and are never fitted."""
     cases = " ".join(f"WHEN '{device}' THEN '{ours}'" for device, ours in HARDWARE_BY_DEVICE.items())
 
     def phase(name: str) -> str:  # a disaggregated run has its own decode pool
@@ -158,7 +158,7 @@ def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path, dropped
 
 
 def load_dataset(connection: duckdb.DuckDBPyConnection, name: str, meta: DatasetMeta, text: pd.DataFrame) -> None:
-    """A shipped dataset as table `dataset_<name>`; empty cells become NULL, all-numeric columns DOUBLE."""
+    """A shipped dataset as table `dataset_<name>`. Empty cells become NULL, all-numeric columns DOUBLE."""
     typed = pd.DataFrame({column: _typed(text[column]) for column in text.columns})
     connection.register("incoming", typed)
     connection.execute(f'CREATE TABLE "dataset_{name}" AS SELECT * FROM incoming')

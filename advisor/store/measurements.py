@@ -77,7 +77,7 @@ def unfinished_sweeps(root: Path = MEASUREMENTS) -> list[Path]:
 
 
 def read_meta(folder: Path) -> DatasetMeta:
-    """meta.yaml of a dataset; AdvisorError names the field that is wrong."""
+    """meta.yaml of a dataset. AdvisorError names the field that is wrong."""
     file = folder / "meta.yaml"
     try:
         return DatasetMeta.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))

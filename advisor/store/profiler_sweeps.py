@@ -40,7 +40,7 @@ class _Facts(BaseModel):
 
 
 class SweepPlan(_Facts):
-    """What was asked of the profiler."""
+    """Request that the profiler was given."""
 
     preset: str
     hash: str
@@ -49,7 +49,7 @@ class SweepPlan(_Facts):
 
 
 class SweepDevice(_Facts):
-    """What was measured. backend: cuda | rocm | cpu; sizes in bytes."""
+    """Device that was measured. backend: cuda | rocm | cpu. Sizes in bytes."""
 
     backend: str
     name: str
@@ -59,7 +59,7 @@ class SweepDevice(_Facts):
 
 
 class SweepMeta(_Facts):
-    """meta.yaml of a sweep; `status` was computed by the profiler from its rows."""
+    """meta.yaml of a sweep. `status` was computed by the profiler from its rows."""
 
     dataset: str = Field(min_length=1)
     kind: Literal["measured"]
@@ -193,7 +193,10 @@ def load_sweep(connection: duckdb.DuckDBPyConnection, sweep: Sweep) -> None:
 
 
 def sweeps(store: Store) -> pd.DataFrame:
-    """The sweeps in the store: name, device, backend, status, preset, n_rows, measured_rows, started_at, torch."""
+    """Table of the sweeps in the store.
+
+    name, device, backend, status, preset, n_rows, measured_rows, started_at, torch.
+    """
     return store.frame(
         """SELECT name, device, backend, status, preset, n_rows, measured_rows, started_at, torch
            FROM sweeps ORDER BY name"""

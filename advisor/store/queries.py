@@ -1,7 +1,7 @@
 """Questions to the store, one function each. Every answer is a pandas frame in a fixed row order; times are seconds.
 
 Common columns of the kernel tables: hardware_id, engine, version (the folder the table lies in), kernel_source, dtype,
-latency_s [s] (mean of repeats), repeats [1], repeat_spread [1] (largest over smallest repeat).
+latency_s [s] (mean of repeats), repeats [-], repeat_spread [-] (largest over smallest repeat).
 A question nothing answers gives an empty frame with all columns; a question about a table that does not exist raises.
 """
 
@@ -20,7 +20,7 @@ BYTES_PER_ELEMENT = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "float32": 4, "f
 
 
 class Which(TypedDict, total=False):
-    """Which rows of a kernel table: exact values of its columns; None or left out takes all."""
+    """Choice of rows of a kernel table by exact values of its columns. None or left out takes all."""
 
     version: str | None
     dtype: str | None
@@ -28,7 +28,7 @@ class Which(TypedDict, total=False):
     kernel_source: str | None
     distribution: str | None
     ep: int | None
-    """Expert-parallel ranks of an MoE table; 1 keeps the rows where one rank holds all experts. [1]"""
+    """Expert-parallel ranks of an MoE table; 1 keeps the rows where one rank holds all experts. [-]"""
     op: str | None
     phase: str | None
     n_ranks: int | None
@@ -37,7 +37,7 @@ class Which(TypedDict, total=False):
 def kernel_table(
     store: Store, table: str, hardware_id: str, engine: str | None = None, **which: Unpack[Which]
 ) -> pd.DataFrame:
-    """Measured times of one kernel on one accelerator; `table` is a name of KERNEL_TABLES, which says what a row is.
+    """Measured times of one kernel on one accelerator. `table` is a name of KERNEL_TABLES, which says what a row is.
 
     The all-reduce gets message_bytes [bytes] beside its elements, missing for a dtype of unknown size.
     Raises AdvisorError for a table or a column that does not exist.
@@ -76,7 +76,10 @@ def plain_decode_points(store: Store) -> pd.DataFrame:
 
 
 def dataset(store: Store, name: str) -> pd.DataFrame:
-    """A shipped dataset, columns as in its meta.yaml; empty cells are missing values."""
+    """Shipped dataset, columns as in its meta.yaml.
+
+    Empty cells are missing values. Raises AdvisorError when the store holds none of that name.
+    """
     known = [row[0] for row in store.rows("SELECT name FROM datasets ORDER BY name")]
     if name not in known:
         raise AdvisorError(f"the store holds no dataset {name!r}; it has {', '.join(known) or 'none'}")
@@ -84,7 +87,10 @@ def dataset(store: Store, name: str) -> pd.DataFrame:
 
 
 def coverage(store: Store) -> pd.DataFrame:
-    """What is measured: hardware_id, engine, version, op, dtype, n_shapes, n_rows, smallest and largest n_tokens."""
+    """Table of what is measured.
+
+    hardware_id, engine, version, op, dtype, n_shapes, n_rows, smallest and largest n_tokens.
+    """
     parts = [
         f"""SELECT hardware_id, engine, version, '{name}' AS op, {table.label} AS dtype,
             count(DISTINCT {table.shape}) AS n_shapes, count(*) AS n_rows, min({table.tokens}) AS min_tokens,
@@ -96,7 +102,7 @@ def coverage(store: Store) -> pd.DataFrame:
 
 
 def kernel_sources(store: Store) -> pd.DataFrame:
-    """Each package file that was read: path, labels of its rows, collection status, rows, and the file it copies."""
+    """Package files that were read. Path, labels of its rows, collection status, rows, and the file it copies."""
     return store.frame(
         """SELECT f.path, f.hardware_id, f.engine, f.version, f.source_table, f.row_labels, f.collection_status,
             f.provenance, f.rows_read, f.rows_kept, o.path AS copy_of
@@ -105,7 +111,7 @@ def kernel_sources(store: Store) -> pd.DataFrame:
 
 
 def reuse_declarations(store: Store) -> pd.DataFrame:
-    """Tables the package serves from another version; they hold no rows of their own under the declaring version."""
+    """Tables the package serves from another version. They hold no rows of their own under the declaring version."""
     return store.frame("SELECT * FROM declared_reuse ORDER BY ALL")
 
 

@@ -95,7 +95,7 @@ SCHEMA_VERSION = f"{len(MIGRATIONS)}-{_layout()}"
 
 
 def apply(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration], applied: int = 0) -> int:
-    """Run the migrations after the first `applied`, each in its own transaction; returns how many are in force."""
+    """Run the migrations after the first `applied`, each in its own transaction. Returns how many are in force."""
     for migration in migrations[applied:]:
         connection.execute("BEGIN")
         try:

@@ -49,7 +49,7 @@ class StoreStatus:
 
 
 def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = MEASUREMENTS) -> StoreStatus:
-    """Look at the store without changing it; never raises for a missing or unusable one."""
+    """Look at the store without changing it. Never raises for a missing or unusable one."""
     file = Path(path) if path is not None else default_store_path()
     if not is_there(file) or not file.is_file():
         return StoreStatus(file, exists=False, problem=f"there is no store at {file}; run `{BUILD_COMMAND}`")

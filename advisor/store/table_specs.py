@@ -141,7 +141,7 @@ KERNEL_TABLES = {
 
 @dataclass(frozen=True)
 class TableSpec:
-    """How one package table becomes rows of a store table.
+    """Recipe by which one package table becomes rows of a store table.
 
     `keys` maps a store column to a source column, or to an SQL expression over source columns when it starts with
     `=`. A source column that a file lacks becomes NULL (unknown); a row without one of the target's NOT NULL columns is

@@ -44,19 +44,19 @@ def _first(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _origins(connection: duckdb.DuckDBPyConnection) -> None:
-    """Who gave a data set and how it was read, one column each; read from the rows of those kept before."""
-    for column, kind in (("given_by", "VARCHAR"), *_ORIGIN.items()):
+    """Who gave a data set and how it was read, one column each. Read from the rows of those kept before."""
+    for column, kind in (("given_by", "VARCHAR"), *ORIGIN.items()):
         connection.execute(f"ALTER TABLE uploads ADD COLUMN {column} {kind}")
     first = connection.execute("SELECT dataset_id, record FROM upload_rows WHERE row_number = 1").fetchall()
     for dataset_id, record in first:
         row = json.loads(record)
         connection.execute(
-            f"UPDATE uploads SET {', '.join(f'{column} = ?' for column in _ORIGIN)} WHERE dataset_id = ?",
-            [*(row.get(column) for column in _ORIGIN), dataset_id],
+            f"UPDATE uploads SET {', '.join(f'{column} = ?' for column in ORIGIN)} WHERE dataset_id = ?",
+            [*(row.get(column) for column in ORIGIN), dataset_id],
         )
 
 
-_ORIGIN = {"file_name": "VARCHAR", "reader": "VARCHAR", "reader_version": "VARCHAR", "rows_refused": "INTEGER"}
+ORIGIN = {"file_name": "VARCHAR", "reader": "VARCHAR", "reader_version": "VARCHAR", "rows_refused": "INTEGER"}
 """Columns of a table that came from a file, the same in every row (`advisor.ingest.kept_table`)."""
 
 MIGRATIONS: tuple[schema.Migration, ...] = (_first, _origins)
@@ -96,7 +96,7 @@ def _opened(path: Path, *, writing: bool = False) -> Iterator[duckdb.DuckDBPyCon
 
 @contextmanager
 def _alone(path: Path, *, writing: bool) -> Iterator[None]:
-    """The write lock; where its file cannot be made, a reader goes on without."""
+    """The write lock. Where its file cannot be made, a reader goes on without."""
     with ExitStack() as held:
         try:
             held.enter_context(only_writer(path, wait_s=WAIT_S))
@@ -138,7 +138,7 @@ def save_upload(
     path: str | os.PathLike[str] | None = None,
     created_utc: dt.datetime | None = None,
 ) -> str:
-    """Keep a canonical table; all of it or nothing.
+    """Keep a canonical table. All of it or nothing.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def save_upload(
     kinds = {str(column): _kind(frame[column]) for column in frame.columns}
     records = [_record(name, line, row) for line, row in enumerate(_rows(frame), start=1)]
     first = json.loads(records[0])
-    origin = [first.get(column) for column in _ORIGIN]
+    origin = [first.get(column) for column in ORIGIN]
     dataset_id = f"upload-{sha256[:12]}"
     created = created_utc or dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
     incoming = pd.DataFrame({"dataset_id": dataset_id, "row_number": range(1, len(records) + 1), "record": records})
@@ -194,7 +194,7 @@ def save_upload(
 
 
 def kept_as(sha256: str, path: str | os.PathLike[str] | None = None) -> tuple[str, str] | None:
-    """(dataset id, name) of the kept table read from a file of this hash; None when it is not kept."""
+    """(dataset id, name) of the kept table read from a file of this hash. None when it is not kept."""
     file = _file(path)
     if not is_there(file):
         return None
@@ -219,7 +219,7 @@ def list_uploads(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
 
 
 def read_upload(dataset_id: str, path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
-    """A kept table as it was saved; raises AdvisorError when there is none of that id."""
+    """A kept table as it was saved. Raises AdvisorError when there is none of that id."""
     file = _file(path)
     if is_there(file):
         with _opened(file) as connection:
@@ -244,7 +244,7 @@ def _table(dataset_id: str, file: Path, columns: str, records: list[str]) -> pd.
 
 
 def forget_upload(dataset_id: str, path: str | os.PathLike[str] | None = None) -> None:
-    """Delete a kept table; raises AdvisorError when there is none of that id."""
+    """Delete a kept table. Raises AdvisorError when there is none of that id."""
     file = _file(path)
     if not is_there(file):
         raise AdvisorError(f"no kept upload {dataset_id!r}; nothing has been kept yet")

@@ -25,11 +25,14 @@ from advisor.points import (
 from advisor.prefill import prefill_per_token_s
 
 LEAST_BATCHES = 3
-"""Different batch sizes from which on a laboratory's slope over batch is printed. [1]"""
+"""Different batch sizes from which on a laboratory's slope over batch is printed. [-]"""
 
 
 def predicted_times(point: Point) -> tuple[float, float]:
-    """Seconds for a token of one sequence without and with speculation, with the prefill that its metric holds."""
+    """Seconds for a token of one sequence without and with speculation.
+
+    They hold the prefill that the row's metric holds.
+    """
     setup = with_costs(point.setup, **class_costs(point.engine_class))
     curve = point.curve(setup)
     prefill_s = float(prefill_per_token_s(setup, np.array([point.batch_size]))[0])
@@ -37,8 +40,11 @@ def predicted_times(point: Point) -> tuple[float, float]:
 
 
 def ratios(points: Sequence[Point]) -> pd.DataFrame:
-    """One line a row that prints a time: laboratory, hardware_id, batch_size, and log predicted over measured of the
-    plain and of the speculative time of a token, and of their ratio, the speedup."""
+    """Log errors of rows that print a time, one line each.
+
+    Laboratory, hardware_id, batch_size, and log predicted over measured of the plain and of the speculative time of a
+    token, and of their ratio, the speedup.
+    """
     rows = []
     for point in points:
         laboratory = laboratory_of(point.source)
@@ -51,7 +57,10 @@ def ratios(points: Sequence[Point]) -> pd.DataFrame:
 
 
 def table(judged: pd.DataFrame) -> str:
-    """Median predicted over measured by laboratory and accelerator, and the slope of its log a doubling of batch."""
+    """Median predicted over measured by laboratory and accelerator, and its slope over the batch.
+
+    The slope is that of its log per doubling.
+    """
     kinds = ("plain", "speculative", "speedup")
     lines = [f"{'laboratory, accelerator':48}{'n':>5}" + "".join(f"{kind:>13}{'slope':>8}" for kind in kinds)]
     for (laboratory, hardware), group in judged.groupby(["laboratory", "hardware_id"]):

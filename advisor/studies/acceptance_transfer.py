@@ -37,14 +37,17 @@ TITLES = {
 }
 """A word of a curve's source, and the title in profiles/validation/laboratories.yaml that it belongs to."""
 USUAL_LABORATORIES = 2
-"""Weight of the spread over all pairs of tasks beside a pair's own, in laboratories (assumed). [1]"""
+"""Weight of the spread over all pairs of tasks beside a pair's own, in laboratories (assumed). [-]"""
 _NAMED_BLOCK = re.compile(r"\b(DSpark|DFlash|DFly|P-EAGLE)\b")
 COLUMNS = ("laboratory", "title", "head", "kind", "task", "cell", "log_odds")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Log odds of acceptance on one task less those on another, of one head: the mean over draft lengths on both."""
+    """Log odds of acceptance on one task less those on another, of one head.
+
+    It is the mean over draft lengths on both.
+    """
 
     laboratory: str
     title: str
@@ -54,7 +57,9 @@ class Difference:
 
 
 def measured_lengths() -> pd.DataFrame:
-    """Accepted lengths with a task, COLUMNS: of the published rows, and of the shipped curves at each of their K.
+    """Accepted lengths with a task, COLUMNS.
+
+    They are those of the published rows, and of the shipped curves at each of their K.
 
     A cell is what must be equal for two lengths of a head to be compared: draft length and structure.
     """
@@ -87,7 +92,7 @@ def _of_rows() -> Iterator[tuple[object, ...]]:
 
 
 def _drafter(row: dict[Any, Any]) -> str:
-    """Id of a row's drafter; empty where none that is modelled is named."""
+    """Id of a row's drafter. Empty where none that is modelled is named."""
     if row["drafter"] != "other":
         return str(row["drafter"])
     named = _NAMED_BLOCK.search(row["notes"])
@@ -186,8 +191,11 @@ def _transfer(
 
 
 def left_out(lengths: pd.DataFrame) -> pd.DataFrame:
-    """Each pair of tasks on laboratories left out: log odds carried over unchanged, with the bias of all other
-    laboratories, with that of their heads of the same kind; and whether the others' 80 % band holds them."""
+    """Errors of each pair of tasks on laboratories left out.
+
+    Log odds carried over unchanged, with the bias of all other laboratories, with that of their heads of the same kind;
+    and whether the others' 80 % band holds them.
+    """
     rows = []
     of_pair = {pair: differences(lengths, *pair) for pair in combinations(TASKS, 2)}
     usual = _usual(of_pair.values())
@@ -204,7 +212,7 @@ def left_out(lengths: pd.DataFrame) -> pd.DataFrame:
 
 
 def contexts() -> list[dict[str, object]]:
-    """AL - 1 over context in rows of one head and text that differ in it: accepted shares of drafts, or lengths."""
+    """AL - 1 over context in rows of one head and text that differ in it. Accepted shares of drafts, or lengths."""
     frame = published_rows(*COLLECTIONS)
     out: list[dict[str, object]] = []
     for (title, drafter, task_text), group in frame[frame["input_tokens"] != ""].groupby(
@@ -232,7 +240,7 @@ def contexts() -> list[dict[str, object]]:
 
 
 def _accepted(row: pd.Series) -> float:
-    """Accepted draft tokens of a round, or the accepted share of drafts that a note prints; NaN without either."""
+    """Accepted draft tokens of a round, or the accepted share of drafts that a note prints. NaN without either."""
     printed = re.search(r"acceptance ([\d.]+) % of drafts", row["notes"])
     if printed:
         return float(printed.group(1))
@@ -266,7 +274,7 @@ def left_out_table(judged: pd.DataFrame) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the tables; with --write, write the data file."""
+    """Print the tables. With --write, write the data file. Raises AdvisorError for any other argument."""
     if set(arguments) - {"--write"}:
         raise AdvisorError(f"{' '.join(arguments)}: only --write is known")
     lengths = measured_lengths()

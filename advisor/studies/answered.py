@@ -21,8 +21,11 @@ NEEDED = ("hardware_id", "draft_tokens_k", "batch_size")
 
 
 def answered(frame: pd.DataFrame) -> pd.DataFrame:
-    """`frame` with laboratory, apart, asked (it states NEEDED), predicted, reason (of no prediction), and the plain and
-    speculative time of a token that it prints. [s]"""
+    """Rows with laboratory, prediction and the times that they print.
+
+    Laboratory, apart, asked (it states NEEDED), predicted, reason (of no prediction), and the plain and speculative
+    time of a token. [s]
+    """
     rows = []
     for row in frame.to_dict("records"):
         cells = {str(name): cell for name, cell in row.items()}
@@ -51,7 +54,10 @@ def _refusal(row: Mapping[str, Any]) -> str:
 
 
 def apart_section(rows: pd.DataFrame) -> str:
-    """What the laboratories set apart hold, and how much of it could judge; computes no error (docs/set-apart.md)."""
+    """Section on what the laboratories set apart hold, and how much of it could judge.
+
+    Computes no error (docs/set-apart.md).
+    """
     apart = rows[rows["apart"]]
     asked = apart[apart["asked"]]
     sound = asked[asked["predicted"] & (asked["defect"] == "")]

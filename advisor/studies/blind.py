@@ -64,7 +64,7 @@ JUDGED = {
 
 
 def scenario_of(model_id: str) -> Scenario:
-    """What the announcement says of the run, on one model."""
+    """Scenario of the announced run, on one model."""
     return Scenario(
         hardware_id="h200-sxm",
         model_id=model_id,
@@ -114,7 +114,7 @@ def sha256_of(path: Path) -> str:
 
 
 def freeze(folder: Path, grid: pd.DataFrame) -> str:
-    """Write grid.csv and meta.yaml into a new folder and its hash into the list beside it; the hash.
+    """Write grid.csv and meta.yaml into a new folder and its hash into the list beside it. The hash.
 
     Raises AdvisorError where the folder holds a prediction already: a frozen one is not written again.
     """
@@ -158,7 +158,7 @@ def latest() -> Path:
 
 
 def with_measured(grid: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
-    """Rows of both, the measured columns named `*_measured`; what a run leaves to be worked out is.
+    """Rows of both, the measured columns named `*_measured`. What a run leaves to be worked out is.
 
     A verification at K = 0 is the plain step; a ratio is one of times; accepted length over speedup is the round.
     Raises AdvisorError where a key is lacking or stands twice, or no row has a prediction.
@@ -183,7 +183,7 @@ def with_measured(grid: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def score_lines(both: pd.DataFrame) -> Iterator[str]:
-    """One line a model and quantity: rows, mean error, bias, share within the band; then the regret of K."""
+    """One line a model and quantity: rows, mean error, bias, share within the band. Then the regret of K."""
     yield f"{'model':22}{'quantity':18}{'n':>4}{'mean error':>12}{'bias':>8}{'in band':>9}"
     for model_id, rows in both.groupby("model_id"):
         for name, band in JUDGED.items():
@@ -209,7 +209,7 @@ def _regret(rows: pd.DataFrame) -> float:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Freeze a prediction, or score the last one: `--write FOLDER`, `--score FILE`."""
+    """Freeze a prediction, or score the last one. `--write FOLDER`, `--score FILE`. Raises AdvisorError for neither."""
     match list(arguments):
         case ["--write", folder]:
             print(freeze(Path(folder), predicted()))

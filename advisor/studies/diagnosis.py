@@ -51,7 +51,7 @@ class Tried:
 
 
 def published_runs(collection: str, every: int = 1) -> Iterator[tuple[Mapping[str, Any], Run]]:
-    """Rows of a collection of speedups, each with the plain run that it prints; of `every` n-th row."""
+    """Rows of a collection of speedups, each with the plain run that it prints. Only each `every`-th row is taken."""
     for row in published_rows(collection).iloc[::every].to_dict("records"):
         facts = _cells({name: row.get(name) for name in _ROW_COLUMNS})
         before, after = measured_times(row)
@@ -101,7 +101,7 @@ def _measured(row: Mapping[str, Any], value: str, token_s: float) -> dict[str, A
 
 
 def tried(every: int = 1) -> list[Tried]:
-    """Every shipped row with what the doctor finds on it; of `every` n-th row."""
+    """Shipped rows with what the doctor finds on them. Only each `every`-th row is taken."""
     out = []
     sets = [(name, published_runs(name, every)) for name in COLLECTIONS] + [(PLAIN, plain_runs(every))]
     for name, runs in sets:
@@ -147,7 +147,7 @@ def clean(rows: list[Tried]) -> list[Tried]:
 
 
 def alarm_rate(rows: list[Tried]) -> float:
-    """Share of rows on which anything is found. [1]"""
+    """Share of rows on which anything is found. [-]"""
     return sum(bool(row.found) for row in rows) / max(len(rows), 1)
 
 
@@ -191,7 +191,7 @@ def _ratio_table(rows: list[Tried]) -> str:
 
 
 def width_of(rows: Sequence[tuple[str, float]]) -> float:
-    """80 % quantile of |log ratio| over (source, ratio), every source weighted alike. [1]"""
+    """80 % quantile of |log ratio| over (source, ratio), every source weighted alike. [-]"""
     off = np.abs(np.log([ratio for _, ratio in rows]))
     count = Counter(source for source, _ in rows)
     weight = np.array([1.0 / count[source] for source, _ in rows])

@@ -56,7 +56,7 @@ FORM = (
 )
 _FIXED_POINT = 1e-3
 """Rounds of the fit end when no constant moves by more: the time of verified tokens depends on steps whose launches
-are fitted too. [1]"""
+are fitted too. [-]"""
 _MAX_ROUNDS = 20
 
 
@@ -84,7 +84,7 @@ def _with_todays_costs(point: Point) -> Point:
 
 
 def build_fit(points: Sequence[Point], refused: Mapping[str, int]) -> tuple[OverheadFit, tuple[LeftOut, ...]]:
-    """Fit on all rows that may choose something and that the model can express; residuals on laboratories left out."""
+    """Fit on all rows that may choose something and that the model can express. Residuals on laboratories left out."""
     model, models = fit_overheads(points, COMMON_SHARE), fits_left_out(points)
     drawn = drawn_left_out(points, models)
     fit = OverheadFit(

@@ -23,7 +23,7 @@ from advisor.studies.validation.plain_tables import believed
 PRIOR_LAUNCH_S = PRIOR[0]
 """Launch overhead of a layer where nothing says otherwise (docs/model.md). [s]"""
 MAX_BATCH = 32
-"""Larger batches hide launches behind kernels, and errors of these outweigh them. [1]"""
+"""Larger batches hide launches behind kernels, and errors of these outweigh them. [-]"""
 MIN_LAUNCH_S = 2e-6
 """Least launch overhead of a layer: two kernels that no table has, its norms, about 1 us each in a graph (assumed).
 The fit of TensorRT-LLM comes to rest on it: its measured kernels add up to the measured step, or a little more. [s]"""
@@ -34,12 +34,12 @@ SOURCE = "plain decode of the measured-kernel package (silicon_sample.csv), batc
 
 
 def without(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` of `plain_decode` predicted with no constant that was chosen on them."""
+    """Rows of `plain_decode` predicted with no constant that was chosen on them."""
     return _moved(rows, np.full(len(rows), PRIOR_LAUNCH_S), np.zeros(len(rows)))
 
 
 def left_out(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` predicted with the constants of their engine's version, fitted without the points of their own model."""
+    """Rows predicted with constants fitted without the points of their own model. Versions count apart."""
     parts = []
     for model_id, own in rows.groupby("model_id", sort=False):
         records = fitted(rows[rows["model_id"] != model_id])

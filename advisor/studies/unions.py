@@ -33,7 +33,7 @@ class Unions:
     n_experts: float
     n_active: float
     tokens: Array
-    """Consecutive tokens, or sequences of one token each, above one. [1]"""
+    """Consecutive tokens, or sequences of one token each, above one. [-]"""
     mean: Array
     """Over layers [2, lengths]."""
     by_layer: Array
@@ -70,7 +70,7 @@ def measured_unions() -> dict[str, Unions]:
 
 
 def fitted(unions: Sequence[Unions], longest: float = np.inf) -> tuple[float, float, float]:
-    """load_cv, affinity and stickiness that serve several prompt sets best, by least squares of the logarithms.
+    """Fit load_cv, affinity and stickiness to several prompt sets at once, by least squares of logarithms.
 
     Only lengths up to `longest` count.
     """
@@ -85,8 +85,11 @@ def fitted(unions: Sequence[Unions], longest: float = np.inf) -> tuple[float, fl
 
 
 def form_table(unions: dict[str, Unions]) -> str:
-    """One line a prompt set: its own parameters, the largest error in the mean, that beyond SHORT tokens where the fit
-    ends there, and the median distance of a layer, over all lengths and at the longest run of one sequence."""
+    """Errors of the form, one line a prompt set.
+
+    Its own parameters, the largest error in the mean, that beyond SHORT tokens where the fit ends there, and the median
+    distance of a layer, over all lengths and at the longest run of one sequence.
+    """
     head = ("cv", "phi", "rho", "largest", f"beyond {SHORT}", "layer", "layer, long")
     lines = [f"{'prompt set':15}" + "".join(f"{name:>12}" for name in head)]
     for name, one in unions.items():
@@ -101,7 +104,10 @@ def form_table(unions: dict[str, Unions]) -> str:
 
 
 def preset_table(unions: dict[str, Unions], presets: Sequence[str]) -> str:
-    """Largest error in the mean of shipped presets on each prompt set, and at the longest run and most sequences."""
+    """Largest error of shipped presets on each prompt set.
+
+    It is given in the mean, and at the longest run and most sequences.
+    """
     lines = [f"{'prompt set':15}" + "".join(f"{name:>46}" for name in presets)]
     for name, one in unions.items():
         cells = []

@@ -15,23 +15,23 @@ _MOST_GPUS = 64
 
 @dataclass(frozen=True)
 class Fit:
-    """Why a scenario does not fit, and one that does. Bytes of one GPU."""
+    """Lack of memory of a scenario, and a change that fits. Bytes of one GPU."""
 
     needed_bytes: float
     usable_bytes: float
     largest_batch: int
-    """The largest batch that fits as it is; 0 when the weights alone do not. [1]"""
+    """The largest batch that fits as it is; 0 when the weights alone do not. [-]"""
     scenario: Scenario | None
     """The same on as many GPUs as it takes; None where 64 do not hold it."""
 
     @property
     def title(self) -> str:
-        """What it needs and has, in one line."""
+        """Memory needed and there, in one line."""
         return f"Needs {self.needed_bytes / GIB:,.0f} GiB a GPU, {self.usable_bytes / GIB:,.0f} are usable"
 
     @property
     def because(self) -> str:
-        """Why, in one sentence."""
+        """Reason in one sentence."""
         if self.largest_batch:
             return (
                 f"Batch {self.largest_batch:,} is the largest that fits. The numbers are what it would do if it fitted."

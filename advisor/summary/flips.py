@@ -22,7 +22,7 @@ _LEAST = 1.01
 
 @dataclass(frozen=True)
 class Flip:
-    """From this accepted length on, away from today's, another K is recommended."""
+    """Accepted length from which on, away from today's, another K is recommended."""
 
     accepted_length: float
     """At `k_draft` of today's answer. [tokens]"""

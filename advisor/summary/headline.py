@@ -12,7 +12,7 @@ from advisor.summary.outcomes import Outcome
 from advisor.summary.sure import borrowed_from
 
 _HARDLY = 1.05
-"""Choice of this project: a gain below this is called hardly worth it. [1]"""
+"""Choice of this project: a gain below this is called hardly worth it. [-]"""
 
 
 def headline(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
@@ -46,7 +46,7 @@ def _tokens(k_draft: int) -> str:
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
-    """What is served and how it drafts; where and at which batch."""
+    """Line on what is served and how it drafts, where and at which batch."""
     setup = answer.setup
     scenario, hardware = setup.scenario, setup.hardware
     own = scenario.model_config_json is not None
@@ -59,7 +59,7 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
 
 
 def likely_text(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
-    """The likely range of one K, its chance of a gain, and what the recommended or next best one costs beside it."""
+    """Likely range of one K, its chance of a gain, and the cost beside it or the next best K."""
     if len(outcomes) == 1:
         return "Nothing is drafted."
     shown, recommended = outcomes[k_draft], outcomes[advice.recommendation.k_draft]
@@ -89,7 +89,7 @@ def _limit_text(advice: Advice, shown: Outcome) -> str:
 
 
 def one_k_text(advice: Advice) -> str:
-    """What the schedule gains over one K, and its ranges of batch."""
+    """Gain of the schedule over one K, and its ranges of batch, in words."""
     ranges, said = advice.k_by_batch, " ".join(advice.schedule_texts)
     if len(ranges) == 1:
         return said

@@ -19,11 +19,11 @@ class Outcome:
     tpot_s: float
     tokens_per_s_per_gpu: float
     p_best: float
-    """Chance that this K is the fastest. [1]"""
+    """Chance that this K is the fastest. [-]"""
     p_gain: float
-    """Chance that this K is faster than plain decoding. [1]"""
+    """Chance that this K is faster than plain decoding. [-]"""
     regret: float
-    """Mean loss of speedup against the fastest K. [1]"""
+    """Mean loss of speedup against the fastest K. [-]"""
     as_good: bool
     """Whether the noise of the draws does not tell its loss from the least one."""
     accepted_length: float

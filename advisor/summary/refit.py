@@ -12,13 +12,13 @@ from advisor.explain import BandPart, band_parts
 _NAMED = 2
 """Constants that a sentence names, those that moved most."""
 _SAME = 0.005
-"""A band whose half width moves by less is called the same. [1]"""
+"""A band whose half width moves by less is called the same. [-]"""
 _LEAST_MOVE = 0.01
-"""A constant that moved by less is not named. [1]"""
+"""A constant that moved by less is not named. [-]"""
 
 
 def refitted_times_text(adjustment: Adjustment) -> str:
-    """What the times of a refitted answer rest on, the constants that moved most named."""
+    """Basis of the times of a refitted answer, the constants that moved most named."""
     moves = sorted(adjustment.factors.items(), key=lambda item: -abs(log(item[1])))
     named = [f"{FACTORS[name]} {factor - 1.0:+.0%}" for name, factor in moves if abs(factor - 1.0) >= _LEAST_MOVE]
     moved = ", ".join(named[:_NAMED]) or "no constant moved by 1% or more"
@@ -26,7 +26,9 @@ def refitted_times_text(adjustment: Adjustment) -> str:
 
 
 def refit_text(refitted: Advice, shipped: Advice) -> str:
-    """What a refit did to the speedup and to its band, and which uncertainty made the difference, in two sentences.
+    """Effect of a refit on the speedup and its band, in two sentences.
+
+    They name the uncertainty that made the difference.
 
     refitted, shipped : answers to one scenario with the refit and without it. Empty where there is no refit, or nothing
     is drafted.
@@ -42,7 +44,7 @@ def refit_text(refitted: Advice, shipped: Advice) -> str:
 
 
 def _why(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:
-    """The kind of uncertainty that moved most the band's own way; where the band stays, the largest that is left."""
+    """The kind of uncertainty that moved most the band's own way. Where the band stays, the largest that is left."""
     batch = float(refitted.scenario.batch_size)
     parts = [
         (new.what, _half_width(old), _half_width(new))
@@ -61,7 +63,7 @@ def _in_words(what: str) -> str:
 
 
 def _half_width(part: BandPart) -> float:
-    """Half of a band over its middle, from the ratio of its ends. [1]"""
+    """Half of a band over its middle, from the ratio of its ends. [-]"""
     return (part.high - part.low) / (part.high + part.low)
 
 

@@ -9,7 +9,7 @@ from advisor.text import csv_text
 _BATCHES = (1, 4, 16, 64)
 _DRAFTS = (1, 2, 3)
 SLOWER = 2.0
-"""Factor on the host's time per step with drafts: made up, so that the refit has something to find. [1]"""
+"""Factor on the host's time per step with drafts: made up, so that the refit has something to find. [-]"""
 
 
 def sample_csv(advice: Advice) -> str:
@@ -26,12 +26,19 @@ def sample_csv(advice: Advice) -> str:
             speedup = laws.speedup(length, float(curve.plain_step_s[row]), slower_s, 0.0)
             rows.append(
                 {
-                    "hardware_id": scenario.hardware_id, "gpu_count": scenario.n_gpus,
-                    "tensor_parallel": scenario.tensor_parallel, "engine": scenario.engine,
-                    "model_id": scenario.model_id, "drafter": scenario.drafter_id, "draft_tokens_k": k,
-                    "batch_size": batch, "context_tokens": scenario.context_tokens,
-                    "accepted_length": round(length, 3), "accepted_length_same_run": 1, "speedup": f"{speedup:.4f}",
+                    "hardware_id": scenario.hardware_id,
+                    "gpu_count": scenario.n_gpus,
+                    "tensor_parallel": scenario.tensor_parallel,
+                    "engine": scenario.engine,
+                    "model_id": scenario.model_id,
+                    "drafter": scenario.drafter_id,
+                    "draft_tokens_k": k,
+                    "batch_size": batch,
+                    "context_tokens": scenario.context_tokens,
+                    "accepted_length": round(length, 3),
+                    "accepted_length_same_run": 1,
+                    "speedup": f"{speedup:.4f}",
                     "notes": "made up by the advisor, not measured",
                 }
-            )  # fmt: skip
+            )
     return csv_text(list(rows[0]), rows)

@@ -26,13 +26,13 @@ _WORDS: Mapping[Tier, str] = {
 
 
 def tier_words(setup: Setup, tier: Tier) -> str:
-    """What times of a tier rest on, in words."""
+    """Basis of the times of a tier, in words."""
     whose = setup.costs.kernels_of
     return _WORDS[tier].format(f"{whose}, the same chip" if whose else "this GPU")
 
 
 def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:
-    """The nearest group of published points that has enough rows, else all of them; None where there are none."""
+    """The nearest group of published points that has enough rows, else all of them. None where there are none."""
     if not found:
         return None
     near = [(name, errors) for name, errors in found.items() if errors.n >= ENOUGH_ROWS]
@@ -40,7 +40,7 @@ def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:
 
 
 def errors_text(found: Mapping[str, Errors]) -> str:
-    """The nearest errors, few as they may be, and those of the nearest group with enough rows; empty without any."""
+    """The nearest errors, few as they may be, and those of the nearest group with enough rows. Empty without any."""
     nearest = nearest_errors(found)
     if nearest is None or nearest[1].median_ape is None or nearest[1].coverage is None:
         return ""
@@ -72,7 +72,7 @@ def _few_text(found: Mapping[str, Errors], judged: str) -> str:
 
 
 def borrowed_from(answer: Advice | DesignSpace) -> str:
-    """The checkpoint, or of the same model the drafter, whose accepted length stands in; empty where none does."""
+    """The checkpoint, or of the same model the drafter, whose accepted length stands in. Empty where none does."""
     setup = answer.setup
     given = curve_on_task(setup.scenario.acceptance, setup.scenario.task)
     curve = next((one for one in acceptance_curves() if one.id == given), None)
@@ -84,7 +84,7 @@ def borrowed_from(answer: Advice | DesignSpace) -> str:
 
 
 def accepted_text(advice: Advice) -> str:
-    """Which accepted length the answer rests on, and from where."""
+    """Accepted length that the answer rests on, and its origin."""
     given = curve_on_task(advice.scenario.acceptance, advice.scenario.task)
     curve = next((one for one in acceptance_curves() if one.id == given), None)
     k = advice.curve_k

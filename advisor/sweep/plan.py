@@ -18,9 +18,9 @@ from advisor.profiles import PROFILES, read_file, shown_path
 from advisor.scenario import DOCUMENTS, FIELDS, MAX_BATCH
 
 MAX_SCENARIOS = 20_000_000
-"""Batches times combinations that one sweep may ask for. [1]"""
+"""Batches times combinations that one sweep may ask for. [-]"""
 CURVES_PER_PART = 64
-"""Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [1]"""
+"""Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [-]"""
 MAX_BYTES = 1_000_000
 _CASES = "cases"
 _PROFILE_FILES = ("*.yaml", "*.json", "*.csv")
@@ -40,17 +40,17 @@ class SweepPlan:
 
     @property
     def n_curves(self) -> int:
-        """Combinations, the batch apart. [1]"""
+        """Combinations, the batch apart. [-]"""
         return len(self.cases) * math.prod(len(values) for values in self.axes.values())
 
     @property
     def n_scenarios(self) -> int:
-        """Combinations. [1]"""
+        """Combinations. [-]"""
         return self.n_curves * len(self.batches)
 
     @property
     def n_parts(self) -> int:
-        """Parts of the result. [1]"""
+        """Parts of the result. [-]"""
         return math.ceil(self.n_curves / CURVES_PER_PART)
 
     def part(self, index: int) -> tuple[Settings, ...]:
@@ -67,7 +67,9 @@ class SweepPlan:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits of what is asked and of the constants that answer: parts of equal ones fit together.
+        """Twelve hex digits of the question and the constants that answer it.
+
+        Parts of equal ones fit together.
 
         The axes count in their order, which decides what lies in each part; the settings of a case do not.
         """
@@ -86,7 +88,7 @@ def _constants_sha256(folder: Path) -> str:
 
 
 def load_plan(path: Path) -> SweepPlan:
-    """`read_plan` of a file. Raises AdvisorError, also when it cannot be read."""
+    """Read a plan from a file, as `read_plan`. Raises AdvisorError, also when it cannot be read."""
     text = read_file(path, MAX_BYTES, "a sweep's file", "give a YAML file of settings").decode("utf-8", "replace")
     try:
         return read_plan(text)
@@ -95,7 +97,9 @@ def load_plan(path: Path) -> SweepPlan:
 
 
 def read_plan(text: str) -> SweepPlan:
-    """A plan from YAML: scenario settings by name, each one value or a list, and `cases` of settings that go together.
+    """Read a plan from YAML.
+
+    Scenario settings by name, each one value or a list, and `cases` of settings that go together.
 
     Raises AdvisorError for what is no such file, an unknown setting, one given twice, or more than MAX_SCENARIOS.
     """

@@ -19,7 +19,7 @@ SETTINGS = tuple(name for name, row in FIELDS.items() if name not in DOCUMENTS a
 """Columns that name the scenario."""
 _KINDS: Mapping[type, str] = {int: "Int64", float: "Float64"}
 _MAX_INT = 2**63 - 1
-"""What a column of whole numbers holds at most. [1]"""
+"""What a column of whole numbers holds at most. [-]"""
 COLUMNS = {
     **{name: _KINDS.get(FIELDS[name].kind, "string") for name in SETTINGS},
     "batch_size": "int32",
@@ -48,7 +48,7 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
     Parameters
     ----------
     combinations : settings of a scenario, the batch apart; n_gpus is what the placement needs where it is left out.
-    batches : sequences that decode together. [1]
+    batches : sequences that decode together. [-]
 
     Returns
     -------
@@ -71,7 +71,7 @@ def _of_one(settings: dict[str, Any], batches: np.ndarray) -> dict[str, np.ndarr
 
 
 def _needed_gpus(settings: Mapping[str, Any]) -> int:
-    """GPUs of the placement. [1]"""
+    """GPUs of the placement. [-]"""
     ranks = (_as_its_kind(name, settings.get(name)) for name in ("tensor_parallel", "expert_parallel"))
     return max(1, *(rank or 1 for rank in ranks))
 
@@ -87,7 +87,7 @@ def _columns(
 
 
 def _as_its_kind(name: str, value: Any) -> Any:
-    """The value as its column holds it; nothing where it is none of the kind, which the row's reason says."""
+    """The value as its column holds it. Nothing where it is none of the kind, which the row's reason says."""
     if value is None:
         return None
     try:

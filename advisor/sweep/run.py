@@ -26,7 +26,7 @@ from advisor.sweep.rows import sweep_rows
 
 _PLAN = "plan.json"
 _AHEAD = 2
-"""Parts handed out for each worker: one in work, one waiting. [1]"""
+"""Parts handed out for each worker: one in work, one waiting. [-]"""
 _LOST = (
     "a worker ended before its part was done (stopped from outside, or out of memory); the parts written are kept: "
     "give the same command again to go on, with fewer workers if memory was short"
@@ -36,26 +36,26 @@ Show = Callable[[float], None]
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a run did."""
+    """Result of a run."""
 
     folder: Path
     n_scenarios: int
-    """Of the whole plan. [1]"""
+    """Of the whole plan. [-]"""
     n_parts: int
     n_found: int
-    """Parts that an earlier run had written. [1]"""
+    """Parts that an earlier run had written. [-]"""
     elapsed_s: float
 
 
 def run_sweep(
     plan: SweepPlan, folder: Path, workers: int = 1, ray_address: str = "", show: Show | None = None
 ) -> SweepResult:
-    """Compute a plan into `folder`/part-*.parquet; parts that are there already are kept.
+    """Compute a plan into `folder`/part-*.parquet. Parts that are there already are kept.
 
     Parameters
     ----------
     folder : made where it is not there; one that holds another sweep, or other files alone, is refused.
-    workers : processes on this machine. [1]
+    workers : processes on this machine. [-]
     ray_address : of a Ray cluster, HOST:PORT or `auto`, to use in place of processes; needs the package ray.
     show : called with the share done after every part.
 
@@ -185,7 +185,7 @@ def _on_ray(tasks: Iterator[Task], batches: Sequence[int], address: str) -> Iter
 
 
 def _connect(address: str) -> Any:
-    """Ray, connected; this package and its profiles travel along, its requirements have to be there."""
+    """Ray, connected. This package and its profiles travel along, its requirements have to be there."""
     try:
         import ray
     except ImportError as error:

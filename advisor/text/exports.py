@@ -26,7 +26,9 @@ _AFTER_SEPARATOR = re.compile(rf"([;,\t\r\n])(?={_RISKY})")
 
 
 def safe_cell(cell: Any) -> Any:
-    """`cell` such that no spreadsheet runs it: text that starts like a formula gets an apostrophe in front.
+    """Cell such that no spreadsheet runs it.
+
+    Text that starts like a formula gets an apostrophe in front.
 
     The same within the text after `;`, `,` and line ends, where a spreadsheet of another locale may start a cell.
     Numbers, and text that is nothing but a number (`-0.5`), stay as they are. NUL is dropped; some readers stop there.
@@ -52,7 +54,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def frame_csv(frame: pd.DataFrame, scenario_hash: str | None = None, **to_csv: Any) -> str:
-    """A frame as CSV with safe cells and header, its index left out; `scenario_hash` becomes the first column.
+    """A frame as CSV with safe cells and header, its index left out. `scenario_hash` becomes the first column.
 
     `to_csv` goes to pandas (float_format and the like).
     """
@@ -65,7 +67,7 @@ def frame_csv(frame: pd.DataFrame, scenario_hash: str | None = None, **to_csv: A
 
 
 def json_values(value: Any) -> Any:
-    """`value` as JSON types: arrays become lists, non-finite numbers null, floats keep six significant digits."""
+    """Value as JSON types. Arrays become lists, non-finite numbers null, floats keep six significant digits."""
     if isinstance(value, BaseModel):
         return json_values(value.model_dump(mode="json"))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -19,7 +19,9 @@ def name_key(text: str) -> str:
 
 
 def printable(text: str, longest: int = MAX_TEXT) -> str:
-    """`text` on one line, without control, invisible and direction-changing characters, cut at `longest`.
+    """Text on one line, without control and direction-changing characters.
+
+    Invisible ones go, too; cut at `longest`.
 
     What a user typed may hold terminal escapes or characters that reverse the reading order of what follows.
     """

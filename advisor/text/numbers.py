@@ -24,7 +24,7 @@ def with_prefix(value: float, unit: str) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 row`, `1,200 rows`; `many` where it is not `one` with an s."""
+    """Number with its noun, `1 row`, `1,200 rows`. `many` where it is not `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
@@ -35,16 +35,16 @@ _SHARES = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?%)-(\d+(?:\.\d+)?%)")
 
 
 def typeset(text: str) -> str:
-    """`a -> b` with an arrow, and `80 %`, as profiles and documents write it, without the space."""
+    """Text as the screen writes it: arrows for `->`, no space before a percent sign."""
     return re.sub(r"(?<=\d) %", "%", text.replace("->", "\N{RIGHTWARDS ARROW}"))
 
 
 def screen_style(text: str) -> str:
-    """Factors and ranges as the screen writes them all: `1.92x (1.78-2.05)` as 1.92× (1.78–2.05); names stay."""
+    """Factors and ranges as the screen writes them all: `1.92x (1.78-2.05)` as 1.92× (1.78–2.05). Names stay."""
     ranges = _SHARES.sub("\\1\N{EN DASH}\\2", _RANGE.sub("\\1\N{EN DASH}\\2", text))
     return _FACTOR.sub("\\1\N{MULTIPLICATION SIGN}", ranges)
 
 
 def unbroken_ranges(text: str) -> str:
-    """Ranges of decimals, `1.78-2.05`, with a hyphen at which no line breaks; names such as Qwen3-30B stay."""
+    """Ranges of decimals, `1.78-2.05`, with a hyphen at which no line breaks. Names such as Qwen3-30B stay."""
     return _RANGE.sub("\\1\N{NON-BREAKING HYPHEN}\\2", text)

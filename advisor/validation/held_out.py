@@ -28,12 +28,12 @@ COMMON_SHARE = 0.0
 """Classes are fitted each alone: of 0, 1/4, 1/2, 3/4 and 1 the lowest error on sources left out
 (docs/decisions/0003-engine-overheads.md)."""
 RESIDUALS = tuple(r / 100.0 for r in range(81))
-"""Log standard deviations that a band's residual may have, rising. [1]"""
+"""Log standard deviations that a band's residual may have, rising. [-]"""
 MIN_LABORATORIES = 5
 """Fewer tell little of what another one's offset may be: four have rows at the roofline tier in data centres, all on
-two accelerators of one vendor. [1]"""
+two accelerators of one vendor. [-]"""
 FIRST_RESIDUAL = {"fitted": 0.15, "roofline": 0.25}
-"""Residual of a tier with fewer laboratories to calibrate on (assumed). [1]"""
+"""Residual of a tier with fewer laboratories to calibrate on (assumed). [-]"""
 
 
 def fits_left_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
@@ -47,7 +47,7 @@ def fits_left_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -
 
 
 def predictions_left_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> Array:
-    """Speedup of each point by a fit without its laboratory [n]. [1]"""
+    """Speedup of each point by a fit without its laboratory [n]. [-]"""
     out = np.zeros(len(points))
     models = fits_left_out(points, common_share)
     for own in by_laboratory(points):
@@ -64,7 +64,7 @@ class Drawn:
     """Tiers above fitted have their own kernels but share the overheads' spread; too few rows to calibrate alone."""
     workstation: bool
     needed_log_sd: float
-    """The smallest of RESIDUALS whose band holds the measured speedup; infinite where none does. [1]"""
+    """The smallest of RESIDUALS whose band holds the measured speedup; infinite where none does. [-]"""
 
 
 def drawn_left_out(points: Sequence[Point], models: Mapping[str, OverheadModel]) -> list[Drawn]:
@@ -73,7 +73,9 @@ def drawn_left_out(points: Sequence[Point], models: Mapping[str, OverheadModel])
 
 
 def residuals_of(drawn: Sequence[Drawn], without: str = "") -> dict[tuple[str, bool], float]:
-    """Residual by tier, and by whether the accelerator is a workstation's, that makes bands hold on new laboratories.
+    """Residuals by tier and kind of accelerator that make bands hold on new laboratories.
+
+    The kinds are workstation and data centre.
 
     Split conformal calibration over laboratories: the smallest of RESIDUALS whose bands hold 80 % of the rows in the
     mean over laboratories; a tier never gets less than a better one. Without the correction for few laboratories,
@@ -103,7 +105,9 @@ def _smallest(drawn: Sequence[Drawn], assumed: float) -> float:
 
 
 def held_out(points: Sequence[Point]) -> pd.DataFrame:
-    """Every point predicted by the shipped fit without its laboratory: constants and width of the band alike.
+    """Points predicted by the shipped fit without their laboratory.
+
+    Constants and width of the band are both the fit's.
 
     Returns one row a point: source (its laboratory), title (the publication), engine_class, known_class (the class was
     fitted on other laboratories), immature (its engine calls itself so), tier, acceptance, reading, dataset, model_id,

@@ -19,9 +19,20 @@ from advisor.validation.predict import validate
 
 JUDGED = PROFILES / "validation" / "judged_speedups.json"
 COLUMNS = (
-    "source_title", "hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size", "measured",
-    "predicted_speedup", "predicted_low", "predicted_high", "predicted_tier", "absolute_percentage_error", "engine",
-)  # fmt: skip
+    "source_title",
+    "hardware_id",
+    "model_id",
+    "drafter",
+    "draft_tokens_k",
+    "batch_size",
+    "measured",
+    "predicted_speedup",
+    "predicted_low",
+    "predicted_high",
+    "predicted_tier",
+    "absolute_percentage_error",
+    "engine",
+)
 _NUMBERS = COLUMNS[4:10] + COLUMNS[11:12]
 
 

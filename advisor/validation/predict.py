@@ -21,7 +21,7 @@ PREDICTED_COLUMNS = (
 )
 _DRAWS = "draws"
 MAX_NAMED = 3
-"""Rows that are named where a file cannot be predicted as a whole. [1]"""
+"""Rows that are named where a file cannot be predicted as a whole. [-]"""
 _SAME_GRID = (
     *("source_title", "source", "hardware_id", "model_id", "drafter", "batch_size"),
     *("engine", "tensor_parallel", "weight_dtype", "dataset"),
@@ -31,7 +31,7 @@ _SAME_GRID = (
 
 @dataclass(frozen=True)
 class Validation:
-    """Errors of all rows, by laboratory, by tier; the regret of the recommended K; the rows themselves."""
+    """Errors of all rows, by laboratory and by tier, with the regret of the recommended K and the rows."""
 
     overall: Errors
     by_laboratory: Mapping[str, Errors]
@@ -39,7 +39,7 @@ class Validation:
     by_tier: Mapping[str, Errors]
     by_acceptance: Mapping[str, Errors]
     best_k_regret: float | None
-    """Mean loss at the recommended K against the K measured best, over points with several K. [1]"""
+    """Mean loss at the recommended K against the K measured best, over points with several K. [-]"""
     n_best_k: int
     rows: pd.DataFrame
     n_refused: int
@@ -53,7 +53,9 @@ def predict_rows(
     other_models: bool = False,
     refused: Mapping[int, str] | None = None,
 ) -> pd.DataFrame:
-    """`frame` with PREDICTED_COLUMNS added. Rows that cannot be predicted say why in predicted_reason.
+    """Rows with PREDICTED_COLUMNS added.
+
+    Rows that cannot be predicted say why in predicted_reason.
 
     With `other_models`, a row whose accepted length nobody measured gets its drafter's median over other models.
 
@@ -91,7 +93,7 @@ def _predicted(
 
 
 def _unread_text(refused: Mapping[int, str]) -> str:
-    """Which rows cannot be read, the first ones named, before what is wrong with the whole file; empty for none."""
+    """Which rows cannot be read, the first ones named, before what is wrong with the whole file. Empty for none."""
     if not refused:
         return ""
     shown = "; ".join(f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED])
@@ -102,7 +104,9 @@ def _unread_text(refused: Mapping[int, str]) -> str:
 def validate(
     frame: pd.DataFrame, assume: Mapping[str, str] | None = None, refused: Mapping[int, str] | None = None
 ) -> Validation:
-    """Predict every row and compare with its `speedup` column; `refused` as in `predict_rows`.
+    """Predict every row and compare with its `speedup` column.
+
+    `refused` as in `predict_rows`. Raises AdvisorError for a file without that column.
 
     Rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it; rows whose
     accepted length nobody measured by that of other models. Rows marked with a defect are not judged. All as in
@@ -133,7 +137,7 @@ def validate(
 
 
 def judged_errors(judged: pd.DataFrame) -> Errors:
-    """Errors of rows with measured and predicted speedups; where rows name a source, every laboratory counts alike."""
+    """Errors of rows with measured and predicted speedups. Where rows name a source, every laboratory counts alike."""
     named = _by_laboratory(judged)
     return errors_of(named, "predicted_speedup", "predicted_low", "predicted_high", "laboratory")
 

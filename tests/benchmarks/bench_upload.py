@@ -104,17 +104,22 @@ def main(n_rows: int = N_ROWS) -> int:
     """Print the table; 1 when memory is above its limit, or processor seconds are (only meaningful at full size)."""
     data = sweep_csv(n_rows)
     failed = False
-    print(f"{'case':16s} {'MB':>5s} {'rows':>9s} {'points':>7s} {'read s':>7s} {'(cpu)':>6s} {'refit s':>8s} "
-          f"{'(cpu)':>6s} {'GiB read':>9s} {'GiB peak':>9s} {'others p95 s':>13s}")  # fmt: skip
+    print(
+        f"{'case':16s} {'MB':>5s} {'rows':>9s} {'points':>7s} {'read s':>7s} {'(cpu)':>6s} {'refit s':>8s} "
+        f"{'(cpu)':>6s} {'GiB read':>9s} {'GiB peak':>9s} {'others p95 s':>13s}"
+    )
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         Path(file.name).write_bytes(data)
         for case, busy in (("alone", False), ("another user", True)):
             context = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
                 got = pool.submit(_measure, file.name, busy).result()
-            print(f"{case:16s} {len(data) / 1e6:5.0f} {got['rows']:9,.0f} {got['points']:7,.0f} {got['read']:7.2f} "
-                  f"{got['read_cpu']:6.2f} {got['refit']:8.2f} {got['refit_cpu']:6.2f} {got['read_peak']:9.2f} "
-                  f"{got['peak']:9.2f} {got['p95'] if busy else 0.0:13.2f}", flush=True)  # fmt: skip
+            print(
+                f"{case:16s} {len(data) / 1e6:5.0f} {got['rows']:9,.0f} {got['points']:7,.0f} {got['read']:7.2f} "
+                f"{got['read_cpu']:6.2f} {got['refit']:8.2f} {got['refit_cpu']:6.2f} {got['read_peak']:9.2f} "
+                f"{got['peak']:9.2f} {got['p95'] if busy else 0.0:13.2f}",
+                flush=True,
+            )
             if not busy:  # processor seconds of one user, which an idle machine takes as wall seconds
                 failed |= got["read_cpu"] > MAX_READ_S or got["refit_cpu"] > MAX_REFIT_S
             failed |= got["peak"] > MAX_GIB or got["p95"] > MAX_P95_S

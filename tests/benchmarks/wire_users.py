@@ -39,9 +39,7 @@ class Session:
     def open(self) -> None:
         """Ask for the page and take it in."""
         self._run(BackMsg())
-        self.batch_widget = next(
-            one.number_input.id for one in self.elements if one.number_input.label == BATCH_LABEL
-        )  # fmt: skip
+        self.batch_widget = next(one.number_input.id for one in self.elements if one.number_input.label == BATCH_LABEL)
 
     def change_batch(self, batch: int) -> float:
         """Another batch size; how long the page took to be sent whole. [s]"""

@@ -138,8 +138,11 @@ def test_a_scenario_without_one_keeps_the_hash_it_had() -> None:
 
 def test_names_become_ids_that_no_profile_has() -> None:
     assert [hardware_slug(name) for name in ("H200, 2 MW pod", "h200-sxm", "日本", "own-x")] == [
-        "own-h200-2-mw-pod", "own-h200-sxm", "own-accelerator", "own-x",
-    ]  # fmt: skip
+        "own-h200-2-mw-pod",
+        "own-h200-sxm",
+        "own-accelerator",
+        "own-x",
+    ]
 
 
 def test_the_documented_example_is_valid_and_every_field_is_listed_with_its_range() -> None:
@@ -149,8 +152,14 @@ def test_the_documented_example_is_valid_and_every_field_is_listed_with_its_rang
     assert given_hardware(example.group(1)).same_chip_as == "h200-sxm"
     listed = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", text, flags=re.M)}
     assert listed.keys() >= GivenHardware.model_fields.keys()
-    figures = ("memory_bytes", "bandwidth_bytes_per_s", "peak_flops_per_s", "link_bytes_per_s", "price_usd_per_hour",
-               "board_power_w")  # fmt: skip
+    figures = (
+        "memory_bytes",
+        "bandwidth_bytes_per_s",
+        "peak_flops_per_s",
+        "link_bytes_per_s",
+        "price_usd_per_hour",
+        "board_power_w",
+    )
     for field in figures:
         low, high = (float(end) for end in listed[field].split(" to "))
         assert (low, high) == figure_range(field)

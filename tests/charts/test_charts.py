@@ -139,8 +139,13 @@ def test_published_points_are_drawn_at_their_batch_and_widen_the_view() -> None:
     drawn, other = trace(chart, "published, this drafter"), trace(chart, "published, other drafter")
     assert (drawn.x[0], drawn.y[0]) == (8, 3.5)
     assert list(other.customdata[0]) == [
-        f"{other.x[0]:g}", "not stated", "not stated", "ngram", "a post", MEASURED_POINT,
-    ]  # fmt: skip
+        f"{other.x[0]:g}",
+        "not stated",
+        "not stated",
+        "ngram",
+        "a post",
+        MEASURED_POINT,
+    ]
     assert drawn.marker.color != other.marker.color
     assert (drawn.marker.symbol, other.marker.symbol) == ("diamond", "diamond-open")
     mine = trace(speedup(own=points), "yours")
@@ -175,9 +180,17 @@ def distinct() -> figure.Chart:
     tokens = np.array([3.0, 12.0, 48.0, 192.0])
     routed = np.array([18.0, 50.0, 90.0, 118.0])
     return charts_why.distinct_experts_chart(
-        tokens, routed, routed * 0.9, np.minimum(routed * 1.1, 128), routed * 1.2,
-        n_experts=128, n_active=8, tokens_per_sequence=3, batch_size=16, band_level=0.8,
-    )  # fmt: skip
+        tokens,
+        routed,
+        routed * 0.9,
+        np.minimum(routed * 1.1, 128),
+        routed * 1.2,
+        n_experts=128,
+        n_active=8,
+        tokens_per_sequence=3,
+        batch_size=16,
+        band_level=0.8,
+    )
 
 
 def test_distinct_experts_mark_the_target_batch_in_tokens_and_the_number_of_experts() -> None:

@@ -286,8 +286,20 @@ def test_a_broken_config_is_named_as_the_user_names_it(capsys: pytest.CaptureFix
 def test_what_to_try_next_is_printed_where_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
     scenario = Scenario(model_id="qwen3-235b-a22b", acceptance="2.6@3", batch_size=32)
     best = best_effects(next_steps(advise(scenario)), "tokens_per_s_per_gpu")
-    code, out, _ = run(capsys, "advise", "--hardware", "h200-sxm", "--model", "qwen3-235b-a22b", "--drafter", "eagle3",
-                       "--accepted-length", "2.6@3", "--batch", "32")  # fmt: skip
+    code, out, _ = run(
+        capsys,
+        "advise",
+        "--hardware",
+        "h200-sxm",
+        "--model",
+        "qwen3-235b-a22b",
+        "--drafter",
+        "eagle3",
+        "--accepted-length",
+        "2.6@3",
+        "--batch",
+        "32",
+    )
     assert code == 0
     assert "It does not fit in memory" in out
     listed = out.split("Try next")[1]

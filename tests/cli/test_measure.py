@@ -104,9 +104,20 @@ def test_trace_counts_what_it_predicts_and_gives_the_routing_to_use(capsys, tmp_
     assert "12 sequences, 384 tokens" in out
     routing = out.rsplit("--routing ", 1)[1].strip()
     code, out, _ = run(
-        capsys, "advise", "--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3",
-        "--accepted-length", "2.4@3", "--routing", routing, "--json",
-    )  # fmt: skip
+        capsys,
+        "advise",
+        "--hardware",
+        "h200-sxm",
+        "--model",
+        "qwen3-30b-a3b",
+        "--drafter",
+        "eagle3",
+        "--accepted-length",
+        "2.4@3",
+        "--routing",
+        routing,
+        "--json",
+    )
     assert code == 0
 
 

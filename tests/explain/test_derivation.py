@@ -51,10 +51,18 @@ SCENARIOS = {
     ),
 }
 PARTS = {
-    "host": "host", "launch": "launch", "attention_projection": "attention_projection", "attention": "attention",
-    "dense": "dense", "communication": "communication", "lm_head": "lm_head", "router": "router", "routed": "routed",
-    "shared": "shared", "reread": "reread",
-}  # fmt: skip
+    "host": "host",
+    "launch": "launch",
+    "attention_projection": "attention_projection",
+    "attention": "attention",
+    "dense": "dense",
+    "communication": "communication",
+    "lm_head": "lm_head",
+    "router": "router",
+    "routed": "routed",
+    "shared": "shared",
+    "reread": "reread",
+}
 
 
 @pytest.fixture(params=SCENARIOS, ids=str)

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 from advisor.diagnosis import rule_sets
-from advisor.diagnosis.predicates import IN_WORDS
 from advisor.diagnosis.quantities import quantity
-from advisor.diagnosis.rules import Condition, Rule
+from advisor.diagnosis.rules import IN_WORDS, Condition, Rule
 
 FILE = Path(__file__).parents[2] / "docs" / "diagnose.md"
 _BLOCK = re.compile(r"(<!-- rules -->\n).*?(?=<!-- end -->)", re.DOTALL)

@@ -30,9 +30,16 @@ BEFORE_TABLE = "so a share is a mean over laboratories:\n\n"
 AFTER_TABLE = '\n"Not testable here"'
 VALIDATION = README.parent / "docs/validation.md"
 TRUSTED = (
-    "speedup, known engine class", "the same, 90 % of rows within", "speedup, borrowed AL", "speedup, unknown engine",
-    "sign, all rows", "80 % band, all rows", "round cost, SpecBundle", "best K regret, ", "plain decode",
-)  # fmt: skip
+    "speedup, known engine class",
+    "the same, 90 % of rows within",
+    "speedup, borrowed AL",
+    "speedup, unknown engine",
+    "sign, all rows",
+    "80 % band, all rows",
+    "round cost, SpecBundle",
+    "best K regret, ",
+    "plain decode",
+)
 """How the rows of docs/validation.md begin that stand in the README, the missed one among them."""
 
 

@@ -23,26 +23,82 @@ from tests.hostile.wrong_units import right
 SEED = 1717
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "ingest"
 CELLS = (
-    "", " ", "nan", "inf", "-inf", "1e400", "-1", "0", "1e-320", "0x10", "1_000", "1,234", "1,5", "true", "=1+1",
-    "@SUM(A1)", "+cmd|'/c calc'!A0", "\N{FULLWIDTH DIGIT SEVEN}", "\N{ARABIC-INDIC DIGIT FOUR}", "\x00", "\u202e16",
-    "9" * 400, "h" * 100_000, "<script>alert(1)</script>", "{{7*7}}", "'; DROP TABLE uploads; --", "../../etc/passwd",
-    "\N{SNOWMAN}", "12 ms", "1e5e5",
-)  # fmt: skip
+    "",
+    " ",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "-1",
+    "0",
+    "1e-320",
+    "0x10",
+    "1_000",
+    "1,234",
+    "1,5",
+    "true",
+    "=1+1",
+    "@SUM(A1)",
+    "+cmd|'/c calc'!A0",
+    "\N{FULLWIDTH DIGIT SEVEN}",
+    "\N{ARABIC-INDIC DIGIT FOUR}",
+    "\x00",
+    "\u202e16",
+    "9" * 400,
+    "h" * 100_000,
+    "<script>alert(1)</script>",
+    "{{7*7}}",
+    "'; DROP TABLE uploads; --",
+    "../../etc/passwd",
+    "\N{SNOWMAN}",
+    "12 ms",
+    "1e5e5",
+)
 COLUMNS = ("hardware_id", "model_id", "engine", "batch_size", "draft_tokens_k", "accepted_length", "tpot_s", "drafter")
 JSON_VALUES: tuple[object, ...] = (
-    None, True, [], {}, "x", "", -1, 0, 1e308, -1e308, 10**400, "NaN", [[[[]]]], {"a": {"b": 1}}, 0.5, 2**63,
-    ["0.5", None], "\ud800", [1] * 1000, {"key": "\x1b[31m"},
-)  # fmt: skip
+    None,
+    True,
+    [],
+    {},
+    "x",
+    "",
+    -1,
+    0,
+    1e308,
+    -1e308,
+    10**400,
+    "NaN",
+    [[[[]]]],
+    {"a": {"b": 1}},
+    0.5,
+    2**63,
+    ["0.5", None],
+    "\ud800",
+    [1] * 1000,
+    {"key": "\x1b[31m"},
+)
 CONFIG = {
-    "model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32,
-    "num_key_value_heads": 4, "head_dim": 128, "vocab_size": 151936, "intermediate_size": 6144,
-    "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "torch_dtype": "bfloat16",
-}  # fmt: skip
+    "model_type": "qwen3_moe",
+    "hidden_size": 2048,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "vocab_size": 151936,
+    "intermediate_size": 6144,
+    "moe_intermediate_size": 768,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "torch_dtype": "bfloat16",
+}
 SCENARIO = {"schema_version": 1, "scenario": {"acceptance": "2.4@3", "batch_size": 16}}
 HARDWARE = {
-    "name": "Pod", "memory_bytes": 1.41e11, "bandwidth_bytes_per_s": 4.8e12, "peak_flops_per_s": {"bf16": 9.89e14},
+    "name": "Pod",
+    "memory_bytes": 1.41e11,
+    "bandwidth_bytes_per_s": 4.8e12,
+    "peak_flops_per_s": {"bf16": 9.89e14},
     "date": "2026-11-20",
-}  # fmt: skip
+}
 METRICS = (
     'vllm:spec_decode_num_drafts_total{model_name="m"} 100\n'
     'vllm:spec_decode_num_accepted_tokens_per_pos_total{model_name="m",position="0"} 70\n'
@@ -214,31 +270,62 @@ def _arrays() -> Iterator[tuple[str, bytes]]:
 def _documents() -> Iterator[tuple[str, bytes]]:
     """Configurations, scenarios, accelerators, refits and metrics that cannot be."""
     changes: tuple[dict[str, object], ...] = (
-        {"num_hidden_layers": 10**9}, {"num_experts": 10**12}, {"hidden_size": 0}, {"hidden_size": True},
-        {"num_experts_per_tok": 500}, {"vocab_size": -5}, {"moe_intermediate_size": None}, {"head_dim": "128"},
-        {"num_hidden_layers": 2.5}, {"model_type": ["x"]}, {"model_type": "x" * 10_000}, {"num_key_value_heads": 7},
-        {"quantization_config": "fp8"}, {"layer_types": ["full"] * 3}, {"text_config": []}, {"torch_dtype": 16},
-    )  # fmt: skip
+        {"num_hidden_layers": 10**9},
+        {"num_experts": 10**12},
+        {"hidden_size": 0},
+        {"hidden_size": True},
+        {"num_experts_per_tok": 500},
+        {"vocab_size": -5},
+        {"moe_intermediate_size": None},
+        {"head_dim": "128"},
+        {"num_hidden_layers": 2.5},
+        {"model_type": ["x"]},
+        {"model_type": "x" * 10_000},
+        {"num_key_value_heads": 7},
+        {"quantization_config": "fp8"},
+        {"layer_types": ["full"] * 3},
+        {"text_config": []},
+        {"torch_dtype": 16},
+    )
     for number, change in enumerate(changes):
         yield f"config-{number:02d}.json", json.dumps(CONFIG | change).encode()
     for key in ("num_hidden_layers", "hidden_size", "num_experts_per_tok", "vocab_size"):
         yield f"config-without-{key}.json", json.dumps({k: v for k, v in CONFIG.items() if k != key}).encode()
     settings: tuple[dict[str, object], ...] = (
-        {"batch_size": True}, {"batch_size": 10**12}, {"batch_size": "1e3"}, {"k_max": 10**6}, {"n_gpus": 0},
-        {"acceptance": "9" * 5000}, {"acceptance": "nan@3"}, {"model_id": "/etc/passwd"}, {"hardware_id": "../x"},
-        {"refit": "on=x"}, {"unknown": 1}, {"model_config_json": "[" * 5000}, {"hardware_json": "{" * 5000},
-        {"context_tokens": -1}, {"routing": "load_cv/nan/nan"}, {"acceptance": None},
-    )  # fmt: skip
+        {"batch_size": True},
+        {"batch_size": 10**12},
+        {"batch_size": "1e3"},
+        {"k_max": 10**6},
+        {"n_gpus": 0},
+        {"acceptance": "9" * 5000},
+        {"acceptance": "nan@3"},
+        {"model_id": "/etc/passwd"},
+        {"hardware_id": "../x"},
+        {"refit": "on=x"},
+        {"unknown": 1},
+        {"model_config_json": "[" * 5000},
+        {"hardware_json": "{" * 5000},
+        {"context_tokens": -1},
+        {"routing": "load_cv/nan/nan"},
+        {"acceptance": None},
+    )
     for number, setting in enumerate(settings):
         document = {**SCENARIO, "scenario": {"acceptance": "2.4@3", **setting}}
         yield f"scenario-{number:02d}.json", json.dumps(document).encode()
     yield "scenario-version.json", json.dumps(SCENARIO | {"schema_version": {"a": [1] * 999}}).encode()
     yield "scenario-date.json", json.dumps(SCENARIO | {"date": "31-31-31"}).encode()
     figures: tuple[dict[str, object], ...] = (
-        {"memory_bytes": 1}, {"memory_bytes": "1e400"}, {"bandwidth_bytes_per_s": True}, {"name": "<b>x</b>"},
-        {"peak_flops_per_s": {"fp8": 1e15}}, {"peak_flops_per_s": []}, {"same_chip_as": "h200-sxm"}, {"extra": 1},
-        {"date": "yesterday"}, {"name": ""},
-    )  # fmt: skip
+        {"memory_bytes": 1},
+        {"memory_bytes": "1e400"},
+        {"bandwidth_bytes_per_s": True},
+        {"name": "<b>x</b>"},
+        {"peak_flops_per_s": {"fp8": 1e15}},
+        {"peak_flops_per_s": []},
+        {"same_chip_as": "h200-sxm"},
+        {"extra": 1},
+        {"date": "yesterday"},
+        {"name": ""},
+    )
     for number, figure in enumerate(figures):
         yield f"hardware-{number:02d}.json", json.dumps(HARDWARE | figure).encode()
     refit = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0/0/0/0/0/0/0/0"
@@ -248,9 +335,16 @@ def _documents() -> Iterator[tuple[str, bytes]]:
         yield f"bent-{number}.refit", refit.replace(old, new).encode()
     yield "long.refit", (refit + ";" * 10_000).encode()
     for number, (old, new) in enumerate(
-        ((" 100", " nan"), (" 100", " -5"), (" 70", " 1e309"), ('position="0"', 'position="x"'), (" 40", " 90"),
-         ("drafts_total", "drafts"), ('model_name="m"', 'model_name="m'))
-    ):  # fmt: skip
+        (
+            (" 100", " nan"),
+            (" 100", " -5"),
+            (" 70", " 1e309"),
+            ('position="0"', 'position="x"'),
+            (" 40", " 90"),
+            ("drafts_total", "drafts"),
+            ('model_name="m"', 'model_name="m'),
+        )
+    ):
         yield f"metrics-{number}.txt", METRICS.replace(old, new, 1).encode()
     yield "metrics-many.txt", (METRICS * 2000).encode()
 

@@ -223,11 +223,20 @@ def test_a_damaged_row_names_its_data_set_and_leaves_the_others(kept: Path) -> N
 
 
 FILE_COMMANDS = (
-    ("ingest",), ("fit",), ("predict",), ("validate",), ("acceptance",), ("trace", "--experts", "8"),
-    ("advise", *QWEN[:2], *QWEN[4:], "--model"), ("advise", *QWEN[2:], "--hardware"), ("advise", "--scenario"),
-    ("advise", *QWEN, "--refit"), ("compare", "mixtral"), ("sweep", "--output", "never"),
+    ("ingest",),
+    ("fit",),
+    ("predict",),
+    ("validate",),
+    ("acceptance",),
+    ("trace", "--experts", "8"),
+    ("advise", *QWEN[:2], *QWEN[4:], "--model"),
+    ("advise", *QWEN[2:], "--hardware"),
+    ("advise", "--scenario"),
+    ("advise", *QWEN, "--refit"),
+    ("compare", "mixtral"),
+    ("sweep", "--output", "never"),
     ("simulate", *QWEN, "--trace"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("command", FILE_COMMANDS, ids=lambda command: f"{command[0]}{len(command)}")

@@ -39,9 +39,19 @@ def right(gpus: int = 1) -> pd.DataFrame:
 
 
 MINIMAL = (
-    "hardware_id", "gpu_count", "tensor_parallel", "engine", "model_id", "drafter", "draft_tokens_k", "batch_size",
-    "input_tokens", "output_tokens", "accepted_length", "accepted_length_same_run",
-)  # fmt: skip
+    "hardware_id",
+    "gpu_count",
+    "tensor_parallel",
+    "engine",
+    "model_id",
+    "drafter",
+    "draft_tokens_k",
+    "batch_size",
+    "input_tokens",
+    "output_tokens",
+    "accepted_length",
+    "accepted_length_same_run",
+)
 
 
 def table(measured: tuple[str, ...], change: Change = lambda _: {}, gpus: int = 1, drafts_only: bool = False) -> bytes:

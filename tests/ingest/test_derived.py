@@ -50,9 +50,15 @@ def test_output_rates_and_context_are_plain_arithmetic():
 
 @pytest.mark.parametrize(
     ("metric", "lower"),
-    [("tpot_ms", True), ("request_latency_s", True), ("output_tok_per_s", False), ("decode_tok_per_s_per_user", False),
-     ("time_per_output_token", True), ("", False)],
-)  # fmt: skip
+    [
+        ("tpot_ms", True),
+        ("request_latency_s", True),
+        ("output_tok_per_s", False),
+        ("decode_tok_per_s_per_user", False),
+        ("time_per_output_token", True),
+        ("", False),
+    ],
+)
 def test_the_name_of_a_metric_tells_which_way_is_faster(metric, lower):
     assert bool(derived.lower_is_better(pd.Series([metric]))[0]) is lower
 

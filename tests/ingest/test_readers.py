@@ -450,9 +450,13 @@ def test_what_a_name_says_stands_once_with_its_files_whenever_the_files_are_join
 
 
 def test_an_unknown_accelerator_is_named_with_its_lines_and_counts_are_of_usable_rows():
-    rows = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length",
-            "h999,m,vllm,4,3,2.5,2.0", "h200-sxm,m,vllm,4,3,2.5,2.0", "h200-sxm,m,vllm,4,3,2.5,9.0",
-            "h200-sxm,m,vllm,x,3,2.5,2.0"]  # fmt: skip
+    rows = [
+        "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,accepted_length",
+        "h999,m,vllm,4,3,2.5,2.0",
+        "h200-sxm,m,vllm,4,3,2.5,2.0",
+        "h200-sxm,m,vllm,4,3,2.5,9.0",
+        "h200-sxm,m,vllm,x,3,2.5,2.0",
+    ]
     result = resolve_names(read_upload("a.csv", "\n".join(rows).encode()), ("h200-sxm", "h100-sxm")).result
     assert (result.rows_kept, result.rows_refused) == (2, 2)
     assert any(note.startswith("step_time_s computed in 2 rows") for note in result.derived)

@@ -63,9 +63,14 @@ def test_guesses_fill_what_is_near_once_each_and_leave_the_rest_ignored() -> Non
     text = b"# ours\nusers;concurrent users;mean TPOT [ms];p50 ttft;GPU name;speed-up;colour\n1;1;5;6;H200;1,9;red\n"
     found = {item.theirs: item.ours for item in own_headers("x.csv", text)}
     assert found == {
-        "users": "batch_size", "concurrent users": "ignore", "mean TPOT [ms]": "tpot_ms", "p50 ttft": "ignore",
-        "GPU name": "hardware_id", "speed-up": "speedup", "colour": "ignore",
-    }  # fmt: skip
+        "users": "batch_size",
+        "concurrent users": "ignore",
+        "mean TPOT [ms]": "tpot_ms",
+        "p50 ttft": "ignore",
+        "GPU name": "hardware_id",
+        "speed-up": "speedup",
+        "colour": "ignore",
+    }
     assert {item.native for item in own_headers("x.csv", text)} == {None}
     assert next(item.cells for item in own_headers("x.csv", text) if item.theirs == "speed-up") == ("1,9",)
 

@@ -43,7 +43,7 @@ def test_the_first_collection_is_read_where_none_is_named_and_all_have_the_same_
         ({"metric": "total_tok_per_s", "input_tokens": "300", "output_tokens": "100"}, (0.0025, 8 * 0.25 / 1200)),
         ({"metric": "request_latency_s", "output_tokens": "100", "baseline_value": "2", "sd_value": "1"}, (0.02, 0.01)),
     ],
-)  # fmt: skip
+)
 def test_a_rows_times_are_seconds_for_a_token_of_one_sequence(
     cells: dict[str, str], expected: tuple[float, float]
 ) -> None:

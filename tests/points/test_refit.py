@@ -258,8 +258,15 @@ def test_a_scenario_refuses_a_refit_of_another_accelerator_and_text_that_is_none
     assert write_adjustment(parse_adjustment(text)) == text
     with pytest.raises(AdvisorError, match="not for b200-sxm"):
         advise(Scenario(acceptance="2.4@3", hardware_id="b200-sxm", refit=text))
-    for wrong in ("", "on=a/b", text.replace("n=4", "n=x"), text + ";launch=1/1", text.replace("routed=", "magic="),
-                  text.replace("corr=", "corr=9"), text.replace("launch=1", "launch=nan")):  # fmt: skip
+    for wrong in (
+        "",
+        "on=a/b",
+        text.replace("n=4", "n=x"),
+        text + ";launch=1/1",
+        text.replace("routed=", "magic="),
+        text.replace("corr=", "corr=9"),
+        text.replace("launch=1", "launch=nan"),
+    ):
         with pytest.raises(AdvisorError, match="is no refit; expected on="):
             advise(Scenario(acceptance="2.4@3", refit=wrong))
 

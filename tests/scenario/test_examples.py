@@ -46,9 +46,10 @@ def test_the_mixtral_value_is_the_share_that_the_paper_gives() -> None:
     with (ROOT / "measurements/moesd_cells/data.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["model_id"] == "mixtral-8x7b"]
     sigma = next(
-        float(row["sigma"]) for row in rows
+        float(row["sigma"])
+        for row in rows
         if (row["dataset"], row["temperature"], row["draft_tokens_gamma"]) == ("HumanEval", "0.0", "3")
-    )  # fmt: skip
+    )
     scenario = load_example("mixtral").scenario
     assert scenario.acceptance == f"{4 * sigma:.2f}@3"
     assert {(row["hardware_id"], int(row["gpu_count"])) for row in rows} == {(scenario.hardware_id, scenario.n_gpus)}

@@ -18,9 +18,15 @@ from advisor.scenario.scenario import Scenario
 from tests.catalog.test_own_hardware import POD
 
 WHOLE = Scenario(
-    acceptance="2.4@3", model_id="mine", model_config_json='{"model_type": "x"}', hardware_id="own-pod",
-    hardware_json=json.dumps(POD), max_tpot_ms=12.5, input_tokens=5, output_tokens=6,
-)  # fmt: skip
+    acceptance="2.4@3",
+    model_id="mine",
+    model_config_json='{"model_type": "x"}',
+    hardware_id="own-pod",
+    hardware_json=json.dumps(POD),
+    max_tpot_ms=12.5,
+    input_tokens=5,
+    output_tokens=6,
+)
 
 
 @pytest.mark.parametrize("scenario", [WHOLE, *(load_example(name).scenario for name in example_ids())], ids=str)

@@ -207,9 +207,15 @@ def test_what_is_not_known_is_said_and_not_invented() -> None:
 
 def test_an_accelerator_of_one_s_own_brings_its_price_and_power() -> None:
     document = {
-        "name": "Mine", "memory_bytes": 1.4e11, "bandwidth_bytes_per_s": 4e12, "peak_flops_per_s": {"bf16": 9e14},
-        "price_usd_per_hour": 1.5, "board_power_w": 900, "source": "my quote", "date": "2026-11-20",
-    }  # fmt: skip
+        "name": "Mine",
+        "memory_bytes": 1.4e11,
+        "bandwidth_bytes_per_s": 4e12,
+        "peak_flops_per_s": {"bf16": 9e14},
+        "price_usd_per_hour": 1.5,
+        "board_power_w": 900,
+        "source": "my quote",
+        "date": "2026-11-20",
+    }
     advice = answer(hardware="own-mine", hardware_json=json.dumps(document), engine="other")
     found = spent(advice)
     assert found.price.usd_per_hour == 1.5

@@ -52,8 +52,11 @@ def test_the_store_holds_a_sweep_beside_the_datasets_as_what_it_is(measurements:
     now = store.status(path, measurements=measurements)
     assert now.sweeps is not None
     assert now.sweeps.loc[0, ["name", "device", "status", "preset"]].tolist() == [
-        "cpu-made-up-quick", DEVICE, "complete", "quick",
-    ]  # fmt: skip
+        "cpu-made-up-quick",
+        DEVICE,
+        "complete",
+        "quick",
+    ]
     assert now.rows_by_table is not None
     assert now.rows_by_table["sweep_rows"] == len(sweep_rows())
 

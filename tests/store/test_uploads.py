@@ -194,8 +194,10 @@ def kill_while_saving(path: Path, stop_at: str = "", after_saves: int = 0, wait_
     """Start a process that saves, and kill -9 it at a statement, or some time after a number of saves."""
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, str(path), stop_at],
-        stdout=subprocess.PIPE, text=True, cwd=Path(__file__).resolve().parents[2],
-    ) as child:  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).resolve().parents[2],
+    ) as child:
         try:
             expected = ["stopped"] if stop_at else ["saved"] * after_saves
             assert child.stdout is not None

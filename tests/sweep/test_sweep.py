@@ -109,10 +109,15 @@ def test_rows_are_the_advisors_answers() -> None:
     place = (rows["model_id"] == "mixtral-8x7b") & (rows["hardware_id"] == "h200-sxm") & (rows["batch_size"] == 64)
     answer = advise(
         Scenario(
-            model_id="mixtral-8x7b", hardware_id="h200-sxm", tensor_parallel=2, n_gpus=2,
-            acceptance="2.4@3", k_max=4, batch_size=64,
+            model_id="mixtral-8x7b",
+            hardware_id="h200-sxm",
+            tensor_parallel=2,
+            n_gpus=2,
+            acceptance="2.4@3",
+            k_max=4,
+            batch_size=64,
         )
-    )  # fmt: skip
+    )
     own = rows[place].set_index("k_draft")
     assert list(own.index) == [0, 1, 2, 3, 4]
     for item in answer.drafts:

@@ -81,7 +81,7 @@ def raw_from_metrics(rows: Sequence[Mapping[str, Metric]], lines: Sequence[int])
 
 
 def _value(name: str, metric: Metric) -> Any:
-    """The value, times in seconds; a time that is no number is passed on so that the row is refused."""
+    """The value, times in seconds. A time that is no number is passed on so that the row is refused."""
     if name not in _TIMES:
         return metric.value
     factor = UNIT_FACTORS.get(metric.unit.strip().lower())
@@ -132,7 +132,10 @@ def _finish(frame: pd.DataFrame) -> list[str]:
 
 
 def detect_json(sample: Sample) -> float:
-    """0.95 when request_latency is an object with a unit and a mean, at the top or (before 0.3) under `records`."""
+    """Confidence 0.95 when request_latency is an object with a unit and a mean, else lower.
+
+    It stands at the top or (before 0.3) under `records`.
+    """
     metric = _metrics_of(sample.first).get("request_latency")
     return 0.95 if sample.kind == "json" and isinstance(metric, dict) and {"unit", "avg"} <= metric.keys() else 0.0
 
@@ -191,7 +194,7 @@ def _model(config: Any) -> str | None:
 
 
 def _concurrency(config: Any) -> Any:
-    """Concurrency of the one profiling phase; None when phases differ or none states it."""
+    """Concurrency of the one profiling phase. None when phases differ or none states it."""
     phases = field_of(config, "phases")
     if isinstance(phases, list):
         found = {
@@ -298,14 +301,24 @@ CSV = Format(
 # AIPerf profile_export.jsonl: one line per request; the requests of the file become one row of means.
 
 _WANTED = (
-    "inter_token_latency", "inter_chunk_latency", "time_to_first_token", "request_latency", "input_sequence_length",
-    "output_sequence_length", "usage_completion_tokens", "spec_decode_acceptance_length", "spec_decode_steps",
+    "inter_token_latency",
+    "inter_chunk_latency",
+    "time_to_first_token",
+    "request_latency",
+    "input_sequence_length",
+    "output_sequence_length",
+    "usage_completion_tokens",
+    "spec_decode_acceptance_length",
+    "spec_decode_steps",
     "spec_decode_draft_tokens",
-)  # fmt: skip
+)
 
 
 def detect_records(sample: Sample) -> float:
-    """0.95 for a line with per-request metrics, under `metrics` or (record_metrics.jsonl of early releases) bare."""
+    """Confidence 0.95 for a line with per-request metrics.
+
+    Under `metrics` or (record_metrics.jsonl of early releases) bare.
+    """
     latency = _of_request(sample.first).get("request_latency")
     return 0.95 if isinstance(latency, dict) and {"value", "unit"} <= latency.keys() else 0.0
 
@@ -316,7 +329,10 @@ def _of_request(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_records(sample: Sample) -> RawRows:
-    """One row: means over requests (over all chunks for the chunk latency). Failed and odd requests are refused."""
+    """Read one row: means over requests, over all chunks for the chunk latency.
+
+    Failed and odd requests are refused. Raises AdvisorError when no request is left.
+    """
     rejects = list(sample.rejects)
     values: dict[str, list[Any]] = {name: [] for name in _WANTED}
     units: dict[str, str] = {}

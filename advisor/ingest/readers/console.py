@@ -58,7 +58,7 @@ _MAPS = (
 
 
 def detect(sample: Sample) -> float:
-    """0.9 for text with the title of the block in its first 256 KiB; 0.8 for a block that was cut below its title."""
+    """0.9 for text with the title of the block in its first 256 KiB. 0.8 for a block that was cut below its title."""
     if sample.kind != "text":
         return 0.0
     if _TITLE in sample.head:
@@ -118,7 +118,7 @@ def _blocks(text: str) -> tuple[list[dict[str, Any]], list[int]]:
 
 
 def _figure(line: str) -> tuple[str, str] | None:
-    """Label and value of a line of the block; None for any other line."""
+    """Label and value of a line of the block. None for any other line."""
     found = _LINE.match(line[:_LONGEST_LINE])
     if found is None:
         return None
@@ -128,7 +128,7 @@ def _figure(line: str) -> tuple[str, str] | None:
 
 
 def _take(record: dict[str, Any], label: str, value: str) -> None:
-    """Keep one figure of a block; the first of a label counts, since logs go on behind the block."""
+    """Keep one figure of a block. The first of a label counts, since logs go on behind the block."""
     if time := _TIME.match(label):
         record.setdefault(f"{time[1]}_{time[2].replace(' ', '_')}_ms", value)
     elif position := _POSITION.match(label):
@@ -140,7 +140,7 @@ def _take(record: dict[str, Any], label: str, value: str) -> None:
 
 
 def _share(percent: str) -> float | None:
-    """A share of a printed percentage; None where it is no number."""
+    """A share of a printed percentage. None where it is no number."""
     try:
         return float(percent) / 100.0
     except ValueError:
@@ -148,7 +148,7 @@ def _share(percent: str) -> float | None:
 
 
 def _engine(record: dict[str, Any]) -> str | None:
-    """SGLang's client names its backend; draft counters are scraped from vLLM's server alone."""
+    """SGLang's client names its backend. Draft counters are scraped from vLLM's server alone."""
     if "_drafts" in record:
         return "vllm"
     backend = str(record.get("backend", ""))

@@ -41,7 +41,10 @@ def detect_json(sample: Sample) -> float:
 
 
 def read_json(sample: Sample) -> RawRows:
-    """One row per benchmark; the strategy gives the concurrency."""
+    """Read one row per benchmark.
+
+    The strategy gives the concurrency. Raises AdvisorError when there is no benchmark.
+    """
     records = _benchmarks(sample)
     if not records:
         raise AdvisorError(f"{sample.name} holds no finished benchmark; run guidellm until at least one completes")
@@ -68,15 +71,21 @@ def prefill_of_labels(labels: Any) -> dict[str, Any]:
     if not isinstance(labels, dict):
         return {}
     names = {
-        "gpu": "hardware_id", "hardware": "hardware_id", "hardware_id": "hardware_id", "engine": "engine",
+        "gpu": "hardware_id",
+        "hardware": "hardware_id",
+        "hardware_id": "hardware_id",
+        "engine": "engine",
         "tp": "tensor_parallel",
-        "k": "draft_tokens_k", "spec_k": "draft_tokens_k", "draft_tokens_k": "draft_tokens_k", "drafter": "drafter",
-    }  # fmt: skip
+        "k": "draft_tokens_k",
+        "spec_k": "draft_tokens_k",
+        "draft_tokens_k": "draft_tokens_k",
+        "drafter": "drafter",
+    }
     return {names[key]: value for key, value in labels.items() if key in names and isinstance(value, str | int | float)}
 
 
 def chunk_latency(token_latency: Any, tokens_per_iteration: Any) -> Any:
-    """Token latency x tokens per iteration; a value that is no number is passed on so that the row is refused."""
+    """Token latency x tokens per iteration. A value that is no number is passed on so that the row is refused."""
     for value in (token_latency, tokens_per_iteration):
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
@@ -87,7 +96,10 @@ def chunk_latency(token_latency: Any, tokens_per_iteration: Any) -> Any:
 
 
 def batch_of_strategy(strategy: str, mean_concurrency: Any) -> tuple[Any, str | None]:
-    """Batch size and what it counts, from `concurrent@4`, `synchronous`, or a rate with its mean concurrency."""
+    """Batch size and what it counts, of a strategy.
+
+    A strategy is `concurrent@4`, `synchronous`, or a rate with its mean concurrency.
+    """
     kind, _, amount = strategy.partition("@")
     if kind == "synchronous":
         return 1, "single_stream"

@@ -46,7 +46,10 @@ _RATES = frozenset({"tput_per_gpu", "output_tput_per_gpu", _REQUESTS})
 
 
 def detect_aggregate(sample: Sample) -> float:
-    """0.95 for an accelerator, a concurrency, an engine and rates per GPU (or the nested metrics of an agentic run)."""
+    """Confidence 0.95 for an accelerator, a concurrency, an engine and rates per GPU.
+
+    The nested metrics of an agentic run count, too.
+    """
     keys = sample.first.keys()
     return (
         0.95

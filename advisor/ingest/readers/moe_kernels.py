@@ -71,7 +71,10 @@ def detect_log(sample: Sample) -> float:
 
 
 def read_log(sample: Sample) -> RawRows:
-    """One kernel row per batch size with a time; a batch without a time is refused."""
+    """Read one kernel row per batch size with a time.
+
+    A batch without a time is refused. Raises AdvisorError for a log that is too long.
+    """
     if len(sample.data) > MAX_TEXT_LOG_BYTES:
         raise AdvisorError(f"{sample.name} is more than {MAX_TEXT_LOG_BYTES // MIB} MiB of log; cut it to the results")
     lines: list[int] = []

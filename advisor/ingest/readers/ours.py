@@ -33,7 +33,7 @@ def detect_template(sample: Sample) -> float:
 
 
 def read_template(sample: Sample) -> RawRows:
-    """Every row of the table; unknown columns are named in a warning and ignored."""
+    """Every row of the table. Unknown columns are named in a warning and ignored."""
     table = load_table(sample, "points")
     mapped = map_header(table, "points", sample.name)
     warnings = [*mapped.warnings, *unit_hints(mapped.unknown, "points")]
@@ -65,7 +65,10 @@ def detect_records(sample: Sample) -> float:
 
 
 def read_records(sample: Sample) -> RawRows:
-    """Every record; fields that are not known are named in a warning and ignored."""
+    """Read every record.
+
+    Fields that are not known are named in a warning and ignored. Raises AdvisorError for two fields of one column.
+    """
     records, lines, rejects = keep_objects(sample)
     names = list(dict.fromkeys(str(name) for record in records for name in record))
     maps: dict[str, FieldMap] = {}

@@ -36,7 +36,7 @@ chunks, whose median says nothing of its mean: most chunks of a stream may come 
 
 
 def time_fields(ending: str = "_ms", within: str = "") -> dict[str, tuple[str, ...]]:
-    """Field names that may hold each of our times, best first; `within` is the path of the object they stand in."""
+    """Field names that may hold each of our times, best first. `within` is the path of the object they stand in."""
     return {
         column: tuple(
             f"{within}{middle}_{name}{ending}"
@@ -53,7 +53,7 @@ def time_maps(ending: str = "_ms", scale: float = MS, within: str = "") -> tuple
 
 
 def medians_note(records: Iterable[Mapping[str, Any]], ending: str = "_ms", within: str = "") -> list[str]:
-    """The sentence that names the times whose mean no record has, where a median stands in; none otherwise."""
+    """The sentence that names the times whose mean no record has, where a median stands in. None otherwise."""
     records = list(records)
     columns = []
     for column, sources in time_fields(ending, within).items():
@@ -64,7 +64,9 @@ def medians_note(records: Iterable[Mapping[str, Any]], ending: str = "_ms", with
 
 
 def model_cells(records: Sequence[Mapping[str, Any]], paths: tuple[str, ...]) -> tuple[Cells, list[str]]:
-    """Names of models, [rows]: the first of several fields that names a model we know, else the first there is.
+    """Names of models, [rows].
+
+    The first of several fields that names a model we know, else the first there is.
 
     A server is often called by a name of its own, while its tokenizer or its path still is the checkpoint's. Also what
     is to be said where another field than the first named the model.
@@ -89,7 +91,9 @@ def _is_known(text: str) -> bool:
 
 
 def serving_engine(record: Mapping[str, Any]) -> str | None:
-    """The engine where the file proves it: named as its backend or framework, or its own counters are in the file.
+    """Engine where the file proves it.
+
+    Named as its backend or framework, or its own counters are in the file.
 
     A client that speaks a common protocol (`openai`, `openai-chat`) does not say which server answered.
     """
@@ -104,7 +108,10 @@ def serving_engine(record: Mapping[str, Any]) -> str | None:
 
 
 def by_position(values: list[Any]) -> dict[str, Cells]:
-    """Acceptance by position as text, and the number of positions, from lists or their printed form, [rows]."""
+    """Acceptance by position as text, and the number of positions, [rows].
+
+    It is read from lists or their printed form.
+    """
     texts = [acceptance_by_position_text(_parsed(value)) for value in values]
     positions = [None if text is None else text.count(";") + 1 for text in texts]
     return {"acceptance_by_position": Cells(texts, PER_POSITION), "_positions": Cells(positions, PER_POSITION)}
@@ -156,7 +163,10 @@ def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> N
 
 
 def version_of_image(image: Any) -> str | None:
-    """`0.5.23` of the container `lmsysorg/sglang:v0.5.23-cu13`; the whole name where its tag has no version."""
+    """Version in a container's name, `0.5.23` of `lmsysorg/sglang:v0.5.23-cu13`.
+
+    The whole name where its tag has no version.
+    """
     if not isinstance(image, str):
         return None
     found = re.search(r":v?(\d+(?:\.\d+)+[\w.]*)", image)

@@ -51,7 +51,7 @@ def detect_serving(sample: Sample) -> float:
 
 
 def read_serving(sample: Sample) -> RawRows:
-    """One row per run; K, tree width and drafter from server_info."""
+    """One row per run. K, tree width and drafter from server_info."""
     raw, records = raw_points(sample, _SERVING_MAPS, finish_serve)
     cells = raw.cells
     cells["model_id"], said = model_cells(records, _MODEL)
@@ -73,7 +73,7 @@ def read_serving(sample: Sample) -> RawRows:
 
 
 def positive_or_none(value: Any) -> Any:
-    """SGLang writes 0, -1 or null for an acceptance length it does not have; anything else is kept to be checked."""
+    """SGLang writes 0, -1 or null for an acceptance length it does not have. Anything else is kept to be checked."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value <= 0:
         return None
     return value
@@ -89,7 +89,7 @@ _WITHOUT_STEPS = frozenset({"NGRAM", "DFLASH"})
 
 
 def speculation_of(server_info: Any) -> dict[str, Any]:
-    """K (draft depth), tree structure and drafter from SGLang's server arguments; empty when they are absent."""
+    """K (draft depth), tree structure and drafter from SGLang's server arguments. Empty when they are absent."""
     if not isinstance(server_info, dict) or "speculative_algorithm" not in server_info:
         return {}
     algorithm = server_info["speculative_algorithm"]
@@ -110,7 +110,9 @@ def speculation_of(server_info: Any) -> dict[str, Any]:
 
 
 def drafts_with_own_heads(server_info: dict[str, Any]) -> bool:
-    """Whether SGLang's EAGLE is the model's own MTP module: that is what it runs where no other checkpoint is named.
+    """Whether SGLang's EAGLE is the model's own MTP module.
+
+    It runs that where no other checkpoint is named.
 
     EAGLE3 always has a checkpoint of its own. Read in SGLang 0.5.23, arg_groups/speculative_hook.py: NEXTN becomes
     EAGLE, and a draft path that is not given becomes the model's.
@@ -265,7 +267,10 @@ _SPECFORGE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "through
 
 
 def detect_specforge(sample: Sample) -> float:
-    """0.95 for lines with a shape, a benchmark's name and a throughput, or a document with lists of such runs."""
+    """Confidence 0.95 for lines with a shape, a benchmark's name and a throughput.
+
+    A document with lists of such runs counts, too.
+    """
     if sample.kind not in ("json", "jsonl"):
         return 0.0
     lines = sample.first.keys() >= {*_SPECFORGE_FIELDS}

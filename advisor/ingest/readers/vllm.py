@@ -81,7 +81,7 @@ _LATENCIES = frozenset(name for names in time_fields().values() for name in name
 
 
 def detect_serve(sample: Sample) -> float:
-    """0.9 for the whole file; 0.6 for one that was trimmed to a rate and a latency, as CI and dashboards keep it."""
+    """0.9 for the whole file. 0.6 for one that was trimmed to a rate and a latency, as CI and dashboards keep it."""
     keys = sample.first.keys()
     if sample.kind not in ("json", "jsonl"):
         return 0.0
@@ -159,7 +159,7 @@ _LATENCY_MAPS = (
 
 
 def read_latency(sample: Sample) -> RawRows:
-    """One row per object; the output rate follows once batch and lengths are filled in."""
+    """One row per object. The output rate follows once batch and lengths are filled in."""
     raw, _ = raw_points(sample, _LATENCY_MAPS, engine="vllm", batch_kind="batch")
     raw.notes.append("the latency is of a whole batch and includes prefill, so it gives a rate but no step time")
     return raw
@@ -187,7 +187,7 @@ _THROUGHPUT_MAPS = (
 
 
 def read_throughput(sample: Sample) -> RawRows:
-    """One row per object; the output rate follows once the two lengths are filled in."""
+    """One row per object. The output rate follows once the two lengths are filled in."""
     raw, _ = raw_points(sample, _THROUGHPUT_MAPS, engine="vllm")
     raw.notes.append("tokens_per_second counts prompt and generated tokens; the batch is the engine's own choice")
     return raw

@@ -16,7 +16,7 @@ from advisor.studies.calibration.gates import gate_results
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Refit from the default store, print one line per accelerator and the gates; 2 when the store cannot be read."""
+    """Refit from the default store, print one line per accelerator and the gates. 2 when the store cannot be read."""
     devices = {one.id: one for one in measured_devices()}
     parser = argparse.ArgumentParser(prog="python -m advisor.studies.calibration", description=__doc__.split("\n")[0])
     parser.add_argument("--device", action="append", choices=sorted(devices), help="only this accelerator")

@@ -97,7 +97,7 @@ def calibrate(
     ops: frozenset[str] = OPERATIONS,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[FitRecord]:
-    """Fit the tables of `ops` on `devices` and write one file per device; returns all records of these devices.
+    """Fit the tables of `ops` on `devices` and write one file per device. Returns all records of these devices.
 
     `devices` are the accelerators that were measured themselves (not those that borrow another's tables). Records of
     operations that are not asked for stay as they are in `folder`.
@@ -123,8 +123,10 @@ def calibrate(
 
 
 def measured_shapes(tables: KernelTables, hardware: Hardware, records: tuple[FitRecord, ...]) -> list[MeasuredTable]:
-    """Measured shapes of the expert kernels that may serve: the newest version of each engine and format, and older
-    ones where that has few shapes."""
+    """Measured shapes of the expert kernels that may serve.
+
+    They are of the newest version of each engine and format, and of older ones where that has few shapes.
+    """
     wanted = {record.id: record for record in _shipped(records)}
     cache = cache_resident_bytes(_named(tables("gemm", hardware.id)), hardware)
     found: list[MeasuredTable] = []
@@ -251,8 +253,10 @@ def _communication(tables: KernelTables, hardware_id: str) -> Iterator[FitRecord
 
 
 def fitted_moe_tables(tables: KernelTables, hardware_id: str) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
-    """Newest expert tables of gated models by engine, format and kernel: cleaned, those rows that a fit uses, with
-    touched and routed_rows."""
+    """Newest expert tables of gated models by engine, format and kernel, cleaned.
+
+    They hold the rows that a fit uses, with touched and routed_rows.
+    """
     for identity, frame in _groups(_named(tables("moe", hardware_id)), IDENTITY):
         if identity["dtype"] in BYTES_PER_WEIGHT and UNGATED_KERNELS not in identity["kernel_source"]:
             clean, _ = clean_table(one_row_per_point(frame, MOE_KEYS))
@@ -263,7 +267,7 @@ def fitted_moe_tables(tables: KernelTables, hardware_id: str) -> Iterator[tuple[
 def one_gpu_moe_table(
     opened: Store, hardware_id: str, engine: str, dtype: str, load: str, max_tokens: int, min_shapes: int
 ) -> tuple[str, pd.DataFrame]:
-    """(version, rows) on one GPU of the newest table of an engine and format with `min_shapes` shapes; of several
+    """(version, rows) on one GPU of the newest table of an engine and format with `min_shapes` shapes. Of several
     kernels in one version, that with most shapes. Rows: the columns of `MOE_KEYS` and latency_s [s].
 
     Raises AdvisorError when there is none.
@@ -311,7 +315,7 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
 def _groups(
     table: pd.DataFrame, keys: list[str], all_versions: bool = False
 ) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
-    """Sub-tables by `keys`, sorted; the newest version of each (engine, format) unless all are wanted."""
+    """Sub-tables by `keys`, sorted. The newest version of each (engine, format) unless all are wanted."""
     if not len(table):
         return
     if not all_versions:

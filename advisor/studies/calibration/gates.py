@@ -13,7 +13,7 @@ MIN_SHAPES = 8
 
 @dataclass(frozen=True)
 class Gate:
-    """`attribute` must be at most `limit` in at least `share` of the tables."""
+    """Gate on a figure of the tables. `attribute` must be at most `limit` in at least `share` of them."""
 
     name: str
     attribute: str
@@ -40,12 +40,12 @@ class GateResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the share of tables within the limit reaches the gate's; False without tables."""
+        """Whether the share of tables within the limit reaches the gate's. False without tables."""
         return self.n_tables > 0 and self.n_passed >= self.gate.share * self.n_tables
 
 
 def gated_tables(records: Iterable[FitRecord]) -> list[FitRecord]:
-    """MoE fits on the gated accelerators with at least MIN_SHAPES shapes; tables with equal rows count once."""
+    """MoE fits on the gated accelerators with at least MIN_SHAPES shapes. Tables with equal rows count once."""
     found: dict[str, FitRecord] = {}
     for record in sorted(records, key=lambda record: record.id):
         if record.op == "moe" and record.hardware_id in GATED_HARDWARE and record.n_shapes >= MIN_SHAPES:
@@ -54,7 +54,7 @@ def gated_tables(records: Iterable[FitRecord]) -> list[FitRecord]:
 
 
 def gate_results(records: Iterable[FitRecord]) -> list[GateResult]:
-    """Every gate, counted over `gated_tables`; a table without the figure does not pass."""
+    """Every gate, counted over `gated_tables`. A table without the figure does not pass."""
     tables = gated_tables(records)
     results = []
     for gate in GATES:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEVICES = ("h200-sxm", "b200-sxm")
 MIN_ROWS = 30
-"""Rows on either side below which a shape says too little. [1]"""
+"""Rows on either side below which a shape says too little. [-]"""
 Table = tuple[str, str, str]
 """Engine, format, kernel."""
 
@@ -34,7 +34,7 @@ def judged_widths(tables: KernelTables, hardware_id: str) -> pd.DataFrame:
 
     Columns: engine, dtype, kernel; bounded and free, the fit on whole experts with and without the memory's bound;
     borrowed and shared, the median over other engines' kernels of the format, and over those of the library that both
-    run (NaN where there is none). [1]
+    run (NaN where there is none). [-]
     """
     peak = load_hardware(hardware_id).bandwidth_bytes_per_s.value
     frames = dict(fitted_moe_tables(tables, hardware_id))

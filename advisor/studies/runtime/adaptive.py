@@ -24,7 +24,7 @@ REQUEST_TOKENS = 128
 
 
 def setting() -> Scenario:
-    """The published comparison; the context is assumed, half of the 512 tokens that each request is made to emit, and
+    """The published comparison. The context is assumed, half of the 512 tokens that each request is made to emit, and
     ShareGPT's prompts."""
     return Scenario(
         hardware_id="mi355x",
@@ -53,18 +53,18 @@ class AdaptiveRow:
 
     @property
     def gain_measured(self) -> float:
-        """What sizing by confidence gained over verifying all. [1]"""
+        """Measured gain of sizing by confidence over verifying all. [-]"""
         return self.adaptive_measured / self.fixed_measured - 1.0
 
     @property
     def gain_bound(self) -> float:
-        """What it can gain at most, as simulated. [1]"""
+        """Largest gain that it can have, as simulated. [-]"""
         return self.gated / self.fixed - 1.0
 
 
 @lru_cache(maxsize=1)
 def adaptive_rows() -> tuple[AdaptiveRow, ...]:
-    """Every concurrency of the first table, measured and simulated with full batches; a second on one core."""
+    """Every concurrency of the first table, measured and simulated with full batches. A second on one core."""
     rows = judged_rows()
     measured = {arm: _speedups(rows[rows["point_id"].str.startswith(f"vllm52362-{arm}-")]) for arm in ("k7", "ad")}
     batches = sorted(measured["k7"])

@@ -34,9 +34,9 @@ class StudyRow:
     workload: str
     policy: str
     speedup: float
-    """Total plain time over total time, all requests. [1]"""
+    """Total plain time over total time, all requests. [-]"""
     slowdown: float
-    """max(0, 1 / speedup - 1): extra time per token. [1]"""
+    """max(0, 1 / speedup - 1): extra time per token. [-]"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ def cascade_study(
     output_tokens: int = 250,
     seed: int = 2506,
 ) -> tuple[StudyRow, ...]:
-    """Every policy on every (model, workload), one request at a time as in the paper.
+    """Results of every policy on every (model, workload), one request at a time as in the paper.
+
+    Raises AdvisorError for a model without workloads.
 
     Parameters
     ----------

@@ -225,7 +225,7 @@ def _cohere(found: Sequence[CohereK]) -> str:
 
 
 def verdict(item: CohereK) -> str:
-    """How the best K moves with batch, and what the rise is worth."""
+    """Sentence on how the best K moves with batch, and what the rise is worth."""
     best = np.array(item.best)
     moves = np.diff(best)
     if np.all(moves <= 0):

@@ -49,7 +49,7 @@ class PaperModel:
 
     @property
     def label(self) -> str:
-        """`mixtral-8x7b int4`, `mixtral-8x7b bf16 TP4`."""
+        """Name with format and placement, `mixtral-8x7b int4`, `mixtral-8x7b bf16 TP4`."""
         parallel = f" TP{self.tensor_parallel}" if self.tensor_parallel > 1 else ""
         return f"{self.model_id} {self.weight_dtype or 'bf16'}{parallel}"
 
@@ -71,9 +71,9 @@ EAGLE_CURVES = {
 }
 """Measured accepted lengths of an EAGLE-3 head on an MoE, by task: borrowed, none is published for the five models."""
 PUBLISHED_WORST = {1: 0.26, 2: 0.38, 3: 0.54}
-"""Worst slowdown of static K=1..3 in arXiv:2506.20675. [1]"""
+"""Worst slowdown of static K=1..3 in arXiv:2506.20675. [-]"""
 PUBLISHED_CASCADE_WORST, PUBLISHED_GAIN = 0.05, (0.07, 0.14)
-"""Cascade's worst slowdown, and its gain over static K by model, there. [1]"""
+"""Cascade's worst slowdown, and its gain over static K by model, there. [-]"""
 PUBLISHED_COST_AT_7, PUBLISHED_ETR_AT_7 = 2.3, 3.2
 """Mixtral, K = 7, code. [plain steps], [tokens per round]"""
 
@@ -96,7 +96,7 @@ def paper_costs(model: PaperModel, drafter_id: str) -> RoundCosts:
 
 
 def eagle_workloads(spread: float = 0.0) -> dict[str, AcceptanceProcess]:
-    """Tasks with published accepted lengths and their equal mix; `spread` > 0 adds good and bad passages (assumed)."""
+    """Tasks with published accepted lengths and their equal mix. `spread` > 0 adds good and bad passages (assumed)."""
     tasks: dict[str, AcceptanceProcess] = {}
     for task, curve_id in EAGLE_CURVES.items():
         length = parse_acceptance(curve_id, K_MAX).accepted_length
@@ -129,7 +129,7 @@ def always_bad(label: str, costs: RoundCosts) -> AlwaysBad:
 
 @dataclass(frozen=True)
 class PaperStudy:
-    """Cascade's comparison on this project's costs; names of models carry the drafter: `olmoe-1b-7b bf16 / ngram`."""
+    """Cascade's comparison on this project's costs. Names of models carry the drafter: `olmoe-1b-7b bf16 / ngram`."""
 
     costs: Mapping[str, RoundCosts]
     rows: tuple[StudyRow, ...]
@@ -140,7 +140,7 @@ class PaperStudy:
 
 @lru_cache(maxsize=4)
 def paper_study(eagle_spread: float = 0.0, n_requests: int = 200) -> PaperStudy:
-    """All models, n-gram and EAGLE, 250 tokens a request; about 6 s on one core."""
+    """All models, n-gram and EAGLE, 250 tokens a request. About 6 s on one core."""
     costs: dict[str, RoundCosts] = {}
     processes: dict[str, Mapping[str, AcceptanceProcess]] = {}
     for drafter, workloads in (("ngram", ngram_workloads(K_MAX)), ("eagle", eagle_workloads(eagle_spread))):
@@ -160,12 +160,12 @@ def rows_of(rows: Sequence[StudyRow], drafter: str) -> tuple[StudyRow, ...]:
 
 
 AGREES = 0.02
-"""Choice of this project: how far a share may lie from a published one, in points, and be called the same. [1]"""
+"""Choice of this project: how far a share may lie from a published one, in points, and be called the same. [-]"""
 
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A figure of arXiv:2506.20675 beside what comes out here, by drafter; shares, as lowest and highest."""
+    """A figure of arXiv:2506.20675 beside what comes out here, by drafter. Shares, as lowest and highest."""
 
     what: str
     published: tuple[float, float]
@@ -178,7 +178,7 @@ class PublishedFigure:
 
 
 def published_figures(study: PaperStudy) -> tuple[PublishedFigure, ...]:
-    """The published slowdowns and gains beside the study's: worst over models and workloads, gains by model."""
+    """Published slowdowns and gains beside the study's. Worst over models and workloads, gains by model."""
     ngram, eagle = (summarise_study(rows_of(study.rows, drafter)) for drafter in ("ngram", "eagle"))
 
     def worst(what: str, published: tuple[float, float], policy: str) -> PublishedFigure:

@@ -22,7 +22,10 @@ COPYING_SHARE = {"code": 0.77, "math": 0.3, "extraction": 0.5}
 
 
 def ngram_task(copying_share: float, k_max: int = 7) -> Switching:
-    """n-gram acceptance when `copying_share` of the output tokens repeat earlier text."""
+    """Acceptance of n-gram drafts when a share of the output tokens repeat earlier text.
+
+    `copying_share` is that share.
+    """
     other_tokens = COPYING_TOKENS * (1 - copying_share) / copying_share
     return Switching((COPYING_ACCEPTANCE,) * k_max, (OTHER_ACCEPTANCE,) * k_max, COPYING_TOKENS, max(1.0, other_tokens))
 

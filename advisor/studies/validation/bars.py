@@ -187,7 +187,10 @@ def _scan(model_id: str, engine: str) -> Scenario:
 
 
 def largest_fall(setup: Setup) -> float:
-    """Largest share by which a plain step, a verifying step or a round is cheaper than one with fewer tokens."""
+    """Largest share by which a step or a round is cheaper than one with fewer tokens.
+
+    A plain step, a verifying step or a round.
+    """
     curve = curve_for(setup, DEFAULT_BATCHES, np.arange(setup.scenario.k_max + 1))
     tables = (curve.plain_step_s[:, None], curve.verify_step_s, curve.round_s[:, 1:])
     axes = ((table, axis) for table in tables for axis in (0, 1) if table.shape[axis] > 1)

@@ -13,7 +13,7 @@ from advisor.studies.validation.tables import MIN_ROWS, GateLine, markdown_table
 from advisor.text import counted
 
 MEAN_BAR, WORST_BAR = 0.015, 0.04
-"""Regret allowed in the mean over the grids of a set, and on any of them. [1]"""
+"""Regret allowed in the mean over the grids of a set, and on any of them. [-]"""
 CONSTANTS = (0, 3, 5, 7)
 """Draft lengths that a rival always takes, 0 for plain decoding; on a grid without it, the nearest measured one."""
 OURS = "recommended"
@@ -65,7 +65,7 @@ def best_k_gates(regrets: pd.DataFrame) -> list[GateLine]:
 
 
 def best_k_section(regrets: pd.DataFrame) -> str:
-    """The section of docs/validation.md; `regrets` as `best_k_regrets` gives them."""
+    """The section of docs/validation.md. `regrets` as `best_k_regrets` gives them."""
     names = list(rival_names())
     body = [
         (name, len(group), group["laboratory"].nunique(), *(_mean_and_worst(group[rival]) for rival in names))
@@ -93,7 +93,7 @@ def _large(regrets: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def beaten_by(regrets: pd.DataFrame) -> list[str]:
-    """Where a constant K does as well as the recommended one or better, set by set; empty where none does."""
+    """Sets in which a constant K does as well as the recommended one or better. Empty where none does."""
     found = []
     for name, group in _large(regrets).items():
         for what, figure in (

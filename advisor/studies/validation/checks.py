@@ -45,7 +45,7 @@ def external_points(frame: pd.DataFrame, hardware_id: str = ASSUMED_HARDWARE) ->
 
 
 def published_plain_s(row: Mapping[str, Any]) -> float:
-    """Seconds of a plain step, prefill included, from the whole batch's plain throughput; NaN where none is stated."""
+    """Seconds of a plain step, prefill included, from the whole batch's plain throughput. NaN where none is stated."""
     if row["metric"] != "output_tok_per_s" or not row["baseline_value"]:
         return float("nan")
     return float(row["batch_size"]) / float(row["baseline_value"])
@@ -73,7 +73,7 @@ def _point_if_it_fits(row: Mapping[str, Any], hardware_id: str, gpus: str) -> Po
 
 
 def external_round_costs(points: Sequence[Point], overheads: Overheads | None = None) -> pd.DataFrame:
-    """Measured and predicted round cost in plain steps; columns source, title, model_id, checkpoint (what was served),
+    """Measured and predicted round cost in plain steps. Columns source, title, model_id, checkpoint (what was served),
     head (what drafted), dataset, n_draft, verify_tokens, tree, gpus, batch_size, accepted_length, measured_speedup,
     measured, predicted, predicted_speedup, draws; the plain steps themselves in seconds, published (the batch over the
     plain throughput) and predicted; impossible, why the row cannot be as it is printed (`faster_than_reading`)."""
@@ -110,7 +110,7 @@ def external_round_costs(points: Sequence[Point], overheads: Overheads | None = 
 
 
 def _noted(point: Point, what: str) -> str:
-    """What a row's notes name after `what`; empty where they do not."""
+    """What a row's notes name after `what`. Empty where they do not."""
     notes = (note.strip() for note in str(point.row.get("notes", "")).split(";"))
     return next((note.removeprefix(what).strip() for note in notes if note.startswith(what)), "")
 

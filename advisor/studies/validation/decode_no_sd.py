@@ -21,14 +21,14 @@ RATES = MEASUREMENTS / "decode_no_sd" / "data.csv"
 COOKBOOK = "sgl-cookbook benchmark page"
 """Rows that are judged and never fitted: their speculative counterparts are kept for outside validation."""
 LONG_ANSWER = 256
-"""Output tokens below which a closed loop prefills more than it decodes. [1]"""
+"""Output tokens below which a closed loop prefills more than it decodes. [-]"""
 QUEUED = 1.25
-"""End-to-end time per token over time per output token from which a request mostly waits or prefills. [1]"""
+"""End-to-end time per token over time per output token from which a request mostly waits or prefills. [-]"""
 GROUPS_IN_NOTES = "data-parallel attention"
 
 
 def not_steady(row: Mapping[str, Any]) -> str:
-    """Why a row is no steady state of its batch, empty where it may be one. Sees measured fields alone."""
+    """Reason why a row is no steady state of its batch. Empty where it may be one. Sees measured fields alone."""
     if np.isnan(_time_s(row)):
         return "no time per token"
     if row["concurrency"] > 1 and pd.isna(row["output_tokens"]):
@@ -50,8 +50,11 @@ def _time_s(row: Mapping[str, Any]) -> float:
 
 
 def decode_rates(frame: pd.DataFrame) -> pd.DataFrame:
-    """Each row that a scenario can express: row_id, source, model_id, hardware_id, engine, batch_size, measured_s,
-    predicted_s, not_steady (the rule, else empty), cookbook (whether it is one of COOKBOOK)."""
+    """Rows that a scenario can express, with measured and predicted seconds.
+
+    row_id, source, model_id, hardware_id, engine, batch_size, measured_s, predicted_s, not_steady (the rule, else
+    empty), cookbook (whether it is one of COOKBOOK).
+    """
     found = []
     for row in frame.to_dict("records"):
         predicted_s = _predicted_s(row)
@@ -75,7 +78,7 @@ def decode_rates(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _predicted_s(row: Mapping[str, Any]) -> float | None:
-    """Time per output token of the row's scenario; None where there is no scenario or its batch does not fit. [s]"""
+    """Time per output token of the row's scenario. None where there is no scenario or its batch does not fit. [s]"""
     if row["model_id"] not in model_ids() or pd.isna(row["gpu_count"]):
         return None
     gpus, engine = int(row["gpu_count"]), engine_called(str(row["engine"]), forks=True)
@@ -113,7 +116,7 @@ def _predicted_s(row: Mapping[str, Any]) -> float | None:
 
 
 def _format(text: str, model_id: str) -> dict[str, str]:
-    """weight_dtype of the scenario; nothing for the checkpoint's own."""
+    """weight_dtype of the scenario. Nothing for the checkpoint's own."""
     if text == "fp8":
         released = {each.weight_format for each in model_profile(model_id).published_formats}
         own = load_model(model_id).dtypes

@@ -31,7 +31,7 @@ LOAD, MAX_TOKENS = "power_law_1.2", 128
 
 @dataclass(frozen=True)
 class Bar:
-    """Mean absolute error that the newest vLLM table of one accelerator and format should reach. [1]"""
+    """Mean absolute error that the newest vLLM table of one accelerator and format should reach. [-]"""
 
     hardware_id: str
     dtype: str
@@ -89,7 +89,10 @@ def _medians() -> str:
 
 
 def bars_section(opened: Store | None) -> str:
-    """One protocol for every table: fitted on the range that is judged, one shape left out, mean absolute error."""
+    """Section on the bars of kernels, one protocol for every table.
+
+    Fitted on the range that is judged, one shape left out, mean absolute error.
+    """
     title = "### One common protocol\n\n"
     if opened is None:
         return title + "No store here, so not judged; run `make store` first."
@@ -157,7 +160,10 @@ def _nearest_shape(frame: pd.DataFrame, weight_bytes: np.ndarray) -> np.ndarray:
 
 
 def measured_section() -> str:
-    """How well measured shapes carry to what was not used, beside the error of the form on shapes left out."""
+    """Section on how well measured shapes carry to what was not used.
+
+    Beside the error of the form on shapes left out.
+    """
     body = []
     for device in recorded_devices():
         form = {record.id: record for record in load_records(device)}

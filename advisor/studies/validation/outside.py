@@ -12,10 +12,11 @@ from advisor.studies.validation.reproduction import BATCHES, WIDE_BATCHES, best_
 from advisor.studies.validation.tables import markdown_table, percent
 
 BUNDLE, BUNDLE_BAR = "SpecBundle", 0.12
-"""The external bundle, and the mean error of its round cost that was asked, without impossible models. [1]"""
+"""The external bundle, and the mean error of its round cost that was asked, without impossible models. [-]"""
 
 
 def external_section(external: pd.DataFrame, as_prior: pd.DataFrame) -> str:
+    """Section of docs/validation.md on the collections that took no part in any fit."""
     with_error = as_prior.assign(error=relative_error(as_prior))
     overall = ", ".join(
         f"{name} {percent(errors_of(group).mape)} ({percent(float(with_error.loc[group.index, 'error'].mean()))})"
@@ -34,7 +35,7 @@ def external_section(external: pd.DataFrame, as_prior: pd.DataFrame) -> str:
 
 
 def bundle_errors(external: pd.DataFrame) -> dict[str, tuple[float | None, int]]:
-    """SpecBundle's mean error of round cost and its rows: as it comes, and without `impossible_models`. [1]"""
+    """SpecBundle's mean error of round cost and its rows: as it comes, and without `impossible_models`. [-]"""
     bundle = external[external["source"] == BUNDLE]
     possible = bundle[~bundle["model_id"].isin(impossible_models(external))]
     return {"as it comes": (errors_of(bundle).mape, len(bundle)), "possible": (errors_of(possible).mape, len(possible))}
@@ -97,7 +98,7 @@ def _milliseconds(seconds: pd.Series) -> str:
 def assumed_accelerators(
     external: pd.DataFrame, as_prior: pd.DataFrame, elsewhere: dict[str, tuple[pd.DataFrame, pd.DataFrame]]
 ) -> str:
-    """SpecBundle's error under each accelerator it may have run on: (by class, with the prior) by accelerator."""
+    """Error of SpecBundle under each accelerator it may have run on. (By class, with the prior) by accelerator."""
     body = []
     faulty = impossible_models(external)  # on the GPUs assumed first: others are as many as their bandwidth asks for
     for hardware_id, pair in {ASSUMED_HARDWARE: (external, as_prior), **elsewhere}.items():
@@ -113,6 +114,7 @@ def assumed_accelerators(
 
 
 def moesd_section(cells: pd.DataFrame) -> str:
+    """Section of docs/validation.md on MoESD's cells."""
     body = []
     for key, group in cells.groupby(["model_id", "hardware_id", "gpus", "tier"]):
         errors = errors_of(group)
@@ -140,6 +142,7 @@ def moesd_section(cells: pd.DataFrame) -> str:
 
 
 def reproduction_section(table: pd.DataFrame | None) -> str:
+    """Section of docs/validation.md on published effects and whether they are reproduced."""
     moe, dense = cohere()
     ks = best_k()
     lines = ["## R10-R13, R17, R19\n", "Directions and tolerances of published curves; nothing was fitted on them.\n"]

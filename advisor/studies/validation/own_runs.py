@@ -24,9 +24,9 @@ from advisor.studies.validation.tables import markdown_table, percent, share
 from advisor.studies.validation.unseen import in_data_centre
 
 LEAST_JUDGED = 2
-"""Rows of a configuration that must be left to judge. [1]"""
+"""Rows of a configuration that must be left to judge. [-]"""
 WIDTH_BARS, SLOPE_BAR = {"data centre": 0.24, "all": 0.30}, 0.03
-"""What was asked after four rows: median width of the band, and log error on log2 batch. [1]"""
+"""What was asked after four rows: median width of the band, and log error on log2 batch. [-]"""
 _SAME = ("weight_dtype", "tensor_parallel", "dataset")
 
 
@@ -57,7 +57,7 @@ def own_runs(rows: pd.DataFrame) -> tuple[OwnRuns, ...]:
 
 
 def own_runs_section(rows: pd.DataFrame) -> str:
-    """The section of docs/validation.md; `rows` as `own_run_rows` gives them."""
+    """The section of docs/validation.md. `rows` as `own_run_rows` gives them."""
     found = own_runs(rows)
     laboratories = [_figures(str(name), group) for name, group in rows.groupby("laboratory")]
     pairs = ("error", "slope", "in band", "width")
@@ -81,7 +81,7 @@ def _configuration(point: Point) -> tuple[str, ...]:
 
 
 def _judged(key: tuple[str, ...], group: Sequence[Point]) -> Iterable[dict[str, object]]:
-    """The rows of one configuration that a refit on the others did not see; none where too few or refused."""
+    """The rows of one configuration that a refit on the others did not see. None where too few or refused."""
     if len(group) < OWN_ROWS + LEAST_JUDGED:
         return []
     seen = class_costs(group[0].engine_class, without=key[0])
@@ -150,7 +150,7 @@ def _figures(kind: str, rows: pd.DataFrame) -> OwnRuns:
 
 
 def _slope(rows: pd.DataFrame, predicted: pd.Series) -> float:
-    """Log error on log2 batch within a configuration, mean over laboratories; NaN without three batches. [1]"""
+    """Log error on log2 batch within a configuration, mean over laboratories. NaN without three batches. [-]"""
     frame = rows.assign(error=np.log(predicted / rows["measured"]), doublings=np.log2(rows["batch_size"].astype(float)))
     slopes = [
         (laboratory, float(np.polyfit(group["doublings"], group["error"], 1)[0]))

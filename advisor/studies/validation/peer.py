@@ -68,7 +68,7 @@ def side_by_side(judged: pd.DataFrame, answers: pd.DataFrame, way: str) -> pd.Da
 
 
 def compared(both: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, str, str, str]]:
-    """(kind, rows, measured, ours, theirs: columns) of each kind of point; heavy ones also end to end."""
+    """(kind, rows, measured, ours, theirs: columns) of each kind of point. Heavy ones also end to end."""
     for name, rows in kinds(both):
         yield name, rows, "measured_s", "predicted_s", "peer_s"
     whole = ("end_to_end_s", "predicted_end_to_end_s", "peer_end_to_end_s")

@@ -64,7 +64,7 @@ def plain_decode(frame: pd.DataFrame, scales: ActivationScales = "static") -> pd
 
 
 def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | None:
-    """Points that differ in batch alone, with their prediction; None where no scenario or no sequence fits."""
+    """Points that differ in batch alone, with their prediction. None where no scenario or no sequence fits."""
     try:
         setup = plain_setup(group.iloc[0].to_dict())
         setup = setup if scales == "static" else with_scales(setup, scales)
@@ -112,7 +112,7 @@ def plain_setup(point: Mapping[str, Any]) -> Setup:
 
 
 def judged_plain_decode() -> pd.DataFrame:
-    """`plain_decode` of the store here. Raises AdvisorError without one."""
+    """Plain decode (`plain_decode`) judged with the store here. Raises AdvisorError without one."""
     with store.open_store(store.default_store_path()) as opened:
         return plain_decode(store.plain_decode_points(opened))
 

@@ -14,20 +14,20 @@ from advisor.studies.validation.silicon import GROUP
 from advisor.studies.validation.tables import markdown_table, percent
 
 LIGHT = 0.9
-"""Where the plain step is less of the predicted time than this, prefill is a tenth or more: heavy. [1]"""
+"""Where the plain step is less of the predicted time than this, prefill is a tenth or more: heavy. [-]"""
 NEAR, FAR, FAR_POINTS = 0.15, 0.25, 20
-"""A group is near within NEAR; one of FAR_POINTS points or more beyond FAR needs a named cause. [1]"""
+"""A group is near within NEAR; one of FAR_POINTS points or more beyond FAR needs a named cause. [-]"""
 
 
 def errors_s(rows: pd.DataFrame, predicted: str = "predicted_s", measured: str = "measured_s") -> np.ndarray:
-    """|predicted / measured - 1| of each row. [1]"""
+    """Relative error |predicted / measured - 1| of each row. [-]"""
     return np.abs(rows[predicted].to_numpy(float) / rows[measured].to_numpy(float) - 1.0)
 
 
 def figures_s(
     rows: pd.DataFrame, predicted: str = "predicted_s", measured: str = "measured_s"
 ) -> tuple[int, float, float, float]:
-    """(n, median error, 90 % within, median bias) of rows; NaN without rows."""
+    """(n, median error, 90 % within, median bias) of rows. NaN without rows."""
     if rows.empty:
         return 0, np.nan, np.nan, np.nan
     error = errors_s(rows, predicted, measured)
@@ -60,7 +60,7 @@ def kinds(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def groups(rows: pd.DataFrame) -> pd.DataFrame:
-    """n, median error, 90 % within and median bias of each GROUP, worst first."""
+    """Figures of each GROUP, worst first: n, median error, 90 % within and median bias."""
     found: list[dict[str, Any]] = []
     for key, group in rows.groupby(list(GROUP)):
         n, median, p90, bias = figures_s(group)

@@ -32,21 +32,21 @@ from advisor.text import frame_csv
 QUARANTINE = PROFILES / "validation" / "plain_decode_quarantine.csv"
 REACHED = 0.9
 """Share of peak that nothing exceeds: the best GEMM of any accelerator here reads at 0.89 of peak bandwidth (H100) and
-computes at 0.82 of peak arithmetic (`profiles/hardware`). [1]"""
+computes at 0.82 of peak arithmetic (`profiles/hardware`). [-]"""
 SMALLEST_CACHE = 1.0
 """Bytes of a cache element in the smallest format that the engines of these points serve, fp8. [B]"""
 DISAGREE = 1.3
-"""Factor between times that should be equal, or the other way round. [1]"""
+"""Factor between times that should be equal, or the other way round. [-]"""
 UNREPEATED = 1.5
-"""The same for a single pair of repeated settings, 95 % of which lie within 1.22. [1]"""
+"""The same for a single pair of repeated settings, 95 % of which lie within 1.22. [-]"""
 FLAT, FLAT_BATCHES, FLAT_POINTS = 1.15, 2.0, 4
-"""Times this alike over batches this far apart, at so many points, do not follow the batch. [1]"""
+"""Times this alike over batches this far apart, at so many points, do not follow the batch. [-]"""
 LAUNCHES_S = 200e-6
 """What a layer's launches can cost beside its bytes and arithmetic: twenty, of 10 us each. [s]"""
 FALL_BATCHES = 1.5
-"""A batch so many times as large is larger: more work a step, by any sharing of it. [1]"""
+"""A batch so many times as large is larger: more work a step, by any sharing of it. [-]"""
 PAIRS = 5
-"""Equal settings that a comparison of two versions needs. [1]"""
+"""Equal settings that a comparison of two versions needs. [-]"""
 RUN = (*GROUP, "version")
 
 Reasons = dict[str, str]
@@ -54,12 +54,14 @@ Reasons = dict[str, str]
 
 
 def with_physics(points: pd.DataFrame) -> pd.DataFrame:
-    """`points` with what physics asks of each: floor_s, every_weight_s, layers, and its end-to-end time per token.
+    """Points with what physics asks of each.
+
+    floor_s, every_weight_s, layers, and its end-to-end time per token.
 
     floor_s: a step that reads one token's weights (the output head left out, in the point's favour) and the batch's
     cache, and its share of the prompts' arithmetic, at REACHED of peak. every_weight_s: the same with every expert
     read. end_to_end_s: by Little's law, (TTFT + (OSL - 1) TPOT) / OSL, whatever the engine does first. [s]
-    gpus, layers, and surely_fits: the batch that memory holds with a 16-bit cache. [1]
+    gpus, layers, and surely_fits: the batch that memory holds with a 16-bit cache. [-]
     """
     keys = [name for name in (*SETTINGS, *SCENARIO_FORMATS) if name != "batch_size"]
     groups = [_with_physics(group) for _, group in points.groupby(keys, sort=False)]
@@ -94,8 +96,10 @@ def _with_physics(group: pd.DataFrame) -> pd.DataFrame:
 
 
 def below_floor(points: pd.DataFrame) -> Reasons:
-    """End to end quicker than its bytes and arithmetic at the best rates ever measured: a prompt cache, or other work
-    left out."""
+    """Points that are quicker end to end than their bytes and arithmetic at the best rates ever measured.
+
+    They had a prompt cache, or left out other work.
+    """
     low = points[points["end_to_end_s"] < points["floor_s"]]
     return {
         row.point_id: f"{_ms(row.end_to_end_s)} a token end to end; its bytes and arithmetic take {_ms(row.floor_s)}"
@@ -104,8 +108,11 @@ def below_floor(points: pd.DataFrame) -> Reasons:
 
 
 def queued(points: pd.DataFrame) -> Reasons:
-    """First token later than all others together take, though memory holds the batch: fewer sequences decoded than it
-    says. A batch that memory may not hold waits by its size, and is judged at the one that fits."""
+    """Points whose first token is later than all others together take, though memory holds the batch.
+
+    Fewer sequences decoded than such a point says. A batch that memory may not hold waits by its size, and is judged
+    at the one that fits.
+    """
     waited = points["ttft_s"] > points["output_tokens"] * points["measured_s"]
     late = points[waited & (points["batch_size"] <= points["surely_fits"])]
     return {
@@ -116,7 +123,7 @@ def queued(points: pd.DataFrame) -> Reasons:
 
 
 def flat(points: pd.DataFrame) -> Reasons:
-    """The same time at any batch, far above what every weight, the cache, the prompts and launches take."""
+    """Points with one time at any batch, far above what weights, cache, prompts and launches take."""
     found: Reasons = {}
     for _, group in points.groupby([*RUN, "gpus"]):
         times, batches = group["measured_s"], group["batch_size"]

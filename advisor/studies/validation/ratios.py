@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from advisor.hardware import hardware_ids, load_hardware
-from advisor.ratios import RatioRecord
+from advisor.ratios import ChoiceKind, RatioRecord
 from advisor.studies.validation.silicon import SETTINGS
 from advisor.studies.validation.tables import markdown_table, percent
 
 FORMATS = ("bf16", "fp8", "int4", "fp4")
 """Weight formats from wide to narrow: a change goes this way."""
 BEYOND = (0.05, 0.10)
-"""Measured differences from which on a direction is judged; below lies the noise between runs. [1]"""
+"""Measured differences from which on a direction is judged; below lies the noise between runs. [-]"""
 GROUPED_BY = ("model_id", "hardware_id", "weight_dtype", "engine")
 """Pairs of one group share a server and its errors, so groups are counted beside pairs."""
 BAND = (0.1, 0.9)
@@ -41,7 +41,7 @@ class Choice:
     """Values from before to after; empty: alphabetical."""
 
 
-CHOICES: Mapping[str, Choice] = {
+CHOICES: Mapping[ChoiceKind, Choice] = {
     "engine": Choice("engine", same_version=False),
     "weights": Choice("weight_dtype", order=FORMATS),
     "tensor parallel": Choice("tensor_parallel", doublings=(1, 2, 3)),
@@ -52,7 +52,7 @@ CHOICES: Mapping[str, Choice] = {
 """The choices judged, by the name that records and pages have for them."""
 
 
-def pairs(rows: pd.DataFrame, kind: str, doublings: int | None = None) -> pd.DataFrame:
+def pairs(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None = None) -> pd.DataFrame:
     """Pairs of points that differ in one choice of CHOICES alone, points of one setting at their median.
 
     `doublings`: how often a number doubles in a pair; None: as the choice is judged.
@@ -98,7 +98,7 @@ def _with_spread(rows: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Judged:
-    """How right the ratios of some pairs are. Shares are of 1; NaN where no pair is."""
+    """Figures on how right the ratios of some pairs are. Shares are of 1; NaN where no pair is."""
 
     n: int
     n_groups: int
@@ -180,7 +180,7 @@ def judged_choices(rows: pd.DataFrame) -> dict[str, Line]:
     return found
 
 
-def _lines_at(rows: pd.DataFrame, kind: str, doublings: int | None) -> dict[str, Line]:
+def _lines_at(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None) -> dict[str, Line]:
     """All pairs of a kind at one distance, then its single changes."""
     every = pairs(rows, kind, doublings)
     far = float(doublings) if doublings else None
@@ -206,7 +206,7 @@ def _device(value: str) -> str:
 
 
 def ratio_records(rows: pd.DataFrame) -> list[RatioRecord]:
-    """What "try next" and comparisons read: the spread and direction of each kind of change."""
+    """Records that "try next" and comparisons read, the spread and direction of each kind of change."""
     found = []
     for line in judged_choices(rows).values():
         figures = line.figures

@@ -126,8 +126,8 @@ def report(decode: Decode) -> str:
 
 
 def judged_points() -> tuple[list[Point], dict[str, int]]:
-    """Published speedups of all collections that can be predicted, but for laboratories set apart; and why others
-    cannot."""
+    """Published speedups of all collections that can be predicted, but for laboratories set apart. The others come
+    with the reason why they cannot."""
     return points_of(judged_rows(), other_models=True)
 
 
@@ -270,7 +270,7 @@ def _worst(rows: pd.DataFrame) -> str:
 
 
 def _from_store() -> tuple[pd.DataFrame | None, str]:
-    """(the table of R19, the section on kernel bars); without a store, None."""
+    """(the table of R19, the section on kernel bars). Without a store, None."""
     try:
         with store.open_store(store.default_store_path()) as opened:
             table = store.kernel_table(opened, "moe", "h200-sxm", "vllm", dtype="bf16", distribution="balanced", ep=1)
@@ -284,7 +284,7 @@ def _from_store() -> tuple[pd.DataFrame | None, str]:
 
 
 def main(path: Path = REPORT) -> None:
-    """Write the document, and the data that pages, reports and comparisons read: judged rows, own runs, ratios."""
+    """Write the document, and the data that pages, reports and comparisons read. Judged rows, own runs, ratios."""
     decode = judged_decode()
     path.write_text(report(decode), encoding="utf-8")
     write_judged(judge(judged_rows()), data_hash())

@@ -71,7 +71,7 @@ def by_ridge() -> dict[str, float]:
 
 
 def plateau(speedups: np.ndarray) -> float:
-    """Longest range of batches with speedup >= peak / sqrt(2), as a ratio of its ends. [1]"""
+    """Longest range of batches with speedup >= peak / sqrt(2), as a ratio of its ends. [-]"""
     good = speedups >= speedups.max() / np.sqrt(2.0)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], good, [False]]).astype(int)))
     return max(

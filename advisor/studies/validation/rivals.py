@@ -32,7 +32,7 @@ _LINEAR_SPREAD = 1.0  # weak prior around the start, so that a class of one row 
 
 
 def rival_predictions(points: Sequence[Point], rival: str) -> Array:
-    """Speedup of each point by one of RIVALS, fitted without the point's laboratory, per engine class. [1]"""
+    """Speedup of each point by one of RIVALS, fitted without the point's laboratory, per engine class. [-]"""
     if rival == "uniform experts":
         return predictions_left_out([with_uniform_experts(point) for point in points])
     if rival == "batch x (K+1)":
@@ -63,7 +63,7 @@ _REREAD, _VERIFIED = map(tuple(FACTORS).index, ("reread", "verified"))  # the se
 
 
 def round_cost(point: Point, rival: str, coefficients: Array) -> float:
-    """Round in plain steps by a linear rival. [1]"""
+    """Round in plain steps by a linear rival. [-]"""
     batch, k = float(point.question.scenario.batch_size), float(point.question.n_draft)
     if rival == "AL/(1+cK)":
         return float(1.0 + coefficients[0] * k)
@@ -71,7 +71,7 @@ def round_cost(point: Point, rival: str, coefficients: Array) -> float:
 
 
 def fit_linear(points: Sequence[Point], rival: str) -> Callable[[str], Array]:
-    """Coefficients by engine class (robust least squares in log speedup); unknown classes get those of all rows."""
+    """Coefficients by engine class (robust least squares in log speedup). Unknown classes get those of all rows."""
     everything = _fit_one(points, rival)
     classes = {p.engine_class for p in points} - {UNKNOWN_CLASS}
     own = {name: _fit_one([p for p in points if p.engine_class == name], rival) for name in classes}
@@ -104,7 +104,7 @@ def _fit_one(points: Sequence[Point], rival: str) -> Array:
 
 
 def rival_round_costs(fitted: Sequence[Point], judged: Sequence[Point], rival: str) -> Array:
-    """Round cost in plain steps of points from sources that took no part in the fit, by one of RIVALS. [1]"""
+    """Round cost in plain steps of points from sources that took no part in the fit, by one of RIVALS. [-]"""
     if rival in _LINEAR_START:
         coefficients = fit_linear(fitted, rival)
         return np.array([round_cost(point, rival, coefficients(point.engine_class)) for point in judged])

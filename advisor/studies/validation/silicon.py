@@ -43,7 +43,7 @@ POINTS = ("point_id", "version", *SETTINGS, *SCENARIO_FORMATS, "measured_s", "tt
 UNSTATED = "unstated"
 """Version of a point that names none."""
 NEAR_DUPLICATE = 0.005
-"""Two points with all settings and the version equal and times this close are one measurement listed twice. [1]"""
+"""Two points with all settings and the version equal and times this close are one measurement listed twice. [-]"""
 
 
 def expressible(frame: pd.DataFrame) -> pd.DataFrame:
@@ -89,14 +89,14 @@ def near_duplicates(points: pd.DataFrame) -> pd.Series:
 
 
 def chosen_formats(point: Mapping[str, Any]) -> dict[str, str]:
-    """The formats that a point's scenario names: `weight_dtype`, and `expert_dtype` of an MoE; none is its own."""
+    """The formats that a point's scenario names: `weight_dtype`, and `expert_dtype` of an MoE. None is its own."""
     moe = load_model(point["model_id"]).moe is not None
     wanted = {"weight_dtype": point["scenario_weights"], "expert_dtype": point["scenario_experts"] if moe else ""}
     return {name: text for name, text in wanted.items() if text}
 
 
 def placement_of(point: Mapping[str, Any]) -> Placement:
-    """Where a point's model lay; a dense model has no experts to spread."""
+    """Placement of a point's model. A dense model has no experts to spread."""
     moe = load_model(point["model_id"]).moe is not None
     return Placement(int(point["tensor_parallel"]), int(point["expert_parallel"]) if moe else 1)
 

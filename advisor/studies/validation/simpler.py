@@ -14,6 +14,7 @@ OURS = "ours"
 
 
 def rivals_section(points: list[Point], rows: pd.DataFrame, outside: list[Point], external: pd.DataFrame) -> str:
+    """Section of docs/validation.md on simpler models, each fitted on the rows that ours is fitted on."""
     frame = rows.copy()
     body = []
     ext = external.copy()

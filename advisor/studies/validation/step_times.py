@@ -31,7 +31,7 @@ NO_STORE = "## Plain decode: time per output token\n\nNo store here, so not judg
 
 
 def judged_decode() -> dict[ActivationScales, pd.DataFrame] | None:
-    """`plain_decode` of the store here with each way of scaling the products of nvfp4; None without a store."""
+    """Plain decode of the store here with each way of scaling the products of nvfp4. None without a store."""
     try:
         with store.open_store(store.default_store_path()) as opened:
             points = store.plain_decode_points(opened)

@@ -53,18 +53,24 @@ FIGURES = {
 
 
 def summary(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """The figures of each group: n, sources, mean, median and 90 % error, bias, coverage and mean width of bands."""
+    """Figures of each group of rows.
+
+    n, sources, mean, median and 90 % error, bias, coverage and mean width of bands.
+    """
     return pd.DataFrame([{by: name, **figures(group)} for name, group in rows.groupby(by)])
 
 
 def figures(rows: pd.DataFrame) -> dict[str, float | None]:
-    """FIGURES of one group; band figures are None where the rows have no bands."""
+    """FIGURES of one group. Band figures are None where the rows have no bands."""
     errors = errors_of(rows)
     return {heading: getattr(errors, name) for heading, name in FIGURES.items()}
 
 
 def shape_error(rows: pd.DataFrame, column: str = "predicted") -> tuple[float | None, int, int]:
-    """Mean error after one scale factor per source, over sources with at least three rows: (error, n, sources)."""
+    """Mean error after one scale factor per source, as (error, n, sources).
+
+    Sources with fewer than three rows are left out.
+    """
     errors = []
     for _, group in rows.groupby("source"):
         if len(group) < 3:
@@ -77,7 +83,7 @@ def shape_error(rows: pd.DataFrame, column: str = "predicted") -> tuple[float | 
 
 
 def categories(rows: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
-    """The three error classes of the gates: known class with own or borrowed length, and everything less known."""
+    """Error classes of the gates, three of them. Known class with own or borrowed length, and everything less known."""
     fitted = rows["tier"] != "roofline"
     known = rows["known_class"] & fitted
     return {
@@ -127,14 +133,14 @@ def worst(rows: pd.DataFrame, n: int = 12) -> pd.DataFrame:
 
 
 def markdown_table(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
-    """A Markdown table; cells are printed as they come."""
+    """Rows as a table in Markdown. Cells are printed as they come."""
     head = list(header)
     body = ["| " + " | ".join(str(cell) for cell in line) + " |" for line in lines]
     return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *body])
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A share as per cent; a dash where there is none."""
+    """A share as per cent. A dash where there is none."""
     return "-" if value is None or not np.isfinite(value) else f"{100 * value:.{digits}f} %"
 
 

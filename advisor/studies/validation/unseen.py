@@ -17,10 +17,10 @@ from advisor.points import relative_error
 from advisor.studies.validation.tables import markdown_table, percent
 
 LEAST_BATCHES = 3
-"""Batch sizes from which on a slope is printed. [1]"""
+"""Batch sizes from which on a slope is printed. [-]"""
 ERROR_BARS, SLOPE_BAR, COVERAGE_BAR, WIDTH_BARS = (0.14, 0.18), 0.03, (0.75, 0.88), (0.42, 0.60)
 """What was asked of laboratories left out: mean error and median width on data-centre parts and over all, slopes over
-batch, and coverage. [1]"""
+batch, and coverage. [-]"""
 
 
 def in_data_centre(rows: pd.DataFrame) -> pd.Series:
@@ -30,7 +30,7 @@ def in_data_centre(rows: pd.DataFrame) -> pd.Series:
 
 
 def unseen_section(rows: pd.DataFrame) -> str:
-    """The section of docs/validation.md; `rows` as `held_out` gives them."""
+    """The section of docs/validation.md. `rows` as `held_out` gives them."""
     centre, mature = in_data_centre(rows), ~rows["immature"]
     header = ("laboratory", "n", "mean error", "bias", "a doubling of batch", "in the 80 % band", "width of the band")
     lines = {str(name): _figures(group) for name, group in rows.groupby("source")}

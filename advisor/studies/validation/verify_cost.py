@@ -13,7 +13,7 @@ from advisor.studies.validation.tables import markdown_table, percent
 
 CURVES = MEASUREMENTS / "verify_cost_curve" / "data.csv"
 QUERIES = (1, 2, 4, 8)
-"""Tokens that a sequence verifies: the curve says how many a step has, not whose they are. [1]"""
+"""Tokens that a sequence verifies: the curve says how many a step has, not whose they are. [-]"""
 
 
 def verify_costs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def verify_costs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratio_error(costs: pd.DataFrame, queries: int) -> float:
-    """Median error of T(t)/T(1) at one sharing of the tokens. [1]"""
+    """Median error of T(t)/T(1) at one sharing of the tokens. [-]"""
     rows = costs[(costs["queries"] == queries) & (costs["tokens"] > 1)]
     return float(np.median(np.abs(rows["predicted"] / rows["measured"] - 1.0)))
 
