@@ -26,7 +26,7 @@ _ROW_PX = 38
 
 
 def leaderboard_chart(board: Leaderboard, top: int = 12) -> Chart:
-    """The best models, a row each: the figure that is ranked by with its 80 % band, and the ranks that are likely."""
+    """The best models, a row each: the figure they are ranked by, its 80 % band, and their likely ranks."""
     axis, _ = _AXES[board.question.by]
     shown = board.standings[:top]
     figure = new_figure(
@@ -73,7 +73,10 @@ def leaderboard_chart(board: Leaderboard, top: int = 12) -> Chart:
 
 
 def quality_chart(board: Leaderboard, score_name: str, scores: Mapping[str, float]) -> Chart:
-    """A user's score against the figure that is ranked by; models that no other beats in both are joined and named."""
+    """A user's score against the figure that models are ranked by.
+
+    Models that no other beats in both are joined and named.
+    """
     axis, _ = _AXES[board.question.by]
     front = front_of(board, scores)
     data = _table(board).assign(
