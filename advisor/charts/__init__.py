@@ -9,6 +9,7 @@ from advisor.charts.design_curves import design_curves_chart
 from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
 from advisor.charts.frontier import frontier_chart
 from advisor.charts.profile import ratio_chart
+from advisor.charts.ranks import rank_chart
 from advisor.charts.refit import (
     acceptance_chart,
     before_after_chart,
@@ -65,6 +66,7 @@ __all__ = [
     "pareto_chart",
     "paying_batches",
     "predicted_chart",
+    "rank_chart",
     "ratio_chart",
     "residual_chart",
     "roofline_chart",

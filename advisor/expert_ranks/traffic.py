@@ -77,12 +77,14 @@ class Traffic:
         return drawn_choices(self.loads, self.n_active, batch, tokens, rng, *self.correlation)
 
 
-def traffic_of_trace(sequences: Sequence[Choices], n_experts: int, longest: int) -> Traffic:
+def traffic_of_trace(
+    sequences: Sequence[Choices], n_experts: int, longest: int, fit: TraceFit | None = None
+) -> Traffic:
     """Of a routing trace, arrays [tokens, layers, k]; sequences shorter than `longest` tokens are left out.
 
-    Raises AdvisorError for what `routing.fit_sequences` refuses.
+    `fit` is that of the trace where it was made already. Raises AdvisorError for what `routing.fit_sequences` refuses.
     """
-    fit = fit_sequences(sequences, n_experts)
+    fit = fit or fit_sequences(sequences, n_experts)
     kept = tuple(ids[:, list(fit.layers)] for ids in sequences if len(ids) >= longest)
     if not kept:
         raise AdvisorError(

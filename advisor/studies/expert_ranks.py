@@ -1,0 +1,140 @@
+"""How far the assumed slowest rank is from counted ones: `python -m advisor.studies.expert_ranks` prints the tables.
+
+Routers are SYNTHETIC: loads with the measured spread of each preset, hot experts placed by chance, sequences correlated
+as measured. What is real is the spread; whether neighbouring experts are hot together is in no data that is shipped.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from advisor.arrays import Array
+from advisor.routing import (
+    RoutingPreset,
+    balanced,
+    contiguous,
+    distinct_experts,
+    drawn_choices,
+    load_routing_preset,
+    local_experts,
+    rank_counts,
+    routing_preset_ids,
+    skewed_loads,
+)
+from advisor.studies.unions import Unions, measured_unions
+
+CELLS = ((16, 1, 12), (16, 4, 6), (256, 4, 1))
+"""Sequences, tokens of each, and steps drawn."""
+LAYERS = 16
+LEAST_HELD = 2
+"""Experts of a rank below which no more ranks are tried. [1]"""
+
+
+def measured_presets() -> list[RoutingPreset]:
+    """Presets of models whose spread of loads was measured and that have experts enough for eight ranks."""
+    every = (load_routing_preset(name) for name in routing_preset_ids())
+    return [one for one in every if one.model_id and (one.n_experts or 0) >= 8 * LEAST_HELD]
+
+
+def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
+    """Model, ranks, B x t, experts read by the slowest rank (counted, assumed, error), rows fullest/mean (three)."""
+    for preset in presets:
+        n, k = int(preset.n_experts or 0), int(preset.n_active or 0)
+        cv, phi, rho = (item.value for item in preset.parameters)
+        loads = skewed_loads(n, k, cv, LAYERS, np.random.default_rng(0))
+        for ranks in (size for size in (8, 32) if n >= LEAST_HELD * size and n % size == 0):
+            for batch, tokens, draws in CELLS:
+                yield (
+                    f"{preset.model_id} ({n}/{k}, CV {cv:.2f})",
+                    str(ranks),
+                    f"{batch} x {tokens}",
+                    *_cells(loads, k, ranks, (batch, tokens, draws), (phi, rho)),
+                )
+
+
+def _cells(
+    loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlation: tuple[float, float]
+) -> Iterator[str]:
+    """Counted over draws of steps, in order and balanced without copies."""
+    n, (batch, tokens, draws) = loads.shape[1], cell
+    layouts = contiguous(n, ranks), balanced(loads, ranks)
+    read, rows, distinct = np.zeros(2), np.zeros(2), 0.0
+    for draw in range(draws):
+        ids = drawn_choices(loads, k, batch, tokens, np.random.default_rng((1, draw)), *correlation)
+        for at, layout in enumerate(layouts):
+            found = rank_counts(ids, layout, np.random.default_rng((2, draw)))
+            read[at] += found.touched[-1].max(axis=1).mean() / draws
+            rows[at] += (found.pairs[-1].max(axis=1) / found.pairs[-1].mean(axis=1)).mean() / draws
+            distinct += found.distinct[-1].mean() / draws / len(layouts)
+    assumed = float(local_experts(distinct, n, ranks))
+    yield f"{read[0]:.2f}"
+    yield f"{assumed:.2f}"
+    yield f"{assumed / read[0] - 1.0:+.1%}"
+    yield f"{rows[0]:.2f}"
+    yield f"{assumed / (distinct / ranks):.2f}"
+    yield f"{rows[1]:.2f}"
+
+
+def layer_spreads(unions: Unions) -> Array:
+    """Load variation of each layer, from the experts of one token each of most sequences that were counted. [1]
+
+    The CV whose touched experts are those counted, by bisection: with one token each, correlation plays no part.
+    """
+    counted, widest = unions.by_layer[1, :, -1], float(unions.tokens[-1])
+    low, high = np.zeros_like(counted), np.full_like(counted, np.sqrt(unions.n_experts / unions.n_active - 1.0))
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        more = distinct_experts(widest, 1.0, unions.n_experts, unions.n_active, middle) > counted
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.asarray(0.5 * (low + high))
+
+
+def spread_rows() -> Iterator[tuple[str, ...]]:
+    """Prompt set, CV by layer (median, 10 % and 90 %), rows fullest/mean of 8 and 32 ranks in order and balanced."""
+    every = measured_unions()
+    for prompts in ("all", "coding", "roleplay"):
+        spreads = layer_spreads(every[prompts])
+        rng = np.random.default_rng(0)
+        loads = np.concatenate([skewed_loads(256, 8, float(cv), 1, rng) for cv in spreads])
+        cells = []
+        for ranks in (8, 32):
+            for layout in (contiguous(256, ranks), balanced(loads, ranks), balanced(loads, ranks, 32)):
+                share = layout.rank_loads(loads) / (8.0 / ranks)
+                cells.append(f"{share.max(axis=1).mean():.2f}")
+        low, middle, high = np.quantile(spreads, [0.1, 0.5, 0.9])
+        yield (prompts, f"{middle:.2f} ({low:.2f}-{high:.2f})", *cells)
+
+
+def worse_with_copies(cases: int = 200) -> tuple[int, float]:
+    """Cases where the greedy layout's fullest rank is fuller with one copy a rank than with none, and by how much."""
+    grown = []
+    for case in range(cases):
+        rng = np.random.default_rng(case)
+        loads = skewed_loads(256, 8, float(rng.uniform(0.1, 1.5)), 1, rng)
+        ranks = int(rng.choice([8, 16, 32, 64]))
+        without, with_copies = (balanced(loads, ranks, copies).rank_loads(loads).max() for copies in (0, ranks))
+        grown.append(with_copies / without - 1.0)
+    worse = [one for one in grown if one > 1e-9]
+    return len(worse), float(max(worse, default=0.0))
+
+
+def main() -> None:
+    """Print the tables in Markdown."""
+    out = sys.stdout
+    out.write("| model | ranks | B x t | reads, counted | assumed | error | rows, in order | assumed | balanced |\n")
+    out.write("|---|---|---|---|---|---|---|---|---|\n")
+    for row in preset_rows(measured_presets()):
+        out.write(f"| {' | '.join(row)} |\n")
+    out.write("\n| prompts | CV by layer | 8: in order | balanced | 32 copies | 32: in order | balanced | copies |\n")
+    out.write("|---|---|---|---|---|---|---|---|\n")
+    for row in spread_rows():
+        out.write(f"| {' | '.join(row)} |\n")
+    count, most = worse_with_copies()
+    out.write(f"\nfuller with a copy a rank than with none: {count} of 200 cases, by up to {most:.2%}\n")
+
+
+if __name__ == "__main__":
+    main()
