@@ -21,6 +21,7 @@ from advisor.expert_ranks.words import (
     notes,
     rank_table,
     split_table,
+    trace_warnings,
     verdict,
     warnings,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "read_loads",
     "split_table",
     "splits",
+    "trace_warnings",
     "traffic_of_loads",
     "traffic_of_preset",
     "traffic_of_trace",

@@ -56,7 +56,7 @@ def layout_table(answer: RanksAnswer) -> Table:
     """Each layout at its own recommended K."""
     header = (
         "layout", "experts read", "rows, fullest/mean", "plain step ms", "K", "round ms", "speedup", "band",
-        "ms/token", "copies/GPU", "tier",
+        "time per token ms", "copies/GPU", "tier",
     )  # fmt: skip
     return header, [_layout_row(arm) for arm in answer.arms]
 
@@ -151,7 +151,7 @@ def split_table(found: Sequence[Split]) -> Table:
     """Attention groups over the same ranks."""
     header = (
         "attention", "sequences/group", "fits", "plain step ms", "K", "round ms", "exchange ms", "speedup",
-        "ms/token", "tokens/s/GPU",
+        "time per token ms", "tokens/s/GPU",
     )  # fmt: skip
     rows: list[tuple[str, ...]] = []
     for one in found:
@@ -200,10 +200,22 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
 
 
 def warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """Of the trace and the scenario; that imbalance is assumed is not said where it was counted."""
+    """Of the trace, then of the scenario; that imbalance is assumed is not said where it was counted."""
     counted = answer.traffic.kind != "preset"
     own = tuple(text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE))
-    return (*answer.traffic.warnings, *own)
+    return (*trace_warnings(answer), *own)
+
+
+def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
+    """What the trace is too small for."""
+    batch, told = answer.setup.scenario.batch_size, list(answer.traffic.warnings)
+    fewest = min(len(judged) for _, judged in answer.traffic.folds())
+    if answer.traffic.kind == "trace" and fewest < batch:
+        told.append(
+            f"a batch of {batch:,} is drawn from {fewest:,} sequences, each several times: its choices are more alike "
+            "than those of as many users, so ranks look more uneven; give a trace of more requests"
+        )
+    return tuple(told)
 
 
 def _fits(answer: RanksAnswer, arm: Arm) -> bool:

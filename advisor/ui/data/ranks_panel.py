@@ -16,8 +16,8 @@ from advisor.expert_ranks import (
     notes,
     split_table,
     splits,
+    trace_warnings,
     verdict,
-    warnings,
 )
 from advisor.text import typeset
 from advisor.ui.data import own_ranks
@@ -33,9 +33,14 @@ def draw(advice: Advice) -> None:
         return
     copies, button = st.columns([1, 2], vertical_alignment="bottom")
     copies.number_input(
-        "Copies of hot experts", min_value=0, max_value=64 * ranks, value=ranks, step=ranks, key=own_ranks.copies_key(ranks),
+        "Copies of hot experts",
+        min_value=0,
+        max_value=64 * ranks,
+        value=ranks,
+        step=ranks,
+        key=own_ranks.copies_key(ranks),
         help=f"Redundant experts, as EPLB places them. {ranks} ranks share experts and copies evenly.",
-    )  # fmt: skip
+    )
     button.button(
         "Count the ranks", key="count_ranks", icon=":material/grid_view:", on_click=own_ranks.count, args=(setup,)
     )
@@ -50,8 +55,8 @@ def draw(advice: Advice) -> None:
 
 def _answer(answer: RanksAnswer, advice: Advice) -> None:
     st.markdown(widgets.plain(typeset(verdict(answer))))
-    for text in warnings(answer):
-        st.warning(widgets.plain(text))
+    for text in trace_warnings(answer):
+        st.warning(widgets.plain(f"{text[0].upper()}{text[1:]}."))
     _table(layout_table(answer))
     widgets.show_chart(rank_chart(answer), "ranks", advice.scenario)
     with st.expander("Hotter experts, exchange, attention groups"):
