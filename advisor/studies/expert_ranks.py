@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,42 +41,47 @@ def measured_presets() -> list[RoutingPreset]:
 
 
 def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
-    """Model, ranks, B x t, experts read by the slowest rank (counted, assumed, error), rows fullest/mean (three)."""
+    """Model, ranks, then for each of CELLS the error of the assumed experts read, the rows of the fullest rank counted
+    and assumed; last the rows of a balanced layout in the largest step."""
     for preset in presets:
         n, k = int(preset.n_experts or 0), int(preset.n_active or 0)
         cv, phi, rho = (item.value for item in preset.parameters)
         loads = skewed_loads(n, k, cv, LAYERS, np.random.default_rng(0))
         for ranks in (size for size in (8, 32) if n >= LEAST_HELD * size and n % size == 0):
-            for batch, tokens, draws in CELLS:
-                yield (
-                    f"{preset.model_id} ({n}/{k}, CV {cv:.2f})",
-                    str(ranks),
-                    f"{batch} x {tokens}",
-                    *_cells(loads, k, ranks, (batch, tokens, draws), (phi, rho)),
-                )
+            found = [_cell(loads, k, ranks, cell, (phi, rho)) for cell in CELLS]
+            yield (
+                f"{preset.model_id}, {k} of {n}, CV {cv:.2f}",
+                str(ranks),
+                *(f"{one.assumed / one.read - 1.0:+.1%}" for one in found),
+                *(f"{one.rows:.2f} ({one.assumed_rows:.2f})" for one in found),
+                f"{found[-1].balanced_rows:.2f}",
+            )
 
 
-def _cells(
-    loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlation: tuple[float, float]
-) -> Iterator[str]:
-    """Counted over draws of steps, in order and balanced without copies."""
+@dataclass(frozen=True)
+class Cell:
+    """Means over steps and layers, experts in order: reads of the slowest rank, rows of the fullest over the mean's."""
+
+    read: float
+    assumed: float
+    rows: float
+    assumed_rows: float
+    balanced_rows: float
+
+
+def _cell(loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlation: tuple[float, float]) -> Cell:
     n, (batch, tokens, draws) = loads.shape[1], cell
-    layouts = contiguous(n, ranks), balanced(loads, ranks)
-    read, rows, distinct = np.zeros(2), np.zeros(2), 0.0
+    read, distinct, rows = 0.0, 0.0, np.zeros(2)
     for draw in range(draws):
         ids = drawn_choices(loads, k, batch, tokens, np.random.default_rng((1, draw)), *correlation)
-        for at, layout in enumerate(layouts):
+        for at, layout in enumerate((contiguous(n, ranks), balanced(loads, ranks))):
             found = rank_counts(ids, layout, np.random.default_rng((2, draw)))
-            read[at] += found.touched[-1].max(axis=1).mean() / draws
             rows[at] += (found.pairs[-1].max(axis=1) / found.pairs[-1].mean(axis=1)).mean() / draws
-            distinct += found.distinct[-1].mean() / draws / len(layouts)
+            if at == 0:
+                read += found.touched[-1].max(axis=1).mean() / draws
+                distinct += found.distinct[-1].mean() / draws
     assumed = float(local_experts(distinct, n, ranks))
-    yield f"{read[0]:.2f}"
-    yield f"{assumed:.2f}"
-    yield f"{assumed / read[0] - 1.0:+.1%}"
-    yield f"{rows[0]:.2f}"
-    yield f"{assumed / (distinct / ranks):.2f}"
-    yield f"{rows[1]:.2f}"
+    return Cell(read, assumed, float(rows[0]), assumed / (distinct / ranks), float(rows[1]))
 
 
 def layer_spreads(unions: Unions) -> Array:
@@ -124,8 +130,9 @@ def worse_with_copies(cases: int = 200) -> tuple[int, float]:
 def main() -> None:
     """Print the tables in Markdown."""
     out = sys.stdout
-    out.write("| model | ranks | B x t | reads, counted | assumed | error | rows, in order | assumed | balanced |\n")
-    out.write("|---|---|---|---|---|---|---|---|---|\n")
+    cells = [f"{batch} x {tokens}" for batch, tokens, _ in CELLS]
+    names = ["model", "ranks", *(f"reads {cell}" for cell in cells), *(f"rows {cell}" for cell in cells), "balanced"]
+    out.write(f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n")
     for row in preset_rows(measured_presets()):
         out.write(f"| {' | '.join(row)} |\n")
     out.write("\n| prompts | CV by layer | 8: in order | balanced | 32 copies | 32: in order | balanced | copies |\n")
