@@ -35,9 +35,15 @@ LEAST_HELD = 2
 
 
 def measured_presets() -> list[RoutingPreset]:
-    """Presets of models whose spread of loads was measured and that have experts enough for eight ranks."""
+    """Presets of models whose spread of loads was measured and whose experts fill eight ranks evenly."""
     every = (load_routing_preset(name) for name in routing_preset_ids())
-    return [one for one in every if one.model_id and (one.n_experts or 0) >= 8 * LEAST_HELD]
+    return [one for one in every if one.model_id and _shared(one, 8)]
+
+
+def _shared(preset: RoutingPreset, ranks: int) -> bool:
+    """Whether so many ranks share the experts evenly, LEAST_HELD or more each."""
+    experts = preset.n_experts or 0
+    return experts >= LEAST_HELD * ranks and experts % ranks == 0
 
 
 def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
@@ -47,7 +53,7 @@ def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
         n, k = int(preset.n_experts or 0), int(preset.n_active or 0)
         cv, phi, rho = (item.value for item in preset.parameters)
         loads = skewed_loads(n, k, cv, LAYERS, np.random.default_rng(0))
-        for ranks in (size for size in (8, 32) if n >= LEAST_HELD * size and n % size == 0):
+        for ranks in (size for size in (8, 32) if _shared(preset, size)):
             found = [_cell(loads, k, ranks, cell, (phi, rho)) for cell in CELLS]
             yield (
                 f"{preset.model_id}, {k} of {n}, CV {cv:.2f}",
