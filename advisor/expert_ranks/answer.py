@@ -112,7 +112,7 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
     if ranks < 2:
         raise AdvisorError("the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. --ep 8")
     longest = (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1
-    nodes = max(1, -(-ranks // placing.ranks_per_node))
+    nodes = -(-ranks // placing.ranks_per_node) if placing.groups > 1 else 1
     sources = Sources(setup.placement.attention_groups, placing.ranks_per_node)
     plans = _plans(n_experts, ranks, placing, nodes)
     warm = [Variant(plans[place][2], more) for place in _heated_plans(plans) for more in placing.heat]

@@ -24,8 +24,10 @@ from advisor.step_cost import MoeShape, routed_time
 
 BUDGET = 1_500_000
 """Expert choices that are drawn for one answer: some seconds. [1]"""
+PER_STEP = 600_000
+"""Expert choices of one step; layers of a larger one are drawn too. [1]"""
 MOST_DRAWS = 64
-LEAST_DRAWS = 2
+LEAST_DRAWS, LEAST_LAYERS = 4, 4
 Planned = Callable[[Array], Layout]
 """A layout from the loads [layers, N] that it is planned on."""
 
@@ -81,10 +83,11 @@ class Variant:
     hotter: float = 0.0
 
 
-def n_draws(traffic: Traffic, batch: int, tokens: int, budget: int = BUDGET) -> int:
-    """Steps to draw in each fold, within the budget of expert choices. [1]"""
-    each = batch * tokens * len(traffic.loads) * traffic.n_active
-    return int(np.clip(budget // each // len(traffic.folds()), LEAST_DRAWS, MOST_DRAWS))
+def n_draws(traffic: Traffic, batch: int, tokens: int) -> tuple[int, int]:
+    """Steps to draw in each fold, and layers of each step, within the budget of expert choices. [1]"""
+    each = batch * tokens * traffic.n_active
+    layers = int(np.clip(PER_STEP // each, min(LEAST_LAYERS, len(traffic.loads)), len(traffic.loads)))
+    return int(np.clip(BUDGET // (each * layers) // len(traffic.folds()), LEAST_DRAWS, MOST_DRAWS)), layers
 
 
 def counted(
@@ -95,17 +98,21 @@ def counted(
     All variants see the same steps, so that differences between layouts and temperatures are not chance.
     """
     batch, levels = setup.scenario.batch_size, sorted({one.hotter for one in variants})
+    draws, n_layers = n_draws(traffic, batch, tokens)
     rows: list[list[dict[str, Array]]] = [[] for _ in variants]
     shapes: list[Layout] = []
     for fold, (loads, judged) in enumerate(traffic.folds()):
         layouts = [one.planned(loads) for one in variants]
         shapes = shapes or layouts
-        for draw in range(n_draws(traffic, batch, tokens)):
-            ids = traffic.choices(judged, batch, tokens, np.random.default_rng((seed, fold, draw)))
-            warm = {level: _warmed(ids, loads, level, (seed, fold, draw, 1)) for level in levels}
+        for draw in range(draws):
+            rng = np.random.default_rng((seed, fold, draw))
+            some = np.sort(rng.permutation(len(loads))[:n_layers])
+            ids = traffic.choices(judged, batch, tokens, some, rng)
+            warm = {level: _warmed(ids, loads[some], level, (seed, fold, draw, 1)) for level in levels}
             for row, layout, one in zip(rows, layouts, variants, strict=True):
                 copies = np.random.default_rng((seed, fold, draw, 2))
-                row.append(_step(setup, layout, rank_counts(warm[one.hotter], layout, copies, sources), batch))
+                counts = rank_counts(warm[one.hotter], layout.of_layers(some), copies, sources)
+                row.append(_step(setup, layout, counts, batch))
     return [_summed(row, layout) for row, layout in zip(rows, shapes, strict=True)]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.architecture import Moe
 from advisor.arrays import Array
@@ -70,11 +71,18 @@ class Traffic:
         n_experts = self.loads.shape[1]
         return [(expert_loads(plan, n_experts), judge) for plan, judge in (halves, halves[::-1])]
 
-    def choices(self, judged: tuple[Choices, ...], batch: int, tokens: int, rng: np.random.Generator) -> Choices:
-        """One step's expert ids, [B, t, layers, k]."""
+    def choices(
+        self,
+        judged: tuple[Choices, ...],
+        batch: int,
+        tokens: int,
+        layers: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> Choices:
+        """One step's expert ids in some layers, [B, t, layers, k]."""
         if judged:
-            return windows(judged, batch, tokens, rng)
-        return drawn_choices(self.loads, self.n_active, batch, tokens, rng, *self.correlation)
+            return windows(judged, batch, tokens, rng, layers)
+        return drawn_choices(self.loads[layers], self.n_active, batch, tokens, rng, *self.correlation)
 
 
 def traffic_of_trace(

@@ -27,8 +27,14 @@ def expert_loads(sequences: Sequence[Choices], n_experts: int) -> Array:
     return total.reshape(layers, n_experts) / sum(map(len, sequences))
 
 
-def windows(sequences: Sequence[Choices], batch: int, tokens: int, rng: np.random.Generator) -> Choices:
-    """`tokens` consecutive tokens at a random place of `batch` sequences, [B, t, layers, k].
+def windows(
+    sequences: Sequence[Choices],
+    batch: int,
+    tokens: int,
+    rng: np.random.Generator,
+    layers: NDArray[np.int64] | None = None,
+) -> Choices:
+    """`tokens` consecutive tokens at a random place of `batch` sequences, [B, t, layers, k]; `layers` picks some.
 
     Sequences are different ones as long as there are enough; beyond, the same ones come again at other places.
     Raises AdvisorError where no sequence is long enough.
@@ -39,10 +45,11 @@ def windows(sequences: Sequence[Choices], batch: int, tokens: int, rng: np.rando
             f"no sequence of the trace has {tokens} tokens, as many as a step verifies; give longer ones"
         )
     order = np.concatenate([rng.permutation(len(long)) for _ in range(-(-batch // len(long)))])[:batch]
-    out = np.empty((batch, tokens, *long[0].shape[1:]), np.int64)
+    some = np.arange(long[0].shape[1]) if layers is None else layers
+    out = np.empty((batch, tokens, len(some), long[0].shape[2]), np.int64)
     for row, which in enumerate(order):
         start = int(rng.integers(0, len(long[which]) - tokens + 1))
-        out[row] = long[which][start : start + tokens]
+        out[row] = long[which][start : start + tokens, some]
     return out
 
 

@@ -49,6 +49,12 @@ class Layout:
         """Copies beyond one of each, r. [1]"""
         return self.n_slots - self.copies.shape[1]
 
+    def of_layers(self, layers: NDArray[np.int64]) -> Layout:
+        """The layout of some layers."""
+        if len(self.copies) == 1:
+            return self
+        return Layout(self.expert_of_slot[layers], self.rank_of_slot, self.copies[layers], self.slot_of[layers])
+
     def rank_loads(self, loads: ArrayLike) -> Array:
         """Expert choices of a token that fall on each rank in the mean, [layers, R], from `loads` [layers, N]. [1]"""
         each = np.asarray(loads, float) / self.copies

@@ -127,5 +127,6 @@ def test_a_file_that_holds_no_loads_is_refused_by_name_and_line(data: bytes, say
 def test_one_step_is_drawn_from_the_trace_where_there_is_one() -> None:
     sequences = trace(4)
     found: Traffic = traffic_of_trace(sequences, 128, 9)
-    chosen = found.choices(tuple(sequences[:1]), 1, 4, np.random.default_rng(0))
-    assert any((chosen[0] == sequences[0][at : at + 4]).all() for at in range(28))
+    chosen = found.choices(tuple(sequences[:1]), 1, 4, np.array([0, 2]), np.random.default_rng(0))
+    assert chosen.shape == (1, 4, 2, 8)
+    assert any((chosen[0] == sequences[0][at : at + 4, [0, 2]]).all() for at in range(28))

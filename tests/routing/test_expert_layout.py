@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.prediction import AdvisorError
-from advisor.routing import Layout, balanced, contiguous
+from advisor.routing import Layout, balanced, contiguous, skewed_loads
 
 LOADS = st.lists(st.floats(0.0, 1.0), min_size=16, max_size=16).filter(lambda row: sum(row) > 0.0)
 
@@ -123,6 +123,24 @@ def test_balancing_beats_blocks_where_neighbours_are_hot() -> None:
 def test_one_layer_stands_for_all_where_they_are_alike() -> None:
     loads = np.arange(32.0).reshape(4, 8)
     assert contiguous(8, 2).rank_loads(loads).shape == (4, 2)
+
+
+def test_some_layers_of_a_layout_are_those_layers() -> None:
+    loads = skewed_loads(16, 2, 0.8, 5, np.random.default_rng(0))
+    whole, some = balanced(loads, 4, 4), np.array([1, 3])
+    assert whole.of_layers(some).rank_loads(loads[some]).tolist() == whole.rank_loads(loads)[some].tolist()
+    assert contiguous(16, 4).of_layers(some).rank_loads(loads[some]).shape == (2, 4)
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_a_copy_for_each_rank_does_not_make_the_fullest_rank_fuller_by_more_than_the_packing_is_rough(
+    case: int,
+) -> None:
+    rng = np.random.default_rng(case)
+    loads = skewed_loads(256, 8, float(rng.uniform(0.1, 1.5)), 1, rng)
+    ranks = int(rng.choice([8, 16, 32, 64]))
+    without, with_copies = (balanced(loads, ranks, copies).rank_loads(loads).max() for copies in (0, ranks))
+    assert with_copies <= without * 1.002
 
 
 @pytest.mark.parametrize(
