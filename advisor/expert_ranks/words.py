@@ -98,18 +98,23 @@ def rank_table(answer: RanksAnswer) -> Table:
 
 def heat_table(answer: RanksAnswer) -> Table:
     """What hotter experts change, at the recommended K."""
-    header = ("layout", "hottest hotter by", "plain step", "round", "+-", "speedup")
+    header = ("layout", "hottest hotter by", "plain step", "round", "+- (80%)", "speedup")
     return header, [
         (
             one.arm,
             f"{one.more:.0%}",
-            f"{one.plain_step:+.2%}",
-            f"{one.round:+.2%}",
+            _signed(one.plain_step),
+            _signed(one.round),
             f"{one.noise:.2%}",
-            f"{one.speedup:+.2%}",
+            _signed(one.speedup),
         )
         for one in answer.heated
     ]
+
+
+def _signed(share: float) -> str:
+    """`+0.12%`; `0.00%` for what rounds to nothing."""
+    return f"{share:+.2%}" if abs(share) >= 5e-5 else "0.00%"
 
 
 def exchange_table(answer: RanksAnswer) -> Table:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from advisor.expert_ranks import Placing, RanksAnswer, Traffic, ranks_answer, traffic_of_preset, traffic_of_trace
 from advisor.prediction import AdvisorError
-from advisor.setup import Setup
+from advisor.setup import Setup, load_setup
 from advisor.ui.data import own_traces
 from advisor.ui.shared.session import Slot, nothing
 
@@ -21,7 +21,9 @@ def count(setup: Setup) -> None:
     _ANSWER.drop()
     copies = int(st.session_state.get(copies_key(setup.placement.expert_parallel), 0))
     try:
-        answer = ranks_answer(setup, _traffic(setup), Placing(redundant=tuple(dict.fromkeys((0, copies)))))
+        traffic = _traffic(setup)
+        placing = Placing(redundant=tuple(dict.fromkeys((0, copies))))
+        answer = ranks_answer(_with_routing(setup, traffic), traffic, placing)
     except AdvisorError as error:
         _PROBLEM.put(str(error))
         return
@@ -40,6 +42,13 @@ def _traffic(setup: Setup) -> Traffic:
     fit, sequences = kept
     longest = (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1
     return traffic_of_trace(sequences, moe.n_experts, longest, fit)
+
+
+def _with_routing(setup: Setup, traffic: Traffic) -> Setup:
+    """`setup` with the experts touched that a trace says, as far as it says so."""
+    if traffic.routing is None:
+        return setup
+    return load_setup(setup.scenario.model_copy(update={"routing": traffic.routing}))
 
 
 def _question(setup: Setup) -> str:
