@@ -34,7 +34,10 @@ class Placement:
     """How unevenly routing loads the expert-parallel ranks, where that was counted; None: `routing.local_experts`."""
 
     def uneven(self, batch: ArrayLike, tokens_per_sequence: ArrayLike) -> Uneven | None:
-        """The slowest rank's share of a step where it was counted, broadcast; None where it is assumed."""
+        """Load of the slowest rank in a step where it was counted, broadcast, else None: assumed.
+
+        `batch` sequences of `tokens_per_sequence` tokens each [-].
+        """
         return None if self.balance is None else self.balance.at(batch, tokens_per_sequence)
 
     @property

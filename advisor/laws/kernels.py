@@ -217,24 +217,27 @@ def message_bytes(M: Floats, d: Floats) -> Floats:
 
 
 def fp8_messages(M: Floats, d: Floats) -> Floats:
-    """Messages of an expert exchange whose activations travel in 8 bits.
+    """Bytes of the messages of an expert exchange whose activations travel in 8 bits.
 
     X_8 = M × (d × 1.03125 + 16)
 
-    M: messages, one for each token and destination. [1]
-    d: hidden size; a scale of 32 bits goes with every 128 elements, a header with every message. [1]
+    M: messages, one for each token and destination. [-]
+    d: hidden size; a scale of 32 bits goes with every 128 elements, a header with every message. [-]
+    Limits: d × M as d grows, about half of 16 bits.
     Source: DeepEP, csrc/kernels/legacy/internode_ll.cu at dd758ca, num_bytes_per_msg.
     """
     return M * (d * FP8_MESSAGE_BYTES + MESSAGE_HEADER_BYTES)
 
 
 def gathered_bytes(X: Floats, R: Floats) -> Floats:
-    """Bytes that each rank receives where every rank gets all tokens: all-gather, and reduce-scatter as much.
+    """Bytes that each rank receives where every rank gets all tokens.
 
     X_all = X × (R - 1)
 
     X: message of the tokens of one rank. [B]
-    R: ranks. [1]
+    R: ranks. [-]
+    Limits: 0 for one rank, which has all tokens; grows with R however few experts a token has.
+    Source: own derivation: all-gather brings the other ranks' tokens, and reduce-scatter moves as much back.
     """
     return X * (R - 1)
 

@@ -24,10 +24,10 @@ class BorrowedHeads:
     text: str
     """What it rests on."""
     n_carried: int
-    """Heads whose length was carried to the asked text. [1]"""
+    """Heads whose length was carried to the asked text. [-]"""
     down: Array
     up: Array
-    """How much further the ends of the band lie for being carried, in logarithms, median over the heads, [K]. [1]"""
+    """How much further the ends of the band lie for being carried, in logarithms, median over the heads, [K]. [-]"""
     remarks: tuple[str, ...]
 
     def spread_over(self, known: Acceptance) -> Acceptance:
@@ -92,7 +92,7 @@ def _curves(task: str | None) -> list[AcceptanceCurve]:
 
 
 def _added(measured: Sequence[Acceptance], moved: Sequence[Acceptance], end: str) -> Array:
-    """What being carried added to the distance of a band's end from the middle, in logarithms, [K]. [1]"""
+    """What being carried added to the distance of a band's end from the middle, in logarithms, [K]. [-]"""
 
     def far(known: Acceptance) -> Array:
         return np.abs(np.log(getattr(known, end) / known.accepted_length))

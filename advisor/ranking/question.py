@@ -104,7 +104,7 @@ def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
 
 
 def users_of(scenario: Scenario) -> int:
-    """Sequences that decode together on all of a scenario's GPUs: its batch is that of one copy of the model. [1]"""
+    """Sequences that decode together on all of a scenario's GPUs: its batch is that of one copy of the model. [-]"""
     placement = max(scenario.tensor_parallel, scenario.expert_parallel)
     return scenario.batch_size * (scenario.n_gpus // placement)
 

@@ -96,7 +96,7 @@ def _ending(number: int) -> str:
 
 
 _CLASSES = (0.0, 1e10, 1e11, math.inf)
-"""Edges of what is called small, middling and large, in total parameters. [1]"""
+"""Edges of what is called small, middling and large, in total parameters. [-]"""
 
 
 def by_size(board: Leaderboard) -> str:
@@ -196,7 +196,7 @@ def missed_texts(board: Leaderboard) -> tuple[str, ...]:
 
 
 _NAMED = 6
-"""Models that are named with their figures, of each reason. [1]"""
+"""Models that are named with their figures, of each reason. [-]"""
 
 
 def _named(each: Missed) -> str:

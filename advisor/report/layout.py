@@ -173,9 +173,15 @@ def _curve(report: Report) -> tuple[Block, ...]:
         if row["k_draft"] == advice.curve_k
     )
     columns = (
-        "Batch", "Speedup", _band_name(report), "ms per token", "Verify / plain", "Experts, plain", "Experts, verify",
+        "Batch",
+        "Speedup",
+        _band_name(report),
+        "ms per token",
+        "Verify / plain",
+        "Experts, plain",
+        "Experts, verify",
         "Tier",
-    )  # fmt: skip
+    )
     ending = "" if advice.break_even_batch is None else f" It breaks even at batch {advice.break_even_batch:,.0f}."
     caption = f"K = {advice.curve_k}. Experts: distinct routed experts that one layer loads in a step."
     finding = curve_finding(report)

@@ -15,7 +15,7 @@ from advisor.spend import does_not_fit, power_text, spend_document, spend_text
 from advisor.text import printable
 
 _SHOWN = 12
-"""Models in a report's table; JSON has all. [1]"""
+"""Models in a report's table; JSON has all. [-]"""
 _PLACED = {"rank": "r", "model": "l", "placement": "l", "drafter": "l", "accepted": "l", "K": "r", "memory": "r"}
 _FIGURES = {
     "rank": "r",

@@ -25,14 +25,30 @@ def draw(model_id: str, drafter_id: str) -> None:
         st.session_state[LENGTH] = _at(given, int(st.session_state[AT]))
     label = ":orange[Accepted?]" if _borrowed(given, model_id, drafter_id) else "Accepted"
     st.number_input(
-        label, 1.0, MAX_DRAFT + 1.0, value=None, step=0.05, format="%.2f", key=LENGTH, on_change=_take, width=92,
-        placeholder="list", persist_state="session",
+        label,
+        1.0,
+        MAX_DRAFT + 1.0,
+        value=None,
+        step=0.05,
+        format="%.2f",
+        key=LENGTH,
+        on_change=_take,
+        width=92,
+        placeholder="list",
+        persist_state="session",
         help="Tokens per step with drafting, the model's own one included. Type yours, or choose a measured curve "
         f"under More. Now: {state.escaped(origin(given))}.",
-    )  # fmt: skip
+    )
     st.number_input(
-        "at K", 1, MAX_DRAFT, step=1, key=AT, on_change=_take_k, width=58, persist_state="session",
-    )  # fmt: skip
+        "at K",
+        1,
+        MAX_DRAFT,
+        step=1,
+        key=AT,
+        on_change=_take_k,
+        width=58,
+        persist_state="session",
+    )
 
 
 def remark(model_id: str, drafter_id: str) -> str:

@@ -63,9 +63,12 @@ def _section(section: Section, values: dict[str, Any], on_parallel: Callable[[],
                 values[row.name] = widget(row, on_change=follow)
     if section == Section.DRAFTER:
         st.button(
-            "I don't know: take the nearest measured curve", key="acceptance_unknown", on_click=_nearest,
-            type="tertiary", icon=":material/help:",
-        )  # fmt: skip
+            "I don't know: take the nearest measured curve",
+            key="acceptance_unknown",
+            on_click=_nearest,
+            type="tertiary",
+            icon=":material/help:",
+        )
 
 
 def _line(row: FieldRow) -> int:
@@ -108,9 +111,12 @@ def _acceptance(**asked: Any) -> Any:
     own = [given] if given and given not in curves else []
     asked["on_change"] = _understand
     return st.selectbox(
-        "Accepted: a measured curve, or type chances 0.7,0.5,0.4", [*own, *curves], accept_new_options=True,
-        format_func=_curve_label, **asked,
-    )  # fmt: skip
+        "Accepted: a measured curve, or type chances 0.7,0.5,0.4",
+        [*own, *curves],
+        accept_new_options=True,
+        format_func=_curve_label,
+        **asked,
+    )
 
 
 def _curve_label(curve_id: str) -> str:

@@ -34,9 +34,14 @@ def best_designs(answer: DesignAnswer, tag: str) -> None:
     if answer.top:
         st.caption("The best designs that differ in kind. Choose a row to see it beside the map.")
         st.dataframe(
-            tables.candidates(answer), hide_index=True, column_config=view.COLUMNS, height=245,
-            on_select="rerun", selection_mode="single-row", key=pick.selection_keys(tag)[0],
-        )  # fmt: skip
+            tables.candidates(answer),
+            hide_index=True,
+            column_config=view.COLUMNS,
+            height=245,
+            on_select="rerun",
+            selection_mode="single-row",
+            key=pick.selection_keys(tag)[0],
+        )
     for sentence in (answer.disagreement, answer.binding_text):
         st.markdown(widgets.plain(sentence))
     if answer.recommended is not None:

@@ -39,7 +39,7 @@ class Pick:
     index: int | None = None
     """Into the design space; None: nothing was picked."""
     batch: float | None = None
-    """Of the map's cell that was picked; None where the design was picked elsewhere. [1]"""
+    """Of the map's cell that was picked; None where the design was picked elsewhere. [-]"""
     events: Mapping[str, list[int]] = field(default_factory=lambda: {"row": [], "point": [], "cell": []})
     """Design indices selected in the table, the chart and the map."""
 
@@ -120,13 +120,22 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
     text = json.dumps(config, indent=2) + "\n"
     name = design_name(space, item)
     st.button(
-        "Make this the scenario", key="design_adopt", icon=":material/input:", on_click=_adopt,
+        "Make this the scenario",
+        key="design_adopt",
+        icon=":material/input:",
+        on_click=_adopt,
         args=(text, name, space.describe(item.index), scenario.model_id),
-    )  # fmt: skip
+    )
     st.download_button(
-        "config.json", text, f"{name}.json", "application/json", key="design_config", type="tertiary",
-        icon=":material/download:", on_click="ignore",
-    )  # fmt: skip
+        "config.json",
+        text,
+        f"{name}.json",
+        "application/json",
+        key="design_config",
+        type="tertiary",
+        icon=":material/download:",
+        on_click="ignore",
+    )
     if new := added_keys(space, config):
         st.caption(f"{widgets.plain(', '.join(new))} is new to this model type; the engine must support it.")
 
@@ -171,14 +180,23 @@ def downloads(answer: DesignAnswer) -> None:
     with st.container(horizontal=True):
         if answer.top:
             st.download_button(
-                "Candidates as CSV", widgets.csv_bytes(pd.DataFrame(candidate_rows(answer)), digest),
-                f"designs-{digest}.csv", "text/csv", key="design_csv", icon=":material/download:", on_click="ignore",
-            )  # fmt: skip
+                "Candidates as CSV",
+                widgets.csv_bytes(pd.DataFrame(candidate_rows(answer)), digest),
+                f"designs-{digest}.csv",
+                "text/csv",
+                key="design_csv",
+                icon=":material/download:",
+                on_click="ignore",
+            )
         st.download_button(
-            "Whole answer as JSON", json.dumps(json_values(answer_document(answer)), indent=2, ensure_ascii=False),
-            f"design-{digest}.json", "application/json", key="design_json", icon=":material/download:",
+            "Whole answer as JSON",
+            json.dumps(json_values(answer_document(answer)), indent=2, ensure_ascii=False),
+            f"design-{digest}.json",
+            "application/json",
+            key="design_json",
+            icon=":material/download:",
             on_click="ignore",
-        )  # fmt: skip
+        )
 
 
 def _adopt(text: str, name: str, words: str, before: str) -> None:

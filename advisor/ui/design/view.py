@@ -95,9 +95,11 @@ def what_would_change(answer: DesignAnswer) -> None:
     st.markdown(widgets.plain(sensitivity_text(answer.sensitivity)))
     cost = _number(format="%.1f%%", help="Objective lost by keeping the design; empty: it is then not allowed.")
     st.dataframe(
-        tables.sensitivity(answer), hide_index=True, height=250,
+        tables.sensitivity(answer),
+        hide_index=True,
+        height=250,
         column_config={"Cost of keeping the recommended design": cost},
-    )  # fmt: skip
+    )
 
 
 def limits(answer: DesignAnswer, item: Candidate | None) -> None:
@@ -111,6 +113,7 @@ def limits(answer: DesignAnswer, item: Candidate | None) -> None:
     total, left = len(answer.space), len(answer.space.candidates)
     st.markdown(f"{total:,} designs were costed; {left:,} keep the quality and meet every limit.")
     st.dataframe(
-        tables.infeasible(answer), hide_index=True,
+        tables.infeasible(answer),
+        hide_index=True,
         column_config={"Designs ruled out": _number(format="localized"), "Share": _number(format="%.0f%%")},
-    )  # fmt: skip
+    )

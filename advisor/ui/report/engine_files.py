@@ -21,7 +21,12 @@ def draw(advice: Advice) -> None:
             continue
         config = made.config_json if made.config is not None else ""
         st.download_button(
-            engine.name, f"{made.launch_line}\n\n{config}\n".rstrip() + "\n",
-            f"{engine.id}-{advice.scenario.hash}.txt", "text/plain", key=f"engine_{engine.id}",
-            icon=":material/terminal:", on_click="ignore", help="Launch line, and the file it loads, if any.",
-        )  # fmt: skip
+            engine.name,
+            f"{made.launch_line}\n\n{config}\n".rstrip() + "\n",
+            f"{engine.id}-{advice.scenario.hash}.txt",
+            "text/plain",
+            key=f"engine_{engine.id}",
+            icon=":material/terminal:",
+            on_click="ignore",
+            help="Launch line, and the file it loads, if any.",
+        )

@@ -60,9 +60,10 @@ def by_batch(advice: Advice) -> None:
             "Mean speedup": st.column_config.NumberColumn(format="%.2f×"),
             "Largest expected loss": st.column_config.NumberColumn(format="%.1f%%"),
         },
-        key="k_by_batch", selection_mode="single-row",
+        key="k_by_batch",
+        selection_mode="single-row",
         on_select=functools.partial(how_made.asked_by_table, "k_by_batch", advice.k_by_batch),
-    )  # fmt: skip
+    )
     st.caption("Select a row to see how its K was made.")
 
 
@@ -76,12 +77,15 @@ def gains(advice: Advice) -> None:
     with table:
         number = st.column_config.NumberColumn
         edited = st.data_editor(
-            runtime.example_histogram(advice), num_rows="dynamic", hide_index=True, key="batch_histogram",
+            runtime.example_histogram(advice),
+            num_rows="dynamic",
+            hide_index=True,
+            key="batch_histogram",
             column_config={
                 "batch_size": number("Batch", min_value=1, step=1, required=True),
                 "weight": number("Share of time", min_value=0.0, required=True),
             },
-        )  # fmt: skip
+        )
         st.caption("The first rows are an example, not a measurement.")
     with bars:
         histogram = runtime.attempt(runtime.histogram_from, edited, advice)

@@ -97,7 +97,7 @@ def let_a_newer_run_start() -> None:
 
 @dataclass(frozen=True)
 class ExpertSeries:
-    """Distinct experts of one layer over the batches of a curve, K + 1 tokens per sequence; arrays are [nB]. [1]"""
+    """Distinct experts of one layer over the batches of a curve, K + 1 tokens per sequence; arrays are [nB]. [-]"""
 
     tokens: NDArray[np.float64]
     routed: NDArray[np.float64]

@@ -24,8 +24,15 @@ from advisor.ui.shared.session import Slot, nothing
 
 LABEL = "How was this made"
 ANSWER, PLAIN, VERIFY, DRAFT, BAND, NEAR, INPUTS, CONSTANTS = SECTIONS = (
-    "Answer", "Plain step", "Verification", "Drafting", "Band", "Measured nearby", "Inputs", "Constants",
-)  # fmt: skip
+    "Answer",
+    "Plain step",
+    "Verification",
+    "Drafting",
+    "Band",
+    "Measured nearby",
+    "Inputs",
+    "Constants",
+)
 
 
 @dataclass(frozen=True)
@@ -77,9 +84,13 @@ def pop_question() -> Question | None:
 def button(batch_size: float, k_draft: int, section: str, key: str, label: str = LABEL) -> None:
     """The control beside a number."""
     st.button(
-        label, key=f"how_{key}", type="tertiary", icon=":material/function:", on_click=ask,
+        label,
+        key=f"how_{key}",
+        type="tertiary",
+        icon=":material/function:",
+        on_click=ask,
         args=(batch_size, k_draft, section),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -163,10 +174,11 @@ def _band(setup: Setup, made: Derivation) -> None:
         pd.DataFrame(rows, columns=["Uncertain", "Low", "High", "Share of the variance"]),
         hide_index=True,
         column_config={
-            "Low": number(format="%.2fx"), "High": number(format="%.2fx"),
+            "Low": number(format="%.2fx"),
+            "High": number(format="%.2fx"),
             "Share of the variance": number(format="%.0f%%"),
         },
-    )  # fmt: skip
+    )
     st.caption("256 draws, the same with and without drafts: what both share cancels in the ratio.")
 
 
@@ -190,9 +202,13 @@ def _near(subject: Subject, made: Derivation) -> None:
 
 
 _SPEEDUP_TITLES = {
-    "batch_size": "Batch", "k_draft": "K", "speedup": "Measured speedup", "drafter": "Drafter",
-    "tensor_parallel": "TP", "source": "Source",
-}  # fmt: skip
+    "batch_size": "Batch",
+    "k_draft": "K",
+    "speedup": "Measured speedup",
+    "drafter": "Drafter",
+    "tensor_parallel": "TP",
+    "source": "Source",
+}
 
 
 def _kernel_table(kernels: pd.DataFrame) -> pd.DataFrame:

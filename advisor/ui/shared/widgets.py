@@ -72,9 +72,13 @@ def show_chart(
     if on_select is not None:
         select = functools.partial(on_select, select_key)
     st.plotly_chart(
-        themed(chart.figure), key=select_key or key, alt=chart.alt,
-        config={"displaylogo": False, "displayModeBar": False}, on_select=select, selection_mode="points",
-    )  # fmt: skip
+        themed(chart.figure),
+        key=select_key or key,
+        alt=chart.alt,
+        config={"displaylogo": False, "displayModeBar": False},
+        on_select=select,
+        selection_mode="points",
+    )
     if chart.left_out:
         st.caption(chart.left_out)
     st.download_button(
