@@ -23,7 +23,7 @@ from advisor.text import counted
 
 @dataclass(frozen=True)
 class Standing:
-    """One model on the board; figures are means over the loads by the tokens that each writes."""
+    """One model on the board, with figures as means over the loads by the tokens that each writes."""
 
     name: str
     rank: int
@@ -71,7 +71,7 @@ class Leaderboard:
 
     @property
     def place(self) -> str:
-        """`8 x NVIDIA H200 SXM 141GB`."""
+        """Words for the machine, such as `8 x NVIDIA H200 SXM 141GB`."""
         n_gpus = self.question.scenario.n_gpus
         return f"{n_gpus} x {self.hardware.name}" if n_gpus > 1 else self.hardware.name
 

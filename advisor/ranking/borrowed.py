@@ -31,7 +31,7 @@ class BorrowedHeads:
     remarks: tuple[str, ...]
 
     def spread_over(self, known: Acceptance) -> Acceptance:
-        """`known`, which was read from `chances`, with the band that being carried adds."""
+        """Accepted lengths read from `chances`, with the band that being carried adds."""
         value, most = known.accepted_length, np.arange(known.accepted_length.size) + 1.0
         down = np.hypot(np.log(value / known.low), self.down)
         up = np.hypot(np.log(known.high / value), self.up)
@@ -40,7 +40,10 @@ class BorrowedHeads:
 
 
 def is_carried(curve: AcceptanceCurve, kind: str, task: str | None) -> bool:
-    """Whether a curve's lengths are moved to reach the asked text: it is of another kind, and both kinds are known."""
+    """Whether a curve's lengths are moved to reach the asked text.
+
+    They are where the curve is of another kind of text, and both kinds are known.
+    """
     known = task_of(curve.dataset)
     return task not in (None, known) and known in TASKS and task_transfer(kind, known, str(task)) is not None
 

@@ -49,7 +49,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Missed:
-    """Why a model is not on the board."""
+    """Reason that a model is not on the board."""
 
     name: str
     reason: str
@@ -70,7 +70,7 @@ class _Option:
 
 
 def score(question: RankQuestion, gpus: int, users: Array, token_s: Array, tpot_s: Array) -> Array:
-    """What is ranked by, lower is better, [...] from times [..., loads].
+    """Value that the board is ordered by, lower is better, [...] from times [..., loads].
 
     speed: mean time per output token over the tokens, in seconds; all else: GPU-seconds per token, to which money is in
     proportion, as tokens/s per GPU are in inverse proportion. (Energy is ranked afterwards; its placement is that of
@@ -82,7 +82,9 @@ def score(question: RankQuestion, gpus: int, users: Array, token_s: Array, tpot_
 
 
 def throughput(question: RankQuestion, gpus: int, users: Array, token_s: Array) -> Array:
-    """Tokens per second of one paid GPU over the loads, by their share of the time, [...] from times [..., loads].
+    """Tokens per second of one paid GPU over the loads, [...] from times [..., loads].
+
+    Loads count by their share of the time.
 
     gpus : in use; all of the machine are paid where the question says so. [-]
     """

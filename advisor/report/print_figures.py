@@ -27,7 +27,10 @@ mpl.rcParams["svg.hashsalt"] = "advisor"
 
 
 def report_svg(report: Report, key: FigureKey) -> str:
-    """The chart of one figure block; letters are outlines, so that no font is needed to show them."""
+    """The chart of one figure block, as SVG.
+
+    Letters are outlines, so that no font is needed to show them.
+    """
     figure = _figure(report, key)
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})

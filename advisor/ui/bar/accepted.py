@@ -15,7 +15,10 @@ DEFAULT_K = 3
 
 
 def draw(model_id: str, drafter_id: str) -> None:
-    """The two number fields, marked where the length is borrowed; typing into the first makes it the user's own."""
+    """The two number fields, marked where the length is borrowed.
+
+    Typing into the first makes it the user's own.
+    """
     given = str(st.session_state["acceptance"])
     typed = _typed(given)
     if typed is not None:
@@ -52,7 +55,7 @@ def draw(model_id: str, drafter_id: str) -> None:
 
 
 def remark(model_id: str, drafter_id: str) -> str:
-    """What to know of an accepted length that is borrowed, or at a K beyond what was measured; else empty."""
+    """Remark on an accepted length that is borrowed, or at a K beyond what was measured, else empty."""
     if whose := _borrowed(str(st.session_state["acceptance"]), model_id, drafter_id):
         return f"Accepted is borrowed from {whose}: fill in your own."
     given, k = str(st.session_state["acceptance"]), int(st.session_state[AT])
@@ -80,7 +83,7 @@ def _borrowed(given: str, model_id: str, drafter_id: str) -> str:
 
 
 def origin(given: str) -> str:
-    """Where an accepted length comes from, in a few words."""
+    """Source of an accepted length, in a few words."""
     curve = next((curve for curve in acceptance_curves() if curve.id == given), None)
     if curve is None:
         return "your own number"

@@ -32,7 +32,7 @@ _STOPS = tuple(DEFAULT_BATCHES)
 
 
 def draw(page_title: str) -> None:
-    """Draw all widgets and keep the scenario they describe; see `state.scenario_or_problem`.
+    """Draw all widgets and keep the scenario they describe, for `state.scenario_or_problem`.
 
     page_title : name of the page below, which a narrow screen shows nowhere else.
     """

@@ -28,7 +28,7 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
 
 
 def draw(values: dict[str, Any], *, on_model: Callable[[], None], on_parallel: Callable[[], None]) -> None:
-    """The button and what lies under it; puts what the widgets say into `values`."""
+    """The button and the widgets under it, whose values are put into `values`."""
     with st.popover("More", icon=":material/tune:", width="content", key="more"):
         start_panel.draw()
         for section in Section:
@@ -76,7 +76,7 @@ def _line(row: FieldRow) -> int:
 
 
 def widget(row: FieldRow, on_change: Any = None, label: str = "", width: int | str = "stretch") -> Any:
-    """The widget that a field's type asks for; returns what is set in it."""
+    """Draw the widget that a field's type asks for, and return what is set in it."""
     asked: dict[str, Any] = {"key": row.name, "on_change": on_change, "width": width, "persist_state": "session"}
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label

@@ -32,7 +32,7 @@ from advisor.ui.shared.session import Slot
 
 @dataclass(frozen=True)
 class Pick:
-    """What was picked last of the answer to one question, and the selections by which that is known."""
+    """The design picked last of the answer to one question, with the selections that tell it."""
 
     tag: str = ""
     """Of the question, see `DesignQuestion.tag`."""
@@ -54,7 +54,7 @@ def selection_keys(answer_tag: str) -> tuple[str, str, str]:
 
 
 def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
-    """The design picked last: a row of the table, a point of the chart or a cell of the map, else the recommended one.
+    """The design picked last in table, chart or map, else the recommended one.
 
     Reads the selections from the session, so it serves before they are drawn. The one that changed last counts.
     """
@@ -76,7 +76,7 @@ def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
 
 
 def picked_batch() -> float | None:
-    """The batch of the map's cell that was picked last; None where the design was picked elsewhere."""
+    """Batch of the map's cell that was picked last, or None where the design was picked elsewhere."""
     return _PICK.get().batch
 
 
@@ -141,7 +141,7 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
 
 
 def explain_if_asked(answer: DesignAnswer, item: Candidate | None) -> None:
-    """At the end of the page: how the picked design's numbers were made, if that was asked."""
+    """Dialog on how the picked design's numbers were made, if that was asked, at the end of the page."""
     question = how_made.pop_question()
     if question is None or item is None:
         return

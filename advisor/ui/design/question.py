@@ -36,7 +36,7 @@ _ASKED = ("design_tokens", "design_total_params", "design_tpot", "design_memory"
 
 
 class DesignQuestion(Frozen):
-    """What the controls ask. Limits of None are not set."""
+    """Question that the controls ask, with limits of None where not set."""
 
     objective: Objective = "tpot"
     batches: str = ""
@@ -116,7 +116,10 @@ def _short(objective: Objective) -> str:
 
 
 def answer_or_stop(scenario: Scenario, question: DesignQuestion, head: DeltaGenerator) -> DesignAnswer:
-    """The answer; when there is none, says why in `head`, with the controls left in place, and ends the page."""
+    """The answer to the page's question, or the end of the page.
+
+    Where there is none, `head` says why, and the controls are left in place.
+    """
     with head:
         try:
             return answer_for(scenario, question)

@@ -51,7 +51,7 @@ def draw(scenario: Scenario, target: Callable[[str], float | None]) -> tuple[flo
 
 
 def show_note(scenario: Scenario) -> None:
-    """Where the model's shape comes from, as long as it is the one that was typed or sized."""
+    """Source of the model's shape, as long as it is the one that was typed or sized."""
     name, note = _NOTE.get()
     if name == scenario.model_id:
         st.info(widgets.plain(note), icon=":material/edit_square:")

@@ -10,7 +10,10 @@ from advisor.ui.serve import runtime_answers as runtime
 
 
 def draw(advice: Advice) -> None:
-    """A button for each engine that can run the drafter: its launch line and its configuration in one text file."""
+    """A button for each engine that can run the drafter.
+
+    It gives the launch line and the configuration in one text file.
+    """
     if advice.setup.drafter.kind == "none":
         return
     served = runtime.served_model(advice) or "YOUR-MODEL"

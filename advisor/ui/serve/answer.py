@@ -152,7 +152,10 @@ def _figures(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, key: str
 
 
 def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
-    """Every K at this batch; the row that is picked drives the page. What decides stands first, so on a telephone."""
+    """Table of every K at this batch, where the row that is picked drives the page.
+
+    What decides stands first, so on a telephone.
+    """
     frame = pd.DataFrame(
         {
             "K": [one.k_draft for one in outcomes],

@@ -14,7 +14,7 @@ from advisor.ui.shared import answers, state, widgets
 
 
 def draw(shown: Advice) -> None:
-    """The comparison of `shown`, the answer on screen, with the pinned scenarios; nothing without pins."""
+    """Comparison of the answer on screen with the pinned scenarios, or nothing without pins."""
     if not pins.pinned():
         return
     st.subheader("Pinned scenarios", anchor=False)

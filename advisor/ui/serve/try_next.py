@@ -32,7 +32,7 @@ _COLUMNS: Any = {"Outcome": st.column_config.TextColumn(width=100, help="Whether
 
 
 def draw_goal() -> Goal:
-    """The control that says what changes are ranked by; drawn before they are evaluated."""
+    """Control that says what changes are ranked by, drawn before they are evaluated."""
     st.subheader("Single changes that help", anchor=False)
     return cast(
         Goal,

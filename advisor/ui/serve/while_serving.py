@@ -35,6 +35,7 @@ def draw(advice: Advice) -> None:
 
 
 def schedule(advice: Advice) -> None:
+    """Chart of K by batch, at several contexts."""
     scenario = advice.scenario
     contexts = st.text_input("Context buckets (tokens)", "1024, 8192, 32768", key="context_buckets")
     buckets = runtime.attempt(runtime.by_context, scenario, contexts) or ()
@@ -45,7 +46,7 @@ def schedule(advice: Advice) -> None:
 
 
 def by_batch(advice: Advice) -> None:
-    """K by batch as a table; a row opens how its K was made."""
+    """K by batch as a table, in which a row opens how its K was made."""
     limit_ms = advice.scenario.max_tpot_ms
     columns, rows = k_by_batch_table(advice.k_by_batch, limit_ms is not None)
     table = pd.DataFrame(rows, columns=list(columns))
@@ -68,7 +69,7 @@ def by_batch(advice: Advice) -> None:
 
 
 def gains(advice: Advice) -> None:
-    """What the schedule gains over one K on the user's own batch sizes."""
+    """Gain of the schedule over one K on the user's own batch sizes."""
     scenario = advice.scenario
     st.markdown(
         "**What it gains on your batch sizes.** Edit the table: the time your server spends at each batch size."
@@ -95,6 +96,7 @@ def gains(advice: Advice) -> None:
 
 
 def configuration(advice: Advice) -> None:
+    """Configuration of each engine that runs the schedule or one K of it."""
     st.subheader("Engine configuration", anchor=False)
     choice = st.selectbox("Export", runtime.export_choices(advice), key="export_choice")
     served = st.text_input("Model the engine serves", runtime.served_model(advice), key="served_model")
@@ -120,6 +122,7 @@ def configuration(advice: Advice) -> None:
 
 
 def break_even(advice: Advice) -> None:
+    """Chart of the accepted length that pays at each batch, and the batches where the user's does."""
     st.subheader("Break-even", anchor=False)
     last = last_batch(advice.setup, advice.curve)
     chart = break_even_chart(advice.curve, advice.scenario.batch_size, advice.curve_k, last)

@@ -37,7 +37,7 @@ ANSWER, PLAIN, VERIFY, DRAFT, BAND, NEAR, INPUTS, CONSTANTS = SECTIONS = (
 
 @dataclass(frozen=True)
 class Question:
-    """Which point is asked about, and which section opens first."""
+    """Point that is asked about, and the section that opens first."""
 
     batch_size: float
     k_draft: int
@@ -69,7 +69,10 @@ def asked_by_chart(key: str, k_draft: int = 0) -> None:
 
 
 def asked_by_table(key: str, ranges: Sequence[KRange]) -> None:
-    """Callback of the table of K by batch: open the dialog on the geometric middle of the range that was selected."""
+    """Callback of the table of K by batch: open the dialog on the range that was selected.
+
+    It opens at the range's geometric middle.
+    """
     rows = (dict(st.session_state.get(key) or {}).get("selection") or {}).get("rows", [])
     if rows:
         chosen = ranges[rows[0]]
@@ -77,7 +80,7 @@ def asked_by_table(key: str, ranges: Sequence[KRange]) -> None:
 
 
 def pop_question() -> Question | None:
-    """What was asked in this run, for pages whose subject is not the scenario's own model."""
+    """Question asked in this run, for pages whose subject is not the scenario's own model."""
     return _ASKED.take()
 
 
@@ -95,7 +98,7 @@ def button(batch_size: float, k_draft: int, section: str, key: str, label: str =
 
 @dataclass(frozen=True)
 class Subject:
-    """What can be asked about: a scenario, or a design that is not one yet."""
+    """Subject of a question: a scenario, or a design that is not one yet."""
 
     setup: Setup
     batches: tuple[int, ...]
@@ -104,7 +107,7 @@ class Subject:
 
 
 def open_if_asked(advice: Advice) -> None:
-    """At the end of a page: the dialog, if a control or chart asked for it in this run."""
+    """Dialog, if a control or chart asked for it in this run, at the end of a page."""
     question = pop_question()
     if question is not None:
         rows = tuple((item.label, item.value) for item in scenario_settings(advice))
