@@ -15,11 +15,13 @@ _CELL_TEXT = "#14202B"
 """Contrast of 9 and more on every tint."""
 _ROW_PX, _HEAD_PX = 50, 210
 _EDGE_INSET = 0.44
-"""Half the side of an edge cell's frame, in cells. [1]"""
+"""Half the side of an edge cell's frame, in cells. [-]"""
 
 
 def design_regions_chart(found: RegionMap) -> Chart:
-    """Which design holds each cell: its region's colour and letter, k/N, s, width, K and loss; edges in a dashed frame.
+    """Design that holds each cell: its region's colour and letter, k/N, s, width, K and loss.
+
+    Edges stand in a dashed frame.
 
     found : a map with at least one cell that a design serves.
     """

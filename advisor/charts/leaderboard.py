@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.catalog import model_name
-from advisor.charts.figure import BLUE, NEUTRAL, VERMILLION, Chart, new_figure
+from advisor.charts.figure import BLUE, NEUTRAL, VERMILLION, Chart, band_bars, new_figure
 from advisor.prediction import Prediction
 from advisor.ranking import By, Leaderboard, Standing, front_of, placement_text, rank_text, value_of
 from advisor.text import printable
@@ -26,7 +26,7 @@ _ROW_PX = 38
 
 
 def leaderboard_chart(board: Leaderboard, top: int = 12) -> Chart:
-    """The best models, a row each: the figure that is ranked by with its 80 % band, and the ranks that are likely."""
+    """Best models, a row each: the figure that is ranked by with its 80 % band, and likely ranks."""
     axis, _ = _AXES[board.question.by]
     shown = board.standings[:top]
     figure = new_figure(
@@ -43,15 +43,7 @@ def leaderboard_chart(board: Leaderboard, top: int = 12) -> Chart:
         y=rows,
         mode="markers",
         marker={"size": 9, "color": BLUE},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": high - value,
-            "arrayminus": value - low,
-            "color": BLUE,
-            "thickness": 2.5,
-            "width": 0,
-        },
+        error_x=band_bars(value, low, high, BLUE, 2.5),
         showlegend=False,
         hoverinfo="skip",
     )
@@ -73,7 +65,7 @@ def leaderboard_chart(board: Leaderboard, top: int = 12) -> Chart:
 
 
 def quality_chart(board: Leaderboard, score_name: str, scores: Mapping[str, float]) -> Chart:
-    """A user's score against the figure that is ranked by; models that no other beats in both are joined and named."""
+    """Score of a user against the figure that is ranked by. Models that no other beats in both are joined and named."""
     axis, _ = _AXES[board.question.by]
     front = front_of(board, scores)
     data = _table(board).assign(

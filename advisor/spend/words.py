@@ -68,7 +68,10 @@ def figure(value: Prediction) -> str:
 
 
 def digits(value: float) -> str:
-    """Two significant digits, more of them above 100."""
+    """Number with two significant digits, more of them above 100.
+
+    value: in any unit. [as given]
+    """
     return f"{value:,.0f}" if value >= 100 else f"{float(f'{value:.2g}'):g}" if value < 0.1 else f"{value:#.3g}"
 
 
