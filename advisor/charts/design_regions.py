@@ -19,9 +19,9 @@ _EDGE_INSET = 0.44
 
 
 def design_regions_chart(found: RegionMap) -> Chart:
-    """Design that holds each cell: its region's colour and letter, k/N, s, width, K and loss.
+    """Map of the design that holds each cell, by batch and accelerator.
 
-    Edges stand in a dashed frame.
+    A cell has its region's colour and letter, k/N, s, width, K and loss; those at an edge have a dashed frame.
 
     found : a map with at least one cell that a design serves.
     """

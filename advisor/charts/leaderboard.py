@@ -26,7 +26,7 @@ _ROW_PX = 38
 
 
 def leaderboard_chart(board: Leaderboard, top: int = 12) -> Chart:
-    """Best models, a row each: the figure that is ranked by with its 80 % band, and likely ranks."""
+    """The best models, a row each: the figure they are ranked by, its 80 % band, and their likely ranks."""
     axis, _ = _AXES[board.question.by]
     shown = board.standings[:top]
     figure = new_figure(
@@ -65,7 +65,10 @@ def leaderboard_chart(board: Leaderboard, top: int = 12) -> Chart:
 
 
 def quality_chart(board: Leaderboard, score_name: str, scores: Mapping[str, float]) -> Chart:
-    """Score of a user against the figure that is ranked by. Models that no other beats in both are joined and named."""
+    """A user's score against the figure that models are ranked by.
+
+    Models that no other beats in both are joined and named.
+    """
     axis, _ = _AXES[board.question.by]
     front = front_of(board, scores)
     data = _table(board).assign(

@@ -68,10 +68,7 @@ def figure(value: Prediction) -> str:
 
 
 def digits(value: float) -> str:
-    """Number with two significant digits, more of them above 100.
-
-    value: in any unit. [as given]
-    """
+    """Two significant digits of a value in any unit [-], more of them above 100."""
     return f"{value:,.0f}" if value >= 100 else f"{float(f'{value:.2g}'):g}" if value < 0.1 else f"{value:#.3g}"
 
 
