@@ -29,5 +29,8 @@ if page.url_path in OLD_PATHS:
 with in_turn():
     style.use()
     bar.draw(page.title)
-page.run()
+    if page == pages["serve"]:  # gives the turn back after its first screen
+        page.run()
+if page != pages["serve"]:
+    page.run()
 settle(page.url_path)

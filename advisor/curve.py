@@ -307,15 +307,16 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_onl
     )
     if setup.routing is None or central_only:
         return _Pass(step, touched, None, None)
-    fewer = _routed_only(setup, batch * tokens, touched_experts(setup, batch, tokens, "low"))
-    more = _routed_only(setup, batch * tokens, touched_experts(setup, batch, tokens, "high"))
+    fewer = _routed_only(setup, batch, tokens, touched_experts(setup, batch, tokens, "low"))
+    more = _routed_only(setup, batch, tokens, touched_experts(setup, batch, tokens, "high"))
     return _Pass(step, touched, fewer, more)
 
 
-def _routed_only(setup: Setup, n_tokens: Array, touched: Array) -> Array:
-    shape = MoeShape.of(setup.architecture)
+def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:
+    shape, dtype, placement = MoeShape.of(setup.architecture), setup.architecture.dtypes.routed, setup.placement
     assert shape is not None
-    layer = routed_time(setup.costs.routed, setup.placement, shape, n_tokens, touched, setup.architecture.dtypes.routed)
+    uneven = placement.uneven(batch, tokens)
+    layer = routed_time(setup.costs.routed, placement, shape, batch * tokens, touched, dtype, uneven=uneven)
     return np.asarray(shape.count, float) * layer
 
 

@@ -15,7 +15,7 @@ from advisor.arrays import Array, Floats, arrays
 from advisor.attention import AttentionLoad, attention_layers
 from advisor.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError
-from advisor.routing import local_experts
+from advisor.routing import RankBalance, Uneven, local_experts
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,12 @@ class Placement:
 
     tensor_parallel: int = 1
     expert_parallel: int = 1
+    balance: RankBalance | None = None
+    """How unevenly routing loads the expert-parallel ranks, where that was counted; None: `routing.local_experts`."""
+
+    def uneven(self, batch: ArrayLike, tokens_per_sequence: ArrayLike) -> Uneven | None:
+        """The slowest rank's share of a step where it was counted, broadcast; None where it is assumed."""
+        return None if self.balance is None else self.balance.at(batch, tokens_per_sequence)
 
     @property
     def gpus(self) -> int:
@@ -135,7 +141,8 @@ def step_time(
     rows = group_batch * q
     load = AttentionLoad(group_batch, q, context, kv_bytes_per_element, placement.tensor_parallel)
     attention = attention_layers(architecture, costs, load)
-    weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape)
+    uneven = placement.uneven(batch, q)
+    weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape, uneven)
     attention_s = sum((item.time_s for item in attention), np.zeros(np.broadcast(batch, q, context).shape))
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
@@ -160,17 +167,19 @@ def weights_time(
     n_tokens: Floats,
     distinct: Floats,
     shape: MoeShape | None,
+    uneven: Uneven | None = None,
 ) -> dict[str, Array]:
     """Time of everything in the layers but the attention core, by component. [s]
 
     rows : tokens of one attention group. [-]
     n_tokens, distinct : tokens of the whole instance, and the experts that they touch together. [-]
     shape : dimensions of the routed layers; None for a dense model.
+    uneven : the slowest rank, counted; None: assumed. [-]
 
     The part of a step that grows with tokens and not with context: `laws.gemm`, `laws.routed_layers`,
     `laws.all_reduces`.
     """
-    messages = exchanges(architecture, costs, placement, rows, shape)
+    messages = exchanges(architecture, costs, placement, rows, shape, uneven)
     parts = {
         name: sum((item.time_s(rows) for item in items), np.zeros_like(rows))
         for name, items in matrix_products(architecture, costs, placement, shape).items()
@@ -178,7 +187,7 @@ def weights_time(
     parts["communication"] = sum((item.time_s for item in messages), np.zeros_like(rows))
     if shape is not None:
         dtype = architecture.dtypes.routed
-        parts["routed"] = routed_time(costs.routed, placement, shape, n_tokens, distinct, dtype, shape.count)
+        parts["routed"] = routed_time(costs.routed, placement, shape, n_tokens, distinct, dtype, shape.count, uneven)
     return parts
 
 
@@ -272,12 +281,15 @@ def routed_time(
     distinct: ArrayLike,
     dtype: WeightDtype,
     layers: ArrayLike = 1.0,
+    uneven: Uneven | None = None,
 ) -> Array:
     """Time of `layers` routed layers on the slowest rank: `laws.routed_layers`. [s]
 
     n_tokens : tokens of the whole instance, M. [-]
     distinct : routed experts that they touch together, U. [-]
     layers : routed layers that run alike, L. [-]
+    uneven : what the slowest rank does, where that was counted; else `local_experts` assumes the experts it reads, each
+    with the rows of a mean one. [-]
 
     Where `cost` holds measured rows of this very shape, they scale the sum in place of the correction curve.
     """
@@ -286,9 +298,16 @@ def routed_time(
     experts, count = arrays(shape.n_experts, layers)
     ranks = placement.expert_parallel
     rows_each = laws.rows_per_expert(tokens, active, touched)
-    # All ranks wait for the one with the most experts to load, so its share decides.
-    here = local_experts(touched, experts, ranks) if ranks > 1 else touched
-    step = {"tokens": tokens, "n_active": active, "rows_per_expert": rows_each, "touched": here, "ranks": ranks}
+    # All ranks wait for the slowest, so its share decides.
+    share: Floats = ranks
+    if uneven is not None and ranks > 1:
+        # The slowest rank serves `pairs` times the mean rank's choices: as if so many fewer ranks shared them.
+        experts, share = np.asarray(uneven.slots), ranks / np.maximum(uneven.pairs, 1e-9)
+        here = np.maximum(np.minimum(uneven.touched * touched, experts) / ranks, 1e-9)
+        rows_each = laws.rows_per_expert(tokens, active / share, here)
+    else:
+        here = local_experts(touched, experts, ranks) if ranks > 1 else touched
+    step = {"tokens": tokens, "n_active": active, "rows_per_expert": rows_each, "touched": here, "ranks": share}
     work = expert_work(**step, bytes_per_weight=BYTES_PER_WEIGHT[dtype], **expert_sizes(shape, placement))
     # Rows of this very shape err by 1.2 to 1.4 %, the curve over all shapes by 1.7 to 4.6 % (left out, decision 0005).
     if cost.measured is not None and expert_shape(shape, placement) == cost.measured.shape:
@@ -361,10 +380,16 @@ class Exchange:
 
 
 def exchanges(
-    architecture: Architecture, costs: KernelCosts, placement: Placement, rows: Floats, shape: MoeShape | None
+    architecture: Architecture,
+    costs: KernelCosts,
+    placement: Placement,
+    rows: Floats,
+    shape: MoeShape | None,
+    uneven: Uneven | None = None,
 ) -> tuple[Exchange, ...]:
     """Exchanges of one pass between GPUs, over `rows` rows [-] in each attention group.
 
+    Where it was counted how `uneven` ranks are loaded, an expert exchange waits for the rank that receives most.
     Raises AdvisorError where the accelerator has no cost for them.
     """
     found = []
@@ -381,6 +406,8 @@ def exchanges(
         if exchange is None:
             raise AdvisorError("no all-to-all cost for this accelerator; choose expert_parallel <= tensor_parallel")
         count, active = arrays(shape.count, shape.n_active)
+        if uneven is not None:
+            message = message * uneven.received
         factor = exchange.factor(laws.sent_bytes(message, active, tp))
         values = {"L": count, "X": message, "k": active, "tp": tp, "r": factor, **exchange.symbols}
         found.append(Exchange("expert exchange", exchange, laws.expert_exchange, values))

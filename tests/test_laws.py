@@ -65,6 +65,8 @@ BY_HAND: dict[str, tuple[dict[str, float], float]] = {
         2 * (10 + 3 + 3 - 2),
     ),
     "message_bytes": ({"M": 16, "d": 2048}, 65_536),
+    "fp8_messages": ({"M": 3, "d": 1024}, 3 * (1024 + 32 + 16)),
+    "gathered_bytes": ({"X": 12, "R": 8}, 84),
     "all_reduces": ({"X": 12, "t0": 1, "BW": 4, "r": 1.25, "L": 3}, 30),
     "sent_bytes": ({"X": 12, "k": 8, "tp": 4}, 24),
     "expert_exchange": ({"X": 12, "k": 8, "tp": 4, "t0": 1, "BW": 8, "r": 1.25, "L": 3}, 30),

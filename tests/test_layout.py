@@ -31,7 +31,7 @@ FLOORS = [
     {"prefill", "ratios", "tiers"},
     {"curve"},
     {"design", "points", "runtime", "spend"},
-    {"advice", "context_map", "diagnosis", "engines", "explain", "ranking", "sweep", "validation"},
+    {"advice", "context_map", "diagnosis", "engines", "expert_ranks", "explain", "ranking", "sweep", "validation"},
     {"charts", "comparison", "next_steps", "summary"},
     {"report"},
     {"cli", "ui", "studies"},

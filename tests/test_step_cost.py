@@ -14,9 +14,11 @@ from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtype
 from advisor.attention import AttentionLoad, attention_core
 from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.prediction import AdvisorError, Tier
+from advisor.routing import RankBalance
 from advisor.step_cost import (
     MoeShape,
     Placement,
+    exchanges,
     expert_work,
     gemm_time,
     routed_time,
@@ -324,3 +326,38 @@ def test_a_recurrent_layer_writes_a_state_for_each_verified_token_as_measured(
     """Kimi-K3's 96 heads of 128 x 128 at 256 sequences and 1, 2, 4, 8 tokens, of the store's linear_attention table."""
     moved = laws.state_moved(256.0, 96 * 128 * 128, np.array([1.0, 2.0, 4.0, 8.0]))
     assert np.array(times_us) / times_us[0] == pytest.approx(moved / moved[0], rel=0.08), kernel
+
+
+def test_a_counted_slowest_rank_takes_the_place_of_the_assumed_one() -> None:
+    shape = MoeShape(1, 64, 4, 512, 1024, 3, 0)
+    one = np.array([[1.0]])
+    placement = Placement(1, 8, RankBalance(np.array([16.0]), 1.25 * one, 2.0 * one, 2.0 * one, 72.0))
+    uneven = placement.uneven(16, 1)
+    assert uneven is not None
+    # 32 of 64 experts touched: 1.25 x 4 on the slowest of 8 ranks; 2 x 8 of the 64 choices: 3.2 rows an expert.
+    weights, flops = 3 * 1024 * 512 * 2 * 5, 2 * 3 * 1024 * 512 * 5 * 16
+    moved = 16 * (4 * 1024 + 2 * 3 * 512) + 4 * 16 * 1024
+    expected = laws.routed_layers(W=weights, U=5, F=flops, A=moved, N=72, ep=8, **MOE.symbols)
+    assert float(routed_time(MOE, placement, shape, 16, 32, "bf16", uneven=uneven)) == pytest.approx(expected)
+
+
+def test_a_rank_reads_no_more_experts_than_it_holds() -> None:
+    shape = MoeShape(1, 64, 4, 512, 1024, 3, 0)
+    one = np.array([[1.0]])
+    reads = [
+        float(routed_time(MOE, Placement(1, 8), shape, 512, 64, "bf16", uneven=RankBalance(
+            np.array([1.0]), ratio * one, one, one, 64.0).at(1, 1)))
+        for ratio in (1.0, 1.5)
+    ]  # fmt: skip
+    assert reads[0] == reads[1]
+
+
+def test_an_expert_exchange_waits_for_the_rank_that_receives_most() -> None:
+    shape = MoeShape.of(MODEL)
+    one = np.array([[1.0]])
+    uneven = RankBalance(np.array([1.0]), one, one, 1.5 * one, 128.0).at(1, 1)
+    rows = np.asarray(64.0)
+    plain, waits = (exchanges(MODEL, COSTS, Placement(1, 8), rows, shape, found)[0] for found in (None, uneven))
+    assert shape is not None
+    start = 2 * shape.count * 20e-6
+    assert float(waits.time_s - start) == pytest.approx(1.5 * float(plain.time_s - start))

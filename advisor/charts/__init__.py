@@ -11,6 +11,7 @@ from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Cha
 from advisor.charts.frontier import frontier_chart
 from advisor.charts.leaderboard import leaderboard_chart, quality_chart
 from advisor.charts.profile import ratio_chart
+from advisor.charts.ranks import rank_chart
 from advisor.charts.refit import (
     acceptance_chart,
     before_after_chart,
@@ -72,6 +73,7 @@ __all__ = [
     "paying_batches",
     "predicted_chart",
     "quality_chart",
+    "rank_chart",
     "ratio_chart",
     "residual_chart",
     "roofline_chart",

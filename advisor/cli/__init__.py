@@ -32,6 +32,7 @@ _COMMANDS = {
     "diagnose": ("diagnose", "Say why a run with speculation is slow."),
     "fit": ("measure", "Refit overheads and efficiencies on your own points."),
     "trace": ("trace", "Fit routing skew and correlation to a routing trace."),
+    "ranks": ("ranks", "Experts on ranks: imbalance, copies of hot experts, exchange."),
     "acceptance": ("acceptance", "Accepted length by K from vLLM's metrics, or from a list."),
     "profile": ("profile", "Measure this machine's device (needs torch)."),
     "app": ("app", "Start the app on this machine, its store up to date."),

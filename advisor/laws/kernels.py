@@ -15,6 +15,10 @@ SMALL_KERNEL_BYTES = 24.0
 """Moved by the small kernels of a layer for one element of the hidden state of a prompt's token (assumed). [B]"""
 MESSAGE_BYTES = 2.0
 """Activations travel between GPUs in 16 bits. [B]"""
+FP8_MESSAGE_BYTES = 1.0 + 4.0 / 128.0
+"""An element in 8 bits with a 32-bit scale for each 128, as DeepEP's dispatch sends it. [B]"""
+MESSAGE_HEADER_BYTES = 16.0
+"""What DeepEP's low-latency dispatch puts before each message. [B]"""
 
 ROUTED_COEFFICIENTS = ("t0", "BW", "tau", "F_peak", "BW_act", "tau_N")
 """What `routed_layers` is linear in, a rate by its inverse."""
@@ -210,6 +214,29 @@ def message_bytes(M: Floats, d: Floats) -> Floats:
     Source: own derivation: one row of the hidden state for each token.
     """
     return M * d * MESSAGE_BYTES
+
+
+def fp8_messages(M: Floats, d: Floats) -> Floats:
+    """Messages of an expert exchange whose activations travel in 8 bits.
+
+    X_8 = M × (d × 1.03125 + 16)
+
+    M: messages, one for each token and destination. [1]
+    d: hidden size; a scale of 32 bits goes with every 128 elements, a header with every message. [1]
+    Source: DeepEP, csrc/kernels/legacy/internode_ll.cu at dd758ca, num_bytes_per_msg.
+    """
+    return M * (d * FP8_MESSAGE_BYTES + MESSAGE_HEADER_BYTES)
+
+
+def gathered_bytes(X: Floats, R: Floats) -> Floats:
+    """Bytes that each rank receives where every rank gets all tokens: all-gather, and reduce-scatter as much.
+
+    X_all = X × (R - 1)
+
+    X: message of the tokens of one rank. [B]
+    R: ranks. [1]
+    """
+    return X * (R - 1)
 
 
 def all_reduces(X: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.0, L: Floats = 1.0) -> Floats:

@@ -5,5 +5,6 @@ from __future__ import annotations
 from advisor.setup.costs import by_form, with_scales
 from advisor.setup.load import load_setup, with_placement
 from advisor.setup.loaded import Setup, touched_experts
+from advisor.setup.notes import ASSUMED_IMBALANCE
 
-__all__ = ["Setup", "by_form", "load_setup", "touched_experts", "with_placement", "with_scales"]
+__all__ = ["ASSUMED_IMBALANCE", "Setup", "by_form", "load_setup", "touched_experts", "with_placement", "with_scales"]

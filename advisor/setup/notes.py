@@ -16,6 +16,9 @@ _NODE_GPUS = 8
 """GPUs that share the fast links of one node in the measured machines."""
 
 
+ASSUMED_IMBALANCE = "Expert-parallel imbalance follows an assumed formula; it has not been measured."
+
+
 def warnings_of(setup: Setup) -> tuple[str, ...]:
     """Warnings that a reader must know before trusting the answer, each once."""
     scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
@@ -30,7 +33,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     if setup.acceptance.borrowed:
         found.append(f"The accepted length is borrowed: {setup.acceptance.source}. Give your own for a narrower band.")
     if placement.expert_parallel > 1:
-        found.append("Expert-parallel imbalance follows an assumed formula; it has not been measured.")
+        found.append(ASSUMED_IMBALANCE)
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
         found.append("No top-1 router has been measured; its routing correlation is a class default.")
     return tuple(dict.fromkeys(found))

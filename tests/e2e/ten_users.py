@@ -27,12 +27,25 @@ class Load:
     round_s: tuple[float, ...]
     server_cpu_s: float
     """Processor time of the server for one change of one user. [s]"""
+    browser_cpu_s: float
+    """Processor time of the browser's processes for the same, the driver's among them. [s]"""
 
 
 def peak_rss_bytes(pid: int) -> int:
     """The most memory a process has had resident so far (Linux). [bytes]"""
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def tree_cpu_s(pid: int) -> float:
+    """The same for a process and all that it has started, and these have, as long as they run (Linux). [s]"""
+    return cpu_s(pid) + sum(tree_cpu_s(child) for child in _children(pid))
+
+
+def _children(pid: int) -> list[int]:
+    """Processes that a process has started and that still run."""
+    listed = (file.read_text(encoding="ascii") for file in Path(f"/proc/{pid}/task").glob("*/children"))
+    return [int(child) for line in listed for child in line.split()]
 
 
 def cpu_s(pid: int) -> float:
@@ -53,7 +66,7 @@ def ten_users() -> Load:
             page.goto(f"{url}/?{SCENARIO}", wait_until="commit")
         for page in pages:
             page.wait_for_selector(CHART, timeout=120_000)
-        cpu = cpu_s(pid)
+        cpu, browsers_cpu = cpu_s(pid), _browsers_cpu_s(pid)
         for number in range(ROUNDS):
             start = time.perf_counter()
             for user, page in enumerate(pages):
@@ -65,13 +78,19 @@ def ten_users() -> Load:
             for page in pages:
                 page.wait_for_selector(DONE, state="attached", timeout=120_000)
         cpu = (cpu_s(pid) - cpu) / (USERS * ROUNDS)
+        browsers_cpu = (_browsers_cpu_s(pid) - browsers_cpu) / (USERS * ROUNDS)
         for page, name in zip(pages, ("Design", "Data", "Report", "Trust", "Serve") * 2, strict=True):
             page.get_by_role("link", name=name, exact=True).first.click()
         for page in pages:
             page.wait_for_timeout(300)
             page.wait_for_selector(DONE, state="attached", timeout=120_000)
             faults += page.locator(_FAULTS).all_inner_texts()
-        return Load(tuple(faults), peak_rss_bytes(pid), tuple(times), cpu)
+        return Load(tuple(faults), peak_rss_bytes(pid), tuple(times), cpu, browsers_cpu)
+
+
+def _browsers_cpu_s(server: int) -> float:
+    """Processor time of all that this process has started but the server. [s]"""
+    return sum(tree_cpu_s(child) for child in _children(os.getpid()) if child != server)
 
 
 def _batch(user: int, number: int) -> int:

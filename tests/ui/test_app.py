@@ -93,11 +93,33 @@ def test_the_table_judges_every_k_and_a_picked_row_drives_the_page() -> None:
     assert list(table["K"]) == [one.k_draft for one in outcomes]
     assert list(table["Behind best"]) == pytest.approx([100 * one.regret for one in outcomes])
     other = next(one.k_draft for one in reversed(outcomes) if one.k_draft != advice.recommendation.k_draft)
-    test.session_state[f"k_table_{START.hash}"] = {"selection": {"rows": [other], "columns": [], "cells": []}}
+    test.session_state[test.session_state["_k_table"].key] = {
+        "selection": {"rows": [other], "columns": [], "cells": []}
+    }
     test.run()
     assert f"Draft {other} tokens" in test.title[0].value
     assert f"You picked K = {other}" in texts(test)
     assert any(f'"num_speculative_tokens":{other}' in block.value for block in test.main.code)
+
+
+def test_another_batch_leaves_the_table_standing_and_takes_back_a_picked_row() -> None:
+    """A browser takes long to put up a new table; the row that was picked belongs to the answer it was picked in."""
+    test = app()
+    number = test.session_state["_k_table"].number
+    test.number_input(key="batch_size").set_value(START.batch_size + 1).run()
+    first = test.session_state["_k_table"]
+    assert first.number == number
+    assert first.scenario == test.session_state["_scenario"].hash
+    other = first.rows - 1
+    assert other != first.first_picked
+    picked = {"selection": {"rows": [other], "columns": [], "cells": []}}
+    test.session_state[first.key] = picked
+    test.run()
+    assert f"You picked K = {other}" in texts(test)
+    test.session_state[first.key] = picked  # which a browser says again with each change
+    test.number_input(key="batch_size").set_value(START.batch_size + 2).run()
+    assert test.session_state["_k_table"].key != first.key
+    assert "You picked K" not in texts(test)
 
 
 def test_the_bar_starts_at_a_model_with_published_points() -> None:

@@ -62,13 +62,34 @@ def test_a_page_that_ends_early_gives_its_turn_back() -> None:
     many_users._turn.release()
 
 
-def test_nobody_waits_long_for_a_run_that_keeps_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever went ahead without the turn gives none back, so that two never hold it later."""
-    monkeypatch.setattr(many_users, "LONGEST_WAIT_S", 0.05)
+def test_a_part_within_a_part_goes_on_with_the_turn_and_gives_it_back_at_its_own_end() -> None:
     with many_users.in_turn():
         start = time.perf_counter()
         with many_users.in_turn():
-            assert 0.04 < time.perf_counter() - start < 1.0
+            assert time.perf_counter() - start < many_users.LONGEST_WAIT_S / 2
+            assert not many_users._turn.acquire(blocking=False)
+        assert many_users._turn.acquire(blocking=False), "what follows in the page holds up nobody"
+        many_users._turn.release()
+    assert many_users._turn.acquire(blocking=False)
+    assert not many_users._turn.acquire(blocking=False), "it is given back once"
+    many_users._turn.release()
+
+
+def test_nobody_waits_long_for_a_run_that_keeps_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever went ahead without the turn gives none back, so that two never hold it later."""
+    monkeypatch.setattr(many_users, "LONGEST_WAIT_S", 0.05)
+    waited = []
+
+    def other_user() -> None:
+        start = time.perf_counter()
+        with many_users.in_turn():
+            waited.append(time.perf_counter() - start)
+
+    with many_users.in_turn():
+        other = threading.Thread(target=other_user)
+        other.start()
+        other.join()
+        assert 0.04 < waited[0] < 1.0
         assert not many_users._turn.acquire(blocking=False)
     assert many_users._turn.acquire(blocking=False)
     assert not many_users._turn.acquire(blocking=False)
@@ -90,6 +111,21 @@ def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeyp
     monkeypatch.setattr(remarks, "draw", looks("tab"))
     opened()
     assert free == {"first screen": False, "tab": True}
+
+
+@pytest.mark.parametrize("page", ["serve", "trust"])
+def test_a_page_is_drawn_in_one_turn(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar and the first screen leave together: a browser draws the page anew for each piece that comes."""
+    taken: list[float] = []
+
+    class Counted(threading.Semaphore):
+        def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+            taken.append(time.perf_counter())
+            return super().acquire(blocking, timeout)
+
+    monkeypatch.setattr(many_users, "_turn", Counted(1))
+    opened(page)
+    assert len(taken) == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the server's memory from /proc")

@@ -189,6 +189,25 @@ def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:
     assert test.session_state["_scenario"].routing == "auto"
 
 
+def test_ranks_are_counted_on_the_trace_when_the_scenario_has_some() -> None:
+    assert "With EP above 1" in texts(page(TRACE))
+    test = page(TRACE, expert_parallel=8, n_gpus=8)
+    assert "Without a trace" in texts(test)
+    test = upload(test, "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
+    test.number_input(key="rank_copies_8").set_value(3).run()
+    test.button(key="count_ranks").click().run()
+    assert "do not fill 8 ranks evenly" in test.error[0].value
+    test.number_input(key="rank_copies_8").set_value(8).run()
+    test.button(key="count_ranks").click().run()
+    assert not test.exception
+    assert not test.error
+    assert "on 8 expert-parallel ranks" in texts(test)
+    assert "counted on 12 sequences, 2 layers of your trace" in texts(test)
+    assert any("ranks serves" in alt for alt in alts(test))
+    test.button(key="forget_trace").click().run()
+    assert "Without a trace" in texts(test)
+
+
 def test_a_trace_of_another_kind_is_one_message() -> None:
     test = upload(page(TRACE), "trace.npy", json.dumps({"a": 1}).encode(), key="trace_file")
     assert "no field" in test.error[0].value

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import streamlit as st
 
 from advisor import ingest
 from advisor.ingest import AcceptanceRates, ActivationLog
 from advisor.prediction import AdvisorError
-from advisor.routing import CountFit, TraceFit, fit_counts, fit_sequences, preset_for, write_own_routing
+from advisor.routing import Choices, CountFit, TraceFit, fit_counts, fit_sequences, preset_for, write_own_routing
 from advisor.setup import Setup
 from advisor.ui.shared.session import Slot, nothing
 
 _TRACE: Slot[tuple[TraceFit, str] | None] = Slot("_trace", nothing)
 _COUNTS: Slot[tuple[ActivationLog, CountFit] | None] = Slot("_activation_log", nothing)
+_SEQUENCES: Slot[tuple[Choices, ...]] = Slot("_trace_sequences", tuple)
 _TRACE_PROBLEM: Slot[str] = Slot("_trace_problem", str)
 _RATES: Slot[AcceptanceRates | None] = Slot("_rates", nothing)
 _RATES_PROBLEM: Slot[str] = Slot("_rates_problem", str)
+KEPT_BYTES = 64 * 2**20
+"""Of a trace's expert ids that stay in the session for counting ranks, its first sequences. [B]"""
 RATES_GIVEN = "given that all before it were accepted"
 """The choice of `rates_kind` that makes a list conditional."""
 
@@ -39,8 +45,22 @@ def take_trace(setup: Setup) -> None:
             return
         read = ingest.read_traces(given, ingest.layer_counts(setup.architecture))
         _TRACE.put((fit_sequences(read.sequences, moe.n_experts), read.layout))
+        _SEQUENCES.put(_first(read.sequences))
     except AdvisorError as error:
         _TRACE_PROBLEM.put(str(error))
+
+
+def _first(sequences: Sequence[Choices]) -> tuple[Choices, ...]:
+    """The first sequences that KEPT_BYTES hold, in 16 bits."""
+    small = [ids.astype(np.uint16) for ids in sequences]
+    within = np.cumsum([ids.nbytes for ids in small]) <= KEPT_BYTES
+    return tuple(ids for ids, kept in zip(small, within, strict=True) if kept)
+
+
+def kept() -> tuple[TraceFit, tuple[Choices, ...]] | None:
+    """The fit of this session's trace and the sequences kept of it."""
+    found, sequences = _TRACE.get(), _SEQUENCES.get()
+    return (found[0], sequences) if found is not None and sequences else None
 
 
 def trace() -> tuple[TraceFit, str] | None:
@@ -60,7 +80,7 @@ def counts() -> tuple[ActivationLog, CountFit] | None:
 
 def forget_trace() -> None:
     """Drop the trace or log; a scenario that uses it goes back to the model's own routing."""
-    for slot in (_TRACE, _COUNTS, _TRACE_PROBLEM):
+    for slot in (_TRACE, _SEQUENCES, _COUNTS, _TRACE_PROBLEM):
         slot.drop()
     if "," in str(st.session_state.get("routing", "")):
         st.session_state["routing"] = "auto"

@@ -10,7 +10,7 @@ from advisor.charts import layer_chart, overlap_chart, union_chart
 from advisor.ingest import MAX_TRACE_BYTES, ActivationLog
 from advisor.routing import CountFit, RoutingPreset, TraceFit, implied_overlaps, load_routing_preset
 from advisor.text import counted
-from advisor.ui.data import own_traces
+from advisor.ui.data import own_traces, ranks_panel
 from advisor.ui.shared import widgets
 
 COHERE = "cohere-128-8"
@@ -41,6 +41,7 @@ def draw(advice: Advice) -> None:
         _found(*trace, advice)
     elif counts is not None and (counts[1].n_experts, counts[1].n_active) == (moe.n_experts, moe.n_active):
         _counted(*counts, advice)
+    ranks_panel.draw(advice)
 
 
 def _found(trace: TraceFit, layout: str, advice: Advice) -> None:

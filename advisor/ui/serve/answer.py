@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,6 @@ from advisor.advice import Advice
 from advisor.catalog import hardware_name
 from advisor.hardware import Hardware
 from advisor.next_steps import own_runs_text
-from advisor.scenario import Scenario
 from advisor.summary import (
     Fit,
     Outcome,
@@ -26,6 +26,7 @@ from advisor.summary import (
     tier_words,
 )
 from advisor.ui.shared import answers, how_made, refit_use, state, widgets
+from advisor.ui.shared.session import Slot
 
 _NUMBER = st.column_config.NumberColumn
 _COLUMNS: dict[str, Any] = {
@@ -42,13 +43,46 @@ _COLUMNS: dict[str, Any] = {
 }
 
 
-def _key(scenario: Scenario) -> str:
-    return f"k_table_{scenario.hash}"
+@dataclass(frozen=True)
+class _Table:
+    """The table as it stands on the page: whose answer it shows, and the rows it has."""
+
+    scenario: str = ""
+    rows: int = 0
+    first_picked: int = 0
+    """The row that is picked until the user picks another."""
+    number: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"k_table_{self.number}"
+
+
+_TABLE: Slot[_Table] = Slot("_k_table", _Table)
+
+
+def _table_of(advice: Advice) -> _Table:
+    """The table of an answer; a new one where another row is to be picked than the one on the page has.
+
+    Otherwise it stays, with other numbers in it: a new one is put up in some ten steps, each drawn.
+    """
+    shown, recommended = _TABLE.get(), list(advice.curve.drafts).index(advice.recommendation.k_draft)
+    if shown.scenario == advice.scenario.hash:
+        return shown
+    stays = (shown.rows, shown.first_picked) == (len(advice.curve.drafts), recommended)
+    stays = stays and _picked_rows(shown) in ([], [recommended])
+    number = shown.number + (not stays)
+    _TABLE.put(_Table(advice.scenario.hash, len(advice.curve.drafts), recommended, number))
+    return _TABLE.get()
+
+
+def _picked_rows(table: _Table) -> list[int]:
+    return list((dict(st.session_state.get(table.key) or {}).get("selection") or {}).get("rows", []))
 
 
 def picked_k(advice: Advice) -> int:
     """The K of the row picked in the table, else the recommended one."""
-    chosen = (dict(st.session_state.get(_key(advice.scenario)) or {}).get("selection") or {}).get("rows", [])
+    chosen = _picked_rows(_table_of(advice))
     drafts = advice.curve.drafts
     return int(drafts[chosen[0]]) if chosen and chosen[0] < len(drafts) else advice.recommendation.k_draft
 
@@ -122,10 +156,10 @@ def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
         frame["Limit"] = ["kept" if one.meets_limit else "missed" for one in outcomes]
     form = "%.2f" if frame["ms/token"].max() < 100 else "%.1f"
     columns = _COLUMNS | {"ms/token": _NUMBER(format=form, width=70, help="Of one user.")}
-    row = outcomes[advice.recommendation.k_draft].k_draft
+    shown = _table_of(advice)
     st.dataframe(
-        frame, hide_index=True, column_config=columns, row_height=30, key=_key(advice.scenario), on_select="rerun",
+        frame, hide_index=True, column_config=columns, row_height=30, key=shown.key, on_select="rerun",
         height=min(30 * len(frame) + 38, 400), selection_mode="single-row-required",
-        selection_default={"selection": {"rows": [row]}},
+        selection_default={"selection": {"rows": [shown.first_picked]}},
         alt="Every K at this batch: speedup, likely range, ms per token, tokens/s, chance best, behind best.",
     )  # fmt: skip

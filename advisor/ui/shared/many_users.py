@@ -15,6 +15,7 @@ LONGEST_WAIT_S = 2.0
 """Choice of this project: a user waits for the turn no longer than this, then runs beside whoever has it. [s]"""
 
 _turn = threading.Semaphore(1)
+_mine = threading.local()
 _settled: set[str] = set()
 
 
@@ -26,16 +27,27 @@ def in_turn() -> Iterator[None]:
     in half that time, and none pays for the changes between them. For parts of a few hundredths of a second: whoever
     searches or simulates has given the turn back.
 
+    A part within a part goes on with the turn that is held, and gives it back at its own end, not at the outer one's:
+    so bar and first screen leave in one piece, which the browser draws once, and what follows in the page holds up
+    nobody.
+
     A run that its user has superseded still waits for its turn: Streamlit ends a run at its next call of Streamlit, and
     waiting is none. So a user who changes a setting while others draw stands in the line twice, each time for no
     longer than LONGEST_WAIT_S.
     """
-    taken = _turn.acquire(timeout=LONGEST_WAIT_S)
+    if not _holds():
+        _mine.turn = _turn.acquire(timeout=LONGEST_WAIT_S)
     try:
         yield
     finally:
-        if taken:
+        if _holds():
+            _mine.turn = False
             _turn.release()
+
+
+def _holds() -> bool:
+    """Whether this thread has the turn."""
+    return bool(getattr(_mine, "turn", False))
 
 
 def settle(page: str) -> None:

@@ -1,0 +1,141 @@
+"""`ranks`: experts on expert-parallel ranks, by a trace or by loads: imbalance, copies of hot experts, and exchange."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+from advisor.cli.advise import whole_numbers
+from advisor.cli.measure import read_bytes
+from advisor.cli.output import json_option, print_json, print_labelled, print_table
+from advisor.cli.scenario_options import ScenarioCommand
+from advisor.expert_ranks import (
+    HEAT,
+    MAX_LOADS_BYTES,
+    Placing,
+    RanksAnswer,
+    Traffic,
+    document,
+    exchange_table,
+    exchange_text,
+    heat_table,
+    layout_table,
+    notes,
+    rank_table,
+    ranks_answer,
+    read_loads,
+    split_table,
+    splits,
+    traffic_of_loads,
+    traffic_of_preset,
+    traffic_of_trace,
+    verdict,
+    warnings,
+)
+from advisor.ingest import layer_counts, read_traces
+from advisor.prediction import AdvisorError
+from advisor.profiles import read_file
+from advisor.scenario import Scenario
+from advisor.setup import Setup, load_setup
+
+
+@click.command(cls=ScenarioCommand)
+@click.option(
+    "--trace",
+    "traces",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Routing trace as `advisor trace` reads it, several times for several files [default: a preset's spread].",
+)
+@click.option(
+    "--loads",
+    type=click.Path(path_type=Path),
+    help="Instead: loads by layer, a CSV with columns layer, expert, tokens or a .npy array [layers, experts].",
+)
+@click.option("--copies", help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].")
+@click.option("--ranks-per-node", type=click.IntRange(1, 1024), default=8, show_default=True, help="GPUs of a machine.")
+@click.option(
+    "--expert-groups", type=click.IntRange(1, 65536), default=1, show_default=True, help="Groups kept on one node."
+)
+@click.option(
+    "--hotter",
+    default=",".join(f"{100 * more:g}" for more in HEAT),
+    show_default=True,
+    help="How much hotter each layer's hottest expert is tried, in %.",
+)
+@json_option()
+def ranks(
+    scenario: Scenario,
+    traces: tuple[Path, ...],
+    loads: Path | None,
+    copies: str | None,
+    ranks_per_node: int,
+    expert_groups: int,
+    hotter: str,
+    as_json: bool,
+) -> None:
+    """Place experts on the --ep ranks: the slowest rank by a trace, copies of hot experts, exchange, attention groups.
+
+    Without --trace or --loads the routing preset's spread of loads is used, with hot experts placed by chance.
+    """
+    tried = tuple(whole_numbers("--copies", copies)) if copies is not None else ()
+    placing = Placing(tried, ranks_per_node, expert_groups, _shares(hotter))
+    setup, traffic = _traffic(scenario, traces, loads)
+    answer = ranks_answer(setup, traffic, placing)
+    found, refused = splits(answer)
+    if as_json:
+        print_json({"verdict": verdict(answer), "scenario": answer.setup.scenario, **document(answer, found)})
+        return
+    _print(answer)
+    click.echo("\nThe same ranks with attention in other groups, experts in order:")
+    print_table(*split_table(found))
+    click.echo()
+    print_labelled("note", notes(answer))
+    print_labelled("not possible", refused)
+    print_labelled("warning", warnings(answer))
+
+
+def _print(answer: RanksAnswer) -> None:
+    click.echo(verdict(answer))
+    click.echo("\nLayouts, each at its recommended K:")
+    print_table(*layout_table(answer))
+    click.echo("\nExperts in order, by K:")
+    print_table(*rank_table(answer))
+    click.echo("\nWhat hotter experts cost, each layer's hottest beyond its plan:")
+    print_table(*heat_table(answer))
+    click.echo(f"\n{exchange_text(answer)}")
+    if answer.moved:
+        print_table(*exchange_table(answer))
+
+
+def _traffic(scenario: Scenario, traces: tuple[Path, ...], loads: Path | None) -> tuple[Setup, Traffic]:
+    """The scenario, with its routing from the trace where one is given, and the choices to place for."""
+    if traces and loads is not None:
+        raise AdvisorError("give --trace or --loads, not both")
+    setup = load_setup(scenario)
+    if loads is not None:
+        return setup, traffic_of_loads(
+            read_loads(loads.name, read_file(loads, MAX_LOADS_BYTES, "a table of loads")), setup
+        )
+    if not traces:
+        return setup, traffic_of_preset(setup, np.random.default_rng(0))
+    moe = setup.architecture.moe
+    if moe is None:
+        raise AdvisorError(f"{setup.architecture.name} is dense: it has no experts to place; choose an MoE model")
+    read = read_traces([(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture))
+    longest = (scenario.k_max if setup.drafter.kind != "none" else 0) + 1
+    traffic = traffic_of_trace(read.sequences, moe.n_experts, longest)
+    return load_setup(scenario.model_copy(update={"routing": traffic.routing})), traffic
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    """Percentages as shares. Raises AdvisorError for anything but numbers from 0 to 1,000."""
+    try:
+        found = tuple(float(part) / 100.0 for part in text.split(","))
+    except ValueError as error:
+        raise AdvisorError(f"--hotter {text!r}: expected percentages, e.g. 2,10") from error
+    if not all(0.0 < share <= 10.0 for share in found):
+        raise AdvisorError(f"--hotter {text!r}: percentages lie above 0, up to 1,000")
+    return found

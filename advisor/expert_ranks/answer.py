@@ -1,0 +1,219 @@
+"""A scenario's experts on its ranks: assumed, in order, and balanced with copies; what each costs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor import laws
+from advisor.architecture import BYTES_PER_WEIGHT
+from advisor.arrays import Array
+from advisor.bands import BAND_SIGMAS
+from advisor.curve import Curve, curve_for, draft_odds, recommended
+from advisor.expert_ranks.counting import Counted, Planned, Variant, counted
+from advisor.expert_ranks.exchange import Moved, moved
+from advisor.expert_ranks.traffic import Traffic
+from advisor.prediction import AdvisorError
+from advisor.routing import Layout, Sources, balanced, contiguous, local_experts
+from advisor.setup import Setup, touched_experts
+from advisor.step_cost import MoeShape, expert_sizes
+
+HEAT = (0.02, 0.1, 0.5)
+"""How much hotter the hottest experts are tried. [1]"""
+DEFAULT_RANKS_PER_NODE = 8
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What to try: copies of experts, machines, and groups of experts that stay together on one."""
+
+    redundant: tuple[int, ...] = ()
+    """Copies to try; empty: none, and one for each rank. [1]"""
+    ranks_per_node: int = DEFAULT_RANKS_PER_NODE
+    groups: int = 1
+    heat: tuple[float, ...] = HEAT
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """One layout of experts and what it costs at the scenario's batch, over draft lengths K."""
+
+    name: str
+    redundant: int
+    found: Counted | None
+    """None: the slowest rank is assumed, not counted."""
+    touched: Array
+    """Experts that the slowest rank reads in a layer, by K: the largest number in each layer. [1]"""
+    pairs_ratio: Array
+    """Expert choices of the fullest rank over the mean rank's, by K. [1]"""
+    curve: Curve
+    """At the one batch."""
+    extra_bytes: float
+    """Weights of the copies on one rank. [B]"""
+    best: int
+    """Column of the recommended K."""
+
+
+@dataclass(frozen=True)
+class Heated:
+    """What hotter experts change under one layout, at one K; shares of the values before. [1]"""
+
+    arm: str
+    more: float
+    draft: int
+    plain_step: float
+    round: float
+    speedup: float
+    noise: float
+    """80 % half-width of the change of the round by the draws, as a share. [1]"""
+
+
+@dataclass(frozen=True, eq=False)
+class RanksAnswer:
+    """Everything about a scenario's experts on its ranks."""
+
+    setup: Setup
+    traffic: Traffic
+    placing: Placing
+    arms: tuple[Arm, ...]
+    """Assumed, in order, then balanced by number of copies."""
+    moved: tuple[Moved, ...]
+    """Of the experts in order."""
+    heated: tuple[Heated, ...]
+    distinct: Array
+    """Distinct experts of a step by K: counted, [nK]. [1]"""
+
+    @property
+    def assumed(self) -> Arm:
+        """The arm of the prediction without counts."""
+        return self.arms[0]
+
+    @property
+    def in_order(self) -> Arm:
+        """The engines' default."""
+        return self.arms[1]
+
+    @property
+    def best(self) -> Arm:
+        """The counted arm of the least time per token, at each arm's recommended K."""
+        return min(self.arms[1:], key=lambda arm: float(arm.curve.tpot_s[0, arm.best]))
+
+
+def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None) -> RanksAnswer:
+    """Place the experts of `setup` in several ways and predict with the slowest rank that is counted.
+
+    Raises AdvisorError for a scenario without expert-parallel ranks, or copies that do not fill them evenly.
+    """
+    placing = placing or Placing()
+    ranks, n_experts = setup.placement.expert_parallel, traffic.loads.shape[1]
+    if ranks < 2:
+        raise AdvisorError("the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. --ep 8")
+    longest = (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1
+    nodes = -(-ranks // placing.ranks_per_node) if placing.groups > 1 else 1
+    sources = Sources(setup.placement.attention_groups, placing.ranks_per_node)
+    plans = _plans(n_experts, ranks, placing, nodes)
+    warm = [Variant(plans[place][2], more) for place in _heated_plans(plans) for more in placing.heat]
+    found = counted(setup, traffic, [*(Variant(planned) for _, _, planned in plans), *warm], sources, longest)
+    arms = [_assumed(setup)]
+    arms += [_arm(setup, name, copies, one) for (name, copies, _), one in zip(plans, found, strict=False)]
+    heated = _heated(setup, [arms[place + 1] for place in _heated_plans(plans)], found[len(plans) :], placing.heat)
+    curve = arms[1].curve
+    travels = moved(setup, found[0], curve.drafts, curve.accepted_length)
+    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, heated, found[0].distinct[curve.drafts])
+
+
+def _heated_plans(plans: Sequence[tuple[str, int, Planned]]) -> list[int]:
+    """The plans that are heated: the engines' own order, and that with most copies."""
+    return list(dict.fromkeys((0, len(plans) - 1)))
+
+
+def _plans(n_experts: int, ranks: int, placing: Placing, nodes: int) -> list[tuple[str, int, Planned]]:
+    """Name, copies and layout of every arm that is counted."""
+
+    def in_order(loads: Array) -> Layout:  # noqa: ARG001
+        return contiguous(n_experts, ranks)
+
+    def spread(copies: int) -> Planned:
+        return lambda loads: balanced(loads, ranks, copies, nodes, placing.groups)
+
+    least = -n_experts % ranks
+    tried = placing.redundant or tuple(dict.fromkeys((least, least + ranks)))
+    found: list[tuple[str, int, Planned]] = [("in order", 0, in_order)]
+    for copies in tried:
+        name = "balanced" if copies == 0 else f"balanced, {copies} copies"
+        found.append((name, copies, spread(copies)))
+    return found
+
+
+def recommended_curve(setup: Setup) -> tuple[Curve, int]:
+    """The curve at the scenario's batch, and the column of its recommended K."""
+    curve = curve_for(setup, [setup.scenario.batch_size])
+    limit = setup.scenario.max_tpot_ms
+    allowed = None if limit is None else curve.tpot_s * 1e3 <= limit
+    odds = draft_odds(curve.draws, allowed)
+    return curve, int(recommended(odds.loss, odds.noise, allowed)[0])
+
+
+def _assumed(setup: Setup) -> Arm:
+    curve, best = recommended_curve(setup)
+    experts, ranks = float(setup.architecture.moe.n_experts), setup.placement.expert_parallel  # type: ignore[union-attr]
+    distinct = touched_experts(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
+    slowest = local_experts(distinct, experts, ranks)
+    return Arm("assumed", 0, None, slowest, slowest / (distinct / ranks), curve, 0.0, best)
+
+
+def _arm(setup: Setup, name: str, redundant: int, found: Counted) -> Arm:
+    placed = placed_setup(setup, found)
+    curve, best = recommended_curve(placed)
+    ratio = found.pairs / found.mean_pairs
+    return Arm(
+        name, redundant, found, found.touched[curve.drafts], ratio[curve.drafts], curve, _extra(setup, redundant), best
+    )
+
+
+def placed_setup(setup: Setup, found: Counted) -> Setup:
+    """`setup` predicting with the slowest rank that was counted."""
+    balance = found.balance(setup.scenario.batch_size)
+    return dataclasses.replace(setup, placement=dataclasses.replace(setup.placement, balance=balance))
+
+
+def _extra(setup: Setup, redundant: int) -> float:
+    """Weights of `redundant` copies on one rank, all routed layers. [B]"""
+    shape, moe = MoeShape.of(setup.architecture), setup.architecture.moe
+    assert shape is not None
+    assert moe is not None
+    each = redundant / setup.placement.expert_parallel
+    sizes = expert_sizes(shape, setup.placement)
+    bytes_each = BYTES_PER_WEIGHT[setup.architecture.dtypes.routed]
+    return float(moe.count * laws.expert_weight_bytes(b=bytes_each, U=each, **sizes))
+
+
+def _heated(setup: Setup, arms: Sequence[Arm], found: Sequence[Counted], heat: Sequence[float]) -> tuple[Heated, ...]:
+    """What each arm loses when each layer's hottest expert is hotter than it was planned for."""
+    cases = [(arm, more) for arm in arms for more in heat]
+    return tuple(_change(setup, arm, more, after) for (arm, more), after in zip(cases, found, strict=True))
+
+
+def _change(setup: Setup, arm: Arm, more: float, after: Counted) -> Heated:
+    before, k, layers = arm.found, arm.best, _routed_share(arm)
+    assert before is not None
+    curve = curve_for(placed_setup(setup, after), [setup.scenario.batch_size], central_only=True)
+    apart = after.layer_s[:, k] / before.layer_s[:, k].mean() - before.layer_s[:, k] / before.layer_s[:, k].mean()
+    noise = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else 0.0
+    return Heated(
+        arm.name,
+        more,
+        int(arm.curve.drafts[k]),
+        float(curve.plain_step_s[0] / arm.curve.plain_step_s[0] - 1.0),
+        float(curve.round_s[0, k] / arm.curve.round_s[0, k] - 1.0),
+        float(curve.speedup[0, k] / arm.curve.speedup[0, k] - 1.0),
+        BAND_SIGMAS * noise * layers,
+    )
+
+
+def _routed_share(arm: Arm) -> float:
+    """Share of a round that the routed experts take, at the recommended K. [1]"""
+    return float(arm.curve.round_components["routed"][0, arm.best] / arm.curve.round_s[0, arm.best])

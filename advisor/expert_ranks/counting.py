@@ -1,0 +1,177 @@
+"""Steps of a scenario counted under a layout of experts: the slowest rank of each layer, and what travels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.arrays import Array
+from advisor.expert_ranks.traffic import Traffic
+from advisor.routing import (
+    Choices,
+    Layout,
+    RankBalance,
+    RankCounts,
+    Sources,
+    Uneven,
+    heated,
+    rank_counts,
+)
+from advisor.setup import Setup
+from advisor.step_cost import MoeShape, routed_time
+
+BUDGET = 1_500_000
+"""Expert choices that are drawn for one answer: some seconds. [1]"""
+PER_STEP = 600_000
+"""Expert choices of one step; layers of a larger one are drawn too. [1]"""
+MOST_DRAWS = 64
+LEAST_DRAWS, LEAST_LAYERS = 4, 4
+Planned = Callable[[Array], Layout]
+"""A layout from the loads [layers, N] that it is planned on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What a step does to ranks, for 1 to t tokens of each sequence, [t]: means over draws of means over layers."""
+
+    layout: Layout
+    """The first fold's, for its shape."""
+    touched: Array
+    """Largest number of experts that a rank reads. [1]"""
+    pairs: Array
+    """Largest number of expert choices that a rank serves. [1]"""
+    mean_pairs: Array
+    """Expert choices of the mean rank. [1]"""
+    distinct: Array
+    """Distinct experts touched on all ranks. [1]"""
+    slowest: Uneven
+    """The rank of the longest time in each layer, over the mean rank."""
+    layer_s: Array
+    """Time of the slowest rank of a layer, [draws, t]. [s]"""
+    received_pairs: Array
+    """Largest number of messages that a rank gets where each expert's copy of a token travels. [1]"""
+    received_tokens: Array
+    """The same where a token travels once to each rank. [1]"""
+    mean_received_pairs: Array
+    mean_received_tokens: Array
+    reached: Array
+    """Ranks that serve a token, its own included. [1]"""
+    other_rank: Array
+    """Share of expert choices served by another rank than the token's own. [1]"""
+    other_nodes: Array
+    """Other nodes that serve a token. [1]"""
+    n_draws: int
+
+    @property
+    def slots_of_fullest(self) -> int:
+        """Experts that the rank with most of them holds. [1]"""
+        return int(np.bincount(self.layout.rank_of_slot).max())
+
+    def balance(self, batch: float) -> RankBalance:
+        """For `Placement.balance` at the batch that was counted."""
+        one = self.slowest
+        return RankBalance(np.array([batch]), one.touched[None], one.pairs[None], one.received[None], one.slots)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A layout to count, and how much hotter each layer's hottest expert is than it was planned for."""
+
+    planned: Planned
+    hotter: float = 0.0
+
+
+def n_draws(traffic: Traffic, batch: int, tokens: int) -> tuple[int, int]:
+    """Steps to draw in each fold, and layers of each step, within the budget of expert choices. [1]"""
+    each = batch * tokens * traffic.n_active
+    layers = int(np.clip(PER_STEP // each, min(LEAST_LAYERS, len(traffic.loads)), len(traffic.loads)))
+    return int(np.clip(BUDGET // (each * layers) // len(traffic.folds()), LEAST_DRAWS, MOST_DRAWS)), layers
+
+
+def counted(
+    setup: Setup, traffic: Traffic, variants: Sequence[Variant], sources: Sources, tokens: int, seed: int = 0
+) -> list[Counted]:
+    """Count steps of the scenario's batch x `tokens` under each variant, planned on one half and judged on the other.
+
+    All variants see the same steps, so that differences between layouts and temperatures are not chance.
+    """
+    batch, levels = setup.scenario.batch_size, sorted({one.hotter for one in variants})
+    draws, n_layers = n_draws(traffic, batch, tokens)
+    rows: list[list[dict[str, Array]]] = [[] for _ in variants]
+    shapes: list[Layout] = []
+    for fold, (loads, judged) in enumerate(traffic.folds()):
+        layouts = [one.planned(loads) for one in variants]
+        shapes = shapes or layouts
+        for draw in range(draws):
+            rng = np.random.default_rng((seed, fold, draw))
+            some = np.sort(rng.permutation(len(loads))[:n_layers])
+            ids = traffic.choices(judged, batch, tokens, some, rng)
+            warm = {level: _warmed(ids, loads[some], level, (seed, fold, draw, 1)) for level in levels}
+            for row, layout, one in zip(rows, layouts, variants, strict=True):
+                copies = np.random.default_rng((seed, fold, draw, 2))
+                counts = rank_counts(warm[one.hotter], layout.of_layers(some), copies, sources)
+                row.append(_step(setup, layout, counts, batch))
+    return [_summed(row, layout) for row, layout in zip(rows, shapes, strict=True)]
+
+
+def _warmed(ids: Choices, loads: Array, hotter: float, seed: tuple[int, ...]) -> Choices:
+    return heated(ids, loads.argmax(axis=1), hotter, np.random.default_rng(seed)) if hotter > 0.0 else ids
+
+
+def _summed(rows: list[dict[str, Array]], layout: Layout) -> Counted:
+    means = {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
+    ranks, slots = layout.n_ranks, float(layout.n_slots)
+    slowest = Uneven(
+        touched=means.pop("slow_touched") / (means["distinct"] / ranks),
+        pairs=means.pop("slow_pairs") / means["mean_pairs"],
+        received=means["pairs"] / means["mean_pairs"],
+        slots=slots,
+    )
+    means["layer_s"] = np.array([row["layer_s"] for row in rows])
+    return Counted(layout=layout, slowest=slowest, n_draws=len(rows), **means)
+
+
+def _step(setup: Setup, layout: Layout, counts: RankCounts, batch: int) -> dict[str, Array]:
+    """One step's figures by number of tokens, each [t]."""
+    seconds = rank_seconds(setup, layout, counts, batch)
+    slow = seconds.argmax(axis=2)[..., None]
+
+    def of_slowest(values: Array) -> Array:
+        return np.asarray(np.take_along_axis(values, slow, axis=2).mean(axis=(1, 2)))
+
+    return {
+        "touched": counts.touched.max(axis=2).mean(axis=1),
+        "pairs": counts.pairs.max(axis=2).mean(axis=1),
+        "mean_pairs": counts.pairs.mean(axis=(1, 2)),
+        "distinct": counts.distinct.mean(axis=1),
+        "slow_touched": of_slowest(counts.touched),
+        "slow_pairs": of_slowest(counts.pairs),
+        "layer_s": of_slowest(seconds),
+        "received_pairs": counts.received_pairs.max(axis=2).mean(axis=1),
+        "received_tokens": counts.received_tokens.max(axis=2).mean(axis=1),
+        "mean_received_pairs": counts.received_pairs.mean(axis=(1, 2)),
+        "mean_received_tokens": counts.received_tokens.mean(axis=(1, 2)),
+        "reached": counts.reached.mean(axis=1),
+        "other_rank": counts.other_rank.mean(axis=1),
+        "other_nodes": counts.other_nodes.mean(axis=1),
+    }
+
+
+def rank_seconds(setup: Setup, layout: Layout, counts: RankCounts, batch: int) -> Array:
+    """Time of each rank's routed layer by what it reads and serves, [t, layers, R]. [s]
+
+    The largest over ranks is what a layer takes: neither the rank that reads most experts nor the one with most rows
+    need be the slowest, so the two are not maximised apart.
+    """
+    shape = MoeShape.of(setup.architecture)
+    assert shape is not None
+    ranks = layout.n_ranks
+    steps = np.arange(1, len(counts.pairs) + 1)[:, None, None]
+    distinct = counts.distinct[..., None]
+    pairs = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
+    touched = counts.touched / (distinct / ranks)
+    uneven = Uneven(touched, pairs, pairs, float(layout.n_slots))
+    dtype = setup.architecture.dtypes.routed
+    return routed_time(setup.costs.routed, setup.placement, shape, batch * steps, distinct, dtype, uneven=uneven)

@@ -1,0 +1,295 @@
+"""Experts on ranks in sentences, as tables, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from advisor.expert_ranks.answer import Arm, RanksAnswer
+from advisor.expert_ranks.exchange import charged_bytes
+from advisor.expert_ranks.wide import Split
+from advisor.setup import ASSUMED_IMBALANCE
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+_EVEN = 0.001
+"""Changes smaller than this are called none. [1]"""
+
+
+def verdict(answer: RanksAnswer) -> str:
+    """What the ranks do at the recommended K, what that costs against the assumption, and which layout is best."""
+    setup, arm = answer.setup, answer.in_order
+    assert arm.found is not None
+    k, ranks = arm.best, setup.placement.expert_parallel
+    where = f"{setup.architecture.name} on {ranks} expert-parallel ranks of {setup.hardware.name}"
+    at = f"batch {setup.scenario.batch_size:,}, K = {arm.curve.drafts[k]}"
+    held = arm.found.slots_of_fullest
+    return (
+        f"{where}, {at}: with experts in order the slowest rank of a layer reads {arm.touched[k]:.1f} of its {held} "
+        f"experts, and the fullest serves {arm.pairs_ratio[k]:.2f} times the mean rank's rows. A round takes "
+        f"{arm.curve.round_s[0, k] * 1e3:.2f} ms, {_change(arm, answer.assumed, k)} what is assumed without counts. "
+        f"{_best(answer)}"
+    )
+
+
+def _change(arm: Arm, base: Arm, k: int) -> str:
+    share = float(arm.curve.round_s[0, k] / base.curve.round_s[0, k]) - 1.0
+    if abs(share) < _EVEN:
+        return "as long as"
+    return f"{abs(share):.1%} {'more' if share > 0 else 'less'} than"
+
+
+def _best(answer: RanksAnswer) -> str:
+    best, first = answer.best, answer.in_order
+    if best is first:
+        return "No balanced layout that was tried is quicker."
+    gain = 1.0 - float(best.curve.tpot_s[0, best.best] / first.curve.tpot_s[0, first.best])
+    if gain < _EVEN:
+        return "Balancing changes nothing here."
+    what = f"{best.redundant} copies of hot experts and a balanced layout" if best.redundant else "A balanced layout"
+    verb = "save" if best.redundant else "saves"
+    return f"{what} {verb} {gain:.1%} of the time per token."
+
+
+def layout_table(answer: RanksAnswer) -> Table:
+    """Each layout at its own recommended K."""
+    header = (
+        "layout", "experts read", "rows, fullest/mean", "plain step ms", "K", "round ms", "speedup", "band",
+        "time per token ms", "copies/GPU", "tier",
+    )  # fmt: skip
+    return header, [_layout_row(arm) for arm in answer.arms]
+
+
+def _layout_row(arm: Arm) -> tuple[str, ...]:
+    k, curve = arm.best, arm.curve
+    return (
+        arm.name,
+        f"{arm.touched[k]:.1f}",
+        f"{arm.pairs_ratio[k]:.2f}",
+        f"{curve.plain_step_s[0] * 1e3:.2f}",
+        str(curve.drafts[k]),
+        f"{curve.round_s[0, k] * 1e3:.2f}",
+        f"{curve.speedup[0, k]:.2f}",
+        f"{curve.low[0, k]:.2f}-{curve.high[0, k]:.2f}",
+        f"{curve.tpot_s[0, k] * 1e3:.2f}",
+        f"{arm.extra_bytes / 1e9:.2f} GB" if arm.extra_bytes else "-",
+        str(curve.tier[0, k]),
+    )
+
+
+def rank_table(answer: RanksAnswer) -> Table:
+    """Experts in order by K: what the slowest rank does, counted and assumed, and the fullest rank's rows."""
+    arm, assumed = answer.in_order, answer.assumed
+    header = ("K", "experts touched", "slowest reads", "assumed", "error", "rows, fullest/mean", "assumed")
+    return header, [
+        (
+            str(k),
+            f"{answer.distinct[row]:.1f}",
+            f"{arm.touched[row]:.2f}",
+            f"{assumed.touched[row]:.2f}",
+            f"{assumed.touched[row] / arm.touched[row] - 1.0:+.1%}",
+            f"{arm.pairs_ratio[row]:.2f}",
+            f"{assumed.pairs_ratio[row]:.2f}",
+        )
+        for row, k in enumerate(arm.curve.drafts)
+    ]
+
+
+def heat_table(answer: RanksAnswer) -> Table:
+    """What hotter experts change, at the recommended K."""
+    header = ("layout", "hottest hotter by", "plain step", "round", "+- (80%)", "speedup")
+    return header, [
+        (
+            one.arm,
+            f"{one.more:.0%}",
+            _signed(one.plain_step),
+            _signed(one.round),
+            f"{one.noise:.2%}",
+            _signed(one.speedup),
+        )
+        for one in answer.heated
+    ]
+
+
+def _signed(share: float) -> str:
+    """`+0.12%`; `0.00%` for what rounds to nothing."""
+    return f"{share:+.2%}" if abs(share) >= 5e-5 else "0.00%"
+
+
+def exchange_table(answer: RanksAnswer) -> Table:
+    """Bytes of one layer at the rank that receives most, by way of exchange and K; what is charged beside them."""
+    header = ("exchange", "K", "dispatch", "combine", "step, all layers", "per emitted token, all ranks")
+    rows = []
+    for one in answer.moved:
+        for row, k in enumerate(one.drafts):
+            if k in _shown(answer):
+                cells = (one.dispatch[row], one.combine[row], one.per_step[row], one.per_token[row])
+                rows.append((one.transport.name, str(k), *(f"{value / 1e6:,.2f} MB" for value in cells)))
+    return header, rows
+
+
+def _shown(answer: RanksAnswer) -> set[int]:
+    """Plain decoding, the recommended K, and the longest."""
+    curve = answer.in_order.curve
+    return {0, int(curve.drafts[answer.in_order.best]), int(curve.drafts[-1])}
+
+
+def exchange_text(answer: RanksAnswer) -> str:
+    """How far tokens travel, and what the prediction charges for it."""
+    if not answer.moved:
+        return "Attention and experts share the same ranks: no tokens are exchanged, only all-reduced."
+    found, setup = answer.in_order.found, answer.setup
+    assert found is not None
+    k = int(answer.in_order.curve.drafts[answer.in_order.best])
+    charged = float(charged_bytes(setup, np.array([k]))[0])
+    nodes = f"; {found.other_nodes[k]:.2f} other nodes serve it" if found.other_nodes[k] > 0 else ""
+    return (
+        f"A token's experts lie on {found.reached[k]:.2f} ranks, {found.other_rank[k]:.0%} of its choices on other "
+        f"ranks than its own{nodes}. Bytes grow with the K+1 tokens of a step, and per emitted token by (K+1) over the "
+        f"accepted length. The time charged is that of {charged / 1e6:.2f} MB a direction and layer at K = {k}, "
+        "counted as the measured kernels' were (16 bits to each chosen expert), times the fullest rank's share."
+    )
+
+
+def split_table(found: Sequence[Split]) -> Table:
+    """Attention groups over the same ranks."""
+    header = (
+        "attention", "sequences/group", "fits", "plain step ms", "K", "round ms", "exchange ms", "speedup",
+        "time per token ms", "tokens/s/GPU",
+    )  # fmt: skip
+    rows: list[tuple[str, ...]] = []
+    for one in found:
+        k, curve = one.best, one.curve
+        rows.append(
+            (
+                f"{one.groups} x TP {one.tensor_parallel}",
+                str(one.fullest),
+                "yes" if one.fits else "no",
+                f"{curve.plain_step_s[0] * 1e3:.2f}",
+                str(curve.drafts[k]),
+                f"{curve.round_s[0, k] * 1e3:.2f}",
+                f"{one.exchange_s * 1e3:.2f}",
+                f"{curve.speedup[0, k]:.2f}",
+                f"{curve.tpot_s[0, k] * 1e3:.2f}",
+                f"{curve.tokens_per_s_per_gpu[0, k]:,.0f}",
+            )
+        )
+    return header, rows
+
+
+def notes(answer: RanksAnswer) -> tuple[str, ...]:
+    """Where the counts come from, and what stays assumed."""
+    setup, placing = answer.setup, answer.placing
+    found = answer.in_order.found
+    assert found is not None
+    traffic = answer.traffic
+    told = [f"Loads of ranks: {traffic.because}; {found.n_draws} steps drawn."]
+    if len(traffic.folds()) > 1:
+        told.append("Balanced layouts are planned on one half of the sequences and judged on the other.")
+    elif traffic.kind != "trace":
+        told.append("Balanced layouts are planned on the loads they are judged with: real loads drift between the two.")
+    told.append(
+        "Bands hold the doubt of kernels, routing and acceptance, not that of the layout. Choices of an expert with "
+        "copies go to one of them by chance; tokens are spread evenly over ranks before the exchange."
+    )
+    nodes = -(-setup.placement.expert_parallel // placing.ranks_per_node)
+    if answer.moved and nodes > 1:
+        told.append(
+            f"{setup.placement.expert_parallel} ranks are {nodes} nodes of {placing.ranks_per_node}: the exchange is "
+            "priced by kernels measured inside one node, so links between nodes are not in these times."
+        )
+    crowded = [arm for arm in answer.arms if arm.extra_bytes and not _fits(answer, arm)]
+    told += [f"{arm.name}: the copies do not fit in memory at this batch." for arm in crowded]
+    return tuple(told)
+
+
+def warnings(answer: RanksAnswer) -> tuple[str, ...]:
+    """Of the trace, then of the scenario; that imbalance is assumed is not said where it was counted."""
+    counted = answer.traffic.kind != "preset"
+    own = tuple(text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE))
+    return (*trace_warnings(answer), *own)
+
+
+def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
+    """What the trace is too small for."""
+    batch, told = answer.setup.scenario.batch_size, list(answer.traffic.warnings)
+    fewest = min(len(judged) for _, judged in answer.traffic.folds())
+    if answer.traffic.kind == "trace" and fewest < batch:
+        told.append(
+            f"a batch of {batch:,} is drawn from {fewest:,} sequences, each several times: its choices are more alike "
+            "than those of as many users, so ranks look more uneven; give a trace of more requests"
+        )
+    return tuple(told)
+
+
+def _fits(answer: RanksAnswer, arm: Arm) -> bool:
+    setup = answer.setup
+    used = setup.memory.total_bytes(setup.scenario.batch_size, setup.placement.attention_groups)
+    return used + arm.extra_bytes <= setup.memory.usable_bytes
+
+
+def document(answer: RanksAnswer, found: Sequence[Split]) -> dict[str, Any]:
+    """Everything as JSON, SI units."""
+    return {
+        "ranks": answer.setup.placement.expert_parallel,
+        "origin": answer.traffic.kind,
+        "because": answer.traffic.because,
+        "routing": answer.traffic.routing,
+        "drafts": answer.in_order.curve.drafts,
+        "experts_touched": answer.distinct,
+        "layouts": [_arm_document(answer, arm) for arm in answer.arms],
+        "hotter": [vars(one) for one in answer.heated],
+        "exchange": [
+            {
+                "transport": one.transport.id,
+                "travels": one.transport.travels,
+                "flags": one.transport.flags,
+                "dispatch_bytes": one.dispatch,
+                "combine_bytes": one.combine,
+                "step_bytes": one.per_step,
+                "bytes_per_emitted_token": one.per_token,
+            }
+            for one in answer.moved
+        ],
+        "attention_splits": [
+            {
+                "tensor_parallel": one.tensor_parallel,
+                "data_parallel": one.groups,
+                "sequences_per_group": one.fullest,
+                "fits": one.fits,
+                "k_draft": int(one.curve.drafts[one.best]),
+                "plain_step_s": float(one.curve.plain_step_s[0]),
+                "round_s": float(one.curve.round_s[0, one.best]),
+                "exchange_s": one.exchange_s,
+                "speedup": float(one.curve.speedup[0, one.best]),
+                "low": float(one.curve.low[0, one.best]),
+                "high": float(one.curve.high[0, one.best]),
+                "tpot_s": float(one.curve.tpot_s[0, one.best]),
+                "tier": str(one.curve.tier[0, one.best]),
+            }
+            for one in found
+        ],
+        "notes": notes(answer),
+        "warnings": warnings(answer),
+    }
+
+
+def _arm_document(answer: RanksAnswer, arm: Arm) -> dict[str, Any]:
+    curve, k = arm.curve, arm.best
+    return {
+        "layout": arm.name,
+        "redundant": arm.redundant,
+        "slowest_reads": arm.touched,
+        "fullest_rows_over_mean": arm.pairs_ratio,
+        "plain_step_s": float(curve.plain_step_s[0]),
+        "round_s": curve.round_s[0],
+        "speedup": curve.speedup[0],
+        "low": curve.low[0],
+        "high": curve.high[0],
+        "tier": [str(one) for one in curve.tier[0]],
+        "tpot_s": curve.tpot_s[0],
+        "k_draft": int(curve.drafts[k]),
+        "extra_bytes_per_gpu": arm.extra_bytes,
+        "fits": _fits(answer, arm),
+    }

@@ -1,0 +1,149 @@
+"""What each expert-parallel rank does in a step, counted: experts it reads, expert choices it serves, messages it gets.
+
+Counts are kept for every number of tokens from 1 to t, so that one draw serves plain decoding and every K. A layer
+waits for its slowest rank: take the largest over ranks first, then the mean over layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.arrays import Array
+from advisor.routing.choices import Choices
+from advisor.routing.layout import Layout
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where tokens come from: `groups` of attention ranks with sequences of their own, nodes of `ranks_per_node`."""
+
+    groups: int = 1
+    ranks_per_node: int = 8
+
+
+@dataclass(frozen=True)
+class RankCounts:
+    """What each rank does in a step of 1 to t tokens of each sequence; arrays [t, layers, R]."""
+
+    touched: Array
+    """Distinct copies of experts it reads. [1]"""
+    pairs: Array
+    """Expert choices that it serves: rows of its experts. [1]"""
+    received_pairs: Array
+    """Those of tokens from other ranks: messages where each expert's copy of a token travels. [1]"""
+    received_tokens: Array
+    """Tokens of other ranks that it serves: messages where a token travels once to each rank. [1]"""
+    distinct: Array
+    """Distinct experts that the step touches on all ranks, [t, layers]. [1]"""
+    reached: Array
+    """Ranks that serve a token, its own included, mean over tokens, [t, layers]. [1]"""
+    other_rank: Array
+    """Share of expert choices served by another rank than the token's own, [t, layers]. [1]"""
+    other_nodes: Array
+    """Other nodes that serve a token, mean over tokens, [t, layers]. [1]"""
+
+
+def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources: Sources | None = None) -> RankCounts:
+    """Counts of one step under `layout`. Where an expert has copies, each choice goes to one of them by chance."""
+    sources = sources or Sources()
+    batch, tokens, layers, active = ids.shape
+    ranks, n_slots, n_experts = layout.n_ranks, layout.n_slots, layout.copies.shape[1]
+    layer = np.arange(layers)[:, None]
+    held = layer if len(layout.copies) > 1 else np.zeros_like(layer)
+    copy = (rng.random(ids.shape) * layout.copies[held, ids]).astype(np.int64)
+    slot = layout.slot_of[held, ids, copy]
+    rank = layout.rank_of_slot[slot]
+    step = np.arange(tokens)[:, None, None]
+    by_slot = _counted(step * layers + layer, slot, (tokens, layers, n_slots))
+    by_expert = _counted(step * layers + layer, ids.astype(np.int64), (tokens, layers, n_experts))
+    pairs = np.add.reduceat(by_slot, layout.first_slots, axis=2)
+    touched = np.add.reduceat((by_slot > 0).astype(float), layout.first_slots, axis=2)
+    source = np.broadcast_to(_source_ranks(batch, tokens, ranks, sources.groups)[..., None, None], rank.shape)
+    away = rank != source
+    from_others = _counted(step * layers + layer, rank, (tokens, layers, ranks), away)
+    once, reached = _first_visits(rank)
+    visits = _counted(step * layers + layer, rank, (tokens, layers, ranks), away & once)
+    node, home = rank // sources.ranks_per_node, source // sources.ranks_per_node
+    first_node, _ = _first_visits(node)
+    so_far = batch * np.arange(1, tokens + 1)[:, None]
+    return RankCounts(
+        touched=touched,
+        pairs=pairs,
+        received_pairs=from_others,
+        received_tokens=visits,
+        distinct=(by_expert > 0).sum(axis=2).astype(float),
+        reached=np.cumsum(reached.sum(axis=0), axis=0) / so_far,
+        other_rank=from_others.sum(axis=2) / (so_far * active),
+        other_nodes=np.cumsum((first_node & (node != home)).sum(axis=(0, 3)), axis=0) / so_far,
+    )
+
+
+def _counted(
+    cell: NDArray[np.int64],
+    what: NDArray[np.int64],
+    shape: tuple[int, int, int],
+    only: NDArray[np.bool_] | None = None,
+) -> Array:
+    """How often each of `what` was met by the first 1 to t tokens, [t, layers, kinds]; `only` keeps some. [1]"""
+    at = (cell * shape[2] + what)[slice(None) if only is None else only]
+    counts = np.bincount(at.ravel(), minlength=int(np.prod(shape)))
+    return np.cumsum(counts.reshape(shape), axis=0).astype(float)
+
+
+def _first_visits(where: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Whether no earlier choice of the same token went to the same place, and the places of each token."""
+    first = np.ones(where.shape, bool)
+    for later in range(1, where.shape[-1]):
+        first[..., later] = (where[..., later, None] != where[..., :later]).all(axis=-1)
+    return first, first.sum(axis=-1)
+
+
+def _source_ranks(batch: int, tokens: int, ranks: int, groups: int) -> NDArray[np.int64]:
+    """Rank that sends each token, [B, t]: sequences go round the groups, tokens of a group round its ranks."""
+    each = max(ranks // groups, 1)
+    sequence = np.arange(batch)[:, None]
+    inside = (sequence // groups * tokens + np.arange(tokens)) % each
+    return sequence % groups * each + inside
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """The slowest rank of a routed layer over the mean rank, and what it holds; broadcast over steps."""
+
+    touched: Array
+    """Copies of experts that it reads, over distinct experts / ranks. [1]"""
+    pairs: Array
+    """Expert choices that it serves, over tokens x k / ranks. [1]"""
+    received: Array
+    """Largest share of expert choices that goes to one rank, over 1 / ranks. [1]"""
+    slots: float
+    """Copies of experts on all ranks, S = N + r. [1]"""
+
+
+@dataclass(frozen=True, eq=False)
+class RankBalance:
+    """`Uneven` counted at several batches and numbers of tokens per sequence, mean over layers and draws."""
+
+    batches: Array
+    """Increasing, [nB]."""
+    touched: Array
+    """[nB, t] for 1 to t tokens of each sequence, as the next two. [1]"""
+    pairs: Array
+    received: Array
+    slots: float
+
+    def at(self, batch: ArrayLike, tokens: ArrayLike) -> Uneven:
+        """Interpolated in the logarithm of the batch, held beyond its ends; the last number of tokens beyond t."""
+        size, q = np.broadcast_arrays(np.asarray(batch, float), np.asarray(tokens, float))
+        column = np.clip(np.rint(q).astype(int) - 1, 0, self.touched.shape[1] - 1)
+        at = np.interp(np.log(size), np.log(self.batches), np.arange(len(self.batches)))
+        below = np.minimum(at.astype(int), max(len(self.batches) - 2, 0))
+        above = np.minimum(below + 1, len(self.batches) - 1)
+
+        def read(table: Array) -> Array:
+            return np.asarray(table[below, column] * (1.0 - at + below) + table[above, column] * (at - below))
+
+        return Uneven(read(self.touched), read(self.pairs), read(self.received), self.slots)

@@ -1,0 +1,153 @@
+"""How far the assumed slowest rank is from counted ones: `python -m advisor.studies.expert_ranks` prints the tables.
+
+Routers are SYNTHETIC: loads with the measured spread of each preset, hot experts placed by chance, sequences correlated
+as measured. What is real is the spread; whether neighbouring experts are hot together is in no data that is shipped.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.arrays import Array
+from advisor.routing import (
+    RoutingPreset,
+    balanced,
+    contiguous,
+    distinct_experts,
+    drawn_choices,
+    load_routing_preset,
+    local_experts,
+    rank_counts,
+    routing_preset_ids,
+    skewed_loads,
+)
+from advisor.studies.unions import Unions, measured_unions
+
+CELLS = ((16, 1, 12), (16, 4, 6), (256, 4, 1))
+"""Sequences, tokens of each, and steps drawn."""
+LAYERS = 16
+LEAST_HELD = 2
+"""Experts of a rank below which no more ranks are tried. [1]"""
+
+
+def measured_presets() -> list[RoutingPreset]:
+    """Presets of models whose spread of loads was measured and whose experts fill eight ranks evenly."""
+    every = (load_routing_preset(name) for name in routing_preset_ids())
+    return [one for one in every if one.model_id and _shared(one, 8)]
+
+
+def _shared(preset: RoutingPreset, ranks: int) -> bool:
+    """Whether so many ranks share the experts evenly, LEAST_HELD or more each."""
+    experts = preset.n_experts or 0
+    return experts >= LEAST_HELD * ranks and experts % ranks == 0
+
+
+def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
+    """Model, ranks, then for each of CELLS the error of the assumed experts read, the rows of the fullest rank counted
+    and assumed; last the rows of a balanced layout in the largest step."""
+    for preset in presets:
+        n, k = int(preset.n_experts or 0), int(preset.n_active or 0)
+        cv, phi, rho = (item.value for item in preset.parameters)
+        loads = skewed_loads(n, k, cv, LAYERS, np.random.default_rng(0))
+        for ranks in (size for size in (8, 32) if _shared(preset, size)):
+            found = [_cell(loads, k, ranks, cell, (phi, rho)) for cell in CELLS]
+            yield (
+                f"{preset.model_id}, {k} of {n}, CV {cv:.2f}",
+                str(ranks),
+                *(f"{one.assumed / one.read - 1.0:+.1%}" for one in found),
+                *(f"{one.rows:.2f} ({one.assumed_rows:.2f})" for one in found),
+                f"{found[-1].balanced_rows:.2f}",
+            )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Means over steps and layers, experts in order: reads of the slowest rank, rows of the fullest over the mean's."""
+
+    read: float
+    assumed: float
+    rows: float
+    assumed_rows: float
+    balanced_rows: float
+
+
+def _cell(loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlation: tuple[float, float]) -> Cell:
+    n, (batch, tokens, draws) = loads.shape[1], cell
+    read, distinct, rows = 0.0, 0.0, np.zeros(2)
+    for draw in range(draws):
+        ids = drawn_choices(loads, k, batch, tokens, np.random.default_rng((1, draw)), *correlation)
+        for at, layout in enumerate((contiguous(n, ranks), balanced(loads, ranks))):
+            found = rank_counts(ids, layout, np.random.default_rng((2, draw)))
+            rows[at] += (found.pairs[-1].max(axis=1) / found.pairs[-1].mean(axis=1)).mean() / draws
+            if at == 0:
+                read += found.touched[-1].max(axis=1).mean() / draws
+                distinct += found.distinct[-1].mean() / draws
+    assumed = float(local_experts(distinct, n, ranks))
+    return Cell(read, assumed, float(rows[0]), assumed / (distinct / ranks), float(rows[1]))
+
+
+def layer_spreads(unions: Unions) -> Array:
+    """Load variation of each layer, from the experts of one token each of most sequences that were counted. [1]
+
+    The CV whose touched experts are those counted, by bisection: with one token each, correlation plays no part.
+    """
+    counted, widest = unions.by_layer[1, :, -1], float(unions.tokens[-1])
+    low, high = np.zeros_like(counted), np.full_like(counted, np.sqrt(unions.n_experts / unions.n_active - 1.0))
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        more = distinct_experts(widest, 1.0, unions.n_experts, unions.n_active, middle) > counted
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.asarray(0.5 * (low + high))
+
+
+def spread_rows() -> Iterator[tuple[str, ...]]:
+    """Prompt set, CV by layer (median, 10 % and 90 %), rows fullest/mean of 8 and 32 ranks in order and balanced."""
+    every = measured_unions()
+    for prompts in ("all", "coding", "roleplay"):
+        spreads = layer_spreads(every[prompts])
+        rng = np.random.default_rng(0)
+        loads = np.concatenate([skewed_loads(256, 8, float(cv), 1, rng) for cv in spreads])
+        cells = []
+        for ranks in (8, 32):
+            for layout in (contiguous(256, ranks), balanced(loads, ranks), balanced(loads, ranks, 32)):
+                share = layout.rank_loads(loads) / (8.0 / ranks)
+                cells.append(f"{share.max(axis=1).mean():.2f}")
+        low, middle, high = np.quantile(spreads, [0.1, 0.5, 0.9])
+        yield (prompts, f"{middle:.2f} ({low:.2f}-{high:.2f})", *cells)
+
+
+def worse_with_copies(cases: int = 200) -> tuple[int, float]:
+    """Cases where the greedy layout's fullest rank is fuller with one copy a rank than with none, and by how much."""
+    grown = []
+    for case in range(cases):
+        rng = np.random.default_rng(case)
+        loads = skewed_loads(256, 8, float(rng.uniform(0.1, 1.5)), 1, rng)
+        ranks = int(rng.choice([8, 16, 32, 64]))
+        without, with_copies = (balanced(loads, ranks, copies).rank_loads(loads).max() for copies in (0, ranks))
+        grown.append(with_copies / without - 1.0)
+    worse = [one for one in grown if one > 1e-9]
+    return len(worse), float(max(worse, default=0.0))
+
+
+def main() -> None:
+    """Print the tables in Markdown."""
+    out = sys.stdout
+    cells = [f"{batch} x {tokens}" for batch, tokens, _ in CELLS]
+    names = ["model", "ranks", *(f"reads {cell}" for cell in cells), *(f"rows {cell}" for cell in cells), "balanced"]
+    out.write(f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n")
+    for row in preset_rows(measured_presets()):
+        out.write(f"| {' | '.join(row)} |\n")
+    out.write("\n| prompts | CV by layer | 8: in order | balanced | 32 copies | 32: in order | balanced | copies |\n")
+    out.write("|---|---|---|---|---|---|---|---|\n")
+    for row in spread_rows():
+        out.write(f"| {' | '.join(row)} |\n")
+    count, most = worse_with_copies()
+    out.write(f"\nfuller with a copy a rank than with none: {count} of 200 cases, by up to {most:.2%}\n")
+
+
+if __name__ == "__main__":
+    main()

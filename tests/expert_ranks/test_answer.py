@@ -1,0 +1,226 @@
+"""Experts on ranks: the assumption left as it is, planted traces that must show, exchange by hand, attention groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.curve import curve_for
+from advisor.expert_ranks import (
+    Placing,
+    RanksAnswer,
+    document,
+    exchange_table,
+    exchange_text,
+    heat_table,
+    layout_table,
+    notes,
+    rank_table,
+    ranks_answer,
+    split_table,
+    splits,
+    traffic_of_loads,
+    traffic_of_preset,
+    traffic_of_trace,
+    verdict,
+    warnings,
+)
+from advisor.prediction import AdvisorError
+from advisor.routing import drawn_choices, skewed_loads
+from advisor.scenario import build_scenario
+from advisor.setup import Setup, load_setup
+from advisor.text import json_text
+
+RNG = np.random.default_rng
+
+
+def setup_of(**values: object) -> Setup:
+    given = {
+        "hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": "2.4@3",
+        "k_max": 3, "batch_size": 32, "expert_parallel": 8, "n_gpus": 8,
+    }  # fmt: skip
+    return load_setup(build_scenario(**given | values))
+
+
+@pytest.fixture(scope="module")
+def found() -> RanksAnswer:
+    setup = setup_of()
+    return ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(redundant=(0, 8), heat=(0.1, 0.5)))
+
+
+def block_loads(hot: float) -> np.ndarray:
+    """Loads of two layers whose first 16 experts, one rank's, are `hot` times as popular as the others."""
+    return np.repeat(np.r_[np.full(16, hot), np.ones(112)][None], 2, axis=0)
+
+
+def hot_block(hot: float, **values: object) -> RanksAnswer:
+    setup = setup_of(**values)
+    return ranks_answer(setup, traffic_of_loads(block_loads(hot), setup), Placing(redundant=(0,), heat=(0.1,)))
+
+
+def test_without_counts_the_prediction_is_the_curve_s(found: RanksAnswer) -> None:
+    curve = curve_for(found.setup, [32])
+    assert (found.assumed.curve.speedup == curve.speedup).all()
+    assert (found.assumed.curve.round_s == curve.round_s).all()
+
+
+def test_counts_change_the_routed_experts_and_the_exchange_alone(found: RanksAnswer) -> None:
+    before, after = (arm.curve.round_components for arm in found.arms[:2])
+    changed = {name for name in before if not np.allclose(before[name], after[name], rtol=1e-12)}
+    assert changed == {"routed", "communication", "verified"}  # the last is a share of the step
+
+
+def test_equal_loads_without_correlation_leave_the_assumption_within_three_percent() -> None:
+    setup = setup_of(routing="uniform")
+    answer = ranks_answer(setup, traffic_of_loads(np.ones((8, 128)), setup), Placing(heat=(0.1,)))
+    assert answer.in_order.touched == pytest.approx(answer.assumed.touched, rel=0.03)
+    assert answer.in_order.curve.plain_step_s == pytest.approx(answer.assumed.curve.plain_step_s, rel=0.03)
+
+
+def test_a_hot_block_is_found_and_balancing_spreads_it() -> None:
+    calm, hot = hot_block(1.0), hot_block(6.0)
+    # 16 x 6 of 16 x 6 + 112 parts fall on the first of eight ranks.
+    assert hot.in_order.pairs_ratio[-1] == pytest.approx(8 * 96 / 208, rel=0.05)
+    assert calm.in_order.pairs_ratio[-1] < 1.35
+    assert hot.arms[2].pairs_ratio[-1] < 1.35
+    assert hot.best.name == "balanced"
+
+
+def test_more_skew_costs_more() -> None:
+    rounds = [float(hot_block(hot, batch_size=256).in_order.curve.round_s[0, -1]) for hot in (1.0, 2.0, 4.0, 8.0)]
+    assert (np.diff(rounds) > 0).all()
+
+
+def test_a_balanced_layout_planned_on_other_traffic_is_judged_on_its_own() -> None:
+    # The halves of this trace have different hot experts: what one half plans does not help the other.
+    def half(first: int) -> list[np.ndarray]:
+        hot = np.ones((2, 128))
+        hot[:, first : first + 16] = 8.0
+        loads = hot / hot.sum(axis=1, keepdims=True) * 8
+        return list(drawn_choices(loads, 8, 8, 32, RNG(first)))
+
+    setup, (a, b) = setup_of(), (half(0), half(64))
+    drifting = traffic_of_trace([one for pair in zip(a, b, strict=True) for one in pair], 128, 4)
+    steady = traffic_of_trace([*a, *half(0)], 128, 4)
+    placing = Placing(redundant=(0,), heat=(0.1,))
+    away, home = (ranks_answer(setup, traffic, placing).arms[2] for traffic in (drifting, steady))
+    assert home.pairs_ratio[-1] < 1.5
+    assert away.pairs_ratio[-1] > 1.2 * home.pairs_ratio[-1]
+
+
+def test_copies_are_charged_for_the_weights_that_they_hold_and_read(found: RanksAnswer) -> None:
+    copies = found.arms[3]
+    assert copies.redundant == 8
+    moe = found.setup.architecture.moe
+    assert moe is not None
+    assert copies.extra_bytes == pytest.approx(48 * 3 * 2048 * 768 * 2)  # one expert on each rank, in bf16
+    assert (copies.touched >= found.arms[2].touched).all()
+
+
+def test_hotter_experts_cost_more_the_hotter_they_are() -> None:
+    setup = setup_of(batch_size=256)
+    loads = np.ones((2, 128))
+    loads[:, 0] = 12.0  # alone the reason that its rank is the fullest
+    answer = ranks_answer(setup, traffic_of_loads(loads, setup), Placing(redundant=(8,), heat=(0.02, 0.1, 0.5)))
+    in_order = [one for one in answer.heated if one.arm == "in order"]
+    copies = [one for one in answer.heated if one.arm == "balanced, 8 copies"]
+    assert [one.more for one in in_order] == [0.02, 0.1, 0.5]
+    assert (np.diff([0.0, *(one.round for one in in_order)]) > 0).all()
+    assert copies[-1].round < in_order[-1].round
+
+
+def test_bytes_of_an_exchange_are_what_a_hand_counts() -> None:
+    # Eight groups of one rank. Everybody's eight experts lie on rank 0, whose own eighth of the tokens stays there.
+    setup = setup_of(batch_size=64, drafter_id="none")
+    sequences = [np.tile(np.arange(8), (40, 2, 1)) for _ in range(4)]
+    for at, ids in enumerate(sequences):
+        ids[::2, :, 7] = 8 + at % 2  # a trace that never varies is no trace
+    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), Placing(heat=(0.1,)))
+    low, normal, gather = answer.moved
+    assert low.combine[0] == pytest.approx(56 * 8 * 2048 * 2)
+    assert low.dispatch[0] == pytest.approx(56 * 8 * (2048 * 1.03125 + 16))
+    assert normal.combine[0] == pytest.approx(56 * 2048 * 2)
+    assert gather.dispatch[0] == gather.combine[0] == pytest.approx(7 * 8 * 2048 * 2)
+    assert low.per_token[0] == pytest.approx(48 * (low.dispatch[0] + low.combine[0]) / 64)
+
+
+def test_a_step_of_k_drafts_moves_k_plus_one_times_a_plain_one_s_bytes(found: RanksAnswer) -> None:
+    gather = found.moved[2]
+    assert gather.dispatch == pytest.approx(gather.dispatch[0] * (gather.drafts + 1))
+    low = found.moved[0]
+    assert low.per_token == pytest.approx(
+        low.per_token[0] * (low.drafts + 1) / found.in_order.curve.accepted_length, rel=0.02
+    )
+
+
+def test_nothing_is_exchanged_where_attention_shares_the_ranks() -> None:
+    setup = setup_of(tensor_parallel=8)
+    answer = ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(heat=(0.1,)))
+    assert answer.moved == ()
+    assert "no tokens are exchanged" in exchange_text(answer)
+
+
+def test_attention_groups_cover_the_ranks_and_the_scenario_s_own_are_its_prediction(found: RanksAnswer) -> None:
+    each, refused = splits(found)
+    assert [(one.tensor_parallel, one.groups) for one in each] == [(1, 8), (2, 4), (4, 2), (8, 1)]
+    assert [one.fullest for one in each] == [4, 8, 16, 32]
+    assert each[0].curve.round_s == pytest.approx(found.in_order.curve.round_s)
+    assert refused == ()
+
+
+def test_groups_that_sequences_do_not_fill_wait_for_the_fullest() -> None:
+    setup = setup_of(batch_size=20)
+    answer = ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(heat=(0.1,)))
+    eight = splits(answer)[0][0]
+    assert eight.fullest == 3
+    assert eight.curve.batches.tolist() == [24.0]
+
+
+def test_a_layer_waits_for_one_rank_and_not_for_two_maxima(found: RanksAnswer) -> None:
+    counted = found.in_order.found
+    assert counted is not None
+    assert (counted.slowest.touched * counted.distinct / 8 <= counted.touched + 1e-9).all()
+    assert (counted.slowest.pairs <= counted.slowest.received + 1e-9).all()
+    assert (counted.slowest.pairs >= 1.0 - 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "copies", "says"),
+    [
+        ({"expert_parallel": 1}, (), "give --ep"),
+        ({}, (3,), "choose 0, 8 or 16 copies"),
+        ({"model_id": "command-a", "expert_parallel": 1}, (), "is dense"),
+    ],
+)
+def test_what_cannot_be_placed_is_refused(values: dict[str, object], copies: tuple[int, ...], says: str) -> None:
+    setup = setup_of(**values)
+    with pytest.raises(AdvisorError, match=says):
+        ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(redundant=copies))
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    setup = setup_of(drafter_id="none")
+    first, second = (ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(heat=(0.1,))) for _ in range(2))
+    assert (first.in_order.touched == second.in_order.touched).all()
+
+
+def test_sentences_and_tables_say_what_was_counted_and_what_is_assumed(found: RanksAnswer) -> None:
+    assert "8 expert-parallel ranks" in verdict(found)
+    assert [row[0] for row in layout_table(found)[1]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
+    assert len(rank_table(found)[1]) == 4
+    assert len(heat_table(found)[1]) == 4
+    assert len(exchange_table(found)[1]) == 6  # K = 0 and K = 3, recommended and longest, three ways
+    assert len(split_table(splits(found)[0])[1]) == 4
+    assert any(text.startswith("Loads of ranks: assumed") for text in notes(found))
+    assert any("assumed formula" in text for text in warnings(found))
+    told = document(found, splits(found)[0])
+    assert {"layouts", "hotter", "exchange", "attention_splits", "notes"} <= set(told)
+    assert "NaN" not in json_text(told)
+
+
+def test_a_trace_takes_the_warning_of_the_assumption_away() -> None:
+    setup = setup_of(drafter_id="none")
+    sequences = list(drawn_choices(skewed_loads(128, 8, 0.5, 2, RNG(0)), 8, 8, 32, RNG(1), 0.1, 0.2))
+    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), Placing(heat=(0.1,)))
+    assert not any("assumed formula" in text for text in warnings(answer))
+    assert any("judged on the other" in text for text in notes(answer))
