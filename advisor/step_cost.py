@@ -34,7 +34,10 @@ class Placement:
     """How unevenly routing loads the expert-parallel ranks, where that was counted; None: `routing.local_experts`."""
 
     def uneven(self, batch: ArrayLike, tokens_per_sequence: ArrayLike) -> Uneven | None:
-        """The slowest rank's share of a step where it was counted, broadcast; None where it is assumed."""
+        """Share of a step that the slowest rank has where it was counted, broadcast. None where it is assumed.
+
+        batch, tokens_per_sequence : sequences of the instance, and tokens of each. [-]
+        """
         return None if self.balance is None else self.balance.at(batch, tokens_per_sequence)
 
     @property

@@ -65,9 +65,11 @@ class Moved:
 
 
 def moved(setup: Setup, found: Counted, drafts: NDArray[np.int64], accepted: Array) -> tuple[Moved, ...]:
-    """Bytes by transport and K; nothing travels where attention has no ranks beside the experts' own.
+    """Bytes by transport and K.
 
-    drafts, accepted : K, and tokens that a round emits [nK]. [1]
+    Nothing travels where attention has no ranks beside the experts' own.
+
+    drafts, accepted : K, and tokens that a round emits [nK]. [-]
     """
     moe, placement = setup.architecture.moe, setup.placement
     if moe is None or placement.attention_groups == 1:
@@ -100,7 +102,9 @@ def moved(setup: Setup, found: Counted, drafts: NDArray[np.int64], accepted: Arr
 
 
 def charged_bytes(setup: Setup, drafts: NDArray[np.int64]) -> Array:
-    """Bytes of one direction and rank that the exchange is priced by, [nK]: k times the rank's tokens in 16 bits. [B]
+    """Bytes of one direction and rank that the exchange is priced by, [nK]. [B]
+
+    They are k times the rank's tokens in 16 bits.
 
     The rate was fitted on measured kernels with bytes counted the same way, tokens spread evenly: what is saved by 8
     bits, or by sending a token once, is in the rate.

@@ -29,9 +29,9 @@ from advisor.setup import Setup
 
 MAX_LOADS_BYTES = 50_000_000
 ENOUGH_TO_HALVE = 4
-"""Sequences from which on placements are planned on one half and judged on the other. [1]"""
+"""Sequences from which on placements are planned on one half and judged on the other. [-]"""
 PRESET_LAYERS = 16
-"""Layers drawn where only a spread is known; they differ by chance alone. [1]"""
+"""Layers drawn where only a spread is known; they differ by chance alone. [-]"""
 _COLUMNS = ("layer", "expert", "tokens")
 
 
@@ -41,7 +41,7 @@ class Traffic:
 
     kind: Literal["trace", "loads", "preset"]
     loads: Array
-    """Share of tokens that choose each expert, [layers, N]; rows sum to k. [1]"""
+    """Share of tokens that choose each expert, [layers, N]; rows sum to k. [-]"""
     n_active: int
     because: str
     """Where it comes from, for a reader."""
@@ -49,12 +49,12 @@ class Traffic:
     """A trace's, [tokens, layers, k] each."""
     fit: TraceFit | None = None
     correlation: tuple[float, float] = (0.0, 0.0)
-    """Affinity and stickiness of draws where there is no trace. [1]"""
+    """Affinity and stickiness of draws where there is no trace. [-]"""
     warnings: tuple[str, ...] = field(default=())
 
     @property
     def routing(self) -> str | None:
-        """The scenario's `routing` by the trace; None without one."""
+        """Routing of the scenario, `routing`, by the trace. None without one."""
         if self.fit is None:
             return None
         found = self.fit.fit
@@ -64,7 +64,10 @@ class Traffic:
         )
 
     def folds(self) -> list[tuple[Array, tuple[Choices, ...]]]:
-        """(loads to plan on, sequences to judge on): the two halves of a trace crosswise, else all of what there is."""
+        """Loads to plan on and sequences to judge on, as pairs.
+
+        They are the two halves of a trace crosswise, else all of what there is.
+        """
         if len(self.sequences) < ENOUGH_TO_HALVE:
             return [(self.loads, self.sequences)]
         halves = self.sequences[::2], self.sequences[1::2]
@@ -88,7 +91,9 @@ class Traffic:
 def traffic_of_trace(
     sequences: Sequence[Choices], n_experts: int, longest: int, fit: TraceFit | None = None
 ) -> Traffic:
-    """Of a routing trace, arrays [tokens, layers, k]; sequences shorter than `longest` tokens are left out.
+    """Traffic of a routing trace, arrays [tokens, layers, k].
+
+    Sequences shorter than `longest` tokens are left out.
 
     `fit` is that of the trace where it was made already. Raises AdvisorError for what `routing.fit_sequences` refuses.
     """
@@ -109,7 +114,9 @@ def traffic_of_trace(
 
 
 def traffic_of_loads(counts: Array, setup: Setup) -> Traffic:
-    """Of each expert's load by layer, [layers, N] in any unit; sequences correlate as the scenario's routing says.
+    """Traffic of each expert's load by layer, [layers, N] in any unit.
+
+    Sequences correlate as the scenario's routing says.
 
     Raises AdvisorError for another number of experts, negative loads, or a layer without any.
     """
@@ -125,7 +132,10 @@ def traffic_of_loads(counts: Array, setup: Setup) -> Traffic:
 
 
 def traffic_of_preset(setup: Setup, rng: np.random.Generator) -> Traffic:
-    """Of the scenario's routing preset alone: its spread of loads, and which experts are hot drawn by chance."""
+    """Traffic of the scenario's routing preset alone.
+
+    It has the preset's spread of loads; which experts are hot is drawn by chance.
+    """
     moe = _moe(setup)
     cv, phi, rho = setup.routing_parameters()
     limit = float(np.sqrt(max(moe.n_experts / moe.n_active - 1.0, 0.0)))

@@ -25,7 +25,7 @@ class Split:
 
     setup: Setup
     fullest: int
-    """Sequences of the fullest group: engines keep groups in step, so it is the one that counts. [1]"""
+    """Sequences of the fullest group: engines keep groups in step, so it is the one that counts. [-]"""
     fits: bool
     curve: Curve
     """At the batch whose groups are all as full as the fullest."""
@@ -35,17 +35,17 @@ class Split:
 
     @property
     def groups(self) -> int:
-        """Data-parallel attention groups. [1]"""
+        """Data-parallel attention groups. [-]"""
         return self.setup.placement.attention_groups
 
     @property
     def tensor_parallel(self) -> int:
-        """Ranks of a group. [1]"""
+        """Ranks of a group. [-]"""
         return self.setup.placement.tensor_parallel
 
 
 def splits(answer: RanksAnswer) -> tuple[tuple[Split, ...], tuple[str, ...]]:
-    """Every way to group the ranks for attention, experts in order on all of them; and why others cannot be.
+    """Ways to group the ranks for attention, experts in order on all, and why others cannot be.
 
     Attention costs what each group's own batch costs, the experts what all batches together cost, with the slowest
     rank that was counted at the scenario's batch.

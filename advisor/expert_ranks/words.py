@@ -14,11 +14,14 @@ from advisor.setup import ASSUMED_IMBALANCE
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 _EVEN = 0.001
-"""Changes smaller than this are called none. [1]"""
+"""Changes smaller than this are called none. [-]"""
 
 
 def verdict(answer: RanksAnswer) -> str:
-    """What the ranks do at the recommended K, what that costs against the assumption, and which layout is best."""
+    """Sentence on what the ranks do at the recommended K, its cost, and the best layout.
+
+    The cost is held against the assumption.
+    """
     setup, arm = answer.setup, answer.in_order
     assert arm.found is not None
     k, ranks = arm.best, setup.placement.expert_parallel
@@ -55,9 +58,18 @@ def _best(answer: RanksAnswer) -> str:
 def layout_table(answer: RanksAnswer) -> Table:
     """Each layout at its own recommended K."""
     header = (
-        "layout", "experts read", "rows, fullest/mean", "plain step ms", "K", "round ms", "speedup", "band",
-        "time per token ms", "copies/GPU", "tier",
-    )  # fmt: skip
+        "layout",
+        "experts read",
+        "rows, fullest/mean",
+        "plain step ms",
+        "K",
+        "round ms",
+        "speedup",
+        "band",
+        "time per token ms",
+        "copies/GPU",
+        "tier",
+    )
     return header, [_layout_row(arm) for arm in answer.arms]
 
 
@@ -97,7 +109,7 @@ def rank_table(answer: RanksAnswer) -> Table:
 
 
 def heat_table(answer: RanksAnswer) -> Table:
-    """What hotter experts change, at the recommended K."""
+    """Table of what hotter experts change, at the recommended K."""
     header = ("layout", "hottest hotter by", "plain step", "round", "+- (80%)", "speedup")
     return header, [
         (
@@ -118,7 +130,10 @@ def _signed(share: float) -> str:
 
 
 def exchange_table(answer: RanksAnswer) -> Table:
-    """Bytes of one layer at the rank that receives most, by way of exchange and K; what is charged beside them."""
+    """Bytes of one layer at the rank that receives most, by way of exchange and K.
+
+    What is charged stands beside them.
+    """
     header = ("exchange", "K", "dispatch", "combine", "step, all layers", "per emitted token, all ranks")
     rows = []
     for one in answer.moved:
@@ -136,7 +151,7 @@ def _shown(answer: RanksAnswer) -> set[int]:
 
 
 def exchange_text(answer: RanksAnswer) -> str:
-    """How far tokens travel, and what the prediction charges for it."""
+    """Sentence on how far tokens travel, and what the prediction charges for it."""
     if not answer.moved:
         return "Attention and experts share the same ranks: no tokens are exchanged, only all-reduced."
     found, setup = answer.in_order.found, answer.setup
@@ -155,9 +170,17 @@ def exchange_text(answer: RanksAnswer) -> str:
 def split_table(found: Sequence[Split]) -> Table:
     """Attention groups over the same ranks."""
     header = (
-        "attention", "sequences/group", "fits", "plain step ms", "K", "round ms", "exchange ms", "speedup",
-        "time per token ms", "tokens/s/GPU",
-    )  # fmt: skip
+        "attention",
+        "sequences/group",
+        "fits",
+        "plain step ms",
+        "K",
+        "round ms",
+        "exchange ms",
+        "speedup",
+        "time per token ms",
+        "tokens/s/GPU",
+    )
     rows: list[tuple[str, ...]] = []
     for one in found:
         k, curve = one.best, one.curve
@@ -179,7 +202,7 @@ def split_table(found: Sequence[Split]) -> Table:
 
 
 def notes(answer: RanksAnswer) -> tuple[str, ...]:
-    """Where the counts come from, and what stays assumed."""
+    """Notes on where the counts come from, and what stays assumed."""
     setup, placing = answer.setup, answer.placing
     found = answer.in_order.found
     assert found is not None
@@ -205,14 +228,14 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
 
 
 def warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """Of the trace, then of the scenario; that imbalance is assumed is not said where it was counted."""
+    """Warnings of the trace, then of the scenario. That imbalance is assumed is not said where it was counted."""
     counted = answer.traffic.kind != "preset"
     own = tuple(text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE))
     return (*trace_warnings(answer), *own)
 
 
 def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """What the trace is too small for."""
+    """Warnings on what the trace is too small for."""
     batch, told = answer.setup.scenario.batch_size, list(answer.traffic.warnings)
     fewest = min(len(judged) for _, judged in answer.traffic.folds())
     if answer.traffic.kind == "trace" and fewest < batch:

@@ -221,20 +221,23 @@ def fp8_messages(M: Floats, d: Floats) -> Floats:
 
     X_8 = M × (d × 1.03125 + 16)
 
-    M: messages, one for each token and destination. [1]
-    d: hidden size; a scale of 32 bits goes with every 128 elements, a header with every message. [1]
+    M: messages, one for each token and destination. [-]
+    d: hidden size; a scale of 32 bits goes with every 128 elements, a header with every message. [-]
+    Limits: a little over half of 16-bit messages for a wide hidden size; the header counts for a narrow one alone.
     Source: DeepEP, csrc/kernels/legacy/internode_ll.cu at dd758ca, num_bytes_per_msg.
     """
     return M * (d * FP8_MESSAGE_BYTES + MESSAGE_HEADER_BYTES)
 
 
 def gathered_bytes(X: Floats, R: Floats) -> Floats:
-    """Bytes that each rank receives where every rank gets all tokens: all-gather, and reduce-scatter as much.
+    """Bytes that each rank receives where every rank gets all tokens, by all-gather.
 
     X_all = X × (R - 1)
 
     X: message of the tokens of one rank. [B]
-    R: ranks. [1]
+    R: ranks. [-]
+    Limits: 0 on one rank; the same whichever experts are chosen. The reduce-scatter of the results takes as much.
+    Source: own derivation: every other rank's message once.
     """
     return X * (R - 1)
 

@@ -31,7 +31,7 @@ CELLS = ((16, 1, 12), (16, 4, 6), (256, 4, 1))
 """Sequences, tokens of each, and steps drawn."""
 LAYERS = 16
 LEAST_HELD = 2
-"""Experts of a rank below which no more ranks are tried. [1]"""
+"""Experts of a rank below which no more ranks are tried. [-]"""
 
 
 def measured_presets() -> list[RoutingPreset]:
@@ -47,8 +47,11 @@ def _shared(preset: RoutingPreset, ranks: int) -> bool:
 
 
 def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
-    """Model, ranks, then for each of CELLS the error of the assumed experts read, the rows of the fullest rank counted
-    and assumed; last the rows of a balanced layout in the largest step."""
+    """Errors of the assumed imbalance by model and ranks, one row each.
+
+    For each of CELLS the error of the assumed experts read, the rows of the fullest rank counted and assumed; last the
+    rows of a balanced layout in the largest step.
+    """
     for preset in presets:
         n, k = int(preset.n_experts or 0), int(preset.n_active or 0)
         cv, phi, rho = (item.value for item in preset.parameters)
@@ -66,7 +69,10 @@ def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Cell:
-    """Means over steps and layers, experts in order: reads of the slowest rank, rows of the fullest over the mean's."""
+    """Means over steps and layers, experts in order.
+
+    Reads of the slowest rank, and rows of the fullest over the mean's.
+    """
 
     read: float
     assumed: float
@@ -91,7 +97,7 @@ def _cell(loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlat
 
 
 def layer_spreads(unions: Unions) -> Array:
-    """Load variation of each layer, from the experts of one token each of most sequences that were counted. [1]
+    """Load variation of each layer, from the experts of one token each of most sequences that were counted. [-]
 
     The CV whose touched experts are those counted, by bisection: with one token each, correlation plays no part.
     """
@@ -105,7 +111,10 @@ def layer_spreads(unions: Unions) -> Array:
 
 
 def spread_rows() -> Iterator[tuple[str, ...]]:
-    """Prompt set, CV by layer (median, 10 % and 90 %), rows fullest/mean of 8 and 32 ranks in order and balanced."""
+    """Spread of load by prompt set: CV by layer, and rows of the fullest rank over the mean's.
+
+    CV as median, 10 % and 90 %; rows of 8 and 32 ranks, in order and balanced.
+    """
     every = measured_unions()
     for prompts in ("all", "coding", "roleplay"):
         spreads = layer_spreads(every[prompts])
@@ -121,7 +130,10 @@ def spread_rows() -> Iterator[tuple[str, ...]]:
 
 
 def worse_with_copies(cases: int = 200) -> tuple[int, float]:
-    """Cases where the greedy layout's fullest rank is fuller with one copy a rank than with none, and by how much."""
+    """Cases where the greedy layout's fullest rank is fuller with one copy a rank than with none.
+
+    Each comes with by how much.
+    """
     grown = []
     for case in range(cases):
         rng = np.random.default_rng(case)

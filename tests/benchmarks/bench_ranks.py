@@ -23,10 +23,16 @@ def main() -> None:
     for ranks, batch, k_max in ((8, 16, 3), (8, 64, 3), (32, 1024, 8)):
         setup = load_setup(
             build_scenario(
-                hardware_id="h200-sxm", model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3", k_max=k_max,
-                batch_size=batch, expert_parallel=ranks, n_gpus=ranks,
+                hardware_id="h200-sxm",
+                model_id="deepseek-v3",
+                drafter_id="mtp",
+                acceptance="2.4@3",
+                k_max=k_max,
+                batch_size=batch,
+                expert_parallel=ranks,
+                n_gpus=ranks,
             )
-        )  # fmt: skip
+        )
         cpu = time.process_time()
         traffic = traffic_of_preset(setup, np.random.default_rng(0))
         found = ranks_answer(setup, traffic, Placing(heat=(0.02, 0.1))).in_order.found

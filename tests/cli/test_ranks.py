@@ -11,8 +11,25 @@ import pytest
 from advisor.routing import drawn_choices, skewed_loads
 from tests.command_line import run
 
-RANKS = ("ranks", "--hardware", "h200-sxm", "--ep", "8", "--model", "qwen3-30b-a3b", "--batch", "16", "--k-max", "2",
-         "--drafter", "eagle3", "--accepted-length", "2.4@3", "--hotter", "10")  # fmt: skip
+RANKS = (
+    "ranks",
+    "--hardware",
+    "h200-sxm",
+    "--ep",
+    "8",
+    "--model",
+    "qwen3-30b-a3b",
+    "--batch",
+    "16",
+    "--k-max",
+    "2",
+    "--drafter",
+    "eagle3",
+    "--accepted-length",
+    "2.4@3",
+    "--hotter",
+    "10",
+)
 
 
 def trace_file(folder: Path) -> Path:
@@ -28,8 +45,12 @@ def test_without_a_trace_the_ranks_are_drawn_and_called_assumed(capsys: pytest.C
     assert out.startswith("Qwen3-30B-A3B on 8 expert-parallel ranks")
     assert "note: Loads of ranks: assumed" in out
     assert "warning: Expert-parallel imbalance follows an assumed formula" in out
-    headings = ("Layouts, each at its recommended K:", "Experts in order, by K:", "What hotter experts cost",
-                "The same ranks with attention in other groups")  # fmt: skip
+    headings = (
+        "Layouts, each at its recommended K:",
+        "Experts in order, by K:",
+        "What hotter experts cost",
+        "The same ranks with attention in other groups",
+    )
     assert all(heading in out for heading in headings)
 
 

@@ -36,9 +36,15 @@ RNG = np.random.default_rng
 
 def setup_of(**values: object) -> Setup:
     given = {
-        "hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": "2.4@3",
-        "k_max": 3, "batch_size": 32, "expert_parallel": 8, "n_gpus": 8,
-    }  # fmt: skip
+        "hardware_id": "h200-sxm",
+        "model_id": "qwen3-30b-a3b",
+        "drafter_id": "eagle3",
+        "acceptance": "2.4@3",
+        "k_max": 3,
+        "batch_size": 32,
+        "expert_parallel": 8,
+        "n_gpus": 8,
+    }
     return load_setup(build_scenario(**given | values))
 
 
