@@ -22,16 +22,16 @@ from advisor.setup import Setup, touched_experts
 from advisor.step_cost import MoeShape, expert_sizes
 
 HEAT = (0.02, 0.1, 0.5)
-"""How much hotter the hottest experts are tried. [1]"""
+"""How much hotter the hottest experts are tried. [-]"""
 DEFAULT_RANKS_PER_NODE = 8
 
 
 @dataclass(frozen=True)
 class Placing:
-    """What to try: copies of experts, machines, and groups of experts that stay together on one."""
+    """Layouts to try: copies of experts, machines, and groups of experts that stay together on one."""
 
     redundant: tuple[int, ...] = ()
-    """Copies to try; empty: none, and one for each rank. [1]"""
+    """Copies to try; empty: none, and one for each rank. [-]"""
     ranks_per_node: int = DEFAULT_RANKS_PER_NODE
     groups: int = 1
     heat: tuple[float, ...] = HEAT
@@ -46,9 +46,9 @@ class Arm:
     found: Counted | None
     """None: the slowest rank is assumed, not counted."""
     touched: Array
-    """Experts that the slowest rank reads in a layer, by K: the largest number in each layer. [1]"""
+    """Experts that the slowest rank reads in a layer, by K: the largest number in each layer. [-]"""
     pairs_ratio: Array
-    """Expert choices of the fullest rank over the mean rank's, by K. [1]"""
+    """Expert choices of the fullest rank over the mean rank's, by K. [-]"""
     curve: Curve
     """At the one batch."""
     extra_bytes: float
@@ -59,7 +59,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Heated:
-    """What hotter experts change under one layout, at one K; shares of the values before. [1]"""
+    """Change by hotter experts under one layout at one K, as shares of the values before. [-]"""
 
     arm: str
     more: float
@@ -68,7 +68,7 @@ class Heated:
     round: float
     speedup: float
     noise: float
-    """80 % half-width of the change of the round by the draws, as a share. [1]"""
+    """80 % half-width of the change of the round by the draws, as a share. [-]"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class RanksAnswer:
     """Of the experts in order."""
     heated: tuple[Heated, ...]
     distinct: Array
-    """Distinct experts of a step by K: counted, [nK]. [1]"""
+    """Distinct experts of a step by K: counted, [nK]. [-]"""
 
     @property
     def assumed(self) -> Arm:
@@ -175,7 +175,7 @@ def _arm(setup: Setup, name: str, redundant: int, found: Counted) -> Arm:
 
 
 def placed_setup(setup: Setup, found: Counted) -> Setup:
-    """`setup` predicting with the slowest rank that was counted."""
+    """Setup that predicts with the slowest rank that was counted."""
     balance = found.balance(setup.scenario.batch_size)
     return dataclasses.replace(setup, placement=dataclasses.replace(setup.placement, balance=balance))
 
@@ -215,5 +215,5 @@ def _change(setup: Setup, arm: Arm, more: float, after: Counted) -> Heated:
 
 
 def _routed_share(arm: Arm) -> float:
-    """Share of a round that the routed experts take, at the recommended K. [1]"""
+    """Share of a round that the routed experts take, at the recommended K. [-]"""
     return float(arm.curve.round_components["routed"][0, arm.best] / arm.curve.round_s[0, arm.best])

@@ -23,9 +23,9 @@ from advisor.setup import Setup
 from advisor.step_cost import MoeShape, routed_time
 
 BUDGET = 1_500_000
-"""Expert choices that are drawn for one answer: some seconds. [1]"""
+"""Expert choices that are drawn for one answer: some seconds. [-]"""
 PER_STEP = 600_000
-"""Expert choices of one step; layers of a larger one are drawn too. [1]"""
+"""Expert choices of one step; layers of a larger one are drawn too. [-]"""
 MOST_DRAWS = 64
 LEAST_DRAWS, LEAST_LAYERS = 4, 4
 Planned = Callable[[Array], Layout]
@@ -34,43 +34,49 @@ Planned = Callable[[Array], Layout]
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What a step does to ranks, for 1 to t tokens of each sequence, [t]: means over draws of means over layers."""
+    """Counts of a step on ranks, for 1 to t tokens of each sequence, [t].
+
+    Means over draws of means over layers; `layer_s` keeps the draws apart.
+    """
 
     layout: Layout
     """The first fold's, for its shape."""
     touched: Array
-    """Largest number of experts that a rank reads. [1]"""
+    """Largest number of experts that a rank reads. [-]"""
     pairs: Array
-    """Largest number of expert choices that a rank serves. [1]"""
+    """Largest number of expert choices that a rank serves. [-]"""
     mean_pairs: Array
-    """Expert choices of the mean rank. [1]"""
+    """Expert choices of the mean rank. [-]"""
     distinct: Array
-    """Distinct experts touched on all ranks. [1]"""
+    """Distinct experts touched on all ranks. [-]"""
     slowest: Uneven
     """The rank of the longest time in each layer, over the mean rank."""
     layer_s: Array
     """Time of the slowest rank of a layer, [draws, t]. [s]"""
     received_pairs: Array
-    """Largest number of messages that a rank gets where each expert's copy of a token travels. [1]"""
+    """Largest number of messages that a rank gets where each expert's copy of a token travels. [-]"""
     received_tokens: Array
-    """The same where a token travels once to each rank. [1]"""
+    """Largest number of messages that a rank gets where a token travels once to each rank. [-]"""
     mean_received_pairs: Array
     mean_received_tokens: Array
     reached: Array
-    """Ranks that serve a token, its own included. [1]"""
+    """Ranks that serve a token, its own included. [-]"""
     other_rank: Array
-    """Share of expert choices served by another rank than the token's own. [1]"""
+    """Share of expert choices served by another rank than the token's own. [-]"""
     other_nodes: Array
-    """Other nodes that serve a token. [1]"""
+    """Other nodes that serve a token. [-]"""
     n_draws: int
 
     @property
     def slots_of_fullest(self) -> int:
-        """Experts that the rank with most of them holds. [1]"""
+        """Experts that the rank with most of them holds. [-]"""
         return int(np.bincount(self.layout.rank_of_slot).max())
 
     def balance(self, batch: float) -> RankBalance:
-        """For `Placement.balance` at the batch that was counted."""
+        """Loads of the slowest rank at the batch that was counted, for `Placement.balance`.
+
+        batch : sequences of the instance, as they were counted. [-]
+        """
         one = self.slowest
         return RankBalance(np.array([batch]), one.touched[None], one.pairs[None], one.received[None], one.slots)
 
@@ -84,7 +90,7 @@ class Variant:
 
 
 def n_draws(traffic: Traffic, batch: int, tokens: int) -> tuple[int, int]:
-    """Steps to draw in each fold, and layers of each step, within the budget of expert choices. [1]"""
+    """Steps to draw in each fold, and layers of each step, within the budget of expert choices. [-]"""
     each = batch * tokens * traffic.n_active
     layers = int(np.clip(PER_STEP // each, min(LEAST_LAYERS, len(traffic.loads)), len(traffic.loads)))
     return int(np.clip(BUDGET // (each * layers) // len(traffic.folds()), LEAST_DRAWS, MOST_DRAWS)), layers
@@ -93,7 +99,9 @@ def n_draws(traffic: Traffic, batch: int, tokens: int) -> tuple[int, int]:
 def counted(
     setup: Setup, traffic: Traffic, variants: Sequence[Variant], sources: Sources, tokens: int, seed: int = 0
 ) -> list[Counted]:
-    """Count steps of the scenario's batch x `tokens` under each variant, planned on one half and judged on the other.
+    """Count steps of the scenario under each variant, planned on one half and judged on the other.
+
+    tokens : longest step, in tokens of each sequence; shorter ones are counted with it. [-]
 
     All variants see the same steps, so that differences between layouts and temperatures are not chance.
     """

@@ -29,9 +29,9 @@ from advisor.setup import Setup
 
 MAX_LOADS_BYTES = 50_000_000
 ENOUGH_TO_HALVE = 4
-"""Sequences from which on placements are planned on one half and judged on the other. [1]"""
+"""Sequences from which on placements are planned on one half and judged on the other. [-]"""
 PRESET_LAYERS = 16
-"""Layers drawn where only a spread is known; they differ by chance alone. [1]"""
+"""Layers drawn where only a spread is known; they differ by chance alone. [-]"""
 _COLUMNS = ("layer", "expert", "tokens")
 
 
@@ -41,7 +41,7 @@ class Traffic:
 
     kind: Literal["trace", "loads", "preset"]
     loads: Array
-    """Share of tokens that choose each expert, [layers, N]; rows sum to k. [1]"""
+    """Share of tokens that choose each expert, [layers, N]; rows sum to k. [-]"""
     n_active: int
     because: str
     """Where it comes from, for a reader."""
@@ -49,12 +49,12 @@ class Traffic:
     """A trace's, [tokens, layers, k] each."""
     fit: TraceFit | None = None
     correlation: tuple[float, float] = (0.0, 0.0)
-    """Affinity and stickiness of draws where there is no trace. [1]"""
+    """Affinity and stickiness of draws where there is no trace. [-]"""
     warnings: tuple[str, ...] = field(default=())
 
     @property
     def routing(self) -> str | None:
-        """The scenario's `routing` by the trace; None without one."""
+        """Value of a scenario's `routing` as the trace gives it, None without a trace."""
         if self.fit is None:
             return None
         found = self.fit.fit
@@ -64,7 +64,10 @@ class Traffic:
         )
 
     def folds(self) -> list[tuple[Array, tuple[Choices, ...]]]:
-        """(loads to plan on, sequences to judge on): the two halves of a trace crosswise, else all of what there is."""
+        """Pairs of loads to plan on and sequences to judge on.
+
+        The two halves of a trace crosswise where it has ENOUGH_TO_HALVE sequences, else all of what there is.
+        """
         if len(self.sequences) < ENOUGH_TO_HALVE:
             return [(self.loads, self.sequences)]
         halves = self.sequences[::2], self.sequences[1::2]
@@ -88,9 +91,13 @@ class Traffic:
 def traffic_of_trace(
     sequences: Sequence[Choices], n_experts: int, longest: int, fit: TraceFit | None = None
 ) -> Traffic:
-    """Of a routing trace, arrays [tokens, layers, k]; sequences shorter than `longest` tokens are left out.
+    """Choices of experts that a routing trace holds, with the loads and the fit of the trace.
 
-    `fit` is that of the trace where it was made already. Raises AdvisorError for what `routing.fit_sequences` refuses.
+    sequences : expert ids, [tokens, layers, k] each.
+    longest : tokens of each sequence in a step; shorter sequences are left out. [-]
+    fit : that of the trace, where it was made already.
+
+    Raises AdvisorError for what `routing.fit_sequences` refuses, or where no sequence has `longest` tokens.
     """
     fit = fit or fit_sequences(sequences, n_experts)
     kept = tuple(ids[:, list(fit.layers)] for ids in sequences if len(ids) >= longest)
@@ -109,9 +116,11 @@ def traffic_of_trace(
 
 
 def traffic_of_loads(counts: Array, setup: Setup) -> Traffic:
-    """Of each expert's load by layer, [layers, N] in any unit; sequences correlate as the scenario's routing says.
+    """Choices of experts to draw from each expert's load in each layer.
 
-    Raises AdvisorError for another number of experts, negative loads, or a layer without any.
+    counts : loads in any unit, [layers, N]. Sequences correlate as the scenario's routing says.
+
+    Raises AdvisorError for a dense model, another number of experts, negative loads, or a layer without any.
     """
     moe, counts = _moe(setup), np.asarray(counts, float)
     if counts.ndim != 2 or counts.shape[1] != moe.n_experts:
@@ -125,7 +134,10 @@ def traffic_of_loads(counts: Array, setup: Setup) -> Traffic:
 
 
 def traffic_of_preset(setup: Setup, rng: np.random.Generator) -> Traffic:
-    """Of the scenario's routing preset alone: its spread of loads, and which experts are hot drawn by chance."""
+    """Choices of experts to draw from a routing preset's spread of loads, hot experts placed by chance.
+
+    Raises AdvisorError for a dense model.
+    """
     moe = _moe(setup)
     cv, phi, rho = setup.routing_parameters()
     limit = float(np.sqrt(max(moe.n_experts / moe.n_active - 1.0, 0.0)))

@@ -25,7 +25,7 @@ class Split:
 
     setup: Setup
     fullest: int
-    """Sequences of the fullest group: engines keep groups in step, so it is the one that counts. [1]"""
+    """Sequences of the fullest group: engines keep groups in step, so it is the one that counts. [-]"""
     fits: bool
     curve: Curve
     """At the batch whose groups are all as full as the fullest."""
@@ -35,20 +35,20 @@ class Split:
 
     @property
     def groups(self) -> int:
-        """Data-parallel attention groups. [1]"""
+        """Data-parallel attention groups. [-]"""
         return self.setup.placement.attention_groups
 
     @property
     def tensor_parallel(self) -> int:
-        """Ranks of a group. [1]"""
+        """Ranks of a group. [-]"""
         return self.setup.placement.tensor_parallel
 
 
 def splits(answer: RanksAnswer) -> tuple[tuple[Split, ...], tuple[str, ...]]:
-    """Every way to group the ranks for attention, experts in order on all of them; and why others cannot be.
+    """Every grouping of the ranks for attention that is possible, and why the others are not.
 
-    Attention costs what each group's own batch costs, the experts what all batches together cost, with the slowest
-    rank that was counted at the scenario's batch.
+    Experts lie in order on all ranks. Attention costs what each group's own batch costs, the experts what all batches
+    together cost, with the slowest rank that was counted at the scenario's batch.
     """
     setup, found = answer.setup, answer.in_order.found
     assert found is not None

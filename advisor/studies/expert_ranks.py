@@ -31,7 +31,7 @@ CELLS = ((16, 1, 12), (16, 4, 6), (256, 4, 1))
 """Sequences, tokens of each, and steps drawn."""
 LAYERS = 16
 LEAST_HELD = 2
-"""Experts of a rank below which no more ranks are tried. [1]"""
+"""Experts of a rank below which no more ranks are tried. [-]"""
 
 
 def measured_presets() -> list[RoutingPreset]:
@@ -47,8 +47,11 @@ def _shared(preset: RoutingPreset, ranks: int) -> bool:
 
 
 def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
-    """Model, ranks, then for each of CELLS the error of the assumed experts read, the rows of the fullest rank counted
-    and assumed; last the rows of a balanced layout in the largest step."""
+    """Rows of the table of routing presets: model, ranks, errors and rows for each of CELLS.
+
+    The errors of the assumed experts read come first, then the rows of the fullest rank over the mean rank's, counted
+    and (assumed); last those of a balanced layout in the largest step.
+    """
     for preset in presets:
         n, k = int(preset.n_experts or 0), int(preset.n_active or 0)
         cv, phi, rho = (item.value for item in preset.parameters)
@@ -66,7 +69,11 @@ def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Cell:
-    """Means over steps and layers, experts in order: reads of the slowest rank, rows of the fullest over the mean's."""
+    """Means over steps and layers of what the slowest and the fullest rank do, counted and assumed. [-]
+
+    Experts that the slowest rank reads, and rows of the fullest over the mean rank's; experts lie in order but for
+    `balanced_rows`.
+    """
 
     read: float
     assumed: float
@@ -91,7 +98,7 @@ def _cell(loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlat
 
 
 def layer_spreads(unions: Unions) -> Array:
-    """Load variation of each layer, from the experts of one token each of most sequences that were counted. [1]
+    """Load variation of each layer, from the experts of one token each of most sequences that were counted. [-]
 
     The CV whose touched experts are those counted, by bisection: with one token each, correlation plays no part.
     """
@@ -105,7 +112,10 @@ def layer_spreads(unions: Unions) -> Array:
 
 
 def spread_rows() -> Iterator[tuple[str, ...]]:
-    """Prompt set, CV by layer (median, 10 % and 90 %), rows fullest/mean of 8 and 32 ranks in order and balanced."""
+    """Rows of the table of measured spreads: prompt set, CV by layer, fullest rank's rows over the mean's.
+
+    CV as median (10 % - 90 %); rows of 8, then 32 ranks with experts in order, balanced, and balanced with 32 copies.
+    """
     every = measured_unions()
     for prompts in ("all", "coding", "roleplay"):
         spreads = layer_spreads(every[prompts])
@@ -121,7 +131,10 @@ def spread_rows() -> Iterator[tuple[str, ...]]:
 
 
 def worse_with_copies(cases: int = 200) -> tuple[int, float]:
-    """Cases where the greedy layout's fullest rank is fuller with one copy a rank than with none, and by how much."""
+    """Number of cases where a copy for each rank makes the fullest rank fuller, and by how much at most. [-]
+
+    The layouts are greedy (`routing.balanced`), the cases random; the second is a share of the rank's load.
+    """
     grown = []
     for case in range(cases):
         rng = np.random.default_rng(case)
