@@ -28,7 +28,7 @@ DEFAULT_RANKS_PER_NODE = 8
 
 @dataclass(frozen=True)
 class Placing:
-    """Choices to try: copies of experts, machines, and groups of experts that stay together on one."""
+    """Layouts to try: copies of experts, machines, and groups of experts that stay together on one."""
 
     redundant: tuple[int, ...] = ()
     """Copies to try; empty: none, and one for each rank. [-]"""
@@ -59,7 +59,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Heated:
-    """Changes that hotter experts bring under one layout, at one K. Shares of the values before. [-]"""
+    """Change by hotter experts under one layout at one K, as shares of the values before. [-]"""
 
     arm: str
     more: float
@@ -175,7 +175,7 @@ def _arm(setup: Setup, name: str, redundant: int, found: Counted) -> Arm:
 
 
 def placed_setup(setup: Setup, found: Counted) -> Setup:
-    """Setup predicting with the slowest rank that was counted."""
+    """Setup that predicts with the slowest rank that was counted."""
     balance = found.balance(setup.scenario.batch_size)
     return dataclasses.replace(setup, placement=dataclasses.replace(setup.placement, balance=balance))
 

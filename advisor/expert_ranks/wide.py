@@ -45,10 +45,10 @@ class Split:
 
 
 def splits(answer: RanksAnswer) -> tuple[tuple[Split, ...], tuple[str, ...]]:
-    """Ways to group the ranks for attention, experts in order on all, and why others cannot be.
+    """Every grouping of the ranks for attention that is possible, and why the others are not.
 
-    Attention costs what each group's own batch costs, the experts what all batches together cost, with the slowest
-    rank that was counted at the scenario's batch.
+    Experts lie in order on all ranks. Attention costs what each group's own batch costs, the experts what all batches
+    together cost, with the slowest rank that was counted at the scenario's batch.
     """
     setup, found = answer.setup, answer.in_order.found
     assert found is not None

@@ -18,9 +18,9 @@ _EVEN = 0.001
 
 
 def verdict(answer: RanksAnswer) -> str:
-    """Sentence on what the ranks do at the recommended K, its cost, and the best layout.
+    """Sentences on the slowest rank, its cost against the assumption, and the best layout.
 
-    The cost is held against the assumption.
+    At the recommended K of experts in order; the best layout is chosen with each at its own.
     """
     setup, arm = answer.setup, answer.in_order
     assert arm.found is not None
@@ -109,7 +109,7 @@ def rank_table(answer: RanksAnswer) -> Table:
 
 
 def heat_table(answer: RanksAnswer) -> Table:
-    """Table of what hotter experts change, at the recommended K."""
+    """Changes that hotter experts make, at the recommended K."""
     header = ("layout", "hottest hotter by", "plain step", "round", "+- (80%)", "speedup")
     return header, [
         (
@@ -132,7 +132,7 @@ def _signed(share: float) -> str:
 def exchange_table(answer: RanksAnswer) -> Table:
     """Bytes of one layer at the rank that receives most, by way of exchange and K.
 
-    What is charged stands beside them.
+    Beside them those of all layers, and those of all ranks for each token emitted.
     """
     header = ("exchange", "K", "dispatch", "combine", "step, all layers", "per emitted token, all ranks")
     rows = []
@@ -151,7 +151,7 @@ def _shown(answer: RanksAnswer) -> set[int]:
 
 
 def exchange_text(answer: RanksAnswer) -> str:
-    """Sentence on how far tokens travel, and what the prediction charges for it."""
+    """Sentences on how far tokens travel, and on what the prediction charges for it."""
     if not answer.moved:
         return "Attention and experts share the same ranks: no tokens are exchanged, only all-reduced."
     found, setup = answer.in_order.found, answer.setup
@@ -202,7 +202,7 @@ def split_table(found: Sequence[Split]) -> Table:
 
 
 def notes(answer: RanksAnswer) -> tuple[str, ...]:
-    """Notes on where the counts come from, and what stays assumed."""
+    """Notes on where the counts come from and what stays assumed."""
     setup, placing = answer.setup, answer.placing
     found = answer.in_order.found
     assert found is not None
@@ -228,14 +228,17 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
 
 
 def warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """Warnings of the trace, then of the scenario. That imbalance is assumed is not said where it was counted."""
+    """Warnings of the trace, then of the scenario.
+
+    That imbalance is assumed is not said where it was counted.
+    """
     counted = answer.traffic.kind != "preset"
     own = tuple(text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE))
     return (*trace_warnings(answer), *own)
 
 
 def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """Warnings on what the trace is too small for."""
+    """Warnings of the trace's fit, and of a trace with fewer sequences than the batch."""
     batch, told = answer.setup.scenario.batch_size, list(answer.traffic.warnings)
     fewest = min(len(judged) for _, judged in answer.traffic.folds())
     if answer.traffic.kind == "trace" and fewest < batch:
