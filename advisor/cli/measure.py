@@ -289,7 +289,7 @@ def _print_result(result: IngestResult) -> None:
         f"{result.rows_refused:,} refused"
     )
     for item in result.missing:
-        need = "needed" if item.required else "useful"
+        need = "needed" if item.needed else "useful"
         guess = f" (the file suggests {item.prefill})" if item.prefill is not None else ""
         click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; missing in {counted(item.rows, 'row')}{guess}")
     for text in result.derived:

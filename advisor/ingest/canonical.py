@@ -42,6 +42,11 @@ class Column:
     aliases: tuple[str, ...] = ()
 
     @property
+    def title(self) -> str:
+        """The meaning in a few words, as a label says it."""
+        return re.split(r"[,:;(]", self.meaning)[0].strip()
+
+    @property
     def numeric(self) -> bool:
         """Whether cells are numbers (flags are 0 or 1)."""
         return self.type != "text"
@@ -100,7 +105,10 @@ POINT_COLUMNS: tuple[Column, ...] = (
         "draft_tokens_k", "tokens", "Tokens drafted per round (K; the depth of a tree); 0: no drafts", 0,
         MAX_DRAFT_TOKENS, "k", "spec_k", "draft_tokens", "num_speculative_tokens",
     ),
-    _text("draft_structure", "chain, tree or block_chain, then details such as topk=4;verify=8", context=True),
+    _text(
+        "draft_structure", "Shape of a draft: chain, tree or block_chain, then details such as topk=4;verify=8",
+        context=True,
+    ),
     Column(
         "batch_size", "number", "sequences", "Sequences decoded together (a mean where batch_kind says so)",
         high=MAX_BATCH, positive=True, context=True, aliases=("batch", "bs", "concurrency", "max_concurrency"),
@@ -114,7 +122,10 @@ POINT_COLUMNS: tuple[Column, ...] = (
         "accepted_length", "number", "tokens", "Tokens emitted per round, bonus token included (AL), at most K + 1", 1,
         MAX_DRAFT_TOKENS + 1, aliases=("al", "accept_length", "acc_length", "acceptance_length"),
     ),
-    Column("accepted_length_same_run", "flag", "1", "1 if accepted_length was measured in this very run"),
+    Column(
+        "accepted_length_same_run", "flag", "1",
+        "Accepted length counted in this very run: 1; elsewhere, as on a model card: 0", context=True,
+    ),
     _text("acceptance_by_position", "Share of rounds that accept draft position 1;2;...;K, separated by semicolons"),
     _time("step_time_s", "One whole round as served: drafting, verification and host time", "step_time", "round_time"),
     _time("verify_time_s", "One forward pass of the target alone, over K + 1 tokens per sequence", "verify_time"),
@@ -131,7 +142,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
     Column("sd_value", "number", "as metric", "The metric with drafting", high=1e12, positive=True),
     _text("metric", "What baseline_value and sd_value are, for example output_tok_per_s or tpot_ms"),
     Column("speedup", "number", "1", "With drafting over without; above 1 is faster", high=1000.0, positive=True),
-    _text("tier", "Provenance grade A, B or C, where the source has one"),
+    _text("tier", "Provenance grade: A, B or C, where the source has one"),
     _text("source_title", "Where the row was published"),
     _text("source_url", "Address of that publication"),
     _text("date", "Day of the measurement or publication"),
@@ -170,7 +181,8 @@ REQUIRED_CONTEXT: dict[TableKind, tuple[str, ...]] = {
 
 USEFUL_CONTEXT: dict[TableKind, tuple[str, ...]] = {
     "points": (
-        "gpu_count", "tensor_parallel", "expert_parallel", "weight_dtype", "drafter", "input_tokens", "output_tokens",
+        "gpu_count", "tensor_parallel", "expert_parallel", "weight_dtype", "drafter", "accepted_length_same_run",
+        "input_tokens", "output_tokens",
     ),
     "kernels": ("version", "tp", "ep", "distribution"),
 }  # fmt: skip

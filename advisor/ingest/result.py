@@ -44,6 +44,13 @@ class MissingField:
     required: bool
     rows: int
     prefill: Any = None
+    to_predict: bool = False
+    """Whether some of the rows, complete otherwise, cannot be predicted without it."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether a refit wants it."""
+        return self.required or self.to_predict
 
 
 @dataclass(frozen=True)

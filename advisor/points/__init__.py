@@ -32,7 +32,7 @@ from advisor.points.published import (
     published_rows,
 )
 from advisor.points.question import WHOLE_BATCH_KINDS, RowQuestion, question_of
-from advisor.points.refit import adjustment_of, refit_chosen, select_points
+from advisor.points.refit import MIN_POINTS, adjustment_of, lacking, refit_chosen, select_points
 from advisor.points.result import PARAMETER_COLUMNS, RefitResult, notes, parameter_rows
 from advisor.points.solve import Prior, solve
 
@@ -40,6 +40,7 @@ __all__ = [
     "ANY_CLASS",
     "COLLECTIONS",
     "COLLECTION_FILES",
+    "MIN_POINTS",
     "PARAMETER_COLUMNS",
     "PRIOR",
     "PRIOR_LOG_SD",
@@ -69,6 +70,7 @@ __all__ = [
     "k_regret",
     "laboratory_of",
     "laboratory_or_title",
+    "lacking",
     "least_pass_s",
     "measured_times",
     "moesd_of",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -44,6 +44,26 @@ UNIDENTIFIED = 0.9
 MAX_FOLDS = 40
 ENOUGH_FOR_SCATTER = 4
 """From this many rows on, the band takes the scatter of the user's own rows. [1]"""
+
+
+PLACEMENT = ("gpu_count", "tensor_parallel")
+NEEDED = (("hardware_id",), ("model_id",), PLACEMENT, ("batch_size",), ("draft_tokens_k",), ("drafter",))
+"""What a row must state to be predicted, by columns of which one is enough; rows without drafts name no drafter."""
+
+
+def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, ...], int]:
+    """Which of NEEDED too many rows lack for a refit, and in how many; empty where MIN_POINTS rows lack nothing.
+
+    frame : canonical points (`advisor.ingest`). given : columns whose empty cells are about to be filled.
+    """
+    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
+    absent = {}
+    for names in NEEDED:
+        stated = frame[list(names)].notna().any(axis=1).to_numpy() | any(name in given for name in names)
+        absent[names] = ~(stated | plain if names == ("drafter",) else stated)
+    if int((~np.any(list(absent.values()), axis=0)).sum()) >= MIN_POINTS:
+        return {}
+    return {names: int(rows.sum()) for names, rows in absent.items() if rows.any()}
 
 
 def select_points(
