@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from advisor.ingest.baselines import match_baselines
 from advisor.ingest.canonical import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, Column, TableKind
 from advisor.ingest.cells import check_text, strings, to_numbers
 from advisor.ingest.checks import check_rows
-from advisor.ingest.derived import derive_rows, match_baselines
+from advisor.ingest.derived import derive_rows
 from advisor.ingest.names import match_hardware, match_model, named_format
 from advisor.ingest.raw import NAME_MAPS
 from advisor.ingest.result import IngestResult, MissingField, Swap, rejects_frame, shorten

@@ -556,3 +556,17 @@ def test_forgetting_an_upload_says_that_its_refit_in_use_goes_too_and_leaves_one
     other.button(key="forget").click().run()
     assert "shipped constants again" not in texts(other)
     assert other.session_state["_scenario"].refit == carried
+
+
+def test_a_run_without_drafts_from_a_vllm_file_is_the_baseline_of_a_row_that_states_no_lengths() -> None:
+    test = both()
+    assert test.text_input(key="missing_input_tokens").value == "4096", "as the other file states"
+    test.text_input(key="missing_input_tokens").set_value("").run()
+    test.text_input(key="missing_output_tokens").set_value("").run()
+    test.text_input(key="missing_draft_tokens_k").set_value("0").run()
+    by_label(test, "Fill in").click().run()
+    assert not test.error
+    frame = test.session_state["_upload"].frame
+    assert frame["speedup"].dropna().round(3).tolist() == [1.441, 1.458, round(14.61 / 9.9, 3)]
+    assert "no baseline found" not in texts(test)
+    assert "what batch_size counts, prompt length, generated length" in texts(test)
