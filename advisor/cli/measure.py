@@ -182,7 +182,7 @@ def fit(
     if not as_json:
         _print_said(result)
     points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
-    answer, small = refit_chosen(points, refused), moesd_of(points)
+    answer, small = refit_chosen(points, refused, result.header_of), moesd_of(points)
     text = write_adjustment(adjustment_of(answer)) if force or not answer.reasons_against else None
     if output is not None and text is not None:
         write_file(output, f"{text}\n")

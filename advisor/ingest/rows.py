@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -48,6 +48,8 @@ class Source:
     swaps: tuple[Swap, ...]
     prefill: dict[str, Any]
     """Guesses at what the file lacks, to be confirmed."""
+    headers: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    """The file's own header of each column that it has, and the factor from its unit to ours."""
     before: int = 0
     """Lines of the files before it in the table."""
 
@@ -313,6 +315,7 @@ def evaluate(rows: Rows) -> IngestResult:
         sha256=rows.sha256,
         reader_version=READER_VERSION,
         swapped=tuple(swap.columns for swap in swaps),
+        headers=tuple((source.before, source.before + source.last_line, source.headers) for source in rows.sources),
     )
 
 

@@ -570,3 +570,14 @@ def test_a_run_without_drafts_from_a_vllm_file_is_the_baseline_of_a_row_that_sta
     assert frame["speedup"].dropna().round(3).tolist() == [1.441, 1.458, round(14.61 / 9.9, 3)]
     assert "no baseline found" not in texts(test)
     assert "what batch_size counts, prompt length, generated length" in texts(test)
+
+
+def test_seconds_under_a_header_in_milliseconds_are_refused_at_the_button_in_the_users_own_words() -> None:
+    lines = ["batch size,K,TPOT (ms),accepted length"]
+    lines += [f"{b},{k},{ms / 1e3},{2.4 if k else ''}" for b, k, ms in ((1, 0, 4.9), (1, 3, 3.4), (8, 0, 8.6))]
+    test = upload(page(**BAR), "runs_sec.csv", "\n".join(lines).encode())
+    test.button(key="refit_upload").click().run()
+    said = test.error[0].value.replace("\\", "")
+    assert re.search(r"TPOT \(ms\) is 1/\S+ of what is predicted .* \(line \d: 0\.00\d+ ms where \d\.\d+ ms is", said)
+    assert "the numbers look like s, the header says ms" in said
+    assert "tpot_s" not in said

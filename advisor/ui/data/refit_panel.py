@@ -14,6 +14,7 @@ from advisor.points import (
     RefitResult,
     before_after,
     curve_groups,
+    curve_name,
     moesd_of,
     notes,
     parameter_rows,
@@ -72,7 +73,7 @@ def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
     if groups:
         chosen = st.selectbox(
             "Curve", range(len(groups)), key="refit_curve",
-            format_func=lambda i: f"{groups[i][0]}, {groups[i][1]}, K = {groups[i][2]}, {groups[i][3]}",
+            format_func=lambda i: curve_name(*groups[i]),
         )  # fmt: skip
         chart = before_after_chart(before_after(points, result, groups[chosen]))
         widgets.show_chart(chart, "before_after", scenario)

@@ -13,7 +13,7 @@ from advisor import ingest
 from advisor.catalog import model_ids
 from advisor.hardware import hardware_ids
 from advisor.ingest import COLUMNS, IngestResult, Rows
-from advisor.points import Point, RefitResult, Refused, lacking, refit_chosen, select_points
+from advisor.points import HeaderOf, Point, RefitResult, Refused, lacking, refit_chosen, select_points
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 from advisor.summary import sample_csv
@@ -234,15 +234,15 @@ def refit_upload(acceptance: str | None) -> None:
     values, override = shown()
     filled = fill_in(values, override, "refit") if values or override else True
     if filled and (read := result()) is not None:
-        refit(read.frame, "refit", acceptance)
+        refit(read.frame, "refit", acceptance, read.header_of)
 
 
-def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None) -> None:
+def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header_of: HeaderOf | None = None) -> None:
     """Refit on points and keep the result in the session."""
     forget_refit()
     try:
         points, refused = select_points(frame, acceptance=acceptance, configs=state.own_models())
-        found = refit_chosen(points, refused)
+        found = refit_chosen(points, refused, header_of)
     except AdvisorError as error:
         complain(place, error)
         return
