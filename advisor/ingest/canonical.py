@@ -88,7 +88,10 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _text(
         "hardware_id", "Accelerator: a hardware profile's id, or its plain name", "hardware", "gpu", "hw", context=True
     ),
-    _count("gpu_count", "1", "Accelerators that served the run", 1, MAX_GPUS, "gpus", "num_gpus", "n_gpus"),
+    _count(
+        "gpu_count", "1", "Number of GPUs (accelerators) that served the run", 1, MAX_GPUS, "gpus", "num_gpus",
+        "n_gpus",
+    ),
     _count("tensor_parallel", "1", "Tensor-parallel size", 1, MAX_GPUS, "tp", "tp_size", "tensor_parallel_size"),
     _count("expert_parallel", "1", "Expert-parallel size", 1, MAX_GPUS, "ep", "ep_size", "expert_parallel_size"),
     _text("engine", _ENGINE, "framework", "backend", context=True),
@@ -102,7 +105,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
         context=True,
     ),
     _count(
-        "draft_tokens_k", "tokens", "Tokens drafted per round (K; the depth of a tree); 0: no drafts", 0,
+        "draft_tokens_k", "tokens", "Draft length K: tokens drafted per round (the depth of a tree); 0: no drafts", 0,
         MAX_DRAFT_TOKENS, "k", "spec_k", "draft_tokens", "num_speculative_tokens",
     ),
     _text(
@@ -110,7 +113,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
         context=True,
     ),
     Column(
-        "batch_size", "number", "sequences", "Sequences decoded together (a mean where batch_kind says so)",
+        "batch_size", "number", "sequences", "Batch: sequences decoded together (a mean where batch_kind says so)",
         high=MAX_BATCH, positive=True, context=True, aliases=("batch", "bs", "concurrency", "max_concurrency"),
     ),
     _text("batch_kind", "What batch_size counts: batch, max_concurrency, concurrency, single_stream", context=True),
@@ -119,7 +122,8 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _length("context_tokens", "Tokens in the KV cache per sequence, mean over steps", 0, "context", "kv_len"),
     _text("dataset", "Prompts used", "dataset_name", context=True),
     Column(
-        "accepted_length", "number", "tokens", "Tokens emitted per round, bonus token included (AL), at most K + 1", 1,
+        "accepted_length", "number", "tokens",
+        "Accepted length: tokens emitted per round, bonus token included (AL), at most K + 1", 1,
         MAX_DRAFT_TOKENS + 1, aliases=("al", "accept_length", "acc_length", "acceptance_length"),
     ),
     Column(
@@ -141,7 +145,9 @@ POINT_COLUMNS: tuple[Column, ...] = (
     ),
     Column("sd_value", "number", "as metric", "The metric with drafting", high=1e12, positive=True),
     _text("metric", "What baseline_value and sd_value are, for example output_tok_per_s or tpot_ms"),
-    Column("speedup", "number", "1", "With drafting over without; above 1 is faster", high=1000.0, positive=True),
+    Column(
+        "speedup", "number", "1", "Speedup: with drafting over without; above 1 is faster", high=1000.0, positive=True,
+    ),
     _text("tier", "Provenance grade: A, B or C, where the source has one"),
     _text("source_title", "Where the row was published"),
     _text("source_url", "Address of that publication"),

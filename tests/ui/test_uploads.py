@@ -94,7 +94,7 @@ def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_o
     assert {test.text_input(key=f"missing_{name}").value for name in ("gpu_count", "tensor_parallel")} == {""}
     said = texts(test)
     assert "The file is of deepseek-v3. Not taken from the bar, which is for gpt-oss-20b:" in said
-    assert "Accelerators that served the run 1, Tensor-parallel size 1" in said
+    assert "Number of GPUs 1, Tensor-parallel size 1" in said
     assert "Drafter eagle3" in said
     test.selectbox(key="missing_drafter").set_value("mtp")
     test.text_input(key="missing_gpu_count").set_value("1")
@@ -496,7 +496,7 @@ def test_refit_waits_for_what_is_needed_and_says_it_in_words_beside_the_button()
         test.text_input(key=f"missing_{name}").set_value("").run()
     assert test.button(key="refit_upload").disabled
     waiting = next(item.value for item in test.caption if "Still missing above" in item.value)
-    assert "Accelerators that served the run or tensor-parallel size (5 rows)" in waiting
+    assert "Number of GPUs or tensor-parallel size (5 rows)" in waiting
     labels = [item.label for kind in (test.selectbox, test.text_input) for item in kind]
     assert not [label for label in labels if "may stay empty" in label and "Drafter" in label]
     assert "tensor_parallel=" not in texts(test)
@@ -529,7 +529,7 @@ def test_the_list_of_columns_is_in_words_with_our_name_behind() -> None:
     test = upload(page(**BAR), "runs.csv", RUNS)
     options = test.selectbox(key="map_TPOT (ms)").options
     assert "Time per output token of one request (tpot_ms)" in options
-    assert "Tokens drafted per round (draft_tokens_k)" in options
+    assert "Draft length K (draft_tokens_k)" in options
 
 
 def test_of_two_files_each_that_has_headers_of_its_own_is_mapped_by_itself() -> None:

@@ -137,7 +137,7 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
         for name, names in unknown.items():
             _field(f"{_title(name)}: {', '.join(names[:3])} is not known; read it as", name, None, f"known_{name}")
         guesses = {item.name: _guess(item, other, scenario) for item in read.missing}
-        first = [item for item in read.missing if item.needed or guesses[item.name] is not None]
+        first = [item for item in read.missing if _asked_first(item, guesses[item.name])]
         rest = [item for item in read.missing if item not in first]
         for item in first:
             _missing_field(item, guesses[item.name])
@@ -156,6 +156,11 @@ def _guess(item: MissingField, other: str, scenario: Scenario) -> Any:
     if item.prefill is not None or (other and item.name in _OF_THE_MODEL):
         return item.prefill
     return _of_scenario(item.name, scenario)
+
+
+def _asked_first(item: MissingField, guess: Any) -> bool:
+    """Whether a field stands open: it is needed, shows a guess that would be used, or decides what a refit moves."""
+    return item.needed or guess is not None or item.name == "accepted_length_same_run"
 
 
 def _missing_field(item: MissingField, guess: Any) -> None:
