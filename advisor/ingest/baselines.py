@@ -246,8 +246,7 @@ def _differs(theirs: pd.Series, ours: Any, name: str) -> np.ndarray:
 
 
 def _title(name: str) -> str:
-    title = COLUMNS["points"][name].title
-    return title[0].lower() + title[1:]
+    return COLUMNS["points"][name].in_text
 
 
 def _cell(value: Any) -> str:

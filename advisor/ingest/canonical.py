@@ -47,6 +47,11 @@ class Column:
         return re.split(r"[,:;(]", self.meaning)[0].strip()
 
     @property
+    def in_text(self) -> str:
+        """The title inside a sentence."""
+        return self.title[0].lower() + self.title[1:]
+
+    @property
     def numeric(self) -> bool:
         """Whether cells are numbers (flags are 0 or 1)."""
         return self.type != "text"

@@ -58,8 +58,9 @@ def ask(read: IngestResult, scenario: Scenario) -> None:
 
 def _needed(names: tuple[str, ...], rows: int) -> str:
     """A field that is needed, or several of which one is, in words."""
-    titles = [COLUMNS["points"][name].title for name in names]
-    return f"{' or '.join([titles[0], *(title.lower() for title in titles[1:])])} ({counted(rows, 'row')})"
+    columns = COLUMNS["points"]
+    titles = [columns[names[0]].title, *(columns[name].in_text for name in names[1:])]
+    return f"{' or '.join(titles)} ({counted(rows, 'row')})"
 
 
 def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:

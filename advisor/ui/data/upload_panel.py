@@ -25,6 +25,7 @@ _OF_THE_MODEL = ("gpu_count", "tensor_parallel", "expert_parallel", "drafter")
 """Fields of the bar that hold for its own model: a file of another model is asked for them."""
 _YES_NO = {1: "yes, in these very runs", 0: "no, elsewhere"}
 _SHOWN_ROWS = 200
+_FEW = 2
 MAX_PASTED = 1_000_000
 """Characters of a pasted text; longer logs are uploaded as files."""
 _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
@@ -139,12 +140,13 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
         guesses = {item.name: _guess(item, other, scenario) for item in read.missing}
         first = [item for item in read.missing if _asked_first(item, guesses[item.name])]
         rest = [item for item in read.missing if item not in first]
-        for item in first:
-            _missing_field(item, guesses[item.name])
+        with st.grid(3, min_column_width=250):
+            for item in first:
+                _missing_field(item, guesses[item.name], read)
         if rest:
             with st.expander(f"{counted(len(rest), 'field')} that may stay empty"):
                 for item in rest:
-                    _missing_field(item, None)
+                    _missing_field(item, None, read)
         st.button("Fill in", key="fill_in", on_click=uploads.fill_in_form)
         _problem("fields")
         if read.kind == "points":
@@ -163,13 +165,15 @@ def _asked_first(item: MissingField, guess: Any) -> bool:
     return item.needed or guess is not None or item.name == "accepted_length_same_run"
 
 
-def _missing_field(item: MissingField, guess: Any) -> None:
-    """One field, by its meaning and with how many rows lack it."""
+def _missing_field(item: MissingField, guess: Any, read: IngestResult) -> None:
+    """One field, by its meaning and with how many rows lack it; of a few, which."""
     either = {"gpu_count": "tensor_parallel", "tensor_parallel": "gpu_count"}.get(item.name)
     need = "needed" if item.needed else "may stay empty"
     if item.needed and either is not None:
-        need = f"this or {_title(either).lower()} is needed"
-    label = f"{_title(item.name)} ({need}); missing in {counted(item.rows, 'row')}"
+        need = f"this or the {ingest.COLUMNS['points'][either].in_text} is needed"
+    empty = read.frame.index[read.frame[item.name].isna()]
+    lines = f" (line {', '.join(map(str, empty))})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
+    label = f"{_title(item.name)} ({need}); missing in {counted(item.rows, 'row')}{lines}"
     _field(label, item.name, guess, f"missing_{item.name}", item.meaning)
 
 
