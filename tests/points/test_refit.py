@@ -217,7 +217,9 @@ def test_too_few_usable_rows_are_refused_with_the_reason():
     ("changes", "reason"),
     [
         ({"drafter": None}, "drafter is not stated"),
-        ({"draft_tokens_k": None}, "draft_tokens_k is not stated"),
+        ({"draft_tokens_k": None}, "draft_tokens_k is not stated; fill it in"),
+        ({"gpu_count": None, "tensor_parallel": None}, "tensor_parallel and gpu_count are not stated; fill one in"),
+        ({"hardware_id": None}, "hardware_id is not stated; fill it in"),
         ({"speedup": None}, "neither a speedup"),
         ({"draft_tokens_k": 40, "accepted_length": 3.0}, "k_max"),
         ({"draft_structure": "chain;adaptive"}, "adaptive"),

@@ -581,3 +581,15 @@ def test_seconds_under_a_header_in_milliseconds_are_refused_at_the_button_in_the
     assert re.search(r"TPOT \(ms\) is 1/\S+ of what is predicted .* \(line \d: 0\.00\d+ ms where \d\.\d+ ms is", said)
     assert "the numbers look like s, the header says ms" in said
     assert "tpot_s" not in said
+
+
+def test_lengths_said_to_be_of_these_runs_are_held_and_constants_are_moved_instead() -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    test.button(key="refit_upload").click().run()
+    assert "Accepted length counted in this very run" in texts(test)
+    test.selectbox(key="missing_accepted_length_same_run").set_value(1).run()
+    test.button(key="refit_upload").click().run()
+    assert not test.error
+    _, found = test.session_state["_upload_refit"]
+    assert "accepted_length" not in {item.name for item in found.parameters}
+    assert "missing_accepted_length_same_run" not in {item.key for item in test.selectbox}
