@@ -25,9 +25,15 @@ LENGTH_TOLERANCE = 0.05
 """Prompt and output lengths of a run and its baseline may differ by this share (sampled prompts, natural stops)."""
 LENGTHS = ("input_tokens", "output_tokens")
 PLACE_COLUMNS = (
-    "hardware_id", "gpu_count", "tensor_parallel", "expert_parallel", "engine", "model_id", "weight_dtype",
+    "hardware_id",
+    "gpu_count",
+    "tensor_parallel",
+    "expert_parallel",
+    "engine",
+    "model_id",
+    "weight_dtype",
     "batch_size",
-)  # fmt: skip
+)
 """What a baseline must share with a run; unknown matches only unknown."""
 LOAD_COLUMNS = ("engine_version", "n_experts", "n_active", "batch_kind", "dataset")
 """What it must not contradict, like the two lengths."""

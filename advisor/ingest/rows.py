@@ -16,13 +16,14 @@ import pandas as pd
 import pyarrow as pa
 
 from advisor.ingest.baselines import match_baselines
-from advisor.ingest.canonical import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, Column, TableKind
+from advisor.ingest.canonical import COLUMNS, Column, TableKind
 from advisor.ingest.cells import check_text, strings, to_numbers
 from advisor.ingest.checks import check_rows
 from advisor.ingest.derived import derive_rows
+from advisor.ingest.missing import missing_fields
 from advisor.ingest.names import match_hardware, match_model, named_format
 from advisor.ingest.raw import NAME_MAPS
-from advisor.ingest.result import IngestResult, MissingField, Swap, rejects_frame, shorten
+from advisor.ingest.result import IngestResult, Swap, rejects_frame, shorten
 from advisor.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
 from advisor.prediction import AdvisorError
 from advisor.text import counted
@@ -306,7 +307,9 @@ def evaluate(rows: Rows) -> IngestResult:
         kind=rows.kind,
         frame=frame,
         rejects=rejects,
-        missing=_missing(frame if missing_from is None else missing_from, rows),
+        missing=missing_fields(
+            frame if missing_from is None else missing_from, rows.kind, [source.prefill for source in rows.sources]
+        ),
         derived=tuple(notes),
         warnings=tuple(dict.fromkeys(warnings)),
         rows_read=sum(source.rows_read for source in rows.sources),
@@ -376,53 +379,3 @@ def _with_files(rows: Rows, texts: Sequence[Sequence[str]]) -> list[str]:
         text if len(who) == len(rows.sources) else f"{', '.join(who[:3])}{', ...' if len(who) > 3 else ''}: {text}"
         for text, who in by_text.items()
     ]
-
-
-_OF_ONE_RUN = frozenset({"batch_size", "draft_tokens_k"})
-"""What runs of a sweep differ in, so that other rows tell nothing of it."""
-
-
-def _missing(frame: pd.DataFrame, rows: Rows) -> tuple[MissingField, ...]:
-    """Context fields that at least one row lacks, required ones first.
-
-    The guess is the one that all files agree on, else the one value that the other rows state.
-    """
-    out = []
-    for name in (*REQUIRED_CONTEXT[rows.kind], *USEFUL_CONTEXT[rows.kind]):
-        empty = _lacking(frame, name)
-        if not empty.any():
-            continue
-        column = COLUMNS[rows.kind][name]
-        guesses = [source.prefill.get(name) for source in rows.sources]
-        guess = guesses[0] if all(item == guesses[0] for item in guesses) else None
-        stated = [] if guess is not None or name in _OF_ONE_RUN else frame[name].dropna().unique().tolist()
-        if len(stated) == 1:
-            guess = _plain(stated[0])
-        required, needs = name in REQUIRED_CONTEXT[rows.kind], bool((empty & _needs(frame, name)).any())
-        out.append(MissingField(name, column.unit, column.meaning, required, int(empty.sum()), guess, needs))
-    return tuple(out)
-
-
-def _lacking(frame: pd.DataFrame, name: str) -> np.ndarray:
-    """Rows that lack a field and have something that it speaks of, [rows]."""
-    empty = frame[name].isna().to_numpy()
-    if name == "drafter":  # without drafting there is no drafter to name
-        empty = empty & (frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0)
-    if name == "accepted_length_same_run":
-        empty = empty & frame["accepted_length"].notna().to_numpy()
-    return np.asarray(empty)
-
-
-def _needs(frame: pd.DataFrame, name: str) -> np.ndarray | bool:
-    """Rows that cannot be predicted without a field that other rows can do without, [rows]."""
-    either = ["gpu_count", "tensor_parallel"]  # one of the two says where the model lies
-    if name in either:
-        return np.asarray(frame[either].isna().all(axis=1))
-    return name == "drafter"
-
-
-def _plain(value: Any) -> Any:
-    """A cell as a form takes it: a whole number without its point."""
-    if isinstance(value, str):
-        return value
-    return int(value) if float(value).is_integer() else float(value)

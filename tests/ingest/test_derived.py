@@ -121,9 +121,12 @@ def test_baselines_of_two_shapes_are_kept_apart():
 def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing():
     for plain, drafted in (([4096, 512], [None, None]), ([None, None], [4096, 512])):
         frame = points(
-            draft_tokens_k=[0, 3], tpot_ms=[10, 4], input_tokens=[plain[0], drafted[0]],
-            output_tokens=[plain[1], drafted[1]], batch_kind=["max_concurrency", None],
-        )  # fmt: skip
+            draft_tokens_k=[0, 3],
+            tpot_ms=[10, 4],
+            input_tokens=[plain[0], drafted[0]],
+            output_tokens=[plain[1], drafted[1]],
+            batch_kind=["max_concurrency", None],
+        )
         out, note = match_baselines(frame)
         assert out["speedup"].tolist()[1] == pytest.approx(2.5)
         assert "does not state all of it (what batch_size counts, prompt length, generated length)" in note
@@ -147,9 +150,12 @@ def test_a_batch_of_each_rank_is_not_that_of_a_run_that_does_not_say_what_it_cou
 
 def test_rows_without_a_baseline_say_in_what_the_nearest_run_without_drafts_differs():
     frame = points(
-        draft_tokens_k=[0, 0, 3], tpot_ms=[10, 11, 4], batch_size=[8, 4, 4], weight_dtype=["fp8", "fp8", None],
+        draft_tokens_k=[0, 0, 3],
+        tpot_ms=[10, 11, 4],
+        batch_size=[8, 4, 4],
+        weight_dtype=["fp8", "fp8", None],
         output_tokens=[512, 512, 128],
-    )  # fmt: skip
+    )
     _, note = match_baselines(frame)
     assert (
         "no baseline found for 1 row with K > 0: the nearest run without drafts (line 3) differs from line 4 in stored "

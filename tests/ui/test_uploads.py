@@ -457,12 +457,23 @@ RUNS = (
 """Five runs as a newcomer writes them down."""
 BENCH = json.dumps(
     {
-        "date": "20261120-141500", "backend": "vllm", "model_id": "Qwen/Qwen3-30B-A3B", "num_prompts": 320,
-        "max_concurrency": 32, "duration": 172.4, "completed": 320, "total_input_tokens": 1310720,
-        "total_output_tokens": 163840, "request_throughput": 1.856, "output_throughput": 950.3,
-        "total_token_throughput": 8553.0, "mean_ttft_ms": 812.4, "mean_tpot_ms": 14.61, "mean_itl_ms": 14.6,
+        "date": "20261120-141500",
+        "backend": "vllm",
+        "model_id": "Qwen/Qwen3-30B-A3B",
+        "num_prompts": 320,
+        "max_concurrency": 32,
+        "duration": 172.4,
+        "completed": 320,
+        "total_input_tokens": 1310720,
+        "total_output_tokens": 163840,
+        "request_throughput": 1.856,
+        "output_throughput": 950.3,
+        "total_token_throughput": 8553.0,
+        "mean_ttft_ms": 812.4,
+        "mean_tpot_ms": 14.61,
+        "mean_itl_ms": 14.6,
     }
-).encode()  # fmt: skip
+).encode()
 """CONSTRUCTED as `vllm bench serve --save-result` writes it: the run without drafts at batch 32."""
 BAR = {"hardware_id": "h100-sxm", "n_gpus": "2", "tensor_parallel": "2", "batch_size": "32"}
 
@@ -478,8 +489,9 @@ def both(**query: str) -> AppTest:
 def test_refit_uses_what_the_form_shows_without_a_click_on_fill_in() -> None:
     test = upload(page(**BAR), "runs.csv", RUNS)
     assert (test.text_input(key="missing_gpu_count").value, test.text_input(key="missing_tensor_parallel").value) == (
-        "2", "2"
-    )  # fmt: skip
+        "2",
+        "2",
+    )
     refit = test.button(key="refit_upload")
     assert not refit.disabled
     refit.click().run()
