@@ -34,9 +34,10 @@ class Placement:
     """How unevenly routing loads the expert-parallel ranks, where that was counted; None: `routing.local_experts`."""
 
     def uneven(self, batch: ArrayLike, tokens_per_sequence: ArrayLike) -> Uneven | None:
-        """Load of the slowest rank in a step where it was counted, broadcast, else None: assumed.
+        """Loads of the slowest rank over the mean rank's where ranks were counted, else None.
 
-        `batch` sequences of `tokens_per_sequence` tokens each [-].
+        batch, tokens_per_sequence : sequences of the instance, and tokens of each in the step, broadcast. [-]
+        None: `routing.local_experts` assumes them.
         """
         return None if self.balance is None else self.balance.at(batch, tokens_per_sequence)
 

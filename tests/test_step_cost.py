@@ -344,12 +344,20 @@ def test_a_counted_slowest_rank_takes_the_place_of_the_assumed_one() -> None:
 def test_a_rank_reads_no_more_experts_than_it_holds() -> None:
     shape = MoeShape(1, 64, 4, 512, 1024, 3, 0)
     one = np.array([[1.0]])
-
-    def read(ratio: float) -> float:
-        uneven = RankBalance(np.array([1.0]), ratio * one, one, one, 64.0).at(1, 1)
-        return float(routed_time(MOE, Placement(1, 8), shape, 512, 64, "bf16", uneven=uneven))
-
-    reads = [read(ratio) for ratio in (1.0, 1.5)]
+    reads = [
+        float(
+            routed_time(
+                MOE,
+                Placement(1, 8),
+                shape,
+                512,
+                64,
+                "bf16",
+                uneven=RankBalance(np.array([1.0]), ratio * one, one, one, 64.0).at(1, 1),
+            )
+        )
+        for ratio in (1.0, 1.5)
+    ]
     assert reads[0] == reads[1]
 
 

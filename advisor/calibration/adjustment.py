@@ -22,7 +22,8 @@ from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, 
 from advisor.prediction import AdvisorError
 
 GRAMMAR = (
-    "on=ACCELERATOR/ENGINE/CLASS;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;corr=A/B/...;scatter=S, as `fit` prints it"
+    "on=ACCELERATOR/ENGINE/CLASS;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;learnt=FACTOR/...;corr=A/B/...;scatter=S, "
+    "as `fit` prints it"
 )
 MAX_FACTOR = 1000.0
 MAX_LOG_SD = 5.0
@@ -50,7 +51,9 @@ class Adjustment:
     log_sd: Mapping[str, float] = field(default_factory=dict)
     """Posterior standard deviation of the logarithm of each factor. [-]"""
     correlation: tuple[float, ...] = (0.0,) * len(JOINT_PAIRS)
-    """Of the errors of all pairs of JOINT, in the order of JOINT_PAIRS. [-]"""
+    """Of the errors of all pairs of JOINT, in the order of JOINT_PAIRS. [1]"""
+    learnt: tuple[str, ...] | None = None
+    """Factors that the points determine; the others moved within what was known before. None: not said."""
     scatter_log_sd: float | None = None
     """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [-]"""
 
@@ -68,6 +71,8 @@ def write_adjustment(adjustment: Adjustment) -> str:
         f"data={adjustment.data}",
     ]
     parts += [f"{name}={adjustment.factors[name]:.4g}/{adjustment.log_sd[name]:.4g}" for name in adjustment.factors]
+    if adjustment.learnt is not None:
+        parts.append(f"learnt={'/'.join(adjustment.learnt)}")
     parts.append("corr=" + "/".join(f"{value:.3f}" for value in _shrunk(adjustment.correlation)))
     if adjustment.scatter_log_sd is not None:
         parts.append(f"scatter={adjustment.scatter_log_sd:.4g}")
@@ -85,6 +90,9 @@ def parse_adjustment(text: str) -> Adjustment:
         count, data = int(values.pop("n")), values.pop("data")
         correlation = tuple(_number(piece, -1.0, 1.0) for piece in values.pop("corr").split("/"))
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
+        learnt = tuple(filter(None, values.pop("learnt").split("/"))) if "learnt" in values else None
+        if not set(learnt or ()) <= set(values):
+            raise ValueError("learnt, but not among the factors")
         if len(correlation) != len(JOINT_PAIRS) or not 1 <= count <= 10**6 or not re.fullmatch(r"[0-9a-f]{12}", data):
             raise ValueError("out of range")
         if not set(values) <= set(FACTORS) or np.linalg.eigvalsh(_matrix(correlation)).min() < 0.0:
@@ -99,6 +107,7 @@ def parse_adjustment(text: str) -> Adjustment:
             factors={name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR) for name, (value, _) in split.items()},
             log_sd={name: _number(spread, 0.0, MAX_LOG_SD) for name, (_, spread) in split.items()},
             correlation=correlation,
+            learnt=learnt,
             scatter_log_sd=scatter,
         )
     except (ValueError, KeyError) as error:

@@ -128,6 +128,12 @@ def marker(symbol: str | list[str], size: int, color: str, **more: Any) -> dict[
     return {"symbol": symbol, "size": size, "color": color, **more}
 
 
+def band_bars(value: Any, low: Any, high: Any, color: str, thickness: float) -> dict[str, Any]:
+    """Error bars from the lower to the upper end of a band as plotly takes them. `thickness` is in pixels."""
+    look = {"color": color, "thickness": thickness, "width": 0}
+    return {"type": "data", "symmetric": False, "array": high - value, "arrayminus": value - low, **look}
+
+
 def add_vertical(figure: go.Figure, x: float, text: str) -> None:
     """A dotted line at `x` with its name above the plot."""
     figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", line={"color": NEUTRAL, "dash": "dot"})

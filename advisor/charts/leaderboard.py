@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.catalog import model_name
-from advisor.charts.figure import BLUE, NEUTRAL, VERMILLION, Chart, new_figure
+from advisor.charts.figure import BLUE, NEUTRAL, VERMILLION, Chart, band_bars, new_figure
 from advisor.prediction import Prediction
 from advisor.ranking import By, Leaderboard, Standing, front_of, placement_text, rank_text, value_of
 from advisor.text import printable
@@ -43,15 +43,7 @@ def leaderboard_chart(board: Leaderboard, top: int = 12) -> Chart:
         y=rows,
         mode="markers",
         marker={"size": 9, "color": BLUE},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": high - value,
-            "arrayminus": value - low,
-            "color": BLUE,
-            "thickness": 2.5,
-            "width": 0,
-        },
+        error_x=band_bars(value, low, high, BLUE, 2.5),
         showlegend=False,
         hoverinfo="skip",
     )

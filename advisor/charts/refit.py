@@ -20,7 +20,7 @@ from advisor.charts.figure import (
     marker,
     new_figure,
 )
-from advisor.points import BeforeAfter, RefitResult
+from advisor.points import BeforeAfter, RefitResult, curve_name
 from advisor.routing import CountCell, TraceFit, UnionRow
 
 _TITLES = {
@@ -33,7 +33,7 @@ _TITLES = {
 def before_after_chart(curves: BeforeAfter) -> Chart:
     """The shipped curve, the refitted one with its band, and the user's points. Set-aside points are open."""
     title, scale = _TITLES[curves.quantity]
-    what = f"{curves.model_id}, {curves.drafter}, K = {curves.n_draft}"
+    what = curve_name(curves.model_id, curves.drafter, curves.n_draft)
     figure = new_figure(f"{title}<br>before and after: {what}", "Batch size (sequences)", title)
     if curves.quantity == "speedup":
         add_band(figure, curves.batches, curves.after_low, curves.after_high, "80% band after", BLUE)

@@ -6,7 +6,18 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.figure import BLUE, GREEN, NEUTRAL, ORANGE, Chart, fit_legend, marker, new_figure, series_look
+from advisor.charts.figure import (
+    BLUE,
+    GREEN,
+    NEUTRAL,
+    ORANGE,
+    Chart,
+    band_bars,
+    fit_legend,
+    marker,
+    new_figure,
+    series_look,
+)
 from advisor.text import counted
 
 _SYMBOLS = ("circle", "diamond", "square", "cross", "triangle-up", "x")
@@ -53,15 +64,9 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
             mode="markers",
             name=TIER_NAMES.get(str(name), str(name)),
             marker=marker(_SYMBOLS[order % len(_SYMBOLS)], 8, color, opacity=0.75),
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "thickness": 0.6,
-                "width": 0,
-                "color": color,
-                "array": rows["predicted_high"] - rows["predicted_speedup"],
-                "arrayminus": rows["predicted_speedup"] - rows["predicted_low"],
-            },
+            error_y=band_bars(
+                rows["predicted_speedup"], rows["predicted_low"], rows["predicted_high"], color, thickness=0.6
+            ),
             customdata=rows[["model_id", "hardware_id", "drafter", "batch_size", "draft_tokens_k", "source_title"]],
             hovertemplate="<b>predicted %{y:.2f}×, measured %{x:.2f}×</b><br>%{customdata[0]} on %{customdata[1]}, "
             "%{customdata[2]}, batch %{customdata[3]}, K = %{customdata[4]}<br>%{customdata[5]}<extra></extra>",

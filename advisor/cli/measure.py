@@ -188,7 +188,7 @@ def fit(
     if not as_json:
         _print_said(result)
     points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
-    answer, small = refit_chosen(points, refused), moesd_of(points)
+    answer, small = refit_chosen(points, refused, result.header_of), moesd_of(points)
     text = write_adjustment(adjustment_of(answer)) if force or not answer.reasons_against else None
     if output is not None and text is not None:
         write_file(output, f"{text}\n")
@@ -295,7 +295,7 @@ def _print_result(result: IngestResult) -> None:
         f"{result.rows_refused:,} refused"
     )
     for item in result.missing:
-        need = "needed" if item.required else "useful"
+        need = "needed" if item.needed else "useful"
         guess = f" (the file suggests {item.prefill})" if item.prefill is not None else ""
         click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; missing in {counted(item.rows, 'row')}{guess}")
     for text in result.derived:

@@ -76,7 +76,7 @@ def ranks(
     hotter: str,
     as_json: bool,
 ) -> None:
-    """Place experts on the --ep ranks, by a trace: slowest rank, copies, exchange and attention groups.
+    """Place experts on the --ep ranks: slowest rank, copies of hot experts, exchange, attention groups.
 
     Without --trace or --loads the routing preset's spread of loads is used, with hot experts placed by chance.
     """

@@ -59,7 +59,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Heated:
-    """Change by hotter experts under one layout, at one K, as shares of the values before. [-]"""
+    """Change by hotter experts under one layout at one K, as shares of the values before. [-]"""
 
     arm: str
     more: float

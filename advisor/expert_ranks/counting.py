@@ -34,9 +34,9 @@ Planned = Callable[[Array], Layout]
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Load of ranks in a step of 1 to t tokens of each sequence, [t].
+    """Counts of a step on ranks, for 1 to t tokens of each sequence, [t].
 
-    Means over draws of means over layers.
+    Means over draws of means over layers; `layer_s` keeps the draws apart.
     """
 
     layout: Layout
@@ -56,7 +56,7 @@ class Counted:
     received_pairs: Array
     """Largest number of messages that a rank gets where each expert's copy of a token travels. [-]"""
     received_tokens: Array
-    """The same where a token travels once to each rank. [-]"""
+    """Largest number of messages that a rank gets where a token travels once to each rank. [-]"""
     mean_received_pairs: Array
     mean_received_tokens: Array
     reached: Array
@@ -73,7 +73,10 @@ class Counted:
         return int(np.bincount(self.layout.rank_of_slot).max())
 
     def balance(self, batch: float) -> RankBalance:
-        """Counts at one batch, as `Placement.balance` takes them."""
+        """Loads of the slowest rank at the batch that was counted, for `Placement.balance`.
+
+        batch : sequences of the instance, as they were counted. [-]
+        """
         one = self.slowest
         return RankBalance(np.array([batch]), one.touched[None], one.pairs[None], one.received[None], one.slots)
 
@@ -96,9 +99,9 @@ def n_draws(traffic: Traffic, batch: int, tokens: int) -> tuple[int, int]:
 def counted(
     setup: Setup, traffic: Traffic, variants: Sequence[Variant], sources: Sources, tokens: int, seed: int = 0
 ) -> list[Counted]:
-    """Count steps of the scenario's batch x `tokens` under each variant.
+    """Count steps of the scenario under each variant, planned on one half and judged on the other.
 
-    Layouts are planned on one half of the traffic and judged on the other.
+    tokens : longest step, in tokens of each sequence; shorter ones are counted with it. [-]
 
     All variants see the same steps, so that differences between layouts and temperatures are not chance.
     """

@@ -26,7 +26,7 @@ class Transport:
     fp8_dispatch: bool
     """Whether dispatch travels in 8 bits; combine comes back in 16."""
     flags: str
-    """How vLLM and SGLang are told."""
+    """Options of vLLM and SGLang that choose it."""
 
 
 TRANSPORTS = (
@@ -59,17 +59,17 @@ class Moved:
     dispatch: Array
     combine: Array
     per_token: Array
-    """Of both, all routed layers and all ranks, for each token emitted. [B]"""
+    """Dispatch and combine of all routed layers and all ranks, for each token emitted. [B]"""
     per_step: Array
-    """Of both, all routed layers, at that rank. [B]"""
+    """Dispatch and combine of all routed layers, at the rank that receives most. [B]"""
 
 
 def moved(setup: Setup, found: Counted, drafts: NDArray[np.int64], accepted: Array) -> tuple[Moved, ...]:
-    """Bytes by transport and K.
+    """Bytes that the exchange of tokens moves, by transport and K.
 
-    Nothing travels where attention has no ranks beside the experts' own.
+    drafts, accepted : K, and tokens that a round emits, [nK]. [-]
 
-    drafts, accepted : K, and tokens that a round emits [nK]. [-]
+    Empty for a dense model, and where attention and experts share the same ranks.
     """
     moe, placement = setup.architecture.moe, setup.placement
     if moe is None or placement.attention_groups == 1:
@@ -104,10 +104,8 @@ def moved(setup: Setup, found: Counted, drafts: NDArray[np.int64], accepted: Arr
 def charged_bytes(setup: Setup, drafts: NDArray[np.int64]) -> Array:
     """Bytes of one direction and rank that the exchange is priced by, [nK]. [B]
 
-    They are k times the rank's tokens, in 16 bits.
-
-    The rate was fitted on measured kernels with bytes counted the same way, tokens spread evenly: what is saved by 8
-    bits, or by sending a token once, is in the rate.
+    k times the rank's tokens, in 16 bits (`laws.sent_bytes`). The rate was fitted on measured kernels with bytes
+    counted the same way, tokens spread evenly: what is saved by 8 bits, or by sending a token once, is in the rate.
     """
     moe, placement = setup.architecture.moe, setup.placement
     assert moe is not None

@@ -54,7 +54,7 @@ class Traffic:
 
     @property
     def routing(self) -> str | None:
-        """The trace's parameters as a scenario's `routing`, or None without a trace."""
+        """Value of a scenario's `routing` as the trace gives it, None without a trace."""
         if self.fit is None:
             return None
         found = self.fit.fit
@@ -64,9 +64,9 @@ class Traffic:
         )
 
     def folds(self) -> list[tuple[Array, tuple[Choices, ...]]]:
-        """Pairs of (loads to plan on, sequences to judge on).
+        """Pairs of loads to plan on and sequences to judge on.
 
-        The two halves of a trace crosswise, else all of what there is.
+        The two halves of a trace crosswise where it has ENOUGH_TO_HALVE sequences, else all of what there is.
         """
         if len(self.sequences) < ENOUGH_TO_HALVE:
             return [(self.loads, self.sequences)]
@@ -91,11 +91,13 @@ class Traffic:
 def traffic_of_trace(
     sequences: Sequence[Choices], n_experts: int, longest: int, fit: TraceFit | None = None
 ) -> Traffic:
-    """Traffic of a routing trace, arrays [tokens, layers, k].
+    """Choices of experts that a routing trace holds, with the loads and the fit of the trace.
 
-    Sequences shorter than `longest` tokens are left out.
+    sequences : expert ids, [tokens, layers, k] each.
+    longest : tokens of each sequence in a step; shorter sequences are left out. [-]
+    fit : that of the trace, where it was made already.
 
-    `fit` is that of the trace where it was made already. Raises AdvisorError for what `routing.fit_sequences` refuses.
+    Raises AdvisorError for what `routing.fit_sequences` refuses, or where no sequence has `longest` tokens.
     """
     fit = fit or fit_sequences(sequences, n_experts)
     kept = tuple(ids[:, list(fit.layers)] for ids in sequences if len(ids) >= longest)
@@ -114,11 +116,11 @@ def traffic_of_trace(
 
 
 def traffic_of_loads(counts: Array, setup: Setup) -> Traffic:
-    """Traffic of known loads by expert and layer, [layers, N] in any unit.
+    """Choices of experts to draw from each expert's load in each layer.
 
-    Sequences correlate as the scenario's routing says.
+    counts : loads in any unit, [layers, N]. Sequences correlate as the scenario's routing says.
 
-    Raises AdvisorError for another number of experts, negative loads, or a layer without any.
+    Raises AdvisorError for a dense model, another number of experts, negative loads, or a layer without any.
     """
     moe, counts = _moe(setup), np.asarray(counts, float)
     if counts.ndim != 2 or counts.shape[1] != moe.n_experts:
@@ -132,9 +134,9 @@ def traffic_of_loads(counts: Array, setup: Setup) -> Traffic:
 
 
 def traffic_of_preset(setup: Setup, rng: np.random.Generator) -> Traffic:
-    """Traffic of the scenario's routing preset alone.
+    """Choices of experts to draw from a routing preset's spread of loads, hot experts placed by chance.
 
-    The preset gives the spread of loads; which experts are hot is drawn by chance.
+    Raises AdvisorError for a dense model.
     """
     moe = _moe(setup)
     cv, phi, rho = setup.routing_parameters()

@@ -45,12 +45,10 @@ class Split:
 
 
 def splits(answer: RanksAnswer) -> tuple[tuple[Split, ...], tuple[str, ...]]:
-    """Every way to group the ranks for attention, experts in order on all of them.
+    """Every grouping of the ranks for attention that is possible, and why the others are not.
 
-    The second result says why other ways cannot be.
-
-    Attention costs what each group's own batch costs, the experts what all batches together cost, with the slowest
-    rank that was counted at the scenario's batch.
+    Experts lie in order on all ranks. Attention costs what each group's own batch costs, the experts what all batches
+    together cost, with the slowest rank that was counted at the scenario's batch.
     """
     setup, found = answer.setup, answer.in_order.found
     assert found is not None

@@ -18,7 +18,10 @@ _EVEN = 0.001
 
 
 def verdict(answer: RanksAnswer) -> str:
-    """Sentences on the ranks at the recommended K, against the assumption, with the best layout."""
+    """Sentences on the slowest rank, its cost against the assumption, and the best layout.
+
+    At the recommended K of experts in order; the best layout is chosen with each at its own.
+    """
     setup, arm = answer.setup, answer.in_order
     assert arm.found is not None
     k, ranks = arm.best, setup.placement.expert_parallel
@@ -106,7 +109,7 @@ def rank_table(answer: RanksAnswer) -> Table:
 
 
 def heat_table(answer: RanksAnswer) -> Table:
-    """Table of the change by hotter experts, at the recommended K."""
+    """Changes that hotter experts make, at the recommended K."""
     header = ("layout", "hottest hotter by", "plain step", "round", "+- (80%)", "speedup")
     return header, [
         (
@@ -129,7 +132,7 @@ def _signed(share: float) -> str:
 def exchange_table(answer: RanksAnswer) -> Table:
     """Bytes of one layer at the rank that receives most, by way of exchange and K.
 
-    Beside them stands what the prediction charges.
+    Beside them those of all layers, and those of all ranks for each token emitted.
     """
     header = ("exchange", "K", "dispatch", "combine", "step, all layers", "per emitted token, all ranks")
     rows = []
@@ -148,7 +151,7 @@ def _shown(answer: RanksAnswer) -> set[int]:
 
 
 def exchange_text(answer: RanksAnswer) -> str:
-    """Sentences on how far tokens travel, and what the prediction charges for it."""
+    """Sentences on how far tokens travel, and on what the prediction charges for it."""
     if not answer.moved:
         return "Attention and experts share the same ranks: no tokens are exchanged, only all-reduced."
     found, setup = answer.in_order.found, answer.setup
@@ -199,7 +202,7 @@ def split_table(found: Sequence[Split]) -> Table:
 
 
 def notes(answer: RanksAnswer) -> tuple[str, ...]:
-    """Sources of the counts, and what stays assumed."""
+    """Notes on where the counts come from and what stays assumed."""
     setup, placing = answer.setup, answer.placing
     found = answer.in_order.found
     assert found is not None
@@ -235,7 +238,7 @@ def warnings(answer: RanksAnswer) -> tuple[str, ...]:
 
 
 def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """Warnings for what the trace is too small for."""
+    """Warnings of the trace's fit, and of a trace with fewer sequences than the batch."""
     batch, told = answer.setup.scenario.batch_size, list(answer.traffic.warnings)
     fewest = min(len(judged) for _, judged in answer.traffic.folds())
     if answer.traffic.kind == "trace" and fewest < batch:

@@ -13,14 +13,14 @@ from __future__ import annotations
 from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list
 from advisor.ingest.acceptance_file import read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
+from advisor.ingest.baselines import MATCH_COLUMNS
 from advisor.ingest.canonical import COLUMNS, TableKind, template_csv
-from advisor.ingest.derived import MATCH_COLUMNS
 from advisor.ingest.given import GivenRows, read_given
 from advisor.ingest.names import drafter_name, match_hardware
 from advisor.ingest.power_log import read_power_log
 from advisor.ingest.read import read_upload
-from advisor.ingest.remap import IGNORE, Header, own_headers, targets
-from advisor.ingest.result import IngestResult, csv_of, kept_points, kept_table
+from advisor.ingest.remap import IGNORE, Header, own_headers, target_label, targets
+from advisor.ingest.result import IngestResult, MissingField, csv_of, kept_points, kept_table
 from advisor.ingest.rows import NAME_COLUMNS, Rows, combine, complete, resolve_names, with_given
 from advisor.ingest.trace_file import MAX_TRACE_BYTES, LayerCounts, layer_counts, read_trace, read_traces
 from advisor.ingest.upload import MAX_BYTES, MIB, open_upload
@@ -40,6 +40,7 @@ __all__ = [
     "Header",
     "IngestResult",
     "LayerCounts",
+    "MissingField",
     "Rows",
     "TableKind",
     "combine",
@@ -61,6 +62,7 @@ __all__ = [
     "read_traces",
     "read_upload",
     "resolve_names",
+    "target_label",
     "targets",
     "template_csv",
     "with_given",

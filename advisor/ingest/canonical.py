@@ -42,6 +42,16 @@ class Column:
     aliases: tuple[str, ...] = ()
 
     @property
+    def title(self) -> str:
+        """The meaning in a few words, as a label says it."""
+        return re.split(r"[,:;(]", self.meaning)[0].strip()
+
+    @property
+    def in_text(self) -> str:
+        """The title inside a sentence."""
+        return self.title[0].lower() + self.title[1:]
+
+    @property
     def numeric(self) -> bool:
         """Whether cells are numbers (flags are 0 or 1)."""
         return self.type != "text"
@@ -83,7 +93,16 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _text(
         "hardware_id", "Accelerator: a hardware profile's id, or its plain name", "hardware", "gpu", "hw", context=True
     ),
-    _count("gpu_count", "1", "Accelerators that served the run", 1, MAX_GPUS, "gpus", "num_gpus", "n_gpus"),
+    _count(
+        "gpu_count",
+        "1",
+        "Number of GPUs (accelerators) that served the run",
+        1,
+        MAX_GPUS,
+        "gpus",
+        "num_gpus",
+        "n_gpus",
+    ),
     _count("tensor_parallel", "1", "Tensor-parallel size", 1, MAX_GPUS, "tp", "tp_size", "tensor_parallel_size"),
     _count("expert_parallel", "1", "Expert-parallel size", 1, MAX_GPUS, "ep", "ep_size", "expert_parallel_size"),
     _text("engine", _ENGINE, "framework", "backend", context=True),
@@ -102,7 +121,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _count(
         "draft_tokens_k",
         "tokens",
-        "Tokens drafted per round (K; the depth of a tree); 0: no drafts",
+        "Draft length K: tokens drafted per round (the depth of a tree); 0: no drafts",
         0,
         MAX_DRAFT_TOKENS,
         "k",
@@ -110,12 +129,16 @@ POINT_COLUMNS: tuple[Column, ...] = (
         "draft_tokens",
         "num_speculative_tokens",
     ),
-    _text("draft_structure", "chain, tree or block_chain, then details such as topk=4;verify=8", context=True),
+    _text(
+        "draft_structure",
+        "Shape of a draft: chain, tree or block_chain, then details such as topk=4;verify=8",
+        context=True,
+    ),
     Column(
         "batch_size",
         "number",
         "sequences",
-        "Sequences decoded together (a mean where batch_kind says so)",
+        "Batch: sequences decoded together (a mean where batch_kind says so)",
         high=MAX_BATCH,
         positive=True,
         context=True,
@@ -130,12 +153,18 @@ POINT_COLUMNS: tuple[Column, ...] = (
         "accepted_length",
         "number",
         "tokens",
-        "Tokens emitted per round, bonus token included (AL), at most K + 1",
+        "Accepted length: tokens emitted per round, bonus token included (AL), at most K + 1",
         1,
         MAX_DRAFT_TOKENS + 1,
         aliases=("al", "accept_length", "acc_length", "acceptance_length"),
     ),
-    Column("accepted_length_same_run", "flag", "1", "1 if accepted_length was measured in this very run"),
+    Column(
+        "accepted_length_same_run",
+        "flag",
+        "1",
+        "Accepted length counted in this very run: 1; elsewhere, as on a model card: 0",
+        context=True,
+    ),
     _text("acceptance_by_position", "Share of rounds that accept draft position 1;2;...;K, separated by semicolons"),
     _time("step_time_s", "One whole round as served: drafting, verification and host time", "step_time", "round_time"),
     _time("verify_time_s", "One forward pass of the target alone, over K + 1 tokens per sequence", "verify_time"),
@@ -156,8 +185,15 @@ POINT_COLUMNS: tuple[Column, ...] = (
     ),
     Column("sd_value", "number", "as metric", "The metric with drafting", high=1e12, positive=True),
     _text("metric", "What baseline_value and sd_value are, for example output_tok_per_s or tpot_ms"),
-    Column("speedup", "number", "1", "With drafting over without; above 1 is faster", high=1000.0, positive=True),
-    _text("tier", "Provenance grade A, B or C, where the source has one"),
+    Column(
+        "speedup",
+        "number",
+        "1",
+        "Speedup: with drafting over without; above 1 is faster",
+        high=1000.0,
+        positive=True,
+    ),
+    _text("tier", "Provenance grade: A, B or C, where the source has one"),
     _text("source_title", "Where the row was published"),
     _text("source_url", "Address of that publication"),
     _text("date", "Day of the measurement or publication"),
@@ -201,6 +237,7 @@ USEFUL_CONTEXT: dict[TableKind, tuple[str, ...]] = {
         "expert_parallel",
         "weight_dtype",
         "drafter",
+        "accepted_length_same_run",
         "input_tokens",
         "output_tokens",
     ),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from advisor.ingest.derived import match_baselines
+from advisor.ingest.baselines import match_baselines
 from advisor.text import counted
 
 IMPOSSIBLE = 1.5
@@ -198,7 +198,7 @@ def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarra
     stated = np.isfinite(v["speedup"]) & (v["draft_tokens_k"] > 0) & ~computed
     if not stated.any() or not (v["draft_tokens_k"] == 0).any():
         return
-    matched, _ = match_baselines(frame.assign(speedup=np.nan))
+    matched, _ = match_baselines(frame.assign(speedup=np.nan), unstated_fits=False)
     own = matched["speedup"].to_numpy(dtype=float, na_value=np.nan)
     told = stated & np.isfinite(own) & (np.abs(np.log(own)) > NEAR)
     inverse = told & (np.abs(v["speedup"] * own - 1.0) <= NEAR)

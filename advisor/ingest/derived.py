@@ -20,26 +20,6 @@ CHUNK_TOLERANCE = 0.10
 """Two accounts of the accepted length may differ by this share before a streamed chunk stops counting as one step.
 Means over chunks and means over requests weigh long requests differently, so exact agreement is not to be expected."""
 
-LENGTH_TOLERANCE = 0.05
-"""Prompt and output lengths of a run and its baseline may differ by this share (sampled prompts, natural stops)."""
-
-MATCH_COLUMNS = (
-    "hardware_id",
-    "gpu_count",
-    "tensor_parallel",
-    "expert_parallel",
-    "engine",
-    "engine_version",
-    "model_id",
-    "weight_dtype",
-    "n_experts",
-    "n_active",
-    "batch_size",
-    "batch_kind",
-    "dataset",
-)
-"""What a baseline must share with a run, besides the two lengths. Unknown matches only unknown."""
-
 
 def accepted_length_from_counts(accepted_tokens: Any, drafts: Any) -> np.ndarray:
     """Tokens per round, 1 + accepted / drafts. [tokens]; NaN where no draft was counted."""
@@ -178,7 +158,7 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     ratio = speedup_from_values(values["baseline_value"], values["sd_value"], lower)
     _fill(out, values, done, "speedup", ratio, np.isnan(values["speedup"]) & ~np.isnan(ratio) & named)
 
-    out["derived"] = _merge_names(frame["derived"], done)
+    out["derived"] = merge_names(frame["derived"], done)
     return out, Computed(done, {"accepted_length": too_long, "step_time_s": product_used})
 
 
@@ -216,7 +196,7 @@ def _fill(
     done[name] = mask | done.get(name, np.zeros(len(mask), dtype=bool))
 
 
-def _merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
+def merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
     """The `derived` column with the newly computed names added, without a Python loop over rows."""
     if not done:
         return existing
@@ -236,128 +216,3 @@ def _merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
         fresh = pc.utf8_trim(joined, characters=";")
     fresh = pc.if_else(pc.equal(fresh, ""), None, fresh)
     return pd.Series(fresh.to_pandas(), dtype="str").set_axis(existing.index)
-
-
-_COMPARED = ("tpot_s", "output_tok_per_s")
-
-
-def match_baselines(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Speedup of each row with K > 0 over an otherwise equal row with K = 0, and a sentence for the user.
-
-    Same means MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE. The ratio is of tpot_s where both rows
-    have it, else of output_tok_per_s; several equal baselines count with their median. Rows that state a speedup keep
-    it.
-    """
-    k = frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
-    stated = frame["speedup"].notna().to_numpy()
-    wanted = (k > 0) & ~stated & frame["batch_size"].notna().to_numpy()
-    n_stated = int((stated & ~(k == 0)).sum())
-    timed = frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
-    n_drafting = int(((k > 0) & ~stated & timed).sum())
-    n_untimed = int(((k > 0) & ~stated & ~timed).sum())
-    wanted &= timed
-    if n_drafting == 0:
-        return frame, _matching_note(0, 0, n_stated, n_untimed, bool(np.isnan(k).any()))
-    found = _nearest_baseline(frame, np.flatnonzero(wanted))
-    out = frame.copy(deep=False)
-    ratio, base, with_drafts, use_tpot = _ratios(frame, found)
-    ok = np.isfinite(ratio) & (ratio > 0)
-    for name, values in (("speedup", ratio), ("baseline_value", base), ("sd_value", with_drafts)):
-        out[name] = np.where(ok, values, frame[name].to_numpy(dtype=float, na_value=np.nan))
-    named = pc.if_else(pa.array(use_tpot), "tpot_ms", "output_tok_per_s").cast(pa.large_string())
-    metric = pc.if_else(pa.array(ok), named, pa.array(frame["metric"], pa.large_string()))
-    out["metric"] = pd.Series(metric.to_pandas(), dtype="str").set_axis(frame.index)
-    out["derived"] = _merge_names(frame["derived"], {"speedup": ok} if ok.any() else {})
-    matched = int(ok.sum())
-    return out, _matching_note(matched, n_drafting - matched, n_stated, n_untimed, bool(np.isnan(k).any()))
-
-
-def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
-    """tpot_s and output_tok_per_s of each row's baseline. NaN where none, and outside `rows` (positions)."""
-    table = pd.DataFrame(
-        {
-            "group": _group_codes(frame),
-            "input": _log_length(frame["input_tokens"]),
-            "output": _log_length(frame["output_tokens"]),
-            "tpot_s": frame["tpot_s"].to_numpy(dtype=float, na_value=np.nan),
-            "output_tok_per_s": frame["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan),
-        }
-    )
-    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
-    plain &= frame["batch_size"].notna().to_numpy()
-    plain &= table["tpot_s"].notna().to_numpy() | table["output_tok_per_s"].notna().to_numpy()
-    baselines = table[plain].groupby(["group", "input", "output"], as_index=False).median()
-    wanted = table.iloc[rows][["group", "input", "output"]].assign(row=rows)
-    best = pd.DataFrame({"tpot_s": np.nan, "output_tok_per_s": np.nan}, index=np.arange(len(frame)))
-    if baselines.empty or wanted.empty:
-        return best
-    # Equal prompt lengths first, then equal output lengths, then both near: another shape is never nearer.
-    for exact, near in (("input", "output"), ("output", "input"), (None, "output")):
-        left = wanted[best.iloc[rows].isna().all(axis=1).to_numpy()]
-        joined = _join_near(left, baselines, exact, near)
-        best.loc[joined.index, ["tpot_s", "output_tok_per_s"]] = joined[["tpot_s", "output_tok_per_s"]]
-    return best
-
-
-def _join_near(wanted: pd.DataFrame, baselines: pd.DataFrame, exact: str | None, near: str) -> pd.DataFrame:
-    """Baselines of the same group, equal in `exact`, nearest in `near`, both lengths within tolerance. Index `row`."""
-    tolerance = float(np.log1p(LENGTH_TOLERANCE))
-    other = exact or ("input" if near == "output" else "output")
-    by = ["group", exact] if exact else ["group"]
-    right = baselines.assign(base_other=baselines[other])
-    if not exact:
-        right = right.drop(columns=other)
-    joined = pd.merge_asof(
-        wanted.sort_values(near), right.sort_values(near), on=near, by=by, tolerance=tolerance, direction="nearest"
-    )
-    return joined[(joined[other] - joined["base_other"]).abs() <= tolerance].set_index("row")
-
-
-def _group_codes(frame: pd.DataFrame) -> np.ndarray:
-    """One integer per distinct combination of MATCH_COLUMNS [rows]. Unknown is a value of its own."""
-    code = np.zeros(len(frame), dtype=np.int64)
-    for name in MATCH_COLUMNS:
-        one, distinct = pd.factorize(frame[name])
-        code = code * (len(distinct) + 1) + one + 1
-        # Renumbered from 0 each time, so the product cannot overflow: it stays below rows x distinct values.
-        code, _ = pd.factorize(code)
-    return np.asarray(code)
-
-
-def _log_length(column: pd.Series) -> np.ndarray:
-    """Logarithm of a length, so that a share becomes a difference. Unknown lengths share one far-off value."""
-    values = column.to_numpy(dtype=float, na_value=np.nan)
-    return np.where(np.isnan(values), -1e3, np.log(np.maximum(values, 0.5)))
-
-
-def _ratios(frame: pd.DataFrame, found: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Speedup, baseline value, value with drafts, and whether tpot_ms is the metric (else output_tok_per_s)."""
-    tpot = frame["tpot_s"].to_numpy(dtype=float, na_value=np.nan) * 1e3
-    rate = frame["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan)
-    base_tpot = found["tpot_s"].to_numpy() * 1e3
-    base_rate = found["output_tok_per_s"].to_numpy()
-    use_tpot = ~np.isnan(base_tpot / tpot)
-    ratio = np.where(use_tpot, base_tpot / tpot, rate / base_rate)
-    return ratio, np.where(use_tpot, base_tpot, base_rate), np.where(use_tpot, tpot, rate), use_tpot
-
-
-def _matching_note(matched: int, unmatched: int, stated: int, untimed: int, unknown_k: bool) -> str:
-    parts = []
-    if stated:
-        parts.append(f"speedup stated by the file in {counted(stated, 'row')}")
-    if matched:
-        parts.append(
-            f"speedup computed in {counted(matched, 'row')} from a baseline row with K = 0 and otherwise the same"
-        )
-    if unmatched:
-        parts.append(
-            f"no baseline found for {counted(unmatched, 'row')} with K > 0: add a run with speculation off (K = 0) on "
-            "the same hardware, engine, model, batch and lengths to get their speedup"
-        )
-    if untimed:
-        parts.append(
-            f"neither a time per token nor a rate in {counted(untimed, 'row')} with K > 0, so no speedup follows there"
-        )
-    if unknown_k:
-        parts.append("rows whose K is unknown get no speedup until it is filled in")
-    return "; ".join(parts) or "no row has K > 0, so there is no speedup to compute"

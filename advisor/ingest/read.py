@@ -53,6 +53,7 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
     """Rows that a reader found, as a table. Raises AdvisorError when there is no row, not even a refused one."""
     refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
     rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
+    headers = {name: (cells.source, cells.scale) for name, cells in raw.cells.items() if isinstance(cells.source, str)}
     frame, rejects = coerce(raw)
     notes = [*raw.notes, *(raw.finish(frame) if raw.finish is not None else ())]
     if not len(frame) and not len(rejects):
@@ -68,6 +69,7 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
         warnings=tuple(raw.warnings),
         swaps=tuple(raw.swaps),
         prefill=raw.prefill,
+        headers=headers,
     )
     return Rows(raw.kind, frame[list(COLUMNS[raw.kind])], rejects, (source,))
 

@@ -24,25 +24,12 @@ FIRST_ROWS = 3
 _SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools' headers
 _SHOWN_UNITS = ("s", "ms", "us")
 _HINTS = {
-    "users": "batch_size",
-    "concurrent": "batch_size",
-    "sequences": "batch_size",
-    "streams": "batch_size",
-    "drafted": "draft_tokens_k",
-    "spec": "draft_tokens_k",
-    "speculative": "draft_tokens_k",
-    "gain": "speedup",
-    "accepted": "accepted_length",
-    "acceptance": "accepted_length",
-    "latency": "request_latency_s",
-    "throughput": "output_tok_per_s",
-    "round": "step_time_s",
-    "iteration": "step_time_s",
-    "chunk": "itl_s",
-    "gap": "itl_s",
-    "accelerator": "hardware_id",
-    "device": "hardware_id",
-}
+    "users": "batch_size", "concurrent": "batch_size", "sequences": "batch_size", "streams": "batch_size",
+    "drafted": "draft_tokens_k", "spec": "draft_tokens_k", "speculative": "draft_tokens_k", "gain": "speedup",
+    "accepted": "accepted_length", "acceptance": "accepted_length", "latency": "request_latency_s",
+    "throughput": "output_tok_per_s", "round": "step_time_s", "iteration": "step_time_s", "chunk": "itl_s",
+    "gap": "itl_s", "speculation": "drafter", "accelerator": "hardware_id", "device": "hardware_id",
+}  # fmt: skip
 """Words that people's own headers use for our columns; a guess for the form, never applied by itself."""
 
 
@@ -128,6 +115,12 @@ def targets(kind: TableKind = "points") -> list[str]:
         stem = column.name.removesuffix("_s")
         out += [f"{stem}_{unit}" for unit in _SHOWN_UNITS] if column.unit == "s" else [column.name]
     return out
+
+
+def target_label(target: str, kind: TableKind = "points") -> str:
+    """One of `targets` in words, its own name behind: `Time per output token of one request (tpot_ms)`."""
+    found = match_header(target, kind)
+    return "(ignored)" if found is None else f"{COLUMNS[kind][found[0]].title} ({target})"
 
 
 def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,13 @@ class MissingField:
     required: bool
     rows: int
     prefill: Any = None
+    to_predict: bool = False
+    """Whether some of the rows, complete otherwise, cannot be predicted without it."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether a refit wants it."""
+        return self.required or self.to_predict
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,13 @@ class IngestResult:
     """Rows left out because another equals them in every cell; neither in `frame` nor refused. [-]"""
     swapped: tuple[tuple[str, str], ...] = ()
     """Pairs of columns that look as if they had changed places."""
+    headers: tuple[tuple[int, int, Mapping[str, tuple[str, float]]], ...] = ()
+    """Of each file: the line before its first, its last, and its own header of each column with the unit's factor."""
+
+    def header_of(self, column: str, line: int) -> tuple[str, float] | None:
+        """What the file calls a column at a line, and the factor from its unit to ours; None where it has no such."""
+        held = (columns for before, last, columns in self.headers if before < line <= last)
+        return next(held, {}).get(column)
 
     @property
     def rows_kept(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,13 +15,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from advisor.ingest.canonical import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, Column, TableKind
+from advisor.ingest.baselines import match_baselines
+from advisor.ingest.canonical import COLUMNS, Column, TableKind
 from advisor.ingest.cells import check_text, strings, to_numbers
 from advisor.ingest.checks import check_rows
-from advisor.ingest.derived import derive_rows, match_baselines
+from advisor.ingest.derived import derive_rows
+from advisor.ingest.missing import missing_fields
 from advisor.ingest.names import match_hardware, match_model, named_format
 from advisor.ingest.raw import NAME_MAPS
-from advisor.ingest.result import IngestResult, MissingField, Swap, rejects_frame, shorten
+from advisor.ingest.result import IngestResult, Swap, rejects_frame, shorten
 from advisor.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
 from advisor.prediction import AdvisorError
 from advisor.text import counted
@@ -47,6 +49,8 @@ class Source:
     swaps: tuple[Swap, ...]
     prefill: dict[str, Any]
     """Guesses at what the file lacks, to be confirmed."""
+    headers: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    """The file's own header of each column that it has, and the factor from its unit to ours."""
     before: int = 0
     """Lines of the files before it in the table."""
 
@@ -307,7 +311,9 @@ def evaluate(rows: Rows) -> IngestResult:
         kind=rows.kind,
         frame=frame,
         rejects=rejects,
-        missing=_missing(frame if missing_from is None else missing_from, rows),
+        missing=missing_fields(
+            frame if missing_from is None else missing_from, rows.kind, [source.prefill for source in rows.sources]
+        ),
         derived=tuple(notes),
         warnings=tuple(dict.fromkeys(warnings)),
         rows_read=sum(source.rows_read for source in rows.sources),
@@ -316,6 +322,7 @@ def evaluate(rows: Rows) -> IngestResult:
         sha256=rows.sha256,
         reader_version=READER_VERSION,
         swapped=tuple(swap.columns for swap in swaps),
+        headers=tuple((source.before, source.before + source.last_line, source.headers) for source in rows.sources),
     )
 
 
@@ -376,20 +383,3 @@ def _with_files(rows: Rows, texts: Sequence[Sequence[str]]) -> list[str]:
         text if len(who) == len(rows.sources) else f"{', '.join(who[:3])}{', ...' if len(who) > 3 else ''}: {text}"
         for text, who in by_text.items()
     ]
-
-
-def _missing(frame: pd.DataFrame, rows: Rows) -> tuple[MissingField, ...]:
-    """Context fields that at least one row lacks, required ones first, with the guess that all files agree on."""
-    out = []
-    for name in (*REQUIRED_CONTEXT[rows.kind], *USEFUL_CONTEXT[rows.kind]):
-        empty = frame[name].isna().to_numpy()
-        if name == "drafter":  # without drafting there is no drafter to name
-            empty = empty & (frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0)
-        if not empty.any():
-            continue
-        column = COLUMNS[rows.kind][name]
-        guesses = [source.prefill.get(name) for source in rows.sources]
-        guess = guesses[0] if all(item == guesses[0] for item in guesses) else None
-        required = name in REQUIRED_CONTEXT[rows.kind]
-        out.append(MissingField(name, column.unit, column.meaning, required, int(empty.sum()), guess))
-    return tuple(out)

@@ -38,6 +38,7 @@ MAX_REJECTS = 1_000_000
 SampleKind = Literal["json", "jsonl", "parquet", "text"]
 
 _CHUNK = MIB
+_OPEN_STRING = "Unterminated string"
 _HEAD_BYTES = 256 * 1024
 _FOREIGN: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
     (b"\x93NUMPY", "it is a NumPy array; arrays are read as routing traces, not as benchmark results"),
@@ -315,6 +316,8 @@ def _open_json_lines(name: str, data: bytes, warnings: tuple[str, ...], problem:
         else:
             rejects.append(Reject(number, "", shorten(record), "expected a JSON object on this line"))
     if not records or len(rejects) > 10 * len(records):
+        if _is_cut_off(problem):
+            raise AdvisorError(f"{name} is cut off: its JSON {_end_of(problem)}; send the whole file")
         raise AdvisorError(f"{name} starts like JSON but is not: {_json_problem(problem)}; send the file unedited")
     return Sample(name, "jsonl", data, None, tuple(records), tuple(lines), tuple(rejects), warnings)
 
@@ -323,7 +326,23 @@ def _parse(data: bytes) -> Any:
     return read_json(data.decode("utf-8"))
 
 
+def _is_cut_off(error: Exception) -> bool:
+    """Whether a text stopped being JSON at its very end, or within a string that has none."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.msg.startswith(_OPEN_STRING) or error.pos >= len(error.doc.rstrip())
+
+
+def _end_of(error: Exception) -> str:
+    """How a text that is cut off ends."""
+    assert isinstance(error, json.JSONDecodeError)
+    place = f"line {error.lineno}, column {error.colno}"
+    return f"ends within a text that begins at {place}" if error.msg.startswith(_OPEN_STRING) else f"ends at {place}"
+
+
 def _json_problem(error: Exception) -> str:
+    if _is_cut_off(error):
+        return f"cut off, it {_end_of(error)}"
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at line {error.lineno}, column {error.colno}"
     if isinstance(error, RecursionError):

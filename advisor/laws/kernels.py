@@ -217,27 +217,29 @@ def message_bytes(M: Floats, d: Floats) -> Floats:
 
 
 def fp8_messages(M: Floats, d: Floats) -> Floats:
-    """Bytes of the messages of an expert exchange whose activations travel in 8 bits.
+    """Bytes of messages of an expert exchange whose activations travel in 8 bits.
 
     X_8 = M × (d × 1.03125 + 16)
 
     M: messages, one for each token and destination. [-]
-    d: hidden size; a scale of 32 bits goes with every 128 elements, a header with every message. [-]
-    Limits: d × M as d grows, about half of 16 bits.
-    Source: DeepEP, csrc/kernels/legacy/internode_ll.cu at dd758ca, num_bytes_per_msg.
+    d: hidden size; a scale of 32 bits goes with every 128 elements, a header of 16 B with every message. [-]
+    Limits: 0.52 of the bytes of 16 bits for a wide hidden state. The header is that of low-latency dispatch; the normal
+      mode sends origin, chosen experts and their weights in its place, and is taken to be as long.
+    Source: [DeepEP] https://github.com/deepseek-ai/DeepEP, csrc/kernels/legacy/internode_ll.cu at dd758ca,
+      num_bytes_per_msg.
     """
     return M * (d * FP8_MESSAGE_BYTES + MESSAGE_HEADER_BYTES)
 
 
 def gathered_bytes(X: Floats, R: Floats) -> Floats:
-    """Bytes that each rank receives where every rank gets all tokens.
+    """Bytes that each rank receives of an all-gather, where every rank gets all tokens.
 
     X_all = X × (R - 1)
 
-    X: message of the tokens of one rank. [B]
+    X: message of the tokens of one rank, as long on each. [B]
     R: ranks. [-]
-    Limits: 0 for one rank, which has all tokens; grows with R however few experts a token has.
-    Source: own derivation: all-gather brings the other ranks' tokens, and reduce-scatter moves as much back.
+    Limits: 0 on one rank; a reduce-scatter, which brings the results back, receives as much.
+    Source: own derivation: the message of every other rank, once.
     """
     return X * (R - 1)
 

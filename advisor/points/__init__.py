@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.points.before_after import BeforeAfter, before_after, curve_groups
+from advisor.points.before_after import BeforeAfter, before_after, curve_groups, curve_name
 from advisor.points.errors import Errors, best_k_regret, errors_of, k_grids, k_regret, relative_error
 from advisor.points.faults import faster_than_reading, least_pass_s
 from advisor.points.laboratories import laboratory_of, set_apart
@@ -32,14 +32,17 @@ from advisor.points.published import (
     published_rows,
 )
 from advisor.points.question import WHOLE_BATCH_KINDS, RowQuestion, question_of
-from advisor.points.refit import adjustment_of, refit_chosen, select_points
-from advisor.points.result import PARAMETER_COLUMNS, RefitResult, notes, parameter_rows
+from advisor.points.refit import MIN_POINTS, adjustment_of, lacking, refit_chosen, select_points
+from advisor.points.result import LEAST_MOVE, PARAMETER_COLUMNS, RefitResult, notes, parameter_rows
 from advisor.points.solve import Prior, solve
+from advisor.points.units import HeaderOf
 
 __all__ = [
     "ANY_CLASS",
     "COLLECTIONS",
     "COLLECTION_FILES",
+    "LEAST_MOVE",
+    "MIN_POINTS",
     "PARAMETER_COLUMNS",
     "PRIOR",
     "PRIOR_LOG_SD",
@@ -47,6 +50,7 @@ __all__ = [
     "WHOLE_BATCH_KINDS",
     "BeforeAfter",
     "Errors",
+    "HeaderOf",
     "OverheadModel",
     "Overheads",
     "Point",
@@ -59,6 +63,7 @@ __all__ = [
     "best_k_regret",
     "by_laboratory",
     "curve_groups",
+    "curve_name",
     "errors_of",
     "faster_than_reading",
     "fit_overheads",
@@ -69,6 +74,7 @@ __all__ = [
     "k_regret",
     "laboratory_of",
     "laboratory_or_title",
+    "lacking",
     "least_pass_s",
     "measured_times",
     "moesd_of",

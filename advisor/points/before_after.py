@@ -12,8 +12,8 @@ from advisor.acceptance import parse_acceptance
 from advisor.arrays import Array
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for
 from advisor.points.points import Point
-from advisor.points.refit import refitted
-from advisor.points.result import RefitResult
+from advisor.points.refit import drafter_of, refitted
+from advisor.points.result import QUANTITY_WORDS, RefitResult
 from advisor.setup import Setup
 
 
@@ -42,15 +42,19 @@ def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
     return [(str(m), str(d), int(k), str(q)) for m, d, k, q in sizes.index]
 
 
+def curve_name(model_id: str, drafter: str, n_draft: int, quantity: str = "") -> str:
+    """What a curve is of, in words: `qwen3-30b-a3b, eagle3, K = 3, speedup`; without drafts no drafter is named."""
+    how = f"{drafter}, K = {n_draft}" if n_draft else "without drafts"
+    return ", ".join(filter(None, (model_id, how, QUANTITY_WORDS.get(quantity, quantity))))
+
+
 def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str, str, int, str]) -> BeforeAfter:
     """Curves before and after a refit for one of `curve_groups`.
 
     They take the first such point's placement and context, and the median accepted length.
     """
     model_id, drafter, n_draft, quantity = group
-    alike = [
-        p for p in points if (p.scenario.model_id, p.scenario.drafter_id, p.n_draft) == (model_id, drafter, n_draft)
-    ]
+    alike = [p for p in points if (p.scenario.model_id, drafter_of(p), p.n_draft) == (model_id, drafter, n_draft)]
     length = float(np.median([point.accepted_length for point in alike]))
     setup = _with_length(alike[0].setup, length, n_draft)
     lines = {point.line for point in alike}

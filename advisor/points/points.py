@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -239,7 +240,10 @@ def _records(frame: pd.DataFrame) -> Iterable[tuple[int, dict[str, Any]]]:
 
 
 def _for_users(reason: str) -> str:
-    return reason.replace("fill it with --assume", "give").replace("--assume ", "")
+    """A reason without the option of the command that checks published rows: a file's owner fills its columns in."""
+    return re.sub(
+        r"(?:use|fill (it|one) with) --assume \w+=\.\.\.", lambda found: f"fill {found[1] or 'it'} in", reason
+    )
 
 
 def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from advisor.arrays import Array
 from advisor.calibration import JOINT_PAIRS, Adjustment, adjusted, check_adjustment
 from advisor.components import FACTORS, JOINT, OVERHEADS
-from advisor.points.errors import errors_of
+from advisor.points.errors import errors_of, relative_error
 from advisor.points.multipliers import BOUND_SIGMAS, MultiplierPrior, Posterior, fit_multipliers, multiplier_prior
 from advisor.points.observation import NAMES, Observations, joined, log_predicted
 from advisor.points.points import Point, Refused, refit_points
-from advisor.points.result import OwnErrors, RefitParameter, RefitResult
-from advisor.points.units import check_units
+from advisor.points.result import KindErrors, OwnErrors, RefitParameter, RefitResult, Worse
+from advisor.points.units import HeaderOf, check_units
 from advisor.prediction import AdvisorError
 from advisor.setup import Setup
 from advisor.text import counted
 
-MEANINGS = {**FACTORS, "accepted_length": "the borrowed accepted length"}
+MEANINGS = {**FACTORS, "accepted_length": "the accepted length (not said to be counted in these runs)"}
 _REASONS_NAMED = 3
 """Reasons that the refusal of a whole file gives, the most frequent first."""
 MIN_POINTS = 3
@@ -42,8 +42,29 @@ OUTLIER_SHARE = 0.25
 UNIDENTIFIED = 0.9
 """A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [-]"""
 MAX_FOLDS = 40
+_JUDGED = ("before", "left_out")
 ENOUGH_FOR_SCATTER = 4
 """From this many rows on, the band takes the scatter of the user's own rows. [-]"""
+
+
+PLACEMENT = ("gpu_count", "tensor_parallel")
+NEEDED = (("hardware_id",), ("model_id",), PLACEMENT, ("batch_size",), ("draft_tokens_k",), ("drafter",))
+"""What a row must state to be predicted, by columns of which one is enough; rows without drafts name no drafter."""
+
+
+def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, ...], int]:
+    """Which of NEEDED too many rows lack for a refit, and in how many; empty where MIN_POINTS rows lack nothing.
+
+    frame : canonical points (`advisor.ingest`). given : columns whose empty cells are about to be filled.
+    """
+    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
+    absent = {}
+    for names in NEEDED:
+        stated = frame[list(names)].notna().any(axis=1).to_numpy() | any(name in given for name in names)
+        absent[names] = ~(stated | plain if names == ("drafter",) else stated)
+    if int((~np.any(list(absent.values()), axis=0)).sum()) >= MIN_POINTS:
+        return {}
+    return {names: int(rows.sum()) for names, rows in absent.items() if rows.any()}
 
 
 def select_points(
@@ -74,12 +95,15 @@ def select_points(
     return chosen, [*refused, *others]
 
 
-def refit_chosen(points: Sequence[Point], refused: Iterable[Refused] = ()) -> RefitResult:
+def refit_chosen(
+    points: Sequence[Point], refused: Iterable[Refused] = (), header_of: HeaderOf | None = None
+) -> RefitResult:
     """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them.
 
-    Raises AdvisorError for a column that is off by a factor which no engine explains (`check_units`).
+    `header_of`: what the user's file calls a column, for the words of a refusal. Raises AdvisorError for a column that
+    is off by a factor which no engine explains (`check_units`).
     """
-    questions = check_units(points)
+    questions = check_units(points, header_of)
     prior, observed = multiplier_prior(points), joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
@@ -132,6 +156,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         factors={item.name: item.factor for item in parameters},
         log_sd={item.name: item.log_stderr for item in parameters},
         correlation=correlation,
+        learnt=tuple(item.name for item in parameters if item.identified),
         scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
     )
 
@@ -209,6 +234,11 @@ def _left_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.b
     return out
 
 
+def drafter_of(point: Point) -> str:
+    """Which drafter a row ran; `none` without drafts, whatever stands in the question that predicts it."""
+    return point.scenario.drafter_id if point.n_draft else "none"
+
+
 def _rows(
     points: Sequence[Point], observed: Observations, posterior: Posterior, left_out: Array, used: NDArray[np.bool_]
 ) -> pd.DataFrame:
@@ -219,7 +249,7 @@ def _rows(
             "batch_size": [point.batch_size for point in at],
             "k_draft": [point.n_draft for point in at],
             "model_id": [point.scenario.model_id for point in at],
-            "drafter": [point.scenario.drafter_id for point in at],
+            "drafter": [drafter_of(point) for point in at],
             "quantity": observed.quantity.tolist(),
             "measured": observed.measured,
             "before": np.exp(log_predicted(observed, np.zeros(len(NAMES)))),
@@ -262,11 +292,19 @@ def _parameters(
 
 
 def _own_errors(rows: pd.DataFrame) -> OwnErrors:
-    """Of the speedups where there are any, else of the times."""
+    """Over every value that was fitted, then apart by quantity, and the values that are predicted worse than before."""
     judged = rows[rows["used"]]
-    speedups = judged[judged["quantity"] == "speedup"]
-    before, after = (
-        errors_of(judged if speedups.empty else speedups, name, ratio=not speedups.empty)
-        for name in ("before", "left_out")
+
+    def of(some: pd.DataFrame, quantity: str = "") -> KindErrors:
+        before, after = (errors_of(some, name, ratio=False) for name in _JUDGED)
+        return KindErrors(quantity, before, after)
+
+    whole = of(judged)
+    kinds = tuple(of(some, str(name)) for name, some in judged.groupby("quantity", sort=False))
+    lost = relative_error(judged, "left_out") - relative_error(judged, "before")
+    order = np.argsort(-lost)[: int((lost > 0).sum())]
+    worse = tuple(
+        Worse(int(one["line"]), str(one["quantity"]), *(abs(one[name] / one["measured"] - 1.0) for name in _JUDGED))
+        for one in judged.iloc[order].to_dict("records")
     )
-    return OwnErrors(before, after)
+    return OwnErrors(whole.before, whole.after, kinds, worse)

@@ -52,8 +52,35 @@ _RATIOS = (
 )
 
 
-def check_units(points: Sequence[Point]) -> tuple[str, ...]:
-    """Questions about the columns of rows that a refit may use, one sentence each.
+HeaderOf = Callable[[str, int], tuple[str, float] | None]
+"""A column and a line -> what the user's file calls that column, and the factor from its unit to ours; None without."""
+_UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
+"""Units of time, by how many powers of ten they are below a second."""
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column as the user's file has it: its name, and its unit where it is a time."""
+
+    name: str
+    scale: float = 1.0
+    unit: str = ""
+
+    def value(self, value: float) -> str:
+        """A value in the user's own unit."""
+        return f"{value / self.scale:.3g} {self.unit}".rstrip()
+
+
+def _column(quantity: str, line: int, header_of: HeaderOf | None) -> _Column:
+    header = header_of(quantity, line) if header_of is not None else None
+    if header is None:
+        return _Column(quantity)
+    timed = quantity.endswith("_s")
+    return _Column(header[0], header[1], _UNITS.get(round(-np.log10(header[1])), "") if timed else "")
+
+
+def check_units(points: Sequence[Point], header_of: HeaderOf | None = None) -> tuple[str, ...]:
+    """What to ask about the columns of rows that a refit may use, one sentence each, by the names that they have there.
 
     Raises AdvisorError for a column that is off by a factor which no engine explains.
     """
@@ -65,9 +92,10 @@ def check_units(points: Sequence[Point]) -> tuple[str, ...]:
         chosen = observed.quantity == quantity
         rows = [by_line[int(line)] for line in observed.line[chosen]]
         meant = _meant(quantity, rows, off[chosen])
-        _refuse_wrong(quantity, rows, observed.measured[chosen], off[chosen], meant)
+        column = _column(quantity, rows[0].line, header_of)
+        _refuse_wrong(quantity, column, rows, observed.measured[chosen], off[chosen], meant)
         if meant is not None:
-            questions.append(f"{_said(quantity, off[chosen])}, near {meant.words}: {meant.question}")
+            questions.append(f"{_said(column, off[chosen])}, near {meant.words}: {meant.question}")
     speedups = observed.quantity == "speedup"
     if speedups.any() and _inverted(observed.measured[speedups], off[speedups]):
         questions.append(
@@ -76,13 +104,15 @@ def check_units(points: Sequence[Point]) -> tuple[str, ...]:
     return tuple(questions)
 
 
-def _said(quantity: str, off: Array) -> str:
+def _said(column: _Column, off: Array) -> str:
     factor = float(np.exp(np.median(off)))
     size = f"{factor:,.3g} times" if factor >= 1.0 else f"1/{1.0 / factor:,.3g} of"
-    return f"{quantity} is {size} what is predicted in the median of {counted(len(off), 'row')}"
+    return f"{column.name} is {size} what is predicted in the median of {counted(len(off), 'row')}"
 
 
-def _refuse_wrong(quantity: str, rows: Sequence[Point], measured: Array, off: Array, meant: _Reading | None) -> None:
+def _refuse_wrong(
+    quantity: str, column: _Column, rows: Sequence[Point], measured: Array, off: Array, meant: _Reading | None
+) -> None:
     """Raise AdvisorError when more than WRONG_SHARE of a column's rows are further off than any engine."""
     limit = np.log([MAX_ROOFLINE_FACTOR if row.tier == "roofline" else MAX_FACTOR for row in rows])
     wrong = np.abs(off) > limit
@@ -90,21 +120,25 @@ def _refuse_wrong(quantity: str, rows: Sequence[Point], measured: Array, off: Ar
         return
     worst = int(np.argmax(np.where(wrong, np.abs(off), 0.0)))
     example = (
-        f"line {rows[worst].line}: {measured[worst]:.3g} where {measured[worst] / np.exp(off[worst]):.3g} is predicted"
+        f"line {rows[worst].line}: {column.value(measured[worst])} where "
+        f"{column.value(measured[worst] / np.exp(off[worst]))} is predicted"
     )
-    near = meant.question if meant is not None else _prefix_question(quantity, float(np.median(off[wrong])))
+    near = meant.question if meant is not None else _prefix_question(quantity, column, float(np.median(off[wrong])))
     raise AdvisorError(
-        f"{_said(quantity, off[wrong])} ({example}); is the unit in the header right? {near} Correct the column, or "
+        f"{_said(column, off[wrong])} ({example}); is the unit in the header right? {near} Correct the column, or "
         "leave these rows out"
     )
 
 
-def _prefix_question(quantity: str, off: float) -> str:
+def _prefix_question(quantity: str, column: _Column, off: float) -> str:
     if quantity == "speedup":
         return "Is it a percentage, or another ratio?"
     power = 3 * round(abs(off) / np.log(1e3))
     if power == 0 or abs(abs(off) / np.log(10.0) - power) > 1.0:
         return "Are batch, placement and model those of the run?"
+    meant = _UNITS.get(round(-np.log10(column.scale)) + (power if off > 0 else -power))
+    if column.unit and meant:
+        return f"The factor is near 10^{power}: the numbers look like {meant}, the header says {column.unit}."
     return f"The factor is near 10^{power}: seconds, {_PREFIXES.get(power, 'other')}seconds and the like were confused."
 
 

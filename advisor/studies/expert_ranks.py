@@ -47,10 +47,10 @@ def _shared(preset: RoutingPreset, ranks: int) -> bool:
 
 
 def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
-    """Model, ranks, and the errors of the assumed slowest rank in each of CELLS.
+    """Rows of the table of routing presets: model, ranks, errors and rows for each of CELLS.
 
-    For each cell the error of the assumed experts read, and the rows of the fullest rank counted and assumed; last the
-    rows of a balanced layout in the largest step.
+    The errors of the assumed experts read come first, then the rows of the fullest rank over the mean rank's, counted
+    and (assumed); last those of a balanced layout in the largest step.
     """
     for preset in presets:
         n, k = int(preset.n_experts or 0), int(preset.n_active or 0)
@@ -69,9 +69,10 @@ def preset_rows(presets: Sequence[RoutingPreset]) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Cell:
-    """Means over steps and layers, experts in order.
+    """Means over steps and layers of what the slowest and the fullest rank do, counted and assumed. [-]
 
-    Reads of the slowest rank, and rows of the fullest over the mean's.
+    Experts that the slowest rank reads, and rows of the fullest over the mean rank's; experts lie in order but for
+    `balanced_rows`.
     """
 
     read: float
@@ -111,9 +112,9 @@ def layer_spreads(unions: Unions) -> Array:
 
 
 def spread_rows() -> Iterator[tuple[str, ...]]:
-    """Prompt set, CV by layer (median, 10 % and 90 %), and the fullest rank's rows over the mean's.
+    """Rows of the table of measured spreads: prompt set, CV by layer, fullest rank's rows over the mean's.
 
-    The last for 8 and 32 ranks, in order and balanced.
+    CV as median (10 % - 90 %); rows of 8, then 32 ranks with experts in order, balanced, and balanced with 32 copies.
     """
     every = measured_unions()
     for prompts in ("all", "coding", "roleplay"):
@@ -130,7 +131,10 @@ def spread_rows() -> Iterator[tuple[str, ...]]:
 
 
 def worse_with_copies(cases: int = 200) -> tuple[int, float]:
-    """Cases where one copy a rank makes the greedy layout's fullest rank fuller, and by how much."""
+    """Number of cases where a copy for each rank makes the fullest rank fuller, and by how much at most. [-]
+
+    The layouts are greedy (`routing.balanced`), the cases random; the second is a share of the rank's load.
+    """
     grown = []
     for case in range(cases):
         rng = np.random.default_rng(case)

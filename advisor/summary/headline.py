@@ -52,9 +52,11 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     own = scenario.model_config_json is not None
     what = scenario.model_id if own else model_name(scenario.model_id)
     drafts = setup.drafter.kind != "none"
+    batches = answer.question.batches.tolist() if isinstance(answer, DesignSpace) else [scenario.batch_size]
+    loads = ", ".join(f"{batch:,.0f}" for batch in batches)
     return (
         f"{what} + {drafter_name(setup.drafter)}" if drafts else what,
-        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {scenario.batch_size:,}",
+        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}",
     )
 
 

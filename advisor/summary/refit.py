@@ -8,21 +8,24 @@ from advisor.advice import Advice
 from advisor.calibration import Adjustment
 from advisor.components import FACTORS
 from advisor.explain import BandPart, band_parts
+from advisor.points import LEAST_MOVE
 
 _NAMED = 2
 """Constants that a sentence names, those that moved most."""
 _SAME = 0.005
-"""A band whose half width moves by less is called the same. [-]"""
-_LEAST_MOVE = 0.01
-"""A constant that moved by less is not named. [-]"""
+"""A band whose half width moves by less is called the same. [1]"""
 
 
 def refitted_times_text(adjustment: Adjustment) -> str:
-    """Basis of the times of a refitted answer, the constants that moved most named."""
-    moves = sorted(adjustment.factors.items(), key=lambda item: -abs(log(item[1])))
-    named = [f"{FACTORS[name]} {factor - 1.0:+.0%}" for name, factor in moves if abs(factor - 1.0) >= _LEAST_MOVE]
-    moved = ", ".join(named[:_NAMED]) or "no constant moved by 1% or more"
-    return f"refitted on {adjustment.n_points} points of yours ({moved})"
+    """What the times of a refitted answer rest on; named are the constants that the points determine and moved most."""
+    rests_on = f"refitted on {adjustment.n_points} points of yours"
+    if adjustment.learnt is None:
+        return rests_on
+    learnt = {name: adjustment.factors[name] for name in adjustment.learnt}
+    moves = sorted(learnt.items(), key=lambda item: -abs(log(item[1])))
+    named = [f"{FACTORS[name]} {factor - 1.0:+.0%}" for name, factor in moves if abs(factor - 1.0) >= LEAST_MOVE]
+    moved = ", ".join(named[:_NAMED]) or "no constant that they determine moved by 1% or more"
+    return f"{rests_on} ({moved})"
 
 
 def refit_text(refitted: Advice, shipped: Advice) -> str:

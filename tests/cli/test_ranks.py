@@ -11,8 +11,25 @@ import pytest
 from advisor.routing import drawn_choices, skewed_loads
 from tests.command_line import run
 
-LOAD = "--hardware h200-sxm --ep 8 --model qwen3-30b-a3b --batch 16 --k-max 2 --drafter eagle3 --accepted-length 2.4@3"
-RANKS = ("ranks", *LOAD.split(), "--hotter", "10")
+RANKS = (
+    "ranks",
+    "--hardware",
+    "h200-sxm",
+    "--ep",
+    "8",
+    "--model",
+    "qwen3-30b-a3b",
+    "--batch",
+    "16",
+    "--k-max",
+    "2",
+    "--drafter",
+    "eagle3",
+    "--accepted-length",
+    "2.4@3",
+    "--hotter",
+    "10",
+)
 
 
 def trace_file(folder: Path) -> Path:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.ingest import COLUMNS, derived, read_upload
-from advisor.ingest.derived import match_baselines
+from advisor.ingest.baselines import match_baselines
 
 TIMES = st.floats(1e-6, 100)
 
@@ -124,6 +124,51 @@ def test_baselines_of_two_shapes_are_kept_apart():
     assert speedups(frame)[2:] == pytest.approx([2.0, 6.0])
 
 
+def test_what_one_of_two_runs_leaves_open_of_the_load_contradicts_nothing():
+    for plain, drafted in (([4096, 512], [None, None]), ([None, None], [4096, 512])):
+        frame = points(
+            draft_tokens_k=[0, 3],
+            tpot_ms=[10, 4],
+            input_tokens=[plain[0], drafted[0]],
+            output_tokens=[plain[1], drafted[1]],
+            batch_kind=["max_concurrency", None],
+        )
+        out, note = match_baselines(frame)
+        assert out["speedup"].tolist()[1] == pytest.approx(2.5)
+        assert "does not state all of it (what batch_size counts, prompt length, generated length)" in note
+        assert "no baseline" not in note
+        assert match_baselines(frame, unstated_fits=False)[0]["speedup"].isna().all()
+
+
+def test_a_row_that_leaves_open_which_of_two_loads_it_is_of_has_no_baseline():
+    frame = points(draft_tokens_k=[0, 0, 3], tpot_ms=[10, 30, 5], input_tokens=[128, 4096, None])
+    out, note = match_baselines(frame)
+    assert out["speedup"].isna().all()
+    assert "several runs without drafts fit line 4" in note
+    near = points(draft_tokens_k=[0, 0, 3], tpot_ms=[10, 12, 5], input_tokens=[4096, 4100, None])
+    assert speedups(near)[2] == pytest.approx(2.2)
+
+
+def test_a_batch_of_each_rank_is_not_that_of_a_run_that_does_not_say_what_it_counts():
+    frame = points(draft_tokens_k=[0, 3], tpot_ms=[10, 4], batch_kind=["requests_per_rank", None])
+    assert match_baselines(frame)[0]["speedup"].isna().all()
+
+
+def test_rows_without_a_baseline_say_in_what_the_nearest_run_without_drafts_differs():
+    frame = points(
+        draft_tokens_k=[0, 0, 3],
+        tpot_ms=[10, 11, 4],
+        batch_size=[8, 4, 4],
+        weight_dtype=["fp8", "fp8", None],
+        output_tokens=[512, 512, 128],
+    )
+    _, note = match_baselines(frame)
+    assert (
+        "no baseline found for 1 row with K > 0: the nearest run without drafts (line 3) differs from line 4 in stored "
+        "type of the routed experts' weights (fp8, here not stated), generated length (512, here 128);"
+    ) in note
+
+
 def test_several_equal_baselines_count_with_their_median():
     assert speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[8, 10, 90, 5]))[3] == pytest.approx(2.0)
 
@@ -158,7 +203,7 @@ def test_rows_without_any_computed_value_stay_in_place_beside_rows_with_one():
     frame = read_upload(
         "p",
         b"hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,input_tokens,output_tokens,derived\n"
-        b"h,m,vllm,4,0,8,,,\nh,m,vllm,4,3,4,,,\nh,m,vllm,9,3,4,,,\nh,m,vllm,4,3,4,10,10,dataset\n",
+        b"h,m,vllm,4,0,8,,,\nh,m,vllm,4,3,4,,,\nh,m,vllm,9,3,4,,,\nh,m,vllm,7,3,4,10,10,dataset\n",
     ).result.frame
     assert frame["derived"].fillna("").tolist() == ["step_time_s", "speedup", "", "dataset;context_tokens"]
 

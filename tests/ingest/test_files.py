@@ -228,3 +228,21 @@ def test_a_fault_in_what_is_computed_reaches_the_user_as_one_sentence_with_its_c
     with pytest.raises(AdvisorError, match=r"mine\.csv .* please report") as caught:
         _ = table.result
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ('{"backend": "vllm", "mean_tpot_ms": 1.0, "output_thr', "ends within a text that begins at line 1, column 42"),
+        ('{"backend": "vllm",\n "mean_tpot_ms": 1.0,', "ends at line 2, column 22"),
+        ('{"a": {"b": [1, 2', "ends at line 1, column 18"),
+    ],
+)
+def test_a_json_file_that_stops_early_is_called_cut_off(text: str, end: str) -> None:
+    with pytest.raises(AdvisorError, match=rf"^x is cut off: its JSON {end}; send the whole file$"):
+        read(text, "x")
+
+
+def test_json_that_is_wrong_in_its_middle_is_not_called_cut_off() -> None:
+    with pytest.raises(AdvisorError, match="starts like JSON but is not: Expecting ',' delimiter at line 1"):
+        read('{"a": 1 "b": 2}', "x")

@@ -13,6 +13,7 @@ from advisor.calibration.adjustment import parse_adjustment, slower, write_adjus
 from advisor.calibration.overhead_records import class_costs
 from advisor.curve import curve_for
 from advisor.ingest import COLUMNS
+from advisor.points.before_after import before_after, curve_groups, curve_name
 from advisor.points.multipliers import fit_multipliers, multiplier_prior
 from advisor.points.observation import NAMES, joined, log_predicted
 from advisor.points.points import refit_points
@@ -216,7 +217,9 @@ def test_too_few_usable_rows_are_refused_with_the_reason():
     ("changes", "reason"),
     [
         ({"drafter": None}, "drafter is not stated"),
-        ({"draft_tokens_k": None}, "draft_tokens_k is not stated"),
+        ({"draft_tokens_k": None}, "draft_tokens_k is not stated; fill it in"),
+        ({"gpu_count": None, "tensor_parallel": None}, "tensor_parallel and gpu_count are not stated; fill one in"),
+        ({"hardware_id": None}, "hardware_id is not stated; fill it in"),
         ({"speedup": None}, "neither a speedup"),
         ({"draft_tokens_k": 40, "accepted_length": 3.0}, "k_max"),
         ({"draft_structure": "chain;adaptive"}, "adaptive"),
@@ -301,3 +304,46 @@ def test_the_table_of_constants_says_how_well_each_was_known_and_the_notes_which
             f"±{item.log_stderr:.0%}",
         )
     assert any("Your points hold K = 1, 3;" in note for note in notes(found))
+
+
+def test_errors_are_of_all_values_apart_by_kind_and_what_got_worse_is_named() -> None:
+    speedups = synthetic_points((1, 8, 32), (3,), truth={"round_host": 3.0})
+    times = synthetic_points((1, 8, 32), (0,), quantity="tpot_s")
+    times.loc[:, "tpot_s"] *= [1.0, 1.08, 1.0]
+    found = refit(pd.concat([speedups, times], ignore_index=True).rename_axis("line"))
+    rows, errors = found.rows, found.own_errors
+    before, after = ((rows[name] / rows["measured"] - 1.0).abs() for name in ("before", "left_out"))
+    assert (errors.before.n, errors.after.n) == (6, 6)
+    assert errors.after.mape == pytest.approx(after.mean())
+    assert errors.before.mape == pytest.approx(before.mean())
+    kinds = {kind.quantity: kind.after.mape for kind in errors.kinds}
+    assert kinds == {name: pytest.approx(after[rows["quantity"] == name].mean()) for name in ("speedup", "tpot_s")}
+    assert [one.line for one in errors.worse] == rows["line"][(after - before).sort_values().index[::-1]].tolist()[
+        : int((after > before).sum())
+    ]
+    assert errors.worse
+    assert f"all 6 values, each left out of the fit in turn, are predicted better (mean error {before.mean():.1%}" in (
+        found.sentence
+    )
+    assert "3 speedups" in found.sentence
+    assert "3 times per output token" in found.sentence
+    assert f"{len(errors.worse)} of 6 worse, most of all line {errors.worse[0].line}, " in found.sentence
+
+
+def test_rows_without_drafts_name_no_drafter() -> None:
+    frame = synthetic_points((1, 4, 16), (0,), quantity="tpot_s")
+    found = refit(frame)
+    assert set(found.rows["drafter"]) == {"none"}
+    (group,) = curve_groups(found)
+    assert curve_name(*group) == "qwen3-30b-a3b, without drafts, time per output token"
+    assert len(before_after(refit_points(frame)[0], found, group).points) == 3
+
+
+def test_what_the_rows_determine_is_carried_by_the_text_of_a_refit() -> None:
+    found = adjustment_of(refit(synthetic_points(BATCHES, truth={"round_host": 4.0}, noise=0.01)))
+    assert "round_host" in found.learnt
+    assert parse_adjustment(write_adjustment(found)).learnt == found.learnt
+    nothing = replace(found, learnt=())
+    assert parse_adjustment(write_adjustment(nothing)).learnt == ()
+    with pytest.raises(AdvisorError, match="is no refit"):
+        parse_adjustment(write_adjustment(found).replace("learnt=", "learnt=magic/"))

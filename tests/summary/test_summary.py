@@ -200,11 +200,23 @@ def test_a_band_that_a_refit_leaves_says_what_most_of_it_is() -> None:
 def test_times_of_a_refit_name_the_constants_that_moved_most() -> None:
     found = advise(refitted_with(noise=0.01)).setup.adjustment
     assert found is not None
-    first, second = sorted(found.factors, key=lambda name: -abs(math.log(found.factors[name])))[:2]
-    moved = ", ".join(f"{FACTORS[name]} {found.factors[name] - 1:+.0%}" for name in (first, second))
+    assert found.learnt
+    named = sorted(found.learnt, key=lambda name: -abs(math.log(found.factors[name])))[:2]
+    moved = ", ".join(f"{FACTORS[name]} {found.factors[name] - 1:+.0%}" for name in named)
     assert refitted_times_text(found) == f"refitted on 8 points of yours ({moved})"
     still = dataclasses.replace(found, factors=dict.fromkeys(found.factors, 1.001))
-    assert refitted_times_text(still) == "refitted on 8 points of yours (no constant moved by 1% or more)"
+    assert "(no constant that they determine moved by 1% or more)" in refitted_times_text(still)
+    assert refitted_times_text(dataclasses.replace(found, learnt=None)) == "refitted on 8 points of yours"
+
+
+def test_a_constant_that_the_points_do_not_determine_is_not_named() -> None:
+    found = advise(refitted_with(noise=0.01)).setup.adjustment
+    assert found is not None
+    assert found.learnt is not None
+    open_ones = [name for name in found.factors if name not in found.learnt]
+    assert open_ones
+    moved = dataclasses.replace(found, factors=dict(found.factors) | dict.fromkeys(open_ones, 3.0))
+    assert refitted_times_text(moved) == refitted_times_text(found)
 
 
 def test_no_break_even_is_said_beyond_the_largest_batch_that_fits() -> None:

@@ -160,13 +160,21 @@ def test_a_click_on_the_baseline_s_mark_picks_the_recommended_design() -> None:
     assert f"**{ANSWER.space.describe(ANSWER.recommended.index)}**" in texts(click_point(page(), -1))
 
 
-def test_below_a_headline_without_a_clear_design_it_is_not_said_again() -> None:
+def test_a_headline_without_a_clear_design_names_the_best_guess_and_its_gain_stands_below() -> None:
     verdict = "No design is clearly better than top-8 of 128 at batch 32 on a GPU; the best guess is top-6 of 96: 1 ms."
-    unclear = replace(ANSWER, verdict=verdict, clear=False)
-    assert design_tables.headline(unclear) == "No design is clearly better than the baseline"
-    assert design_tables.below_headline(unclear) == (
-        "Against top-8 of 128 at batch 32 on a GPU, the best guess is top-6 of 96: 1 ms."
-    )
+    unclear, best = replace(ANSWER, verdict=verdict, clear=False), ANSWER.recommended
+    words, gain = design_words(ANSWER.space, best), best.objective_gain
+    said = f"No design is clearly better; the best guess is {words[0].lower()}{words[1:]}"
+    assert design_tables.headline(unclear) == said
+    below = design_tables.below_headline(unclear)
+    assert below.startswith(f"{gain.value:.2f}× ")
+    assert f"({gain.low:.2f}–{gain.high:.2f})" in below
+    assert below.endswith(design_tables.below_headline(ANSWER)), "what a clear one gives and costs, all the same"
+
+
+def test_where_no_measured_baseline_can_be_held_against_designs_the_whole_verdict_stands_below() -> None:
+    verdict = "No design is held against top-8 of 128: a plain step by its own measured kernels differs by +40%."
+    assert design_tables.below_headline(replace(ANSWER, verdict=verdict, clear=False)) == verdict
 
 
 def test_a_long_name_of_an_own_model_is_told_whole_and_a_borrowed_acceptance_is_marked() -> None:
@@ -226,7 +234,7 @@ def test_controls_change_the_question() -> None:
     assert test.title[0].value.startswith(design_words(ANSWER.space, steepest))
     assert test.title[0].value != before
     test.text_input(key="design_batches").set_value("1-4").run()
-    assert "at batch 1, 2, 4" in texts(test)
+    assert "batch 1, 2, 4, at equal quality" in texts(test)
 
 
 def test_a_limit_is_kept_by_every_candidate() -> None:

@@ -39,7 +39,7 @@ def read_template(sample: Sample) -> RawRows:
     warnings = [*mapped.warnings, *unit_hints(mapped.unknown, "points")]
     if mapped.unknown:
         shown = ", ".join(name[:40] for name in mapped.unknown[:10])
-        warnings.append(f"{len(mapped.unknown)} columns are not known and were ignored: {shown}")
+        warnings.append(f"{counted(len(mapped.unknown), 'column')} not known and ignored: {shown}")
     cells, swaps = from_mapped(table, mapped), misplaced_columns(table, mapped.columns, "points")
     return RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
 

@@ -289,7 +289,7 @@ def ending(run: Run) -> str:
 
 
 def share_done(at: dict[str, Any]) -> float:
-    """Finished share of a sweep's time, in [0, 1], from a progress report. [1]"""
+    """Finished share of a sweep's time, in [0, 1], from a progress report. [-]"""
     return float(min(at["elapsed_s"] / max(at["elapsed_s"] + at["remaining_s"], 1e-9), 1.0))
 
 

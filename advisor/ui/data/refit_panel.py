@@ -6,13 +6,15 @@ import pandas as pd
 import streamlit as st
 
 from advisor.charts import before_after_chart, residual_chart
-from advisor.ingest import IngestResult
+from advisor.ingest import COLUMNS, IngestResult
 from advisor.points import (
+    MIN_POINTS,
     PARAMETER_COLUMNS,
     Point,
     RefitResult,
     before_after,
     curve_groups,
+    curve_name,
     moesd_of,
     notes,
     parameter_rows,
@@ -36,13 +38,29 @@ def ask(read: IngestResult, scenario: Scenario) -> None:
             f"Accepted length for {counted(lacking, 'row')} without one", scenario.acceptance, key="refit_acceptance",
             help="2.4@3, or 0.7,0.5,0.4, or the id of a measured curve; it counts as one of another run.",
         )  # fmt: skip
+    lacks = uploads.lacks(read)
     st.button(
         "Refit on these points",
         key="refit_upload",
         icon=":material/tune:",
         on_click=uploads.refit_upload,
         args=(acceptance,),
+        disabled=bool(lacks) or read.rows_kept < MIN_POINTS,
     )
+    if lacks:
+        fields = "; ".join(_needed(names, rows) for names, rows in lacks.items())
+        st.caption(f"A refit needs {MIN_POINTS} rows that say all of it. Still missing above: {fields}.")
+    elif read.rows_kept < MIN_POINTS:
+        st.caption(f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together.")
+    if said := uploads.problem("refit"):
+        st.error(widgets.plain(said), icon=":material/error:")
+
+
+def _needed(names: tuple[str, ...], rows: int) -> str:
+    """A field that is needed, or several of which one is, in words."""
+    columns = COLUMNS["points"]
+    titles = [columns[names[0]].title, *(columns[name].in_text for name in names[1:])]
+    return f"{' or '.join(titles)} ({counted(rows, 'row')})"
 
 
 def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
@@ -56,7 +74,7 @@ def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
     if groups:
         chosen = st.selectbox(
             "Curve", range(len(groups)), key="refit_curve",
-            format_func=lambda i: f"{groups[i][0]}, {groups[i][1]}, K = {groups[i][2]}, {groups[i][3]}",
+            format_func=lambda i: curve_name(*groups[i]),
         )  # fmt: skip
         chart = before_after_chart(before_after(points, result, groups[chosen]))
         widgets.show_chart(chart, "before_after", scenario)

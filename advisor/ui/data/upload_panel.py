@@ -10,7 +10,7 @@ from advisor import ingest
 from advisor.catalog import model_ids
 from advisor.drafter import drafter_ids
 from advisor.hardware import hardware_ids
-from advisor.ingest import MAX_BYTES, IngestResult
+from advisor.ingest import MAX_BYTES, IngestResult, MissingField
 from advisor.scenario import Scenario
 from advisor.text import counted
 from advisor.ui.data import kept_panel, mapping_panel, own_traces, refit_panel, uploads
@@ -23,7 +23,9 @@ _FROM_SCENARIO = {
 }  # fmt: skip
 _OF_THE_MODEL = ("gpu_count", "tensor_parallel", "expert_parallel", "drafter")
 """Fields of the bar that hold for its own model: a file of another model is asked for them."""
+_YES_NO = {1: "yes, in these very runs", 0: "no, elsewhere"}
 _SHOWN_ROWS = 200
+_FEW = 2
 MAX_PASTED = 1_000_000
 """Characters of a pasted text; longer logs are uploaded as files."""
 _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
@@ -31,19 +33,20 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 
 
 def draw(scenario: Scenario) -> None:
-    """The whole panel: what was given and what is wrong with it, what it changed, then what was read of it."""
+    """The whole panel in the order of its steps: what was given, read and lacks, what it changed, what else it has."""
     _given(scenario)
     read, found = uploads.result(), uploads.refitted()
-    if found is not None:
-        refit_panel.draw(found[0], found[1], scenario)
     if read is not None:
         _what_was_read(read)
     mapping_panel.draw()
     if read is not None:
         _missing_form(read, scenario)
         _stated_names(read)
-        _acceptance(read)
         refit_panel.ask(read, scenario)
+    if found is not None:
+        refit_panel.draw(found[0], found[1], scenario)
+    if read is not None:
+        _acceptance(read)
         _notes(read)
         _refused(read)
         kept_panel.keep(read)
@@ -59,8 +62,7 @@ def _given(scenario: Scenario) -> None:
             key=uploads.uploader_key(), on_change=uploads.take_files, accept_multiple_files=True,
             max_upload_size=widgets.upload_limit(MAX_BYTES),
         )  # fmt: skip
-        if uploads.problem():
-            st.error(widgets.plain(uploads.problem()), icon=":material/error:")
+        _problem("file")
         for note in uploads.notes():
             st.info(widgets.plain(note), icon=":material/content_copy:")
         with st.expander("Or paste the block that the benchmark printed"):
@@ -119,32 +121,71 @@ def _refused(read: IngestResult) -> None:
 
 
 def _missing_form(read: IngestResult, scenario: Scenario) -> None:
-    """Ask for what the file lacks, prefilled from the file, else from the scenario in the bar where that is alike."""
+    """Ask for what the file lacks, prefilled from the file, else from the scenario in the bar where that is alike.
+
+    No `st.form`: what stands in the fields is what a refit uses, whether or not it was filled in before.
+    """
     unknown = uploads.unknown_names(read)
     if not read.missing and not unknown:
         return
     other = _other_model(read, scenario)
-    with st.form("missing_fields"):
+    with st.container(border=True, key="missing_fields"):
         st.markdown("**What the file does not say**")
-        if other and (left := [item.name for item in read.missing if item.name in _OF_THE_MODEL]):
-            bar = ", ".join(f"{name} {_of_scenario(name, scenario)}" for name in left)
+        if other and (left := [item for item in read.missing if item.name in _OF_THE_MODEL]):
+            bar = ", ".join(f"{_title(item.name)} {_of_scenario(item.name, scenario)}" for item in left)
             said = f"The file is of {other}. Not taken from the bar, which is for {scenario.model_id}: {bar}."
             st.caption(widgets.plain(said))
-        override = {
-            name: _field(f"{name}: {', '.join(names[:3])} is not known; read it as", name, None, f"known_{name}")
-            for name, names in unknown.items()
-        }
-        values = {}
-        for item in read.missing:
-            guess = item.prefill
-            if guess is None and not (other and item.name in _OF_THE_MODEL):
-                guess = _of_scenario(item.name, scenario)
-            optional = "" if item.required else " (may stay empty)"
-            label = f"{item.meaning}{optional}; missing in {counted(item.rows, 'row')}"
-            values[item.name] = _field(label, item.name, guess, f"missing_{item.name}")
-        if st.form_submit_button("Fill in"):
-            uploads.fill_in(values, override)
-            st.rerun()
+        for name, names in unknown.items():
+            _field(f"{_title(name)}: {', '.join(names[:3])} is not known; read it as", name, None, f"known_{name}")
+        guesses = {item.name: _guess(item, other, scenario) for item in read.missing}
+        first = [item for item in read.missing if _asked_first(item, guesses[item.name])]
+        rest = [item for item in read.missing if item not in first]
+        with st.grid(3, min_column_width=250):
+            for item in first:
+                _missing_field(item, guesses[item.name], read)
+        if rest:
+            with st.expander(f"{counted(len(rest), 'field')} that may stay empty"):
+                for item in rest:
+                    _missing_field(item, None, read)
+        st.button("Fill in", key="fill_in", on_click=uploads.fill_in_form)
+        _problem("fields")
+        if read.kind == "points":
+            st.caption("A refit uses what stands here. Fill it in to see first which speedups follow.")
+
+
+def _guess(item: MissingField, other: str, scenario: Scenario) -> Any:
+    """What the file suggests, else what the bar says where that is not of another model; None without either."""
+    if item.prefill is not None or (other and item.name in _OF_THE_MODEL):
+        return item.prefill
+    return _of_scenario(item.name, scenario)
+
+
+def _asked_first(item: MissingField, guess: Any) -> bool:
+    """Whether a field stands open: it is needed, shows a guess that would be used, or decides what a refit moves."""
+    return item.needed or guess is not None or item.name == "accepted_length_same_run"
+
+
+def _missing_field(item: MissingField, guess: Any, read: IngestResult) -> None:
+    """One field, by its meaning and with how many rows lack it; of a few, which."""
+    either = {"gpu_count": "tensor_parallel", "tensor_parallel": "gpu_count"}.get(item.name)
+    need = "needed" if item.needed else "may stay empty"
+    if item.needed and either is not None:
+        need = f"this or the {ingest.COLUMNS['points'][either].in_text} is needed"
+    empty = read.frame.index[read.frame[item.name].isna()]
+    lines = f" (line {', '.join(map(str, empty))})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
+    label = f"{_title(item.name)} ({need}); missing in {counted(item.rows, 'row')}{lines}"
+    _field(label, item.name, guess, f"missing_{item.name}", item.meaning)
+
+
+def _title(name: str) -> str:
+    column = ingest.COLUMNS["points"].get(name) or ingest.COLUMNS["kernels"][name]
+    return column.title
+
+
+def _problem(place: str) -> None:
+    """What went wrong with the button that stands here."""
+    if said := uploads.problem(place):
+        st.error(widgets.plain(said), icon=":material/error:")
 
 
 def _other_model(read: IngestResult, scenario: Scenario) -> str:
@@ -162,28 +203,40 @@ def _stated_names(read: IngestResult) -> None:
     with st.expander("Names as read, to change"), st.form("stated_names", border=False):
         st.caption("A name chosen here holds for all rows of the upload; what it replaces is said above.")
         chosen = {
-            name: _field(f"{name}: {', '.join(names[:4])}", name, None, f"stated_{name}")
+            name: _field(f"{_title(name)}: {', '.join(names[:4])}", name, None, f"stated_{name}")
             for name, names in stated.items()
         }
         if st.form_submit_button("Read with these names"):
-            uploads.fill_in({}, chosen)
+            uploads.fill_in({}, chosen, "names")
             st.rerun()
+        _problem("names")
 
 
 def _of_scenario(name: str, scenario: Scenario) -> Any:
     return getattr(scenario, _FROM_SCENARIO[name]) if name in _FROM_SCENARIO else None
 
 
-def _field(label: str, name: str, guess: Any, key: str) -> Any:
-    options = {
-        "hardware_id": hardware_ids(),
+def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> Any:
+    choices: dict[str, list[Any]] = {
+        "hardware_id": list(hardware_ids()),
         "model_id": [*state.own_models(), *model_ids()],
-        "drafter": drafter_ids(),
-    }.get(name)
+        "drafter": list(drafter_ids()),
+        "accepted_length_same_run": list(_YES_NO),
+    }
+    options = choices.get(name)
+    help_text = widgets.plain(meaning) or None
     if options is None:
-        return st.text_input(widgets.plain(label), "" if guess is None else str(guess), key=key)
+        return st.text_input(widgets.plain(label), "" if guess is None else str(guess), key=key, help=help_text)
     index = options.index(guess) if guess in options else None
-    return st.selectbox(widgets.plain(label), options, index=index, key=key)
+    return st.selectbox(
+        widgets.plain(label),
+        options,
+        index=index,
+        key=key,
+        help=help_text,
+        format_func=lambda option: _YES_NO.get(option, option),
+        placeholder="Not stated",
+    )
 
 
 def _acceptance(read: IngestResult) -> None:

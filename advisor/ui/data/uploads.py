@@ -1,10 +1,9 @@
-"""The user's benchmark results in the session: read, mapped, completed, refitted, kept. Nothing here is shared."""
+"""The user's benchmark results in the session: read, mapped, completed, refitted. Nothing here is shared."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,29 +12,32 @@ import streamlit as st
 from advisor import ingest
 from advisor.catalog import model_ids
 from advisor.hardware import hardware_ids
-from advisor.ingest import Header, IngestResult, Rows, TableKind, csv_of, kept_points, kept_table
-from advisor.points import Point, RefitResult, Refused, refit_chosen, select_points
+from advisor.ingest import COLUMNS, IngestResult, Rows
+from advisor.points import HeaderOf, Point, RefitResult, Refused, lacking, refit_chosen, select_points
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 from advisor.summary import sample_csv
+from advisor.ui.data.upload_files import UploadFile, read_as, read_file, with_headers
 from advisor.ui.shared import answers, fields, own_points, refit_use, state
 from advisor.ui.shared.session import Slot, nothing
 
 _RESULT = own_points.UPLOAD
 _ROWS: Slot[Rows | None] = Slot("_upload_rows", nothing)
-_FILES: Slot[tuple[str, ...]] = Slot("_upload_files", tuple)
-"""Hashes of the files that were read."""
-_PROBLEM: Slot[str] = Slot("_upload_problem", str)
+_FILES: Slot[tuple[UploadFile, ...]] = Slot("_upload_files", tuple)
+_GIVEN: Slot[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Slot("_upload_given", tuple)
+"""What was filled in and what was read under another name, in the order in which it was said."""
+_PROBLEM: Slot[tuple[str, str]] = Slot("_upload_problem", lambda: ("", ""))
+"""Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `names`, `refit`, `keep`,
+`kept`), and why it was."""
 _REFIT: Slot[tuple[list[Point], RefitResult] | None] = Slot("_upload_refit", nothing)
-_CSV: Slot[tuple[str, bytes, TableKind] | None] = Slot("_upload_csv", nothing)
-"""Name, content and kind of rows of the one CSV whose headers may be mapped."""
-_HEADERS: Slot[tuple[Header, ...]] = Slot("_upload_headers", tuple)
+_MADE: Slot[tuple[str, ...]] = Slot("_upload_refits", tuple)
+"""Every refit of this upload, as a scenario carries it."""
 _NOTES: Slot[list[str]] = Slot("_upload_notes", list)
-_KEPT_AS: Slot[str] = Slot("_upload_kept_as", str)
 _CLEARED: Slot[int] = Slot("_uploads_cleared", int)
 """How often the upload was forgotten."""
-MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
-"""Formats whose headers a user may give in words of their own."""
+FIELD_KEYS = ("missing_", "known_", "stated_", "map_")
+"""How the keys of widgets that belong to one upload begin."""
+PASTED = "pasted text"
 
 
 def result() -> IngestResult | None:
@@ -43,19 +45,25 @@ def result() -> IngestResult | None:
     return _RESULT.get()
 
 
-def problem() -> str:
-    """Why the last thing asked of the upload did not work; empty when it did."""
-    return _PROBLEM.get()
+def files() -> tuple[UploadFile, ...]:
+    """The files of the upload, those that could not be read among them."""
+    return _FILES.get()
+
+
+def problem(place: str) -> str:
+    """Why the last thing asked for at one place did not work; empty when it did."""
+    where, said = _PROBLEM.get()
+    return said if where == place else ""
+
+
+def complain(place: str, error: AdvisorError | str) -> None:
+    """Say at one place why what was asked for did not work."""
+    _PROBLEM.put((place, str(error)))
 
 
 def notes() -> list[str]:
-    """What was recognised about the files of the uploader: already read, already kept."""
+    """What is to be said of the upload as a whole: already read, made up, forgotten."""
     return _NOTES.get()
-
-
-def kept_name() -> str:
-    """Under which name the upload is kept in this advisor's store already; empty when it is not."""
-    return _KEPT_AS.get()
 
 
 def uploader_key() -> str:
@@ -66,15 +74,18 @@ def uploader_key() -> str:
 
 def take_sample(scenario: Scenario) -> None:
     """Read rows that the advisor itself computed for a scenario, with a slower host: something to try."""
-    _drop()
     asked = build_scenario(**fields.START) if scenario.is_private or scenario.drafter_id == "none" else scenario
     data = sample_csv(answers.advice_for(asked)).encode()
-    _FILES.put((hashlib.sha256(data).hexdigest(),))
-    try:
-        _take(_read("made-up-sample.csv", data))
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
+    _take_bytes({_digest(data): ("made-up-sample.csv", data)})
     _NOTES.put(["A made-up sample: computed for your scenario with a slower host, not measured"])
+
+
+def take_text() -> None:
+    """Read what stands in the box `bench_text` as one file: a console block, JSON, or a CSV."""
+    text = str(st.session_state.get("bench_text") or "")
+    if text.strip():
+        data = text.encode("utf-8", errors="replace")
+        _take_bytes({_digest(data): (PASTED, data)})
 
 
 def take_files() -> None:
@@ -86,121 +97,106 @@ def take_files() -> None:
     said: list[str] = []
     for item in given:
         data = item.getvalue()
-        digest = hashlib.sha256(data).hexdigest()
+        digest = _digest(data)
         if digest in by_hash:
             said.append(f"{item.name} is the same file as {by_hash[digest][0]}: read once")
         else:
             by_hash[digest] = (item.name, data)
-    if set(by_hash) == set(_FILES.get()):
+    if set(by_hash) == {file.digest for file in files()}:
         _NOTES.put(said or ["This is already read in this session; nothing changed"])
         return
-    _drop()
-    _FILES.put(tuple(by_hash))
-    tables, failed = [], []
-    for name, data in by_hash.values():
-        try:
-            tables.append(_read(name, data))
-        except AdvisorError as error:
-            failed.append(str(error))
-    try:
-        if tables:
-            _take(ingest.combine(tables))
-    except AdvisorError as error:
-        failed.append(str(error))
-    if len(by_hash) == 1:
-        _offer_mapping(*next(iter(by_hash.values())), result())
-        if headers() and failed and "is not recognised" in failed[0]:
-            failed = [f"{given[0].name} is not recognised by its headers; say below which column is which"]
-    _look_up_kept()
+    _take_bytes(by_hash)
     _NOTES.put(said)
-    _PROBLEM.put(". ".join(failed))
 
 
-PASTED = "pasted text"
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
-def take_text() -> None:
-    """Read what stands in the box `bench_text` as one file: a console block, JSON, or a CSV."""
-    text = str(st.session_state.get("bench_text") or "")
-    if not text.strip():
-        return
-    data = text.encode("utf-8", errors="replace")
-    _drop()
-    _FILES.put((hashlib.sha256(data).hexdigest(),))
-    failed = ""
+def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
+    """Read files {hash: (name, content)} as one in place of what was read before; what cannot be read is said."""
+    drop()
+    found = [read_file(name, data, digest) for digest, (name, data) in given.items()]
+    _FILES.put(tuple(found))
+    said = _evaluate()
+    found = [with_headers(file, len(found) == 1) for file in found]
+    _FILES.put(tuple(found))
+    said = [*(file.problem for file in found if file.problem), *said]
+    if said:
+        complain("file", ". ".join(said))
+
+
+def _evaluate() -> list[str]:
+    """Make the result of the files' rows and of what was filled in; why that cannot be."""
+    tables = [file.rows for file in files() if file.rows is not None]
+    _RESULT.drop()
+    _ROWS.drop()
+    if not tables:
+        return []
     try:
-        _take(_read(PASTED, data))
+        rows = ingest.combine(tables)
+        for values, override in _GIVEN.get():
+            rows = _with(rows, values, override)
+        _RESULT.put(rows.result)
+        _ROWS.put(rows)
     except AdvisorError as error:
-        failed = str(error)
-    _offer_mapping(PASTED, data, result())
-    _look_up_kept()
-    _PROBLEM.put(failed)
+        return [str(error)]
+    return []
 
 
-def _take(rows: Rows) -> None:
-    _RESULT.put(rows.result)
-    _ROWS.put(rows)
+def _with(rows: Rows, values: Mapping[str, Any], override: Mapping[str, Any]) -> Rows:
+    """Rows with what a user says of them, as far as they have such columns."""
+    known = COLUMNS[rows.kind]
+    filled = ingest.complete(rows, {name: value for name, value in values.items() if name in known})
+    return ingest.with_given(filled, {name: value for name, value in override.items() if value and name in known})
 
 
-def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
-    return ingest.resolve_names(ingest.read_upload(name, data, columns=columns), hardware_ids(), model_ids())
-
-
-def _offer_mapping(name: str, data: bytes, read: IngestResult | None) -> None:
-    """Keep what the mapping form needs when a lone file is a CSV under headers that a user may choose."""
-    if read is None or read.format_id in MAPPED_FORMATS:
-        kind = read.kind if read is not None else "points"
-        headers = ingest.own_headers(name, data, kind, read.swapped if read is not None else ())
-        if headers:
-            _CSV.put((name, data, kind))
-            _HEADERS.put(headers)
-
-
-def headers() -> tuple[Header, ...]:
-    """The upload's own headers where it is one CSV that can be mapped, each with what it is or may be read as."""
-    return _HEADERS.get()
-
-
-def mapping_targets() -> list[str]:
-    """What a column of the upload may be read as."""
-    given = _CSV.get()
-    return [] if given is None else ingest.targets(given[2])
-
-
-def read_as(chosen: Mapping[str, str]) -> None:
-    """Read the CSV anew with its headers as chosen {theirs: ours}; what was filled in and refitted is dropped."""
-    given = _CSV.get()
-    if given is None:
-        return
-    name, data, _ = given
-    changed = {item.theirs: chosen[item.theirs] for item in headers() if _differs(item, chosen[item.theirs])}
+def read_with(number: int, chosen: Mapping[str, str]) -> None:
+    """Read one of the files anew with its headers as chosen {theirs: ours}; what was filled in stays, a refit not."""
     forget_refit()
-    try:
-        _take(_read(name, data, changed or None))
-    except AdvisorError as error:
-        _RESULT.drop()
-        _ROWS.drop()
-        _PROBLEM.put(str(error))
-    _HEADERS.put(tuple(replace(item, ours=chosen[item.theirs]) for item in headers()))
-    _look_up_kept()
+    changed = list(files())
+    changed[number] = read_as(changed[number], chosen)
+    _FILES.put(tuple(changed))
+    said = [text for text in (changed[number].problem, *_evaluate()) if text]
+    if said:
+        complain(f"columns {number}", ". ".join(said))
 
 
-def _differs(item: Header, ours: str) -> bool:
-    """Whether a choice asks for anything else than what the readers do by themselves."""
-    return ours != (item.native or ingest.IGNORE)
-
-
-def fill_in(values: Mapping[str, Any], override: Mapping[str, Any]) -> None:
-    """Complete the upload's missing context, and replace names that are not known; drops the refit."""
+def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) -> bool:
+    """Complete the upload's missing context, and replace names; drops the refit. Whether it worked; if not, why."""
     rows = _ROWS.get()
     if rows is None:
-        return
+        return False
     forget_refit()
     try:
-        given = {name: value for name, value in override.items() if value}
-        _take(ingest.with_given(ingest.complete(rows, values), given))
+        rows = _with(rows, values, override)
+        _RESULT.put(rows.result)
     except AdvisorError as error:
-        _PROBLEM.put(str(error))
+        complain(place, error)
+        return False
+    _ROWS.put(rows)
+    _GIVEN.put((*_GIVEN.get(), (dict(values), dict(override))))
+    return True
+
+
+def shown() -> tuple[dict[str, Any], dict[str, Any]]:
+    """What stands in the form of missing fields: values by column, and what unknown names are to be read as."""
+    read = result()
+    if read is None:
+        return {}, {}
+    now = st.session_state
+    values = {item.name: now.get(f"missing_{item.name}") for item in read.missing}
+    override = {name: now.get(f"known_{name}") for name in unknown_names(read)}
+    return _said(values), _said(override)
+
+
+def _said(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None and str(value).strip()}
+
+
+def fill_in_form() -> None:
+    """Complete the upload with what stands in the form, prefilled or typed."""
+    fill_in(*shown(), "fields")
 
 
 def unknown_names(read: IngestResult) -> dict[str, list[str]]:
@@ -210,6 +206,16 @@ def unknown_names(read: IngestResult) -> dict[str, list[str]]:
     known = {"hardware_id": set(hardware_ids()), "model_id": set(model_ids()) | set(state.own_models())}
     found = {name: sorted(set(read.frame[name].dropna()) - ids) for name, ids in known.items()}
     return {name: names for name, names in found.items() if names}
+
+
+def lacks(read: IngestResult) -> dict[tuple[str, ...], int]:
+    """What keeps the upload from being refitted once what the form shows is filled in; see `points.lacking`."""
+    values, override = shown()
+    frame = read.frame.copy(deep=False)
+    for name, names in unknown_names(read).items():
+        if name not in override:
+            frame[name] = frame[name].mask(frame[name].isin(names))
+    return lacking(frame, values)
 
 
 def acceptances(read: IngestResult) -> dict[str, str]:
@@ -224,19 +230,24 @@ def acceptances(read: IngestResult) -> dict[str, str]:
 
 
 def refit_upload(acceptance: str | None) -> None:
-    """Refit on the session's upload and keep the result in the session."""
-    read = result()
-    if read is not None:
-        _refit(read.frame, acceptance)
+    """Refit on the session's upload, completed with what the form shows, and keep the result in the session."""
+    values, override = shown()
+    filled = fill_in(values, override, "refit") if values or override else True
+    if filled and (read := result()) is not None:
+        refit(read.frame, "refit", acceptance, read.header_of)
 
 
-def _refit(frame: pd.DataFrame, acceptance: str | None = None) -> None:
+def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header_of: HeaderOf | None = None) -> None:
+    """Refit on points and keep the result in the session."""
     forget_refit()
     try:
         points, refused = select_points(frame, acceptance=acceptance, configs=state.own_models())
-        _REFIT.put((points, refit_chosen(points, refused)))
+        found = refit_chosen(points, refused, header_of)
     except AdvisorError as error:
-        _PROBLEM.put(str(error))
+        complain(place, error)
+        return
+    _REFIT.put((points, found))
+    _MADE.put((*_MADE.get(), refit_use.text_of(found)))
 
 
 def refitted() -> tuple[list[Point], RefitResult] | None:
@@ -257,19 +268,27 @@ def undo_refit() -> None:
 
 
 def forget() -> None:
-    """Drop the upload, its refit and every prediction with it from the session."""
-    _drop()
+    """Drop the upload, its refit and every prediction with it from the session, and say so."""
+    used = refit_use.in_use() in _MADE.get()
+    drop()
     _CLEARED.put(_CLEARED.get() + 1)
-    refit_use.undo()
+    said = "The upload is forgotten"
+    if used:
+        refit_use.undo()
+        said += ", and with it the refit that was in use: every page predicts with the shipped constants again"
+    _NOTES.put([said])
 
 
-def _drop() -> None:
+def drop() -> None:
+    """Drop the upload and its refit from this page; predictions that use the refit go on until that is undone."""
     forget_refit()
-    for slot in (_RESULT, _ROWS, _FILES, _CSV, _HEADERS, _NOTES, _KEPT_AS):
+    for slot in (_RESULT, _ROWS, _FILES, _GIVEN, _MADE, _NOTES):
         slot.drop()
+    for key in [str(key) for key in st.session_state if str(key).startswith(FIELD_KEYS)]:
+        del st.session_state[key]
 
 
-def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
+def refused_rows(rows: Sequence[Refused]) -> dict[str, list[Any]]:
     """Refused rows as columns: reason, rows, first line."""
     reasons: dict[str, list[Refused]] = {}
     for row in rows:
@@ -279,85 +298,3 @@ def refused_rows(rows: tuple[Refused, ...]) -> dict[str, list[Any]]:
         "Rows": [sum(one.rows for one in alike) for alike in reasons.values()],
         "First line": [min(one.line for one in alike) for alike in reasons.values()],
     }
-
-
-def save(name: str, given_by: str) -> None:
-    """Keep the upload in this advisor's store, for all who use it."""
-    from advisor.store import save_upload
-
-    read = result()
-    if read is None:
-        return
-    _PROBLEM.drop()
-    try:
-        save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256, given_by=given_by)
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
-    _look_up_kept()
-
-
-def _look_up_kept() -> None:
-    """Note whether the upload's very bytes are kept in the store."""
-    from advisor.store import kept_as
-
-    read = result()
-    _KEPT_AS.drop()
-    try:
-        found = kept_as(read.sha256) if read is not None else None
-    except AdvisorError:
-        return  # the list of kept data sets says why they cannot be looked at
-    if found:
-        _KEPT_AS.put(f"{found[1]} ({found[0]})")
-
-
-def kept() -> pd.DataFrame | None:
-    """The kept data sets; None, with the reason on the next screen, when their file cannot be opened now."""
-    from advisor.store import list_uploads
-
-    try:
-        return list_uploads()
-    except AdvisorError as error:
-        st.text(f"Kept data sets cannot be listed: {error}")
-        return None
-
-
-def kept_rows(dataset_id: str) -> pd.DataFrame:
-    """The rows of a kept data set; empty, with the reason on the next screen, when it cannot be read."""
-    from advisor.store import read_upload
-
-    try:
-        return read_upload(dataset_id)
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
-        return pd.DataFrame()
-
-
-def kept_data(dataset_id: str) -> bytes:
-    """A kept data set as CSV."""
-    from advisor.store import read_upload
-
-    return csv_of(read_upload(dataset_id))
-
-
-def use_kept(dataset_id: str) -> None:
-    """Refit on a kept data set, with the models of this session."""
-    from advisor.store import read_upload
-
-    _drop()
-    try:
-        frame = kept_points(read_upload(dataset_id))
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
-        return
-    _refit(frame)
-
-
-def forget_kept(dataset_id: str) -> None:
-    """Delete a kept data set from the store."""
-    from advisor.store import forget_upload
-
-    try:
-        forget_upload(dataset_id)
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
-    _look_up_kept()

@@ -10,8 +10,10 @@ from advisor.ui.shared import widgets
 
 
 def draw(answer: DesignAnswer, item: Candidate | None) -> None:
-    """Both charts side by side."""
+    """Both charts side by side; none where no design keeps every limit and none was picked."""
     space, best = answer.space, answer.recommended
+    if best is None and item is None:
+        return
     picked = item is not None and (best is None or item.index != best.index)
     curves = answer.curves
     if picked and item is not None:

@@ -103,7 +103,7 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
     asked = space.question.batches
     where = f"At batch {asked[0]:g}" if len(asked) == 1 else "Over the target batches"
     st.markdown(
-        f"{where}: {space.question.mean_tpot_s(item.tpot_s) * 1e3:.2f} ms per token, today {base_ms:.2f} ms: "
+        f"{where}: {space.question.mean_tpot_s(item.tpot_s) * 1e3:.2f} ms per token, the baseline {base_ms:.2f} ms: "
         f"{faster.value:.2f}× as fast ({faster.low:.2f}–{faster.high:.2f}). Drafting gains {speedup:.2f}×, "
         f"{gain.value:.2f}× the baseline's gain ({gain.low:.2f}–{gain.high:.2f}). "
         f"Dense-equivalent size {item.quality_ratio:.1%} of the baseline's. "
