@@ -60,6 +60,8 @@ class BoardAsked(Frozen):
 def ids_called(text: str) -> tuple[str, ...]:
     """Shipped models whose id or name holds one of the comma-separated pieces.
 
+    There are none for an empty text.
+
     None for an empty text.
 
     Raises AdvisorError where no model is called so.
