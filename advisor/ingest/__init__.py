@@ -13,8 +13,8 @@ from __future__ import annotations
 from advisor.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates, rates_from_list
 from advisor.ingest.acceptance_file import read_acceptance
 from advisor.ingest.activation_log import ActivationLog, open_activation_log
+from advisor.ingest.baselines import MATCH_COLUMNS
 from advisor.ingest.canonical import COLUMNS, TableKind, template_csv
-from advisor.ingest.derived import MATCH_COLUMNS
 from advisor.ingest.given import GivenRows, read_given
 from advisor.ingest.names import drafter_name, match_hardware
 from advisor.ingest.power_log import read_power_log
