@@ -24,12 +24,26 @@ FIRST_ROWS = 3
 _SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools' headers
 _SHOWN_UNITS = ("s", "ms", "us")
 _HINTS = {
-    "users": "batch_size", "concurrent": "batch_size", "sequences": "batch_size", "streams": "batch_size",
-    "drafted": "draft_tokens_k", "spec": "draft_tokens_k", "speculative": "draft_tokens_k", "gain": "speedup",
-    "accepted": "accepted_length", "acceptance": "accepted_length", "latency": "request_latency_s",
-    "throughput": "output_tok_per_s", "round": "step_time_s", "iteration": "step_time_s", "chunk": "itl_s",
-    "gap": "itl_s", "speculation": "drafter", "accelerator": "hardware_id", "device": "hardware_id",
-}  # fmt: skip
+    "users": "batch_size",
+    "concurrent": "batch_size",
+    "sequences": "batch_size",
+    "streams": "batch_size",
+    "drafted": "draft_tokens_k",
+    "spec": "draft_tokens_k",
+    "speculative": "draft_tokens_k",
+    "gain": "speedup",
+    "accepted": "accepted_length",
+    "acceptance": "accepted_length",
+    "latency": "request_latency_s",
+    "throughput": "output_tok_per_s",
+    "round": "step_time_s",
+    "iteration": "step_time_s",
+    "chunk": "itl_s",
+    "gap": "itl_s",
+    "speculation": "drafter",
+    "accelerator": "hardware_id",
+    "device": "hardware_id",
+}
 """Words that people's own headers use for our columns; a guess for the form, never applied by itself."""
 
 
