@@ -27,7 +27,7 @@ def draw(model_id: str, drafter_id: str) -> None:
     st.number_input(
         label, 1.0, MAX_DRAFT + 1.0, value=None, step=0.05, format="%.2f", key=LENGTH, on_change=_take, width=92,
         placeholder="list", persist_state="session",
-        help="Tokens per step with drafting, the model's own one included. Type yours, or choose a measured curve "
+        help="Tokens emitted per drafting step, counting the model's own. Type your value, or choose a measured curve "
         f"under More. Now: {state.escaped(origin(given))}.",
     )  # fmt: skip
     st.number_input(
