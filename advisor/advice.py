@@ -267,7 +267,7 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
     alternative = f"K = {tried.k_draft}, the best draft length, gives {_ratio(tried)}"
     if tried.speedup_high < 1.0:
         return f"do not speculate (K = 0): it does not help. {alternative}, a slowdown."
-    equal = ", which their noise does not tell apart: of equals the smaller stands" if tried.as_good else ""
+    equal = "; the noise does not separate them, so the smaller K is taken" if tried.as_good else ""
     return (
         f"do not speculate (K = 0): {alternative}, a gain in {tried.p_gain:.0%} of the draws, and is expected to lose "
         f"{tried.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."

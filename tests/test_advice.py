@@ -173,7 +173,7 @@ def test_plain_decoding_that_stands_because_nothing_tells_it_apart_says_so(accep
     answer = advise(scenario)
     assert answer.recommendation.k_draft == 0
     assert answer.drafts[1].as_good == equal
-    assert ("of equals the smaller stands" in answer.recommendation.verdict) == equal
+    assert ("so the smaller K is taken" in answer.recommendation.verdict) == equal
 
 
 def test_what_another_engine_loads_is_answered_with_its_own_kernels() -> None:

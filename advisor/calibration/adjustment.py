@@ -51,7 +51,7 @@ class Adjustment:
     log_sd: Mapping[str, float] = field(default_factory=dict)
     """Posterior standard deviation of the logarithm of each factor. [-]"""
     correlation: tuple[float, ...] = (0.0,) * len(JOINT_PAIRS)
-    """Of the errors of all pairs of JOINT, in the order of JOINT_PAIRS. [1]"""
+    """Of the errors of all pairs of JOINT, in the order of JOINT_PAIRS. [-]"""
     learnt: tuple[str, ...] | None = None
     """Factors that the points determine; the others moved within what was known before. None: not said."""
     scatter_log_sd: float | None = None

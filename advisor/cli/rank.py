@@ -56,7 +56,9 @@ class _RankCommand(click.Command):
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
 @click.option("--whole-machine", is_flag=True, help="Use and pay every GPU, also where fewer would do.")
 @click.option("--expert-parallel", is_flag=True, help="Try expert parallelism too, whose effect is not well predicted.")
-@click.option("--models", "names", help="Only these: ids or patterns, comma-separated, e.g. qwen3*,gpt-oss-*.")
+@click.option(
+    "--models", "names", help="Rank only these model ids or patterns, comma-separated, e.g. qwen3*,gpt-oss-*."
+)
 @click.option("--config", "configs", type=click.Path(path_type=Path), multiple=True, help="Your own config.json, too.")
 @click.option("--min-total-params", type=float, help="Least total size, e.g. 1e10.")
 @click.option("--max-total-params", type=float, help="Largest total size.")

@@ -40,7 +40,7 @@ LOAD_COLUMNS = ("engine_version", "n_experts", "n_active", "batch_kind", "datase
 MATCH_COLUMNS = (*PLACE_COLUMNS, *LOAD_COLUMNS)
 MAX_CANDIDATES = 8
 """Runs without drafts of one place and batch, counted once for each load, that a row which states less is held
-against; among more, nobody would say that only one was meant. [1]"""
+against; among more, nobody would say that only one was meant. [-]"""
 _COMPARED = ("tpot_s", "output_tok_per_s")
 _NAMED = 3
 _PER_RANK = "requests_per_rank"
@@ -56,12 +56,12 @@ class _Found:
 
 
 def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd.DataFrame, str]:
-    """Speedup of each row with K > 0 over a row with K = 0 that is otherwise the same, and a sentence for the user.
+    """Speedup of each row with K > 0 over its baseline with K = 0, and a sentence for the user.
 
-    Same means MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE; with `unstated_fits`, a row without such
-    a baseline takes the one that nothing which both state of LOAD_COLUMNS and lengths contradicts. The ratio is of
-    tpot_s where both rows have it, else of output_tok_per_s; several equal baselines count with their median. Rows that
-    state a speedup keep it.
+    A baseline is otherwise the same: MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE. With
+    `unstated_fits`, a row without such a baseline takes the one that nothing which both state of LOAD_COLUMNS and
+    lengths contradicts. The ratio is of tpot_s where both rows have it, else of output_tok_per_s; several equal
+    baselines count with their median. Rows that state a speedup keep it.
     """
     k = frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
     stated = frame["speedup"].notna().to_numpy()

@@ -83,7 +83,10 @@ class IngestResult:
     """Of each file: the line before its first, its last, and its own header of each column with the unit's factor."""
 
     def header_of(self, column: str, line: int) -> tuple[str, float] | None:
-        """What the file calls a column at a line, and the factor from its unit to ours; None where it has no such."""
+        """Name of a column in the file at a line, and the factor from its unit to ours.
+
+        None where the file has no such column.
+        """
         held = (columns for before, last, columns in self.headers if before < line <= last)
         return next(held, {}).get(column)
 

@@ -43,7 +43,7 @@ def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
 
 
 def curve_name(model_id: str, drafter: str, n_draft: int, quantity: str = "") -> str:
-    """What a curve is of, in words: `qwen3-30b-a3b, eagle3, K = 3, speedup`; without drafts no drafter is named."""
+    """Name of a curve, as `qwen3-30b-a3b, eagle3, K = 3, speedup`."""
     how = f"{drafter}, K = {n_draft}" if n_draft else "without drafts"
     return ", ".join(filter(None, (model_id, how, QUANTITY_WORDS.get(quantity, quantity))))
 

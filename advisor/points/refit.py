@@ -53,7 +53,9 @@ NEEDED = (("hardware_id",), ("model_id",), PLACEMENT, ("batch_size",), ("draft_t
 
 
 def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, ...], int]:
-    """Which of NEEDED too many rows lack for a refit, and in how many; empty where MIN_POINTS rows lack nothing.
+    """Columns of NEEDED that too many rows lack for a refit, with the number of those rows.
+
+    Empty where MIN_POINTS rows lack nothing.
 
     frame : canonical points (`advisor.ingest`). given : columns whose empty cells are about to be filled.
     """
@@ -235,7 +237,7 @@ def _left_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.b
 
 
 def drafter_of(point: Point) -> str:
-    """Which drafter a row ran; `none` without drafts, whatever stands in the question that predicts it."""
+    """Drafter that a row ran, `none` without drafts, whatever the question that predicts it says."""
     return point.scenario.drafter_id if point.n_draft else "none"
 
 

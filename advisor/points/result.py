@@ -12,9 +12,9 @@ from advisor.points.points import Refused
 from advisor.text import counted
 
 _NO_CHANGE = 0.02
-"""Errors nearer than this share of each other are alike. [1]"""
+"""Errors nearer than this share of each other are alike. [-]"""
 LEAST_MOVE = 0.01
-"""A constant that moved by less is not named. [1]"""
+"""A constant that moved by less is not named. [-]"""
 MAX_ERROR = 0.30
 """Above this mean error on rows that it did not see, a refit is not called better than anything. [-]"""
 
@@ -58,7 +58,7 @@ class KindErrors:
 
     @property
     def text(self) -> str:
-        """`4 times per output token 4.7% and 4.6%`."""
+        """Errors in words: `4 times per output token 4.7% and 4.6%`."""
         words = QUANTITY_WORDS[self.quantity]
         first, _, rest = words.partition(" ")
         many = f"{first}s {rest}".rstrip()
@@ -67,7 +67,7 @@ class KindErrors:
 
 @dataclass(frozen=True)
 class Worse:
-    """A value that a refit without its row predicts worse than the shipped constants do; errors as shares. [1]"""
+    """Value that a refit without its row predicts worse, with its errors as shares. [-]"""
 
     line: int
     quantity: str
@@ -77,7 +77,10 @@ class Worse:
 
 @dataclass(frozen=True)
 class OwnErrors:
-    """Errors on all of the user's own values, outliers left out; each row predicted without itself in `after`."""
+    """Errors on all of the user's own values but outliers.
+
+    Each row of `after` is predicted by a refit without it.
+    """
 
     before: Errors
     after: Errors
@@ -88,7 +91,7 @@ class OwnErrors:
 
     @property
     def text(self) -> str:
-        """Errors before and after over all values, then by quantity where there are several, and what got worse."""
+        """Errors before and after: over all values, by quantity where there are several, and the worst."""
         said = f"mean error {self.before.mape:.1%} before, {self.after.mape:.1%} after"
         if len(self.kinds) > 1:
             said += f": {', '.join(kind.text for kind in self.kinds)}"
@@ -100,7 +103,7 @@ class OwnErrors:
 
     @property
     def better(self) -> bool:
-        """Whether the refit predicts rows that it did not see better than the shipped constants do, and well enough.
+        """Whether held-out rows are predicted better than by the shipped constants, and well enough.
 
         Asked of all values together, and of the speedups among them by themselves: what is advised rests on those.
         """
@@ -108,13 +111,13 @@ class OwnErrors:
 
     @property
     def no_better(self) -> str:
-        """Which of the judged are predicted no better, in a word; empty where all are."""
+        """Word for the judged values predicted no better, empty without any."""
         limit = 1.0 - _NO_CHANGE
         return next((what for what, before, after in self._judged() if not after < limit * before), "")
 
     @property
     def far_off(self) -> str:
-        """Which of the judged stay off by more than MAX_ERROR in the mean, in a word; empty where none do."""
+        """Word for the judged values off by more than MAX_ERROR in the mean, empty without any."""
         return next((what for what, _, after in self._judged() if not after <= MAX_ERROR), "")
 
     def _judged(self) -> list[tuple[str, float, float]]:

@@ -80,7 +80,9 @@ def _column(quantity: str, line: int, header_of: HeaderOf | None) -> _Column:
 
 
 def check_units(points: Sequence[Point], header_of: HeaderOf | None = None) -> tuple[str, ...]:
-    """What to ask about the columns of rows that a refit may use, one sentence each, by the names that they have there.
+    """Questions about the columns of rows that a refit may use, one sentence each.
+
+    Columns are called as the user's file calls them.
 
     Raises AdvisorError for a column that is off by a factor which no engine explains.
     """

@@ -13,6 +13,8 @@ from advisor.runtime.ranges import KRange, k_at, k_running_at
 from advisor.runtime.schedule import values_of
 from advisor.setup import Setup
 
+_EQUALLY = "(each doubling counts equally)"
+
 
 def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> tuple[str, ...]:
     """Sentences on the gain of a schedule over one K.
@@ -59,18 +61,15 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> st
         return "Drafting pays at no batch: K = 0 throughout."
     running = {item.k_running for item in ranges}
     if running == {0}:
-        return "One K is enough: 0, a server without speculation, loses least over all batches, each doubling alike."
+        return f"One K is enough: 0, a server without speculation, loses least over all batches {_EQUALLY}."
     if len(running) == 1:
         return f"One K is enough: {running.pop()} at every batch."
     if one_k_is_enough(ranges, gain, k_draft):
         cost = 1.0 - gain.static_speedup[k_draft] / gain.schedule_speedup
         if cost <= 0.0:
             return f"One K is enough: {k_draft} everywhere costs nothing up to batch {last:,}."
-        return f"One K is enough: {k_draft} everywhere costs {cost:.1%} up to batch {last:,}, each doubling alike."
-    return (
-        f"The schedule gains {gain.gain:.1%} over K = {best} everywhere, the best single K, up to batch {last:,}, each "
-        "doubling alike."
-    )
+        return f"One K is enough: {k_draft} everywhere costs {cost:.1%} up to batch {last:,} {_EQUALLY}."
+    return f"The schedule gains {gain.gain:.1%} over the best single K, {best}, up to batch {last:,} {_EQUALLY}."
 
 
 def accepted_length_text(setup: Setup) -> str:

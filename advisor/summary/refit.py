@@ -13,11 +13,14 @@ from advisor.points import LEAST_MOVE
 _NAMED = 2
 """Constants that a sentence names, those that moved most."""
 _SAME = 0.005
-"""A band whose half width moves by less is called the same. [1]"""
+"""A band whose half width moves by less is called the same. [-]"""
 
 
 def refitted_times_text(adjustment: Adjustment) -> str:
-    """What the times of a refitted answer rest on; named are the constants that the points determine and moved most."""
+    """Basis of the times of a refitted answer, with the constants that the points moved most.
+
+    Constants that the points do not determine are not named.
+    """
     rests_on = f"refitted on {adjustment.n_points} points of yours"
     if adjustment.learnt is None:
         return rests_on

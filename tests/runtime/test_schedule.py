@@ -245,8 +245,10 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
     assert said(flat, two) == "One K is enough: 1 everywhere costs nothing up to batch 3."
     near = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.4], [1.0, 1.5, 1.51]])
     split = (KRange(1, 2, 1, 1.5), KRange(3, 3, 2, 1.51))
-    assert said(near, split) == "One K is enough: 1 everywhere costs 0.1% up to batch 3, each doubling alike."
-    assert said(near, split, 2).startswith("The schedule gains 0.1% over K = 1 everywhere"), "K = 2 is recommended here"
+    assert said(near, split) == "One K is enough: 1 everywhere costs 0.1% up to batch 3 (each doubling counts equally)."
+    assert said(near, split, 2).startswith("The schedule gains 0.1% over the best single K, 1,"), (
+        "K = 2 is recommended here"
+    )
     near[2, 2] = 1.8
     gain = 1 / ((2 - np.log2(4 / 3)) / 2 / 1.5 + np.log2(4 / 3) / 2 / 1.8) / 1.5 - 1
     assert said(near, split).startswith(f"The schedule gains {gain:.1%} over K = 1 everywhere, the best single K")

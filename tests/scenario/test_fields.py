@@ -208,6 +208,8 @@ DELIBERATE = {
     "diagnosis": MEASURED,
     "studies/diagnosis.py": MEASURED,
     "cli/diagnose.py": MEASURED,
+    "ui/shared/boards.py": "what a board over all models is asked, whatever the bar's own model",
+    "ui/serve/board_panel.py": "opening a model of the board sets just what the ranking chose for it",
 }
 """Folders and files whose literals may name four fields and more, with the reason."""
 

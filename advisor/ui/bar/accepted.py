@@ -39,7 +39,7 @@ def draw(model_id: str, drafter_id: str) -> None:
         width=92,
         placeholder="list",
         persist_state="session",
-        help="Tokens per step with drafting, the model's own one included. Type yours, or choose a measured curve "
+        help="Tokens emitted per drafting step, counting the model's own. Type your value, or choose a measured curve "
         f"under More. Now: {state.escaped(origin(given))}.",
     )
     st.number_input(

@@ -17,7 +17,7 @@ from advisor.ui.shared.session import Slot
 _PROBLEM: Slot[str] = Slot("_hardware_problem", str)
 _GIGA, _TERA = 1e9, 1e12
 _FIGURES = {
-    "hw_memory": ("Memory (GB)", "memory_bytes", _GIGA, "Of one GPU, decimal gigabytes."),
+    "hw_memory": ("Memory (GB)", "memory_bytes", _GIGA, "Memory of one GPU, in decimal gigabytes."),
     "hw_bandwidth": ("Memory bandwidth (TB/s)", "bandwidth_bytes_per_s", _TERA, "Nominal, of one GPU."),
     "hw_link": ("Link (GB/s)", "link_bytes_per_s", _GIGA, "One direction, all links of one GPU; for several GPUs."),
 }
@@ -43,7 +43,7 @@ def draw() -> None:
             index=None,
             key="hw_vendor",
             placeholder="not set",
-            help="Whose measured parts say what share of its peaks kernels reach.",
+            help="Vendor whose measured accelerators show which share of the peak kernels reach.",
         )
         st.selectbox(
             "Same chip as",

@@ -49,7 +49,7 @@ def draw(scenario: Scenario) -> None:
 
 
 def _found(found: AcceptanceRates, scenario: Scenario) -> None:
-    kind = "Probability of each token, given those before it" if found.length is None else "As the scenario takes it"
+    kind = "Probability of each token, given those before it" if found.length is None else "Value used by the scenario"
     st.markdown(f"{widgets.plain(found.source)}. {kind}: `{found.text}`")
     for warning in found.warnings:
         st.warning(widgets.plain(warning))

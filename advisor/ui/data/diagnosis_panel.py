@@ -51,8 +51,8 @@ def draw(scenario: Scenario) -> None:
             max_upload_size=widgets.upload_limit(MAX_BYTES),
         )
         st.caption(
-            "A plain run beside the speculative one tells most. What neither text nor files say, such as the "
-            "accelerator, is taken from the bar. Nothing is kept on the server."
+            "Give a run without speculation too: it helps the diagnosis most. What neither text nor files say, such "
+            "as the accelerator, is taken from the bar. Nothing is kept on the server."
         )
     st.button(
         "Diagnose", key="diagnose", type="primary", icon=":material/stethoscope:", on_click=_diagnose, args=(scenario,)
@@ -140,7 +140,7 @@ def _not_judged(found: DiagnosisView) -> None:
     """Folded: what to collect so that more rules can be judged."""
     clean = f"{counted(len(found.clean), 'rule')} checked and clean"
     with st.expander(f"{counted(len(found.not_judged), 'rule')} not judged; {clean}"):
-        st.caption("What to collect, what most rules want first")
+        st.caption("What to collect, most needed first")
         st.dataframe(pd.DataFrame(list(found.wanted), columns=list(WANTED_COLUMNS)), hide_index=True)
         rules = pd.DataFrame(list(found.not_judged), columns=["Not judged", "Needs"])
         st.dataframe(rules, hide_index=True)

@@ -35,7 +35,9 @@ def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
         st.expander(label, expanded=file.rows is None or swapped),
         st.form(f"column_mapping_{number}", border=False),
     ):
-        st.caption("Guessed where it could be; nothing is exchanged before you say so. Times carry their unit.")
+        st.caption(
+            "Columns are matched where the name allows it. Nothing is renamed until you confirm. Times need a unit."
+        )
         options, chosen = targets(file.kind), {}
         shown = sorted(file.headers, key=lambda item: item.native == item.ours)[:MAX_FIELDS]
         with st.grid(3, min_column_width=200):

@@ -29,7 +29,7 @@ def draw(scenario: Scenario) -> None:
     _kernels(now, scenario)
     _datasets(now, scenario)
     _sweeps(now)
-    with st.expander("Counted once and left out"):
+    with st.expander("Repeated tables and rows left out"):
         st.markdown("Tables that repeat another accelerator's, counted once:")
         st.dataframe(now.copies, hide_index=True, placeholder="")
         st.markdown("Rows left out, by file and reason:")

@@ -34,7 +34,7 @@ def best_designs(answer: DesignAnswer, tag: str) -> None:
     if answer.recommended is not None:
         st.dataframe(tables.compared(answer), hide_index=True, column_config=view.COLUMNS)
     if answer.top:
-        st.caption("The best designs that differ in kind. Choose a row to see it beside the map.")
+        st.caption("The best design of each kind. Choose a row to see it beside the map.")
         st.dataframe(
             tables.candidates(answer),
             hide_index=True,

@@ -26,7 +26,7 @@ _LIMITS = {
     "design_total_params": ("Largest total size (B)", "Billions of parameters."),
     "design_target_total": ("Target total size (B)", "Billions of parameters, met within 5%. Empty: no target."),
     "design_target_active": ("Target active size (B)", "Without embeddings, met within 5%. Empty: no target."),
-    "design_tpot": ("Time per output token (ms)", "At most this, at every batch. Empty: the bar's."),
+    "design_tpot": ("Time per output token (ms)", "Upper limit at every batch. Leave empty to use the bar's limit."),
     "design_memory": ("Memory per GPU (GB)", "Empty: 90% of the accelerator's."),
     "design_price": ("Price of a GPU (USD/hour)", "For the cost objective. Empty: the accelerator profile's."),
 }

@@ -15,7 +15,7 @@ from advisor.ui.shared import widgets
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
 COLUMNS: dict[str, Any] = {
-    "Gain": _number(format="%.2fx", help="Of the objective over the baseline's; above 1 is better."),
+    "Gain": _number(format="%.2fx", help="Objective divided by the baseline's. Above 1 is better."),
     "Band": _text(help="80% band of the gain."),
     "Speedup": _number(format="%.2fx", help="Over the design's own plain decoding."),
     "ms per token": _number(format="%.2f"),
@@ -24,7 +24,7 @@ COLUMNS: dict[str, Any] = {
     "Total B": _number(format="%.1f", help="Billions of parameters."),
     "Active B": _number(format="%.2f", help="Billions of parameters, without embeddings."),
     "Quality": _number(
-        format="%.1f%%", help="Size of a dense model that is as good, over the baseline's, by the default law."
+        format="%.1f%%", help="Size of an equally good dense model, relative to the baseline's, by the default law."
     ),
     "By both laws": _number(format="%.1f%%", help="The lower of the default law and the cautious one."),
     "Largest batch": _number(format="%.0f", help="That fits in memory."),

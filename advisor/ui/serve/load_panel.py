@@ -49,7 +49,7 @@ def _cost(advice: Advice) -> None:
 
 
 _POWER_HELP = (
-    "Of a run with the K recommended here: nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv, or dcgmi "
+    "Power log of a run at the recommended K: nvidia-smi --query-gpu=timestamp,index,power.draw --format=csv, or dcgmi "
     "dmon -e 155."
 )
 

@@ -92,7 +92,7 @@ def _all(steps: NextSteps, goal: Goal) -> None:
     for what, why in steps.refused:
         st.caption(widgets.plain(f"{what}: {why.rstrip('.')}."))
     st.caption(
-        "Each side at its own best K, under the same draws; kernels measured apart are drawn apart. Of each kind of "
+        "Both sides run at their own best K and share the draws, but for kernels measured separately. Of each kind of "
         "change only the best is listed above, and only beyond noise."
     )
 

@@ -70,7 +70,7 @@ def read(field: str, text: str) -> Any:
             raise ValueError(f"{field} is empty")
         return text
     if text not in choices(field):
-        raise ValueError(f"{text} is no choice for {field}")
+        raise ValueError(f"{text} is not a valid choice for {field}")
     return text
 
 

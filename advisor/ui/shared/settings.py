@@ -61,7 +61,7 @@ def _one_of(choices: Sequence[str], also: Mapping[str, str] | None = None) -> Ca
     def read(text: str) -> str:
         value = (also or {}).get(text, text)
         if value not in choices:
-            raise ValueError(f"{text} is none of {', '.join(choices)}")
+            raise ValueError(f"{text} is not one of {', '.join(choices)}")
         return value
 
     return read
