@@ -35,7 +35,7 @@ class ContextMap:
     k_draft: NDArray[np.int64]
     """The recommended K, 0 included, under the scenario's limit on time per output token."""
     speedup: Array
-    """At the recommended K."""
+    """Speedup at the recommended K. [-]"""
     low: Array
     high: Array
     p_gain: Array
@@ -44,19 +44,19 @@ class ContextMap:
     """The recommended K where that is above 0, else the one that would be without K = 0 among them, under the same
     limit; 0 where the scenario drafts nothing."""
     drafting_speedup: Array
-    """At that K: what says whether speculation itself gains."""
+    """Speedup at `drafting_k`, which says whether speculation itself gains."""
     tpot_s: Array
     attention_share: Array
-    """Of a plain step: cache and products with it. [-]"""
+    """Share of a plain step: cache and products with it. [-]"""
     verify_ratio: Array
     """Verification over plain step at `drafting_k`. [-]"""
     draft_share: Array
-    """Of a round at `drafting_k` that drafting takes, host included. [-]"""
+    """Share of a round at `drafting_k` that drafting takes, host included. [-]"""
     fits: NDArray[np.bool_]
     largest_batch: NDArray[np.int64]
-    """That fits in memory, [nC]."""
+    """Largest batch that fits in memory, [nC]."""
     cache_bytes: Array
-    """Of one sequence per GPU, target and drafter, [nC]. [B]"""
+    """Cache of one sequence per GPU, target and drafter, [nC]. [B]"""
     drafter_cache_bytes: Array
     """The drafter's part of it, [nC]. [B]"""
     tier: NDArray[np.object_]

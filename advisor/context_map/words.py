@@ -152,7 +152,7 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
 
 
 _MOVED = 0.01
-"""From this change on a ratio or share counts as moved. [-]"""
+"""Change from which on a ratio or share counts as moved. [-]"""
 
 
 def _shares_cache(found: ContextMap) -> bool:

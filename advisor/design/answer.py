@@ -76,7 +76,7 @@ class DesignAnswer:
     by_objective: dict[Objective, Candidate]
     """The best design under each objective that can be computed."""
     disagreement: str
-    """Why speedup and absolute speed rank designs differently here, or that they do not."""
+    """Reason that speedup and absolute speed rank designs differently here, or a sentence that they do not."""
     binding: tuple[Binding, ...]
     binding_text: str
     try_next: tuple[Change, ...]

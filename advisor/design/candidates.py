@@ -64,9 +64,9 @@ class Candidate:
     loss_difference: float
     """Second law, nats per token against the baseline: a risk note for k and the shared share, not a constraint."""
     loss_as_active_params: float
-    """That difference as a share of active parameters needed to make up for it."""
+    """The difference of loss as a share of active parameters needed to make up for it."""
     quality: tuple[LawQuality, ...]
-    """By each law, the deciding one first."""
+    """Size by each law, the deciding one first."""
     training_cost: float
     """Training compute at equal tokens over the baseline's: active parameters over its. [-]"""
     training_flop: float | None
@@ -80,7 +80,7 @@ class Candidate:
     k_draft: tuple[int, ...]
     largest_batch: int
     objective: float
-    """In its own unit: x, s, tokens/s per GPU, or USD per million tokens."""
+    """Objective in its own unit: x, s, tokens/s per GPU, or USD per million tokens."""
     objective_gain: Band
     """Objective over the baseline's; above 1 is better, also for times and costs."""
     speedup_gain: Band
@@ -125,7 +125,7 @@ class Drawn:
     speedup: Array
     tpot_s: Array
     tiers: tuple[Tier, ...]
-    """At each batch."""
+    """Tier at each batch."""
     beyond: NDArray[np.bool_]
     """Whether its steps are longer than the measured ones, [nB]."""
 

@@ -78,9 +78,9 @@ class Cells:
     """One for each place, each asked at its own batches, of the same designs."""
     places: tuple[Place, ...]
     space_of: NDArray[np.intp]
-    """Which space a cell is of, [nC]."""
+    """Space that each cell is of, [nC]."""
     row_of: NDArray[np.intp]
-    """Which of that space's batches it is at, [nC]."""
+    """Row of each cell among its space's batches, [nC]."""
     found: NDArray[np.intp]
     """Indices into every space of the designs that can be the best of a cell, rising, [n]."""
     merit: Array

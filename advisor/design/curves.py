@@ -38,7 +38,7 @@ class DesignCurve:
     """One design over batches, at the K of highest central speedup at each, as the search runs it."""
 
     name: str
-    """`baseline`, `recommended`, or what it was asked for as."""
+    """Title of the design: `baseline`, `recommended`, or the words it was asked for by."""
     index: int
     """Into the space; -1 for the baseline."""
     words: str

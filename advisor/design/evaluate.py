@@ -76,9 +76,9 @@ class Touched:
     """Distinct experts U that designs touch in a layer."""
 
     steps: Array
-    """By one token per sequence, then by K + 1 at each K: [1 + nK, nB, n]."""
+    """Experts touched by one token per sequence, then by K + 1 at each K: [1 + nK, nB, n]."""
     chunk: Array | None
-    """By a step with a chunk of a prompt, [nB, n]; None where no lengths are given."""
+    """Experts touched by a step with a chunk of a prompt, [nB, n]; None where no lengths are given."""
 
 
 def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]) -> Touched:
@@ -186,7 +186,7 @@ class Served:
 
     speedup: Array
     tpot_s: Array
-    """Of the batch: where lengths are given, every prompt's prefill is charged, a user's own too."""
+    """Time per output token of the batch: with lengths, every prompt's prefill is charged, a user's own too."""
     k_draft: NDArray[np.int16]
 
 

@@ -26,7 +26,7 @@ LAW_NAMES = {
 }
 """The laws for equal quality; the first decides what is at equal quality."""
 DECIDING_LAW = next(iter(LAW_NAMES.values())).split(" (")[0]
-"""Its name without the source."""
+"""Name of the deciding law without its source."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Choice:
     """Into every space."""
     words: str
     at: tuple[Standing, ...]
-    """At each target, in their order."""
+    """Standing at each target, in their order."""
 
     @property
     def expected(self) -> float:
@@ -77,10 +77,10 @@ class OneDesign:
     cells: Cells
     scenario: Scenario
     targets: tuple[Target, ...]
-    """In the order asked; target i is cell `cell_of[i]`."""
+    """Targets in the order asked; target i is cell `cell_of[i]`."""
     cell_of: tuple[int, ...]
     choices: tuple[Choice, ...]
-    """By expected loss, least first; empty where no design serves every target."""
+    """Designs by expected loss, least first; empty where no design serves every target."""
     least_worst: Choice | None
     """The one that loses least where it loses most."""
     own: tuple[Standing | None, ...]

@@ -61,7 +61,7 @@ class Limits:
 
     max_total_params: float | None = None
     max_tpot_ms: float | None = None
-    """At every batch; default the scenario's. [ms]"""
+    """Time per output token that no batch may exceed; default the scenario's. [ms]"""
     max_memory_bytes: float | None = None
     """Memory an engine may use per GPU. [B]"""
     max_training_cost: float | None = None

@@ -36,12 +36,12 @@ class Region:
 
     letter: str
     index: int
-    """Of the design, into every space."""
+    """Index of the design, into every space."""
     words: str
     core: tuple[int, ...]
     edge: tuple[int, ...]
     everywhere: tuple[Standing | None, ...]
-    """How the design stands in every cell, its own or not; None where it does not keep every limit."""
+    """Standing of the design in every cell, its own or not; None where it does not keep every limit."""
 
     @property
     def cells(self) -> tuple[int, ...]:
@@ -64,7 +64,7 @@ class RegionMap:
     scenario: Scenario
     regions: tuple[Region, ...]
     holder: NDArray[np.intp]
-    """Which region holds a cell, [nC]; -1 where no design keeps every limit."""
+    """Region that holds each cell, [nC]; -1 where no design keeps every limit."""
 
     @property
     def batches(self) -> Array:

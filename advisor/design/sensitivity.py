@@ -32,7 +32,7 @@ class Sensitivity:
     """The search repeated under one changed assumption."""
 
     assumption: str
-    """acceptance, correlation, skew, bandwidth, overheads or law."""
+    """Kind of assumption: acceptance, correlation, skew, bandwidth, overheads or law."""
     change: str
     best: int | None
     """Recommended design under the change; None when nothing is feasible then."""

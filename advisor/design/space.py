@@ -35,7 +35,7 @@ class Baseline:
     dense_equivalent: float
     shape: Shape
     served: Served
-    """[nB, 1]"""
+    """Baseline at each batch, [nB, 1]."""
     score: float
 
     @property
@@ -76,7 +76,7 @@ class DesignSpace:
     violation: NDArray[np.float32]
     """Sum over constraints of how far a design lies beyond them, natural logs. [-]"""
     speedup: NDArray[np.float32]
-    """[nB, designs], at the best K."""
+    """Speedup of each design at its best K, [nB, designs]."""
     tpot_s: NDArray[np.float32]
     k_draft: NDArray[np.int16]
     score: Array
@@ -88,7 +88,7 @@ class DesignSpace:
     """The baseline's time per output token by its own measured rows, over the question's batches at the K of the fit;
     None where its shape was not measured. [s]"""
     measured_note: str = ""
-    """What the baseline does by its own measured rows and by the form; empty where its shape was not measured."""
+    """Sentence on the baseline by its own measured rows and by the form; empty where its shape was not measured."""
 
     def __len__(self) -> int:
         return len(self.body)

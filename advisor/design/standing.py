@@ -28,14 +28,14 @@ class Standing:
 
     cell: int
     index: int
-    """Of the design, into every space."""
+    """Index of the design, into every space."""
     k_draft: int
     speedup: float
     tpot_s: float
     loss: float
     """Central; 0 for the cell's own best. [-]"""
     low: float
-    """Of the 80 % band over all draws, errors of expert shapes included; below 0 it is the better one. [-]"""
+    """Low end of the 80 % band over all draws, errors of expert shapes included; below 0 it is the better one. [-]"""
     high: float
     expected: float
     """Mean over the draws that all designs share. Below 0 where those are lopsided: the cell's own best is so by the

@@ -22,13 +22,13 @@ _FINENESS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 @dataclass(frozen=True)
 class Sweep:
-    """Designs along one line [n] over batches [nB]: at the best K of each point. Times in seconds."""
+    """Designs along one line [n] over batches [nB], at the best K of each point. Times in seconds."""
 
     mix: Mixes
     expert_width: Array
     batches: Array
     speedup: Array
-    """[nB, n]"""
+    """Speedup of each design at each batch, [nB, n]."""
     tpot_s: Array
     k_draft: NDArray[np.int16]
     quality_ratio: Array

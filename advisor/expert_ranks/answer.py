@@ -22,7 +22,7 @@ from advisor.setup import Setup, touched_experts
 from advisor.step_cost import MoeShape, expert_sizes
 
 HEAT = (0.02, 0.1, 0.5)
-"""How much hotter the hottest experts are tried. [-]"""
+"""Shares by which the hottest experts are tried hotter. [-]"""
 DEFAULT_RANKS_PER_NODE = 8
 
 
@@ -50,7 +50,7 @@ class Arm:
     pairs_ratio: Array
     """Expert choices of the fullest rank over the mean rank's, by K. [-]"""
     curve: Curve
-    """At the one batch."""
+    """Curve at the one batch."""
     extra_bytes: float
     """Weights of the copies on one rank. [B]"""
     best: int
@@ -81,7 +81,7 @@ class RanksAnswer:
     arms: tuple[Arm, ...]
     """Assumed, in order, then balanced by number of copies."""
     moved: tuple[Moved, ...]
-    """Of the experts in order."""
+    """Bytes moved with the experts in order."""
     heated: tuple[Heated, ...]
     distinct: Array
     """Distinct experts of a step by K: counted, [nK]. [-]"""

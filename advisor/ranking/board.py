@@ -41,7 +41,7 @@ class Standing:
     drafter: str
     accepted: Accepted
     acceptance: str
-    """How a scenario writes the accepted length: a curve's id, or chances."""
+    """Accepted length as a scenario writes it: a curve's id, or chances."""
     acceptance_text: str
     drafts: tuple[int, ...]
     """The recommended K at each load."""
@@ -52,7 +52,7 @@ class Standing:
     usd_per_million: Prediction | None
     joules_per_token: Prediction | None
     memory_share: float
-    """Of what an engine may use of the fullest GPU, at the largest load. [-]"""
+    """Share filled of what an engine may use of the fullest GPU, at the largest load. [-]"""
     total_params: float
     active_params: float
     tier: Tier

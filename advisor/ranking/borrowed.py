@@ -20,14 +20,14 @@ class BorrowedHeads:
     """Measured MTP heads as they are lent to another model."""
 
     chances: str
-    """Of each draft token given those before it, comma-separated, from the median accepted length at each K."""
+    """Chances of each draft token given those before it, comma-separated, from the median accepted length at each K."""
     text: str
-    """What it rests on."""
+    """Sentence on what the length rests on."""
     n_carried: int
     """Heads whose length was carried to the asked text. [-]"""
     down: Array
     up: Array
-    """How much further the ends of the band lie for being carried, in logarithms, median over the heads, [K]. [-]"""
+    """Distance that being carried adds to the ends of the band, in logarithms, median over the heads, [K]. [-]"""
     remarks: tuple[str, ...]
 
     def spread_over(self, known: Acceptance) -> Acceptance:

@@ -36,10 +36,10 @@ class Entrant:
     name: str
     """Id of a shipped model, or the name of the user's config."""
     setup: Setup
-    """On one GPU, before a placement is chosen."""
+    """Setup on one GPU, before a placement is chosen."""
     accepted: Accepted
     acceptance_text: str
-    """What the accepted length rests on."""
+    """Sentence on what the accepted length rests on."""
 
 
 def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[Entrant]:

@@ -15,7 +15,7 @@ from advisor.scenario import MAX_BATCH, Scenario
 
 By = Literal["cost", "throughput", "speed", "energy"]
 BY: tuple[By, ...] = get_args(By)
-"""cost: USD per million tokens; throughput: tokens/s per GPU; speed: time per output token; energy: J per token."""
+"""Orders: cost [USD per million tokens], throughput [tokens/s per GPU], time per output token, energy [J per token]."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class RankQuestion:
     """Sequences that decode together on the whole machine, and how often."""
     by: By
     usd_per_hour: float | None = None
-    """Of one GPU; None: the accelerator profile's."""
+    """Price of one GPU; None: the accelerator profile's."""
     drafter: tuple[str, str] | None = None
     """Drafter and accepted length for every model that it can serve; None: what is known of each."""
     expert_parallel: bool = False

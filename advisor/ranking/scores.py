@@ -23,7 +23,7 @@ class Scores:
     file_name: str
     columns: tuple[str, ...]
     cells: Mapping[str, Mapping[str, str]]
-    """By model id, or the name as given where no shipped model is called so."""
+    """Cells by model id, or the name as given where no shipped model is called so."""
 
     def column(self, name: str) -> str:
         """A column by its name, without regard to case. Raises AdvisorError with those there are."""

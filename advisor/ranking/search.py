@@ -30,7 +30,7 @@ class Placed:
     setup: Setup
     copies: int
     curve: Curve
-    """At the batch of the fullest copy at each load, with the draws that every command recommends K by."""
+    """Curve at the batch of the fullest copy at each load, with the draws that every command recommends K by."""
     rows: NDArray[np.int64]
     """Where each load stands in the curve, [loads]."""
     columns: NDArray[np.int64]
@@ -53,9 +53,9 @@ class Missed:
 
     name: str
     reason: str
-    """What kept it off, for a count of like ones."""
+    """Reason in general words, for a count of like ones."""
     detail: str = ""
-    """With its figures."""
+    """Reason with its figures."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class _Option:
     placed: Setup
     copies: int
     batches: Array
-    """Of the fullest copy at each load, [loads]."""
+    """Batch of the fullest copy at each load, [loads]."""
 
 
 def score(question: RankQuestion, gpus: int, users: Array, token_s: Array, tpot_s: Array) -> Array:

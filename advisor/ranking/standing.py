@@ -31,7 +31,7 @@ class DrawnTimes:
     token_s: Array
     tpot_s: Array
     speedup: Array
-    """Of its recommended K at each load. [-]"""
+    """Speedup at its recommended K, at each load. [-]"""
 
 
 def own_seed(name: str) -> int:

@@ -106,7 +106,7 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
 
 _EACH_ITS_OWN = ("drafter_id", "acceptance")
 _SEARCHED = ("batch_size", "tensor_parallel", "expert_parallel")
-"""What the users and the search stand for."""
+"""Fields that the users and the search stand for."""
 
 
 def _settings(scenario: Scenario) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Report:
     advice: Advice
     date: dt.date
     steps: NextSteps | None
-    """What to try next and how the design stands; None: not looked up."""
+    """Changes to try next, and the design's standing; None: not looked up."""
     validation: Mapping[str, Errors] | None
     """Errors by group of published points. None: not looked up. Empty: nothing published could be compared."""
     engines: tuple[EngineSetup, ...]

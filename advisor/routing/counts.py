@@ -25,7 +25,7 @@ UNIDENTIFIED = 0.9
 APART = 0.4
 """Affinity and stickiness are told apart when each is known to this share of its prior spread. [-]"""
 MODEL_LOG_SD = 0.01
-"""How far the routing form itself is off, log standard deviation (tests hold it to 2 % on synthetic routers). [-]"""
+"""Error of the routing form itself, log standard deviation (tests hold it to 2 % on synthetic routers). [-]"""
 # One for each stretch of the log below, so that no stretch is empty.
 MIN_PASSES = 20
 FEW_BLOCKS = 8

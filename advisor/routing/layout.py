@@ -29,11 +29,11 @@ class Layout:
     """
 
     expert_of_slot: NDArray[np.int64]
-    """[layers, S]."""
+    """Expert that each slot holds, [layers, S]."""
     rank_of_slot: NDArray[np.int64]
-    """[S], never falling."""
+    """Rank of each slot, never falling, [S]."""
     copies: NDArray[np.int64]
-    """How many slots hold each expert, [layers, N]. [-]"""
+    """Slots that hold each expert, [layers, N]. [-]"""
     slot_of: NDArray[np.int64]
     """Slots of each expert, [layers, N, most copies]; the first is repeated beyond its copies."""
 

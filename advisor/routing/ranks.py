@@ -36,7 +36,7 @@ class RankCounts:
     pairs: Array
     """Expert choices that it serves: rows of its experts. [-]"""
     received_pairs: Array
-    """Those of tokens from other ranks: messages where each expert's copy of a token travels. [-]"""
+    """Expert choices of tokens from other ranks: messages where each expert's copy of a token travels. [-]"""
     received_tokens: Array
     """Tokens of other ranks that it serves: messages where a token travels once to each rank. [-]"""
     distinct: Array
@@ -136,9 +136,9 @@ class RankBalance:
     """
 
     batches: Array
-    """Increasing, [nB]."""
+    """Batches that were counted, increasing, [nB]. [-]"""
     touched: Array
-    """[nB, t] for 1 to t tokens of each sequence, as the next two. [-]"""
+    """Figures of `Uneven` for 1 to t tokens of each sequence, [nB, t], as the next two. [-]"""
     pairs: Array
     received: Array
     slots: float
