@@ -283,6 +283,72 @@ def test_a_held_length_may_have_grown_as_one_alpha_says(monkeypatch: pytest.Monk
     assert found.low[7] == pytest.approx(1.875 * np.exp(-SAMPLING)), "no less than at the K it is held from"
 
 
+@pytest.mark.usefixtures("by_hand")
+def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(monkeypatch: pytest.MonkeyPatch):
+    """One alpha between 0.9 at K = 1 and 0.5 at K = 4 would emit 2.4 tokens at K = 2, more than were at K = 4."""
+    fields = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
+    curve = AcceptanceCurve(id="x", n_draft=(1, 4, 8), accepted_length=(1.9, 2.0, 2.01), **fields)
+    own = {"checkpoint": "C", "reasoning": "off"}
+    falls = AcceptanceCurve(id="y", n_draft=(3, 7), accepted_length=(2.0, 1.9), **fields, **own)
+    monkeypatch.setattr("advisor.acceptance._curves", lambda: {"x": curve, "y": falls})
+    found = parse_acceptance("x", 8)
+    assert found.accepted_length[1:5].tolist() == [1.9, 2.0, 2.0, 2.0]
+    assert found.accepted_length[5:9] == pytest.approx([2.01] * 4)
+    assert found.source == "m with mtp on d: paper"
+    down = parse_acceptance("y", 8)
+    assert down.source == "C with mtp on d, reasoning off: paper"
+    assert down.accepted_length[8] == 1.9
+    assert down.low[8] == pytest.approx(1.9 * np.exp(-SAMPLING)), "held, so no less than at K = 7"
+    assert down.low[7] < down.low[3], "a drafter that loses at its largest K keeps that"
+
+
+def test_the_band_never_falls_with_more_drafts_also_where_the_length_no_longer_grows(monkeypatch: pytest.MonkeyPatch):
+    wide = ExtrapolationSpread(above=(-0.5, -0.3, -0.2), below=(-0.06, 0.08, 2.0), n_pairs=2, n_curves=1)
+    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: wide)
+    found = parse_acceptance("1.9@3", 40)
+    assert found.accepted_length[40] == found.accepted_length[30]
+    assert (np.diff(found.low) >= 0).all()
+    assert (np.diff(found.high) >= 0).all()
+    assert found.high[3] == found.high[2] > 2.5
+
+
+def test_a_round_never_emits_less_than_one_token_however_far_it_is_carried(monkeypatch: pytest.MonkeyPatch):
+    bent = ExtrapolationSpread(above=(-0.5, -0.3, -0.2), below=(-1.0, -0.9, -0.8), n_pairs=2, n_curves=1)
+    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: bent)
+    assert parse_acceptance("1.1@7", 7).accepted_length[:3].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_ends_of_every_range_are_inside():
+    assert parse_acceptance("2.4@3", 1).accepted_length.shape == (2,)
+    assert parse_acceptance("2.4@3", 64).accepted_length.shape == (65,)
+    assert parse_acceptance("2.5@64", 64).accepted_length[64] == 2.5
+    assert parse_acceptance("4@3", 3).accepted_length[3] == 4.0
+    assert parse_acceptance(",".join(["0.5"] * 64), 64).accepted_length[64] == pytest.approx(2.0)
+    assert solve_alpha([1.0, 4.0], 3).tolist() == [0.0, 1.0]
+    fields = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
+    assert AcceptanceCurve(id="x", n_draft=(1, 2), accepted_length=(1.0, 3.0), **fields).accepted_length == (1.0, 3.0)
+
+
+def test_what_is_given_is_said_with_what_follows_from_it():
+    assert parse_acceptance("2.4@3", 4).source == (
+        "accepted length 2.4 at K=3, as given; other K follow the measured curves' shape"
+    )
+    assert parse_acceptance("0.5,0.4", 2).source == "2 conditional acceptance probabilities, as given"
+    assert parse_acceptance("0.5,0.4", 3).source.endswith("as given; the last is held")
+    curve = load_acceptance_curve(MTP)
+    said = f"{curve.checkpoint or curve.model_id} with mtp on {curve.dataset}, reasoning on: {curve.source}"
+    assert parse_acceptance(MTP, 3).source == said
+
+
+@pytest.mark.parametrize(("length", "shown"), [(40, "x" * 40), (41, "x" * 37 + "...")])
+def test_a_message_quotes_up_to_forty_characters(length: int, shown: str):
+    with pytest.raises(AdvisorError) as caught:
+        parse_acceptance("x" * (length - 2) + "@3", 3)
+    assert f"acceptance={shown[:36]}" in str(caught.value).replace("'", "")
+    assert ("..." in str(caught.value)) == (length > 40)
+    assert str(caught.value).split(":")[0] == f"acceptance={('x' * 38 + '@3' if length == 40 else 'x' * 37 + '...')!r}"
+
+
 def test_the_spread_of_curves_around_one_alpha_by_hand(monkeypatch: pytest.MonkeyPatch):
     """One curve of two K, one of half accepted drafts that is 10 % short at K = 3; a curve of one K says nothing."""
     fields = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}

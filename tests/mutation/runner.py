@@ -180,7 +180,9 @@ def unwrapped(found: Any) -> Any:
 
 
 def exchange_class(own: type, other: type) -> None:
-    """Values that stand in a class, and the defaults of its fields."""
+    """Values that stand in a class, and the defaults of its fields; a pydantic model has them compiled in."""
+    if hasattr(own, "model_fields"):
+        raise NotImplementedError("fields of pydantic models are not mutated")
     for name, value in vars(other).items():
         if simple(value) and not name.startswith("__"):
             setattr(own, name, value)
