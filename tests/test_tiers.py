@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from advisor.components import BY_KEY
+from advisor.kernel_costs import AttentionCost, AttentionModule
 from advisor.prediction import Tier
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
+from advisor.step_cost import Placement
 from advisor.tiers import CALIBRATED_TOKENS, _by_tier, _tiers, beyond_log_sd, component_tier_ranks, records_in_use
 
 QWEN = Scenario(
@@ -35,11 +39,11 @@ def tiers_of(ranks: dict[str, int], plain: dict[str, float], whole: dict[str, fl
     """The tier of one point whose components have these ranks and take this long; others have the best rank."""
     monkeypatch.setattr(
         "advisor.tiers.component_tier_ranks",
-        lambda _, tokens: {name: np.full(tokens.shape, rank) for name, rank in ranks.items()},
+        lambda setup, tokens: {name: np.full(tokens.shape, rank) for name, rank in ranks.items() if setup == "own"},
     )
     arrays = ({name: np.array([value]) for name, value in plain.items()},
               {name: np.array([[value]]) for name, value in whole.items()})  # fmt: skip
-    return str(_tiers(None, *arrays, np.array([16.0]), np.array([[64.0]]))[0, 0])  # type: ignore[arg-type]
+    return str(_tiers("own", *arrays, np.array([16.0]), np.array([[64.0]]))[0, 0])  # type: ignore[arg-type]
 
 
 def test_a_result_is_as_good_as_the_worst_kernel_that_takes_a_tenth_of_either_arm(monkeypatch) -> None:
@@ -55,6 +59,25 @@ def test_a_result_is_as_good_as_the_worst_kernel_that_takes_a_tenth_of_either_ar
 def test_a_step_put_together_from_measured_parts_is_at_best_interpolated(monkeypatch) -> None:
     measured = {"routed": Tier.MEASURED.rank}
     assert tiers_of(measured, {"routed": 1.0}, {"routed": 1.0}, monkeypatch) == "interpolated"
+
+
+def test_a_component_is_as_good_as_the_worst_of_its_records(monkeypatch) -> None:
+    cores = [AttentionCost(1e-5, 3e12, 5e14, tier) for tier in (Tier.FITTED, Tier.ROOFLINE, Tier.FITTED)]
+    monkeypatch.setattr("advisor.tiers.records_in_use", lambda *_: cores)
+    assert component_tier_ranks(load_setup(QWEN), [16, 64])["attention"].tolist() == [ROOFLINE, ROOFLINE]
+
+
+def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_context(monkeypatch) -> None:
+    """Measured to 64 rows: 256 tokens on 8 groups are 32 rows each; beyond the longest context nothing was measured."""
+    module = AttentionModule((1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, "")
+    monkeypatch.setattr("advisor.tiers.records_in_use", lambda *_: [module])
+
+    def rank(groups: int, context: int) -> int:
+        scenario = QWEN.model_copy(update={"context_tokens": context})
+        setup = replace(load_setup(QWEN), placement=Placement(1, groups), scenario=scenario)
+        return int(component_tier_ranks(setup, 256)["attention"])
+
+    assert (rank(8, 4096), rank(2, 4096), rank(8, 5000)) == (INTERPOLATED, FITTED, FITTED)
 
 
 def test_each_batch_and_k_has_the_tier_of_its_own_step(monkeypatch) -> None:
