@@ -10,7 +10,16 @@ import pytest
 from advisor import bands, laws
 from advisor.bands import Draws
 from advisor.components import COMPONENTS
-from advisor.curve import batches_with, curve_columns, curve_for, curve_rows, digits, speedup_curve, verified_time
+from advisor.curve import (
+    DEFAULT_BATCHES,
+    batches_with,
+    curve_columns,
+    curve_for,
+    curve_rows,
+    digits,
+    speedup_curve,
+    verified_time,
+)
 from advisor.draft_cost import draft_time
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
 from advisor.prefill import prefill_per_token_s, prompt_cost
@@ -350,6 +359,16 @@ def test_a_step_of_2048_tokens_is_the_longest_inside_the_data() -> None:
     tree = curve_for(load_setup(QWEN), [128, 129], [0, 3], verify_tokens=16)
     assert tree.extrapolated.tolist() == [[False, False], [False, True]]
     assert tree.round_s[:, 0] == pytest.approx(tree.plain_step_s), "a tree is verified where something is drafted"
+    one = curve_for(load_setup(QWEN), [129], [1], verify_tokens=16)
+    assert one.extrapolated.tolist() == [[True]], "also where that is one token"
+
+
+def test_the_tier_is_that_of_the_tokens_that_a_round_verifies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.curve._tiers", lambda *given: given[-1].astype(object))
+    setup = load_setup(QWEN)
+    assert curve_for(setup, [4, 16], [0, 3], central_only=True).tier.tolist() == [[4.0, 16.0], [16.0, 64.0]]
+    tree = curve_for(setup, [4], [0, 3], verify_tokens=16, central_only=True)
+    assert tree.tier.tolist() == [[4.0, 64.0]]
 
 
 def test_a_scenario_without_a_drafter_has_plain_decoding_alone() -> None:
@@ -421,6 +440,10 @@ def test_every_column_of_the_table_is_what_its_name_says() -> None:
 
 def test_numbers_are_written_with_six_significant_digits() -> None:
     assert [digits(value) for value in (1234567.0, 0.001234567, 2.0)] == [1234570.0, 0.00123457, 2.0]
+
+
+def test_the_usual_batches_are_the_powers_of_two_and_halfway_between_them() -> None:
+    assert sorted({2**i for i in range(11)} | {3 * 2**i for i in range(9)}) == list(DEFAULT_BATCHES)
 
 
 def test_more_batches_join_the_usual_ones_in_order() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import collections
+import dataclasses
 import json
 import random
 import sys
@@ -55,9 +57,11 @@ class Pass:
             outcomes.append(Outcome(mutant.name, mutant.kind, of, killer, apart, equivalent))
             if not number % 50:
                 print(f"{target.module}: {number} of {len(made)}, {time.perf_counter() - start:.0f} s", flush=True)
+            if killer and is_equivalent(mutant):
+                print(f"  noticed, though the table calls it equivalent: {mutant.name}", flush=True)
             if killer is None and not equivalent:
                 print(f"  survives{f', seen by {apart}' if apart else ''}: {mutant.name}", flush=True)
-        return outcomes
+        return without_unimportable(outcomes, made)
 
     def first(self, mutant: Mutant, items: Sequence[pytest.Item], file: str) -> str | None:
         """The first test that notices a mutant, of those that run its line, quick ones first."""
@@ -98,6 +102,13 @@ def chosen(made: Sequence[Mutant], options: argparse.Namespace) -> list[tuple[Mu
         taken = of_kind if len(of_kind) <= most else rng.sample(of_kind, most)
         found += [(one, len(of_kind)) for one in sorted(taken, key=lambda one: one.line)]
     return found
+
+
+def without_unimportable(outcomes: Sequence[Outcome], made: Sequence[tuple[Mutant, int]]) -> list[Outcome]:
+    """The outcomes, of as many mutants as there are without those that no module could be imported with."""
+    run = collections.Counter(mutant.kind for mutant, _ in made)
+    left = collections.Counter(one.kind for one in outcomes)
+    return [dataclasses.replace(one, of=round(one.of * left[one.kind] / run[one.kind])) for one in outcomes]
 
 
 def keep(target: Target, outcomes: Sequence[Outcome]) -> None:

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +34,36 @@ class Outcome:
     equivalent: bool
 
 
+@dataclass(frozen=True)
+class Equivalent:
+    """A change that nothing could see, and why."""
+
+    module: str
+    old: str
+    """The line, in which `...` stands for anything."""
+    new: str
+    why: str
+
+    def covers(self, mutant: Mutant) -> bool:
+        """Whether this is the change that a mutant makes."""
+        return mutant.module == self.module and literal(self.old, mutant.old) and literal(self.new, mutant.new)
+
+
 @functools.cache
-def equivalents() -> list[dict[str, Any]]:
-    """Rows of (module, function, old, new, why); `old` and `new` are the line, in which `...` stands for anything."""
-    return list(yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8"))) if EQUIVALENT.exists() else []
+def equivalents() -> tuple[Equivalent, ...]:
+    """The rows of the table."""
+    groups: dict[str, list[dict[str, Any]]] = yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8"))
+    return tuple(
+        Equivalent(module, old, new, group["why"])
+        for module, of_module in groups.items()
+        for group in of_module
+        for old, new in group["changes"]
+    )
 
 
 def is_equivalent(mutant: Mutant) -> bool:
     """Whether the table says that no test could tell this mutant from the source."""
-    return any(
-        fnmatchcase(mutant.module, row["module"])
-        and fnmatchcase(mutant.function, row["function"])
-        and literal(row["old"], mutant.old)
-        and literal(row["new"], mutant.new)
-        for row in equivalents()
-    )
+    return any(row.covers(mutant) for row in equivalents())
 
 
 def literal(pattern: str, text: str) -> bool:
@@ -57,40 +71,65 @@ def literal(pattern: str, text: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("..."))), text) is not None
 
 
-def interval(share: float, n: int, of: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of a sample of `n` out of `of`; the share itself where all were run."""
-    if n >= of or not n:
-        return share, share
-    z = 1.96 * math.sqrt((of - n) / (of - 1))
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return middle - half, middle + half
+@dataclass(frozen=True)
+class Score:
+    """Of the mutants of one kind in one module, or of several."""
+
+    n: int
+    of: int
+    equivalent: int
+    killed: int
+    apart: int
+
+    @classmethod
+    def made(cls, outcomes: Sequence[Outcome], kind: str) -> Score:
+        """Counts of one module; a mutant that no test could tell counts neither way."""
+        rows = [one for one in outcomes if one.kind == kind]
+        apart = sum(one.killer is None and not one.equivalent and one.apart is not None for one in rows)
+        equivalent, killed = sum(one.equivalent for one in rows), sum(one.killer is not None for one in rows)
+        return cls(len(rows), rows[0].of if rows else 0, equivalent, killed, apart)
+
+    @property
+    def share(self) -> float:
+        """Killed of those that could be. [1]"""
+        return self.killed / max(self.n - self.equivalent, 1)
+
+    @property
+    def variance(self) -> float:
+        """Of the share, for a sample drawn without replacement; 0 where all were run. [1]"""
+        if self.n >= self.of or self.n < 2:
+            return 0.0
+        kept = self.n - self.equivalent
+        share = (self.killed + 1) / (kept + 2)  # also where every one of the sample was killed
+        return share * (1.0 - share) / kept * (self.of - self.n) / (self.of - 1)
 
 
-def cells(outcomes: Sequence[Outcome], kind: str) -> list[str]:
-    """Of one kind: how many were run of how many, equivalent, seen by goldens alone, surviving, and the score."""
-    rows = [one for one in outcomes if one.kind == kind]
-    if not rows:
+def shown(scores: Sequence[Score]) -> list[str]:
+    """Mutants run, equivalent, seen by goldens alone, surviving, and the score with its 95 % interval where sampled."""
+    scores = [one for one in scores if one.n]
+    if not scores:
         return ["0", "", "", "", ""]
-    n, of = len(rows), rows[0].of
-    equal = sum(one.equivalent for one in rows)
-    killed = sum(one.killer is not None for one in rows)
-    apart = sum(one.killer is None and not one.equivalent and one.apart is not None for one in rows)
-    left = n - equal - killed - apart
-    score = killed / max(n - equal, 1)
-    low, high = interval(score, n - equal, of - equal)
-    shown = f"{score:.0%}" if low == high else f"{score:.0%} ({low:.0%}-{high:.0%})"
-    return [f"{n} of {of}" if n < of else str(n), str(equal), str(apart), str(left), shown]
+    n, of = sum(one.n for one in scores), sum(one.of for one in scores)
+    share = sum(one.share * one.of for one in scores) / of
+    half = 1.96 * math.sqrt(sum(one.variance * one.of**2 for one in scores)) / of
+    left = sum(one.n - one.equivalent - one.killed - one.apart for one in scores)
+    counts = [sum(one.equivalent for one in scores), sum(one.apart for one in scores), left]
+    spread = f" (± {half:.0%})" if half else ""
+    return [f"{n} of {of}" if n < of else str(n), *map(str, counts), f"{share:.0%}{spread}"]
 
 
 def score_lines(found: Mapping[str, Sequence[Outcome]]) -> list[str]:
-    """The table of scores, Markdown."""
-    heads = ["run", "equivalent", "goldens alone", "survive", "score"]
-    lines = [f"| module | values: {' | '.join(heads)} | plumbing: {' | '.join(heads)} |", "|---" * 11 + "|"]
-    for name, outcomes in found.items():
-        path = name.removeprefix("advisor.").replace(".", "/")
-        lines.append(f"| {' | '.join([path, *cells(outcomes, 'value'), *cells(outcomes, 'plumbing')])} |")
-    return lines
+    """The tables of scores, Markdown: one for each kind, the last row over all modules."""
+    lines = []
+    for kind in ("value", "plumbing"):
+        lines += ["", f"| {kind} | run | equivalent | goldens alone | survive | score |", "|---|---|---|---|---|---|"]
+        scores = {name: Score.made(outcomes, kind) for name, outcomes in found.items()}
+        for name, score in scores.items():
+            path = name.removeprefix("advisor.").replace(".", "/")
+            lines.append(f"| {path}.py | {' | '.join(shown([score]))} |")
+        if len(scores) > 1:
+            lines.append(f"| all | {' | '.join(shown(list(scores.values())))} |")
+    return lines[1:]
 
 
 def write_scores(file: Path, found: Mapping[str, Sequence[Outcome]]) -> None:

@@ -37,6 +37,18 @@ def test_chance_loss_and_noise_follow_from_the_draws() -> None:
     assert odds.noise[2] == pytest.approx((lost[:, 2] - lost[:, 1]).std() / 2)
 
 
+def test_each_batch_has_the_odds_of_its_own_draws() -> None:
+    draws = np.exp(0.1 * np.random.default_rng(2).standard_normal((5, 4, 3)))
+    allowed = np.array([[True, True, True], [False, True, True], [True, False, False], [False, False, False]])
+    whole = draft_odds(draws, allowed)
+    for batch in range(4):
+        alone = draft_odds(draws[:, batch], allowed[batch])
+        for name in ("loss", "noise", "p_best", "p_gain"):
+            assert getattr(whole, name)[batch] == pytest.approx(getattr(alone, name)), name
+    assert recommended(whole.loss, whole.noise, allowed).shape == (4,)
+    assert not np.isinf(excess_loss(whole.loss, whole.noise, allowed)[3]).any()
+
+
 def test_the_smaller_k_is_recommended_where_the_noise_does_not_tell_them_apart() -> None:
     loss, noise = np.array([0.30, 0.021, 0.020, 0.05]), np.array([0.01, 0.002, 0.0, 0.002])
     assert recommended(loss, noise) == 1
