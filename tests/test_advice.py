@@ -425,6 +425,20 @@ def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
     assert found.per_user == "per user"
 
 
+def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommended_one(setup: Setup) -> None:
+    curve = curve_for(setup, [16], [0, 1, 2, 3], central_only=True)
+    rows = (
+        row(0, 1.0, 1.0, 1.0, 0.0, as_good=True),
+        row(1, 1.3, 1.1, 1.5, 0.2),
+        row(2, 1.5, 1.2, 1.8, 0.0, own=True, p_gain=0.8),
+        row(3, 1.5, 1.2, 1.8, 0.0, as_good=True, p_gain=0.7),
+    )
+    found = module._recommendation(setup, curve, 0, rows)
+    assert found.equal_drafts == (2, 3)
+    assert (found.k_draft, found.p_gain) == (2, 0.8)
+    assert found.equals == "K = 3 does as well; K = 1 loses 20.0% on average, K = 2 0.0%."
+
+
 def test_an_answer_of_plain_decoding_shows_the_best_draft_beside_it() -> None:
     found = advise(QWEN.model_copy(update={"acceptance": "0.3", "batch_size": 512}))
     assert found.recommendation.k_draft == 0
