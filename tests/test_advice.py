@@ -305,6 +305,8 @@ def test_arithmetic_binds_where_a_weight_meets_more_tokens_than_the_ridge_and_ne
     assert bound_of(setup, step({"routed": 1.0}, many, touched=8.2), 0)[0] == "bandwidth"
     assert bound_of(setup, step({"routed": 1.0}, few, touched=7.8), 0)[0] == "compute"
     assert bound_of(setup, step({"routed": 1.0}, few / 8.0, touched=0.0), 0)[0] == "bandwidth"
+    assert bound_of(setup, step({"routed": 1.0}, 1.5 * ridge / 8.0, touched=1.0), 0)[0] == "compute"
+    assert bound_of(setup, step({"dense": 1.0}, ridge), 0)[0] == "bandwidth", "at the ridge reading still hides it"
     dense = load_setup(QWEN.model_copy(update={"model_id": "qwen3-8b"}))
     assert bound_of(dense, step({"routed": 1.0}, many, touched=128.0), 0)[0] == "compute"
 

@@ -35,7 +35,7 @@ KERNELS = {
     "communication",
     "draft",
 }
-MANY = 40_000
+MANY = 20_000
 
 
 def log_sd(costs: KernelCosts) -> dict[str, float]:
@@ -156,7 +156,7 @@ def test_a_large_total_is_made_a_few_draws_at_a_time_and_is_the_same() -> None:
     rng = np.random.default_rng(1)
     for points in (2, 30_000, 100_000):
         factors, times = rng.random((9, 2)), rng.random((2, points))
-        assert bands._weighted_sums(factors, times) == pytest.approx(factors @ times)
+        np.testing.assert_allclose(bands._weighted_sums(factors, times), factors @ times, rtol=1e-12)
         rows = max(1, bands._ONE_THREAD // times.size)
         assert rows == 1 or rows * times.size < 2**18, "below the size at which OpenBLAS takes more threads"
 
