@@ -98,6 +98,7 @@ def test_a_law_gives_what_a_hand_computes(name: str) -> None:
 
 WITHOUT_OPTIONS: tuple[tuple[Law, dict[str, float], float], ...] = (
     (laws.cache_read, {"B": 2, "c": 97, "q": 3, "e": 8, "b": 2}, 2 * 100 * 8 * 2),
+    (laws.cache_read, {"B": 2, "c": 97, "q": 3, "e": 8, "b": 2, "w": 10}, 2 * 10 * 8 * 2),
     (laws.attention_flops, {"B": 2, "c": 97, "q": 3, "a": 8, "H": 10, "m_0": 16}, 2 * 30 * 100 * 8),
     (laws.attention_flops, {"B": 2, "c": 97, "q": 1, "a": 8, "H": 10, "m_0": 16}, 2 * 16 * 98 * 8),
     (laws.prompt_flops, {"P": 100, "a": 8}, 100 * 50 * 8),
@@ -214,10 +215,22 @@ def test_a_linear_law_is_the_sum_of_its_columns_times_its_coefficients(law: Law,
               if name in coefficients]  # fmt: skip
     assert [name for name in values if name in coefficients] == list(coefficients)
     given = {name: np.array([value, 2.0 * value]) for name, value in values.items() if name not in coefficients}
+    grid = laws.columns(law, coefficients, **{name: value[:, None] * np.ones(3) for name, value in given.items()})
+    assert grid.shape == (2, 3, len(coefficients))
     columns = laws.columns(law, coefficients, **given)
+    assert grid[:, 1] == pytest.approx(columns)
     assert columns.shape == (2, len(coefficients))
     assert columns[0] @ slopes == pytest.approx(result)
     assert columns @ slopes == pytest.approx(law(**given, **{name: values[name] for name in coefficients}))
+
+
+def test_a_law_is_linear_in_all_its_options_but_those_that_scale_it_or_share_it_out() -> None:
+    for law, coefficients, others in (
+        (laws.routed_layers, laws.ROUTED_COEFFICIENTS, {"ep", "c", "L"}),
+        (laws.stream, laws.STREAM_COEFFICIENTS, {"r"}),
+    ):
+        options = [item for item in inspect.signature(law).parameters.values() if item.default is not item.empty]
+        assert [item.name for item in options if item.name not in others] == list(coefficients)
 
 
 def test_a_parameter_that_a_law_needs_has_no_value_at_which_its_term_vanishes() -> None:
@@ -272,6 +285,7 @@ def test_a_law_in_latex(law: Law, latex: str) -> None:
 
 def test_forms_are_what_they_are_written_as_and_stay_finite() -> None:
     assert laws.p_norm(3.0, 4.0, 2.0) == pytest.approx(5.0)
+    assert laws.p_norm(0.3, 0.4, 2.0) == pytest.approx(0.5)
     assert laws.p_norm(0.0, 0.0, 2.3) == 0.0
     assert laws.p_norm(1e300, 1e300, 8.0) == pytest.approx(1e300 * 2 ** (1 / 8))
     assert laws.one_minus_power(0.9, 3.0) == pytest.approx(1 - 0.9**3)

@@ -47,8 +47,12 @@ class Pass:
         own = [item for item in items if belongs(item, target.tests)]
         also = [item for item in items if belongs(item, ALSO)]
         made = chosen(mutants(target.module, Path(file).read_text(encoding="utf-8")), self.options)
+        before = {one.name: one for one in kept().get(target.module, [])} if self.options.again else {}
         outcomes = []
         for number, (mutant, of) in enumerate(made):
+            if before and (mutant.name not in before or before[mutant.name].killer):
+                outcomes += [before[mutant.name]] if mutant.name in before else []
+                continue
             killer = self.first(mutant, own, file)
             if killer == UNIMPORTABLE:
                 continue
@@ -144,6 +148,7 @@ def main() -> int:
     parser.add_argument(
         "--report", action="store_true", help="write the last outcomes into docs/testing.md, run nothing"
     )
+    parser.add_argument("--again", action="store_true", help="only what survived last time, after tests were added")
     options = parser.parse_args()
     if options.report:
         write_scores(ROOT / "docs" / "testing.md", kept())

@@ -21,8 +21,9 @@ NOT_OF_THE_BEHAVIOUR = (
     "planted",
     "the_command_prints",
     "recognised_by_its_content",
+    "intervals_hold_the_truth",
 )
-"""Parts of the names of tests that read text or source, or run the command line: they may not kill."""
+"""Parts of the names of tests that may not kill: they read text or source, run the command line, or take seconds."""
 
 
 @dataclass(frozen=True)

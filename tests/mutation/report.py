@@ -43,10 +43,12 @@ class Equivalent:
     """The line, in which `...` stands for anything."""
     new: str
     why: str
+    survives: bool
+    """Something could see it, and no test does; it counts against the score."""
 
-    def covers(self, mutant: Mutant) -> bool:
+    def covers(self, module: str, old: str, new: str) -> bool:
         """Whether this is the change that a mutant makes."""
-        return mutant.module == self.module and literal(self.old, mutant.old) and literal(self.new, mutant.new)
+        return module == self.module and literal(self.old, old) and literal(self.new, new)
 
 
 @functools.cache
@@ -54,7 +56,7 @@ def equivalents() -> tuple[Equivalent, ...]:
     """The rows of the table."""
     groups: dict[str, list[dict[str, Any]]] = yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8"))
     return tuple(
-        Equivalent(module, old, new, group["why"])
+        Equivalent(module, old, new, group["why"], group.get("survives", False))
         for module, of_module in groups.items()
         for group in of_module
         for old, new in group["changes"]
@@ -63,7 +65,8 @@ def equivalents() -> tuple[Equivalent, ...]:
 
 def is_equivalent(mutant: Mutant) -> bool:
     """Whether the table says that no test could tell this mutant from the source."""
-    return any(row.covers(mutant) for row in equivalents())
+    rows = (row for row in equivalents() if not row.survives)
+    return any(row.covers(mutant.module, mutant.old, mutant.new) for row in rows)
 
 
 def literal(pattern: str, text: str) -> bool:
@@ -132,11 +135,25 @@ def score_lines(found: Mapping[str, Sequence[Outcome]]) -> list[str]:
     return lines[1:]
 
 
+def survivor_lines(found: Mapping[str, Sequence[Outcome]]) -> list[str]:
+    """What nothing of the behaviour notices, with the reason where the table has one, Markdown."""
+    lines = []
+    for module, outcomes in found.items():
+        for one in outcomes:
+            if one.killer is None and not one.equivalent:
+                place, _, change = one.name.partition(": ")
+                old, _, new = change.partition("  =>  ")
+                why = next((row.why for row in equivalents() if row.covers(module, old, new)), "not explained")
+                apart = f"; seen by {one.apart.rpartition('::')[2]}" if one.apart else ""
+                lines += [f"- {place.partition(':')[0]} `{old}` as `{new}`: {why.strip().rstrip('.')}{apart}."]
+    return ["Survivors:", "", *lines] if lines else ["No mutant survives."]
+
+
 def write_scores(file: Path, found: Mapping[str, Sequence[Outcome]]) -> None:
     """Puts the table with today's date between the marks of a document."""
     text = file.read_text(encoding="utf-8")
     before, rest = text.split(START)
     _, after = rest.split(END)
-    table = "\n".join(score_lines(found))
+    table = "\n".join([*score_lines(found), "", *survivor_lines(found)])
     said = f"Run on {dt.date.today():%Y-%m-%d}."
     file.write_text(f"{before}{START}\n\n{said}\n\n{table}\n\n{END}{after}", encoding="utf-8")
