@@ -26,9 +26,9 @@ def test_time_is_added_up_by_folder_and_the_slowest_tests_come_first(tmp_path: P
         "| routing/test_law.py: a | 1.5 |",
         "| test_curve.py: c | 1.0 |",
     ]
-    page = written(f"before\n{START}\nold\n{END}\nafter\n", lines, dt.date(2026, 11, 22))
+    page = written(f"before\n{START}\nstale\n{END}\nafter\n", lines, dt.date(2026, 11, 22))
     assert page.startswith(f"before\n{START}\n\nMeasured on 2026-11-22.\n\n| folder")
-    assert "old" not in page
+    assert "stale" not in page
     assert page.endswith(f"{END}\nafter\n")
 
 

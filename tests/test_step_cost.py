@@ -470,6 +470,16 @@ def test_a_cache_holds_16_bits_unless_told_otherwise_and_no_expert_is_touched_th
     assert {name: float(time) for name, time in usual.items()} == {name: float(time) for name, time in named.items()}
 
 
+def test_parts_that_a_model_does_not_have_take_no_time_at_every_batch() -> None:
+    parts = step_time(
+        MODEL, COSTS, Placement(), batch_size=[4, 16], tokens_per_sequence=1, context_tokens=10, distinct=20.0
+    ).components
+    for name in ("dense", "communication"):
+        assert parts[name].tolist() == [0.0, 0.0]
+    for name in ("dense", "communication", "router", "attention_projection", "routed", "lm_head"):
+        assert (parts[name].shape, parts[name].dtype) == ((2,), float), name
+
+
 def test_messages_take_as_long_as_measured_at_their_size() -> None:
     """An all-reduce of 16 rows of 2048 and an exchange of what 8 experts of each row are sent, on half of the group."""
     place, bytes_, sent = Placement(2, 8), 16 * 2048 * 2, 16 * 2048 * 2 / 2 * 8
