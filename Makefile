@@ -43,7 +43,7 @@ mutants: $(VENV)/.dev-ready .mutmut/.ready
 	PYTHONPATH=.mutmut nice -n 15 $(BIN)/python -m tests.mutation
 	PYTHONPATH=.mutmut $(BIN)/python -m tests.mutation --report
 
-.mutmut/.ready: requirements-mutation.txt
+.mutmut/.ready: requirements-mutation.txt | $(VENV)/.dev-ready
 	rm -rf .mutmut
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .mutmut -r requirements-mutation.txt
 	touch $@
