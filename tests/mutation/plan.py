@@ -54,6 +54,12 @@ TARGETS = (
     Target("advisor.tiers", ("tests/test_tiers.py",)),
     Target("advisor.curve", ("tests/test_curve.py", "tests/runtime/test_judge.py")),
     Target("advisor.runtime.judge", ("tests/runtime/test_judge.py",)),
-    Target("advisor.runtime.schedule", ("tests/runtime/test_schedule.py",)),
+    Target(
+        "advisor.runtime.schedule",
+        (
+            "tests/runtime/test_schedule.py",
+            "tests/next_steps/test_next_steps.py::test_a_change_that_gains_less_than_a_fiftieth",
+        ),
+    ),
     Target("advisor.advice", ("tests/test_advice.py",)),
 )

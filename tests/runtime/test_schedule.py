@@ -408,6 +408,10 @@ def test_a_limit_lets_through_what_takes_just_as_long_and_charges_an_idle_drafte
     assert _whole(values, 2, 0.03 / 0.8).idle_allowed.tolist() == [True, False]
     assert _whole(values, 2, 0.079).idle_allowed.tolist() == [True, False]
     assert _whole(values, 2, 0.081).idle_allowed.tolist() == [True, True]
+    even = k_values([1, 2], range(2), np.ones((2, 2)), idle=0.5, tpot_s=np.ones((2, 2)))
+    assert _whole(even, 2, 1.0).allowed.all()
+    assert _whole(even, 2, 2.0).idle_allowed.all()
+    assert not _whole(even, 2, 1.999).idle_allowed.any()
     free = _whole(values, 2, None)
     assert free.allowed.all()
     assert free.idle_allowed.tolist() == [True, True]
