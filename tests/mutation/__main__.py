@@ -50,7 +50,7 @@ class Pass:
         before = {one.name: one for one in kept().get(target.module, [])} if self.options.again else {}
         outcomes = []
         for number, (mutant, of) in enumerate(made):
-            if before and (mutant.name not in before or before[mutant.name].killer):
+            if before and (mutant.name not in before or is_settled(before[mutant.name], mutant)):
                 outcomes += [before[mutant.name]] if mutant.name in before else []
                 continue
             killer = self.first(mutant, own, file)
@@ -110,6 +110,11 @@ def chosen(made: Sequence[Mutant], options: argparse.Namespace) -> list[tuple[Mu
         taken = of_kind if len(of_kind) <= most else rng.sample(of_kind, most)
         found += [(one, len(of_kind)) for one in sorted(taken, key=lambda one: one.line)]
     return found
+
+
+def is_settled(outcome: Outcome, mutant: Mutant) -> bool:
+    """Whether more tests change nothing: it was noticed, or is in the table of equivalents."""
+    return outcome.killer is not None or (outcome.equivalent and is_equivalent(mutant))
 
 
 def without_unimportable(outcomes: Sequence[Outcome], made: Sequence[tuple[Mutant, int]]) -> list[Outcome]:

@@ -352,6 +352,25 @@ def test_each_size_has_its_passes_its_mean_and_what_uniform_routing_would_touch(
     )
 
 
+def test_an_interval_leaves_a_tenth_of_the_draws_on_each_side(monkeypatch: pytest.MonkeyPatch):
+    """Draws from 0.1 below to 0.1 above 0.5, evenly: 0.42 to 0.58. What was not learnt keeps the preset's band."""
+    even = np.linspace(0.4, 0.6, 101)[:, None] * np.ones(3)
+    monkeypatch.setattr(module, "_draws", lambda *_: even)
+    batch = np.repeat([2, 4, 8, 16], 40)
+    counted = distinct_experts(batch, 1, N, K, 0.5)
+    cv, phi, _ = fit_counts(batch, np.ones(160), counted, N, K, PRESET).parameters
+    assert (cv.low, cv.high) == pytest.approx((0.42, 0.58))
+    assert cv.value == pytest.approx(0.5, abs=0.01)
+    assert (phi.low, phi.high) == (PRESET.affinity.low, PRESET.affinity.high)
+
+
+def test_what_was_learnt_is_written_and_the_rest_left_to_the_preset():
+    learnt = CountParameter("load_cv", 0.5, 0.4, 0.6, True)
+    left = CountParameter("affinity", 0.16, 0.1, 0.2, False)
+    found = CountFit((learnt, left, CountParameter("stickiness", 0.25, 0.2, 0.3, True)), (), 60, N, K, ())
+    assert found.routing == "0.5/0.4/0.6,-,0.25/0.2/0.3"
+
+
 def test_twenty_passes_with_two_or_more_tokens_are_enough_and_nineteen_are_not():
     assert fit_counts([2] * 20, [1] * 20, [15.4] * 20, N, K, PRESET).n_passes == 20
     with pytest.raises(AdvisorError, match="19 passes with two or more tokens"):
