@@ -231,6 +231,13 @@ def test_the_error_of_a_mean_is_the_scatter_of_its_stretches_and_one_per_cent_of
     assert alone == pytest.approx(np.sqrt([0.05**2 + 1e-4])), "5 % where no size has a second stretch"
 
 
+def test_two_stretches_scatter_by_what_they_differ():
+    """10 % above and below: a variance of 2 times 0.01 over one degree of freedom, half of that of their mean."""
+    sums, passes = np.zeros((20, 1)), np.zeros((20, 1))
+    sums[:2, 0], passes[:2, 0] = [1.1, 0.9], 1.0
+    assert module._relative_error(sums, passes, np.ones(1)) == pytest.approx(np.sqrt([0.02 / 2 + 1e-4]))
+
+
 def test_eight_stretches_are_enough_for_a_scatter_of_their_own():
     sums, passes = np.ones((20, 2)), np.ones((20, 2))
     sums[:, 0] = np.tile([1.1, 0.9], 10)
@@ -286,6 +293,54 @@ def test_stretches_that_differ_scatter_the_parameter_as_their_mean():
     assert found[:, 0].mean() == pytest.approx(0.5, abs=0.004)
 
 
+class Drawn:
+    """A generator without noise, which draws these stretches."""
+
+    def __init__(self, rows: list[int]) -> None:
+        self.rows = np.array(rows)
+
+    def integers(self, *_: int) -> np.ndarray:
+        return self.rows
+
+    def standard_normal(self, n: int) -> np.ndarray:
+        return np.zeros(n)
+
+
+def test_counts_above_the_mean_move_a_parameter_by_their_slope_and_the_prior_holds_it_back():
+    """A stretch 20 % above the mean, drawn each time, that a slope of 2 explains; the prior counts as one per cent."""
+    sums, n = np.full((20, 1), 10.0), np.ones((20, 1))
+    sums[0] = 12.0
+    slopes, error, theta = np.array([[2.0, 0.0, 0.0]]), np.array([0.02]), np.array([0.5, 0.2, 0.1])
+    spread, mean = np.full(3, 0.1), np.array([10.0])
+    found = module._draws(sums, n, mean, error, slopes, theta, spread, Drawn([0] * 20))  # type: ignore[arg-type]
+    moved = 2 / 0.02**2 * np.log(1.2) / (4 / 0.02**2 + 100)
+    assert found[0] == pytest.approx([0.5 + moved, 0.2, 0.1])
+    sums[1:], n[1:] = 0.0, 0.0
+    once = module._draws(sums, n, mean, error, slopes, theta, spread, Drawn([0] + [3] * 19))  # type: ignore[arg-type]
+    assert once[0] == pytest.approx(found[0]), "a size that one drawn stretch has once counts as well"
+
+
+def test_a_log_and_a_prior_that_tell_as_much_share_the_spread():
+    """Both know the parameter to 0.1: together they know it to half of what the prior alone scatters it by."""
+    found = draws_of(np.array([[1.0, 0.0, 0.0]]), np.full((20, 1), 10.0), error=0.1)
+    assert found[:, 0].std() == pytest.approx(np.hypot(0.05, 0.005), rel=0.1)
+
+
+def test_the_slopes_are_those_of_the_logarithm_of_the_touched_experts():
+    """At the fitted parameters, by differences of a tenth of a per cent of a unit on both sides."""
+    shapes = np.array([[2.0, 1.0], [8.0, 1.0], [2.0, 4.0], [4.0, 8.0]])
+    truth = np.array([0.6, 0.15, 0.2])
+    mean = module._experts(shapes, truth, N, K)
+    prior, spread = module._prior(PRESET, N, K)
+    theta, slopes, covariance = module._solve(shapes, mean, np.full(4, 0.01), prior, spread, N, K)
+    for column in range(3):
+        step = 1e-3 * np.eye(3)[column]
+        up, down = (np.log(module._experts(shapes, theta + sign * step, N, K)) for sign in (1, -1))
+        assert slopes[:, column] == pytest.approx((up - down) / 2e-3, rel=0.02, abs=1e-4)
+    precision = slopes.T @ slopes / 0.01**2 + np.diag(spread**-2.0)
+    assert np.linalg.inv(covariance) == pytest.approx(precision, rel=1e-3, abs=1e-6 * precision.max())
+
+
 def test_a_size_that_no_drawn_stretch_has_moves_nothing():
     sums, n = np.zeros((20, 1)), np.zeros((20, 1))
     sums[0], n[0] = 10.0, 1.0
@@ -299,7 +354,7 @@ def test_a_size_that_no_drawn_stretch_has_moves_nothing():
 def words_of(lengths: list[float], learnt: list[bool], spread: list[float], n_passes: int = 200) -> list[str]:
     """What is said of a log of these lengths, whose posterior has these shares of the prior's spread."""
     shapes = np.array([[4.0, length] for length in lengths])
-    prior = np.array([0.5, 0.1, 0.1])
+    prior = np.array([0.5, 0.1, 0.2])
     return module._words(shapes, np.array(learnt), np.diag((np.array(spread) * prior) ** 2), prior, n_passes)
 
 
@@ -309,7 +364,11 @@ def test_what_counts_leave_open_is_said_once_and_nothing_else():
     assert one_token.startswith("all passes bring one token per sequence")
     (together,) = words_of([1, 4], [True] * 3, [0.1, 0.41, 0.39])
     assert together.startswith("counts tell how much affinity and stickiness save together")
-    assert words_of([1, 4], [True] * 3, [0.1, 0.4, 0.4]) == []
+    assert words_of([1, 4], [True] * 3, [0.1, 0.399, 0.399]) == []
+    assert words_of([2], [True] * 3, [0.1] * 3) == []
+    only_affinity = words_of([1, 4], [True, True, False], [0.1, 0.5, 0.95])
+    assert only_affinity[0].startswith("counts tell")
+    assert only_affinity[1:] == ["stickiness stay at the preset: the log does not tell"]
     first, second = words_of([1, 4], [True, False, True], [0.1, 0.95, 0.5])
     assert first.startswith("counts tell")
     assert second == "affinity stay at the preset: the log does not tell"
