@@ -118,7 +118,7 @@ def shown(scores: Sequence[Score]) -> list[str]:
     left = sum(one.n - one.equivalent - one.killed - one.apart for one in scores)
     counts = [sum(one.equivalent for one in scores), sum(one.apart for one in scores), left]
     spread = f" (± {half:.0%})" if half else ""
-    return [f"{n} of {of}" if n < of else str(n), *map(str, counts), f"{share:.0%}{spread}"]
+    return [f"{n} of {of}" if n < of else str(n), *map(str, counts), f"{share:.1%}{spread}"]
 
 
 def score_lines(found: Mapping[str, Sequence[Outcome]]) -> list[str]:

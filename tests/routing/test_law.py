@@ -98,3 +98,11 @@ def test_a_sequence_brings_up_to_512_tokens() -> None:
     for batch, tokens, name in ((1, 513, "tokens_per_sequence"), (1, 0, "tokens_per_sequence"), (math.inf, 1, "batch")):
         with pytest.raises(AdvisorError, match=name):
             distinct_experts(batch, tokens, 8, 2)
+
+
+def test_many_questions_at_once_are_answered_as_each_alone() -> None:
+    """5000 batches are more than are computed in one piece."""
+    batches = np.arange(1.0, 5001.0)
+    many = distinct_experts(batches, 4, 128, 8, 0.5, 0.2, 0.1)
+    for batch in (1, 77, 5000):
+        assert many[batch - 1] == pytest.approx(float(distinct_experts(batch, 4, 128, 8, 0.5, 0.2, 0.1)), rel=1e-12)
