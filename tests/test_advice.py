@@ -441,6 +441,14 @@ def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommende
     assert found.equals == "K = 3 does as well; K = 1 loses 20.0% on average, K = 2 0.0%."
 
 
+def test_the_curve_is_shown_at_the_recommended_k_also_where_another_loses_less(monkeypatch) -> None:
+    """Within the noise, so that the smaller one stands."""
+    plain, two = row(0, 1.0, 1.0, 1.0, 0.4), row(2, 1.5, 1.2, 1.8, 0.011, own=True)
+    rows = (plain, row(1, 1.2, 1.0, 1.4, 0.2), two, row(3, 1.5, 1.2, 1.8, 0.01, as_good=True))
+    monkeypatch.setattr(module, "draft_rows", lambda *_: rows)
+    assert advise(QWEN.model_copy(update={"k_max": 3})).curve_k == 2
+
+
 def test_an_answer_of_plain_decoding_shows_the_best_draft_beside_it() -> None:
     found = advise(QWEN.model_copy(update={"acceptance": "0.3", "batch_size": 512}))
     assert found.recommendation.k_draft == 0

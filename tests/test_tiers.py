@@ -117,6 +117,12 @@ def test_attention_is_priced_by_its_core_once_or_by_the_layers_measured_whole() 
     kinds = {mixer.kind for mixer in mixed.architecture.mixers}
     assert kinds == {"linear", "full"}
     assert set(records_in_use(mixed, BY_KEY["attention"])) == {mixed.costs.attention, mixed.costs.state}
+    mixers = tuple(
+        mixer if mixer.kind == "linear" else mixer.model_copy(update={"kind": "none"})
+        for mixer in mixed.architecture.mixers
+    )
+    without = replace(mixed, architecture=mixed.architecture.model_copy(update={"mixers": mixers}))
+    assert records_in_use(without, BY_KEY["attention"]) == [mixed.costs.state], "a layer without attention has no core"
 
 
 def test_a_component_has_the_rank_of_its_records_and_an_unused_link_that_of_a_roofline() -> None:

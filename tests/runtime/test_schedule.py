@@ -435,6 +435,18 @@ def test_a_target_s_k_reaches_to_the_first_neighbour_that_does_not_share_it(plac
     assert _with_target(table, np.ones(8, np.int64), place, int(best[place])).tolist() == found
 
 
+def test_a_target_s_neighbours_share_its_k_among_those_that_keep_the_limit() -> None:
+    """K = 2 is best at every batch and misses the limit; of the rest K = 1 is best at the first three."""
+    loss, allowed = [[0.5, 0.1, 0.0]] * 3 + [[0.1, 0.5, 0.0]], [[True, True, False]] * 4
+    assert _with_target(whole(loss, allowed=allowed), np.zeros(4, np.int64), 1, 1).tolist() == [1, 1, 1, 0]
+
+
+def test_where_plain_decoding_misses_the_limit_a_k_that_loses_runs_instead() -> None:
+    values = k_values([1, 4], range(2), [[1.0, 0.99], [1.0, 0.99]], tpot_s=[[0.03, 0.01], [0.03, 0.01]])
+    assert [(item.k_draft, item.meets_limit) for item in k_by_batch(values, max_tpot_s=0.02)] == [(1, True)]
+    assert [item.k_draft for item in k_by_batch(values)] == [0]
+
+
 def test_a_target_s_k_that_all_share_stands_everywhere() -> None:
     table = whole([[0.5, 0.5, 0.0]] * 4)
     for place in range(4):
