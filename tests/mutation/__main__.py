@@ -148,7 +148,7 @@ def main() -> int:
     parser.add_argument(
         "--plumbing", type=int, default=60, help="most mutants of arguments and assignments in a module"
     )
-    parser.add_argument("--seed", type=int, default=2, help="of the samples; survivors of 1 were used to write tests")
+    parser.add_argument("--seed", type=int, default=3, help="of the samples; those of 1 and 2 were used to write tests")
     parser.add_argument("--quick", action="store_true", help="survivors are not tried on goldens and explain")
     parser.add_argument(
         "--report", action="store_true", help="write the last outcomes into docs/testing.md, run nothing"
