@@ -419,6 +419,7 @@ def test_a_curve_of_another_model_or_drafter_is_borrowed_and_its_band_is_wider()
     assert not own.borrowed
     assert not parse_acceptance("2.4@3", 8).borrowed
     assert parse_acceptance("2.4@3", 8, borrowed=True).borrowed
+    assert parse_acceptance("0.5,0.4", 8, borrowed=True).borrowed
 
 
 @pytest.mark.parametrize(

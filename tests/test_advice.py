@@ -427,6 +427,14 @@ def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
     assert found.per_user == "per user"
 
 
+def test_an_answer_beyond_the_data_or_from_a_data_sheet_says_so() -> None:
+    far = advise(QWEN.model_copy(update={"batch_size": 4000})).recommendation
+    assert far.speedup.extrapolated
+    sheet = advise(QWEN.model_copy(update={"hardware_id": "mi300x"})).recommendation
+    assert sheet.speedup.tier is Tier.ROOFLINE
+    assert sheet.speedup.because.startswith("datasheet peaks")
+
+
 def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommended_one(setup: Setup) -> None:
     curve = curve_for(setup, [16], [0, 1, 2, 3], central_only=True)
     rows = (

@@ -283,6 +283,27 @@ def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> Non
     assert curve.distinct_plain[1] == pytest.approx(float(touched_experts(setup, 16.0, 1.0)))
 
 
+def test_a_draft_head_reads_a_cache_of_the_scenario_s_format() -> None:
+    wide, narrow = (
+        speedup_curve(QWEN.model_copy(update={"kv_dtype": dtype, "context_tokens": 32768}), [64], [3])
+        for dtype in ("bf16", "fp8")
+    )
+    for curve, setup in ((wide, load_setup(QWEN)), (narrow, load_setup(QWEN.model_copy(update={"kv_dtype": "fp8"})))):
+        drafted = draft_time(
+            setup.drafter,
+            setup.draft_architecture,
+            setup.draft_costs,
+            setup.placement,
+            batch_size=64.0,
+            n_draft=3.0,
+            context_tokens=32768.0,
+            kv_bytes_per_element=setup.kv_bytes_per_element,
+        )
+        expected = float(drafted.time_s(setup.costs.launch_per_layer_s))
+        assert float(curve.round_components["draft"][0, 0]) == pytest.approx(expected)
+    assert narrow.round_components["draft"] < wide.round_components["draft"]
+
+
 def test_a_drafter_of_the_models_own_experts_touches_those_of_one_token_a_sequence() -> None:
     """The MTP module of DeepSeek-V3 has experts, which its passes touch as a plain step does."""
     wide = {"n_gpus": 8, "tensor_parallel": 8, "model_id": "deepseek-v3", "drafter_id": "mtp"}

@@ -102,6 +102,18 @@ def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:
     assert float(work["W"]) == 40 * 3 * 2048 * 768 * 2
     assert float(work["F"]) == 2 * 3 * 2048 * 768 * 40 * 16  # 6.4 + 7.5 rows are padded to one tile of 16
     assert float(work["A"]) == 256 * (4 * 2048 + 2 * 3 * 768) + 4 * 32 * 2048
+    split = expert_work(
+        tokens=32,
+        n_active=8,
+        rows_per_expert=256 / 40,
+        touched=20,
+        I=768,
+        h=2048,
+        n_mat=2,
+        bytes_per_weight=2.0,
+        ranks=2,
+    )
+    assert float(split["A"]) == 256 / 2 * (4 * 2048 + 2 * 2 * 768) + 4 * 32 * 2048
 
 
 def test_a_routed_layer_is_the_sum_of_its_terms() -> None:

@@ -113,7 +113,10 @@ def test_attention_is_priced_by_its_core_once_or_by_the_layers_measured_whole() 
     whole = load_setup(QWEN.model_copy(update={"model_id": "deepseek-v3", "n_gpus": 8, "tensor_parallel": 8}))
     assert len(whole.costs.modules) > 0
     assert records_in_use(whole, BY_KEY["attention"]) == list(whole.costs.modules.values())
-    mixed = load_setup(QWEN.model_copy(update={"model_id": "qwen3-next-80b-a3b", "n_gpus": 4, "tensor_parallel": 4}))
+    mixed = load_setup(
+        QWEN.model_copy(update={"model_id": "qwen3-next-80b-a3b", "kv_dtype": "fp8", "n_gpus": 4, "tensor_parallel": 4})
+    )
+    assert mixed.costs.state != mixed.costs.attention, "states are kept in 32 bits, whatever the cache has"
     kinds = {mixer.kind for mixer in mixed.architecture.mixers}
     assert kinds == {"linear", "full"}
     assert set(records_in_use(mixed, BY_KEY["attention"])) == {mixed.costs.attention, mixed.costs.state}

@@ -320,6 +320,14 @@ def test_without_draws_a_loss_is_certain_and_an_idle_server_as_fast_as_plain_dec
     assert found.drafts.dtype == np.int64
 
 
+def test_a_range_has_the_mean_speedup_and_the_largest_loss_of_its_batches() -> None:
+    """K = 1 loses 0.7 % against K = 2 at the second of three batches, too little for a switch there and back."""
+    table = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.51], [1.0, 1.5, 1.4]])
+    (found,) = k_by_batch(k_values([1, 2, 3], range(3), table))
+    assert (found.k_draft, found.speedup) == (1, pytest.approx(1.5))
+    assert found.regret == pytest.approx(1 - 1.5 / 1.51)
+
+
 def test_of_two_equal_k_the_smaller_runs_at_every_batch() -> None:
     assert [r.k_draft for r in k_by_batch(k_values(BATCHES, range(3), np.tile([1.0, 1.5, 1.5], (8, 1))))] == [1]
 
