@@ -129,6 +129,11 @@ def test_the_ranking_takes_the_best_of_each_kind_beyond_noise() -> None:
     assert [effect.change.what for effect in best] == ["batch 1.5", "placement 1.4"]
 
 
+@pytest.mark.parametrize(("gain", "helps"), [(1.0199, False), (1.0201, True)])
+def test_a_change_that_gains_less_than_a_fiftieth_is_not_offered_as_one_that_helps(gain: float, helps: bool) -> None:
+    assert hand_effect("batch", gain, 1.001).helps("tokens_per_s_per_gpu") == helps
+
+
 def test_a_higher_ratio_that_is_slower_in_both_absolute_measures_does_not_help() -> None:
     slower = hand_effect("accelerator", 1.3, 1.2, tpot=0.7)
     gain = dict(slower.gain) | {"tokens_per_s_per_gpu": Band(0.7, 0.6, 0.8, 0.0)}
