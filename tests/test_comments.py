@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_docstrings import PACKAGE, PHYSICS, STILL_TO_MEND, is_still_to_mend
+from tests.test_docstrings import PACKAGE, PHYSICS
 
 LEAST = 0.03
 """Comments over lines of code in the rooms of the physics together."""
@@ -51,11 +51,11 @@ def share(rooms: Iterable[str]) -> float:
 
 
 def test_the_physics_says_why() -> None:
-    assert share(PHYSICS - STILL_TO_MEND) >= LEAST
+    assert share(PHYSICS) >= LEAST
 
 
 def test_no_room_of_the_physics_goes_without() -> None:
-    assert not {room for room in PHYSICS - STILL_TO_MEND if share([room]) < LEAST_OF_A_ROOM}
+    assert not {room for room in PHYSICS if share([room]) < LEAST_OF_A_ROOM}
 
 
 def test_comments_for_tools_and_docstrings_are_not_counted() -> None:
@@ -65,10 +65,6 @@ def test_comments_for_tools_and_docstrings_are_not_counted() -> None:
 
 
 SKIP = re.compile(r"#\s*fmt:\s*(skip|off)")
-TESTS_STILL_TO_MEND = {
-    *("context_map", "design", "e2e", "report", "routing", "ui", "charts/test_design.py", "cli/test_rank.py"),
-}
-"""Folders and files of tests/ that still ask the formatter to look away."""
 
 
 def skips(source: str) -> list[int]:
@@ -82,11 +78,7 @@ def test_no_line_asks_the_formatter_to_look_away() -> None:
     found = []
     for root in (PACKAGE, PACKAGE.parent / "tests"):
         for path in sorted(root.rglob("*.py")):
-            place = path.relative_to(root)
-            module = ".".join(place.with_suffix("").parts)
-            left = {place.parts[0], place.as_posix()} & TESTS_STILL_TO_MEND if root != PACKAGE else set()
-            if not left and not (root == PACKAGE and is_still_to_mend(module)):
-                found += [f"{path.name}:{line}" for line in skips(path.read_text(encoding="utf-8"))]
+            found += [f"{path.name}:{line}" for line in skips(path.read_text(encoding="utf-8"))]
     assert not found
 
 
@@ -98,4 +90,4 @@ def test_a_planted_skip_is_seen_and_one_in_a_text_is_none(comment: str) -> None:
 if __name__ == "__main__":
     for name in sorted(PHYSICS):
         print(f"{name:12} {share([name]):6.1%}")
-    print(f"{'together':12} {share(PHYSICS - STILL_TO_MEND):6.1%}, without what is still to mend")
+    print(f"{'together':12} {share(PHYSICS):6.1%}")

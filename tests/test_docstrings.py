@@ -22,11 +22,6 @@ PHYSICS = {
     *("laws", "routing", "step_cost", "speedup", "draft_cost", "acceptance", "attention", "memory", "bands", "tiers"),
     *("prefill", "quality", "spend", "curve"),
 }
-STILL_TO_MEND = {
-    *("context_map", "design", "ranking", "report", "routing", "ui"),
-    *("charts.design", "charts.design_curves", "cli.design", "cli.rank", "cli.trace"),
-}
-"""Rooms and modules whose docstrings are not held to this yet; each that is mended leaves the set."""
 
 LONGEST = 100
 """Letters of a first sentence, its unit in brackets apart."""
@@ -205,12 +200,8 @@ def all_faults() -> list[Fault]:
     return found
 
 
-def is_still_to_mend(module: str) -> bool:
-    return module in STILL_TO_MEND or module.split(".")[0] in STILL_TO_MEND
-
-
 def test_docstrings_can_be_read_without_the_signature() -> None:
-    found = [str(fault) for fault in all_faults() if not is_still_to_mend(fault.module)]
+    found = [str(fault) for fault in all_faults()]
     assert not found, f"{len(found)} faults:\n" + "\n".join(found)
 
 
@@ -218,13 +209,6 @@ def test_a_planted_number_in_brackets_is_seen() -> None:
     """`[-]` and `[MoESD]`, so that no mark means two things."""
     source = '"""Share, by [1].\n\nMore. [1]\n"""\nx = row[1]\n"""Shape [-], of row[1], [1, 2]."""\n'
     assert [fault.name for fault in faults_of("laws.shares", source)] == ["line 1", "line 3"]
-
-
-def test_what_is_still_to_mend_has_something_to_mend() -> None:
-    """A room without faults leaves the set, so that it cannot get new ones."""
-    faulty = {fault.module for fault in all_faults()}
-    clean = {room for room in STILL_TO_MEND if not any(f"{name}.".startswith(f"{room}.") for name in faulty)}
-    assert not clean, f"mended: take {sorted(clean)} out of STILL_TO_MEND"
 
 
 GOOD = '''

@@ -28,7 +28,7 @@ _AROUND_ONE = ("#F0A27A", "#FBF7F3", _STRONG)
 _CELL_TEXT = "#14202B"
 """Contrast of 6 and more on all of both scales."""
 _LEAST_REACH = 0.05
-"""A scale around 1 reaches at least this far, so that differences of a percent are not drawn as large. [1]"""
+"""A scale around 1 reaches at least this far, so that differences of a percent are not drawn as large. [-]"""
 _STYLES = {
     "recommended": ("star", VERMILLION, 17),
     "cautious": ("diamond", GREEN, 13),
@@ -48,13 +48,13 @@ def heat_map_chart(
     baseline_tpot_s: Array | None = None,
     describe: Callable[[int], str] = str,
 ) -> Chart:
-    """Best design of each k/N at each batch; the recommended one's cells at the target batches are framed.
+    """Best design of each k/N at each batch, with the recommended one's cells framed at the target batches.
 
     Parameters
     ----------
     found : the map, [n ratios, nB], with at least one row.
-    baseline_ratio, recommended_ratio : k/N of the baseline and of the recommended design. [1]
-    batches : target batches; those of the map are framed. [1]
+    baseline_ratio, recommended_ratio : k/N of the baseline and of the recommended design. [-]
+    batches : target batches; those of the map are framed. [-]
     baseline_tpot_s : the baseline's time per output token at the map's batches, [nB]: draws how much faster than it a
         design is. [s]
     describe : index of a design into words.
@@ -94,9 +94,13 @@ def heat_map_chart(
         row = _nearest(found.ratio, recommended_ratio)
         for column in np.flatnonzero(np.isin(shown.batches, np.asarray(batches, float))):
             figure.add_shape(
-                type="rect", x0=column - 0.5, x1=column + 0.5, y0=row - 0.5, y1=row + 0.5,
+                type="rect",
+                x0=column - 0.5,
+                x1=column + 0.5,
+                y0=row - 0.5,
+                y1=row + 0.5,
                 line={"color": VERMILLION, "width": 3},
-            )  # fmt: skip
+            )
     alt = _heat_alt(shown, values, what, own)
     return Chart(figure, f"{alt} {left_out}".rstrip(), _heat_table(found), left_out)
 
@@ -136,41 +140,66 @@ def _add_cell_points(figure: go.Figure, shown: HeatMap, values: Array, names: li
     rows, columns = np.nonzero(shown.design >= 0)
     cells = list(zip(rows, columns, strict=True))
     figure.add_scatter(
-        x=columns, y=rows, mode="markers", showlegend=False,
+        x=columns,
+        y=rows,
+        mode="markers",
+        showlegend=False,
         marker={"symbol": "square", "size": 26, "opacity": 0, "color": VERMILLION},
         customdata=[
-            [str(shown.design[i, j]), names[i][j], f"{values[i, j]:.3f}", f"{shown.batches[j]:g}",
-             f"{shown.tpot_s[i, j] * 1e3:.2f}", f"{shown.speedup[i, j]:.2f}"]
+            [
+                str(shown.design[i, j]),
+                names[i][j],
+                f"{values[i, j]:.3f}",
+                f"{shown.batches[j]:g}",
+                f"{shown.tpot_s[i, j] * 1e3:.2f}",
+                f"{shown.speedup[i, j]:.2f}",
+            ]
             for i, j in cells
         ],
         hovertemplate="<b>%{customdata[2]}</b> at batch %{customdata[3]}<br>%{customdata[1]}<br>%{customdata[4]} ms "
         "per token; drafting gains %{customdata[5]}×<extra></extra>",
-        selected={"marker": {"opacity": 0.35}}, unselected={"marker": {"opacity": 0}},
-    )  # fmt: skip
+        selected={"marker": {"opacity": 0.35}},
+        unselected={"marker": {"opacity": 0}},
+    )
 
 
 def shared_sweep_chart(
     found: Sweep, batches: Sequence[float], *, baseline_shared: float, baseline_tpot_s: Array | None = None
 ) -> Chart:
-    """Speed against shared experts, with the active and total experts of the baseline held, one line for each batch."""
+    """Speed against shared experts, active and total experts held, one line for each batch."""
     labels = [f"{s:.3g}" for s in found.mix.n_shared]
     own = int(np.argmin(np.abs(found.mix.n_shared - baseline_shared)))
     return _sweep_chart(
-        found, batches, labels, own, baseline_tpot_s, "by shared experts", "Shared experts s (active and total held)",
+        found,
+        batches,
+        labels,
+        own,
+        baseline_tpot_s,
+        "by shared experts",
+        "Shared experts s (active and total held)",
         "shared",
-    )  # fmt: skip
+    )
 
 
 def granularity_chart(
     found: Sweep, batches: Sequence[float], *, baseline_experts: float, baseline_tpot_s: Array | None = None
 ) -> Chart:
-    """Speed against the number of experts at one k/N, the width solved to equal quality, one line for each batch."""
+    """Speed against the number of experts at one k/N, one line for each batch.
+
+    The expert width is solved to equal quality.
+    """
     labels = [f"{n:.0f}/{k:.0f}" for n, k in zip(found.mix.n_experts, found.mix.n_active, strict=True)]
     same = np.flatnonzero(found.mix.n_experts == baseline_experts)
     return _sweep_chart(
-        found, batches, labels, int(same[0]) if len(same) else None, baseline_tpot_s, "by granularity",
-        "Experts N/active k (width to equal quality)", "experts",
-    )  # fmt: skip
+        found,
+        batches,
+        labels,
+        int(same[0]) if len(same) else None,
+        baseline_tpot_s,
+        "by granularity",
+        "Experts N/active k (width to equal quality)",
+        "experts",
+    )
 
 
 def sweep_table(found: Sweep) -> pd.DataFrame:
@@ -215,32 +244,45 @@ def pareto_chart(
     front : columns design, index, quality_ratio, objective, from best quality to best objective; at least one row.
     marks : drawn on top in this order. Points and marks carry their index as custom data.
     objective, objective_unit : words for the vertical axis.
-    quality_eps : share of dense-equivalent size that may be lost. [1]
+    quality_eps : share of dense-equivalent size that may be lost. [-]
     """
     title = f"{objective} ({objective_unit})"
     figure = new_figure(
         f"{title}<br>against quality (size of a dense model as good, % of the baseline's)", "Quality (%)", title, 430
     )
     figure.add_scatter(
-        x=front["quality_ratio"] * 100, y=front["objective"], name="best trade-offs", mode="lines+markers",
-        line={"color": BLUE, "width": 2}, marker={"size": 9, "color": BLUE},
+        x=front["quality_ratio"] * 100,
+        y=front["objective"],
+        name="best trade-offs",
+        mode="lines+markers",
+        line={"color": BLUE, "width": 2},
+        marker={"size": 9, "color": BLUE},
         customdata=np.stack([front["index"].astype(str), front["design"]], axis=1),
         hovertemplate="%{customdata[1]}<br>%{x:.1f}% quality, %{y:.4g}<extra></extra>",
-    )  # fmt: skip
+    )
     for mark in marks:
         symbol, color, size = _STYLES[mark.kind]
         figure.add_scatter(
-            x=[mark.quality_ratio * 100], y=[mark.objective], name=mark.name, mode="markers",
+            x=[mark.quality_ratio * 100],
+            y=[mark.objective],
+            name=mark.name,
+            mode="markers",
             marker={"symbol": symbol, "size": size, "color": color, "line": {"width": 1.5, "color": "white"}},
             customdata=[[str(mark.index), mark.name]],
             hovertemplate="%{customdata[1]}<br>%{x:.1f}% quality, %{y:.4g}<extra></extra>",
-        )  # fmt: skip
+        )
     floor = (1.0 - quality_eps) * 100
     figure.add_vline(x=floor, line={"color": NEUTRAL, "dash": "dot"})
     figure.add_annotation(
-        x=floor, y=1, yref="paper", yanchor="bottom", xanchor="left", text="equal quality and above", showarrow=False,
+        x=floor,
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        xanchor="left",
+        text="equal quality and above",
+        showarrow=False,
         font={"size": 11},
-    )  # fmt: skip
+    )
     figure.update_layout(hovermode="closest", clickmode="event+select", legend={"entrywidth": 130})
     first, last = front.iloc[0], front.iloc[-1]
     ends = (
@@ -310,10 +352,14 @@ def _add_series(figure: go.Figure, x: Array, y: Array, name: str, order: int) ->
     """A line told apart by colour, dash and marker."""
     color, dash = series_look(order)
     figure.add_scatter(
-        x=x, y=y, name=name, mode="lines+markers", hovertemplate="%{y:.3f}",
+        x=x,
+        y=y,
+        name=name,
+        mode="lines+markers",
+        hovertemplate="%{y:.3f}",
         line={"color": color, "width": 2.2, "dash": dash},
         marker={"symbol": _SYMBOLS[order % len(_SYMBOLS)], "size": 8, "color": color},
-    )  # fmt: skip
+    )
 
 
 def _nearest(ratios: Array, ratio: float) -> int:

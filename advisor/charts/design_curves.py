@@ -41,7 +41,7 @@ def design_curves_chart(
     Parameters
     ----------
     curves : the baseline first; drawn in this order.
-    batch_sizes : target batches, drawn as lines. [1]
+    batch_sizes : target batches, drawn as lines. [-]
     quantity : speedup over each design's own plain decoding, time per output token, or speed against the baseline.
     goal : added to the title in place of which end is better.
     """

@@ -154,7 +154,7 @@ def design(
     as_json: bool,
     **question: Any,  # the options that design_space takes as they stand
 ) -> None:
-    """Which MoE to train instead of --model, at equal quality, so that it serves best with speculative decoding.
+    """Search for the MoE to train instead of --model, at equal quality, to serve with speculative decoding.
 
     --target asks for the one design that several accelerators and batches lose least with; --map for each one's.
     """
@@ -289,8 +289,23 @@ def _print(answer: DesignAnswer) -> None:
     click.echo(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
     question = space.question
     shared = "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
-    header = ("N", "k", "s", "width", "total B", "active B", "training", "law A", "law B", "law C", "speedup",
-              "ms/token", "K", "gain", "band")  # fmt: skip
+    header = (
+        "N",
+        "k",
+        "s",
+        "width",
+        "total B",
+        "active B",
+        "training",
+        "law A",
+        "law B",
+        "law C",
+        "speedup",
+        "ms/token",
+        "K",
+        "gain",
+        "band",
+    )
     print_table(
         header,
         [

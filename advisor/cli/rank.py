@@ -74,7 +74,7 @@ class _RankCommand(click.Command):
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all models here as CSV.")
 @json_option()
 def rank(*, top: int, csv_file: Path | None, as_json: bool, **values: Any) -> None:
-    """Rank all models at one load on one machine: each at its best placement and K, with bands and doubt in the rank.
+    """Rank all models at one load on one machine, each at its best placement and K, with bands and doubt.
 
     Every model drafts with what is known of it: the curve measured with it, else its own MTP module with a borrowed
     length, else nothing.

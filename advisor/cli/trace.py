@@ -15,7 +15,7 @@ from advisor.routing import RoutingPreset, load_routing_preset, preset_for, writ
 from advisor.text import counted
 
 MAX_EXPERTS = 65_536
-"""Ids of experts come as 16-bit numbers. [1]"""
+"""Ids of experts come as 16-bit numbers. [-]"""
 MAX_LAYERS = 2_000
 ANY_MOE = "class-fine-no-shared"
 """Preset behind a log whose model is not named."""

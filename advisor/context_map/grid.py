@@ -18,12 +18,12 @@ from advisor.setup import Setup, load_setup
 DEFAULT_CONTEXTS = (1024, 4096, 16384, 32768, 65536, 131072)
 DEFAULT_MAP_BATCHES = (1, 4, 16, 64, 256)
 MAX_CELLS = 4096
-"""Batches times contexts of one map. [1]"""
+"""Batches times contexts of one map. [-]"""
 
 
 @dataclass(frozen=True)
 class ContextMap:
-    """A scenario over contexts [nC] and batches [nB]; arrays [nC, nB] where nothing else is said.
+    """A scenario over contexts [nC] and batches [nB], with arrays [nC, nB] where nothing else is said.
 
     Prefill is not charged: the map is of decoding.
     """
@@ -39,7 +39,7 @@ class ContextMap:
     low: Array
     high: Array
     p_gain: Array
-    """Chance that `drafting_k` gains. [1]"""
+    """Chance that `drafting_k` gains. [-]"""
     drafting_k: NDArray[np.int64]
     """The recommended K where that is above 0, else the one that would be without K = 0 among them, under the same
     limit; 0 where the scenario drafts nothing."""
@@ -47,11 +47,11 @@ class ContextMap:
     """At that K: what says whether speculation itself gains."""
     tpot_s: Array
     attention_share: Array
-    """Of a plain step: cache and products with it. [1]"""
+    """Of a plain step: cache and products with it. [-]"""
     verify_ratio: Array
-    """Verification over plain step at `drafting_k`. [1]"""
+    """Verification over plain step at `drafting_k`. [-]"""
     draft_share: Array
-    """Of a round at `drafting_k` that drafting takes, host included. [1]"""
+    """Of a round at `drafting_k` that drafting takes, host included. [-]"""
     fits: NDArray[np.bool_]
     largest_batch: NDArray[np.int64]
     """That fits in memory, [nC]."""
@@ -74,7 +74,7 @@ def context_map(
     contexts: Sequence[int] = DEFAULT_CONTEXTS,
     batches: Sequence[int] = DEFAULT_MAP_BATCHES,
 ) -> ContextMap:
-    """The map of a scenario; its own context and batch are added to those given.
+    """The map of a scenario over contexts and batches, its own context and batch among them.
 
     Raises AdvisorError for a context or batch out of range, too many of them, or an impossible scenario.
     """

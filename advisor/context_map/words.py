@@ -12,12 +12,12 @@ from advisor.context_map.grid import ContextMap
 from advisor.task_transfer import context_factors
 
 _EVEN = 0.02
-"""Speedups closer than this to each other are called the same. [1]"""
+"""Speedups closer than this to each other are called the same. [-]"""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Where, at one batch, drafting starts or stops being recommended as context grows."""
+    """Crossing at one batch: the context from which drafting starts or stops being recommended."""
 
     batch: int
     before: int
@@ -27,7 +27,7 @@ class Turn:
 
 
 def turns(found: ContextMap) -> tuple[Turn, ...]:
-    """Every change along context between a recommended K of 0 and one above, at batches that fit on both sides.
+    """Changes of the recommended K along context between 0 and more, at batches that fit on both sides.
 
     By the recommendation, the least expected loss, and not by the central speedup: the two differ near 1.
     """
@@ -80,7 +80,10 @@ def _against(found: ContextMap, row: int, column: int) -> str:
 
 
 def turn_texts(found: ContextMap) -> tuple[str, ...]:
-    """Where speculation turns with context and why, a sentence for each crossing; else that it does not."""
+    """A sentence for each crossing: the context at which speculation turns, and why.
+
+    Where nothing turns, one sentence says that.
+    """
     if not found.drafting_k.any():
         return ("Nothing is drafted, so nothing turns.",)
     crossings = turns(found)
@@ -149,7 +152,7 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
 
 
 _MOVED = 0.01
-"""From this change on a ratio or share counts as moved. [1]"""
+"""From this change on a ratio or share counts as moved. [-]"""
 
 
 def _shares_cache(found: ContextMap) -> bool:
@@ -158,7 +161,10 @@ def _shares_cache(found: ContextMap) -> bool:
 
 
 def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
-    """That the accepted length is held over context, and what was measured of that for this kind of drafter."""
+    """Sentences saying that accepted length is held over context, and how far that was measured.
+
+    The measurements are those of this kind of drafter.
+    """
     kind = found.setups[0].drafter.kind
     if kind == "none":
         return ()

@@ -37,7 +37,10 @@ _SAME_LOSS = 5e-5
 
 @dataclass(frozen=True)
 class Binding:
-    """What a constraint costs: the best design that breaks it alone, and its objective over the recommended one's."""
+    """Price of one constraint: the best design that breaks it alone.
+
+    Its objective stands over the recommended one's.
+    """
 
     constraint: str
     text: str
@@ -47,7 +50,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Infeasible:
-    """Why nothing is left, and the design that breaks fewest constraints and those least."""
+    """Reason that nothing is left, and the design that breaks fewest constraints, and those least."""
 
     message: str
     nearest: int
@@ -141,7 +144,7 @@ def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
 
 
 def ruled_out(space: DesignSpace) -> dict[str, int]:
-    """Designs that break each constraint; one design may break several."""
+    """Number of designs that break each constraint, where one design may break several."""
     return dict(zip(CONSTRAINTS, _broken(space).sum(axis=0).tolist(), strict=True))
 
 
@@ -151,7 +154,7 @@ def _broken(space: DesignSpace) -> NDArray[np.uint16]:
 
 
 def infeasible(space: DesignSpace) -> Infeasible:
-    """Which constraint rules out most, and the design that breaks fewest of them, by least."""
+    """Find the constraint that rules out most, and the design that breaks fewest of them, by least."""
     broken = _broken(space)
     counts = ruled_out(space)
     fewest = np.flatnonzero(broken.sum(axis=1) == broken.sum(axis=1).min())
@@ -230,7 +233,10 @@ def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:
 
 
 def binding_start(space: DesignSpace, first: Binding) -> str:
-    """The limit that costs most and the design it rules out: the start of a sentence that says what that one brings."""
+    """Start of a sentence with the limit that costs most and the design it rules out.
+
+    The caller goes on with what that design brings.
+    """
     return f"Of the limits besides equal quality, {first.text} costs most: without it, {space.describe(first.index)}"
 
 
@@ -251,7 +257,7 @@ def loss_text(item: Candidate) -> str:
 
 
 def sensitivity_text(results: Sequence[Sensitivity]) -> str:
-    """How many changed assumptions would make another design the recommended one."""
+    """Sentence on how many changed assumptions would make another design the recommended one."""
     count, n = sum(item.flips for item in results), counted(len(results), "changed assumption")
     if not count:
         return f"Under each of {n}, the recommended design stays within {FLIP_REGRET:.0%} of the best."

@@ -68,7 +68,7 @@ class Candidate:
     quality: tuple[LawQuality, ...]
     """By each law, the deciding one first."""
     training_cost: float
-    """Training compute at equal tokens over the baseline's: active parameters over its. [1]"""
+    """Training compute at equal tokens over the baseline's: active parameters over its. [-]"""
     training_flop: float | None
     """6 N_act D; None where the training tokens are not given. [FLOP]"""
     corners: tuple[str, ...]
@@ -141,7 +141,10 @@ class Drawn:
 
 
 def drawn_at(setup: Setup, batches: Array, k_draft: NDArray[np.int16]) -> Drawn:
-    """A design at batches [nB] and one K each, under the same draws for every design: seed and constants are shared."""
+    """A design at batches [nB] and one K each, under the same draws for every design.
+
+    Seed and constants are shared, so what two designs have in common cancels in a comparison.
+    """
     columns = np.unique([0, *k_draft])
     curve = curve_for(setup, batches, columns)
     at = np.searchsorted(columns, k_draft)
@@ -222,10 +225,14 @@ def _counts(space: DesignSpace, index: int) -> tuple[float, float, float, int]:
 
 
 def shape_errors(space: DesignSpace, index: int, n_draws: int) -> Array:
-    """Factor on a design's gain for the kernels of its own expert shape, [draws]; 1 for the baseline's own. [1]"""
+    """Factor on a design's gain for the kernels of its own expert shape, [draws]. [-]
+
+    It is 1 where the shape is the baseline's own.
+    """
     n, k, s, width = _counts(space, index)
     body = int(space.body[index])
     same = (n, k, s, width, body) == (*space.baseline.counts, space.baseline.expert_width, 0)
+    # Seeded by the design, so that its error is the same in every comparison; s by its sixteenths, a whole number.
     noise = np.random.default_rng([int(n), int(k), int(16 * s), width, body])
     return np.asarray(np.exp((0.0 if same else SHAPE_LOG_SD) * noise.standard_normal(n_draws)))
 

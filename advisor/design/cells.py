@@ -24,24 +24,26 @@ from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup, load_setup
 
 MAX_PLACES = 16
-"""Accelerators of one question: each costs as much as a whole search. [1]"""
+"""Accelerators of one question: each costs as much as a whole search. [-]"""
 _PLACE = re.compile(r"((?P<gpus>[1-9]\d{0,2})x)?(?P<id>[A-Za-z0-9][\w.-]{0,99})")
 
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where one instance of the model runs."""
+    """Accelerators that one instance of the model runs on."""
 
     hardware_id: str
     gpus: int | None = None
-    """GPUs that share each matrix; None: placed as the scenario says. [1]"""
+    """GPUs that share each matrix; None: placed as the scenario says. [-]"""
 
     def __str__(self) -> str:
         return self.hardware_id if self.gpus is None else f"{self.gpus}x{self.hardware_id}"
 
 
 def parse_place(text: str, own: str = "") -> Place:
-    """`h100-sxm`, or `2xh100-sxm` for two that share each matrix. Raises AdvisorError for an unknown accelerator.
+    """Read a place such as `h100-sxm`, or `2xh100-sxm` for two that share each matrix.
+
+    Raises AdvisorError for an unknown accelerator.
 
     own : the scenario's, which may be the user's own.
     """
@@ -89,7 +91,7 @@ class Cells:
 
     @cached_property
     def batches(self) -> Array:
-        """Of each cell, [nC]."""
+        """Batch of each cell, [nC]."""
         return np.array([self.space(cell).question.batches[self.row_of[cell]] for cell in range(len(self))])
 
     @cached_property
@@ -99,15 +101,17 @@ class Cells:
 
     @cached_property
     def best(self) -> NDArray[np.intp]:
-        """The best design of each cell as a column of `merit`, [nC]; -1 where none keeps every limit."""
+        """The best design of each cell as a column of `merit`, [nC], or -1 where none keeps every limit."""
         if not self.merit.size:
             return np.full(len(self), -1, np.intp)
         return np.where(self.served, self.merit.argmax(axis=1), -1)
 
     @cached_property
     def loss(self) -> Array:
-        """Share of the objective that each design loses against the cell's own best, [nC, n]; 1 where it is not
-        allowed."""
+        """Share of the objective that each design loses against the cell's own best, [nC, n].
+
+        It is 1 where the design is not allowed.
+        """
         most = self.merit.max(axis=1, initial=0.0, keepdims=True)
         return np.asarray(1.0 - np.divide(self.merit, most, out=np.zeros_like(self.merit), where=most > 0.0))
 
@@ -116,7 +120,7 @@ class Cells:
         return self.spaces[self.space_of[cell]]
 
     def name(self, cell: int) -> str:
-        """`batch 8 on NVIDIA H100 SXM 80GB`."""
+        """Words for a cell, such as `batch 8 on NVIDIA H100 SXM 80GB`."""
         return f"batch {self.batches[cell]:,.0f} on {self.space(cell).setup.place}"
 
     def cells_of(self, space: int) -> NDArray[np.intp]:
@@ -125,7 +129,7 @@ class Cells:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else to know of the searches, each once."""
+        """Notes of all searches, each once."""
         of_all = [note for space in self.spaces for note in space.notes if note != space.measured_note]
         apart = [
             f"{space.setup.place}: a plain step of the baseline by its own measured kernels differs by "
@@ -137,11 +141,14 @@ class Cells:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Where the constants of every accelerator come from, each once."""
+        """Sources of the constants of every accelerator, each once."""
         return tuple(dict.fromkeys(source for space in self.spaces for source in space.setup.sources))
 
     def why_not(self, cell: int) -> str:
-        """Why no design serves a cell: memory, the limit on time, or the other limits; empty where one does."""
+        """Reason that no design serves a cell, empty where one does.
+
+        It is memory, the limit on time, or the other limits.
+        """
         if self.served[cell]:
             return ""
         space, row = self.space(cell), int(self.row_of[cell])
@@ -167,7 +174,7 @@ def ask_cells(
     scenario : baseline model, placement, drafter, acceptance; its accelerator is one place where it is asked for.
     asked : the batches of each place; cells come in this order, batches rising.
     question : as of `design_space`: objective, quality, limits.
-    on_progress : gets the share of places done. [1]
+    on_progress : gets the share of places done. [-]
 
     Raises AdvisorError as `design_space` does, and for too many places.
     """
@@ -196,7 +203,10 @@ def ask_cells(
 
 
 def merit_of(space: DesignSpace, speedup: Array, tpot_s: Array) -> Array:
-    """What a cell ranks designs by, higher is better: all absolute objectives rank alike at one batch."""
+    """Number that a cell ranks designs by, higher is better.
+
+    All absolute objectives rank alike at one batch.
+    """
     return speedup if space.question.objective == "sd_speedup" else 1.0 / tpot_s
 
 

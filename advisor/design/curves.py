@@ -45,13 +45,13 @@ class DesignCurve:
     batches: Array
     k_draft: NDArray[np.int16]
     speedup: Line
-    """Over its own plain decoding. [1]"""
+    """Over its own plain decoding. [-]"""
     tpot_s: Line
     """Time per output token. [s]"""
     gain: Line
-    """The baseline's time per output token over its own: above 1 it is faster. [1]"""
+    """The baseline's time per output token over its own: above 1 it is faster. [-]"""
     largest_batch: int
-    """The largest batch that fits in memory. [1]"""
+    """The largest batch that fits in memory. [-]"""
 
 
 def design_curves(

@@ -20,7 +20,11 @@ MAX_BATCHES = 32
 
 
 def parse_batches(text: str) -> dict[int, float]:
-    """`1,64`, a range `1-512` (its powers of two and its ends) or `1:0.2,64:0.8` as {batch: weight}. AdvisorError."""
+    """Read batches with their weights, as {batch: weight}.
+
+    A list `1,64`, a range `1-512` (its powers of two and its ends) or a histogram `1:0.2,64:0.8`. Raises AdvisorError
+    for anything else.
+    """
     found: dict[int, float] = {}
     for piece in text.split(","):
         match = _PIECE.fullmatch(piece.strip())
@@ -54,12 +58,16 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
         for field in fields(Candidate):
             value = getattr(item, field.name)
             if field.name in ("objective_gain", "speedup_gain", "tpot_gain"):
-                row |= {f"{field.name}{end}": getattr(value, name) for end, name in
-                        (("", "value"), ("_low", "low"), ("_high", "high"), ("_chance", "chance"))}  # fmt: skip
+                row |= {
+                    f"{field.name}{end}": getattr(value, name)
+                    for end, name in (("", "value"), ("_low", "low"), ("_high", "high"), ("_chance", "chance"))
+                }
             elif field.name == "quality":
                 for law in value:
-                    row |= {f"quality_{law.law}{end}": x for end, x in
-                            (("", law.ratio), ("_low", law.low), ("_high", law.high))}  # fmt: skip
+                    row |= {
+                        f"quality_{law.law}{end}": x
+                        for end, x in (("", law.ratio), ("_low", law.low), ("_high", law.high))
+                    }
             elif field.name == "corners":
                 row["corners"] = "; ".join(value)
             elif isinstance(value, tuple):
@@ -72,7 +80,7 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
 
 
 def answer_document(answer: DesignAnswer) -> dict[str, Any]:
-    """The answer as one JSON-able document; its keys are part of the public contract."""
+    """The answer as one JSON-able document, whose keys are part of the public contract."""
     space = answer.space
     question = space.question
     return {

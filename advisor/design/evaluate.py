@@ -45,8 +45,9 @@ class Body:
 
 
 def make_body(setup: Setup, architecture: Architecture) -> Body:
-    """`architecture` in `setup`, with the drafter's pass that belongs to it."""
+    """A design of given depth and heads in a setup, with the drafter's pass that belongs to it."""
     drafter = setup.drafter
+    # A draft model is a model of its own; a head or an MTP pass is cut after the model it drafts for.
     per_pass = (
         setup.draft_architecture
         if drafter.kind == "draft_model" or architecture is setup.architecture
@@ -81,7 +82,7 @@ class Touched:
 
 
 def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]) -> Touched:
-    """What designs touch at each batch [nB] and K [nK]."""
+    """Experts that designs touch at each batch [nB] and K [nK]."""
     active = np.maximum(mix.n_active * computing_share(setup.architecture), 1.0)
 
     def distinct(sequences: Array, tokens: Array) -> Array:
@@ -93,14 +94,17 @@ def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, 
     steps = distinct(batches[None, :, None], unique[:, None, None])[where]
     if not has_lengths(setup):
         return Touched(steps, None)
+    # The tokens of a chunk are counted as unrelated, one of as many sequences.
     rows = step_rows(setup, batches)[0][:, None] * setup.placement.attention_groups
     return Touched(steps, distinct(rows, np.asarray(1.0)))
 
 
 @dataclass(frozen=True)
 class Arms:
-    """Both arms of a comparison: plain decode step [nB, n] and speculative round [nK, nB, n]; and the prefill that each
-    output token pays, [nB, n]. [s]"""
+    """Both arms of a comparison: plain decode step [nB, n] and speculative round [nK, nB, n]. [s]
+
+    With them the prefill that each output token pays, [nB, n] [s].
+    """
 
     plain_s: Array
     round_s: Array
@@ -187,7 +191,7 @@ class Served:
 
 
 def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
-    """Speculation at the K with the highest speedup; plain decode (K = 0) where none exceeds 1."""
+    """Speculation at the K with the highest speedup, or plain decode (K = 0) where none exceeds 1."""
     prefill, lengths = both.prefill_s, setup.acceptance.accepted_length
     best, chosen = np.ones_like(both.plain_s), np.zeros(both.plain_s.shape, np.int16)
     for index, k in enumerate(drafts):
@@ -201,12 +205,15 @@ def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
 def over_widths(
     body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array, drafts: NDArray[np.int64]
 ) -> Iterator[tuple[slice, Served]]:
-    """`served` for every mix at every width, in blocks of mixes: (block, Served [nB, block, nW]).
+    """Serve every mix at every width, in blocks of mixes.
+
+    Yields (block, `served` of it [nB, block, nW]).
 
     A step's time is affine in the expert width: routed weights, operations and activations are proportional to it,
     and so are both sides of a shared expert's roofline. Two calls of the step-cost model therefore give all widths
     exactly.
     """
+    # A lone width still needs a second point for its line.
     ends = np.array([width.min(), max(width.max(), width.min() + 1.0)])
     low, high = (
         arms(body, mix, np.full(len(mix), end), touched, batches, drafts) for end in (float(ends[0]), float(ends[1]))
@@ -228,7 +235,7 @@ class Sizes:
     bytes_each_gpu: Array
     """Weights and drafter on one GPU. [B]"""
     largest_batch: Array
-    """Sequences whose cache fits beside them, over the whole instance; 0 where the weights alone do not fit. [1]"""
+    """Sequences whose cache fits beside them, over the whole instance; 0 where the weights alone do not fit. [-]"""
     usable_bytes: float
 
 
@@ -262,8 +269,9 @@ def quality_of(body: Body, mix: Mixes, width: Array, active: Array, question: Qu
 
 
 def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, float | None, str]:
-    """Plain step by measured rows over the fit's, less 1, where they differ most [1]; the time per output token by
-    those rows [s]; and both speeds in one sentence.
+    """Plain step by measured rows over the fit's, less 1, where they differ most. [-]
+
+    With it the time per output token by those rows [s], and both speeds in one sentence.
 
     `served` is the baseline by the fit, [nB, 1]. (0, None, "") where the baseline's shape was not measured.
     """

@@ -70,7 +70,7 @@ _NEEDED = ("layers", "hidden_size", "n_experts", "n_active", "expert_width")
 
 @dataclass(frozen=True)
 class TypedShape:
-    """A mixture of experts in a line of text: every layer routes, and attends with grouped heads. All [1]."""
+    """A mixture of experts in a line of text: every layer routes, and attends with grouped heads. All [-]."""
 
     layers: int
     hidden_size: int
@@ -271,7 +271,7 @@ def _by_likeness(given: Mapping[str, float]) -> list[Architecture]:
 
 
 def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architecture, float]:
-    """`near` with the routed layers that come nearest to the targets, and how far off they are. [1]
+    """`near` with the routed layers that come nearest to the targets, and how far off they are. [-]
 
     With one target the experts are `near`'s own and the width is solved; with two, the experts of the grid compete too,
     those like `near`'s first.

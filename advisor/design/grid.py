@@ -16,10 +16,9 @@ from advisor.quality import GRANULARITY_RANGE
 from advisor.step_cost import MoeShape, Placement
 
 MAX_DESIGNS = 4_000_000
-"""Designs of one search: a gigabyte of memory. [1]"""
-"""A search of more designs is refused: it would need more than a few seconds and GB."""
+"""Designs of one search, about a gigabyte of memory; a search of more is refused. [-]"""
 RANK_WIDTH_MULTIPLE = 16
-"""An expert's width on one rank is a multiple of this, the row tile of tensor cores. [1]"""
+"""An expert's width on one rank is a multiple of this, the row tile of tensor cores. [-]"""
 
 
 class DesignGrid(Frozen):
@@ -60,7 +59,7 @@ class Mixes:
 
 
 def shared_experts(moe: Moe) -> float:
-    """s: shared width in units of one routed expert. [1]"""
+    """Shared width in units of one routed expert, s. [-]"""
     return moe.shared_width / moe.expert_width
 
 
@@ -79,6 +78,7 @@ def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
 
     Multiples of `width_step` between the largest and smallest granularity of the law, the latter widened to the
     baseline's; each rank's share is a multiple of 16. The baseline's own width is always among them.
+    Raises AdvisorError where none of the given widths can be split over the ranks.
     """
     moe = body.moe
     assert moe is not None
@@ -91,6 +91,7 @@ def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
         steps = np.arange(max(np.ceil(low / grid.width_step), 1), np.floor(high / grid.width_step) + 1)
         found = np.unique([*(steps * grid.width_step), float(moe.expert_width)])
     multiple = RANK_WIDTH_MULTIPLE * placement.expert_tensor_parallel
+    # The baseline is served at its width as it is, so it competes at it whatever divides it.
     fits = (found % multiple == 0) | (found == moe.expert_width)
     if not fits.any():
         raise AdvisorError(
@@ -100,7 +101,7 @@ def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
 
 
 def bodies(grid: DesignGrid, baseline: Architecture) -> list[Architecture]:
-    """The baseline at each depth and number of heads; the first is the baseline itself."""
+    """The baseline itself, then the baseline at each other depth and number of heads."""
     pairs = [(depth, heads) for depth in grid.depth_factors for heads in grid.head_factors]
     ordered = dict.fromkeys([(1.0, 1.0), *((float(d), float(h)) for d, h in pairs)])
     return [_body(baseline, depth, heads) for depth, heads in ordered]
@@ -127,7 +128,7 @@ def design_architecture(body: Architecture, n_experts: int, n_active: int, n_sha
 
 
 def computing_share(architecture: Architecture) -> float:
-    """Share of the chosen experts that compute: below 1 with zero experts, whose proportion designs keep. [1]"""
+    """Share of the chosen experts that compute: below 1 with zero experts, whose proportion designs keep. [-]"""
     moe = architecture.moe
     assert moe is not None
     return effective_n_active(moe) / moe.n_active
@@ -200,6 +201,7 @@ def _moe_params(body: Architecture, shape: MoeShape) -> tuple[Array, Array, Arra
         )
     )
     expert = mats * h * width + (2.0 * width + body.hidden_size if moe.expert_bias_params else 0.0)
+    # A router scores the zero experts too.
     candidates = n * (1.0 + moe.zero_experts / moe.n_experts)
     return (
         count * n * expert,

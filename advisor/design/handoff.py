@@ -51,7 +51,10 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
 
 
 def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
-    """`config` with the routed layers of `wanted`. Raises AdvisorError where its dialect cannot express them."""
+    """A model's config.json with the routed layers of another design.
+
+    Raises AdvisorError where the dialect of `config` cannot express those of `wanted`.
+    """
     problem = ""
     for own_width_is_total in (False, True):  # what moe_shared_expert_intermediate_size means differs by model type
         changed = _changed(copy.deepcopy(config), wanted, own_width_is_total)

@@ -16,9 +16,9 @@ from advisor.quality import (
 )
 
 _EDGE = 0.02
-"""A value within this share of a bound lies at it. [1]"""
+"""A value within this share of a bound lies at it. [-]"""
 _MOST_TOLD = 2.0
-"""Ratios above this are not printed: the laws are then far outside the designs they were fitted on. [1]"""
+"""Ratios above this are not printed: the laws are then far outside the designs they were fitted on. [-]"""
 LAW_NAMES = {
     "leverage": "efficiency leverage (arXiv:2507.17702)",
     "anchor": "N_act ~ A^0.30 (arXiv:2507.20534)",
@@ -31,7 +31,7 @@ DECIDING_LAW = next(iter(LAW_NAMES.values())).split(" (")[0]
 
 @dataclass(frozen=True)
 class LawQuality:
-    """What one law says of a design: dense-equivalent size over the baseline's, with the range it is known to. [1]"""
+    """Size of a design by one law: dense-equivalent, over the baseline's, with its known range. [-]"""
 
     law: str
     """A key of LAW_NAMES."""
@@ -42,12 +42,12 @@ class LawQuality:
 
     @property
     def short(self) -> str:
-        """`96%`; `>200%` beyond what a law can be trusted to tell."""
+        """The ratio as `96%`, or `>200%` beyond what a law can be trusted to tell."""
         return f">{_MOST_TOLD:.0%}" if self.ratio > _MOST_TOLD else f"{self.ratio:.0%}"
 
     @property
     def text(self) -> str:
-        """`96% (84-110%) by efficiency leverage (arXiv:2507.17702)`."""
+        """The ratio, range and law, as in `96% (84-110%) by efficiency leverage (arXiv:2507.17702)`."""
         band = "no band published" if self.low is None or self.high is None else f"{self.low:.0%}-{self.high:.0%}"
         return f"{self.short} ({band}) by {LAW_NAMES[self.law]}"
 
@@ -78,7 +78,9 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
 
 
 def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
-    """Where a design lies at an end of what was tried or of a law's data, in words: a better one may lie beyond.
+    """Ends of the grid or of a law's data that a design lies at, in words.
+
+    A better design may lie beyond.
 
     An end that the baseline itself has is no corner.
     """

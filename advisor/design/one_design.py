@@ -19,7 +19,7 @@ from advisor.scenario import MAX_BATCH, Scenario
 
 _TARGET = re.compile(r"(?P<place>[^:]+):(?P<batch>\d{1,6})")
 _POOL_EACH = 16
-"""Designs of least central loss that are drawn at least, by the mean and by the worst over the targets. [1]"""
+"""Designs of least central loss that are drawn at least, by the mean and by the worst over the targets. [-]"""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Target:
 
 
 def parse_target(text: str, own: str = "") -> Target:
-    """`h100-sxm:8` or `2xb200-sxm:128`. Raises AdvisorError for anything else."""
+    """Read a target such as `h100-sxm:8` or `2xb200-sxm:128`. Raises AdvisorError for anything else."""
     found = _TARGET.fullmatch(text.strip())
     if found is None or not 1 <= int(found["batch"]) <= MAX_BATCH:
         raise AdvisorError(f"target {text[:80]!r} is no ACCELERATOR:BATCH, e.g. h100-sxm:8 or 2xb200-sxm:128")
@@ -61,12 +61,12 @@ class Choice:
 
     @property
     def expected(self) -> float:
-        """Expected loss, mean over the targets. [1]"""
+        """Expected loss, mean over the targets. [-]"""
         return float(np.mean([each.expected_loss for each in self.at]))
 
     @property
     def worst(self) -> float:
-        """Expected loss at the target where it is largest. [1]"""
+        """Expected loss at the target where it is largest. [-]"""
         return max(each.expected_loss for each in self.at)
 
 
@@ -109,7 +109,9 @@ def one_design(
     on_progress: Callable[[float], None] = lambda _share: None,
     **question: Any,
 ) -> OneDesign:
-    """The design of least expected loss over the targets, each counting alike, and the next best, `count` in all.
+    """Designs of least expected loss over the targets, best first, `count` in all.
+
+    Each target counts alike.
 
     question : as of `design_space`, asked at every target. Raises AdvisorError as `ask_cells` does.
     """

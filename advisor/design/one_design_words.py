@@ -18,19 +18,22 @@ REGRET_NOTE = (
 
 
 def percent(share: float) -> str:
-    """`3.0%`; never `-0.0%`."""
+    """A share as `3.0%`, and never `-0.0%`."""
     return f"{share + 0.0:.1%}".replace("-0.0%", "0.0%")
 
 
 def loss_words(each: Standing) -> str:
-    """`3.0% (-5.7% to 12.0%)`; `nothing, it is the best there` for a target's own best."""
+    """A loss with its band, as `3.0% (-5.7% to 12.0%)`.
+
+    A target's own best loses `nothing, it is the best there`.
+    """
     if each.loss == each.low == each.high == 0.0:
         return "nothing: it is the best there"
     return f"{percent(each.expected_loss)} ({percent(each.low)} to {percent(each.high)})"
 
 
 def one_design_verdict(found: OneDesign) -> str:
-    """The one design, what it gives up at each target, and whether a design for each would clearly be better."""
+    """The one design, what it gives up at each target, and whether several would clearly be better."""
     best, name = found.best, found.cells.name
     places = _listed([name(cell) for cell in found.cell_of])
     if best is None:
@@ -69,7 +72,10 @@ def _least_worst(found: OneDesign, best: Choice) -> str:
 
 
 def against_baseline(found: OneDesign) -> str:
-    """The one design beside the baseline at each target, with an honest word where the band includes no gain."""
+    """The one design beside the baseline at each target.
+
+    An honest word stands where the band includes no gain.
+    """
     best, space = found.best, found.cells.spaces[0]
     if best is None:
         return ""
@@ -105,7 +111,7 @@ def _clearly(found: OneDesign, best: Choice) -> str:
 
 
 def one_design_price(found: OneDesign) -> str:
-    """Sizes, training cost and quality by each law of the one design; empty where there is none."""
+    """Sizes, training cost and quality by each law of the one design, or nothing without one."""
     if found.best is None:
         return ""
     space = found.cells.spaces[0]
@@ -113,7 +119,7 @@ def one_design_price(found: OneDesign) -> str:
 
 
 def one_design_notes(found: OneDesign) -> tuple[str, ...]:
-    """How losses are meant, and what else to know of these searches."""
+    """Notes on how losses are meant, and what else to know of these searches."""
     return (REGRET_NOTE, *found.cells.notes)
 
 

@@ -49,12 +49,15 @@ CONSTRAINT_TEXT = {
     "active_target": "the target active size",
 }
 TARGET_SHARE = 0.05
-"""Choice of this project: how far a design's size may lie from a target size. [1]"""
+"""Choice of this project: how far a design's size may lie from a target size. [-]"""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What designs must keep besides the quality; None is no limit. Sizes in parameters."""
+    """Bounds that designs must keep besides the quality, each None for no limit.
+
+    Sizes are in parameters.
+    """
 
     max_total_params: float | None = None
     max_tpot_ms: float | None = None
@@ -62,7 +65,7 @@ class Limits:
     max_memory_bytes: float | None = None
     """Memory an engine may use per GPU. [B]"""
     max_training_cost: float | None = None
-    """Training compute at equal tokens over the baseline's. [1]"""
+    """Training compute at equal tokens over the baseline's. [-]"""
     target_total_params: float | None = None
     """Total size to be kept within TARGET_SHARE."""
     target_active_params: float | None = None
@@ -71,7 +74,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of the space: checked, with defaults filled in."""
+    """A question to the design space, checked and with defaults filled in."""
 
     objective: Objective
     batches: Array
@@ -84,12 +87,14 @@ class Question:
     memory_limit_bytes: float | None
     price_usd_per_hour: float | None
     max_training_cost: float | None = None
-    """Training compute at equal tokens over the baseline's. [1]"""
+    """Training compute at equal tokens over the baseline's. [-]"""
     target_total_params: float | None = None
     target_active_params: float | None = None
 
     def score(self, gpus: int, speedup: Array, tpot_s: Array) -> Array:
-        """The objective over the batches (first axis), higher is better; times are averaged over tokens. [...designs]
+        """The objective over the batches (first axis), higher is better. [...designs]
+
+        Times are averaged over tokens.
 
         sd_speedup: mean plain time per token over the mean speculative one. tpot: 1 / mean time per token.
         tokens_per_s_per_gpu: 1 / mean GPU-seconds per token. cost: 1 / (USD per million tokens).
@@ -107,7 +112,7 @@ class Question:
         return np.asarray(1.0 / laws.usd_per_million_tokens(self.price_usd_per_hour, 1.0 / gpu_seconds))
 
     def mean_speedup(self, speedup: ArrayLike, tpot_s: ArrayLike) -> float:
-        """Speedup of one design over the batches: mean plain time per token over mean speculative time. [1]"""
+        """Speedup of one design over the batches: mean plain time per token over mean speculative time. [-]"""
         times = self.batch_weights * np.asarray(tpot_s, float)
         return float((times * np.asarray(speedup, float)).sum() / times.sum())
 

@@ -19,7 +19,7 @@ REGION_NOTE = (
 
 
 def region_verdict(found: RegionMap) -> str:
-    """How few designs serve the map, which serves most, and what that one loses where it does not hold."""
+    """Sentences on how few designs serve the map, which serves most, and its loss where it does not hold."""
     served = int(found.cells.served.sum())
     if not served:
         return "No design keeps every limit in any cell of the map."
@@ -38,12 +38,15 @@ def region_verdict(found: RegionMap) -> str:
 
 
 def region_notes(found: RegionMap) -> tuple[str, ...]:
-    """How the map was made, and what else to know of its searches."""
+    """Notes on how the map was made, and what else to know of its searches."""
     return (REGION_NOTE, REGRET_NOTE, *found.cells.notes)
 
 
 def cell_words(found: RegionMap, cell: int) -> str:
-    """`A K3 0.8%`: who holds a cell, with which K, and its expected loss; `A?` at an edge, a dash where none holds."""
+    """Design that holds a cell, its K and its expected loss, as `A K3 0.8%`.
+
+    `A?` stands at an edge, and a dash where none holds.
+    """
     each = found.standing(cell)
     if each is None:
         return "-"
@@ -53,7 +56,10 @@ def cell_words(found: RegionMap, cell: int) -> str:
 
 
 def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
-    """`A 8/256`, `s0 w384`, `K3 0.8%`: region with k/N, shared experts and width, K and loss; none where none holds."""
+    """Lines of a cell of the map: `A 8/256`, `s0 w384`, `K3 0.8%`.
+
+    Region with k/N, shared experts and width, K and loss. There are none where no design holds the cell.
+    """
     each = found.standing(cell)
     if each is None:
         return ()
@@ -110,7 +116,10 @@ def map_cells_table(found: RegionMap) -> tuple[tuple[str, ...], list[tuple[str, 
 
 
 def held_where(found: RegionMap, region: Region) -> str:
-    """`h100-sxm 1-32; b200-sxm 1-256?`: the batches that a region holds, by accelerator; ? where an edge is in it."""
+    """Batches that a region holds, by accelerator, as `h100-sxm 1-32; b200-sxm 1-256?`.
+
+    ? marks an edge among the batches.
+    """
     told = []
     for place, row in zip(found.cells.places, found.grid, strict=True):
         held = [column for column, cell in enumerate(row) if cell in region.cells]
@@ -187,7 +196,7 @@ def region_values(found: RegionMap, region: Region) -> dict[str, Any]:
 
 
 def _mean_loss(region: Region) -> float:
-    """Expected, over the cells it holds. [1]"""
+    """Expected, over the cells it holds. [-]"""
     return float(
         np.mean([each.expected_loss for each in map(region.everywhere.__getitem__, region.cells) if each is not None])
     )

@@ -25,9 +25,9 @@ MAP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 MAP_ACCELERATORS = ("a100-80gb-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "gb200", "mi300x")
 """Drawn where nothing else is asked for: of data centres, five of them with measured kernels."""
 _LEAST_CELLS = 2
-"""Cells of its own for which a design joins although others serve them within noise. [1]"""
+"""Cells of its own for which a design joins although others serve them within noise. [-]"""
 _POOL_LOSSES = (TIE, TIE / 2)
-"""Central losses by which designs that serve many cells are looked for, before anything is drawn. [1]"""
+"""Central losses by which designs that serve many cells are looked for, before anything is drawn. [-]"""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Region:
 
     @property
     def worst_outside(self) -> Standing | None:
-        """Where, beyond its region, it is expected to lose most; None where it serves nowhere else."""
+        """Standing in the cell beyond its region where it is expected to lose most, or None without one."""
         held = set(self.cells)
         outside = [each for each in self.everywhere if each is not None and each.cell not in held]
         return max(outside, key=lambda each: each.expected) if outside else None
@@ -68,11 +68,11 @@ class RegionMap:
 
     @property
     def batches(self) -> Array:
-        """Of the map's rows of cells, rising; the same for every place."""
+        """Batches of the map's rows, rising and alike for every place."""
         return self.cells.spaces[0].question.batches
 
     def standing(self, cell: int) -> Standing | None:
-        """How the design that holds a cell stands in it; None where none does."""
+        """Standing of the design that holds a cell, or None where none does."""
         held = int(self.holder[cell])
         return None if held < 0 else self.regions[held].everywhere[cell]
 
@@ -138,7 +138,9 @@ def default_places(scenario: Scenario) -> tuple[Place, ...]:
 
 
 def cover(drawn: Standings) -> tuple[list[int], NDArray[np.intp], NDArray[np.bool_]]:
-    """(columns of the pool chosen, which of them holds each cell or -1, whether as its core), by the rule above.
+    """Columns of the pool chosen, and which of them holds each cell, by the rule above.
+
+    The second is -1 where none does; the third says whether as the region's core.
 
     Chosen are sorted by the number of cells they hold. [<= nP], [nC], [nC]
     """

@@ -47,7 +47,7 @@ class RoutingShift:
 
 
 def class_routing(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike) -> tuple[Array, Array, Array]:
-    """(load_cv, affinity, stickiness) of a design's class, interpolated between the class presets. [1]
+    """(load_cv, affinity, stickiness) of a design's class, interpolated between the class presets. [-]
 
     Linear in S between the presets at 0, 1/4 and 1/2; below 64 experts geometrically in log N towards the
     coarse preset, reached at 16.
@@ -79,8 +79,8 @@ def shifted_routing(
     Parameters
     ----------
     preset : the baseline's; None: independent uniform routing, which stays uniform.
-    baseline : its N, k and s. [1]
-    n_experts, n_active, n_shared : of the designs, broadcast. [1]
+    baseline : its N, k and s. [-]
+    n_experts, n_active, n_shared : of the designs, broadcast. [-]
     end : "value"; "low" and "high" touch fewer and more experts (correlation and skew both lower the count).
 
     Returns
@@ -112,7 +112,10 @@ def shifted_routing(
 def shifted_preset(
     preset: RoutingPreset | None, baseline: tuple[float, float, float], n_experts: int, n_active: int, n_shared: float
 ) -> RoutingPreset | None:
-    """The preset of one design, as `Setup.routing` takes it; the preset itself at the baseline's own counts."""
+    """The preset of one design, as `Setup.routing` takes it.
+
+    It is `preset` itself at the baseline's own counts.
+    """
     if preset is None or (float(n_experts), float(n_active), float(n_shared)) == tuple(map(float, baseline)):
         return preset
     ends = {

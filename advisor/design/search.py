@@ -33,7 +33,7 @@ from advisor.setup import Setup, by_form, load_setup
 
 _MAX_CELLS = 400_000_000
 """Designs times batches times draft lengths of one search: 20 s on one Xeon core in November 2026 (40 to 50 ns each,
-1.7 to 3.1 million designs and batches at eight lengths), so that it ends within a minute beside another. [1]"""
+1.7 to 3.1 million designs and batches at eight lengths), so that it ends within a minute beside another. [-]"""
 
 
 def design_space(
@@ -54,20 +54,21 @@ def design_space(
     ----------
     scenario : baseline model, accelerator, placement, drafter, acceptance; or a Setup.
     objective : what to rank by. The speculative speedup favours slow designs, whose plain step leaves the most to gain.
-    quality_eps : share of dense-equivalent size a candidate may lose. [1]
+    quality_eps : share of dense-equivalent size a candidate may lose. [-]
     training_tokens : D, equal for all designs; None: the law at the upper end of its compute range. [tokens]
     batches : one or several batch sizes, equally weighted, or {batch: share of the tokens generated at it}.
         Default: the scenario's batch.
     grid : numbers of experts, widths, depths to combine.
     price_usd_per_hour : of one GPU; default the accelerator profile's, for the cost objective. [USD/h]
     limits : the fields of `Limits`: sizes, memory, time per token, training cost, target sizes.
-    on_progress : gets the share of bodies (depths and heads) done, before each; it may raise to end the search. [1]
+    on_progress : gets the share of bodies (depths and heads) done, before each; it may raise to end the search. [-]
 
     Raises
     ------
     AdvisorError for a dense baseline, a search too large, a limit that is not positive, or a cost without a price.
     """
     given = scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    # All designs are costed by the fit alone: measured rows, which few shapes have, would not compare with it.
     setup = by_form(given)
     moe = setup.architecture.moe
     if moe is None:
@@ -94,9 +95,19 @@ def design_space(
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
     gap, measured_tpot_s, note = measured_gap(given, setup, question, baseline.served)
     return DesignSpace(
-        setup, question, grid, stacks, baseline, rails, (*notes, note) if note else notes, drafts, **joined,
-        measured_gap=gap, measured_tpot_s=measured_tpot_s, measured_note=note,
-    )  # fmt: skip
+        setup,
+        question,
+        grid,
+        stacks,
+        baseline,
+        rails,
+        (*notes, note) if note else notes,
+        drafts,
+        **joined,
+        measured_gap=gap,
+        measured_tpot_s=measured_tpot_s,
+        measured_note=note,
+    )
 
 
 def _check_size(n_designs: int, n_batches: int, n_drafts: int) -> None:
@@ -125,6 +136,7 @@ def _evaluate(
     active, total = size.weights.active, size.weights.total
     quality = quality_of(body, column, width, active, question)
     broken, violation = _broken(body, column, width, size, quality, question, baseline, rails)
+    # Single precision halves the memory of millions of designs, and is finer than any error of the model.
     n_batches, gpus = len(question.batches), body.setup.placement.gpus
     speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
     k_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
@@ -173,6 +185,7 @@ def _broken(
         mix.shared_share,
         mix.n_active,
     )
+    # Logarithms of ratios, so that constraints in different units can be added up.
     beyond = rails.violations(shape)
     floor = (1.0 - question.quality_eps) * baseline.dense_equivalent
     beyond["quality"] = np.log(np.maximum(floor / quality, 1.0))

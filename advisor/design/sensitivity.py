@@ -21,6 +21,7 @@ from advisor.setup import Setup
 
 FLIP_REGRET = 0.01
 """A recommendation counts as flipped when another design is better by more than this share of the objective."""
+# Assumed: a quarter less, and as much more in proportion.
 _BANDWIDTH_FACTORS = (0.75, 1.33)
 _OVERHEAD_FACTORS = (1 / 3, 3.0)
 """Host and launch constants are uncertain by a factor of 3 (docs/model.md, section 2)."""
@@ -44,12 +45,15 @@ class Sensitivity:
 
 
 def sensitivity(space: DesignSpace) -> list[Sensitivity]:
-    """The recommendation under each changed assumption; empty when nothing is feasible."""
+    """The recommendation under each changed assumption, or nothing when no design is feasible."""
     if space.best is None:
         return []
+    # A million designs are not costed again under each assumption: those that cannot win at any batch stay out.
     found = np.union1d(space.contenders, [space.best])
-    results = [_compared(space, found, what, change, *_scores(space, found, setup, routing))
-               for what, change, setup, routing in _variations(space)]  # fmt: skip
+    results = [
+        _compared(space, found, what, change, *_scores(space, found, setup, routing))
+        for what, change, setup, routing in _variations(space)
+    ]
     return results + [_under_law(space, name, keeps) for name, keeps in _laws(space)]
 
 
@@ -72,6 +76,7 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
 
         yield "acceptance", f"accepted length at the {end} end of its band", accepted, middle
     if space.setup.routing is not None:
+        # Ends are named by the experts they touch: more correlation and more skew touch fewer.
         yield "correlation", "affinity and stickiness at the high end of their band", same, ("value", "low")
         yield "correlation", "affinity and stickiness at the low end of their band", same, ("value", "high")
         yield "skew", "expert load at the uneven end of its band", same, ("low", "value")
@@ -79,8 +84,9 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
     for factor in _BANDWIDTH_FACTORS:
 
         def streamed(setup: Setup, factor: float = factor) -> Setup:
-            return replace(setup, costs=with_bandwidth(setup.costs, factor),
-                           draft_costs=with_bandwidth(setup.draft_costs, factor))  # fmt: skip
+            return replace(
+                setup, costs=with_bandwidth(setup.costs, factor), draft_costs=with_bandwidth(setup.draft_costs, factor)
+            )
 
         yield "bandwidth", f"memory bandwidth x {factor:g}", streamed, middle
     for factor in _OVERHEAD_FACTORS:
@@ -92,7 +98,10 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
 
 
 def with_bandwidth(costs: KernelCosts, factor: float) -> KernelCosts:
-    """Kernel constants of the same accelerator with memory `factor` times as fast; links and arithmetic unchanged."""
+    """Kernel constants of the same accelerator with memory `factor` times as fast.
+
+    Links and arithmetic are unchanged.
+    """
     changed = {}
     for name in DEVICE_RECORDS:
         cost = getattr(costs, name)
@@ -159,7 +168,10 @@ def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 
 def cautious_best(space: DesignSpace) -> int | None:
-    """The best design that keeps the quality by the default law and by the 0.30 anchor; None when none does."""
+    """The best design that keeps the quality by two laws: the default one and the 0.30 anchor.
+
+    None when no design does.
+    """
     return space.best_of(_within(space, next(_laws(space))[1]))
 
 
@@ -178,6 +190,7 @@ def _under_law(space: DesignSpace, change: str, keeps: NDArray[np.bool_]) -> Sen
     chosen = space.best
     assert chosen is not None
     index = np.flatnonzero(allowed)
+    # The recommended experts at another width still count as the recommendation.
     twins = index[np.all(space.mixes_of(index) == space.mixes_of(np.array([chosen])), axis=0)]
     kept = float(space.score[twins].max()) if len(twins) else float("nan")
     return _held(space, ("law", change), top, float(space.score[top]), kept, space.baseline.score)

@@ -18,7 +18,7 @@ from advisor.setup import Setup
 
 MAX_MEASURED_GAP = 0.10
 """A baseline further than this from the fitted form is not held against unmeasured designs: gains of designs worth
-naming are of that size. [1]"""
+naming are of that size. [-]"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Baseline:
 
     @property
     def words(self) -> str:
-        """Its experts as `DesignSpace.describe` words a design's."""
+        """Experts of the baseline in words, as `DesignSpace.describe` has a design's."""
         extra = f" + {self.n_shared:.3g} shared" if self.n_shared else ""
         return f"{self.n_experts} experts top-{self.n_active}{extra}, width {self.expert_width}"
 
@@ -74,7 +74,7 @@ class DesignSpace:
     failed: NDArray[np.uint16]
     """One bit per constraint of CONSTRAINTS that the design breaks; 0: feasible."""
     violation: NDArray[np.float32]
-    """Sum over constraints of how far a design lies beyond them, natural logs. [1]"""
+    """Sum over constraints of how far a design lies beyond them, natural logs. [-]"""
     speedup: NDArray[np.float32]
     """[nB, designs], at the best K."""
     tpot_s: NDArray[np.float32]
@@ -83,7 +83,7 @@ class DesignSpace:
     """The objective, higher is better."""
     measured_gap: float = 0.0
     """Plain step of the baseline by its own measured rows over the one by the fitted form that designs are compared by,
-    less 1, at the target batch where they differ most; 0 where its shape was not measured. [1]"""
+    less 1, at the target batch where they differ most; 0 where its shape was not measured. [-]"""
     measured_tpot_s: float | None = None
     """The baseline's time per output token by its own measured rows, over the question's batches at the K of the fit;
     None where its shape was not measured. [s]"""
@@ -101,15 +101,16 @@ class DesignSpace:
 
     @property
     def contenders(self) -> NDArray[np.intp]:
-        """The candidates that can be the best by the objective at some batch, rising: of each (body, N, k, s) the
-        narrowest, and for the speculative speedup the widest too.
+        """The candidates that can be the best by the objective at some batch, rising.
+
+        Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too.
 
         At a fixed K times are affine in the width and grow with it, and a speedup is the ratio of two such times.
         """
         return self.width_ends(self.failed == 0)
 
     def width_ends(self, allowed: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Of some designs the narrowest of each (body, N, k, s), and for the speculative speedup the widest too."""
+        """The narrowest of each (body, N, k, s) among some designs, and for the speedup the widest too."""
         index = np.flatnonzero(allowed)
         mixes = self.mixes_of(index)
         moved = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
@@ -131,11 +132,11 @@ class DesignSpace:
 
     @property
     def best(self) -> int | None:
-        """The best design by the objective; None when nothing is feasible."""
+        """The best design by the objective, or None when nothing is feasible."""
         return self.best_of(self.failed == 0)
 
     def best_of(self, allowed: NDArray[np.bool_]) -> int | None:
-        """The best of some designs by the objective; None where there is none."""
+        """The best of some designs by the objective, or None where there is none."""
         index = np.flatnonzero(allowed)
         return int(index[self.score[index].argmax()]) if len(index) else None
 
@@ -150,7 +151,7 @@ class DesignSpace:
         return Mixes(*(axis[at].astype(float) for axis in (self.n_experts, self.n_active, self.n_shared)))
 
     def baseline_index(self) -> int | None:
-        """The baseline among the designs; None where it is none of them."""
+        """The baseline among the designs, or None where it is none of them."""
         own = self.baseline
         same = (self.body == 0) & (self.n_experts == own.n_experts) & (self.n_active == own.n_active)
         same &= (self.n_shared == np.float32(own.n_shared)) & (self.expert_width == own.expert_width)
@@ -169,7 +170,7 @@ class DesignSpace:
 
     @property
     def baseline_problem(self) -> str:
-        """Why the baseline itself cannot serve the question, in one sentence; empty where it can."""
+        """Reason that the baseline cannot serve the question, in one sentence, empty where it can."""
         fits, asked = self.setup.memory.largest_batch, int(self.question.batches.max())
         if fits < asked:
             limit = f"at most batch {fits:,} does" if fits else "its weights alone do not"

@@ -17,9 +17,9 @@ from advisor.design.space import MAX_MEASURED_GAP, DesignSpace
 from advisor.prediction import Tier, lowest
 
 TIE = SHAPE_LOG_SD
-"""A smaller loss counts as none: it is what the fit misses of one expert shape's kernels. [1]"""
+"""A smaller loss counts as none: it is what the fit misses of one expert shape's kernels. [-]"""
 CORE_CHANCE = 0.8
-"""Chance of a tie with the best from which a design holds a cell robustly: the level of every band. [1]"""
+"""Chance of a tie with the best from which a design holds a cell robustly: the level of every band. [-]"""
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Standing:
     speedup: float
     tpot_s: float
     loss: float
-    """Central; 0 for the cell's own best. [1]"""
+    """Central; 0 for the cell's own best. [-]"""
     low: float
-    """Of the 80 % band over all draws, errors of expert shapes included; below 0 it is the better one. [1]"""
+    """Of the 80 % band over all draws, errors of expert shapes included; below 0 it is the better one. [-]"""
     high: float
     expected: float
     """Mean over the draws that all designs share. Below 0 where those are lopsided: the cell's own best is so by the
-    central values. [1]"""
+    central values. [-]"""
     chance: float
-    """Share of those draws in which it loses less than TIE to the best of the designs compared. [1]"""
+    """Share of those draws in which it loses less than TIE to the best of the designs compared. [-]"""
     gain: Band | None
     """Over the baseline, by the objective; None where the baseline does not fit, or where its own measured rows lie
     too far from the fit that costs all designs."""
@@ -50,7 +50,7 @@ class Standing:
 
     @property
     def expected_loss(self) -> float:
-        """The expected loss; less than none counts as none. [1]"""
+        """The expected loss, at least none. [-]"""
         return max(self.expected, 0.0)
 
     @property
@@ -74,7 +74,7 @@ class Standings:
     common: Array
     """Merit under each draw of the errors that all designs share, [draws, nC, nP]; 0 where not allowed."""
     errors: Array
-    """Factor on a merit for the kernels of each design's own expert shape, [draws, nP]. [1]"""
+    """Factor on a merit for the kernels of each design's own expert shape, [draws, nP]. [-]"""
     baseline: Array
     """The baseline's merit under the same draws, [draws, nC]."""
     baseline_merit: Array
@@ -84,37 +84,42 @@ class Standings:
 
     @cached_property
     def loss(self) -> Array:
-        """Central loss of the pool, [nC, nP]. [1]"""
+        """Central loss of the pool, [nC, nP]. [-]"""
         return self.cells.loss[:, self.pool]
 
     @cached_property
     def allowed(self) -> NDArray[np.bool_]:
-        """Where a design keeps every limit, [nC, nP]."""
+        """Whether each design keeps every limit of each cell, [nC, nP]."""
         return np.asarray(self.cells.merit[:, self.pool] > 0.0)
 
     @cached_property
     def chance(self) -> Array:
-        """Chance of a tie with the best of the pool, [nC, nP]; 0 where not allowed. [1]"""
+        """Chance of a tie with the best of the pool, [nC, nP], 0 where a design is not allowed. [-]"""
         most = self.common.max(axis=2, keepdims=True)
         return np.where(self.allowed, (self.common >= (1.0 - TIE) * most).mean(axis=0), 0.0)
 
     @cached_property
     def expected(self) -> Array:
-        """Expected loss against the cell's own best, [nC, nP]; 1 where not allowed. [1]"""
+        """Expected loss against the cell's own best, [nC, nP], 1 where a design is not allowed. [-]"""
         own = self._own(self.common)
         ratio = np.divide(self.common, own, out=np.zeros_like(self.common), where=own > 0.0)
         return np.where(self.allowed, 1.0 - ratio.mean(axis=0), 1.0)
 
     @cached_property
     def band(self) -> tuple[Array, Array]:
-        """Ends of the 80 % band of the loss, [nC, nP] each; with the errors of both expert shapes. [1]"""
+        """Ends of the 80 % band of the loss, [nC, nP] each. [-]
+
+        The errors of both expert shapes are in them.
+        """
         drawn = self.common * self.errors[:, None, :]
         own = self._own(drawn)
         low, high = bands.band(1.0 - np.divide(drawn, own, out=np.zeros_like(drawn), where=own > 0.0))
+        # Draws may be lopsided; a band that left its own centre out would read as a mistake.
         return np.minimum(low, self.loss), np.maximum(high, self.loss)
 
     def _own(self, merit: Array) -> Array:
         """Of merits [draws, nC, nP] those of each cell's own best, [draws, nC, 1]."""
+        # A cell that no design serves has no best (-1): any column will do, since nothing is allowed there.
         columns = np.searchsorted(self.pool, np.maximum(self.cells.best, self.pool[0]))
         return np.asarray(np.take_along_axis(merit, columns[None, :, None], axis=2))
 

@@ -16,7 +16,7 @@ from advisor.design.space import DesignSpace
 SWEEP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _BINS_PER_OCTAVE = 2
 _DISTINCT = 0.5
-"""Designs closer than this, in octaves of N and k and quarters of S together, count as one answer. [1]"""
+"""Designs closer than this, in octaves of N and k and quarters of S together, count as one answer. [-]"""
 _FINENESS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 
@@ -95,7 +95,10 @@ def shared_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -
 
 
 def granularity_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> Sweep:
-    """Experts cut finer or joined, N and k together, the width solved to equal quality; unsolvable ones left out."""
+    """Experts cut finer or joined, N and k together, the width solved to equal quality.
+
+    Those without a solution are left out.
+    """
     n, k, s = space.baseline.counts
     factor = np.array(_FINENESS)
     whole = (k * factor == np.floor(k * factor)) & (n * factor == np.floor(n * factor)) & (k * factor >= 1)
@@ -118,10 +121,13 @@ def equal_quality_width(space: DesignSpace, mix: Mixes) -> tuple[Array, NDArray[
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Best feasible design for each k/N (half-octave bins) at each batch, [n ratios, nB]; NaN: none fits."""
+    """Best feasible design for each k/N (half-octave bins) at each batch, [n ratios, nB].
+
+    NaN where none fits.
+    """
 
     ratio: Array
-    """Middle of the bin. [1]"""
+    """Middle of the bin. [-]"""
     batches: Array
     speedup: Array
     tpot_s: Array
@@ -175,7 +181,9 @@ class Change:
 
 
 def try_next(space: DesignSpace, count: int = 6) -> list[Change]:
-    """Single changes of N, k, s, depth or heads that help the objective most, one of each kind and value, ranked.
+    """Single changes of a design that help the objective most, ranked.
+
+    Of N, k, s, depth or heads, one of each kind and value.
 
     Each has its best width.
     """
@@ -229,7 +237,9 @@ def _what_changed(space: DesignSpace, index: int) -> str:
 
 
 def pareto_front(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
-    """Designs that no other beats in both dense-equivalent size and the objective, from best quality to best objective.
+    """Designs that no other beats in both dense-equivalent size and the objective.
+
+    From best quality to best objective.
 
     All widths within every constraint but equal quality compete; at most `count`, evenly thinned.
     """
@@ -249,8 +259,9 @@ def distinct_candidates(space: DesignSpace, count: int) -> list[int]:
     marks = np.empty((0, 4))
     for index in best_of_each_mix(space):
         mix = space.mix([int(index)])
-        mark = np.array([np.log2(mix.n_experts[0]), np.log2(mix.n_active[0]), 4.0 * mix.shared_share[0],
-                         10.0 * space.body[index]])  # fmt: skip
+        mark = np.array(
+            [np.log2(mix.n_experts[0]), np.log2(mix.n_active[0]), 4.0 * mix.shared_share[0], 10.0 * space.body[index]]
+        )
         if not len(chosen) or np.linalg.norm(marks - mark, axis=1).min() >= _DISTINCT:
             chosen.append(int(index))
             marks = np.vstack([marks, mark])

@@ -10,7 +10,9 @@ from advisor.text import MERITS
 
 
 def is_clear(space: DesignSpace, item: Candidate) -> bool:
-    """Whether a design may have the title: its gain is above 1 throughout the band, and it is no slower per token.
+    """Whether a design may have the title.
+
+    Its gain is above 1 throughout the band, and it is no slower per token.
 
     None has where the baseline's own measured rows lie further from the fit than MAX_MEASURED_GAP.
     """
@@ -35,7 +37,7 @@ def design_words(space: DesignSpace, item: Candidate) -> str:
 
 
 def title(space: DesignSpace, chosen: Candidate) -> str:
-    """One sentence with the design and what it gives; then what it costs to train, and its quality by each law."""
+    """Sentences with the design and what it gives, what it costs to train, and its quality by each law."""
     question, own = space.question, space.baseline
     words = design_words(space, chosen)
     batches = ", ".join(f"{batch:g}" for batch in question.batches)

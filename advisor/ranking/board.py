@@ -23,7 +23,7 @@ from advisor.text import counted
 
 @dataclass(frozen=True)
 class Standing:
-    """One model on the board; figures are means over the loads by the tokens that each writes."""
+    """One model on the board, with figures as means over the loads by the tokens that each writes."""
 
     name: str
     rank: int
@@ -31,9 +31,9 @@ class Standing:
     rank_high: int
     """The ranks of the central 80 % of the draws."""
     p_first: float
-    """Share of the draws in which it is the best. [1]"""
+    """Share of the draws in which it is the best. [-]"""
     p_limit: float
-    """Share of the draws in which it keeps the limit on time per token; 1 without a limit. [1]"""
+    """Share of the draws in which it keeps the limit on time per token; 1 without a limit. [-]"""
     tensor_parallel: int
     expert_parallel: int
     copies: int
@@ -52,7 +52,7 @@ class Standing:
     usd_per_million: Prediction | None
     joules_per_token: Prediction | None
     memory_share: float
-    """Of what an engine may use of the fullest GPU, at the largest load. [1]"""
+    """Of what an engine may use of the fullest GPU, at the largest load. [-]"""
     total_params: float
     active_params: float
     tier: Tier
@@ -71,7 +71,7 @@ class Leaderboard:
 
     @property
     def place(self) -> str:
-        """`8 x NVIDIA H200 SXM 141GB`."""
+        """Words for the machine, such as `8 x NVIDIA H200 SXM 141GB`."""
         n_gpus = self.question.scenario.n_gpus
         return f"{n_gpus} x {self.hardware.name}" if n_gpus > 1 else self.hardware.name
 
@@ -222,7 +222,7 @@ def _mean_pair(
 
 
 def _kept(question: RankQuestion, drawn: DrawnTimes) -> float:
-    """Share of the draws in which the limit is kept at every load. [1]"""
+    """Share of the draws in which the limit is kept at every load. [-]"""
     limit_ms = question.scenario.max_tpot_ms
     return 1.0 if limit_ms is None else float(np.mean((drawn.tpot_s * 1e3 <= limit_ms).all(axis=1)))
 

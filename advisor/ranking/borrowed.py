@@ -24,14 +24,14 @@ class BorrowedHeads:
     text: str
     """What it rests on."""
     n_carried: int
-    """Heads whose length was carried to the asked text. [1]"""
+    """Heads whose length was carried to the asked text. [-]"""
     down: Array
     up: Array
-    """How much further the ends of the band lie for being carried, in logarithms, median over the heads, [K]. [1]"""
+    """How much further the ends of the band lie for being carried, in logarithms, median over the heads, [K]. [-]"""
     remarks: tuple[str, ...]
 
     def spread_over(self, known: Acceptance) -> Acceptance:
-        """`known`, which was read from `chances`, with the band that being carried adds."""
+        """Accepted lengths read from `chances`, with the band that being carried adds."""
         value, most = known.accepted_length, np.arange(known.accepted_length.size) + 1.0
         down = np.hypot(np.log(value / known.low), self.down)
         up = np.hypot(np.log(known.high / value), self.up)
@@ -40,7 +40,10 @@ class BorrowedHeads:
 
 
 def is_carried(curve: AcceptanceCurve, kind: str, task: str | None) -> bool:
-    """Whether a curve's lengths are moved to reach the asked text: it is of another kind, and both kinds are known."""
+    """Whether a curve's lengths are moved to reach the asked text.
+
+    They are where the curve is of another kind of text, and both kinds are known.
+    """
     known = task_of(curve.dataset)
     return task not in (None, known) and known in TASKS and task_transfer(kind, known, str(task)) is not None
 
@@ -92,7 +95,7 @@ def _curves(task: str | None) -> list[AcceptanceCurve]:
 
 
 def _added(measured: Sequence[Acceptance], moved: Sequence[Acceptance], end: str) -> Array:
-    """What being carried added to the distance of a band's end from the middle, in logarithms, [K]. [1]"""
+    """What being carried added to the distance of a band's end from the middle, in logarithms, [K]. [-]"""
 
     def far(known: Acceptance) -> Array:
         return np.abs(np.log(getattr(known, end) / known.accepted_length))

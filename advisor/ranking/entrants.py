@@ -43,7 +43,9 @@ class Entrant:
 
 
 def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[Entrant]:
-    """A model with each drafter known for it, and last without any: what serves where no drafter fits beside it.
+    """A model with each drafter known for it, and last without any.
+
+    The last is what serves where no drafter fits beside the model.
 
     Raises AdvisorError where the model cannot be loaded on this accelerator at all.
     """

@@ -20,7 +20,10 @@ BY: tuple[By, ...] = get_args(By)
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which models take part; None or empty: no such limit. Sizes in parameters."""
+    """Filter on the models that take part, by size in parameters and by name.
+
+    None or empty sets no limit.
+    """
 
     names: tuple[str, ...] = ()
     """Ids, or patterns of ids such as `qwen3*`."""
@@ -55,7 +58,7 @@ class Wanted:
         return tuple(each for each in model_ids() if any(fnmatch.fnmatch(each, name) for name in self.names))
 
     def why_not(self, name: str, architecture: Architecture) -> str:
-        """Why a model takes no part, by its name and size; empty where it does."""
+        """Reason that a model takes no part, by its name and size, empty where it does."""
         if self.listed is not None and name not in self.listed:
             return "left out by the table of scores"
         counts = parameter_counts(architecture)
@@ -90,28 +93,33 @@ class RankQuestion:
 
     @property
     def load_text(self) -> str:
-        """`64 users`, or `1 to 128 users`."""
+        """The load in words, as `64 users`, or `1 to 128 users`."""
         batches = [batch for batch, weight in zip(self.users.batches, self.users.weights, strict=True) if weight > 0]
         least, most = min(batches), max(batches)
         return f"{most:,} user{'' if most == 1 else 's'}" if least == most else f"{least:,} to {most:,} users"
 
 
 def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
-    """What to rank by where nothing is asked: cost where a price is known, else throughput."""
+    """Order where none is asked for: cost where a price is known, else throughput."""
     given, name = scenario.hardware_json, scenario.hardware_id
     hardware = load_hardware(name) if given is None else hardware_from_given(given, name)
     return "cost" if usd_per_hour is not None or hardware.price_usd_per_hour is not None else "throughput"
 
 
 def users_of(scenario: Scenario) -> int:
-    """Sequences that decode together on all of a scenario's GPUs: its batch is that of one copy of the model. [1]"""
+    """Sequences that decode together on all of a scenario's GPUs. [-]
+
+    A scenario's batch is that of one copy of the model.
+    """
     placement = max(scenario.tensor_parallel, scenario.expert_parallel)
     return scenario.batch_size * (scenario.n_gpus // placement)
 
 
 def question_of(scenario: Scenario, usd_per_hour: float | None = None) -> RankQuestion:
-    """A scenario's own load for every model: the users of all its copies, its GPUs the machine; a config of its own
-    takes part."""
+    """A scenario's own load, asked of every model.
+
+    Users of all its copies, and its GPUs as the machine. A config of its own takes part.
+    """
     config = scenario.model_config_json
     shared = scenario.model_copy(update={"tensor_parallel": 1, "expert_parallel": 1, "routing": "auto"})
     return RankQuestion(

@@ -33,7 +33,7 @@ class Scores:
         raise AdvisorError(f"{self.file_name} has no column {name[:60]!r}; it has {', '.join(self.columns)[:600]}")
 
     def numbers(self, name: str) -> dict[str, float]:
-        """A column's numbers by model; empty cells are left out. Raises AdvisorError for a cell that is no number."""
+        """Numbers of a column by model, empty cells left out. Raises AdvisorError for a cell that is no number."""
         column, found = self.column(name), {}
         for model, row in self.cells.items():
             if text := row[column]:
@@ -50,7 +50,7 @@ class Scores:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What the table calls models and no shipped model is called."""
+        """Names of models in the table that no shipped model has."""
         return tuple(name for name in self.cells if name not in model_ids())
 
     def where(self, condition: str) -> frozenset[str]:
@@ -118,7 +118,10 @@ def _model(text: str) -> str:
 
 
 def on_front(values: Sequence[float], quality: Sequence[float | None]) -> tuple[bool, ...]:
-    """Which models no other beats in both: lower value and quality at least as high, or the other way round."""
+    """Whether no other model beats each in both value and quality.
+
+    To beat is to be lower in value at a quality at least as high, or the other way round.
+    """
     known = [(value, score) for value, score in zip(values, quality, strict=True) if score is not None]
     return tuple(
         score is not None and not any(v <= value and q >= score and (v, q) != (value, score) for v, q in known)

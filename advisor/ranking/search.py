@@ -38,7 +38,7 @@ class Placed:
 
     @property
     def gpus(self) -> int:
-        """GPUs in use. [1]"""
+        """GPUs in use. [-]"""
         return self.copies * self.setup.placement.gpus
 
     @property
@@ -49,7 +49,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Missed:
-    """Why a model is not on the board."""
+    """Reason that a model is not on the board."""
 
     name: str
     reason: str
@@ -70,7 +70,7 @@ class _Option:
 
 
 def score(question: RankQuestion, gpus: int, users: Array, token_s: Array, tpot_s: Array) -> Array:
-    """What is ranked by, lower is better, [...] from times [..., loads].
+    """Value that the board is ordered by, lower is better, [...] from times [..., loads].
 
     speed: mean time per output token over the tokens, in seconds; all else: GPU-seconds per token, to which money is in
     proportion, as tokens/s per GPU are in inverse proportion. (Energy is ranked afterwards; its placement is that of
@@ -82,9 +82,11 @@ def score(question: RankQuestion, gpus: int, users: Array, token_s: Array, tpot_
 
 
 def throughput(question: RankQuestion, gpus: int, users: Array, token_s: Array) -> Array:
-    """Tokens per second of one paid GPU over the loads, by their share of the time, [...] from times [..., loads].
+    """Tokens per second of one paid GPU over the loads, [...] from times [..., loads].
 
-    gpus : in use; all of the machine are paid where the question says so. [1]
+    Loads count by their share of the time.
+
+    gpus : in use; all of the machine are paid where the question says so. [-]
     """
     paid = question.scenario.n_gpus if question.whole_machine else gpus
     return np.asarray((load_weights(question) * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1))
@@ -97,7 +99,7 @@ def mean_over_tokens(question: RankQuestion, users: Array, token_s: Array, value
 
 
 def load_weights(question: RankQuestion) -> Array:
-    """Share of the time at each load. [1]"""
+    """Share of the time at each load. [-]"""
     weights = np.array(question.users.weights, float)
     return weights / weights.sum()
 
@@ -196,7 +198,7 @@ def _missed(entrant: Entrant, question: RankQuestion, largest: int, fastest: flo
 
 
 NODE_GPUS = 8
-"""GPUs of one instance at most: links between nodes are not modelled. [1]"""
+"""GPUs of one instance at most: links between nodes are not modelled. [-]"""
 
 
 def _placements(setup: Setup, question: RankQuestion) -> Iterator[Setup]:

@@ -31,7 +31,7 @@ class DrawnTimes:
     token_s: Array
     tpot_s: Array
     speedup: Array
-    """Of its recommended K at each load. [1]"""
+    """Of its recommended K at each load. [-]"""
 
 
 def own_seed(name: str) -> int:
@@ -68,7 +68,10 @@ def ranks(values: Array) -> NDArray[np.int64]:
 
 
 def rank_range(found: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First and last rank of each model's central 80 %, from ranks [draws, models]; ranks that did occur."""
+    """First and last rank of each model's central 80 %, from ranks [draws, models].
+
+    Both are ranks that did occur.
+    """
     edge = (1.0 - bands.BAND_LEVEL) / 2.0
     low, high = np.quantile(found, [edge, 1.0 - edge], axis=0, method="nearest")
     return np.asarray(low, np.int64), np.asarray(high, np.int64)

@@ -54,7 +54,7 @@ def table(
 
 
 def front_of(board: Leaderboard, scores: Quality) -> dict[str, bool]:
-    """Which models no other beats both in what is ranked by and in the user's score."""
+    """Models that no other beats both in what is ranked by and in the user's score."""
     flags = on_front([one.rank for one in board.standings], [scores.get(one.name) for one in board.standings])
     return {one.name: flag for one, flag in zip(board.standings, flags, strict=True)}
 

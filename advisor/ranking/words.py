@@ -23,8 +23,11 @@ _BEST: dict[By, str] = {
 
 
 def verdict(board: Leaderboard) -> str:
-    """Who is best, at what, and how sure that is; or that nobody serves the load, and who comes nearest. Last, which
-    models alone took part, where a filter left some out."""
+    """Sentences on which model is best, at what, and how sure that is.
+
+    Where nobody serves the load, that and who comes nearest. Last, which models alone took part, where a filter left
+    some out.
+    """
     return f"{_best_text(board)} {_filter_text(board)}".rstrip()
 
 
@@ -71,8 +74,9 @@ _SMALLER: dict[By, str] = {
 
 
 def quality_text(board: Leaderboard, how: str = "set a least size or bring scores") -> str:
-    """That an order without quality favours the small, in one sentence; empty where a least size, names or scores
-    were given.
+    """Sentence saying that an order without quality favours the small.
+
+    Empty where a least size, names or scores were given.
 
     how : what to do about it, in the words of whoever asks.
     """
@@ -84,7 +88,7 @@ def quality_text(board: Leaderboard, how: str = "set a least size or bring score
 
 
 def rank_text(one: Standing) -> str:
-    """`1st`, or `3rd to 6th` where the central draws differ."""
+    """A rank as `1st`, or `3rd to 6th` where the central draws differ."""
     low, high = (f"{rank}{_ending(rank)}" for rank in (one.rank_low, one.rank_high))
     return low if low == high else f"{low} to {high}"
 
@@ -96,7 +100,7 @@ def _ending(number: int) -> str:
 
 
 _CLASSES = (0.0, 1e10, 1e11, math.inf)
-"""Edges of what is called small, middling and large, in total parameters. [1]"""
+"""Edges of what is called small, middling and large, in total parameters. [-]"""
 
 
 def by_size(board: Leaderboard) -> str:
@@ -135,7 +139,7 @@ def _filter_text(board: Leaderboard) -> str:
 
 
 def own_place(board: Leaderboard, name: str) -> str:
-    """Where one model stands and with which drafter it was ranked; empty where it is not ranked."""
+    """Sentence on the rank of one model and the drafter it was ranked with, empty where it has none."""
     own = next((one for one in board.standings if one.name == name), None)
     if own is None:
         return ""
@@ -156,7 +160,7 @@ def _nearest(board: Leaderboard) -> str:
 
 
 def placement_text(one: Standing) -> str:
-    """`1 GPU`, `2 copies of TP 4`, `TP 8 EP 8`."""
+    """A placement as `1 GPU`, `2 copies of TP 4` or `TP 8 EP 8`."""
     ranks = f"TP {one.tensor_parallel}" + (f" EP {one.expert_parallel}" if one.expert_parallel > 1 else "")
     alone = max(one.tensor_parallel, one.expert_parallel) == 1
     if one.copies == 1:
@@ -165,7 +169,7 @@ def placement_text(one: Standing) -> str:
 
 
 def value_of(one: Standing, by: By) -> Prediction | None:
-    """The figure that `by` ranks by; None where it is not known."""
+    """The figure that `by` ranks by, or None where it is not known."""
     return {
         "cost": one.usd_per_million,
         "throughput": one.tokens_per_s_per_gpu,
@@ -184,7 +188,7 @@ def _value_text(one: Standing, by: By) -> str:
 
 
 def missed_texts(board: Leaderboard) -> tuple[str, ...]:
-    """How many models are not on the board by each reason, those with figures named."""
+    """Sentences counting the models that are not on the board by reason, those with figures named."""
     count = Counter(each.reason for each in board.missed)
     found = []
     for reason, number in count.most_common():
@@ -196,7 +200,7 @@ def missed_texts(board: Leaderboard) -> tuple[str, ...]:
 
 
 _NAMED = 6
-"""Models that are named with their figures, of each reason. [1]"""
+"""Models that are named with their figures, of each reason. [-]"""
 
 
 def _named(each: Missed) -> str:
@@ -204,7 +208,7 @@ def _named(each: Missed) -> str:
 
 
 def notes(board: Leaderboard) -> tuple[str, ...]:
-    """What a reader must know before using the order."""
+    """Notes to know before using the order."""
     question = board.question
     found = [_accepted_text(board)] if board.standings else []
     if board.price is not None:
@@ -242,5 +246,5 @@ def _accepted_text(board: Leaderboard) -> str:
 
 
 def ms_text(value: Prediction) -> str:
-    """`5.3 (3.7-8.1)`, milliseconds."""
+    """Milliseconds with their band, as `5.3 (3.7-8.1)`."""
     return f"{value.value * 1e3:.1f} ({value.low * 1e3:.1f}-{value.high * 1e3:.1f})"

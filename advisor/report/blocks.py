@@ -65,7 +65,7 @@ class Section:
 
 
 def typeset_block(block: Block) -> Block:
-    """A block with its prose and cells as a reader sees them; code and drawings stay as they are."""
+    """A block with its prose and cells as a reader sees them, code and drawings as they are."""
     match block:
         case Paragraph(text):
             return Paragraph(typeset(text))

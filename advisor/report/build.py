@@ -55,7 +55,7 @@ _SIX_DIGITS = np.vectorize(digits, otypes=[float])
 
 @dataclass(frozen=True)
 class Report:
-    """An advice with all that a report says beside it; its texts are fit to print.
+    """An advice with all that a report says beside it, in texts fit to print.
 
     Same scenario, data, package versions and date: the same report.
     """
@@ -94,17 +94,23 @@ class Report:
 
     @property
     def scenario(self) -> Scenario:
-        """What was asked."""
+        """The scenario that was asked about."""
         return self.advice.scenario
 
     @property
     def standing(self) -> DesignStanding | None:
-        """How the design stands; None for a dense model, without a drafter, or where it was not looked up."""
+        """Standing of the scenario's own design among all, where it was looked up.
+
+        None for a dense model, without a drafter, or where it was not looked up.
+        """
         return None if self.steps is None else self.steps.standing
 
     @property
     def share_query(self) -> str:
-        """URL query that restores the scenario; empty when its configuration is too large for an address."""
+        """URL query that restores the scenario.
+
+        Empty when its configuration is too large for an address.
+        """
         query = self.scenario.to_query()
         return query if len(query) <= MAX_QUERY_CHARACTERS else ""
 
@@ -188,7 +194,7 @@ def _question(advice: Advice) -> str:
 
 
 def scenario_settings(advice: Advice) -> tuple[Setting, ...]:
-    """What the scenario says, as a reader sees it."""
+    """Settings of the scenario, as a reader sees them."""
     return tuple(Setting(label=label, value=value) for label, value in setting_lines(advice.setup).items())
 
 
@@ -231,13 +237,18 @@ def _versions() -> dict[str, str]:
 
 
 def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:
-    """Accelerator and model under which points of the scenario are published; None for one that the user gave."""
+    """Accelerator and model under which points of the scenario are published.
+
+    None for one that the user gave.
+    """
     hardware_id = None if scenario.hardware_json else scenario.hardware_id
     return hardware_id, None if scenario.model_config_json else scenario.model_id
 
 
 def applicable_errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[str, Errors]:
-    """Errors on published points by group, nearest first; groups without a point are left out.
+    """Errors on published points by group, nearest first.
+
+    Groups without a point are left out.
 
     The ids are from `published_ids`, None where no published point can be of it; `tier` is the answer's. Where it rests
     on a data sheet alone, the rows of all accelerators that do are a group of their own: others say little of it.

@@ -45,7 +45,7 @@ class Answer(Frozen):
 
 
 class CurvePoint(Frozen):
-    """Prediction for one batch and one K; components_ms is one whole round, milliseconds by component."""
+    """Prediction for one batch and one K, with one whole round by component in milliseconds."""
 
     batch_size: int
     k_draft: int
@@ -66,7 +66,9 @@ class CurvePoint(Frozen):
 
 
 class ScheduleRange(Frozen):
-    """Batches batch_start to batch_end run k_draft; speedup is their mean, regret the largest expected loss.
+    """Range of batches from batch_start to batch_end that runs k_draft.
+
+    The speedup is their mean, the regret the largest expected loss.
 
     k_running is the K of one server for all batches, which keeps its drafter where k_draft is 0.
     """
@@ -81,7 +83,7 @@ class ScheduleRange(Frozen):
 
 
 class ScheduleContext(Frozen):
-    """The recommended K along the batches of its section at one context; null where a batch does not fit.
+    """The recommended K along the batches of its section at one context, null where a batch does not fit.
 
     schedule_loss is what the schedule loses there beyond what it loses at its own context.
     """
@@ -101,7 +103,10 @@ class ScheduleContexts(Frozen):
 
 
 class EngineSetup(Frozen):
-    """How one engine runs the schedule; `problem` says why it cannot, and the other fields are then empty."""
+    """Command and files with which one engine runs the schedule.
+
+    `problem` says why it cannot, and the other fields are then empty.
+    """
 
     engine: ExportEngineId
     launch_line: str = ""
@@ -113,7 +118,10 @@ class EngineSetup(Frozen):
 
 
 class CheckStep(Frozen):
-    """One shell command that measures a part of what was predicted (vLLM); its output uploads into Measurements."""
+    """One shell command that measures a part of what was predicted (vLLM).
+
+    Its output uploads into Measurements.
+    """
 
     purpose: str
     command: str
@@ -151,7 +159,10 @@ class UsedConstant(Frozen):
 
 
 class DesignChoice(Frozen):
-    """The best design at equal quality for one goal; gain over the scenario's own design, above 1 better."""
+    """The best design at equal quality for one goal.
+
+    Its gain is over the scenario's own design, above 1 better.
+    """
 
     goal: str
     design: str
@@ -175,7 +186,7 @@ class DesignChoice(Frozen):
 
 
 class DesignSection(Frozen):
-    """How the scenario's expert design stands against the best at equal quality."""
+    """The scenario's expert design against the best at equal quality."""
 
     text: str
     binding: str
@@ -184,7 +195,7 @@ class DesignSection(Frozen):
 
 
 class TriedChange(Frozen):
-    """A single change that helps by one goal; effects as `before -> after`."""
+    """A single change that helps by one goal, with effects as `before -> after`."""
 
     goal: str
     what: str
@@ -224,7 +235,7 @@ class ErrorLine(Frozen):
 
 
 class DiagnosisFinding(Frozen):
-    """What was found on a measured run; evidence as `quantity value, test limit (source)`."""
+    """Finding on a measured run, with evidence as `quantity value, test limit (source)`."""
 
     kind: str
     title: str
@@ -247,7 +258,7 @@ class DiagnosisSection(Frozen):
 
 
 class SpendArm(Frozen):
-    """One way to decode at the target batch, per GPU; None where price or power is not known."""
+    """One way to decode at the target batch, per GPU, with None where price or power is not known."""
 
     k_draft: int
     tokens_per_s_per_gpu: Prediction

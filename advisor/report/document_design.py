@@ -8,7 +8,7 @@ from advisor.prediction import Frozen, Tier
 
 
 class DesignRegion(Frozen):
-    """One design and where it holds; losses are shares of the objective against each cell's own best."""
+    """One design and the cells it holds, losses as shares of the objective against each cell's own best."""
 
     region: str
     design: str
@@ -29,7 +29,10 @@ class DesignRegion(Frozen):
 
 
 class RegionCell(Frozen):
-    """One accelerator at one batch: who holds it and how that design stands; null where no design serves it."""
+    """One accelerator at one batch, with the design that holds it and how that stands.
+
+    Null where no design serves it.
+    """
 
     accelerator: str
     gpus: int

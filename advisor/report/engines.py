@@ -41,7 +41,10 @@ def engine_setups(
 def check_steps(
     advice: Advice, served_model: str | None = None, draft_model: str | None = None
 ) -> tuple[CheckCommand, ...]:
-    """The vLLM benchmarks that measure the recommended K; empty for K = 0 and where vLLM cannot run the drafter."""
+    """The vLLM benchmarks that measure the recommended K.
+
+    Empty for K = 0 and where vLLM cannot run the drafter.
+    """
     setup, k_draft = advice.setup, advice.recommendation.k_draft
     if k_draft < 1:
         return ()

@@ -62,7 +62,10 @@ def file_name(scenario: Scenario, form: Format) -> str:
 
 
 def curve_csv(report: Report) -> str:
-    """The whole curve as CSV, one row for each batch and K; columns: docs/report-schema.md."""
+    """The whole curve as CSV, one row for each batch and K.
+
+    Its columns are described in docs/report-schema.md.
+    """
     rows = [{"scenario_hash": report.scenario.hash, **row} for row in curve_rows(report.advice.curve)]
     return csv_text(list(rows[0]), rows)
 

@@ -71,7 +71,7 @@ def sections(report: Report) -> tuple[Section, ...]:
 
 
 def curve_finding(report: Report) -> str:
-    """What the speedup curve shows, in words and numbers."""
+    """Sentences on what the speedup curve shows, with numbers."""
     advice, column = report.advice, report.advice.curve_column
     curve, row = report.drawn_curve, advice.batch_index
     batches, speedup = curve.batches, curve.speedup[:, column]
@@ -92,7 +92,7 @@ def curve_finding(report: Report) -> str:
 
 
 def components_finding(report: Report) -> str:
-    """Where a round takes its time, in words and numbers."""
+    """Sentences on where a round takes its time, with numbers."""
     advice, times = report.advice, component_times(report.advice)
     plain, whole = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
     label = times[0].label.lower() if times[0].label[1].islower() else times[0].label
@@ -173,9 +173,15 @@ def _curve(report: Report) -> tuple[Block, ...]:
         if row["k_draft"] == advice.curve_k
     )
     columns = (
-        "Batch", "Speedup", _band_name(report), "ms per token", "Verify / plain", "Experts, plain", "Experts, verify",
+        "Batch",
+        "Speedup",
+        _band_name(report),
+        "ms per token",
+        "Verify / plain",
+        "Experts, plain",
+        "Experts, verify",
         "Tier",
-    )  # fmt: skip
+    )
     ending = "" if advice.break_even_batch is None else f" It breaks even at batch {advice.break_even_batch:,.0f}."
     caption = f"K = {advice.curve_k}. Experts: distinct routed experts that one layer loads in a step."
     finding = curve_finding(report)

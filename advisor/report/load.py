@@ -15,7 +15,7 @@ from advisor.spend import does_not_fit, power_text, spend_document, spend_text
 from advisor.text import printable
 
 _SHOWN = 12
-"""Models in a report's table; JSON has all. [1]"""
+"""Models in a report's table; JSON has all. [-]"""
 _PLACED = {"rank": "r", "model": "l", "placement": "l", "drafter": "l", "accepted": "l", "K": "r", "memory": "r"}
 _FIGURES = {
     "rank": "r",
@@ -30,7 +30,10 @@ _FIGURES = {
 
 
 def cost_and_energy(report: Report) -> tuple[Block, ...]:
-    """What a token costs with speculation and without, in a paragraph; the JSON report has both arms in figures."""
+    """Paragraph on the cost of a token with speculation and without.
+
+    The JSON report has both arms in figures.
+    """
     spend, setup = report.spend, report.advice.setup
     if spend is None:
         return (Paragraph(does_not_fit(setup)),)
@@ -76,7 +79,7 @@ def _columns(cells: Sequence[Mapping[str, str]], wanted: Mapping[str, str], capt
 
 
 def load_values(report: Report) -> dict[str, Any]:
-    """The three sections as the JSON report carries them; null for what was not looked up."""
+    """The three sections as the JSON report carries them, null for what was not looked up."""
     spend = None if report.spend is None else spend_document(report.spend)
     found, board, scenario = report.over_context, report.board, report.scenario
     over = None

@@ -12,7 +12,7 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def to_markdown(report: Report) -> str:
-    """The whole report; charts stand as the sentence that says what they show."""
+    """The whole report as Markdown, with charts as the sentence that says what they show."""
     lines = [f"# {escape(report.verdict)}", "", f"*{report.date.isoformat()}, scenario {report.scenario.hash}*", ""]
     figures = tuple((label, f"{value} ({note})") for label, value, note in key_figures(report))
     lines += _table(Table(("At the target batch", "Value"), figures, "ll"))
@@ -24,7 +24,7 @@ def to_markdown(report: Report) -> str:
 
 
 def escape(text: str) -> str:
-    """`text` on one line such that CommonMark shows it letter by letter.
+    """A text on one line such that CommonMark shows it letter by letter.
 
     Markup characters get a backslash, HTML's an entity; a colon before a letter too, since some readers make icons of
     `:word:`, unless it belongs to a web address.

@@ -31,6 +31,7 @@ def to_pdf(report: Report) -> bytes:
     """The whole report on A4.
 
     The template is a constant; everything that varies reaches it as JSON data, so no text is ever read as typst code.
+    Raises AdvisorError where typst cannot set it.
     """
     try:
         return bytes(
@@ -47,7 +48,10 @@ def to_pdf(report: Report) -> bytes:
 
 
 def showable(text: str) -> str:
-    """`text` with each character that no shipped font has written as U+XXXX: PDF/UA forbids missing glyphs."""
+    """A text with each character that no shipped font has written as U+XXXX.
+
+    PDF/UA forbids missing glyphs.
+    """
     known = _characters()
     return "".join(
         character if ord(character) in known or character == "\n" else f"U+{ord(character):04X}" for character in text

@@ -19,7 +19,7 @@ NEUTRAL = "#6B6B6B"
 """Reference lines; darker than on screen, since paper is white."""
 _WIDTH_INCHES = 6.9
 _SMALL_SHARE = 0.005
-"""Components below this share of both steps are left to the table. [1]"""
+"""Components below this share of both steps are left to the table. [-]"""
 
 # The names of clip paths and glyphs in an SVG are hashes with this salt, random unless set: matplotlib offers no
 # argument for it.
@@ -27,7 +27,10 @@ mpl.rcParams["svg.hashsalt"] = "advisor"
 
 
 def report_svg(report: Report, key: FigureKey) -> str:
-    """The chart of one figure block; letters are outlines, so that no font is needed to show them."""
+    """The chart of one figure block, as SVG.
+
+    Letters are outlines, so that no font is needed to show them.
+    """
     figure = _figure(report, key)
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
@@ -48,20 +51,34 @@ def _speedup(report: Report) -> Figure:
     x = curve.batches.astype(int)
     low, high = curve.low[:, column], curve.high[:, column]
     axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label=f"{advice.band_level:.0%} band")
-    axes.plot(x, curve.speedup[:, column], color=BLUE, linewidth=1.8, marker="o", markersize=3,
-              label=f"K = {advice.curve_k}")  # fmt: skip
+    axes.plot(
+        x, curve.speedup[:, column], color=BLUE, linewidth=1.8, marker="o", markersize=3, label=f"K = {advice.curve_k}"
+    )
     edge = min(*low, 0.95)
     axes.set_ylim(edge - 0.04 * (max(high) - edge), max(*high, 1.05) * 1.04)
     axes.set_xscale("log", base=2)
     axes.set_xlim(x[0], x[-1])
     axes.axhline(1.0, color=VERMILLION, linewidth=1)
     axes.axhspan(axes.get_ylim()[0], 1.0, color=VERMILLION, alpha=0.07, linewidth=0, label="slowdown")
-    axes.axvline(report.scenario.batch_size, color=NEUTRAL, linestyle=":", linewidth=1.2,
-                 label=f"batch {report.scenario.batch_size:,}")  # fmt: skip
+    axes.axvline(
+        report.scenario.batch_size,
+        color=NEUTRAL,
+        linestyle=":",
+        linewidth=1.2,
+        label=f"batch {report.scenario.batch_size:,}",
+    )
     outside = x[curve.extrapolated[:, column]]
     if outside.size:
-        axes.axvspan(outside[0], x[-1], facecolor="none", edgecolor=NEUTRAL, hatch="///", alpha=0.35, linewidth=0,
-                     label="outside the data")  # fmt: skip
+        axes.axvspan(
+            outside[0],
+            x[-1],
+            facecolor="none",
+            edgecolor=NEUTRAL,
+            hatch="///",
+            alpha=0.35,
+            linewidth=0,
+            label="outside the data",
+        )
     ticks = [2**power for power in range(17) if x[0] <= 2**power <= x[-1]]
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
@@ -77,10 +94,23 @@ def _components(report: Report) -> Figure:
     figure = _new(0.6 + 0.16 * len(parts))
     axes = figure.add_subplot()
     places = range(len(parts))
-    axes.barh([place + 0.2 for place in places], [part.round_ms for part in parts], 0.38, color=BLUE,
-              label=f"round, K = {report.advice.curve_k}")  # fmt: skip
-    axes.barh([place - 0.2 for place in places], [part.plain_ms for part in parts], 0.38, color=ORANGE, hatch="////",
-              edgecolor="white", linewidth=0, label="plain step")  # fmt: skip
+    axes.barh(
+        [place + 0.2 for place in places],
+        [part.round_ms for part in parts],
+        0.38,
+        color=BLUE,
+        label=f"round, K = {report.advice.curve_k}",
+    )
+    axes.barh(
+        [place - 0.2 for place in places],
+        [part.plain_ms for part in parts],
+        0.38,
+        color=ORANGE,
+        hatch="////",
+        edgecolor="white",
+        linewidth=0,
+        label="plain step",
+    )
     axes.set_yticks(list(places), [part.label for part in parts])
     _finish(axes, "Milliseconds", "")
     axes.legend(loc="lower right", frameon=False, fontsize=7.5)

@@ -55,7 +55,7 @@ def regions_blocks(found: RegionMap) -> tuple[Block, ...]:
 
 
 def regions_values(found: RegionMap | None) -> dict[str, Any]:
-    """The section as the JSON report carries it; null where no map was asked for."""
+    """The section as the JSON report carries it, null where no map was asked for."""
     if found is None:
         return {"design_regions": None}
     told = region_document(found)

@@ -19,7 +19,10 @@ Choices = NDArray[np.integer]
 
 
 def expert_loads(sequences: Sequence[Choices], n_experts: int) -> Array:
-    """Share of tokens that choose each expert, [layers, N], of traces [tokens, layers, k]; a row sums to k. [1]"""
+    """Share of tokens that choose each expert, [layers, N], counted in traces [tokens, layers, k]. [-]
+
+    Definition: choices of an expert over tokens, so that a row sums to k.
+    """
     layers = sequences[0].shape[1]
     total, offset = np.zeros(layers * n_experts), n_experts * np.arange(layers)[:, None]
     for ids in sequences:
@@ -34,7 +37,9 @@ def windows(
     rng: np.random.Generator,
     layers: NDArray[np.int64] | None = None,
 ) -> Choices:
-    """`tokens` consecutive tokens at a random place of `batch` sequences, [B, t, layers, k]; `layers` picks some.
+    """Random stretches of consecutive tokens of a trace, [B, t, layers, k].
+
+    `batch` sequences (B) give `tokens` consecutive tokens (t) each; `layers` picks some layers.
 
     Sequences are different ones as long as there are enough; beyond, the same ones come again at other places.
     Raises AdvisorError where no sequence is long enough.
@@ -44,6 +49,7 @@ def windows(
         raise AdvisorError(
             f"no sequence of the trace has {tokens} tokens, as many as a step verifies; give longer ones"
         )
+    # Whole permutations one after the other: no sequence comes twice before all have come once.
     order = np.concatenate([rng.permutation(len(long)) for _ in range(-(-batch // len(long)))])[:batch]
     some = np.arange(long[0].shape[1]) if layers is None else layers
     out = np.empty((batch, tokens, len(some), long[0].shape[2]), np.int64)
@@ -66,8 +72,8 @@ def drawn_choices(
 
     Parameters
     ----------
-    loads : share of tokens that choose each expert, [layers, N]; rows sum to k, no entry above 1. [1]
-    affinity, stickiness : phi and rho of `routing.distinct_experts`. [1]
+    loads : share of tokens that choose each expert, [layers, N]; rows sum to k, no entry above 1. [-]
+    affinity, stickiness : phi and rho of `routing.distinct_experts`. [-]
 
     Notes
     -----
@@ -80,6 +86,7 @@ def drawn_choices(
     if affinity > 0.0:
         precision = 1.0 / min(affinity, 1.0 - 1e-9) - 1.0
         inside = np.clip(own, 1e-9, 1.0 - 1e-9)
+        # Beta draws do not sum to k, and a token chooses exactly k.
         own = fitted_loads(rng.beta(inside * precision, (1.0 - inside) * precision), n_active)
     rows = own.reshape(-1, n_experts)
     steps: list[NDArray[np.int64]] = []
@@ -92,9 +99,14 @@ def drawn_choices(
 
 
 def fitted_loads(weights: Array, n_active: int) -> Array:
-    """`weights` [..., N] scaled to sum k over experts with no entry above 1. [1]"""
+    """Weights [..., N] scaled to expert loads that sum to k, no entry above 1. [-]
+
+    `weights` are relative [-]. Own choice: experts that would pass 1 are held there, as a token chooses an
+    expert at most once, and the others share what is left in proportion.
+    """
     load = np.maximum(np.asarray(weights, float), 1e-300)
     load = n_active * load / load.sum(axis=-1, keepdims=True)
+    # Each pass caps at least one more expert, so there are at most as many passes as experts.
     for _ in range(load.shape[-1]):
         if load.max() <= 1.0 + 1e-12:
             break
@@ -123,7 +135,9 @@ def _systematic(rng: np.random.Generator, loads: Array, n_active: int) -> NDArra
 
 
 def heated(ids: Choices, hottest: ArrayLike, more: float, rng: np.random.Generator) -> Choices:
-    """`ids` with the expert `hottest` [layers] of each layer chosen `more` times as often again in the mean. [1]
+    """Choices with one expert of each layer made hotter.
+
+    The expert `hottest` [layers] is chosen `more` times [-] as often again as in `ids`, in the mean.
 
     Tokens that had not chosen it give up one of their choices for it, each with the same chance. The same generator
     converts a part of the same tokens for a smaller `more`, so small differences are not drowned by chance.
@@ -132,6 +146,7 @@ def heated(ids: Choices, hottest: ArrayLike, more: float, rng: np.random.Generat
     expert = np.asarray(hottest)[:, None]
     has = (ids == expert).any(axis=-1)  # [B, t, layers]
     share = has.mean(axis=(0, 1))
+    # more x share more tokens are wanted, out of the 1 - share that had not chosen it.
     chance = np.where(share < 1.0, more * share / np.maximum(1.0 - share, 1e-300), 0.0)
     convert = ~has & (rng.random(has.shape) < chance)
     place = rng.integers(0, ids.shape[-1], has.shape)
@@ -142,13 +157,17 @@ def heated(ids: Choices, hottest: ArrayLike, more: float, rng: np.random.Generat
 
 
 def skewed_loads(n_experts: int, n_active: int, load_cv: float, layers: int, rng: np.random.Generator) -> Array:
-    """Lognormal loads with coefficient of variation `load_cv`, in an order of its own in each layer; [layers, N]. [1]
+    """Lognormal loads of a given spread, [layers, N], in a random order in each layer. [-]
+
+    `load_cv` is their coefficient of variation [-]. Own choice of the form, a lognormal capped at 1, as in
+    `routing.law`.
 
     Stands for loads where only their spread is known: which experts are hot, and whether neighbours are, is drawn.
     Capped at 1, so a `load_cv` near sqrt(N/k - 1), the most that is possible, is not quite reached.
     """
     normal = NormalDist()
     quantiles = np.array([normal.inv_cdf((place + 0.5) / n_experts) for place in range(n_experts)])
+    # The cap of 1 takes from the spread, so the sigma that gives `load_cv` is found by bisection.
     low, high = 0.0, 50.0
     for _ in range(60):
         middle = 0.5 * (low + high)

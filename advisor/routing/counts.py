@@ -19,22 +19,26 @@ from advisor.routing.law import distinct_experts, expected_experts
 from advisor.routing.presets import PARAMETERS, RoutingPreset, write_own_routing
 
 PRIOR_SD = (0.5, 0.1, 0.1)
-"""Least spread of the prior around the preset: other data than the preset was measured on (assumed). [1]"""
+"""Least spread of the prior around the preset: other data than the preset was measured on (assumed). [-]"""
 UNIDENTIFIED = 0.9
-"""A parameter whose posterior spread exceeds this share of its prior's was not learnt from the log. [1]"""
+"""A parameter whose posterior spread exceeds this share of its prior's was not learnt from the log. [-]"""
 APART = 0.4
-"""Affinity and stickiness are told apart when each is known to this share of its prior spread. [1]"""
+"""Affinity and stickiness are told apart when each is known to this share of its prior spread. [-]"""
 MODEL_LOG_SD = 0.01
-"""How far the routing form itself is off, log standard deviation (tests hold it to 2 % on synthetic routers). [1]"""
+"""How far the routing form itself is off, log standard deviation (tests hold it to 2 % on synthetic routers). [-]"""
+# One for each stretch of the log below, so that no stretch is empty.
 MIN_PASSES = 20
 FEW_BLOCKS = 8
+"""A cell met in fewer stretches of the log takes the scatter of all cells where its own is smaller. [-]"""
+# Passes of one stretch share their sequences, so stretches are resampled and not passes.
 _BLOCKS, _DRAWS = 20, 400
+# A pass of one token touches k experts exactly; logs round their means.
 _ONE_TOKEN_TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
 class CountCell:
-    """Passes of B sequences x t tokens: experts counted (mean), predicted by the fit, and uniform routing's."""
+    """Passes of B sequences x t tokens, with the mean experts counted, predicted by the fit, and uniform."""
 
     batch_size: int
     tokens: int
@@ -46,7 +50,10 @@ class CountCell:
 
 @dataclass(frozen=True)
 class CountParameter:
-    """One routing parameter with its 80 % interval; not identified: the preset's value, which the log left open."""
+    """One routing parameter with its 80 % interval.
+
+    Where it is not identified the log left it open, and value and interval are the preset's.
+    """
 
     name: str
     value: float
@@ -57,7 +64,7 @@ class CountParameter:
 
 @dataclass(frozen=True)
 class CountFit:
-    """What a log of activated experts says about routing."""
+    """Result of fitting the routing parameters to a log of activated experts."""
 
     parameters: tuple[CountParameter, ...]
     cells: tuple[CountCell, ...]
@@ -68,7 +75,7 @@ class CountFit:
 
     @property
     def largest_error(self) -> float:
-        """Largest |predicted / counted - 1| over the cells. [1]"""
+        """Largest |predicted / counted - 1| over the cells. [-]"""
         return max(abs(cell.predicted / cell.counted - 1.0) for cell in self.cells)
 
     @property
@@ -96,7 +103,7 @@ def fit_counts(
     ----------
     sequences, tokens_per_sequence : B and t of each pass, in the order of the log. [passes]
     experts : distinct routed experts it touched, mean over layers. [passes]
-    n_experts, n_active : N and k. [1]
+    n_experts, n_active : N and k. [-]
     preset : centre of the prior.
     rng : resamples the log's stretches behind the intervals; default: a fixed seed.
 
@@ -108,6 +115,7 @@ def fit_counts(
     rng = rng or np.random.default_rng(0)
     batch, tokens, counted = (np.asarray(values, float) for values in (sequences, tokens_per_sequence, experts))
     counted, warnings = _scaled(batch * tokens, counted, n_experts, n_active)
+    # One token touches k experts under any routing: such passes say nothing of it.
     useful = batch * tokens > 1
     if useful.sum() < MIN_PASSES:
         raise AdvisorError(
@@ -238,6 +246,7 @@ def _solve(
         off = np.log(_experts(shapes, theta, n_experts, n_active) / mean) / error
         return np.concatenate([off, (theta - prior) / spread])
 
+    # The solver takes no start on a bound, where a prior of 0 lies.
     start = np.clip(prior, 1e-3, limit - 1e-3)
     found = least_squares(residuals, start, bounds=(np.zeros(3), limit), diff_step=1e-4, x_scale=spread)
     covariance = np.linalg.inv(found.jac.T @ found.jac)
@@ -268,9 +277,7 @@ def _draws(
     return out
 
 
-def _words(
-    shapes: Array, learnt: NDArray[np.bool_], covariance: Array, spread: Array, n_passes: int
-) -> list[str]:  # fmt: skip
+def _words(shapes: Array, learnt: NDArray[np.bool_], covariance: Array, spread: Array, n_passes: int) -> list[str]:
     """What counts alone leave open, in sentences."""
     words = []
     several = np.unique(shapes[shapes[:, 1] > 1, 1])

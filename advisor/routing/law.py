@@ -6,8 +6,8 @@ phi (affinity) how much a sequence prefers its own experts, rho (stickiness) how
 
 References
 ----------
-[1] "MoESD", arXiv:2505.19645, eq. 8 (independent uniform routing).
-[2] Beta-binomial occupancy: Skellam, J. R. Stat. Soc. B 10 (1948) 257.
+[MoESD] arXiv:2505.19645, eq. 8 (independent uniform routing).
+[Skellam] Beta-binomial occupancy: J. R. Stat. Soc. B 10 (1948) 257.
 """
 
 from __future__ import annotations
@@ -24,27 +24,37 @@ from advisor import laws
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 
+# A test holds 32 nodes to the full sum over experts.
 _N_NODES = 32
 _BLOCK = 2**15
-"""Numbers computed at once: small questions take all nodes together, large ones stay within a processor's cache. [1]"""
+"""Numbers computed at once: small questions take all nodes together, large ones stay within a processor's cache. [-]"""
+# Far beyond any draft; ways to choose j of t - 1 are tabulated, and overflow a float from 1030 on.
 _MAX_TOKENS = 512
+# Spread of logarithmic loads at which nearly all experts are either capped or idle, as unevenly as k of N can be.
 _MAX_SIGMA = 80.0
 _IMBALANCE_RANKS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
-_IMBALANCE_FACTOR = np.array([0.0, 0.57, 1.03, 1.42, 1.77, 2.07])  # mean maximum of that many standard normals
+# Mean maximum of that many independent standard normals: order statistics, by numerical integration.
+_IMBALANCE_FACTOR = np.array([0.0, 0.57, 1.03, 1.42, 1.77, 2.07])
 
 
 def expected_experts(n_tokens: ArrayLike, n_experts: ArrayLike, n_active: ArrayLike) -> Array:
-    """Distinct routed experts touched when every token chooses uniformly and independently. [1]
+    """Distinct routed experts touched when every token chooses uniformly and independently. [-]
 
     Parameters
     ----------
-    n_tokens : tokens in the step, B (K+1). [1]
-    n_experts : routed experts per layer, N. [1]
-    n_active : routed experts per token, k. [1]
+    n_tokens : tokens in the step, B (K+1). [-]
+    n_experts : routed experts per layer, N. [-]
+    n_active : routed experts per token, k, 1 <= k <= N. [-]
 
     Returns
     -------
-    U = N (1 - (1 - k/N)^n_tokens), broadcast over the arguments, in [k, N] for n_tokens >= 1. Eq. 8 of [1].
+    U = N (1 - (1 - k/N)^n_tokens), broadcast over the arguments, in [k, N] for n_tokens >= 1. [-]
+
+    Raises
+    ------
+    AdvisorError for counts outside these ranges.
+
+    Source: eq. 8 of [MoESD], as `laws.uniform_experts`.
     """
     tokens, experts, active = (np.asarray(value, float) for value in (n_tokens, n_experts, n_active))
     _check_counts(experts, active)
@@ -60,20 +70,20 @@ def distinct_experts(
     affinity: ArrayLike = 0.0,
     stickiness: ArrayLike = 0.0,
 ) -> Array:
-    """Mean distinct routed experts touched by B sequences of t consecutive tokens each.
+    """Mean distinct routed experts touched by B sequences of t consecutive tokens each. [-]
 
     Parameters
     ----------
-    batch_size : sequences, B >= 1. [1]
-    tokens_per_sequence : consecutive tokens of each, t >= 1, whole numbers. [1]
-    n_experts, n_active : N and k, 1 <= k <= N. [1]
-    load_cv : coefficient of variation of expert load, 0 <= CV <= sqrt(N/k - 1). [1]
-    affinity : phi in [0, 1], intra-class correlation of a sequence's choices. [1]
-    stickiness : rho in [0, 1], chance that a token repeats its predecessor's choice. [1]
+    batch_size : sequences, B >= 1. [-]
+    tokens_per_sequence : consecutive tokens of each, t >= 1, whole numbers. [-]
+    n_experts, n_active : N and k, 1 <= k <= N. [-]
+    load_cv : coefficient of variation of expert load, 0 <= CV <= sqrt(N/k - 1). [-]
+    affinity : phi in [0, 1], intra-class correlation of a sequence's choices. [-]
+    stickiness : rho in [0, 1], chance that a token repeats its predecessor's choice. [-]
 
     Returns
     -------
-    U, broadcast over all arguments, k <= U <= min(N, B t k).
+    U, broadcast over all arguments, k <= U <= min(N, B t k). [-]
 
     Raises
     ------
@@ -82,9 +92,9 @@ def distinct_experts(
     Notes
     -----
     U = sum_i 1 - P0_i(t)^B with P0_i(t) = sum_j Binom(j; t-1, 1-rho) m_{j+1}(q_i) and
-    m_n(q) = prod_{r<n} ((1-q) a + r) / (a + r), a = 1/phi - 1 [2]. Exact in the mean whatever the dependence between
-    experts. The sum over experts is a 32-node Gauss-Legendre integral over the load quantiles, so N broadcasts too;
-    a test holds it to the full sum. phi = rho = CV = 0 is `expected_experts`.
+    m_n(q) = prod_{r<n} ((1-q) a + r) / (a + r), a = 1/phi - 1 [Skellam]. Exact in the mean whatever the dependence
+    between experts. The sum over experts is a 32-node Gauss-Legendre integral over the load quantiles, so N broadcasts
+    too; a test holds it to the full sum. phi = rho = CV = 0 is `expected_experts`.
     """
     batch, tokens, experts, active, cv, phi, rho = (
         np.asarray(value, float)
@@ -103,6 +113,7 @@ def distinct_experts(
         nodes = slice(first, first + together)
         untouched = _log_untouched(load[..., nodes], fresh, phi[..., None])
         share = weight[nodes] * np.expm1(batch[..., None] * untouched)
+        # One after the other, so that the rounding of a sum does not hang on how many nodes are taken together.
         for node in range(share.shape[-1]):
             total = total - share[..., node]
     touched = np.clip(experts * total, active, np.minimum(experts, batch * tokens * active))
@@ -110,20 +121,35 @@ def distinct_experts(
 
 
 def local_experts(touched: ArrayLike, n_experts: ArrayLike, expert_parallel: ArrayLike) -> Array:
-    """Distinct experts on the slowest of ep ranks: U/ep + e_ep sqrt(U/ep (1 - U/N)), at most N/ep.
+    """Distinct experts on the slowest of some expert-parallel ranks. [-]
 
-    e_ep is the mean maximum of ep standard normals. An assumption until measured; results that use it are flagged.
+    Parameters
+    ----------
+    touched : distinct experts on all ranks, U, in [0, N]. [-]
+    n_experts : N. [-]
+    expert_parallel : ranks that share the experts, ep, 1 to 32; beyond, the excess of 32 is held. [-]
+
+    Returns
+    -------
+    U/ep + e_ep sqrt(U/ep (1 - U/N)), at most N/ep, broadcast. e_ep is the mean maximum of ep standard normals. [-]
+
+    Assumed until measured: results that use it are flagged.
     """
     experts = np.asarray(n_experts, float)
     ranks = np.asarray(expert_parallel, float)
     mean = np.asarray(touched, float) / ranks
+    # The mean maximum grows with the logarithm of the ranks nearly in a straight line, so read there.
     factor = np.interp(np.log2(ranks), np.log2(_IMBALANCE_RANKS), _IMBALANCE_FACTOR)
     spread = np.sqrt(mean * np.clip(1.0 - np.asarray(touched, float) / experts, 0.0, 1.0))
     return np.asarray(np.minimum(mean + factor * spread, experts / ranks))
 
 
 def unrelated_overlap(n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayLike) -> Array:
-    """J = k/N (1 + CV^2): share of experts that two unrelated tokens have in common. [1]"""
+    """J, the share of experts that two unrelated tokens have in common. [-]
+
+    k/N (1 + CV^2) for `n_experts` N, `n_active` k and `load_cv` CV [-]. Own derivation: two independent choices meet in
+    sum_i q_i^2 experts, over k.
+    """
     return np.asarray(np.asarray(n_active, float) / np.asarray(n_experts, float) * (1.0 + np.square(load_cv)))
 
 
@@ -133,6 +159,7 @@ def _log_untouched(load: Array, fresh_chances: Sequence[Array], affinity: Array)
     `fresh_chances` of `_fresh_chances`: the same for every load, so callers with many loads compute it once. All
     arguments broadcast.
     """
+    # phi = 0 makes a infinite (tokens independent) and phi = 1 makes it 0 (all alike): both ends are limits.
     a = 1.0 / np.clip(affinity, 1e-9, 1.0 - 1e-9) - 1.0
     no_choice = 1.0 - load  # m_1
     total: Array = np.asarray(0.0)
@@ -140,6 +167,7 @@ def _log_untouched(load: Array, fresh_chances: Sequence[Array], affinity: Array)
         if fresh:
             no_choice = no_choice * ((1.0 - load) * a + fresh) / (a + fresh)
         total = total + chance * no_choice
+    # An expert of load 1 is never left out: -inf, whose exponential is the right 0.
     with np.errstate(divide="ignore"):
         return np.log(np.clip(total, 0.0, 1.0))
 
@@ -196,6 +224,7 @@ def _solved_loads(packed: bytes) -> Array:
     edge = np.array([normal.inv_cdf(1.0 - 0.5 / max(count, 2.0)) for count in experts])
     quantiles, weights = _nodes()
     quantiles = np.clip(quantiles, -edge[:, None], edge[:, None])
+    # Bisection on the second moment, which rises with sigma: the cap leaves no closed form for sigma.
     target = share**2 * (1.0 + cv**2)
     low, high = np.zeros_like(share), np.full_like(share, _MAX_SIGMA)
     for _ in range(50):

@@ -23,30 +23,33 @@ from advisor.prediction import AdvisorError
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Copies of experts on ranks, layer by layer; one layer stands for all where they are alike."""
+    """Copies of experts on ranks, layer by layer.
+
+    One layer stands for all where they are alike.
+    """
 
     expert_of_slot: NDArray[np.int64]
     """[layers, S]."""
     rank_of_slot: NDArray[np.int64]
     """[S], never falling."""
     copies: NDArray[np.int64]
-    """How many slots hold each expert, [layers, N]. [1]"""
+    """How many slots hold each expert, [layers, N]. [-]"""
     slot_of: NDArray[np.int64]
     """Slots of each expert, [layers, N, most copies]; the first is repeated beyond its copies."""
 
     @property
     def n_ranks(self) -> int:
-        """Ranks that share the experts, R. [1]"""
+        """Ranks that share the experts, R. [-]"""
         return int(self.rank_of_slot[-1]) + 1
 
     @property
     def n_slots(self) -> int:
-        """Experts and copies together, S. [1]"""
+        """Experts and copies together, S. [-]"""
         return len(self.rank_of_slot)
 
     @property
     def n_redundant(self) -> int:
-        """Copies beyond one of each, r. [1]"""
+        """Copies beyond one of each, r. [-]"""
         return self.n_slots - self.copies.shape[1]
 
     def of_layers(self, layers: NDArray[np.int64]) -> Layout:
@@ -56,7 +59,11 @@ class Layout:
         return Layout(self.expert_of_slot[layers], self.rank_of_slot, self.copies[layers], self.slot_of[layers])
 
     def rank_loads(self, loads: ArrayLike) -> Array:
-        """Expert choices of a token that fall on each rank in the mean, [layers, R], from `loads` [layers, N]. [1]"""
+        """Expert choices of a token that fall on each rank in the mean, [layers, R]. [-]
+
+        `loads` [layers, N] are shares of tokens that choose each expert [-]. Definition: an expert's copies share its
+        load alike, and a rank's load is the sum over the copies that it holds.
+        """
         each = np.asarray(loads, float) / self.copies
         held = np.take_along_axis(each, np.broadcast_to(self.expert_of_slot, (len(each), self.n_slots)), axis=1)
         return np.asarray(np.add.reduceat(held, self.first_slots, axis=1))
@@ -68,7 +75,9 @@ class Layout:
 
 
 def contiguous(n_experts: int, ranks: int) -> Layout:
-    """Blocks of neighbouring experts, the engines' default; where R does not divide N, the first ranks hold one more.
+    """Blocks of neighbouring experts, the default of engines.
+
+    Where R does not divide N, the first ranks hold one more.
 
     Raises AdvisorError for more ranks than experts.
     """
@@ -79,14 +88,14 @@ def contiguous(n_experts: int, ranks: int) -> Layout:
 
 
 def balanced(loads: ArrayLike, ranks: int, redundant: int = 0, nodes: int = 1, groups: int = 1) -> Layout:
-    """Copies of the hottest experts, spread so that ranks carry about the same [EPLB].
+    """Copies of the hottest experts, spread so that ranks carry about the same load.
 
     Parameters
     ----------
-    loads : load of each expert, [layers, N], in any unit.
-    ranks, redundant : R and r; R divides N + r. [1]
-    nodes : machines that the ranks are spread over evenly. [1]
-    groups : groups of neighbouring experts that stay together on a node; used where `nodes` divides it. [1]
+    loads : load of each expert, [layers, N], in any unit: only ratios count. [-]
+    ranks, redundant : R and r; R divides N + r. [-]
+    nodes : machines that the ranks are spread over evenly. [-]
+    groups : groups of neighbouring experts that stay together on a node; used where `nodes` divides it. [-]
 
     Raises
     ------
@@ -94,12 +103,13 @@ def balanced(loads: ArrayLike, ranks: int, redundant: int = 0, nodes: int = 1, g
 
     Notes
     -----
-    Where `nodes` does not divide `groups`, nodes are not looked at, as EPLB does. The hottest copy never grows with r;
-    the fullest rank can by a little, since the packing is greedy.
+    The greedy rule of [EPLB]. Where `nodes` does not divide `groups`, nodes are not looked at, as there. The hottest
+    copy never grows with r; the fullest rank can by a little, since the packing is greedy.
     """
     load = np.asarray(loads, float)
     n_experts = load.shape[1]
     _check(n_experts, ranks, redundant, nodes, groups)
+    # EPLB's own rule: without whole groups per node it falls back to one global packing.
     if groups % nodes or nodes == 1:
         nodes, groups = 1, 1
     size = n_experts // groups
@@ -117,6 +127,7 @@ def balanced(loads: ArrayLike, ranks: int, redundant: int = 0, nodes: int = 1, g
 
 def _check(n_experts: int, ranks: int, redundant: int, nodes: int, groups: int) -> None:
     slots = n_experts + redundant
+    # Engines give every rank a weight buffer of one size, so slots divide evenly.
     if redundant < 0 or not 1 <= ranks <= slots or slots % ranks:
         least = -n_experts % max(ranks, 1)
         raise AdvisorError(
@@ -152,6 +163,7 @@ def _packed(weights: Array, packs: int) -> NDArray[np.int64]:
         return np.broadcast_to(np.arange(n), (rows, n)).copy()
     filled, count = np.zeros((rows, packs)), np.zeros((rows, packs), np.int64)
     found, every = np.empty((rows, n), np.int64), np.arange(rows)
+    # Stable, so that equal loads fall in the order of expert ids, on every machine.
     for item in np.argsort(-weights, axis=1, kind="stable").T:
         pack = np.argmin(np.where(count < n // packs, filled, np.inf), axis=1)
         found[every, item] = pack

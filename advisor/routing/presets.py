@@ -40,7 +40,7 @@ class Banded(Constant):
 
 
 class Overlaps(Frozen):
-    """Published overlap figures behind a preset, all shares of the k experts of one token. None: not published. [1]"""
+    """Published overlap figures behind a preset, all shares of the k experts of one token. None: not published. [-]"""
 
     independent: Constant | None = None
     """Overlap of two unrelated tokens, (k/N)(1 + CV^2)."""
@@ -130,13 +130,21 @@ def not_learnt(text: str) -> list[str]:
 def _own_constant(group: str) -> Banded:
     value, low, high = (float(number) for number in group.split("/"))
     return Banded(
-        value=value, low=low, high=high, unit="1", kind="measured", source="the user's own routing trace",
-        date=_OWN_DATE, confidence="medium",
-    )  # fmt: skip
+        value=value,
+        low=low,
+        high=high,
+        unit="1",
+        kind="measured",
+        source="the user's own routing trace",
+        date=_OWN_DATE,
+        confidence="medium",
+    )
 
 
 def write_own_routing(values: Sequence[float | None], intervals: Sequence[tuple[float, float]]) -> str:
-    """Inverse of `own_routing`: load_cv, affinity, stickiness with their (low, high), three significant digits.
+    """Text of routing parameters that `own_routing` reads back, to three significant digits.
+
+    `values` are load_cv, affinity and stickiness, and `intervals` their (low, high) [-]. None writes `-`: not learnt.
 
     None writes `-`: not learnt.
     """
@@ -173,7 +181,10 @@ def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
 
 
 def shared_share(moe: Moe) -> float:
-    """Shared experts' share of the active expert width, s/(k+s); from widths, as shared experts are often fused. [1]"""
+    """Shared experts' share of the active expert width, s/(k+s). [-]
+
+    Definition by widths, as engines and checkpoints often fuse the shared experts into one.
+    """
     return moe.shared_width / (moe.shared_width + moe.n_active * moe.expert_width)
 
 

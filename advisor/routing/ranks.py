@@ -18,7 +18,10 @@ from advisor.routing.layout import Layout
 
 @dataclass(frozen=True)
 class Sources:
-    """Where tokens come from: `groups` of attention ranks with sequences of their own, nodes of `ranks_per_node`."""
+    """Attention ranks that tokens come from.
+
+    `groups` of ranks have sequences of their own, and `ranks_per_node` of them share a machine.
+    """
 
     groups: int = 1
     ranks_per_node: int = 8
@@ -26,24 +29,24 @@ class Sources:
 
 @dataclass(frozen=True)
 class RankCounts:
-    """What each rank does in a step of 1 to t tokens of each sequence; arrays [t, layers, R]."""
+    """Work of each rank in a step of 1 to t tokens of each sequence, in arrays [t, layers, R]."""
 
     touched: Array
-    """Distinct copies of experts it reads. [1]"""
+    """Distinct copies of experts it reads. [-]"""
     pairs: Array
-    """Expert choices that it serves: rows of its experts. [1]"""
+    """Expert choices that it serves: rows of its experts. [-]"""
     received_pairs: Array
-    """Those of tokens from other ranks: messages where each expert's copy of a token travels. [1]"""
+    """Those of tokens from other ranks: messages where each expert's copy of a token travels. [-]"""
     received_tokens: Array
-    """Tokens of other ranks that it serves: messages where a token travels once to each rank. [1]"""
+    """Tokens of other ranks that it serves: messages where a token travels once to each rank. [-]"""
     distinct: Array
-    """Distinct experts that the step touches on all ranks, [t, layers]. [1]"""
+    """Distinct experts that the step touches on all ranks, [t, layers]. [-]"""
     reached: Array
-    """Ranks that serve a token, its own included, mean over tokens, [t, layers]. [1]"""
+    """Ranks that serve a token, its own included, mean over tokens, [t, layers]. [-]"""
     other_rank: Array
-    """Share of expert choices served by another rank than the token's own, [t, layers]. [1]"""
+    """Share of expert choices served by another rank than the token's own, [t, layers]. [-]"""
     other_nodes: Array
-    """Other nodes that serve a token, mean over tokens, [t, layers]. [1]"""
+    """Other nodes that serve a token, mean over tokens, [t, layers]. [-]"""
 
 
 def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources: Sources | None = None) -> RankCounts:
@@ -53,6 +56,7 @@ def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources:
     ranks, n_slots, n_experts = layout.n_ranks, layout.n_slots, layout.copies.shape[1]
     layer = np.arange(layers)[:, None]
     held = layer if len(layout.copies) > 1 else np.zeros_like(layer)
+    # Engines spread the choices of an expert over its copies without looking at loads; a draw stands for that.
     copy = (rng.random(ids.shape) * layout.copies[held, ids]).astype(np.int64)
     slot = layout.slot_of[held, ids, copy]
     rank = layout.rank_of_slot[slot]
@@ -64,6 +68,7 @@ def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources:
     source = np.broadcast_to(_source_ranks(batch, tokens, ranks, sources.groups)[..., None, None], rank.shape)
     away = rank != source
     from_others = _counted(step * layers + layer, rank, (tokens, layers, ranks), away)
+    # A token travels once to each rank, however many of its experts live there.
     once, reached = _first_visits(rank)
     visits = _counted(step * layers + layer, rank, (tokens, layers, ranks), away & once)
     node, home = rank // sources.ranks_per_node, source // sources.ranks_per_node
@@ -87,7 +92,7 @@ def _counted(
     shape: tuple[int, int, int],
     only: NDArray[np.bool_] | None = None,
 ) -> Array:
-    """How often each of `what` was met by the first 1 to t tokens, [t, layers, kinds]; `only` keeps some. [1]"""
+    """How often each of `what` was met by the first 1 to t tokens, [t, layers, kinds]; `only` keeps some. [-]"""
     at = (cell * shape[2] + what)[slice(None) if only is None else only]
     counts = np.bincount(at.ravel(), minlength=int(np.prod(shape)))
     return np.cumsum(counts.reshape(shape), axis=0).astype(float)
@@ -111,34 +116,42 @@ def _source_ranks(batch: int, tokens: int, ranks: int, groups: int) -> NDArray[n
 
 @dataclass(frozen=True)
 class Uneven:
-    """The slowest rank of a routed layer over the mean rank, and what it holds; broadcast over steps."""
+    """The slowest rank of a routed layer over the mean rank, broadcast over steps."""
 
     touched: Array
-    """Copies of experts that it reads, over distinct experts / ranks. [1]"""
+    """Copies of experts that it reads, over distinct experts / ranks. [-]"""
     pairs: Array
-    """Expert choices that it serves, over tokens x k / ranks. [1]"""
+    """Expert choices that it serves, over tokens x k / ranks. [-]"""
     received: Array
-    """Largest share of expert choices that goes to one rank, over 1 / ranks. [1]"""
+    """Largest share of expert choices that goes to one rank, over 1 / ranks. [-]"""
     slots: float
-    """Copies of experts on all ranks, S = N + r. [1]"""
+    """Copies of experts on all ranks, S = N + r. [-]"""
 
 
 @dataclass(frozen=True, eq=False)
 class RankBalance:
-    """`Uneven` counted at several batches and numbers of tokens per sequence, mean over layers and draws."""
+    """Counted loads of the slowest rank (`Uneven`) over batches and tokens per sequence.
+
+    Means over layers and draws.
+    """
 
     batches: Array
     """Increasing, [nB]."""
     touched: Array
-    """[nB, t] for 1 to t tokens of each sequence, as the next two. [1]"""
+    """[nB, t] for 1 to t tokens of each sequence, as the next two. [-]"""
     pairs: Array
     received: Array
     slots: float
 
     def at(self, batch: ArrayLike, tokens: ArrayLike) -> Uneven:
-        """Interpolated in the logarithm of the batch, held beyond its ends; the last number of tokens beyond t."""
+        """Load of the slowest rank at given steps, interpolated in the logarithm of the batch.
+
+        `batch` sequences of `tokens` tokens each [-]. The ends of the batches are held beyond them, and the largest
+        number of tokens beyond t: nothing was counted there.
+        """
         size, q = np.broadcast_arrays(np.asarray(batch, float), np.asarray(tokens, float))
         column = np.clip(np.rint(q).astype(int) - 1, 0, self.touched.shape[1] - 1)
+        # A ratio to the mean rank falls over powers of the batch, so steps of its logarithm are the even ones.
         at = np.interp(np.log(size), np.log(self.batches), np.arange(len(self.batches)))
         below = np.minimum(at.astype(int), max(len(self.batches) - 2, 0))
         above = np.minimum(below + 1, len(self.batches) - 1)

@@ -13,17 +13,19 @@ from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.routing.law import distinct_experts, expected_experts, unrelated_overlap
 
+# Lags that relate the 8 tokens of the longest stretches below.
 LAGS = 7
 MIN_TOKENS = LAGS + 1
 FEW_SEQUENCES = 5
 BATCHES = (1, 2, 4, 8, 16)
 TOKENS = (1, 2, 4, 8)
 MAX_USES = 250_000_000
-"""Sequences x layers x experts counted at once, 1 GB of shares. [1]"""
+"""Sequences x layers x experts counted at once, 1 GB of shares. [-]"""
 MAX_NEVER = 1.0 / 3.0
-"""Share of experts that a trace may leave out without a word. [1]"""
+"""Share of experts that a trace may leave out without a word. [-]"""
 ENOUGH_CHOICES = 5.0
-"""Choices per expert from which on a uniform router leaves out less than 1 % of them (exp(-5)). [1]"""
+"""Choices per expert from which on a uniform router leaves out less than 1 % of them (exp(-5)). [-]"""
+# Batches counted for each cell of the table, and half-samples behind an interval.
 _DRAWS = 128
 _BOOTSTRAP = 200
 
@@ -45,9 +47,12 @@ class RoutingFit:
 def fit_overlaps(
     unrelated: float, overlap_lag1: float, overlap_far: float, n_experts: int, n_active: int
 ) -> tuple[float, float, float]:
-    """(load_cv, affinity, stickiness) from J, o_1 and o_inf, in closed form.
+    """(load_cv, affinity, stickiness) from three overlaps, in closed form. [-]
 
-    J = k/N (1 + CV^2), o_inf = J + (1-J) phi, o_1 = o_inf + (1-o_inf) rho. Estimates below zero are set to zero.
+    `unrelated` is J, `overlap_lag1` o_1 and `overlap_far` o_inf: shares of experts that two tokens have in common [-],
+    of different sequences, next to each other, and far apart in one sequence. Own derivation, for the routing of
+    `routing.distinct_experts`: J = k/N (1 + CV^2), o_inf = J + (1-J) phi, o_1 = o_inf + (1-o_inf) rho. Estimates below
+    zero are set to zero, those above the most that k of N experts allow to that.
     """
     cv = math.sqrt(max(unrelated * n_experts / n_active - 1.0, 0.0))
     phi = (overlap_far - unrelated) / (1.0 - unrelated) if unrelated < 1.0 else 0.0
@@ -57,7 +62,7 @@ def fit_overlaps(
 
 @dataclass(frozen=True)
 class UnionRow:
-    """Distinct experts of B sequences x t consecutive tokens: counted in the trace, predicted by the fit, uniform."""
+    """Distinct experts of B sequences x t consecutive tokens, as counted, as fitted, and uniform."""
 
     batch_size: int
     tokens: int
@@ -78,23 +83,23 @@ class TraceFit:
     layers: tuple[int, ...]
     """Layers of the trace that route; the others chose the same experts throughout, as dense layers do."""
     overlap_by_layer: Array
-    """Share of experts kept, [layers, LAGS]. [1]"""
+    """Share of experts kept, [layers, LAGS]. [-]"""
     unrelated_by_layer: Array
-    """Overlap of unrelated tokens, [layers]. [1]"""
+    """Overlap of unrelated tokens, [layers]. [-]"""
     unions: tuple[UnionRow, ...]
     warnings: tuple[str, ...]
 
     @property
     def largest_error(self) -> float:
-        """Largest |predicted / counted - 1| over the union table. [1]"""
+        """Largest |predicted / counted - 1| over the union table. [-]"""
         return max(abs(row.predicted / row.counted - 1.0) for row in self.unions)
 
 
 def fit_trace(expert_ids: ArrayLike, n_experts: int, rng: np.random.Generator | None = None) -> RoutingFit:
     """Routing parameters of one layer's trace, with 80 % intervals: `fit_sequences` for a single layer.
 
-    `expert_ids` [sequences, tokens, k] are whole numbers in [0, N). Raises AdvisorError for another shape, and for what
-    `fit_sequences` refuses.
+    `expert_ids` [sequences, tokens, k] are whole numbers in [0, N) [-]. Raises AdvisorError for another shape, and for
+    what `fit_sequences` refuses.
     """
     ids = np.asarray(expert_ids)
     if ids.ndim != 3 or not np.issubdtype(ids.dtype, np.integer):
@@ -112,7 +117,7 @@ def fit_sequences(
     Parameters
     ----------
     sequences : expert ids, one array [tokens, layers, k] per sequence, all with the same layers and k.
-    n_experts : N. [1]
+    n_experts : N. [-]
     rng : draws the half-samples behind the intervals and the batches that are counted; default: a fixed seed.
 
     Raises
@@ -196,6 +201,7 @@ def _long_enough(sequences: Sequence[NDArray[np.integer]]) -> tuple[list[NDArray
 
 def _routing_layers(sequences: list[NDArray[np.integer]], n_experts: int) -> tuple[list[int], int]:
     """Layers that route, and how many do not. Raises AdvisorError for ids that cannot be."""
+    # Tracers write the layers without a router with one fixed choice.
     first = sequences[0][0]
     constant = np.all([np.all(ids == first, axis=(0, 2)) for ids in sequences], axis=0)
     layers = [int(layer) for layer in np.flatnonzero(~constant)]
@@ -238,6 +244,7 @@ def _unrelated(use: NDArray[np.float32], n_active: int) -> Array:
 
 def _parameters(unrelated: Array, lags: Array, n_experts: int, n_active: int) -> tuple[float, float, float]:
     curve = lags.mean(axis=(0, 1))
+    # What is left of stickiness at lag 4 is rho^4, below 1 % for the presets, whose largest is 0.31.
     return fit_overlaps(float(unrelated.mean()), float(curve[0]), float(curve[3:].mean()), n_experts, n_active)
 
 
@@ -268,7 +275,11 @@ def _count(
 
 
 def implied_overlaps(load_cv: float, affinity: float, stickiness: float, n_experts: int, n_active: int) -> list[float]:
-    """Share of experts kept at lags 1 to LAGS that routing parameters imply: o_inf + (1 - o_inf) rho^lag. [1]"""
+    """Share of experts kept at lags 1 to LAGS that routing parameters imply. [-]
+
+    o_inf + (1 - o_inf) rho^lag for `load_cv` CV, `affinity` phi and `stickiness` rho [-]: the inverse of
+    `routing.fit_overlaps`.
+    """
     unrelated = float(unrelated_overlap(n_experts, n_active, load_cv))
     far = unrelated + (1.0 - unrelated) * affinity
     return [far + (1.0 - far) * stickiness**lag for lag in range(1, LAGS + 1)]

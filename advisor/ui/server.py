@@ -96,7 +96,9 @@ def _styled(held: list[Message]) -> list[Message]:
 
 
 def allowed_hosts() -> list[str]:
-    """Hosts that a request may name: loopback, server.allowedHosts, and server.address where it names a host.
+    """Hosts that a request may name.
+
+    Loopback, server.allowedHosts, and server.address where it names a host.
 
     A page of another site whose name is made to resolve to this machine (DNS rebinding) names none of them.
     """
@@ -106,6 +108,6 @@ def allowed_hosts() -> list[str]:
 
 
 def guards() -> list[Middleware]:
-    """What stands before the app, outermost first; HTTP and WebSocket alike."""
+    """Middleware before the app, outermost first, for HTTP and WebSocket alike."""
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(), www_redirect=False)
     return [Middleware(AnswerHeaders), hosts, Middleware(EarlyStyle)]

@@ -50,9 +50,13 @@ def heat(**overrides: object) -> figure.Chart:
 
 def front() -> pd.DataFrame:
     return pd.DataFrame(
-        {"design": ["large", "middle", "small"], "index": [7, 8, 9], "quality_ratio": [1.4, 1.0, 0.7],
-         "objective": [1.5, 1.8, 2.1]}
-    )  # fmt: skip
+        {
+            "design": ["large", "middle", "small"],
+            "index": [7, 8, 9],
+            "quality_ratio": [1.4, 1.0, 0.7],
+            "objective": [1.5, 1.8, 2.1],
+        }
+    )
 
 
 MARKS = [
@@ -125,9 +129,12 @@ def test_the_map_of_speeds_is_relative_to_the_baseline_and_its_colours_reach_as_
 
 def test_a_batch_at_which_nothing_fits_is_said_in_words() -> None:
     empty = HeatMap(
-        np.array([0.1]), BATCHES, np.array([[1.5, 1.6, np.nan]]), np.array([[1e-3, 2e-3, np.nan]]),
+        np.array([0.1]),
+        BATCHES,
+        np.array([[1.5, 1.6, np.nan]]),
+        np.array([[1e-3, 2e-3, np.nan]]),
         np.array([[1, 2, -1]]),
-    )  # fmt: skip
+    )
     chart = charts_design.heat_map_chart(empty, baseline_ratio=0.1)
     assert list(chart.figure.layout.xaxis.ticktext) == ["1", "16"]
     assert chart.left_out == "Left out: batch 256, where nothing fits in memory."
@@ -136,9 +143,7 @@ def test_a_batch_at_which_nothing_fits_is_said_in_words() -> None:
 
 
 def test_a_map_in_which_nothing_fits_keeps_its_axis() -> None:
-    nothing = HeatMap(
-        np.array([0.1]), BATCHES, np.full((1, 3), np.nan), np.full((1, 3), np.nan), np.full((1, 3), -1)
-    )  # fmt: skip
+    nothing = HeatMap(np.array([0.1]), BATCHES, np.full((1, 3), np.nan), np.full((1, 3), np.nan), np.full((1, 3), -1))
     chart = charts_design.heat_map_chart(nothing, baseline_ratio=0.1)
     assert len(chart.figure.layout.xaxis.ticktext) == 3
     assert "at batch 1 nothing fits" in chart.alt
@@ -269,9 +274,16 @@ def design_curve(name: str, scale: float, largest: int) -> DesignCurve:
         return Line(value, 0.9 * value, 1.1 * value)
 
     return DesignCurve(
-        name, -1, f"{name} design", BATCHES, np.array([3, 3, 2], np.int16), line([1.5, 2.0, 1.2]),
-        line((BASELINE_TPOT_S / scale).tolist()), line([scale] * 3), largest,
-    )  # fmt: skip
+        name,
+        -1,
+        f"{name} design",
+        BATCHES,
+        np.array([3, 3, 2], np.int16),
+        line([1.5, 2.0, 1.2]),
+        line((BASELINE_TPOT_S / scale).tolist()),
+        line([scale] * 3),
+        largest,
+    )
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,12 @@ def test_every_figure_can_be_ranked_by(by: str, capsys: pytest.CaptureFixture[st
     status, out, _ = run(capsys, *RANK, *FEW, "--by", by, "--json")
     assert status == 0
     rows = json.loads(out)["models"]
-    column = {"cost": "usd_per_million", "throughput": "tokens_per_s_per_gpu", "speed": "tpot_s",
-              "energy": "joules_per_token"}[by]  # fmt: skip
+    column = {
+        "cost": "usd_per_million",
+        "throughput": "tokens_per_s_per_gpu",
+        "speed": "tpot_s",
+        "energy": "joules_per_token",
+    }[by]
     values = [row[column]["value"] for row in rows]
     assert values == sorted(values, reverse=by == "throughput")
 

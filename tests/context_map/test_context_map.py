@@ -169,9 +169,13 @@ def test_what_is_known_of_acceptance_over_context_is_told(found: ContextMap) -> 
 
 @pytest.mark.parametrize(
     ("contexts", "batches", "said"),
-    [((0,), (1,), "contexts"), ((20_000_000,), (1,), "contexts"), ((1,), (0,), "batches"),
-     (tuple(range(1, 200)), tuple(range(1, 200)), "too many")],
-)  # fmt: skip
+    [
+        ((0,), (1,), "contexts"),
+        ((20_000_000,), (1,), "contexts"),
+        ((1,), (0,), "batches"),
+        (tuple(range(1, 200)), tuple(range(1, 200)), "too many"),
+    ],
+)
 def test_axes_out_of_range_are_refused(contexts: tuple[int, ...], batches: tuple[int, ...], said: str) -> None:
     with pytest.raises(AdvisorError, match=said):
         context_map(scenario(), contexts, batches)

@@ -70,9 +70,11 @@ def test_a_gain_has_a_band_around_it_and_the_baseline_gains_exactly_nothing() ->
     found = space(objective="tpot")
     own = found.baseline
     itself = np.flatnonzero(
-        (found.n_experts == own.n_experts) & (found.n_active == own.n_active) & (found.n_shared == 0)
+        (found.n_experts == own.n_experts)
+        & (found.n_active == own.n_active)
+        & (found.n_shared == 0)
         & (found.expert_width == own.expert_width)
-    )  # fmt: skip
+    )
     best, same = candidates(found, [int(found.best or 0), int(itself[0])])
     assert same.objective_gain.value == pytest.approx(1.0)
     assert (same.objective_gain.low, same.objective_gain.high) == pytest.approx((1.0, 1.0))
@@ -148,8 +150,9 @@ def test_a_cell_of_the_heat_map_is_the_best_candidate_of_its_ratio() -> None:
     cells = heat_map(found, (16, 512))
     assert np.all(cells.design[:, 1] == -1), "one H200 holds no batch of 512 at this context"
     for row, ratio in enumerate(cells.ratio):
-        near = [i for i in found.candidates
-                if abs(np.log2(found.n_active[i] / found.n_experts[i] / ratio)) <= 0.25 + 1e-9]  # fmt: skip
+        near = [
+            i for i in found.candidates if abs(np.log2(found.n_active[i] / found.n_experts[i] / ratio)) <= 0.25 + 1e-9
+        ]
         assert cells.tpot_s[row, 0] == pytest.approx(found.tpot_s[0, near].min(), rel=1e-5)
 
 
@@ -361,9 +364,16 @@ def test_a_range_of_batches_is_its_powers_of_two_and_its_ends() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("1:2:3", "histogram like"), ("", "list like"), ("8-2", "smaller to the larger"), ("1,1-4", "1 twice"),
-     ("1-8:2", "range like"), ("-4", "list like"), (",".join(map(str, range(1, 40))), "at most 32")],
-)  # fmt: skip
+    [
+        ("1:2:3", "histogram like"),
+        ("", "list like"),
+        ("8-2", "smaller to the larger"),
+        ("1,1-4", "1 twice"),
+        ("1-8:2", "range like"),
+        ("-4", "list like"),
+        (",".join(map(str, range(1, 40))), "at most 32"),
+    ],
+)
 def test_wrong_batches_are_refused_with_what_to_write(text: str, message: str) -> None:
     with pytest.raises(AdvisorError, match=message):
         parse_batches(text)

@@ -198,9 +198,12 @@ def test_the_baseline_itself_is_always_feasible_where_its_memory_is() -> None:
         found = space(model_id)
         own = found.baseline
         index = np.flatnonzero(
-            (found.n_experts == own.n_experts) & (found.n_active == own.n_active) & (found.body == 0)
-            & (found.n_shared == np.float32(own.n_shared)) & (found.expert_width == own.expert_width)
-        )  # fmt: skip
+            (found.n_experts == own.n_experts)
+            & (found.n_active == own.n_active)
+            & (found.body == 0)
+            & (found.n_shared == np.float32(own.n_shared))
+            & (found.expert_width == own.expert_width)
+        )
         assert [found.failed_names(int(i)) for i in index] == [[]], model_id
 
 
@@ -293,8 +296,10 @@ def test_one_batch_with_any_weight_is_the_same_question() -> None:
 
 
 def test_a_histogram_lies_between_its_batches_and_follows_its_weights() -> None:
-    times = [1.0 / design_space(scenario(), grid=SMALL, objective="tpot", batches=b).score
-             for b in ({1: 1.0}, {1: 0.75, 128: 0.25}, {128: 1.0})]  # fmt: skip
+    times = [
+        1.0 / design_space(scenario(), grid=SMALL, objective="tpot", batches=b).score
+        for b in ({1: 1.0}, {1: 0.75, 128: 0.25}, {128: 1.0})
+    ]
     assert times[1] == pytest.approx(0.75 * times[0] + 0.25 * times[2])
 
 
@@ -334,8 +339,12 @@ def test_the_baseline_keeps_its_own_routing_band_included() -> None:
 
 
 def test_the_class_presets_are_met_at_their_own_shapes() -> None:
-    shapes = {"class-fine-no-shared": (128, 8, 0), "class-quarter-shared": (64, 6, 2), "class-half-shared": (64, 8, 8),
-              "class-coarse-top2": (8, 2, 0)}  # fmt: skip
+    shapes = {
+        "class-fine-no-shared": (128, 8, 0),
+        "class-quarter-shared": (64, 6, 2),
+        "class-half-shared": (64, 8, 8),
+        "class-coarse-top2": (8, 2, 0),
+    }
     for name, shape in shapes.items():
         preset = load_routing_preset(name)
         stated = [preset.load_cv.value, preset.affinity.value, preset.stickiness.value]

@@ -122,9 +122,11 @@ def test_each_law_judges_a_design_and_all_of_them_the_baseline_as_itself() -> No
     found = answer().space
     own = found.baseline
     itself = np.flatnonzero(
-        (found.n_experts == own.n_experts) & (found.n_active == own.n_active) & (found.n_shared == 0)
+        (found.n_experts == own.n_experts)
+        & (found.n_active == own.n_active)
+        & (found.n_shared == 0)
         & (found.expert_width == own.expert_width)
-    )  # fmt: skip
+    )
     (same,) = candidates(found, [int(itself[0])])
     assert [item.law for item in same.quality] == ["leverage", "anchor", "loss"]
     assert [item.ratio for item in same.quality] == pytest.approx([1.0, 1.0, 1.0])

@@ -134,9 +134,16 @@ def test_a_deep_link_with_a_page_s_setting_opens_there_and_survives_other_pages_
     page: Any, app_url: str
 ) -> None:
     scenario = Scenario(
-        hardware_id="h200-sxm", n_gpus=8, tensor_parallel=8, expert_parallel=8, model_id="deepseek-v3", batch_size=64,
-        drafter_id="mtp", acceptance="2.4@3", k_max=4,
-    )  # fmt: skip
+        hardware_id="h200-sxm",
+        n_gpus=8,
+        tensor_parallel=8,
+        expert_parallel=8,
+        model_id="deepseek-v3",
+        batch_size=64,
+        drafter_id="mtp",
+        acceptance="2.4@3",
+        k_max=4,
+    )
     open_app(page, f"{app_url}/?{scenario.to_query()}&serve_tab=Why")
     wait_for_answer(page, scenario)
     page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 5")

@@ -166,9 +166,12 @@ def test_describe_an_accelerator_of_one_s_own_and_go_back(page: Any, app_url: st
     page.get_by_text("Your own accelerator").click()
     page.get_by_label("Name", exact=True).fill("Pod of 2027")
     for label, value in {
-        "Memory (GB)": 200, "Memory bandwidth (TB/s)": 9, "Link (GB/s)": 900, "Peak bf16 (TFLOP/s)": 2000,
+        "Memory (GB)": 200,
+        "Memory bandwidth (TB/s)": 9,
+        "Link (GB/s)": 900,
+        "Peak bf16 (TFLOP/s)": 2000,
         "Peak fp8 (TFLOP/s)": 4000,
-    }.items():  # fmt: skip
+    }.items():
         page.get_by_label(label, exact=True).fill(str(value))
     page.get_by_role("button", name="Use this accelerator").click()
     page.wait_for_url("**hardware_id=own-pod**")

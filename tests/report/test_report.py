@@ -183,11 +183,16 @@ def test_another_process_gives_the_same_bytes(form: str) -> None:
     )
     runs = {
         subprocess.run(
-            [sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True, timeout=120,
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=120,
             env={"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": seed, "TZ": zone},
         ).stdout
         for seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo"))
-    }  # fmt: skip
+    }
     assert len(runs) == 1
 
 
@@ -222,12 +227,36 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Report", "Answer", "CurvePoint", "ScheduleRange", "ScheduleContexts", "ScheduleContext",
-     "EngineSetup", "ComponentTime", "AcceptedLength",
-     "UsedConstant", "ErrorLine", "DesignSection", "DesignChoice", "TriedChange",
-     "DiagnosisSection", "DiagnosisFinding", "DerivationStep", "CitedWork", "SpendSection", "SpendArm",
-     "OverContext", "ContextCell", "ModelsSection", "RankedModel", "RegionsSection", "DesignRegion", "RegionCell"],
-)  # fmt: skip
+    [
+        "Report",
+        "Answer",
+        "CurvePoint",
+        "ScheduleRange",
+        "ScheduleContexts",
+        "ScheduleContext",
+        "EngineSetup",
+        "ComponentTime",
+        "AcceptedLength",
+        "UsedConstant",
+        "ErrorLine",
+        "DesignSection",
+        "DesignChoice",
+        "TriedChange",
+        "DiagnosisSection",
+        "DiagnosisFinding",
+        "DerivationStep",
+        "CitedWork",
+        "SpendSection",
+        "SpendArm",
+        "OverContext",
+        "ContextCell",
+        "ModelsSection",
+        "RankedModel",
+        "RegionsSection",
+        "DesignRegion",
+        "RegionCell",
+    ],
+)
 def test_every_field_is_documented(name: str) -> None:
     text = (ROOT / "docs/report-schema.md").read_text(encoding="utf-8")
     part = text.split(f"### {name}\n")[1].split("\n### ")[0]

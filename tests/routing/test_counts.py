@@ -47,12 +47,21 @@ def synthetic_log(truth, lengths=(1,), batches=(1, 2, 4, 8, 16, 32), per_size=60
 
 def line(batch, tokens, experts):
     if tokens == 1:
-        return {"batch_size": batch, "latency": 0.01, "seq_lens_sum": batch, "forward_mode": "decode",
-                "expert_activation": experts}  # fmt: skip
+        return {
+            "batch_size": batch,
+            "latency": 0.01,
+            "seq_lens_sum": batch,
+            "forward_mode": "decode",
+            "expert_activation": experts,
+        }
     return {
-        "batch_size": batch * tokens, "latency": 0.01, "seq_lens_sum": batch * tokens, "forward_mode": "prefill",
-        "expert_activation": experts, "per_req_info": [{"req_id": str(i), "extend_len": tokens} for i in range(batch)],
-    }  # fmt: skip
+        "batch_size": batch * tokens,
+        "latency": 0.01,
+        "seq_lens_sum": batch * tokens,
+        "forward_mode": "prefill",
+        "expert_activation": experts,
+        "per_req_info": [{"req_id": str(i), "extend_len": tokens} for i in range(batch)],
+    }
 
 
 def fit(lines, preset=PRESET):
@@ -113,9 +122,15 @@ def test_layers_without_experts_in_the_mean_are_taken_out_and_said():
 
 def test_what_is_not_used_is_counted_by_reason():
     chunk = {"batch_size": 900, "forward_mode": "prefill", "expert_activation": 128.0}
-    lines = [*synthetic_log((0.5, 0.15, 0.25)), chunk,
-             {**line(4, 100, 127.0)}, {**line(4, 2, 40.0), "seq_lens_sum": 900}, line(2, 1, 0), line(2, 1, None),
-             {"foo": 1}]  # fmt: skip
+    lines = [
+        *synthetic_log((0.5, 0.15, 0.25)),
+        chunk,
+        {**line(4, 100, 127.0)},
+        {**line(4, 2, 40.0), "seq_lens_sum": 900},
+        line(2, 1, 0),
+        line(2, 1, None),
+        {"foo": 1},
+    ]
     lines[-4] = {**line(4, 2, 40.0), "per_req_info": [{"extend_len": 1}, {"extend_len": 3}], "seq_lens_sum": 4}
     log = read_passes("log", lines)
     assert len(log.experts) == 360

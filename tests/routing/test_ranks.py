@@ -115,9 +115,12 @@ def test_loads_are_scaled_to_k_and_capped_at_one() -> None:
 def test_steps_that_are_drawn_touch_as_many_experts_as_the_law_says(cv: float, phi: float, rho: float) -> None:
     loads = skewed_loads(128, 8, cv, 8, RNG(0))
     counted = np.mean(
-        [rank_counts(drawn_choices(loads, 8, 16, 4, RNG(seed), phi, rho), contiguous(128, 8), RNG(1)).distinct
-         for seed in range(12)], axis=(0, 2),
-    )  # fmt: skip
+        [
+            rank_counts(drawn_choices(loads, 8, 16, 4, RNG(seed), phi, rho), contiguous(128, 8), RNG(1)).distinct
+            for seed in range(12)
+        ],
+        axis=(0, 2),
+    )
     assert counted == pytest.approx(distinct_experts(16, np.arange(1, 5), 128, 8, cv, phi, rho), rel=0.03)
 
 

@@ -150,7 +150,8 @@ HOSTILE = {
     "huge shape": (crafted_npy((10**6, 10**6, 10**6)), "says"),
     "negative shape": (crafted_npy((-1, 4, 4)), "damaged"),
     "code in the header": (
-        b"\x93NUMPY\x01\x00" + (30).to_bytes(2, "little") + b"__import__('os').getcwd()     ", "damaged"
+        b"\x93NUMPY\x01\x00" + (30).to_bytes(2, "little") + b"__import__('os').getcwd()     ",
+        "damaged",
     ),
     "cut": (FILES["npy"][:60], "damaged"),
     "pickle": (b"\x80\x04\x95abc", "pickle"),
@@ -166,7 +167,7 @@ HOSTILE = {
     "ragged": (b'{"routed_experts": [[1, 2], [3]]}', "differ in length"),
     "no ids": (b'{"a": 1}', "no field"),
     "flat": (FILES["base64_flat"], "no shape"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -203,8 +203,10 @@ def test_a_picked_candidate_becomes_the_scenario_and_advise_then_shows_it() -> N
     assert test.selectbox(key="model_id").value == scenario.model_id
     moe = architecture_from_config(scenario.model_config_json, "design").moe
     assert (moe.n_experts, moe.n_active, moe.expert_width) == (
-        chosen.n_experts, chosen.n_active, chosen.expert_width,
-    )  # fmt: skip
+        chosen.n_experts,
+        chosen.n_active,
+        chosen.expert_width,
+    )
     assert scenario.acceptance == SCENARIO.acceptance
     assert "contradicts the name" not in texts(test)
     assert any("is now the model" in item.value for item in test.success)
@@ -241,16 +243,22 @@ def test_a_limit_is_kept_by_every_candidate() -> None:
     assert len(table) > 0
     assert table["Total B"].max() <= 24
     test = page("Laws and limits", design_total_params="24")
-    assert frame_with(test, "Designs ruled out").set_index("Limit").loc[
-        "The limit on total parameters", "Designs ruled out"
-    ] > 0  # fmt: skip
+    assert (
+        frame_with(test, "Designs ruled out")
+        .set_index("Limit")
+        .loc["The limit on total parameters", "Designs ruled out"]
+        > 0
+    )
 
 
 def test_a_link_restores_the_question_and_the_scenario() -> None:
     test = page(
-        design_objective="Tokens per second per GPU", design_batches="1:0.25,64:0.75", design_quality="5",
-        design_tokens="15", hardware_id="b200-sxm",
-    )  # fmt: skip
+        design_objective="Tokens per second per GPU",
+        design_batches="1:0.25,64:0.75",
+        design_quality="5",
+        design_tokens="15",
+        hardware_id="b200-sxm",
+    )
     expected = answer_for(
         test.session_state["_scenario"],
         DesignQuestion(
@@ -292,9 +300,12 @@ def test_a_question_that_cannot_be_asked_is_one_message_and_the_controls_stay(
 
 @pytest.mark.parametrize(
     ("limit", "name"),
-    [("design_tpot", "the limit on time per output token"), ("design_memory", "memory per GPU"),
-     ("design_total_params", "the limit on total parameters")],
-)  # fmt: skip
+    [
+        ("design_tpot", "the limit on time per output token"),
+        ("design_memory", "memory per GPU"),
+        ("design_total_params", "the limit on total parameters"),
+    ],
+)
 def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(limit: str, name: str) -> None:
     test = page("Laws and limits", **{limit: "0.1"})
     assert "No design keeps every limit" in test.title[0].value
@@ -332,8 +343,9 @@ def test_a_config_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(design_pick, "design_config", refuse)
     assert design_pick.config_of(ANSWER, ANSWER.recommended.index) == (
-        None, "this model's config.json cannot express the design",
-    )  # fmt: skip
+        None,
+        "this model's config.json cannot express the design",
+    )
 
 
 def test_the_better_of_two_speeds_is_named_in_the_table_of_trade_offs() -> None:

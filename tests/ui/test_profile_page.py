@@ -221,8 +221,10 @@ def test_a_finished_sweep_shows_findings_bandwidth_and_the_held_out_chart() -> N
     run = finished()
     test = page()
     assert {item.label: item.value for item in test.metric} == {
-        "Status": "complete", "Measured rows": "52", "Copy bandwidth": "30.0 GB/s",
-    }  # fmt: skip
+        "Status": "complete",
+        "Measured rows": "52",
+        "Copy bandwidth": "30.0 GB/s",
+    }
     assert "made-up numbers for a test" in texts(test)
     fit = fit_sweep(read_sweep(run.folder))[0]
     assert f"mean error {fit.mean_ratio_error:.1%}" in test.get("plotly_chart")[0].proto.alt

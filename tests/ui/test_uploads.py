@@ -313,9 +313,12 @@ def test_the_baseline_may_lie_in_another_file(monkeypatch: pytest.MonkeyPatch) -
     runs = [
         (f"k{k}-{b}.csv", f"{head}\nh200-sxm,qwen3-30b-a3b,vllm,{b},{k},{ms},1,{drafter},{length}\n".encode(), "")
         for b, k, ms, drafter, length in (
-            (1, 0, 5, "", ""), (1, 3, 3, "eagle3", 2.4), (16, 0, 10, "", ""), (16, 3, 8, "eagle3", 2.4)
+            (1, 0, 5, "", ""),
+            (1, 3, 3, "eagle3", 2.4),
+            (16, 0, 10, "", ""),
+            (16, 3, 8, "eagle3", 2.4),
         )
-    ]  # fmt: skip
+    ]
     test = page()
     test.file_uploader(key="bench_file").set_value(runs).run()
     assert not test.error

@@ -15,7 +15,10 @@ DEFAULT_K = 3
 
 
 def draw(model_id: str, drafter_id: str) -> None:
-    """The two number fields, marked where the length is borrowed; typing into the first makes it the user's own."""
+    """The two number fields, marked where the length is borrowed.
+
+    Typing into the first makes it the user's own.
+    """
     given = str(st.session_state["acceptance"])
     typed = _typed(given)
     if typed is not None:
@@ -25,18 +28,34 @@ def draw(model_id: str, drafter_id: str) -> None:
         st.session_state[LENGTH] = _at(given, int(st.session_state[AT]))
     label = ":orange[Accepted?]" if _borrowed(given, model_id, drafter_id) else "Accepted"
     st.number_input(
-        label, 1.0, MAX_DRAFT + 1.0, value=None, step=0.05, format="%.2f", key=LENGTH, on_change=_take, width=92,
-        placeholder="list", persist_state="session",
+        label,
+        1.0,
+        MAX_DRAFT + 1.0,
+        value=None,
+        step=0.05,
+        format="%.2f",
+        key=LENGTH,
+        on_change=_take,
+        width=92,
+        placeholder="list",
+        persist_state="session",
         help="Tokens emitted per drafting step, counting the model's own. Type your value, or choose a measured curve "
         f"under More. Now: {state.escaped(origin(given))}.",
-    )  # fmt: skip
+    )
     st.number_input(
-        "at K", 1, MAX_DRAFT, step=1, key=AT, on_change=_take_k, width=58, persist_state="session",
-    )  # fmt: skip
+        "at K",
+        1,
+        MAX_DRAFT,
+        step=1,
+        key=AT,
+        on_change=_take_k,
+        width=58,
+        persist_state="session",
+    )
 
 
 def remark(model_id: str, drafter_id: str) -> str:
-    """What to know of an accepted length that is borrowed, or at a K beyond what was measured; else empty."""
+    """Remark on an accepted length that is borrowed, or at a K beyond what was measured, else empty."""
     if whose := _borrowed(str(st.session_state["acceptance"]), model_id, drafter_id):
         return f"Accepted is borrowed from {whose}: fill in your own."
     given, k = str(st.session_state["acceptance"]), int(st.session_state[AT])
@@ -64,7 +83,7 @@ def _borrowed(given: str, model_id: str, drafter_id: str) -> str:
 
 
 def origin(given: str) -> str:
-    """Where an accepted length comes from, in a few words."""
+    """Source of an accepted length, in a few words."""
     curve = next((curve for curve in acceptance_curves() if curve.id == given), None)
     if curve is None:
         return "your own number"

@@ -18,16 +18,21 @@ from advisor.ui.shared import address, fields, state
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
 _WIDTHS = {
-    "model_id": 196, "hardware_id": 168, "n_gpus": 66, "batch_size": 80, "context_tokens": 84, "drafter_id": 154,
+    "model_id": 196,
+    "hardware_id": 168,
+    "n_gpus": 66,
+    "batch_size": 80,
+    "context_tokens": 84,
+    "drafter_id": 154,
     "max_tpot_ms": 90,
-}  # fmt: skip
+}
 _LABELS = {"context_tokens": "Context", "max_tpot_ms": "Limit, ms"}
 _SLIDER = "batch_slider"
 _STOPS = tuple(DEFAULT_BATCHES)
 
 
 def draw(page_title: str) -> None:
-    """Draw all widgets and keep the scenario they describe; see `state.scenario_or_problem`.
+    """Draw all widgets and keep the scenario they describe, for `state.scenario_or_problem`.
 
     page_title : name of the page below, which a narrow screen shows nowhere else.
     """
@@ -78,9 +83,14 @@ def _batch(values: dict[str, Any]) -> None:
     number = float(values["batch_size"])
     st.session_state[_SLIDER] = min(_STOPS, key=lambda stop: abs(np.log(stop / number)))
     st.select_slider(
-        "Batch by slider", _STOPS, key=_SLIDER, on_change=_take_slider, label_visibility="collapsed", width=112,
+        "Batch by slider",
+        _STOPS,
+        key=_SLIDER,
+        on_change=_take_slider,
+        label_visibility="collapsed",
+        width=112,
         persist_state="session",
-    )  # fmt: skip
+    )
 
 
 def _take_slider() -> None:

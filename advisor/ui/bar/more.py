@@ -28,7 +28,7 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
 
 
 def draw(values: dict[str, Any], *, on_model: Callable[[], None], on_parallel: Callable[[], None]) -> None:
-    """The button and what lies under it; puts what the widgets say into `values`."""
+    """The button and the widgets under it, whose values are put into `values`."""
     with st.popover("More", icon=":material/tune:", width="content", key="more"):
         start_panel.draw()
         for section in Section:
@@ -63,9 +63,12 @@ def _section(section: Section, values: dict[str, Any], on_parallel: Callable[[],
                 values[row.name] = widget(row, on_change=follow)
     if section == Section.DRAFTER:
         st.button(
-            "I don't know: take the nearest measured curve", key="acceptance_unknown", on_click=_nearest,
-            type="tertiary", icon=":material/help:",
-        )  # fmt: skip
+            "I don't know: take the nearest measured curve",
+            key="acceptance_unknown",
+            on_click=_nearest,
+            type="tertiary",
+            icon=":material/help:",
+        )
 
 
 def _line(row: FieldRow) -> int:
@@ -73,7 +76,7 @@ def _line(row: FieldRow) -> int:
 
 
 def widget(row: FieldRow, on_change: Any = None, label: str = "", width: int | str = "stretch") -> Any:
-    """The widget that a field's type asks for; returns what is set in it."""
+    """Draw the widget that a field's type asks for, and return what is set in it."""
     asked: dict[str, Any] = {"key": row.name, "on_change": on_change, "width": width, "persist_state": "session"}
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
@@ -108,9 +111,12 @@ def _acceptance(**asked: Any) -> Any:
     own = [given] if given and given not in curves else []
     asked["on_change"] = _understand
     return st.selectbox(
-        "Accepted: a measured curve, or type chances 0.7,0.5,0.4", [*own, *curves], accept_new_options=True,
-        format_func=_curve_label, **asked,
-    )  # fmt: skip
+        "Accepted: a measured curve, or type chances 0.7,0.5,0.4",
+        [*own, *curves],
+        accept_new_options=True,
+        format_func=_curve_label,
+        **asked,
+    )
 
 
 def _curve_label(curve_id: str) -> str:

@@ -34,9 +34,12 @@ def draw(on_model: Callable[[], None]) -> None:
     note_shipped(chosen)
     # No `type` here: the browser would refuse other files by a red icon, without a word.
     st.file_uploader(
-        "Hugging Face config.json", key="config_file", on_change=_take_file, args=(on_model,),
+        "Hugging Face config.json",
+        key="config_file",
+        on_change=_take_file,
+        args=(on_model,),
         max_upload_size=MAX_FILE_BYTES // 1_000_000,
-    )  # fmt: skip
+    )
     st.text_area("or paste it", key="config_text", on_change=_take_text, args=(on_model,), height=100)
     if problem := state.config_problem():
         st.error(state.escaped(problem))

@@ -38,13 +38,21 @@ def draw() -> None:
             text = "Dense, without structured sparsity."
             _figure(f"Peak {label} (TFLOP/s)", f"hw_{dtype}", "peak_flops_per_s", _TERA, text)
         st.selectbox(
-            "Vendor", _VENDORS, index=None, key="hw_vendor", placeholder="not set",
+            "Vendor",
+            _VENDORS,
+            index=None,
+            key="hw_vendor",
+            placeholder="not set",
             help="Vendor whose measured accelerators show which share of the peak kernels reach.",
-        )  # fmt: skip
+        )
         st.selectbox(
-            "Same chip as", measured_chips(), index=None, key="hw_chip", placeholder="none: roofline",
+            "Same chip as",
+            measured_chips(),
+            index=None,
+            key="hw_chip",
+            placeholder="none: roofline",
             help="Its measured kernels then apply. Bandwidth and peaks must agree; memory and link may differ.",
-        )  # fmt: skip
+        )
         st.text_input("Source of the figures", key="hw_source", max_chars=200, placeholder="given by the user")
         st.form_submit_button("Use this accelerator", key="hw_use", on_click=_take_form, width="stretch")
     # No `type` here: the browser would refuse other files by a red icon, without a word.
@@ -54,18 +62,31 @@ def draw() -> None:
     name = str(st.session_state["hardware_id"])
     if (document := state.own_hardware().get(name)) is not None:
         st.download_button(
-            "This accelerator as JSON", document, f"{name}.json", "application/json", key="hw_download",
-            type="tertiary", icon=":material/download:", on_click="ignore",
-        )  # fmt: skip
+            "This accelerator as JSON",
+            document,
+            f"{name}.json",
+            "application/json",
+            key="hw_download",
+            type="tertiary",
+            icon=":material/download:",
+            on_click="ignore",
+        )
     st.caption("It stays in this session and in links and files you share.")
 
 
 def _figure(label: str, key: str, field: str, scale: float, text: str) -> None:
     low, high = (end / scale for end in figure_range(field))
     st.number_input(
-        label, low, high, value=None, step=1.0, format="%g", key=key, placeholder="not set",
+        label,
+        low,
+        high,
+        value=None,
+        step=1.0,
+        format="%g",
+        key=key,
+        placeholder="not set",
         help=f"{text} From {low:g} to {high:,.0f}.",
-    )  # fmt: skip
+    )
 
 
 def _hardware() -> Hardware | None:

@@ -27,10 +27,15 @@ def draw_button() -> None:
         return
     full = len(pinned()) >= MAX_PINS
     st.button(
-        "Pin to compare", key="pin", icon=":material/keep:", on_click=_pin, args=(scenario,), width="stretch",
+        "Pin to compare",
+        key="pin",
+        icon=":material/keep:",
+        on_click=_pin,
+        args=(scenario,),
+        width="stretch",
         disabled=scenario is None or full,
         help=f"{MAX_PINS} are pinned; unpin one first." if full else "Keep it, change something, and see both.",
-    )  # fmt: skip
+    )
 
 
 def unpin(scenario: Scenario) -> None:

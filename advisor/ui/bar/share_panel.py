@@ -27,15 +27,23 @@ def draw() -> None:
             else:
                 st.code(link, language=None, wrap_lines=True)
             st.download_button(
-                "Scenario file", scenario_json(scenario), f"scenario-{scenario.hash}.json", "application/json",
-                key="scenario_download", icon=":material/download:", on_click="ignore", width="stretch",
-            )  # fmt: skip
+                "Scenario file",
+                scenario_json(scenario),
+                f"scenario-{scenario.hash}.json",
+                "application/json",
+                key="scenario_download",
+                icon=":material/download:",
+                on_click="ignore",
+                width="stretch",
+            )
             st.caption(f"Scenario {scenario.hash}. The browser's Back undoes a change.")
         # A new key after each file, so that no file stands there whose scenario is no longer on screen.
         st.file_uploader(
-            "Open a scenario file or JSON report", key=_key(), on_change=_open,
+            "Open a scenario file or JSON report",
+            key=_key(),
+            on_change=_open,
             max_upload_size=MAX_SCENARIO_BYTES // 1_000_000,
-        )  # fmt: skip
+        )
         if problem := _PROBLEM.get():
             st.error(widgets.plain(problem))
 

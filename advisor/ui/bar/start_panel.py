@@ -9,7 +9,7 @@ from advisor.ui.shared import state, widgets
 
 
 def draw() -> None:
-    """The list of examples; one click makes an example the scenario."""
+    """The list of examples, each made the scenario by one click."""
     with st.expander("Start from an example", icon=":material/lightbulb:"):
         for name in example_ids():
             example = load_example(name)
@@ -18,7 +18,10 @@ def draw() -> None:
 
 
 def said_of(scenario: Scenario) -> str:
-    """The example that a scenario is, and where its accepted length comes from; empty once anything is changed."""
+    """The example that a scenario is, and the source of its accepted length.
+
+    Empty once anything is changed.
+    """
     example = next((found for found in map(load_example, example_ids()) if found.scenario == scenario), None)
     return "" if example is None else f"{example.description} Accepted length: {_origin(example)}."
 

@@ -15,22 +15,32 @@ def draw(scenario: Scenario) -> None:
     """The whole panel."""
     later, earlier = st.columns(2)
     later.file_uploader(
-        "Metrics of vLLM or SGLang (GET /metrics), or AIPerf's JSON", key="metrics_file",
-        on_change=own_traces.take_acceptance, max_upload_size=MAX_METRICS_BYTES // MIB,
-    )  # fmt: skip
+        "Metrics of vLLM or SGLang (GET /metrics), or AIPerf's JSON",
+        key="metrics_file",
+        on_change=own_traces.take_acceptance,
+        max_upload_size=MAX_METRICS_BYTES // MIB,
+    )
     earlier.file_uploader(
-        "An earlier scrape (optional)", key="metrics_before", on_change=own_traces.take_acceptance,
-        max_upload_size=MAX_METRICS_BYTES // MIB, help="Only what was counted between the two is used.",
-    )  # fmt: skip
+        "An earlier scrape (optional)",
+        key="metrics_before",
+        on_change=own_traces.take_acceptance,
+        max_upload_size=MAX_METRICS_BYTES // MIB,
+        help="Only what was counted between the two is used.",
+    )
     text, kind = st.columns(2)
     text.text_input(
-        "or acceptance rates by draft position", key="rates_text", on_change=own_traces.take_acceptance,
-        placeholder="0.72, 0.51, 0.35", help="Used when no file is given.",
-    )  # fmt: skip
-    kind.selectbox(
-        "Each rate is", ["a share of all rounds (vLLM's log and results)", own_traces.RATES_GIVEN], key="rates_kind",
+        "or acceptance rates by draft position",
+        key="rates_text",
         on_change=own_traces.take_acceptance,
-    )  # fmt: skip
+        placeholder="0.72, 0.51, 0.35",
+        help="Used when no file is given.",
+    )
+    kind.selectbox(
+        "Each rate is",
+        ["a share of all rounds (vLLM's log and results)", own_traces.RATES_GIVEN],
+        key="rates_kind",
+        on_change=own_traces.take_acceptance,
+    )
     if own_traces.acceptance_problem():
         st.error(widgets.plain(own_traces.acceptance_problem()), icon=":material/error:")
     found = own_traces.acceptance()

@@ -37,14 +37,19 @@ def draw(scenario: Scenario) -> None:
     left, right = st.columns([3, 2], gap="medium")
     with left:
         st.text_area(
-            "Launch line, server log and what the benchmark printed, in any mixture", key=_TEXT, height=220,
-            max_chars=MAX_PASTED, placeholder=_HINT,
-        )  # fmt: skip
+            "Launch line, server log and what the benchmark printed, in any mixture",
+            key=_TEXT,
+            height=220,
+            max_chars=MAX_PASTED,
+            placeholder=_HINT,
+        )
     with right:
         st.file_uploader(
-            "Or files: results, logs, launch scripts", key=_FILES, accept_multiple_files=True,
+            "Or files: results, logs, launch scripts",
+            key=_FILES,
+            accept_multiple_files=True,
             max_upload_size=widgets.upload_limit(MAX_BYTES),
-        )  # fmt: skip
+        )
         st.caption(
             "Give a run without speculation too: it helps the diagnosis most. What neither text nor files say, such "
             "as the accelerator, is taken from the bar. Nothing is kept on the server."

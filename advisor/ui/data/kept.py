@@ -15,7 +15,7 @@ _KEPT_AS: Slot[tuple[str, str]] = Slot("_upload_kept_as", lambda: ("", ""))
 
 
 def kept_name() -> str:
-    """Under which name the upload's very bytes are kept in the store already; empty when they are not."""
+    """Name under which the upload's very bytes are kept in the store already, empty when they are not."""
     from advisor.store import kept_as
 
     read = uploads.result()
@@ -47,7 +47,10 @@ def save(name: str, given_by: str) -> None:
 
 
 def kept() -> pd.DataFrame | None:
-    """The kept data sets; None, with the reason on the next screen, when their file cannot be opened now."""
+    """The kept data sets, or None with the reason on the next screen.
+
+    None when their file cannot be opened now.
+    """
     from advisor.store import list_uploads
 
     try:
@@ -58,7 +61,10 @@ def kept() -> pd.DataFrame | None:
 
 
 def kept_rows(dataset_id: str) -> pd.DataFrame:
-    """The rows of a kept data set; empty, with the reason on the next screen, when it cannot be read."""
+    """The rows of a kept data set.
+
+    Empty, with the reason on the next screen, when it cannot be read.
+    """
     from advisor.store import read_upload
 
     try:

@@ -13,7 +13,7 @@ _FORGET = "Drops the rows, your points on the chart of Serve, and a refit on the
 
 
 def keep(read: IngestResult) -> None:
-    """Save the upload under a name, unless its very bytes are kept already; download it; forget it."""
+    """Save the upload under a name, unless its very bytes are kept already, download it, or forget it."""
     st.subheader("Keep or forget", anchor=False)
     known = kept.kept_name()
     if known:
@@ -25,8 +25,14 @@ def keep(read: IngestResult) -> None:
     save, csv, forget = st.columns(3)
     if not known:
         save.button("Save on this server", key="keep", on_click=kept.save, args=(name, given_by))
-    csv.download_button("Download as CSV", lambda: csv_of(read.frame.reset_index()), "measurements.csv", "text/csv",
-                        key="upload_csv", on_click="ignore")  # fmt: skip
+    csv.download_button(
+        "Download as CSV",
+        lambda: csv_of(read.frame.reset_index()),
+        "measurements.csv",
+        "text/csv",
+        key="upload_csv",
+        on_click="ignore",
+    )
     forget.button("Forget this upload", key="forget", on_click=uploads.forget, help=_FORGET)
     if said := uploads.problem("keep"):
         st.error(widgets.plain(said), icon=":material/error:")
@@ -47,8 +53,14 @@ def draw() -> None:
         )
         use, csv, drop = st.columns(3)
         use.button("Refit on it", key="use_kept", on_click=kept.use_kept, args=(chosen,))
-        csv.download_button("Download it as CSV", lambda: kept.kept_data(chosen), f"{chosen}.csv", "text/csv",
-                            key="kept_csv", on_click="ignore")  # fmt: skip
+        csv.download_button(
+            "Download it as CSV",
+            lambda: kept.kept_data(chosen),
+            f"{chosen}.csv",
+            "text/csv",
+            key="kept_csv",
+            on_click="ignore",
+        )
         drop.button("Delete it", key="forget_kept", on_click=kept.forget_kept, args=(chosen,))
         if st.toggle("Show its rows", key="inspect_kept"):
             rows = kept.kept_rows(chosen).dropna(axis="columns", how="all")

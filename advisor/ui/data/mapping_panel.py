@@ -43,10 +43,13 @@ def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
         with st.grid(3, min_column_width=200):
             for item in shown:
                 chosen[item.theirs] = st.selectbox(
-                    widgets.plain(item.theirs), options, index=options.index(item.ours), key=f"map_{of}{item.theirs}",
+                    widgets.plain(item.theirs),
+                    options,
+                    index=options.index(item.ours),
+                    key=f"map_{of}{item.theirs}",
                     format_func=functools.partial(target_label, kind=file.kind),
                     help=f"First cells: {widgets.plain(', '.join(item.cells))}" if item.cells else None,
-                )  # fmt: skip
+                )
         if st.form_submit_button("Read with these columns", key=f"read_columns_{number}"):
             uploads.read_with(number, {item.theirs: item.ours for item in file.headers} | chosen)
             st.rerun()

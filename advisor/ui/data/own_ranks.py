@@ -16,7 +16,10 @@ _PROBLEM: Slot[str] = Slot("_rank_problem", str)
 
 
 def count(setup: Setup) -> None:
-    """Place the experts of `setup` with the copies that were chosen, and keep the answer or why there is none."""
+    """Place the experts of a setup with the copies that were chosen.
+
+    Keeps the answer, or why there is none.
+    """
     _PROBLEM.drop()
     _ANSWER.drop()
     copies = int(st.session_state.get(copies_key(setup.placement.expert_parallel), 0))
@@ -57,18 +60,21 @@ def _question(setup: Setup) -> str:
 
 
 def answer(setup: Setup) -> RanksAnswer | None:
-    """The answer that was counted for this scenario and trace; None where none was, or for another."""
+    """The answer that was counted for this scenario and trace.
+
+    None where none was, or for another.
+    """
     found = _ANSWER.get()
     return found[1] if found is not None and found[0] == _question(setup) else None
 
 
 def problem() -> str:
-    """Why ranks could not be counted; empty when they could."""
+    """Reason that ranks could not be counted, empty when they could."""
     return _PROBLEM.get()
 
 
 def basis() -> str:
-    """What would be counted."""
+    """Traffic that would be counted, in words."""
     if own_traces.kept() is not None:
         return "Counts on your trace: balanced layouts are planned on one half of it and judged on the other."
     return "Without a trace, loads have the routing preset's spread and hot experts lie by chance; upload yours above."

@@ -69,7 +69,7 @@ def trace() -> tuple[TraceFit, str] | None:
 
 
 def trace_problem() -> str:
-    """Why the last trace could not be used; empty when it could."""
+    """Reason that the last trace could not be used, empty when it could."""
     return _TRACE_PROBLEM.get()
 
 
@@ -79,7 +79,10 @@ def counts() -> tuple[ActivationLog, CountFit] | None:
 
 
 def forget_trace() -> None:
-    """Drop the trace or log; a scenario that uses it goes back to the model's own routing."""
+    """Drop the trace or log.
+
+    A scenario that uses it goes back to the model's own routing.
+    """
     for slot in (_TRACE, _SEQUENCES, _COUNTS, _TRACE_PROBLEM):
         slot.drop()
     if "," in str(st.session_state.get("routing", "")):
@@ -124,7 +127,7 @@ def acceptance() -> AcceptanceRates | None:
 
 
 def acceptance_problem() -> str:
-    """Why the last acceptance could not be used; empty when it could."""
+    """Reason that the last acceptance could not be used, empty when it could."""
     return _RATES_PROBLEM.get()
 
 
@@ -136,7 +139,10 @@ def use_acceptance() -> None:
 
 
 def use_rates(by_position: str) -> None:
-    """Make the acceptance by position of an uploaded run the scenario's: shares of all rounds, `0.8;0.6;0.4`."""
+    """Make the acceptance by position of an uploaded run the scenario's.
+
+    It is given as shares of all rounds, `0.8;0.6;0.4`.
+    """
     _RATES_PROBLEM.drop()
     try:
         st.session_state["acceptance"] = ingest.rates_from_list(by_position).text

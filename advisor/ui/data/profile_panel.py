@@ -33,7 +33,7 @@ def _fits(_sweep: Sweep, sha256: str) -> tuple[tuple[SweepFit, ...] | None, str]
 
 
 def try_or_say(action: Callable[..., Any], *arguments: Any) -> Any:
-    """What `action` returns; where it has none, its sentence on the page, and None."""
+    """Result of `action`, or its error as a sentence on the page, and None."""
     answer, problem = profile_run.attempt(action, *arguments)
     if problem:
         st.error(widgets.plain(problem), icon=":material/error:")
@@ -41,6 +41,7 @@ def try_or_say(action: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def choose() -> None:
+    """Choice of device and preset, the plan of the sweep, and the button that starts it."""
     found = try_or_say(_devices)
     if not found:
         return
@@ -64,6 +65,7 @@ def choose() -> None:
 
 @st.fragment(run_every=2.0)
 def watch() -> None:
+    """Progress of the running sweep, with its log and the button that stops it."""
     run = profile_run.latest()
     if run is None or not run.alive:
         st.rerun()
@@ -82,6 +84,7 @@ def watch() -> None:
 
 
 def result(run: profile_run.Run) -> None:
+    """Outcome of the last sweep, with the button that goes on where it was cut short."""
     st.subheader(f"Last sweep: {run.name}", anchor=False)
     if why := profile_run.ending(run):
         st.warning(widgets.plain(why))
@@ -96,6 +99,7 @@ def result(run: profile_run.Run) -> None:
 
 
 def summary(run: profile_run.Run, sweep: Sweep) -> None:
+    """Figures, findings and fits of a sweep that can be read."""
     copy = profile_run.copy_bandwidth(sweep)
     with st.grid(3, min_column_width=150):
         st.metric("Status", sweep.meta.status)

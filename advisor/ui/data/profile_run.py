@@ -57,7 +57,7 @@ class Run:
 
     @property
     def log(self) -> Path:
-        """What the process printed."""
+        """File with the output of the process."""
         return self.folder.with_name(self.name + ".log")
 
     @property
@@ -72,12 +72,12 @@ class Run:
 
 
 def runs_folder() -> Path:
-    """Where runs are kept: `profiling` beside the store."""
+    """Folder of the runs: `profiling` beside the store."""
     return default_store_path().parent / "profiling"
 
 
 def refusal(server_address: str | None, url: str | None) -> str:
-    """Why measuring is not offered, in one sentence; empty when it is.
+    """Reason that measuring is not offered, in one sentence, empty when it is.
 
     A sweep keeps a processor busy for minutes, so only a visitor on this machine may start one, unless the
     environment variable ALLOW_VARIABLE is 1. `url` is the page's address as the browser has it; None: unknown.
@@ -108,12 +108,15 @@ def devices() -> list[dict[str, Any]]:
 
 
 def label(device: dict[str, Any]) -> str:
-    """What `--device` accepts for one of `devices()`."""
+    """Name of one of `devices()` as `--device` accepts it."""
     return "cpu" if device["backend"] == "cpu" else f"{device['backend']}:{device['index']}"
 
 
 def plan(preset: str, device: str) -> dict[str, Any]:
-    """blocks (name, op, estimate_s), estimate_s and limit_s [s] of a preset on a device. Raises AdvisorError."""
+    """Plan of a preset on a device: blocks, estimate_s and limit_s. [s]
+
+    Each block has name, op and estimate_s. Raises AdvisorError.
+    """
     found: dict[str, Any] = _ask(["--plan", "--json", "--preset", preset, "--device", device])
     return found
 
@@ -221,13 +224,16 @@ def _run(name: str) -> Run:
 
 
 def latest() -> Run | None:
-    """The run started last, by whichever session; None before the first."""
+    """The run started last, by whichever session, or None before the first."""
     started = {file.stem: _facts(file.stem)["started"] for file in runs_folder().glob("*.json")}
     return _run(max(started, key=lambda name: started[name])) if started else None
 
 
 def cancel(run: Run) -> None:
-    """Ask a running sweep to stop after its round in hand; what it measured stays."""
+    """Ask a running sweep to stop after its round in hand.
+
+    Rows that it measured stay.
+    """
     if run.alive:  # while it holds the lock, its process id is its own
         _note(run.name, _facts(run.name) | {"cancelled": True})
         os.kill(run.pid, signal.SIGTERM)
@@ -244,7 +250,10 @@ def _tail(run: Run) -> list[str]:
 
 
 def progress(run: Run) -> dict[str, Any] | None:
-    """The last progress line: done_blocks, total_blocks, block, round, rounds, elapsed_s, remaining_s, message."""
+    """The last line of progress, or None before the first.
+
+    It has done_blocks, total_blocks, block, round, rounds, elapsed_s, remaining_s and message.
+    """
     for line in reversed(_tail(run)):
         if line.startswith('{"progress"'):
             try:
@@ -269,7 +278,7 @@ def log_text(run: Run, lines: int = 30) -> str:
 
 
 def ending(run: Run) -> str:
-    """How a run that is over ended, in one or two sentences; empty when it is complete."""
+    """End of a run that is over, in one or two sentences, empty when it is complete."""
     if run.alive or run.exit_code == 0:
         return ""
     said = [line.removeprefix("error: ") for line in _tail(run) if line.startswith("error: ")]
@@ -289,12 +298,12 @@ def ending(run: Run) -> str:
 
 
 def share_done(at: dict[str, Any]) -> float:
-    """Finished share of a sweep's time, in [0, 1], from a progress report. [1]"""
+    """Finished share of a sweep's time, in [0, 1], from a progress report. [-]"""
     return float(min(at["elapsed_s"] / max(at["elapsed_s"] + at["remaining_s"], 1e-9), 1.0))
 
 
 def copy_bandwidth(sweep: Sweep) -> float | None:
-    """Measured rate of a large copy, bytes read and written; None where it was not measured. [B/s]"""
+    """Measured rate of a large copy, bytes read and written, or None where it was not measured. [B/s]"""
     rows = sweep.rows[(sweep.rows["op"] == "copy_bandwidth") & (sweep.rows["status"] == "ok")]
     return float((rows["bytes"] / rows["time_s"]).max()) if len(rows) else None
 
@@ -310,7 +319,10 @@ def archive(run: Run) -> bytes:
 
 
 def keep(run: Run) -> str:
-    """Save the sweep's MoE layers among the user's measurements; returns the id. Raises AdvisorError, as when kept."""
+    """Save the sweep's MoE layers among the user's measurements, and return their id.
+
+    Raises AdvisorError, as when kept.
+    """
     sweep = read_sweep(run.folder)
     file = next(run.folder / name for name in ("data.csv", "data.csv.gz") if (run.folder / name).exists())
     context = {"hardware": sweep.meta.device.name, "version": sweep.meta.plan.code_version}

@@ -35,9 +35,11 @@ def ask(read: IngestResult, scenario: Scenario) -> None:
     acceptance = None
     if lacking:
         acceptance = st.text_input(
-            f"Accepted length for {counted(lacking, 'row')} without one", scenario.acceptance, key="refit_acceptance",
+            f"Accepted length for {counted(lacking, 'row')} without one",
+            scenario.acceptance,
+            key="refit_acceptance",
             help="2.4@3, or 0.7,0.5,0.4, or the id of a measured curve; it counts as one of another run.",
-        )  # fmt: skip
+        )
     lacks = uploads.lacks(read)
     st.button(
         "Refit on these points",
@@ -73,9 +75,11 @@ def draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
     groups = curve_groups(result)
     if groups:
         chosen = st.selectbox(
-            "Curve", range(len(groups)), key="refit_curve",
+            "Curve",
+            range(len(groups)),
+            key="refit_curve",
             format_func=lambda i: curve_name(*groups[i]),
-        )  # fmt: skip
+        )
         chart = before_after_chart(before_after(points, result, groups[chosen]))
         widgets.show_chart(chart, "before_after", scenario)
     widgets.show_chart(residual_chart(result), "residuals", scenario)
@@ -113,10 +117,14 @@ def _use(result: RefitResult, scenario: Scenario) -> None:
     use, drop = st.columns(2)
     offer = "Use it all the same, on every page" if result.reasons_against else "Use this refit on every page"
     use.button(
-        "In use on every page" if used else offer, key="use_refit", disabled=used,
-        icon=":material/public:", on_click=refit_use.use, args=(result,),
+        "In use on every page" if used else offer,
+        key="use_refit",
+        disabled=used,
+        icon=":material/public:",
+        on_click=refit_use.use,
+        args=(result,),
         help="In this session only; the link and the report of a scenario then carry it.",
-    )  # fmt: skip
+    )
     drop.button("Undo the refit", key="undo_refit", on_click=uploads.undo_refit, icon=":material/undo:")
     if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
         st.caption(

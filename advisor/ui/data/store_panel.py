@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw(scenario: Scenario) -> None:
-    """Coverage of the store; without one, the command that builds it."""
+    """Coverage of the store, or without one the command that builds it."""
     now = answers.store_status()
     if now.problem:
         st.warning(

@@ -25,9 +25,12 @@ def draw(advice: Advice) -> None:
         return
     st.file_uploader(
         f"Expert ids of {advice.setup.architecture.name} (.npy, .npz, CSV, JSON lines), or a log of activated experts",
-        key="trace_file", on_change=own_traces.take_trace, args=(advice.setup,), accept_multiple_files=True,
+        key="trace_file",
+        on_change=own_traces.take_trace,
+        args=(advice.setup,),
+        accept_multiple_files=True,
         max_upload_size=widgets.upload_limit(MAX_TRACE_BYTES),
-    )  # fmt: skip
+    )
     st.caption(
         "Arrays [tokens, layers, k] of one request each (several files are one trace), [sequences, tokens, k] of one "
         "layer, or [sequences, tokens, layers, k]; CSV columns sequence, token, layer, experts; one reply per line "

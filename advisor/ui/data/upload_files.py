@@ -17,7 +17,10 @@ MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
 
 @dataclass(frozen=True)
 class UploadFile:
-    """A file as read under the columns that were chosen for it; where it cannot be read, the reason and no rows."""
+    """A file as read under the columns that were chosen for it.
+
+    Where it cannot be read, the reason and no rows.
+    """
 
     name: str
     digest: str
@@ -33,7 +36,7 @@ class UploadFile:
 
     @property
     def unused(self) -> int:
-        """How many of its headers nothing is read from."""
+        """Number of its headers that nothing is read from."""
         by_choice = self.chosen and self.rows is not None
         return sum(item.ours == IGNORE if by_choice else item.native is None for item in self.headers)
 
@@ -48,7 +51,9 @@ def read_file(name: str, data: bytes, digest: str) -> UploadFile:
 
 
 def with_headers(file: UploadFile, alone: bool) -> UploadFile:
-    """The file with guesses at what its own headers mean, where they may be mapped; else without its content.
+    """The file with guesses at what its own headers mean, where they may be mapped.
+
+    Otherwise the file without its content.
 
     `alone`: no other file is read with it, so that columns which its rows contradict are its own.
     """

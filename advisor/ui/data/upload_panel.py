@@ -17,10 +17,15 @@ from advisor.ui.data import kept_panel, mapping_panel, own_traces, refit_panel, 
 from advisor.ui.shared import state, widgets
 
 _FROM_SCENARIO = {
-    "hardware_id": "hardware_id", "model_id": "model_id", "engine": "engine", "batch_size": "batch_size",
-    "gpu_count": "n_gpus", "tensor_parallel": "tensor_parallel", "expert_parallel": "expert_parallel",
+    "hardware_id": "hardware_id",
+    "model_id": "model_id",
+    "engine": "engine",
+    "batch_size": "batch_size",
+    "gpu_count": "n_gpus",
+    "tensor_parallel": "tensor_parallel",
+    "expert_parallel": "expert_parallel",
     "drafter": "drafter_id",
-}  # fmt: skip
+}
 _OF_THE_MODEL = ("gpu_count", "tensor_parallel", "expert_parallel", "drafter")
 """Fields of the bar that hold for its own model: a file of another model is asked for them."""
 _YES_NO = {1: "yes, in these very runs", 0: "no, elsewhere"}
@@ -33,7 +38,10 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 
 
 def draw(scenario: Scenario) -> None:
-    """The whole panel in the order of its steps: what was given, read and lacks, what it changed, what else it has."""
+    """The whole panel in the order of its steps.
+
+    What was given, what was read and what it lacks, what it changed, and what else it has.
+    """
     _given(scenario)
     read, found = uploads.result(), uploads.refitted()
     if read is not None:
@@ -59,9 +67,11 @@ def _given(scenario: Scenario) -> None:
     with left:
         st.file_uploader(
             "Benchmark results (vLLM, SGLang, guidellm, AIPerf, InferenceX, or the template)",
-            key=uploads.uploader_key(), on_change=uploads.take_files, accept_multiple_files=True,
+            key=uploads.uploader_key(),
+            on_change=uploads.take_files,
+            accept_multiple_files=True,
             max_upload_size=widgets.upload_limit(MAX_BYTES),
-        )  # fmt: skip
+        )
         _problem("file")
         for note in uploads.notes():
             st.info(widgets.plain(note), icon=":material/content_copy:")
@@ -81,13 +91,22 @@ def _given(scenario: Scenario) -> None:
         )
         with st.container(horizontal=True):
             st.button(
-                "Try a made-up sample", key="bench_sample", icon=":material/science:", on_click=uploads.take_sample,
-                args=(scenario,), help="Rows that this advisor computed for your scenario, with a slower host.",
-            )  # fmt: skip
+                "Try a made-up sample",
+                key="bench_sample",
+                icon=":material/science:",
+                on_click=uploads.take_sample,
+                args=(scenario,),
+                help="Rows that this advisor computed for your scenario, with a slower host.",
+            )
             st.download_button(
-                "Template (CSV)", ingest.template_csv(), file_name="measurements-template.csv", mime="text/csv",
-                type="tertiary", icon=":material/download:", on_click="ignore",
-            )  # fmt: skip
+                "Template (CSV)",
+                ingest.template_csv(),
+                file_name="measurements-template.csv",
+                mime="text/csv",
+                type="tertiary",
+                icon=":material/download:",
+                on_click="ignore",
+            )
         st.caption("Files are read in memory and stay in this session until you save them on this server.")
 
 
@@ -115,9 +134,15 @@ def _refused(read: IngestResult) -> None:
     with st.expander(f"Refused rows ({read.rows_refused:,})"):
         st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
         st.download_button(
-            "Refused rows (CSV)", lambda: ingest.csv_of(read.rejects), file_name="refused-rows.csv", mime="text/csv",
-            key="rejects_csv", type="tertiary", icon=":material/download:", on_click="ignore",
-        )  # fmt: skip
+            "Refused rows (CSV)",
+            lambda: ingest.csv_of(read.rejects),
+            file_name="refused-rows.csv",
+            mime="text/csv",
+            key="rejects_csv",
+            type="tertiary",
+            icon=":material/download:",
+            on_click="ignore",
+        )
 
 
 def _missing_form(read: IngestResult, scenario: Scenario) -> None:
@@ -248,6 +273,8 @@ def _acceptance(read: IngestResult) -> None:
         st.error(widgets.plain(own_traces.acceptance_problem()), icon=":material/error:")
     label = st.selectbox("Acceptance by draft position, as measured in these runs", list(found), key="own_acceptance")
     st.button(
-        "Use this acceptance in the scenario", key="use_own_acceptance", on_click=own_traces.use_rates,
+        "Use this acceptance in the scenario",
+        key="use_own_acceptance",
+        on_click=own_traces.use_rates,
         args=(found[label],),
-    )  # fmt: skip
+    )

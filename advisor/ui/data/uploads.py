@@ -51,7 +51,7 @@ def files() -> tuple[UploadFile, ...]:
 
 
 def problem(place: str) -> str:
-    """Why the last thing asked for at one place did not work; empty when it did."""
+    """Reason that the last thing asked for at one place did not work, empty when it did."""
     where, said = _PROBLEM.get()
     return said if where == place else ""
 
@@ -62,12 +62,15 @@ def complain(place: str, error: AdvisorError | str) -> None:
 
 
 def notes() -> list[str]:
-    """What is to be said of the upload as a whole: already read, made up, forgotten."""
+    """Notes on the upload as a whole: already read, made up, forgotten."""
     return _NOTES.get()
 
 
 def uploader_key() -> str:
-    """Key of the uploader: a new one after the upload was forgotten, so that no file stands there that is not read."""
+    """Key of the uploader, a new one after the upload was forgotten.
+
+    So no file stands there that is not read.
+    """
     cleared = _CLEARED.get()
     return f"bench_file_{cleared}" if cleared else "bench_file"
 
@@ -89,7 +92,10 @@ def take_text() -> None:
 
 
 def take_files() -> None:
-    """Read the files of the uploader as one; files that were read before are recognised by their hash."""
+    """Read the files of the uploader as one.
+
+    Files that were read before are recognised by their hash.
+    """
     given = st.session_state.get(uploader_key()) or []
     if not given:
         return
@@ -152,7 +158,10 @@ def _with(rows: Rows, values: Mapping[str, Any], override: Mapping[str, Any]) ->
 
 
 def read_with(number: int, chosen: Mapping[str, str]) -> None:
-    """Read one of the files anew with its headers as chosen {theirs: ours}; what was filled in stays, a refit not."""
+    """Read one of the files anew with its headers as chosen, {theirs: ours}.
+
+    What was filled in stays, a refit not.
+    """
     forget_refit()
     changed = list(files())
     changed[number] = read_as(changed[number], chosen)
@@ -163,7 +172,12 @@ def read_with(number: int, chosen: Mapping[str, str]) -> None:
 
 
 def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) -> bool:
-    """Complete the upload's missing context, and replace names; drops the refit. Whether it worked; if not, why."""
+    """Complete the upload's missing context, replace names, and drop the refit.
+
+    Returns whether it worked; where it did not, `problem` says why.
+
+    Whether it worked, and if not `problem` says why.
+    """
     rows = _ROWS.get()
     if rows is None:
         return False
@@ -180,7 +194,7 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
 
 
 def shown() -> tuple[dict[str, Any], dict[str, Any]]:
-    """What stands in the form of missing fields: values by column, and what unknown names are to be read as."""
+    """Entries of the form of missing fields: values by column, and readings of unknown names."""
     read = result()
     if read is None:
         return {}, {}
@@ -209,7 +223,12 @@ def unknown_names(read: IngestResult) -> dict[str, list[str]]:
 
 
 def lacks(read: IngestResult) -> dict[tuple[str, ...], int]:
-    """What keeps the upload from being refitted once what the form shows is filled in; see `points.lacking`."""
+    """Columns that keep the upload from being refitted once the form's entries are filled in.
+
+    Each with the number of rows that lack it, as `points.lacking` counts them.
+
+    With how many rows lack each, as `points.lacking` counts them.
+    """
     values, override = shown()
     frame = read.frame.copy(deep=False)
     for name, names in unknown_names(read).items():
@@ -230,7 +249,7 @@ def acceptances(read: IngestResult) -> dict[str, str]:
 
 
 def refit_upload(acceptance: str | None) -> None:
-    """Refit on the session's upload, completed with what the form shows, and keep the result in the session."""
+    """Refit on the session's upload, completed with the form's entries, and keep the result."""
     values, override = shown()
     filled = fill_in(values, override, "refit") if values or override else True
     if filled and (read := result()) is not None:
@@ -256,7 +275,10 @@ def refitted() -> tuple[list[Point], RefitResult] | None:
 
 
 def forget_refit() -> None:
-    """Drop the refit from this page; predictions that use it go on until that is undone."""
+    """Drop the refit from this page.
+
+    Predictions that use it go on until that is undone.
+    """
     _REFIT.drop()
     _PROBLEM.drop()
 
@@ -280,7 +302,10 @@ def forget() -> None:
 
 
 def drop() -> None:
-    """Drop the upload and its refit from this page; predictions that use the refit go on until that is undone."""
+    """Drop the upload and its refit from this page.
+
+    Predictions that use the refit go on until that is undone.
+    """
     forget_refit()
     for slot in (_RESULT, _ROWS, _FILES, _GIVEN, _MADE, _NOTES):
         slot.drop()

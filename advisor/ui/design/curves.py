@@ -10,7 +10,7 @@ from advisor.ui.shared import widgets
 
 
 def draw(answer: DesignAnswer, item: Candidate | None) -> None:
-    """Both charts side by side; none where no design keeps every limit and none was picked."""
+    """Both charts side by side, where a design keeps every limit or one was picked."""
     space, best = answer.space, answer.recommended
     if best is None and item is None:
         return

@@ -12,6 +12,7 @@ from advisor.ui.shared.settings import DESIGN_TABS
 
 
 def heat_map(answer: DesignAnswer, tag: str) -> None:
+    """Map of the best design by k/N and batch, where a click picks a cell."""
     space, own, best = answer.space, answer.space.baseline, answer.recommended
     if not len(answer.heat_map.ratio):
         return
@@ -29,14 +30,20 @@ def heat_map(answer: DesignAnswer, tag: str) -> None:
 
 
 def best_designs(answer: DesignAnswer, tag: str) -> None:
+    """Tables of the designs that stand out, and what binds or divides them."""
     if answer.recommended is not None:
         st.dataframe(tables.compared(answer), hide_index=True, column_config=view.COLUMNS)
     if answer.top:
         st.caption("The best design of each kind. Choose a row to see it beside the map.")
         st.dataframe(
-            tables.candidates(answer), hide_index=True, column_config=view.COLUMNS, height=245,
-            on_select="rerun", selection_mode="single-row", key=pick.selection_keys(tag)[0],
-        )  # fmt: skip
+            tables.candidates(answer),
+            hide_index=True,
+            column_config=view.COLUMNS,
+            height=245,
+            on_select="rerun",
+            selection_mode="single-row",
+            key=pick.selection_keys(tag)[0],
+        )
     for sentence in (answer.disagreement, answer.binding_text):
         st.markdown(widgets.plain(sentence))
     if answer.recommended is not None:
@@ -45,6 +52,7 @@ def best_designs(answer: DesignAnswer, tag: str) -> None:
 
 
 def sweeps(answer: DesignAnswer) -> None:
+    """Charts of speed against shared experts and against granularity."""
     space, own = answer.space, answer.space.baseline
     times = st.segmented_control("Show", ("Speedup", "Time per output token"), default="Speedup", key="design_shown")
     base = tables.baseline_tpot_s(answer) if times == "Time per output token" else None
@@ -62,6 +70,7 @@ def sweeps(answer: DesignAnswer) -> None:
 
 
 def details(answer: DesignAnswer, item: Candidate | None, tag: str) -> None:
+    """Tabs below the map, of which the open one alone is computed."""
     one, two, three, four, five = st.tabs(DESIGN_TABS, key="design_tab", on_change="rerun")
     if one.open:
         with one:

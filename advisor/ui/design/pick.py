@@ -32,14 +32,14 @@ from advisor.ui.shared.session import Slot
 
 @dataclass(frozen=True)
 class Pick:
-    """What was picked last of the answer to one question, and the selections by which that is known."""
+    """The design picked last of the answer to one question, with the selections that tell it."""
 
     tag: str = ""
     """Of the question, see `DesignQuestion.tag`."""
     index: int | None = None
     """Into the design space; None: nothing was picked."""
     batch: float | None = None
-    """Of the map's cell that was picked; None where the design was picked elsewhere. [1]"""
+    """Of the map's cell that was picked; None where the design was picked elsewhere. [-]"""
     events: Mapping[str, list[int]] = field(default_factory=lambda: {"row": [], "point": [], "cell": []})
     """Design indices selected in the table, the chart and the map."""
 
@@ -54,7 +54,7 @@ def selection_keys(answer_tag: str) -> tuple[str, str, str]:
 
 
 def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
-    """The design picked last: a row of the table, a point of the chart or a cell of the map, else the recommended one.
+    """The design picked last in table, chart or map, else the recommended one.
 
     Reads the selections from the session, so it serves before they are drawn. The one that changed last counts.
     """
@@ -76,7 +76,7 @@ def picked(answer: DesignAnswer, tag: str) -> Candidate | None:
 
 
 def picked_batch() -> float | None:
-    """The batch of the map's cell that was picked last; None where the design was picked elsewhere."""
+    """Batch of the map's cell that was picked last, or None where the design was picked elsewhere."""
     return _PICK.get().batch
 
 
@@ -120,19 +120,28 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
     text = json.dumps(config, indent=2) + "\n"
     name = design_name(space, item)
     st.button(
-        "Make this the scenario", key="design_adopt", icon=":material/input:", on_click=_adopt,
+        "Make this the scenario",
+        key="design_adopt",
+        icon=":material/input:",
+        on_click=_adopt,
         args=(text, name, space.describe(item.index), scenario.model_id),
-    )  # fmt: skip
+    )
     st.download_button(
-        "config.json", text, f"{name}.json", "application/json", key="design_config", type="tertiary",
-        icon=":material/download:", on_click="ignore",
-    )  # fmt: skip
+        "config.json",
+        text,
+        f"{name}.json",
+        "application/json",
+        key="design_config",
+        type="tertiary",
+        icon=":material/download:",
+        on_click="ignore",
+    )
     if new := added_keys(space, config):
         st.caption(f"{widgets.plain(', '.join(new))} is new to this model type; the engine must support it.")
 
 
 def explain_if_asked(answer: DesignAnswer, item: Candidate | None) -> None:
-    """At the end of the page: how the picked design's numbers were made, if that was asked."""
+    """Dialog on how the picked design's numbers were made, if that was asked, at the end of the page."""
     question = how_made.pop_question()
     if question is None or item is None:
         return
@@ -171,14 +180,23 @@ def downloads(answer: DesignAnswer) -> None:
     with st.container(horizontal=True):
         if answer.top:
             st.download_button(
-                "Candidates as CSV", widgets.csv_bytes(pd.DataFrame(candidate_rows(answer)), digest),
-                f"designs-{digest}.csv", "text/csv", key="design_csv", icon=":material/download:", on_click="ignore",
-            )  # fmt: skip
+                "Candidates as CSV",
+                widgets.csv_bytes(pd.DataFrame(candidate_rows(answer)), digest),
+                f"designs-{digest}.csv",
+                "text/csv",
+                key="design_csv",
+                icon=":material/download:",
+                on_click="ignore",
+            )
         st.download_button(
-            "Whole answer as JSON", json.dumps(json_values(answer_document(answer)), indent=2, ensure_ascii=False),
-            f"design-{digest}.json", "application/json", key="design_json", icon=":material/download:",
+            "Whole answer as JSON",
+            json.dumps(json_values(answer_document(answer)), indent=2, ensure_ascii=False),
+            f"design-{digest}.json",
+            "application/json",
+            key="design_json",
+            icon=":material/download:",
             on_click="ignore",
-        )  # fmt: skip
+        )
 
 
 def _adopt(text: str, name: str, words: str, before: str) -> None:

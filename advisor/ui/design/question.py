@@ -36,7 +36,7 @@ _ASKED = ("design_tokens", "design_total_params", "design_tpot", "design_memory"
 
 
 class DesignQuestion(Frozen):
-    """What the controls ask. Limits of None are not set."""
+    """Question that the controls ask, with limits of None where not set."""
 
     objective: Objective = "tpot"
     batches: str = ""
@@ -65,20 +65,31 @@ def draw(scenario: Scenario) -> DesignQuestion:
     now = st.session_state
     with st.container(key="design_ask", horizontal=True, vertical_alignment="bottom", gap="small"):
         objective = st.segmented_control(
-            "Best by", list(OBJECTIVE_NAMES.values()), key="design_objective", format_func=_short, required=True,
+            "Best by",
+            list(OBJECTIVE_NAMES.values()),
+            key="design_objective",
+            format_func=_short,
+            required=True,
             help="The gain by drafting is a ratio to the design's own plain decoding: a slow design may have the "
             "largest. The others are absolute.",
-        )  # fmt: skip
+        )
         batches = st.text_input(
-            "Target batches", key="design_batches", placeholder=str(scenario.batch_size), width=190,
+            "Target batches",
+            key="design_batches",
+            placeholder=str(scenario.batch_size),
+            width=190,
             help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens "
             "generated at each batch. Empty: the batch in the bar.",
-        )  # fmt: skip
+        )
         with st.popover("Quality and limits", icon=":material/tune:"):
             eps = st.number_input(
-                "Quality loss (%)", 0.0, 50.0, step=0.5, key="design_quality",
+                "Quality loss (%)",
+                0.0,
+                50.0,
+                step=0.5,
+                key="design_quality",
                 help="Share of the size of a dense model of equal quality that a design may give up.",
-            )  # fmt: skip
+            )
             tokens, total, tpot, memory, price = map(_limit, _ASKED)
         target_total, target_active = start.draw(scenario, _limit)
     if objective == "sd_speedup":
@@ -105,7 +116,10 @@ def _short(objective: Objective) -> str:
 
 
 def answer_or_stop(scenario: Scenario, question: DesignQuestion, head: DeltaGenerator) -> DesignAnswer:
-    """The answer; when there is none, says why in `head`, with the controls left in place, and ends the page."""
+    """The answer to the page's question, or the end of the page.
+
+    Where there is none, `head` says why, and the controls are left in place.
+    """
     with head:
         try:
             return answer_for(scenario, question)
@@ -125,6 +139,11 @@ def answer_for(scenario: Scenario, question: DesignQuestion) -> DesignAnswer:
 def _limit(key: str) -> float | None:
     label, help_text = _LIMITS[key]
     return st.number_input(
-        label, min_value=SMALLEST_LIMIT, max_value=LARGEST_LIMIT, value=None, key=key, placeholder="not set",
+        label,
+        min_value=SMALLEST_LIMIT,
+        max_value=LARGEST_LIMIT,
+        value=None,
+        key=key,
+        placeholder="not set",
         help=help_text,
-    )  # fmt: skip
+    )

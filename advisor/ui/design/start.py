@@ -27,9 +27,11 @@ def draw(scenario: Scenario, target: Callable[[str], float | None]) -> tuple[flo
     """
     with st.popover("Start from nothing", icon=":material/edit_square:"):
         st.text_input(
-            "Shape", key=_SHAPE, placeholder=SHAPE_EXAMPLE,
+            "Shape",
+            key=_SHAPE,
+            placeholder=SHAPE_EXAMPLE,
             help="Layers, hidden size, experts, experts per token, shared experts, expert width.",
-        )  # fmt: skip
+        )
         st.button("Start from this shape", key="design_from_shape", on_click=_from_shape, args=(scenario,))
         _show_problem("shape")
         total, active = (
@@ -38,15 +40,18 @@ def draw(scenario: Scenario, target: Callable[[str], float | None]) -> tuple[flo
         )
         st.caption("Every design then meets the target within 5%.")
         st.button(
-            "Start from this size", key="design_from_size", disabled=total is None and active is None,
-            on_click=_from_size, args=(scenario, total, active),
-        )  # fmt: skip
+            "Start from this size",
+            key="design_from_size",
+            disabled=total is None and active is None,
+            on_click=_from_size,
+            args=(scenario, total, active),
+        )
         _show_problem("size")
     return total, active
 
 
 def show_note(scenario: Scenario) -> None:
-    """Where the model's shape comes from, as long as it is the one that was typed or sized."""
+    """Source of the model's shape, as long as it is the one that was typed or sized."""
     name, note = _NOTE.get()
     if name == scenario.model_id:
         st.info(widgets.plain(note), icon=":material/edit_square:")

@@ -45,7 +45,7 @@ def _gain_text(answer: DesignAnswer, best: Candidate) -> str:
 
 
 def below_headline(answer: DesignAnswer) -> str:
-    """What the headline's design gives and costs, nothing of the headline again; else the whole verdict."""
+    """Gain and price of the headline's design, without the headline, else the whole verdict."""
     best, space = answer.recommended, answer.space
     guessed = answer.verdict.startswith("No design is clearly better than ")
     if best is None or space.baseline_problem or keeps_baseline(answer) or not (answer.clear or guessed):
@@ -63,7 +63,10 @@ def below_headline(answer: DesignAnswer) -> str:
 
 
 def baseline_footing(answer: DesignAnswer) -> str:
-    """That the baseline's figure is by the fit, and Serve's by measured kernels; empty where none was measured."""
+    """Sentence saying that the baseline's figure is by the fit, and Serve's by measured kernels.
+
+    Empty where none was measured.
+    """
     space = answer.space
     if space.measured_tpot_s is None:
         return ""
@@ -75,7 +78,10 @@ def baseline_footing(answer: DesignAnswer) -> str:
 
 
 def at_batch(answer: DesignAnswer, item: Candidate, batch: float) -> str:
-    """What a design of the map does at one of the map's batches, against the baseline there; empty for another one."""
+    """Sentence on a design at one of the map's batches, against the baseline there.
+
+    Empty for a batch that is not the map's.
+    """
     found = answer.heat_map
     cells = np.argwhere((found.design == item.index) & (found.batches == batch))
     if not len(cells):
@@ -98,7 +104,10 @@ def keeps_baseline(answer: DesignAnswer) -> bool:
 
 
 def cautious_sentence(answer: DesignAnswer) -> str:
-    """The design that keeps the quality by the pessimistic law too, where it is another one; else empty."""
+    """Sentence on the design that keeps the quality by the pessimistic law too.
+
+    Empty where it is the recommended one.
+    """
     best, safe = answer.recommended, answer.cautious
     if best is None or (safe is not None and safe.index == best.index):
         return ""
@@ -112,7 +121,7 @@ def cautious_sentence(answer: DesignAnswer) -> str:
 
 
 def compared(answer: DesignAnswer) -> pd.DataFrame:
-    """The baseline beside the designs that stand out; one design may hold several titles."""
+    """The baseline beside the designs that stand out, where one design may hold several titles."""
     named = {"Recommended": answer.recommended, "Cautious": answer.cautious}
     named |= {MERITS[objective].best: item for objective, item in answer.by_objective.items()}
     rows = [_row(answer.space, item, title) for title, item in named.items() if item is not None]
@@ -185,7 +194,7 @@ def try_next(answer: DesignAnswer) -> pd.DataFrame:
 
 
 def sensitivity(answer: DesignAnswer) -> pd.DataFrame:
-    """The recommendation under each changed assumption; those that flip it first, worst first."""
+    """The recommendation under each changed assumption, those that flip it first, worst first."""
     rows = [
         (item.change, item.best_text, item.regret * 100, item.flips)
         for item in sorted(answer.sensitivity, key=lambda x: (not x.flips, -np.nan_to_num(x.regret, nan=np.inf)))
@@ -194,7 +203,7 @@ def sensitivity(answer: DesignAnswer) -> pd.DataFrame:
 
 
 def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
-    """What each quality law says of a design, with what limits the law."""
+    """Quality of a design by each law, with what limits the law."""
     eps = answer.space.question.quality_eps
     rows = [
         (
@@ -217,7 +226,10 @@ def laws(answer: DesignAnswer, item: Candidate) -> pd.DataFrame:
 
 
 def infeasible(answer: DesignAnswer) -> pd.DataFrame:
-    """How many designs each limit rules out, most first; one design may break several."""
+    """Number of designs that each limit rules out, most first.
+
+    One design may break several.
+    """
     counts, total = ruled_out(answer.space), len(answer.space)
     rows = [
         (CONSTRAINT_TEXT[name][0].upper() + CONSTRAINT_TEXT[name][1:], count, count / total * 100)
@@ -227,7 +239,7 @@ def infeasible(answer: DesignAnswer) -> pd.DataFrame:
 
 
 def under(space: DesignSpace, objective: Objective) -> DesignSpace:
-    """The same designs ranked by another objective that needs nothing but their speeds."""
+    """The designs of a space ranked by another objective that needs nothing but their speeds."""
     if objective == space.question.objective:
         return space
     question = replace(space.question, objective=objective)
@@ -239,7 +251,7 @@ def under(space: DesignSpace, objective: Objective) -> DesignSpace:
 
 
 def pareto(answer: DesignAnswer, objective: Objective) -> pd.DataFrame:
-    """Designs that no other beats in quality and an objective, in its own unit; see `charts.pareto_chart`."""
+    """Designs that no other beats in quality and an objective, in its own unit, for `charts.pareto_chart`."""
     space = under(answer.space, objective)
     index = answer.pareto if space is answer.space else pareto_front(space)
     mix = space.mix(index)
@@ -276,7 +288,10 @@ def marks(answer: DesignAnswer, objective: Objective, picked: Candidate | None =
 
 
 def chart_objectives(answer: DesignAnswer) -> list[Objective]:
-    """What quality is drawn against: the question's objective first, then speedup and absolute speed."""
+    """Objectives that quality is drawn against.
+
+    The question's own first, then speedup and absolute speed.
+    """
     return list(dict.fromkeys((answer.space.question.objective, "sd_speedup", "tpot")))
 
 
@@ -289,7 +304,10 @@ def _in_unit(space: DesignSpace, score: float) -> float:
 
 
 def line_batches(answer: DesignAnswer) -> tuple[list[int], list[int]]:
-    """Batches that the sweeps can be drawn at, and those to begin with: the lowest, one near the target, a high one."""
+    """Batches that the sweeps can be drawn at, and those to begin with.
+
+    The latter are the lowest, one near the target and a high one.
+    """
     space, found = answer.space, answer.shared_sweep
     own = int(np.argmin(np.abs(found.mix.n_shared - space.baseline.n_shared)))
     fits = [int(b) for b in found.batches if space.setup.placement.attention_groups <= b <= found.largest_batch[own]]

@@ -36,7 +36,7 @@ from advisor.ui.shared.remembered import remembered
 
 _KEPT, _OWN = 12, 4
 _MOST_PLACES = 8
-"""Columns of the map that a telephone still shows in figures. [1]"""
+"""Columns of the map that a telephone still shows in figures. [-]"""
 _Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
@@ -119,9 +119,15 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
     st.caption(widgets.plain(" ".join(found.notes)))
     if found.csv:
         st.download_button(
-            "All figures as CSV", found.csv, f"one-design-{scenario.hash}.csv", "text/csv", key="design_one_csv",
-            type="tertiary", icon=":material/download:", on_click="ignore",
-        )  # fmt: skip
+            "All figures as CSV",
+            found.csv,
+            f"one-design-{scenario.hash}.csv",
+            "text/csv",
+            key="design_one_csv",
+            type="tertiary",
+            icon=":material/download:",
+            on_click="ignore",
+        )
 
 
 def _map(scenario: Scenario, question: DesignQuestion) -> None:

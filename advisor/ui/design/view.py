@@ -32,7 +32,7 @@ COLUMNS: dict[str, Any] = {
 
 
 def below_the_title(answer: DesignAnswer) -> None:
-    """What the recommended design gives and costs against the baseline, and what the cautious law says."""
+    """Gain and price of the recommended design against the baseline, and the cautious law's view."""
     if answer.recommended is None:
         return
     st.markdown(widgets.plain(tables.below_headline(answer)))
@@ -43,20 +43,20 @@ def below_the_title(answer: DesignAnswer) -> None:
 
 
 def remarks(answer: DesignAnswer) -> None:
-    """What else to know of the answer: its accepted length, and its warnings."""
+    """Remarks on the answer: its accepted length, and its warnings."""
     said = [widgets.accepted_from(answer.space), *answer.warnings]
     with st.expander(f"{len(said)} remarks on this answer"):
         st.markdown("\n".join(f"- {widgets.plain(one)}" for one in said))
 
 
 def infeasible(answer: DesignAnswer) -> None:
-    """Why nothing is left, with the nearest design."""
+    """Reason that nothing is left, with the nearest design."""
     if answer.infeasible is not None:
         st.error(widgets.plain(answer.infeasible.message), icon=":material/block:")
 
 
 def trade_offs(answer: DesignAnswer, item: Candidate | None, key: str) -> None:
-    """Quality against the objective or another speed; a click on a point picks its design."""
+    """Quality against the objective or another speed, where a click on a point picks its design."""
     names = {value: name for name, value in OBJECTIVE_NAMES.items()}
     options = [names[objective] for objective in tables.chart_objectives(answer)]
     name = st.segmented_control("Quality against", options, default=options[0], required=True)
@@ -95,13 +95,15 @@ def what_would_change(answer: DesignAnswer) -> None:
     st.markdown(widgets.plain(sensitivity_text(answer.sensitivity)))
     cost = _number(format="%.1f%%", help="Objective lost by keeping the design; empty: it is then not allowed.")
     st.dataframe(
-        tables.sensitivity(answer), hide_index=True, height=250,
+        tables.sensitivity(answer),
+        hide_index=True,
+        height=250,
         column_config={"Cost of keeping the recommended design": cost},
-    )  # fmt: skip
+    )
 
 
 def limits(answer: DesignAnswer, item: Candidate | None) -> None:
-    """What each quality law says of the picked design beside its limits, and how many designs each limit rules out."""
+    """Quality of the picked design by each law, and the number of designs that each limit rules out."""
     st.subheader("Quality laws and their limits", anchor=False)
     if item is not None:
         st.caption(widgets.plain(f"For {answer.space.describe(item.index)}"))
@@ -111,6 +113,7 @@ def limits(answer: DesignAnswer, item: Candidate | None) -> None:
     total, left = len(answer.space), len(answer.space.candidates)
     st.markdown(f"{total:,} designs were costed; {left:,} keep the quality and meet every limit.")
     st.dataframe(
-        tables.infeasible(answer), hide_index=True,
+        tables.infeasible(answer),
+        hide_index=True,
         column_config={"Designs ruled out": _number(format="localized"), "Share": _number(format="%.0f%%")},
-    )  # fmt: skip
+    )

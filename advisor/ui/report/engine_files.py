@@ -10,7 +10,10 @@ from advisor.ui.serve import runtime_answers as runtime
 
 
 def draw(advice: Advice) -> None:
-    """A button for each engine that can run the drafter: its launch line and its configuration in one text file."""
+    """A button for each engine that can run the drafter.
+
+    It gives the launch line and the configuration in one text file.
+    """
     if advice.setup.drafter.kind == "none":
         return
     served = runtime.served_model(advice) or "YOUR-MODEL"
@@ -21,7 +24,12 @@ def draw(advice: Advice) -> None:
             continue
         config = made.config_json if made.config is not None else ""
         st.download_button(
-            engine.name, f"{made.launch_line}\n\n{config}\n".rstrip() + "\n",
-            f"{engine.id}-{advice.scenario.hash}.txt", "text/plain", key=f"engine_{engine.id}",
-            icon=":material/terminal:", on_click="ignore", help="Launch line, and the file it loads, if any.",
-        )  # fmt: skip
+            engine.name,
+            f"{made.launch_line}\n\n{config}\n".rstrip() + "\n",
+            f"{engine.id}-{advice.scenario.hash}.txt",
+            "text/plain",
+            key=f"engine_{engine.id}",
+            icon=":material/terminal:",
+            on_click="ignore",
+            help="Launch line, and the file it loads, if any.",
+        )

@@ -24,15 +24,34 @@ what, where = place_text(advice)
 widgets.place(f"Report on **{state.escaped(what)}** {state.escaped(where)}")
 st.title(headline(advice, answer.k_draft, outcomes), anchor=False)
 with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
-    st.metric("Draft length K", str(answer.k_draft), f"best with {answer.p_best:.0%} chance", delta_color="off",
-              delta_arrow="off")  # fmt: skip
-    st.metric("Speedup", f"{answer.speedup.value:.2f}×", f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
-              delta_color="off", delta_arrow="off")  # fmt: skip
-    st.metric("ms per token and user", f"{answer.tpot_s * 1e3:.3g}",
-              f"{outcomes[0].tpot_s * 1e3:.3g} without drafts", delta_color="off", delta_arrow="off")  # fmt: skip
-    st.metric("Tokens/s per GPU", f"{answer.tokens_per_s_per_gpu:,.0f}",
-              f"{outcomes[0].tokens_per_s_per_gpu:,.0f} without drafts", delta_color="off",
-              delta_arrow="off")  # fmt: skip
+    st.metric(
+        "Draft length K",
+        str(answer.k_draft),
+        f"best with {answer.p_best:.0%} chance",
+        delta_color="off",
+        delta_arrow="off",
+    )
+    st.metric(
+        "Speedup",
+        f"{answer.speedup.value:.2f}×",
+        f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
+        delta_color="off",
+        delta_arrow="off",
+    )
+    st.metric(
+        "ms per token and user",
+        f"{answer.tpot_s * 1e3:.3g}",
+        f"{outcomes[0].tpot_s * 1e3:.3g} without drafts",
+        delta_color="off",
+        delta_arrow="off",
+    )
+    st.metric(
+        "Tokens/s per GPU",
+        f"{answer.tokens_per_s_per_gpu:,.0f}",
+        f"{outcomes[0].tokens_per_s_per_gpu:,.0f} without drafts",
+        delta_color="off",
+        delta_arrow="off",
+    )
 extras, problem = report_files.extras_for(scenario)
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)

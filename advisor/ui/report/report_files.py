@@ -19,7 +19,7 @@ from advisor.ui.shared.remembered import remembered
 
 
 class Extras(Frozen):
-    """What the report is to hold beside the answer."""
+    """Sections that the report is to hold beside the answer."""
 
     usd_per_hour: float | None = None
     """Of a GPU; None: the accelerator profile's."""
@@ -58,7 +58,7 @@ def report_file(scenario: Scenario, date: dt.date, form: Format, extras: Extras)
 
 
 def extras_for(scenario: Scenario) -> tuple[Extras, str]:
-    """What the page's settings want in the report, and why there is no leaderboard, where none can be."""
+    """Extras of the report by the page's settings, and why there is no leaderboard, where none can be."""
     now = settings.values()
     extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"])
     if not now["report_models"]:
@@ -72,7 +72,10 @@ def extras_for(scenario: Scenario) -> tuple[Extras, str]:
 
 
 def pieces(markdown: str) -> list[tuple[str, bool]]:
-    """A report's Markdown as (text, is code): code with wrapped lines needs no scrolling, by keyboard or at all."""
+    """A report's Markdown as pairs (text, whether it is code).
+
+    Code with wrapped lines needs no scrolling, by keyboard or at all.
+    """
     found = re.split(r"^(`{3,})\n(.*?)\n\1$", markdown, flags=re.M | re.S)
     texts, codes = found[::3], found[2::3]
     both = [piece for text, code in zip(texts, [*codes, ""], strict=True) for piece in ((text, False), (code, True))]

@@ -120,27 +120,42 @@ def _does_not_fit(fit: Fit, hardware: Hardware) -> None:
     st.markdown(fit.because)
     if fit.scenario is not None:
         st.button(
-            f"Use {fit.scenario.n_gpus} × {hardware_name(hardware)}", key="use_more_gpus", icon=":material/add:",
-            type="primary", on_click=state.show, args=(fit.scenario, "button"),
-        )  # fmt: skip
+            f"Use {fit.scenario.n_gpus} × {hardware_name(hardware)}",
+            key="use_more_gpus",
+            icon=":material/add:",
+            type="primary",
+            on_click=state.show,
+            args=(fit.scenario, "button"),
+        )
 
 
 def _figures(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, key: str) -> None:
     shown, plain = outcomes[k_draft], outcomes[0]
     with st.container(key=key, horizontal=True, gap="medium", vertical_alignment="center"):
         st.metric(
-            "ms per token and user", f"{shown.tpot_s * 1e3:.3g}", f"{plain.tpot_s * 1e3:.3g} without drafts",
-            delta_color="off", delta_arrow="off", width="content",
-        )  # fmt: skip
+            "ms per token and user",
+            f"{shown.tpot_s * 1e3:.3g}",
+            f"{plain.tpot_s * 1e3:.3g} without drafts",
+            delta_color="off",
+            delta_arrow="off",
+            width="content",
+        )
         st.metric(
-            "Tokens/s per GPU", f"{shown.tokens_per_s_per_gpu:,.0f}",
-            f"{plain.tokens_per_s_per_gpu:,.0f} without drafts", delta_color="off", delta_arrow="off", width="content",
-        )  # fmt: skip
+            "Tokens/s per GPU",
+            f"{shown.tokens_per_s_per_gpu:,.0f}",
+            f"{plain.tokens_per_s_per_gpu:,.0f} without drafts",
+            delta_color="off",
+            delta_arrow="off",
+            width="content",
+        )
         how_made.button(advice.scenario.batch_size, k_draft, how_made.ANSWER, "figures")
 
 
 def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
-    """Every K at this batch; the row that is picked drives the page. What decides stands first, so on a telephone."""
+    """Table of every K at this batch, where the row that is picked drives the page.
+
+    What decides stands first, so on a telephone.
+    """
     frame = pd.DataFrame(
         {
             "K": [one.k_draft for one in outcomes],
@@ -158,8 +173,14 @@ def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
     columns = _COLUMNS | {"ms/token": _NUMBER(format=form, width=70, help="Of one user.")}
     shown = _table_of(advice)
     st.dataframe(
-        frame, hide_index=True, column_config=columns, row_height=30, key=shown.key, on_select="rerun",
-        height=min(30 * len(frame) + 38, 400), selection_mode="single-row-required",
+        frame,
+        hide_index=True,
+        column_config=columns,
+        row_height=30,
+        key=shown.key,
+        on_select="rerun",
+        height=min(30 * len(frame) + 38, 400),
+        selection_mode="single-row-required",
         selection_default={"selection": {"rows": [shown.first_picked]}},
         alt="Every K at this batch: speedup, likely range, ms per token, tokens/s, chance best, behind best.",
-    )  # fmt: skip
+    )

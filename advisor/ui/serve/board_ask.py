@@ -36,7 +36,7 @@ _SCORES_HELP = (
 
 
 _NAMED = 5
-"""Names of a table that no shipped model has and that are told. [1]"""
+"""Names of a table that no shipped model has and that are told. [-]"""
 
 
 @dataclass(frozen=True)

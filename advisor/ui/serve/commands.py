@@ -13,7 +13,7 @@ from advisor.ui.shared import answers, state, widgets
 
 
 def draw(advice: Advice, k_draft: int, *, fits: bool) -> None:
-    """What each engine loads, with a button that copies it; none for what does not fit.
+    """Launch line of each engine, with a button that copies it, where the scenario fits.
 
     The recommended K is pasted as report and export have it (`Advice.to_serve`); another K runs throughout.
     """
@@ -47,7 +47,7 @@ def _paste(made: EngineExport) -> None:
 
 
 def flips(advice: Advice) -> None:
-    """The thresholds at which another K is recommended; computed last."""
+    """The thresholds at which another K is recommended, computed last."""
     st.markdown("**What would flip it**")
     today = float(advice.curve.accepted_length[advice.curve.column(advice.curve_k)])
     lines = [*flip_texts(answers.flips_for(advice.scenario), advice.curve_k, today), one_k_text(advice)]

@@ -14,7 +14,7 @@ from advisor.ui.shared import answers, state, widgets
 
 
 def draw(shown: Advice) -> None:
-    """The comparison of `shown`, the answer on screen, with the pinned scenarios; nothing without pins."""
+    """Comparison of the answer on screen with the pinned scenarios, or nothing without pins."""
     if not pins.pinned():
         return
     st.subheader("Pinned scenarios", anchor=False)
@@ -50,8 +50,11 @@ def _row(name: str, advice: Advice, shown: Advice) -> None:
         st.text(f"{name}{' (on screen)' if scenario == shown.scenario else ''}", width="stretch")
         if scenario != shown.scenario:
             st.button(
-                "Go to it", key=f"go_{scenario.hash}", on_click=state.show, args=(scenario, "pin"),
+                "Go to it",
+                key=f"go_{scenario.hash}",
+                on_click=state.show,
+                args=(scenario, "pin"),
                 help=f"Make {widgets.plain(name)} the scenario on screen.",
-            )  # fmt: skip
+            )
         if scenario in pins.pinned():
             st.button("Unpin", key=f"unpin_{scenario.hash}", on_click=pins.unpin, args=(scenario,))

@@ -12,7 +12,7 @@ _MOST_DIGITS = 7
 
 
 def speedup_formula(figures: RoundFigures) -> str:
-    """`laws.speedup`, substituted, times in ms.
+    """Formula of the speedup (`laws.speedup`) with its figures, times in ms.
 
     The numbers carry as many digits as it takes for a reader who computes with them to get the result shown.
     """

@@ -38,9 +38,16 @@ with in_turn():
         commands.draw(advice, k, fits=fit is None)
         commands.flips(advice)
 DRAWN = (
-    remarks.draw, why.draw, throughput.draw, while_serving.draw, what_if.draw, board_panel.draw, load_panel.draw,
-    simulation.draw, check_it.draw,
-)  # fmt: skip
+    remarks.draw,
+    why.draw,
+    throughput.draw,
+    while_serving.draw,
+    what_if.draw,
+    board_panel.draw,
+    load_panel.draw,
+    simulation.draw,
+    check_it.draw,
+)
 for tab, draw in zip(st.tabs(SERVE_TABS, key="serve_tab", on_change="rerun"), DRAWN, strict=True):
     if tab.open:
         with tab:

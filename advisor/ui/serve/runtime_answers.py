@@ -52,7 +52,7 @@ PLACEHOLDER = "YOUR-DRAFT-MODEL"
 
 
 def attempt(call: Callable[..., T], *arguments: Any, **named: Any) -> T | None:
-    """The call's answer; when the input is wrong, one message in its place and None."""
+    """The call's answer, or one message in its place and None where the input is wrong."""
     try:
         return call(*arguments, **named)
     except AdvisorError as error:
@@ -62,7 +62,7 @@ def attempt(call: Callable[..., T], *arguments: Any, **named: Any) -> T | None:
 
 @remembered(st.cache_resource, shared=64, own=16)
 def by_context(scenario: Scenario, contexts: str) -> tuple[ContextSchedule, ...]:
-    """Schedules for `1024,8192`; () for an empty text."""
+    """Schedules for contexts such as `1024,8192`, none for an empty text."""
     if not contexts.strip():
         return ()
     advice = answers.advice_for(scenario)
@@ -91,12 +91,12 @@ def histogram_from(frame: pd.DataFrame, advice: Advice) -> BatchHistogram:
 
 
 def export_choices(advice: Advice) -> list[str]:
-    """What can be exported: what is recommended, K by batch, or one K throughout."""
+    """Choices of an export: the recommended K, K by batch, or one K throughout."""
     return [RECOMMENDED, SCHEDULE, *(f"K = {k} throughout" for k in advice.curve.drafts)]
 
 
 def pasted_text(advice: Advice, k_draft: int, made: EngineExport) -> str:
-    """What the line to paste runs, in one sentence; `k_draft` is the K picked on the page."""
+    """Sentence on what the line to paste runs, where `k_draft` is the K picked on the page."""
     if not k_draft:
         return "Runs without a drafter."
     if k_draft != advice.recommendation.k_draft:
@@ -137,12 +137,12 @@ def _answered(scenario: Scenario, engine: str) -> Advice:
 
 
 def on_engine(advice: Advice, engine: str) -> Advice:
-    """`advice.advice_on`, remembered."""
+    """Advice on one engine (`advice.advice_on`), remembered."""
     return advice if engine == advice.scenario.engine else _answered(advice.scenario, engine)
 
 
 def served_model(advice: Advice) -> str:
-    """Name to prefill; empty for the user's own configuration."""
+    """Name of the model to prefill, empty for the user's own configuration."""
     try:
         return default_served_model(advice.setup)
     except AdvisorError:
@@ -168,7 +168,10 @@ def export_for(advice: Advice, engine: str, choice: str, served: str, draft: str
 
 @dataclass(frozen=True)
 class ProcessChoice:
-    """How acceptance varies in a simulation: one of LIST, SWITCHING, TRACE, with what that needs."""
+    """Process by which acceptance varies in a simulation.
+
+    One of LIST, SWITCHING, TRACE, with what that needs.
+    """
 
     kind: str
     spread: float = DEFAULT_SPREAD
@@ -178,14 +181,16 @@ class ProcessChoice:
 
     @property
     def key(self) -> str:
-        """Names the process; equal choices have equal keys."""
+        """Name of the process, equal for equal choices."""
         return f"{self.kind} {self.spread} {self.good_tokens} {hashlib.sha256(self.data).hexdigest()}"
 
 
 def simulation_for(
     scenario: Scenario, choice: ProcessChoice, plan: SimulationPlan, warm: bool
 ) -> SimulationReport | None:
-    """All policies of a scenario on one process, remembered for the session; None once the user cancelled it.
+    """All policies of a scenario on one process, remembered for the session.
+
+    None once the user cancelled it.
 
     Any change on the page ends a running simulation, as every rerun does. Raises AdvisorError when the trace cannot be
     read.

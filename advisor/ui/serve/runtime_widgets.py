@@ -13,7 +13,7 @@ MAX_ITERATIONS = 4000
 
 
 def process_choice() -> ProcessChoice | None:
-    """How acceptance varies; None while a trace was chosen and not yet given."""
+    """Process by which acceptance varies, or None while a trace was chosen and not yet given."""
     kind = st.radio("How acceptance varies", (LIST, SWITCHING, TRACE), horizontal=True, key="process")
     if kind == SWITCHING:
         spread = st.slider("Good and bad passages apart (logits; assumed)", 0.0, 4.0, DEFAULT_SPREAD, key="spread")
@@ -31,7 +31,7 @@ def process_choice() -> ProcessChoice | None:
 
 
 def plan(batch_size: int) -> tuple[SimulationPlan, bool]:
-    """What is served, and whether the drafter is kept ready at K = 0."""
+    """Load that is served, and whether the drafter is kept ready at K = 0."""
     with st.grid(4, min_column_width=150):
         requests = st.number_input("Requests", 1, 5000, 200, key="simulated_requests")
         length = st.number_input("Tokens each", 1, 4096, 250, key="simulated_tokens")

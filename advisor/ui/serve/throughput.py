@@ -11,7 +11,7 @@ from advisor.ui.shared import widgets
 
 
 def draw(advice: Advice) -> None:
-    """The chart; a limit on time per token shades what is too slow."""
+    """Chart of throughput against time per token, with what a limit makes too slow in shade."""
     scenario, curve = advice.scenario, advice.curve
     chart = frontier_chart(
         curve,

@@ -32,7 +32,7 @@ _COLUMNS: Any = {"Outcome": st.column_config.TextColumn(width=100, help="Whether
 
 
 def draw_goal() -> Goal:
-    """The control that says what changes are ranked by; drawn before they are evaluated."""
+    """Control that says what changes are ranked by, drawn before they are evaluated."""
     st.subheader("Single changes that help", anchor=False)
     return cast(
         Goal,
@@ -67,9 +67,12 @@ def _card(advice: Advice, effect: Effect, goal: Goal, number: int) -> None:
     for note in change.notes:
         st.caption(widgets.plain(note))
     st.button(
-        "Make it the scenario", key=f"next_apply_{number}", icon=":material/input:", on_click=_apply,
+        "Make it the scenario",
+        key=f"next_apply_{number}",
+        icon=":material/input:",
+        on_click=_apply,
         args=(advice.scenario, change.scenario),
-    )  # fmt: skip
+    )
 
 
 def _all(steps: NextSteps, goal: Goal) -> None:

@@ -35,6 +35,7 @@ def draw(advice: Advice) -> None:
 
 
 def schedule(advice: Advice) -> None:
+    """Chart of K by batch, at several contexts."""
     scenario = advice.scenario
     contexts = st.text_input("Context buckets (tokens)", "1024, 8192, 32768", key="context_buckets")
     buckets = runtime.attempt(runtime.by_context, scenario, contexts) or ()
@@ -45,7 +46,7 @@ def schedule(advice: Advice) -> None:
 
 
 def by_batch(advice: Advice) -> None:
-    """K by batch as a table; a row opens how its K was made."""
+    """K by batch as a table, in which a row opens how its K was made."""
     limit_ms = advice.scenario.max_tpot_ms
     columns, rows = k_by_batch_table(advice.k_by_batch, limit_ms is not None)
     table = pd.DataFrame(rows, columns=list(columns))
@@ -60,14 +61,15 @@ def by_batch(advice: Advice) -> None:
             "Mean speedup": st.column_config.NumberColumn(format="%.2f×"),
             "Largest expected loss": st.column_config.NumberColumn(format="%.1f%%"),
         },
-        key="k_by_batch", selection_mode="single-row",
+        key="k_by_batch",
+        selection_mode="single-row",
         on_select=functools.partial(how_made.asked_by_table, "k_by_batch", advice.k_by_batch),
-    )  # fmt: skip
+    )
     st.caption("Select a row to see how its K was made.")
 
 
 def gains(advice: Advice) -> None:
-    """What the schedule gains over one K on the user's own batch sizes."""
+    """Gain of the schedule over one K on the user's own batch sizes."""
     scenario = advice.scenario
     st.markdown(
         "**What it gains on your batch sizes.** Edit the table: the time your server spends at each batch size."
@@ -76,12 +78,15 @@ def gains(advice: Advice) -> None:
     with table:
         number = st.column_config.NumberColumn
         edited = st.data_editor(
-            runtime.example_histogram(advice), num_rows="dynamic", hide_index=True, key="batch_histogram",
+            runtime.example_histogram(advice),
+            num_rows="dynamic",
+            hide_index=True,
+            key="batch_histogram",
             column_config={
                 "batch_size": number("Batch", min_value=1, step=1, required=True),
                 "weight": number("Share of time", min_value=0.0, required=True),
             },
-        )  # fmt: skip
+        )
         st.caption("The first rows are an example, not a measurement.")
     with bars:
         histogram = runtime.attempt(runtime.histogram_from, edited, advice)
@@ -91,6 +96,7 @@ def gains(advice: Advice) -> None:
 
 
 def configuration(advice: Advice) -> None:
+    """Configuration of each engine that runs the schedule or one K of it."""
     st.subheader("Engine configuration", anchor=False)
     choice = st.selectbox("Export", runtime.export_choices(advice), key="export_choice")
     served = st.text_input("Model the engine serves", runtime.served_model(advice), key="served_model")
@@ -116,6 +122,7 @@ def configuration(advice: Advice) -> None:
 
 
 def break_even(advice: Advice) -> None:
+    """Chart of the accepted length that pays at each batch, and the batches where the user's does."""
     st.subheader("Break-even", anchor=False)
     last = last_batch(advice.setup, advice.curve)
     chart = break_even_chart(advice.curve, advice.scenario.batch_size, advice.curve_k, last)

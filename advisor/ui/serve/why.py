@@ -12,6 +12,7 @@ from advisor.ui.shared import answers, how_made, widgets
 
 
 def experts(advice: Advice, k_draft: int) -> None:
+    """Chart of the distinct experts that a verification step touches, by batch."""
     series = answers.expert_series(advice, k_draft)
     if series is None:
         st.info("A dense model has no routed experts: each step loads all weights once, whatever K is.")
@@ -33,6 +34,7 @@ def experts(advice: Advice, k_draft: int) -> None:
 
 
 def roof(advice: Advice, k_draft: int) -> None:
+    """Roofline with the parts of a plain step and of verification."""
     setup, curve = advice.setup, advice.curve
     column = int(curve.drafts.searchsorted(k_draft))
     chart = roofline_chart(

@@ -26,7 +26,7 @@ _WRITTEN, _PACKED_AS, _IMPLIED = "_address", "_packed_as", "_address_implied"
 
 
 def follow() -> None:
-    """Bring session and address together; call before the navigation and all widgets are drawn.
+    """Bring session and address together, before the navigation and all widgets are drawn.
 
     A first run and Back or Forward take what the address says; one that says nothing means the first screen's scenario.
     Otherwise the session is ahead: Streamlit drops the parameters when the page changes, and they are put back before
@@ -46,7 +46,10 @@ def follow() -> None:
 
 
 def write(values: Mapping[str, Any]) -> None:
-    """Put the widgets' values in the address, all in one step; leaves an address that already means them alone."""
+    """Put the widgets' values in the address, all in one step.
+
+    An address that already means them is left alone.
+    """
     now = st.session_state
     written: dict[str, str] = now[_WRITTEN]
     documents = {name: _packed(name, values[owner]) for name, owner in DOCUMENTS.items()}
@@ -74,8 +77,10 @@ def write(values: Mapping[str, Any]) -> None:
 
 
 def link_to(scenario: Scenario, base: str | None) -> str | None:
-    """The address that restores this scenario and the pages' settings, relative when the page's own is unknown; None
-    when it is too long."""
+    """Address that restores this scenario and the pages' settings, or None when it is too long.
+
+    Relative when the page's own is unknown.
+    """
     asked = {name: value for name, value in settings.values().items() if not _means(None, name, value)}
     query = "&".join(filter(None, (scenario.to_query(), urlencode({name: str(v) for name, v in asked.items()}))))
     documents = (getattr(scenario, name) or "" for name in DOCUMENTS)

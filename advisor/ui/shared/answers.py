@@ -32,13 +32,16 @@ _PAUSES, _PAUSE_S = 10, 0.025
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
 def advice_for(scenario: Scenario) -> Advice:
-    """`advise(scenario)`, remembered. Raises AdvisorError as it does."""
+    """Advice on a scenario, remembered. Raises AdvisorError as `advise` does."""
     return advise(scenario)
 
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
 def next_steps_for(scenario: Scenario) -> NextSteps:
-    """`next_steps` of a scenario's answer, remembered; a newer change of the bar ends it between evaluations."""
+    """Next steps of a scenario's answer, remembered.
+
+    A newer change of the bar ends their evaluation.
+    """
     let_the_browser_draw()
     return next_steps(advice_for(scenario), let_a_newer_run_start)
 
@@ -57,14 +60,20 @@ def flips_for(scenario: Scenario) -> tuple[Flip, ...]:
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
 def refit_text_for(scenario: Scenario) -> str:
-    """What the scenario's refit did to its answer, against the shipped constants; empty without one."""
+    """Sentence on what the scenario's refit did to its answer, empty without one.
+
+    The answer is held against the shipped constants.
+    """
     if scenario.refit is None:
         return ""
     return refit_text(advice_for(scenario), advice_for(scenario.model_copy(update={"refit": None})))
 
 
 def errors_for(scenario: Scenario) -> dict[str, Errors]:
-    """Errors on published points near a scenario, nearest first; empty where the shipped rows cannot be read."""
+    """Errors on published points near a scenario, nearest first.
+
+    Empty where the shipped rows cannot be read.
+    """
     from advisor.report import published_ids
 
     return _errors(*published_ids(scenario), advice_for(scenario).recommendation.speedup.tier)
@@ -81,7 +90,7 @@ def _errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[s
 
 
 def let_the_browser_draw() -> None:
-    """Leave the processor to what is on its way to the screen, and to a newer change that may follow at once.
+    """Leave the processor to what is on its way to the screen, and to a newer change.
 
     Why no fragment does this: docs/decisions/fragments.md.
     """
@@ -97,7 +106,10 @@ def let_a_newer_run_start() -> None:
 
 @dataclass(frozen=True)
 class ExpertSeries:
-    """Distinct experts of one layer over the batches of a curve, K + 1 tokens per sequence; arrays are [nB]. [1]"""
+    """Distinct experts of one layer over the batches of a curve, in arrays [nB]. [-]
+
+    A sequence has K + 1 tokens.
+    """
 
     tokens: NDArray[np.float64]
     routed: NDArray[np.float64]
@@ -109,7 +121,7 @@ class ExpertSeries:
 
 
 def expert_series(advice: Advice, k_draft: int) -> ExpertSeries | None:
-    """Experts touched by verification steps of the advice's curve; None for a dense model."""
+    """Experts touched by verification steps of the advice's curve, or None for a dense model."""
     moe = advice.setup.architecture.moe
     if moe is None:
         return None
@@ -183,7 +195,10 @@ Nearby = tuple[pd.DataFrame | None, pd.DataFrame | None]
 
 
 def nearby_design(setup: Setup, batch: float, k_draft: int) -> Nearby:
-    """Kernel measurements near a point of a design; nobody has published a speedup of it. Not remembered."""
+    """Kernel measurements near a point of a design, of which nobody has published a speedup.
+
+    Not remembered.
+    """
     from advisor.explain import near_kernels
     from advisor.store import default_store_path
 
@@ -235,7 +250,7 @@ def published_for(scenario: Scenario) -> pd.DataFrame | None:
 
 
 def store_status() -> StoreStatus:
-    """What the store holds; looked at again when its file changes."""
+    """Contents of the store, looked at again when its file changes."""
     from advisor.store import default_store_path
 
     file = default_store_path()

@@ -18,7 +18,10 @@ _KEPT, _OWN = 32, 8
 
 
 class BoardAsked(Frozen):
-    """What a leaderboard is asked besides the scenario; None and empty: no such limit, or as the scenario says."""
+    """Question to a leaderboard besides the scenario.
+
+    None and empty: no such limit, or as the scenario says.
+    """
 
     by: By = "cost"
     usd_per_hour: float | None = None
@@ -36,7 +39,10 @@ class BoardAsked(Frozen):
     """Only these models."""
 
     def question(self, scenario: Scenario) -> RankQuestion:
-        """In the words of the core. Raises AdvisorError where no model is called so, and for an empty range."""
+        """The question in the words of the core.
+
+        Raises AdvisorError where no model is called so, and for an empty range.
+        """
         asked = question_of(scenario, self.usd_per_hour)
         sizes = {name: getattr(self, name) for name in type(self).model_fields if name.endswith("_params")}
         listed = None if self.listed is None else frozenset(self.listed)
@@ -52,7 +58,11 @@ class BoardAsked(Frozen):
 
 
 def ids_called(text: str) -> tuple[str, ...]:
-    """Shipped models whose id or name has one of the comma-separated pieces in it; none for an empty text.
+    """Shipped models whose id or name holds one of the comma-separated pieces.
+
+    There are none for an empty text.
+
+    None for an empty text.
 
     Raises AdvisorError where no model is called so.
     """
@@ -66,7 +76,7 @@ def ids_called(text: str) -> tuple[str, ...]:
 
 
 def asked() -> BoardAsked:
-    """What the page's settings ask; scores apart."""
+    """Question of the page's settings, scores apart."""
     now = settings.values()
     sizes = {
         f"{end}_{what}_params": None if (size := now[f"rank_{end}_{what}"]) is None else size * _BILLION

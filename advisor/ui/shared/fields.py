@@ -32,18 +32,18 @@ _OWN = {"model_config_json": "_own_models", "hardware_json": "_own_hardware"}
 
 
 def own(document: str) -> dict[str, str]:
-    """What the user gave in this session, by name: texts of `model_config_json` or of `hardware_json`."""
+    """Texts given by the user in this session, by name: of `model_config_json` or of `hardware_json`."""
     given: dict[str, str] = st.session_state.setdefault(_OWN[document], {})
     return given
 
 
 def default(field: str) -> Any:
-    """What a field is when neither link nor user says anything."""
+    """Value of a field when neither link nor user says anything."""
     return START_ACCEPTANCE if field == "acceptance" else FIELDS[field].default
 
 
 def choices(field: str) -> list[str]:
-    """The values a field of choice may take here and now; the user's own come first."""
+    """Values that a field of choice may take here and now, the user's own first."""
     row = FIELDS[field]
     listed = row.choices if row.catalogue is None else _LISTED[row.catalogue]()
     mine = [name for document, owner in DOCUMENTS.items() if owner == field for name in own(document)]

@@ -24,13 +24,20 @@ from advisor.ui.shared.session import Slot, nothing
 
 LABEL = "How was this made"
 ANSWER, PLAIN, VERIFY, DRAFT, BAND, NEAR, INPUTS, CONSTANTS = SECTIONS = (
-    "Answer", "Plain step", "Verification", "Drafting", "Band", "Measured nearby", "Inputs", "Constants",
-)  # fmt: skip
+    "Answer",
+    "Plain step",
+    "Verification",
+    "Drafting",
+    "Band",
+    "Measured nearby",
+    "Inputs",
+    "Constants",
+)
 
 
 @dataclass(frozen=True)
 class Question:
-    """Which point is asked about, and which section opens first."""
+    """Point that is asked about, and the section that opens first."""
 
     batch_size: float
     k_draft: int
@@ -62,7 +69,10 @@ def asked_by_chart(key: str, k_draft: int = 0) -> None:
 
 
 def asked_by_table(key: str, ranges: Sequence[KRange]) -> None:
-    """Callback of the table of K by batch: open the dialog on the geometric middle of the range that was selected."""
+    """Callback of the table of K by batch: open the dialog on the range that was selected.
+
+    It opens at the range's geometric middle.
+    """
     rows = (dict(st.session_state.get(key) or {}).get("selection") or {}).get("rows", [])
     if rows:
         chosen = ranges[rows[0]]
@@ -70,21 +80,25 @@ def asked_by_table(key: str, ranges: Sequence[KRange]) -> None:
 
 
 def pop_question() -> Question | None:
-    """What was asked in this run, for pages whose subject is not the scenario's own model."""
+    """Question asked in this run, for pages whose subject is not the scenario's own model."""
     return _ASKED.take()
 
 
 def button(batch_size: float, k_draft: int, section: str, key: str, label: str = LABEL) -> None:
     """The control beside a number."""
     st.button(
-        label, key=f"how_{key}", type="tertiary", icon=":material/function:", on_click=ask,
+        label,
+        key=f"how_{key}",
+        type="tertiary",
+        icon=":material/function:",
+        on_click=ask,
         args=(batch_size, k_draft, section),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What can be asked about: a scenario, or a design that is not one yet."""
+    """Subject of a question: a scenario, or a design that is not one yet."""
 
     setup: Setup
     batches: tuple[int, ...]
@@ -93,7 +107,7 @@ class Subject:
 
 
 def open_if_asked(advice: Advice) -> None:
-    """At the end of a page: the dialog, if a control or chart asked for it in this run."""
+    """Dialog, if a control or chart asked for it in this run, at the end of a page."""
     question = pop_question()
     if question is not None:
         rows = tuple((item.label, item.value) for item in scenario_settings(advice))
@@ -163,10 +177,11 @@ def _band(setup: Setup, made: Derivation) -> None:
         pd.DataFrame(rows, columns=["Uncertain", "Low", "High", "Share of the variance"]),
         hide_index=True,
         column_config={
-            "Low": number(format="%.2fx"), "High": number(format="%.2fx"),
+            "Low": number(format="%.2fx"),
+            "High": number(format="%.2fx"),
             "Share of the variance": number(format="%.0f%%"),
         },
-    )  # fmt: skip
+    )
     st.caption("256 draws, the same with and without drafts: what both share cancels in the ratio.")
 
 
@@ -190,9 +205,13 @@ def _near(subject: Subject, made: Derivation) -> None:
 
 
 _SPEEDUP_TITLES = {
-    "batch_size": "Batch", "k_draft": "K", "speedup": "Measured speedup", "drafter": "Drafter",
-    "tensor_parallel": "TP", "source": "Source",
-}  # fmt: skip
+    "batch_size": "Batch",
+    "k_draft": "K",
+    "speedup": "Measured speedup",
+    "drafter": "Drafter",
+    "tensor_parallel": "TP",
+    "source": "Source",
+}
 
 
 def _kernel_table(kernels: pd.DataFrame) -> pd.DataFrame:

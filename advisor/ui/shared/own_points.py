@@ -14,7 +14,7 @@ _COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "s
 
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
-    """Rows of the upload with a speedup of this accelerator and model; None without."""
+    """Rows of the upload with a speedup of this accelerator and model, or None without."""
     read = UPLOAD.get()
     if read is None or read.kind != "points":
         return None

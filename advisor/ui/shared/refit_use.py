@@ -22,7 +22,7 @@ _LEFT_OUT: Slot[tuple[str, str]] = Slot("_refit_left_out", lambda: ("", ""))
 
 
 def in_use() -> str | None:
-    """The text of the refit chosen in this session; None: the shipped constants."""
+    """Text of the refit chosen in this session, or None for the shipped constants."""
     found: str | None = st.session_state.get(FIELD)
     return found
 
@@ -42,7 +42,10 @@ def use(result: RefitResult) -> None:
 
 
 def left_out_text() -> str:
-    """How far off points are that the refit in use did not see; empty where it came by a link, which has no points."""
+    """Sentence on how far off points are that the refit in use did not see.
+
+    Empty where it came by a link, which has no points.
+    """
     of, said = _LEFT_OUT.get()
     return said if of == in_use() else ""
 
@@ -67,7 +70,10 @@ def is_for(values: Mapping[str, Any]) -> bool:
 
 
 def banner(scenario: Scenario) -> None:
-    """On every page: whose points the constants were refitted on, or why they were not; one click undoes it."""
+    """Note on every page saying whose points the constants were refitted on, or why they were not.
+
+    One click undoes it.
+    """
     text = in_use()
     if text is None:
         return

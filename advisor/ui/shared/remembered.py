@@ -15,7 +15,10 @@ Asked = Callable[Concatenate[Scenario, P], T]
 
 
 def keys_of(*types: type[Frozen]) -> dict[str | type[Any], Callable[[Any], Any]]:
-    """How a Streamlit cache names values of these types, of which it knows nothing: by all their fields."""
+    """Functions by which a Streamlit cache names values of these types: by all their fields.
+
+    Streamlit knows nothing of such types.
+    """
     return {one: one.model_dump_json for one in types}
 
 

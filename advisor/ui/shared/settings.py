@@ -144,7 +144,10 @@ def values() -> dict[str, Any]:
 
 
 def take(texts: Mapping[str, str]) -> dict[str, str]:
-    """Set every setting to what an address says, else to its default; what it asks for and cannot have, by name."""
+    """Set every setting to what an address says, else to its default.
+
+    Returns by name what the address asks for and cannot have.
+    """
     refused = {}
     for name, setting in SETTINGS.items():
         value = setting.default

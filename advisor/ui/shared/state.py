@@ -83,7 +83,9 @@ def _free(name: str, taken: Mapping[str, str], text: str) -> str:
 
 
 def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) -> list[str]:
-    """Set every widget to what `texts` and `documents` say, else to its default; call before the widgets are drawn.
+    """Set every widget to what `texts` and `documents` say, else to its default.
+
+    To be called before the widgets are drawn.
 
     texts : values by field, as a link spells them. documents : texts of the user's own model and accelerator.
     Returns one sentence for each thing asked for that cannot be shown; `origin` (link, file) is named in it.
@@ -108,7 +110,7 @@ def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) ->
 
 
 def take_settings(texts: Mapping[str, str]) -> list[str]:
-    """Set the pages' settings as an address says; one sentence for each that cannot be shown."""
+    """Set the pages' settings as an address says, and return a sentence for each that cannot be shown."""
     return [
         f"The link asks for {name} = {_short(text)}, which is not possible here; it was ignored."
         for name, text in settings.take(texts).items()
@@ -122,7 +124,7 @@ def _refused(origin: str, field: str, text: str, shown: Any) -> str:
 
 
 def show(scenario: Scenario, origin: str = "file") -> None:
-    """Make a scenario the one on screen; for callbacks. What cannot be shown becomes a note."""
+    """Make a scenario the one on screen, for callbacks. What cannot be shown becomes a note."""
     values = scenario.model_dump(mode="json")
     documents = {name: text for name in DOCUMENTS if (text := values.pop(name)) is not None}
     note(take({name: "" if value is None else str(value) for name, value in values.items()}, documents, origin))
@@ -167,7 +169,10 @@ def _in_screen_words(problem: str) -> str:
 
 
 def config_problem() -> str:
-    """Why the config.json given last cannot be used; empty when it can, or when none is given."""
+    """Reason that the config.json given last cannot be used.
+
+    Empty when it can, or when none is given.
+    """
     return CONFIG_PROBLEM.get()
 
 
@@ -177,7 +182,10 @@ def scenario_or_problem() -> tuple[Scenario | None, str]:
 
 
 def note(notes: list[str]) -> None:
-    """Keep what a link or file asked for that the screen does not show; it is said until something is changed."""
+    """Keep what a link or file asked for that the screen does not show.
+
+    It is said until something is changed.
+    """
     _NOTES.put(notes)
     _NOTED.put(None)
 
@@ -188,7 +196,7 @@ def add_note(text: str) -> None:
 
 
 def link_notes() -> list[str]:
-    """What a link or file asked for that this screen does not show, one sentence each."""
+    """Sentences on what a link or file asked for that this screen does not show."""
     return _NOTES.get() if _NOTED.get() == _VALUES.get() else []
 
 
@@ -205,7 +213,9 @@ def _short(text: str) -> str:
 
 
 def best_acceptance(model_id: str, drafter_id: str, current: str) -> str:
-    """The measured curve nearest to a model and drafter; `current` when it is the user's own numbers or as near.
+    """The measured curve nearest to a model and drafter.
+
+    It is `current` when that is the user's own numbers or as near.
 
     Near: measured with this model and drafter, else with this drafter, else any.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def scenario_or_stop() -> Scenario:
-    """The scenario of this run; without one, says why and ends the page."""
+    """The scenario of this run, or the reason that there is none and the end of the page."""
     for note in state.link_notes():
         st.warning(note, icon=":material/link_off:")
     scenario, problem = state.scenario_or_problem()
@@ -40,7 +40,7 @@ def scenario_or_stop() -> Scenario:
 
 
 def advice_or_stop(scenario: Scenario) -> Advice:
-    """The answer to a scenario; when there is none, says why in one message and ends the page."""
+    """The answer to a scenario, or one message on why there is none and the end of the page."""
     try:
         return answers.advice_for(scenario)
     except AdvisorError as error:
@@ -56,7 +56,10 @@ def stop_with(problem: str) -> NoReturn:
 
 
 def place(text: str) -> None:
-    """What the page answers for, over its title; the folded bar of a telephone says it already, so not there."""
+    """Words over the title for what the page answers for.
+
+    The folded bar of a telephone says it already, so not there.
+    """
     with st.container(key="place"):
         st.markdown(text)
 
@@ -72,9 +75,13 @@ def show_chart(
     if on_select is not None:
         select = functools.partial(on_select, select_key)
     st.plotly_chart(
-        themed(chart.figure), key=select_key or key, alt=chart.alt,
-        config={"displaylogo": False, "displayModeBar": False}, on_select=select, selection_mode="points",
-    )  # fmt: skip
+        themed(chart.figure),
+        key=select_key or key,
+        alt=chart.alt,
+        config={"displaylogo": False, "displayModeBar": False},
+        on_select=select,
+        selection_mode="points",
+    )
     if chart.left_out:
         st.caption(chart.left_out)
     st.download_button(
@@ -90,7 +97,10 @@ def show_chart(
 
 
 def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:
-    """CSV with the scenario's hash in its first column; text that a spreadsheet would run as a formula is quoted."""
+    """CSV with the scenario's hash in its first column.
+
+    Text that a spreadsheet would run as a formula is quoted.
+    """
     return frame_csv(data, scenario_hash).encode()
 
 
@@ -101,14 +111,14 @@ def show_warnings(advice: Advice) -> None:
 
 
 def accepted_from(answer: Advice | DesignSpace) -> str:
-    """Which accepted length an answer rests on, in one sentence without markup."""
+    """Accepted length that an answer rests on, in one sentence without markup."""
     acceptance = answer.setup.acceptance
     source = acceptance.source.removeprefix("accepted length ")
     return f"Accepted length: {source}{' (of another model, drafter or run)' if acceptance.borrowed else ''}."
 
 
 def acceptance_note(answer: Advice | DesignSpace) -> str:
-    """The same for a Markdown element."""
+    """Accepted length that an answer rests on, for a Markdown element."""
     return plain(accepted_from(answer))
 
 

@@ -65,7 +65,7 @@ def _row(name: str, constant: Constant) -> tuple[object, ...]:
 
 
 def acceptance_table(advice: Advice) -> pd.DataFrame:
-    """Accepted length by K with its band; extrapolated values are marked."""
+    """Accepted length by K with its band, extrapolated values marked."""
     acceptance = advice.setup.acceptance
     return pd.DataFrame(
         {
@@ -115,6 +115,9 @@ def _billions(count: float) -> str:
 
 
 def numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """A table whose Source column holds numbers, and the sources in that order: texts too long for a column."""
+    """A table whose Source column holds numbers, and the sources in that order.
+
+    Texts of sources are too long for a column.
+    """
     numbers, sources = pd.factorize(table["Source"])
     return table.assign(Source=numbers + 1), list(sources)
