@@ -161,7 +161,7 @@ def test_plain_decoding_is_not_named_among_the_others() -> None:
     assert others_text(rows) == "On average K = 2 is 1.0% behind each draw's fastest, K = 3 3.0%."
     assert others_text([row(0, 0.02), row(1, 0.01, own=True)]) == ""
     assert others_text([row(0, 0.02), row(1, 0.01, own=True), row(2, 0.03), row(3, 0.02)]).startswith(
-        "K = 3 loses 2.0%"
+        "On average K = 1 is 1.0% behind each draw's fastest, K = 3 2.0%"
     )
 
 
