@@ -45,7 +45,7 @@ COMMAND_A = Scenario(
 def test_the_verdict_names_batch_hardware_k_speedup_band_and_tier() -> None:
     advice = advise(QWEN)
     answer = advice.recommendation
-    for piece in ("batch 16", "H200", f"K = {answer.k_draft}", f"{answer.speedup.value:.2f}x", "fitted"):
+    for piece in ("batch 16", "H200", f"K = {answer.n_draft}", f"{answer.speedup.value:.2f}x", "fitted"):
         assert piece in answer.verdict
     assert answer.speedup.low <= answer.speedup.value <= answer.speedup.high
     assert answer.speedup.tier is Tier.FITTED
@@ -54,13 +54,13 @@ def test_the_verdict_names_batch_hardware_k_speedup_band_and_tier() -> None:
 def test_the_recommended_k_has_the_least_expected_loss_at_the_target_batch() -> None:
     advice = advise(QWEN)
     assert advice.curve.batches[advice.batch_index] == 16
-    assert [item.k_draft for item in advice.drafts if item.recommended] == [advice.recommendation.k_draft]
+    assert [item.n_draft for item in advice.drafts if item.recommended] == [advice.recommendation.n_draft]
     assert advice.recommendation.regret <= min(item.expected_loss for item in advice.drafts) + 0.005
 
 
 def test_a_drafter_that_is_never_right_is_advised_against_in_words() -> None:
     answer = advise(QWEN.model_copy(update={"acceptance": "0.05", "batch_size": 128})).recommendation
-    assert answer.k_draft == 0
+    assert answer.n_draft == 0
     assert answer.speedup.value == 1.0
     assert "do not speculate" in answer.verdict
     assert "expected to lose" in answer.verdict or "slowdown" in answer.verdict
@@ -70,7 +70,7 @@ def test_a_drafter_that_is_never_right_is_advised_against_in_words() -> None:
 def test_the_recommended_k_is_the_one_the_schedule_runs(batch: int) -> None:
     """One batch has one K: in the verdict, the table by batch and the engine's configuration."""
     advice = advise(QWEN.model_copy(update={"batch_size": batch}))
-    assert advice.recommendation.k_draft == k_at(advice.k_by_batch, batch)
+    assert advice.recommendation.n_draft == k_at(advice.k_by_batch, batch)
 
 
 def test_a_batch_that_does_not_fit_gets_the_k_it_would_have() -> None:
@@ -85,7 +85,7 @@ def test_a_gain_that_may_be_a_loss_is_called_hardly_worth_it_with_its_odds() -> 
     """Accepted lengths are searched until the band at batch 256 holds 1 and K > 0 is still the better bet."""
     for length in np.arange(1.05, 3.0, 0.05):
         answer = advise(QWEN.model_copy(update={"batch_size": 256, "acceptance": f"{length:.2f}@3"})).recommendation
-        if answer.k_draft and answer.speedup.low < 1.0:
+        if answer.n_draft and answer.speedup.low < 1.0:
             break
     hardly = "Hardly worth it: it" if answer.speedup.value < 1.1 else "It"
     assert f" {hardly} may lose; the chance of a gain is" in answer.verdict
@@ -122,7 +122,7 @@ def test_a_limit_on_time_per_token_is_kept_or_its_breach_is_said() -> None:
     assert any("0.01 ms per output token" in warning for warning in broken.warnings)
     assert "It misses the limit of 0.01 ms per output token" in broken.recommendation.verdict
     assert "misses" not in kept.recommendation.verdict
-    assert broken.recommendation.k_draft == advise(QWEN).recommendation.k_draft
+    assert broken.recommendation.n_draft == advise(QWEN).recommendation.n_draft
 
 
 def test_a_model_too_large_for_its_gpus_is_warned_about_with_the_way_out() -> None:
@@ -185,7 +185,7 @@ def test_plain_decoding_that_stands_because_nothing_tells_it_apart_says_so(accep
     """At 2.73 tokens K = 1 even loses less; within the noise the smaller K stands, and a reader is told why."""
     scenario = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance=acceptance, batch_size=512)
     answer = advise(scenario)
-    assert answer.recommendation.k_draft == 0
+    assert answer.recommendation.n_draft == 0
     assert answer.drafts[1].as_good == equal
     assert ("so the smaller K is taken" in answer.recommendation.verdict) == equal
 
@@ -269,7 +269,7 @@ def step(parts: dict[str, float], batch: float, touched: float = 20.0) -> Any:
     return SimpleNamespace(
         components_at=lambda row, column: (whole, {}) if (row, column) == (0, 0) else None,
         batches=np.array([batch]),
-        distinct_plain=np.array([touched]),
+        touched_plain=np.array([touched]),
     )
 
 
@@ -401,10 +401,10 @@ def test_a_kernel_switch_is_warned_of_at_the_k_that_is_or_would_be_drafted(setup
 
 def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
     own, found = next(item for item in answer.drafts if item.recommended), answer.recommendation
-    column = answer.curve.column(own.k_draft)
+    column = answer.curve.column(own.n_draft)
     assert answer.curve.batches[answer.batch_index] == 16
-    assert (found.k_draft, found.tpot_s, found.tokens_per_s_per_gpu) == (
-        own.k_draft,
+    assert (found.n_draft, found.tpot_s, found.tokens_per_s_per_gpu) == (
+        own.n_draft,
         own.tpot_s,
         own.tokens_per_s_per_gpu,
     )
@@ -417,9 +417,9 @@ def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
     assert found.meets_limit
     assert not found.speedup.extrapolated
     assert found.speedup.tier is answer.curve.tier[answer.batch_index, column]
-    assert own.k_draft in found.equal_drafts
+    assert own.n_draft in found.equal_drafts
     assert 0 not in found.equal_drafts
-    assert (answer.curve_k, answer.curve_column, answer.band_level) == (own.k_draft, column, 0.8)
+    assert (answer.curve_k, answer.curve_column, answer.band_level) == (own.n_draft, column, 0.8)
     assert (found.bound, found.bound_because) == bound_of(answer.setup, answer.curve, answer.batch_index)
     peak = answer.curve.batches[answer.curve.speedup[:, column].argmax()]
     assert answer.sweet_spot_batch == peak
@@ -445,7 +445,7 @@ def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommende
     )
     found = module._recommendation(setup, curve, 0, rows)
     assert found.equal_drafts == (2, 3)
-    assert (found.k_draft, found.p_gain) == (2, 0.8)
+    assert (found.n_draft, found.p_gain) == (2, 0.8)
     assert found.equals == "K = 3 does as well; on average K = 2 is 0.0% behind each draw's fastest, K = 1 20.0%."
 
 
@@ -459,9 +459,9 @@ def test_the_curve_is_shown_at_the_recommended_k_also_where_another_loses_less(m
 
 def test_an_answer_of_plain_decoding_shows_the_best_draft_beside_it() -> None:
     found = advise(QWEN.model_copy(update={"acceptance": "0.3", "batch_size": 512}))
-    assert found.recommendation.k_draft == 0
+    assert found.recommendation.n_draft == 0
     best = min(found.drafts[1:], key=lambda item: item.expected_loss)
-    assert found.curve_k == best.k_draft
+    assert found.curve_k == best.n_draft
     assert found.recommendation.p_gain == best.p_gain
     assert found.recommendation.equal_drafts == ()
     assert found.recommendation.odds.startswith("chance that K = 0 is best")
@@ -496,7 +496,7 @@ def test_an_answers_values_are_those_of_the_recommendation_in_milliseconds(answe
     found, own = answer_values(answer), answer.recommendation
     assert found["tpot_ms"] == own.tpot_s * 1e3
     assert found["ttft_ms"] is None
-    same = ("k_draft", "bound", "bound_because", "tokens_per_s_per_gpu", "p_best", "p_gain", "regret", "equal_drafts")
+    same = ("n_draft", "bound", "bound_because", "tokens_per_s_per_gpu", "p_best", "p_gain", "regret", "equal_drafts")
     assert {name: found[name] for name in same} == {name: getattr(own, name) for name in same}
     assert (found["speedup"], found["speedup_low"], found["speedup_high"]) == (
         own.speedup.value,
@@ -524,7 +524,7 @@ def test_small_losses_are_said_to_be_under_a_thousandth(answer: Advice) -> None:
     own = replace(answer.recommendation, p_best=0.4, p_gain=0.9)
     assert replace(own, regret=0.001).odds.endswith("expected loss 0.1%")
     assert replace(own, regret=0.00099).odds.endswith("expected loss under 0.1%")
-    assert replace(own, k_draft=2).odds.startswith("chance that K = 2 is best 40%, chance of a gain 90%")
+    assert replace(own, n_draft=2).odds.startswith("chance that K = 2 is best 40%, chance of a gain 90%")
 
 
 def test_an_engine_that_the_accelerator_does_not_run_leaves_the_answer_as_it_is(answer: Advice) -> None:

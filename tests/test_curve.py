@@ -25,7 +25,7 @@ from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
 from advisor.prefill import prefill_per_token_s, prompt_cost
 from advisor.routing.law import expected_experts
 from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup, touched_experts
+from advisor.setup import load_setup, touched_in_pass
 from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
 from advisor.tiers import beyond_log_sd
 
@@ -78,16 +78,16 @@ def test_a_higher_accepted_length_speeds_up_and_costs_nothing() -> None:
 
 def test_uniform_routing_touches_more_experts_than_the_models_measured_routing() -> None:
     setup, uniform = load_setup(QWEN), load_setup(QWEN.model_copy(update={"routing": "uniform"}))
-    measured, independent = touched_experts(setup, 8, 4), touched_experts(uniform, 8, 4)
+    measured, independent = touched_in_pass(setup, 8, 4), touched_in_pass(uniform, 8, 4)
     assert float(independent) == pytest.approx(float(expected_experts(32, 128, 8)), rel=1e-6)
     assert float(measured) < float(independent)
-    ends = [float(touched_experts(setup, 8, 4, end)) for end in ("low", "value", "high")]  # type: ignore[arg-type]
+    ends = [float(touched_in_pass(setup, 8, 4, end)) for end in ("low", "value", "high")]  # type: ignore[arg-type]
     assert ends == sorted(ends)
 
 
 def test_a_dense_model_touches_no_experts_and_its_ratio_only_rises_with_batch() -> None:
     curve = speedup_curve(DENSE, BATCHES)
-    assert np.all(curve.distinct_verify == 0)
+    assert np.all(curve.touched_verify == 0)
     assert np.all(np.diff(curve.verify_ratio[:, 3]) > 0)
 
 
@@ -107,7 +107,7 @@ def test_prefill_is_charged_only_when_lengths_are_given_and_pulls_towards_one() 
 def test_a_tree_pays_for_every_node_it_verifies() -> None:
     setup = load_setup(QWEN)
     chain, tree = curve_for(setup, [8], [3]), curve_for(setup, [8], [3], verify_tokens=16)
-    assert tree.distinct_verify[0, 0] > chain.distinct_verify[0, 0]
+    assert tree.touched_verify[0, 0] > chain.touched_verify[0, 0]
     assert tree.speedup[0, 0] < chain.speedup[0, 0]
 
 
@@ -138,11 +138,11 @@ def test_the_table_of_a_curve_has_a_row_for_each_batch_and_k_with_k_changing_fas
     curve = speedup_curve(QWEN, [1, 16], [0, 2, 3])
     columns, rows = curve_columns(curve), curve_rows(curve)
     assert columns["batch_size"].tolist() == [1, 1, 1, 16, 16, 16]
-    assert columns["k_draft"].tolist() == [0, 2, 3, 0, 2, 3]
+    assert columns["n_draft"].tolist() == [0, 2, 3, 0, 2, 3]
     np.testing.assert_array_equal(columns["speedup"].reshape(2, 3), curve.speedup)
     np.testing.assert_array_equal(columns["routed_ms"].reshape(2, 3), curve.round_components["routed"] * 1e3)
     assert rows[4]["tpot_ms"] == float(f"{curve.tpot_s[1, 1] * 1e3:.6g}")
-    assert rows[4] | {"batch_size": 16, "k_draft": 2, "tier": "fitted", "extrapolated": False} == rows[4]
+    assert rows[4] | {"batch_size": 16, "n_draft": 2, "tier": "fitted", "extrapolated": False} == rows[4]
 
 
 def test_a_k_is_found_on_the_curves_axis_or_refused_with_what_there_is() -> None:
@@ -224,7 +224,7 @@ def test_a_draw_of_the_routing_touches_as_many_experts_as_its_band_allows(end: s
                 setup.placement,
                 shape,
                 16.0 * tokens,
-                touched_experts(setup, 16.0, tokens, end),  # type: ignore[arg-type]
+                touched_in_pass(setup, 16.0, tokens, end),  # type: ignore[arg-type]
                 "bf16",
                 shape.count,
             )
@@ -258,7 +258,7 @@ def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> Non
         batch_size=np.array([[4.0], [16.0]]),
         n_draft=k,
         context_tokens=float(QWEN.context_tokens),
-        distinct_one=touched_experts(setup, np.array([[4.0], [16.0]]), 1.0),
+        touched_one=touched_in_pass(setup, np.array([[4.0], [16.0]]), 1.0),
         kv_bytes_per_element=setup.kv_bytes_per_element,
     )
     parts = curve.round_components
@@ -275,12 +275,12 @@ def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> Non
         batch_size=16.0,
         tokens_per_sequence=4.0,
         context_tokens=float(QWEN.context_tokens),
-        distinct=touched_experts(setup, 16.0, 4.0),
+        touched=touched_in_pass(setup, 16.0, 4.0),
         kv_bytes_per_element=setup.kv_bytes_per_element,
     )
     assert curve.verify_step_s[1, 2] == pytest.approx(float(verify.total))
-    assert curve.distinct_verify[1, 2] == pytest.approx(float(touched_experts(setup, 16.0, 4.0)))
-    assert curve.distinct_plain[1] == pytest.approx(float(touched_experts(setup, 16.0, 1.0)))
+    assert curve.touched_verify[1, 2] == pytest.approx(float(touched_in_pass(setup, 16.0, 4.0)))
+    assert curve.touched_plain[1] == pytest.approx(float(touched_in_pass(setup, 16.0, 1.0)))
 
 
 def test_a_draft_head_reads_a_cache_of_the_scenario_s_format() -> None:
@@ -318,7 +318,7 @@ def test_a_drafter_of_the_models_own_experts_touches_those_of_one_token_a_sequen
             batch_size=batch,
             n_draft=2.0,
             context_tokens=float(QWEN.context_tokens),
-            distinct_one=touched_experts(setup, batch, 1.0),
+            touched_one=touched_in_pass(setup, batch, 1.0),
             kv_bytes_per_element=setup.kv_bytes_per_element,
         )
         found = curve.round_components["draft"][row, 0]
@@ -436,15 +436,15 @@ def test_every_column_of_the_table_is_what_its_name_says() -> None:
     assert curve.ttft_s is not None
     expected = {
         "batch_size": [1, 1, 16, 16],
-        "k_draft": [0, 3, 0, 3],
+        "n_draft": [0, 3, 0, 3],
         "speedup": curve.speedup.ravel(),
         "speedup_low": curve.low.ravel(),
         "speedup_high": curve.high.ravel(),
         "extrapolated": [False] * 4,
         "accepted_length": [1.0, 2.4, 1.0, 2.4],
         "verify_ratio": curve.verify_ratio.ravel(),
-        "distinct_experts_plain": np.repeat(curve.distinct_plain, 2),
-        "distinct_experts_verify": curve.distinct_verify.ravel(),
+        "touched_plain": np.repeat(curve.touched_plain, 2),
+        "touched_verify": curve.touched_verify.ravel(),
         "tpot_ms": curve.tpot_s.ravel() * 1e3,
         "tokens_per_s_per_user": 1.0 / curve.tpot_s.ravel(),
         "tokens_per_s_per_gpu": curve.tokens_per_s_per_gpu.ravel(),

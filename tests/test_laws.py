@@ -387,7 +387,7 @@ def divided_by(node: ast.BinOp, op: type[ast.operator], *words: str) -> bool:
 
 RULES = {
     "division by a rate": lambda node: isinstance(node.op, ast.Div) and name_of(node.right) in RATES,
-    "rows of an expert": lambda node: isinstance(node.op, ast.Div) and name_of(node.right) in {"touched", "distinct"},
+    "rows of an expert": lambda node: isinstance(node.op, ast.Div) and name_of(node.right) in {"touched"},
     "verification ratio": lambda node: (
         isinstance(node.op, ast.Div) and {name_of(node.left), name_of(node.right)} == {"verify_step_s", "plain_step_s"}
     ),

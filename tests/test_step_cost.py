@@ -219,7 +219,7 @@ def test_an_all_expert_moe_equals_the_dense_block_of_the_same_weights_in_bytes()
 def test_fp8_experts_read_half_the_bytes_and_leave_attention_alone() -> None:
     quantised = MODEL.model_copy(update={"dtypes": WeightDtypes(routed="fp8")})
     bf16, fp8 = (
-        step_time(m, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10, distinct=40).components
+        step_time(m, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10, touched=40).components
         for m in (MODEL, quantised)
     )
     saved = 4 * 40 * 3 * 2048 * 768 / 4e12
@@ -229,7 +229,7 @@ def test_fp8_experts_read_half_the_bytes_and_leave_attention_alone() -> None:
 
 def test_tensor_parallel_ranks_share_weights_and_pay_two_all_reduces_a_layer() -> None:
     parts = step_time(
-        MODEL, COSTS, Placement(2), batch_size=8, tokens_per_sequence=1, context_tokens=10, distinct=40
+        MODEL, COSTS, Placement(2), batch_size=8, tokens_per_sequence=1, context_tokens=10, touched=40
     ).components
     message = 8 * 2048 * 2
     assert float(parts["communication"]) == pytest.approx(2 * 4 * (5e-6 + message / 1e11))
@@ -244,7 +244,7 @@ def test_expert_parallel_attention_groups_share_the_batch_and_exchange_tokens() 
     wide = Placement(tensor_parallel=1, expert_parallel=8)
     assert (wide.gpus, wide.attention_groups, wide.expert_tensor_parallel) == (8, 8, 1)
     parts = step_time(
-        MODEL, COSTS, wide, batch_size=64, tokens_per_sequence=1, context_tokens=10, distinct=60
+        MODEL, COSTS, wide, batch_size=64, tokens_per_sequence=1, context_tokens=10, touched=60
     ).components
     sent = 8 * 2048 * 2 * 8
     assert float(parts["communication"]) == pytest.approx(2 * 4 * (20e-6 + sent / 1e11))
@@ -269,11 +269,11 @@ def test_the_nearest_larger_group_stands_in_for_an_unmeasured_one() -> None:
     batch=st.integers(1, 512),
     q=st.integers(1, 9),
     context=st.integers(1, 100_000),
-    distinct=st.floats(8, 63),
-    more=st.sampled_from(["batch_size", "tokens_per_sequence", "context_tokens", "distinct"]),
+    touched=st.floats(8, 63),
+    more=st.sampled_from(["batch_size", "tokens_per_sequence", "context_tokens", "touched"]),
 )
-def test_more_of_anything_never_takes_less_time(batch: int, q: int, context: int, distinct: float, more: str) -> None:
-    arguments = {"batch_size": batch, "tokens_per_sequence": q, "context_tokens": context, "distinct": distinct}
+def test_more_of_anything_never_takes_less_time(batch: int, q: int, context: int, touched: float, more: str) -> None:
+    arguments = {"batch_size": batch, "tokens_per_sequence": q, "context_tokens": context, "touched": touched}
     bigger = arguments | {more: arguments[more] + 1}
     assert float(total(**bigger)) >= float(total(**arguments)) * (1 - 1e-12)
 
@@ -290,7 +290,7 @@ def test_twice_the_speed_of_everything_halves_the_time() -> None:
         launch_per_layer_s=5e-6,
         host_per_step_s=150e-6,
     )
-    arguments = {"batch_size": 8, "tokens_per_sequence": 4, "context_tokens": 1000, "distinct": 40.0}
+    arguments = {"batch_size": 8, "tokens_per_sequence": 4, "context_tokens": 1000, "touched": 40.0}
     slow = step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
     assert float(step_time(MODEL, fast, Placement(), **arguments).total) == pytest.approx(float(slow) / 2)  # type: ignore[arg-type]
 
@@ -305,7 +305,7 @@ def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
         batch_size=4,
         tokens_per_sequence=2,
         context_tokens=100,
-        distinct=experts / 2,
+        touched=experts / 2,
         moe=shape,
     ).total
     assert grid.shape == (2, 3)
@@ -316,7 +316,7 @@ def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
         batch_size=4,
         tokens_per_sequence=2,
         context_tokens=100,
-        distinct=32,
+        touched=32,
         moe=MoeShape(4, 64, 8, 1024, 2048, 3, 0),
     ).total
     assert float(grid[1, 2]) == pytest.approx(float(single))
@@ -325,7 +325,7 @@ def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
 def test_shared_experts_have_as_many_matrices_as_the_routed_ones() -> None:
     assert MODEL.moe is not None
     two = MODEL.model_copy(update={"moe": MODEL.moe.model_copy(update={"matrices": 2})})
-    arguments = {"batch_size": 1, "tokens_per_sequence": 1, "context_tokens": 1, "distinct": 8.0}
+    arguments = {"batch_size": 1, "tokens_per_sequence": 1, "context_tokens": 1, "touched": 8.0}
     shared = float(step_time(two, COSTS, Placement(), **arguments).components["shared"])  # type: ignore[arg-type]
     assert shared == pytest.approx(4 * float(gemm_time(GEMM, 1, 2 * 2048 * 768, "bf16", 2)))
 
@@ -415,7 +415,7 @@ def test_each_component_of_a_pass_on_two_ranks_by_hand() -> None:
         COSTS, launch_per_layer_s=1e-5, host_per_step_s=3e-4, query_key_norm_s=2e-6, reread_share=0.25
     )
     parts = step_time(
-        MIXED, costs, Placement(2), batch_size=4, tokens_per_sequence=3, context_tokens=100, distinct=40
+        MIXED, costs, Placement(2), batch_size=4, tokens_per_sequence=3, context_tokens=100, touched=40
     ).components
     qkvo, d = GQA.projection_params, 2048
     core = laws.attention_core
@@ -513,7 +513,7 @@ def test_layers_measured_whole_bring_their_projections_norms_and_half_of_their_l
 
 def test_a_design_without_a_shared_expert_runs_no_such_layer() -> None:
     shape = MoeShape(4, 64, 8, 768, 2048, 3, np.array([0.0, 768.0]))
-    arguments = {"batch_size": 4, "tokens_per_sequence": 1, "context_tokens": 10, "distinct": 20.0, "moe": shape}
+    arguments = {"batch_size": 4, "tokens_per_sequence": 1, "context_tokens": 10, "touched": 20.0, "moe": shape}
     found = step_time(MODEL, COSTS, Placement(), **arguments).components["shared"]  # type: ignore[arg-type]
     assert found[0] == 0.0
     assert found[1] == pytest.approx(4 * bend(3 * 2048 * 768, 4, 2))
@@ -522,13 +522,13 @@ def test_a_design_without_a_shared_expert_runs_no_such_layer() -> None:
 def test_a_cache_holds_16_bits_unless_told_otherwise_and_no_expert_is_touched_that_nobody_names() -> None:
     arguments = {"batch_size": 4, "tokens_per_sequence": 1, "context_tokens": 50_000}
     usual = step_time(MODEL, COSTS, Placement(), **arguments).components  # type: ignore[arg-type]
-    named = step_time(MODEL, COSTS, Placement(), **arguments, kv_bytes_per_element=2.0, distinct=0.0).components  # type: ignore[arg-type]
+    named = step_time(MODEL, COSTS, Placement(), **arguments, kv_bytes_per_element=2.0, touched=0.0).components  # type: ignore[arg-type]
     assert {name: float(time) for name, time in usual.items()} == {name: float(time) for name, time in named.items()}
 
 
 def test_parts_that_a_model_does_not_have_take_no_time_at_every_batch() -> None:
     parts = step_time(
-        MODEL, COSTS, Placement(), batch_size=[4, 16], tokens_per_sequence=1, context_tokens=10, distinct=20.0
+        MODEL, COSTS, Placement(), batch_size=[4, 16], tokens_per_sequence=1, context_tokens=10, touched=20.0
     ).components
     for name in ("dense", "communication"):
         assert parts[name].tolist() == [0.0, 0.0]

@@ -65,7 +65,7 @@ def test_an_effect_is_what_advise_says_of_the_changed_scenario(advice: Advice, s
         if effect.change.kind == "design":
             continue
         there = advise(effect.change.scenario).recommendation
-        assert effect.after.k_draft == there.k_draft
+        assert effect.after.n_draft == there.n_draft
         assert effect.after.speedup == pytest.approx(there.speedup.value)
         assert effect.after.tokens_per_s_per_gpu == pytest.approx(there.tokens_per_s_per_gpu)
     assert steps.effects[0].before is not None
@@ -214,7 +214,7 @@ def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
     standing = design_standing(advice.setup)
     assert standing is not None
     space = standing.space
-    k = space.baseline.served.k_draft[0, 0]
+    k = space.baseline.served.n_draft[0, 0]
     assert f"at K = {k}, the fastest by the fit" in space.measured_note
     assert "same K" not in space.measured_note
     best = advice.curve.speedup[advice.batch_index, k]

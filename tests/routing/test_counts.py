@@ -16,7 +16,7 @@ from advisor.prediction import AdvisorError
 from advisor.profiling.routing_draw import Routing, draw_routing
 from advisor.routing import counts as module
 from advisor.routing.counts import CountCell, CountFit, CountParameter, fit_counts
-from advisor.routing.law import distinct_experts
+from advisor.routing.law import touched_experts
 from advisor.routing.presets import load_routing_preset, preset_for
 from advisor.scenario.scenario import Scenario
 from advisor.setup import load_setup
@@ -80,8 +80,8 @@ def test_decode_passes_give_back_the_load_variation_and_leave_the_rest_to_the_pr
     assert found.routing.endswith(",-,-")
     assert "say nothing about affinity and stickiness" in found.warnings[0]
     for batch in (1, 2, 4, 8, 16):
-        true = distinct_experts(batch, 1, N, K, truth[0])
-        assert distinct_experts(batch, 1, N, K, cv.value) == pytest.approx(true, rel=0.02)
+        true = touched_experts(batch, 1, N, K, truth[0])
+        assert touched_experts(batch, 1, N, K, cv.value) == pytest.approx(true, rel=0.02)
 
 
 @pytest.mark.parametrize("truth", [(0.5, 0.15, 0.25), (1.0, 0.05, 0.4), (0.2, 0.3, 0.1)])
@@ -90,8 +90,8 @@ def test_passes_of_several_lengths_give_back_all_three_and_the_touched_experts(t
     assert all(item.identified for item in found.parameters)
     assert [item.value for item in found.parameters] == pytest.approx(truth, abs=0.05)
     batch, tokens = np.meshgrid([1, 2, 4, 8, 16], np.arange(2, 9))
-    true = distinct_experts(batch, tokens, N, K, *truth)
-    fitted = distinct_experts(batch, tokens, N, K, *(item.value for item in found.parameters))
+    true = touched_experts(batch, tokens, N, K, *truth)
+    fitted = touched_experts(batch, tokens, N, K, *(item.value for item in found.parameters))
     assert np.abs(fitted / true - 1.0).max() < 0.02
     assert not found.warnings
 
@@ -422,7 +422,7 @@ def test_each_size_has_its_passes_its_mean_and_what_uniform_routing_would_touch(
     assert (found.n_passes, found.n_experts, found.n_active) == (40, N, K)
     values = [item.value for item in found.parameters]
     assert [c.predicted for c in found.cells] == pytest.approx(
-        [float(distinct_experts(b, t, N, K, *values)) for b, t in ((2, 1), (4, 2))], rel=0.01
+        [float(touched_experts(b, t, N, K, *values)) for b, t in ((2, 1), (4, 2))], rel=0.01
     )
 
 
@@ -431,7 +431,7 @@ def test_an_interval_leaves_a_tenth_of_the_draws_on_each_side(monkeypatch: pytes
     even = np.linspace(0.4, 0.6, 101)[:, None] * np.ones(3)
     monkeypatch.setattr(module, "_draws", lambda *_: even)
     batch = np.repeat([2, 4, 8, 16], 40)
-    counted = distinct_experts(batch, 1, N, K, 0.5)
+    counted = touched_experts(batch, 1, N, K, 0.5)
     cv, phi, _ = fit_counts(batch, np.ones(160), counted, N, K, PRESET).parameters
     assert (cv.low, cv.high) == pytest.approx((0.42, 0.58))
     assert cv.value == pytest.approx(0.5, abs=0.01)

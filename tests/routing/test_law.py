@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.prediction import AdvisorError
-from advisor.routing.law import _load_nodes, _nodes, distinct_experts, local_experts
+from advisor.routing.law import _load_nodes, _nodes, local_experts, touched_experts
 
 
 def mean_maximum(count: int) -> float:
@@ -87,22 +87,22 @@ def test_even_loads_are_equal() -> None:
 
 def test_the_most_uneven_load_that_k_of_n_can_have_is_the_limit() -> None:
     """2 of 8: two experts that every token chooses have a variation of sqrt(3) = 1.732."""
-    assert float(distinct_experts(4, 1, 8, 2, math.sqrt(3.0))) >= 2.0
+    assert float(touched_experts(4, 1, 8, 2, math.sqrt(3.0))) >= 2.0
     for cv, n_active in ((1.74, 2), (0.01, 8), (-0.1, 2)):
         with pytest.raises(AdvisorError, match="load_cv"):
-            distinct_experts(1, 1, 8, n_active, cv)
+            touched_experts(1, 1, 8, n_active, cv)
 
 
 def test_a_sequence_brings_up_to_512_tokens() -> None:
-    assert float(distinct_experts(1, 512, 8, 2)) == pytest.approx(8.0)
+    assert float(touched_experts(1, 512, 8, 2)) == pytest.approx(8.0)
     for batch, tokens, name in ((1, 513, "tokens_per_sequence"), (1, 0, "tokens_per_sequence"), (math.inf, 1, "batch")):
         with pytest.raises(AdvisorError, match=name):
-            distinct_experts(batch, tokens, 8, 2)
+            touched_experts(batch, tokens, 8, 2)
 
 
 def test_many_questions_at_once_are_answered_as_each_alone() -> None:
     """5000 batches are more than are computed in one piece."""
     batches = np.arange(1.0, 5001.0)
-    many = distinct_experts(batches, 4, 128, 8, 0.5, 0.2, 0.1)
+    many = touched_experts(batches, 4, 128, 8, 0.5, 0.2, 0.1)
     for batch in (1, 77, 5000):
-        assert many[batch - 1] == pytest.approx(float(distinct_experts(batch, 4, 128, 8, 0.5, 0.2, 0.1)), rel=1e-12)
+        assert many[batch - 1] == pytest.approx(float(touched_experts(batch, 4, 128, 8, 0.5, 0.2, 0.1)), rel=1e-12)

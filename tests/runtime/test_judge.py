@@ -80,9 +80,9 @@ def test_no_other_k_beats_the_recommended_one_in_the_apps_own_table(example: str
         own = next(item for item in rows if item.recommended)
         odds = draft_odds(fresh.draws[:, row])
         for index, other in enumerate(rows):
-            noise = float(draft_odds(curve.draws[:, row]).noise[[own.k_draft, index]].max())
+            noise = float(draft_odds(curve.draws[:, row]).noise[[own.n_draft, index]].max())
             assert own.expected_loss <= other.expected_loss + noise + 1e-9
-            assert odds.loss[own.k_draft] <= odds.loss[index] + max(noise, 0.005)
+            assert odds.loss[own.n_draft] <= odds.loss[index] + max(noise, 0.005)
         assert sum(item.recommended for item in rows) == 1
 
 
@@ -101,7 +101,7 @@ def test_deepseek_at_batch_64_drafts_two_tokens_not_three() -> None:
     scenario = load_example("deepseek").scenario.model_copy(update={"batch_size": 64, "context_tokens": 2048})
     setup = load_setup(scenario)
     rows = draft_rows(setup, curve_for(setup, [64]), 0)
-    assert next(item for item in rows if item.recommended).k_draft == 2
+    assert next(item for item in rows if item.recommended).n_draft == 2
     assert rows[2].p_best > rows[3].p_best
     assert rows[2].expected_loss < rows[3].expected_loss
 
@@ -179,7 +179,7 @@ def test_the_table_of_drafts_is_the_curves_row_with_its_odds() -> None:
     curve = curve_for(setup, [4, 16])
     rows, odds = draft_rows(setup, curve, 1), draft_odds(curve.draws[:, 1])
     chosen = int(recommended(odds.loss, odds.noise))
-    assert [item.k_draft for item in rows] == list(range(9))
+    assert [item.n_draft for item in rows] == list(range(9))
     for index, item in enumerate(rows):
         assert (item.speedup, item.speedup_low, item.speedup_high) == (
             curve.speedup[1, index],

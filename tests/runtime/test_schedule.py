@@ -58,7 +58,7 @@ def test_ranges_cover_every_batch_size_once_and_follow_the_best_k() -> None:
     assert ranges[0].batch_start == 1
     assert ranges[-1].batch_end == 128
     assert all(b.batch_start == a.batch_end + 1 for a, b in pairwise(ranges))
-    assert [r.k_draft for r in ranges] == [1, 3, 1, 0]
+    assert [r.n_draft for r in ranges] == [1, 3, 1, 0]
     assert k_at(ranges, [1, 8, 16, 128, 500]).tolist() == [1, 3, 3, 0, 0]
 
 
@@ -68,7 +68,7 @@ def test_a_switch_that_saves_less_than_it_costs_is_not_made() -> None:
     def ks(edge: float) -> list[int]:
         table = np.tile([1.0, 1.5, 1.5 * (1 - 0.1)], (9, 1))
         table[4:7, 2] = 1.5 / (1 - edge)
-        return [r.k_draft for r in k_by_batch(k_values(2 ** np.arange(9), range(3), table))]
+        return [r.n_draft for r in k_by_batch(k_values(2 ** np.arange(9), range(3), table))]
 
     assert ks(0.5 * SWITCH_COST) == [1]
     assert ks(1.5 * SWITCH_COST) == [1, 2, 1]
@@ -91,10 +91,10 @@ def test_the_target_batch_has_its_k_with_the_neighbours_that_share_it_and_nothin
     table[4:7, 2] = 1.505
     values = k_values(BATCHES, range(3), table)
     smoothed = k_by_batch(values)
-    assert [r.k_draft for r in smoothed] == [1]
+    assert [r.n_draft for r in smoothed] == [1]
     assert all(item.smoothed_k is None for item in smoothed)
     found = k_by_batch(values, target=(32, 2))
-    assert [r.k_draft for r in found] == [1, 2, 1]
+    assert [r.n_draft for r in found] == [1, 2, 1]
     assert [r.smoothed_k for r in found] == [None, 1, None]
     own = recommended(values.loss, values.noise)
     assert own.tolist() == [1, 1, 1, 1, 2, 2, 2, 1]
@@ -111,7 +111,7 @@ def test_plain_decoding_stands_at_both_ends_wherever_it_is_recommended_at_no_pri
     """K = 1 loses half a per cent at the ends, which a switch would not save; between, K = 0 has that price."""
     table = np.column_stack([np.ones(8), [0.995, 1.3, 1.3, 0.995, 1.3, 1.3, 0.995, 0.995]])
     found = k_by_batch(k_values(BATCHES, range(2), table))
-    assert [r.k_draft for r in found] == [0, 1, 0]
+    assert [r.n_draft for r in found] == [0, 1, 0]
     assert [r.batch_start for r in found][:2] == [1, 2]
     assert k_at(found, 8) == 1
 
@@ -124,18 +124,18 @@ def test_of_k_that_are_equal_within_the_noise_the_smaller_stands() -> None:
     values = k_values(BATCHES, range(3), table, draws=draws)
     loss = values.loss.mean(axis=0)
     assert abs(loss[1] - loss[0]) < values.noise.max()
-    assert [r.k_draft for r in k_by_batch(values)] == [0]
+    assert [r.n_draft for r in k_by_batch(values)] == [0]
 
 
 def test_one_server_is_charged_for_the_drafter_it_keeps_where_the_schedule_does_not_draft() -> None:
     """At the largest batches K = 1 loses 1 %; an idle drafter costs 3 % there, so one server keeps K = 1."""
     table = np.array([[1.0, 1.5]] * 6 + [[1.0, 0.99]] * 2)
     *_, last = k_by_batch(k_values(BATCHES, range(2), table, idle=0.97))
-    assert (last.k_draft, last.k_running, last.speedup) == (0, 1, 1.0)
+    assert (last.n_draft, last.k_running, last.speedup) == (0, 1, 1.0)
     assert last.regret < 0.01
     steep = k_values([1, 63, 64, 1024], range(2), [[1.0, 1.5], [1.0, 1.5], [1.0, 0.7], [1.0, 0.7]], idle=0.97)
     found = k_by_batch(steep)
-    assert [(r.batch_start, r.k_draft, r.k_running) for r in found] == [(1, 1, 1), (64, 0, 0)]
+    assert [(r.batch_start, r.n_draft, r.k_running) for r in found] == [(1, 1, 1), (64, 0, 0)]
     assert k_running_at(found, [1, 64, 4096]).tolist() == [1, 0, 0]
     gain = schedule_gain(found, steep, [1, 1024], [1.0, 1.0])
     assert gain.schedule_speedup == pytest.approx(2 / (1 / 1.5 + 1 / 0.97)), "the drafter that is kept is charged"
@@ -146,7 +146,7 @@ def test_one_server_drafts_nowhere_where_a_table_loses_more_than_it_gains_unless
     table[0, 1] = 1.05
     charged = k_values(BATCHES, range(2), table, idle=0.95)
     found = k_by_batch(charged)
-    assert [(r.k_draft, r.k_running) for r in found] == [(1, 0), (0, 0)]
+    assert [(r.n_draft, r.k_running) for r in found] == [(1, 0), (0, 0)]
     assert found[1].speedup == 1.0
     assert [r.k_running for r in k_by_batch(charged, target=(1, 1))] == [1, 0]
     assert [r.k_running for r in k_by_batch(k_values(BATCHES, range(2), table, idle=0.999))] == [1, 0]
@@ -198,8 +198,8 @@ def test_batches_that_miss_the_limit_are_smoothed_like_others() -> None:
 def test_limit_narrows_what_may_be_chosen() -> None:
     table = np.array([[1.0, 1.50, 1.52], [1.0, 1.54, 1.50]])
     values = k_values([1, 2], range(3), table, tpot_s=0.03 / table)
-    assert [r.k_draft for r in k_by_batch(values)] == [1]
-    assert [r.k_draft for r in k_by_batch(values, max_tpot_s=0.03 / 1.515)] == [2, 1]
+    assert [r.n_draft for r in k_by_batch(values)] == [1]
+    assert [r.n_draft for r in k_by_batch(values, max_tpot_s=0.03 / 1.515)] == [2, 1]
     with pytest.raises(AdvisorError, match="give tpot_s"):
         k_by_batch(VALUES, max_tpot_s=1.0)
 
@@ -210,7 +210,7 @@ def test_context_buckets_with_the_same_ranges_are_joined() -> None:
     found = buckets_by_context([1024, 4096, 32768], schedules)
     assert [(c.context_start, c.context_end) for c in found] == [(1, 11585), (11586, 10_000_000)]
     assert [c.has_end for c in found] == [True, False]
-    assert [r.k_draft for r in found[1].ranges] == [1]
+    assert [r.n_draft for r in found[1].ranges] == [1]
 
 
 def test_gain_over_the_best_static_k_is_the_harmonic_mean_of_the_histogram() -> None:
@@ -227,17 +227,17 @@ def test_gain_over_the_best_static_k_is_the_harmonic_mean_of_the_histogram() -> 
 def test_a_schedules_gain_pays_for_its_idle_drafter_and_a_single_plain_k_does_not() -> None:
     values = k_values(BATCHES, range(4), MOE, idle=0.9)
     ranges = k_by_batch(values)
-    assert ranges[-1].k_draft == 0
+    assert ranges[-1].n_draft == 0
     gain = schedule_gain(ranges, values, [1, 128], [1.0, 1.0])
     assert gain.schedule_speedup == pytest.approx(2 / (1 / 1.5 + 1 / 0.9))
     assert gain.static_speedup[0] == 1.0
 
 
 def test_one_sentence_says_whether_one_k_is_enough() -> None:
-    def said(table: np.ndarray, ranges: tuple[KRange, ...] | None = None, k_draft: int = 1) -> str:
+    def said(table: np.ndarray, ranges: tuple[KRange, ...] | None = None, n_draft: int = 1) -> str:
         values: KValues = k_values([1, 2, 3], range(3), table)
         shown = ranges or k_by_batch(values)
-        return one_k_text(shown, gain_over_doublings(shown, values), k_draft)
+        return one_k_text(shown, gain_over_doublings(shown, values), n_draft)
 
     flat, poor = np.tile([1.0, 1.5, 1.4], (3, 1)), np.tile([1.0, 0.9, 0.8], (3, 1))
     assert said(flat) == "One K is enough: 1 at every batch."
@@ -326,12 +326,12 @@ def test_a_range_has_the_mean_speedup_and_the_largest_loss_of_its_batches() -> N
     """K = 1 loses 0.7 % against K = 2 at the second of three batches, too little for a switch there and back."""
     table = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.51], [1.0, 1.5, 1.4]])
     (found,) = k_by_batch(k_values([1, 2, 3], range(3), table))
-    assert (found.k_draft, found.speedup) == (1, pytest.approx(1.5))
+    assert (found.n_draft, found.speedup) == (1, pytest.approx(1.5))
     assert found.regret == pytest.approx(1 - 1.5 / 1.51)
 
 
 def test_of_two_equal_k_the_smaller_runs_at_every_batch() -> None:
-    assert [r.k_draft for r in k_by_batch(k_values(BATCHES, range(3), np.tile([1.0, 1.5, 1.5], (8, 1))))] == [1]
+    assert [r.n_draft for r in k_by_batch(k_values(BATCHES, range(3), np.tile([1.0, 1.5, 1.5], (8, 1))))] == [1]
 
 
 def test_the_last_batch_of_the_schedule_can_be_the_target_and_a_target_alone_is_a_range_of_its_own() -> None:
@@ -453,8 +453,8 @@ def test_a_target_s_neighbours_share_its_k_among_those_that_keep_the_limit() -> 
 
 def test_where_plain_decoding_misses_the_limit_a_k_that_loses_runs_instead() -> None:
     values = k_values([1, 4], range(2), [[1.0, 0.99], [1.0, 0.99]], tpot_s=[[0.03, 0.01], [0.03, 0.01]])
-    assert [(item.k_draft, item.meets_limit) for item in k_by_batch(values, max_tpot_s=0.02)] == [(1, True)]
-    assert [item.k_draft for item in k_by_batch(values)] == [0]
+    assert [(item.n_draft, item.meets_limit) for item in k_by_batch(values, max_tpot_s=0.02)] == [(1, True)]
+    assert [item.n_draft for item in k_by_batch(values)] == [0]
 
 
 def test_a_target_s_k_that_all_share_stands_everywhere() -> None:
@@ -497,7 +497,7 @@ def test_a_schedule_changes_k_just_where_the_limit_is_first_missed_also_beyond_5
     tpot = np.tile([0.03, 0.01, 0.01], (4, 1))
     tpot[2:, 2] = 0.03
     found = k_by_batch(k_values(grid, range(3), table, tpot_s=tpot), max_tpot_s=0.02)
-    assert [(item.batch_start, item.k_draft) for item in found] == [(1, 2), (904, 1)]
+    assert [(item.batch_start, item.n_draft) for item in found] == [(1, 2), (904, 1)]
 
 
 @pytest.mark.parametrize(
