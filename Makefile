@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-browser bench bench-peer test-engines screenshots format store calibrate validation documents predict-diff clean
+.PHONY: run test test-browser bench bench-peer mutants test-engines screenshots format store calibrate validation documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -38,6 +38,16 @@ bench-peer: $(VENV)/.dev-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m tests.benchmarks.peer
 
+# Breaks each line of the physics in small ways and looks whether a test notices; half an hour of one core.
+mutants: $(VENV)/.dev-ready .mutmut/.ready
+	PYTHONPATH=.mutmut nice -n 15 $(BIN)/python -m tests.mutation
+	PYTHONPATH=.mutmut $(BIN)/python -m tests.mutation --report
+
+.mutmut/.ready: requirements-mutation.txt | $(VENV)/.dev-ready
+	rm -rf .mutmut
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .mutmut -r requirements-mutation.txt
+	touch $@
+
 screenshots: $(VENV)/.dev-ready
 	sh tests/e2e/install_chromium.sh
 	$(BIN)/python -m advisor store build --if-stale
@@ -56,7 +66,7 @@ calibrate: $(VENV)/.app-ready
 	$(BIN)/python -m advisor.studies.overheads
 
 clean:
-	rm -rf $(VENV) .data
+	rm -rf $(VENV) .mutmut .data
 
 $(VENV)/.app-ready: requirements.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; run: make PYTHON=python3.11 ...")'

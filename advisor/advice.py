@@ -42,7 +42,7 @@ _LEAST_LOSS = 0.001
 class Recommendation:
     """The answer at the target batch."""
 
-    k_draft: int
+    n_draft: int
     speedup: Prediction
     bound: str
     """bandwidth, compute, launch or communication: what most of a plain step waits for."""
@@ -73,9 +73,9 @@ class Recommendation:
     @property
     def odds(self) -> str:
         """Chance of being best, chance of a gain and expected loss of the recommended K, in words."""
-        gain = f", chance of a gain {chance_text(self.p_gain)}" if self.k_draft else ""
+        gain = f", chance of a gain {chance_text(self.p_gain)}" if self.n_draft else ""
         lost = f"{self.regret:.1%}" if self.regret >= _LEAST_LOSS else f"under {_LEAST_LOSS:.1%}"
-        return f"chance that K = {self.k_draft} is best {chance_text(self.p_best)}{gain}, expected loss {lost}"
+        return f"chance that K = {self.n_draft} is best {chance_text(self.p_best)}{gain}, expected loss {lost}"
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class ComponentTime:
+class StepShare:
     """Time of one component at the target batch, in a plain step and in a round at the curve's K.
 
     Milliseconds, six digits.
@@ -129,11 +129,11 @@ class ComponentTime:
     round_ms: float
 
 
-def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
+def component_times(advice: Advice) -> tuple[StepShare, ...]:
     """Components that take time, those that take most of a round first. Tables, charts and JSON show these."""
     plain, whole = advice.curve.components_at(advice.batch_index, advice.curve_column)
     return tuple(
-        ComponentTime(name, component_name(name), digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
+        StepShare(name, component_name(name), digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
         for name in sorted(whole, key=lambda name: -whole[name])
         if whole[name] or plain.get(name)
     )
@@ -143,7 +143,7 @@ def answer_values(advice: Advice) -> dict[str, Any]:
     """The recommendation as JSON and reports carry it: plain values, their units in the names."""
     answer = advice.recommendation
     return {
-        "k_draft": answer.k_draft,
+        "n_draft": answer.n_draft,
         "speedup": answer.speedup.value,
         "speedup_low": answer.speedup.low,
         "speedup_high": answer.speedup.high,
@@ -222,9 +222,9 @@ def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, 
         extrapolated=bool(curve.extrapolated[row, best]),
     )
     bound, because = bound_of(setup, curve, row)
-    equal = tuple(item.k_draft for item in rows if item.k_draft and (item.as_good or item.recommended))
+    equal = tuple(item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended))
     return Recommendation(
-        k_draft=own.k_draft,
+        n_draft=own.n_draft,
         speedup=prediction,
         bound=bound,
         bound_because=because,
@@ -254,8 +254,8 @@ def _verdict(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction) -
 def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction) -> str:
     """What to draft, what it gives, and where it may lose, how likely a gain is."""
     own = next(item for item in rows if item.recommended)
-    if own.k_draft > 0:
-        found = f"draft K = {own.k_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
+    if own.n_draft > 0:
+        found = f"draft K = {own.n_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
         if prediction.low >= 1.0:
             return found
         hardly = "Hardly worth it: " if own.speedup < _HARDLY else ""
@@ -264,7 +264,7 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
     if len(rows) == 1:
         return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
     tried = rows[_best_drafting(rows)]
-    alternative = f"K = {tried.k_draft}, the best draft length, gives {_ratio(tried)}"
+    alternative = f"K = {tried.n_draft}, the best draft length, gives {_ratio(tried)}"
     if tried.speedup_high < 1.0:
         return f"do not speculate (K = 0): it does not help. {alternative}, a slowdown."
     equal = "; the noise does not separate them, so the smaller K is taken" if tried.as_good else ""
@@ -330,7 +330,7 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     tokens_per_weight = curve.batches[row]
     moe = setup.architecture.moe
     if largest == "routed" and moe is not None:
-        tokens_per_weight = curve.batches[row] * moe.n_active / max(float(curve.distinct_plain[row]), 1.0)
+        tokens_per_weight = curve.batches[row] * moe.n_active / max(float(curve.touched_plain[row]), 1.0)
     ridge = laws.ridge(setup.costs.dense.flops_per_s, setup.costs.dense.bandwidth_bytes_per_s)
     if tokens_per_weight > ridge and largest != "attention":
         return "compute", f"Arithmetic on {what} takes {share:.0%} of a plain step."

@@ -21,7 +21,7 @@ _NAME_PIECES, _PIECE_CHARACTERS = 2, 28
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedRow:
     """One line of the comparison: a setting that differs, or a part of the answer, for each scenario."""
 
     label: str
@@ -99,17 +99,17 @@ def short_names(scenarios: Sequence[Scenario]) -> tuple[str, ...]:
     )
 
 
-def comparison_rows(advices: Sequence[Advice]) -> tuple[Row, ...]:
+def comparison_rows(advices: Sequence[Advice]) -> tuple[ComparedRow, ...]:
     """Rows of settings that differ, then of the answers. Raises AdvisorError for none or more than MAX_COMPARED."""
     if not 1 <= len(advices) <= MAX_COMPARED:
         raise AdvisorError(f"{len(advices)} scenarios cannot be compared; give two to {MAX_COMPARED}")
     scenarios = [advice.scenario for advice in advices]
     question = [
-        Row(FIELDS[field].label, tuple(setting_text(scenario, field) for scenario in scenarios), False)
+        ComparedRow(FIELDS[field].label, tuple(setting_text(scenario, field) for scenario in scenarios), False)
         for field in differing(scenarios)
     ]
     columns = [_answers(advice) for advice in advices]
-    return (*question, *(Row(label, tuple(column[label] for column in columns), True) for label in columns[0]))
+    return (*question, *(ComparedRow(label, tuple(column[label] for column in columns), True) for label in columns[0]))
 
 
 def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
@@ -167,7 +167,7 @@ def _answers(advice: Advice) -> dict[str, str]:
     answer, largest = advice.recommendation, advice.setup.memory.largest_batch
     speedup, (ratio, tpot, rate) = answer.speedup, _MERITS
     return {
-        "Draft length K": str(answer.k_draft),
+        "Draft length K": str(answer.n_draft),
         ratio.name: ratio.text(speedup.value),
         f"{advice.band_level:.0%} band": f"{speedup.low:.2f} to {speedup.high:.2f}",
         "Tier": tier_text(speedup.tier, speedup.extrapolated),

@@ -15,7 +15,7 @@ from advisor.draft_cost import draft_time
 from advisor.prediction import AdvisorError
 from advisor.prefill import prompt_cost
 from advisor.scenario import MAX_BATCH, Scenario
-from advisor.setup import Setup, load_setup, touched_experts
+from advisor.setup import Setup, load_setup, touched_in_pass
 from advisor.speedup import speedup, verification_ratio
 from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
 from advisor.tiers import CALIBRATED_TOKENS, _by_tier, _tiers, beyond_log_sd
@@ -44,8 +44,8 @@ class Curve:
     verify_step_s: Array
     round_s: Array
     verify_ratio: Array
-    distinct_plain: Array
-    distinct_verify: Array
+    touched_plain: Array
+    touched_verify: Array
     plain_components: Mapping[str, Array]
     """Plain decode step by component, [nB]."""
     round_components: Mapping[str, Array]
@@ -61,12 +61,12 @@ class Curve:
     ttft_s: Array | None = None
     """Time to first token of a prompt that does not queue, beside plain decode, [nB]; None without lengths."""
 
-    def column(self, k_draft: int) -> int:
+    def column(self, n_draft: int) -> int:
         """Index of one K along the axis of draft lengths. Raises AdvisorError for a K that is not on it."""
-        found = np.flatnonzero(self.drafts == k_draft)
+        found = np.flatnonzero(self.drafts == n_draft)
         if not found.size:
             raise AdvisorError(
-                f"K = {k_draft} is not in the curve, which has K = {self.drafts[0]} to {self.drafts[-1]}"
+                f"K = {n_draft} is not in the curve, which has K = {self.drafts[0]} to {self.drafts[-1]}"
             )
         return int(found[0])
 
@@ -198,7 +198,7 @@ def curve_for(
     verify = _pass(setup, column, verified, context, central_only)
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     plain_s = np.asarray(sum(plain_components.values()))
-    components = _round_components(setup, verify, column, k, plain.distinct[:, None])
+    components = _round_components(setup, verify, column, k, plain.touched[:, None])
     if setup.costs.verified_per_sequence:
         steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
         beyond = verified_time(setup, steps, column, verified)
@@ -235,8 +235,8 @@ def curve_for(
         verify_step_s=verify.step.total + np.zeros_like(round_s),
         round_s=round_s,
         verify_ratio=verification_ratio(plain_s[:, None], verify.step.total),
-        distinct_plain=plain.distinct,
-        distinct_verify=np.broadcast_to(verify.distinct, round_s.shape),
+        touched_plain=plain.touched,
+        touched_verify=np.broadcast_to(verify.touched, round_s.shape),
         plain_components=plain_components,
         round_components=components,
         tier=tier,
@@ -249,7 +249,7 @@ def curve_for(
 
 
 def _round_components(
-    setup: Setup, verify: _Pass, column: Array, k: NDArray[np.int64], distinct_one: Array
+    setup: Setup, verify: _Pass, column: Array, k: NDArray[np.int64], touched_one: Array
 ) -> dict[str, Array]:
     """Seconds of a speculative round by component, each [nB, nK]: the verify step, drafting, and the host's share."""
     draft = draft_time(
@@ -260,7 +260,7 @@ def _round_components(
         batch_size=column,
         n_draft=k.astype(float),
         context_tokens=float(setup.scenario.context_tokens),
-        distinct_one=distinct_one,
+        touched_one=touched_one,
         kv_bytes_per_element=setup.kv_bytes_per_element,
     )
     costs, shape = setup.costs, (len(column), len(k))
@@ -288,13 +288,13 @@ def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, 
 @dataclass(frozen=True)
 class _Pass:
     step: StepTime
-    distinct: Array
+    touched: Array
     routed_low: Array | None
     routed_high: Array | None
 
 
 def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_only: bool) -> _Pass:
-    touched = touched_experts(setup, batch, tokens)
+    touched = touched_in_pass(setup, batch, tokens)
     step = step_time(
         setup.architecture,
         setup.costs,
@@ -302,13 +302,13 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_onl
         batch_size=batch,
         tokens_per_sequence=tokens,
         context_tokens=context,
-        distinct=touched,
+        touched=touched,
         kv_bytes_per_element=setup.kv_bytes_per_element,
     )
     if setup.routing is None or central_only:
         return _Pass(step, touched, None, None)
-    fewer = _routed_only(setup, batch, tokens, touched_experts(setup, batch, tokens, "low"))
-    more = _routed_only(setup, batch, tokens, touched_experts(setup, batch, tokens, "high"))
+    fewer = _routed_only(setup, batch, tokens, touched_in_pass(setup, batch, tokens, "low"))
+    more = _routed_only(setup, batch, tokens, touched_in_pass(setup, batch, tokens, "high"))
     return _Pass(step, touched, fewer, more)
 
 
@@ -360,7 +360,7 @@ def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
     shape = grid.speedup.shape
     columns: dict[str, ArrayLike] = {
         "batch_size": grid.batches[:, None].astype(int),
-        "k_draft": grid.drafts,
+        "n_draft": grid.drafts,
         "speedup": grid.speedup,
         "speedup_low": grid.low,
         "speedup_high": grid.high,
@@ -368,8 +368,8 @@ def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
         "extrapolated": grid.extrapolated,
         "accepted_length": grid.accepted_length,
         "verify_ratio": grid.verify_ratio,
-        "distinct_experts_plain": grid.distinct_plain[:, None],
-        "distinct_experts_verify": grid.distinct_verify,
+        "touched_plain": grid.touched_plain[:, None],
+        "touched_verify": grid.touched_verify,
         "tpot_ms": grid.tpot_s * 1e3,
         "tokens_per_s_per_user": 1.0 / grid.tpot_s,
         "tokens_per_s_per_gpu": grid.tokens_per_s_per_gpu,

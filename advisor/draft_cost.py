@@ -84,7 +84,7 @@ def draft_time(
     batch_size: ArrayLike,
     n_draft: ArrayLike,
     context_tokens: ArrayLike,
-    distinct_one: ArrayLike = 0.0,
+    touched_one: ArrayLike = 0.0,
     kv_bytes_per_element: float = 2.0,
     moe: MoeShape | None = None,
 ) -> DraftTime:
@@ -95,7 +95,7 @@ def draft_time(
     drafter, pass_architecture : the drafter and what one of its passes runs (`draft_architecture`).
     costs, placement : kernel constants for the drafter's weight formats, and where it runs.
     batch_size, n_draft, context_tokens : B, K and c, broadcast. [-]
-    distinct_one : distinct experts that B sequences touch with one token each (MTP on an MoE). [-]
+    touched_one : distinct experts that B sequences touch with one token each (MTP on an MoE). [-]
     moe : replaces the routed layer of an MTP pass by arrays of shapes (design search).
 
     Notes
@@ -114,7 +114,7 @@ def draft_time(
         batch_size=batch,
         tokens_per_sequence=np.maximum(drafts, 1.0) if parallel else 1.0,
         context_tokens=context_tokens,
-        distinct=distinct_one,
+        touched=touched_one,
         kv_bytes_per_element=kv_bytes_per_element,
         moe=moe,
     )

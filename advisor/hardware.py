@@ -57,7 +57,7 @@ class Hardware(Frozen):
     notes: tuple[str, ...] = ()
 
     @property
-    def is_given(self) -> bool:
+    def is_own(self) -> bool:
         """Whether the user gave it. Nothing of it goes in a shared cache."""
         return self.memory_bytes.kind == "user"
 

@@ -17,7 +17,7 @@ from advisor.arrays import Array, Floats
 from advisor.catalog import decodes_during_prefill
 from advisor.hardware import effective_bandwidth, peak_flops
 from advisor.prediction import Constant
-from advisor.setup import Setup, touched_experts
+from advisor.setup import Setup, touched_in_pass
 from advisor.step_cost import MoeShape, lm_head, n_layers, step_time, weights_time
 
 CHUNK_TOKENS = 8192
@@ -176,7 +176,7 @@ def prefill_shares_s(setup: Setup, batch: Array) -> tuple[Array, Array]:
 def _layers_s(setup: Setup, rows: Array) -> Array:
     """Time of all layers but attention over `rows` tokens of each attention group. Nothing for no rows. [s]"""
     tokens = np.maximum(rows * setup.placement.attention_groups, 1.0)
-    touched = touched_experts(setup, tokens, 1.0)
+    touched = touched_in_pass(setup, tokens, 1.0)
     shape = MoeShape.of(setup.architecture)
     # Layers measured as a whole were measured while decoding: a chunk's products are those of the form.
     costs = dataclasses.replace(setup.costs, modules={})
@@ -193,7 +193,7 @@ def _plain(setup: Setup, batch: Array) -> Mapping[str, Array]:
         batch_size=batch,
         tokens_per_sequence=1.0,
         context_tokens=float(setup.scenario.context_tokens),
-        distinct=touched_experts(setup, batch, 1.0),
+        touched=touched_in_pass(setup, batch, 1.0),
         kv_bytes_per_element=setup.kv_bytes_per_element,
     ).components
 

@@ -109,7 +109,7 @@ def step_time(
     batch_size: ArrayLike,
     tokens_per_sequence: ArrayLike,
     context_tokens: ArrayLike,
-    distinct: ArrayLike = 0.0,
+    touched: ArrayLike = 0.0,
     kv_bytes_per_element: float = 2.0,
     moe: MoeShape | None = None,
 ) -> StepTime:
@@ -123,7 +123,7 @@ def step_time(
     batch_size : sequences in the instance, B. [-]
     tokens_per_sequence : tokens of each in this pass: 1 for plain decode, K+1 to verify. [-]
     context_tokens : cached tokens per sequence, c. [-]
-    distinct : distinct routed experts touched per layer, U, from `routing.distinct_experts`. [-]
+    touched : distinct routed experts touched per layer, U, from `routing.touched_experts`. [-]
     kv_bytes_per_element : 2 for a 16-bit cache, 1 for fp8. [B]
     moe : replaces the architecture's routed layers by arrays of shapes (design search).
 
@@ -138,7 +138,7 @@ def step_time(
     Each component is a law of `advisor.laws`; this module maps names and shapes to their symbols. KV is read once per
     sequence and pass whatever q is, but for `reread`.
     """
-    batch, q, context, touched = arrays(batch_size, tokens_per_sequence, context_tokens, distinct)
+    batch, q, context, touched = arrays(batch_size, tokens_per_sequence, context_tokens, touched)
     shape = moe or MoeShape.of(architecture)
     # Data-parallel groups share the batch: each attends to its own part, while the experts see the tokens of all.
     group_batch = batch / placement.attention_groups
@@ -169,14 +169,14 @@ def weights_time(
     placement: Placement,
     rows: Floats,
     n_tokens: Floats,
-    distinct: Floats,
+    touched: Floats,
     shape: MoeShape | None,
     uneven: Uneven | None = None,
 ) -> dict[str, Array]:
     """Time of everything in the layers but the attention core, by component. [s]
 
     rows : tokens of one attention group. [-]
-    n_tokens, distinct : tokens of the whole instance, and the experts that they touch together. [-]
+    n_tokens, touched : tokens of the whole instance, and the experts that they touch together. [-]
     shape : dimensions of the routed layers; None for a dense model.
     uneven : the slowest rank, counted; None: assumed. [-]
 
@@ -191,7 +191,7 @@ def weights_time(
     parts["communication"] = sum((item.time_s for item in messages), np.zeros_like(rows))
     if shape is not None:
         dtype = architecture.dtypes.routed
-        parts["routed"] = routed_time(costs.routed, placement, shape, n_tokens, distinct, dtype, shape.count, uneven)
+        parts["routed"] = routed_time(costs.routed, placement, shape, n_tokens, touched, dtype, shape.count, uneven)
     return parts
 
 
@@ -282,7 +282,7 @@ def routed_time(
     placement: Placement,
     shape: MoeShape,
     n_tokens: ArrayLike,
-    distinct: ArrayLike,
+    touched: ArrayLike,
     dtype: WeightDtype,
     layers: ArrayLike = 1.0,
     uneven: Uneven | None = None,
@@ -290,7 +290,7 @@ def routed_time(
     """Time of `layers` routed layers on the slowest rank: `laws.routed_layers`. [s]
 
     n_tokens : tokens of the whole instance, M. [-]
-    distinct : routed experts that they touch together, U. [-]
+    touched : routed experts that they touch together, U. [-]
     layers : routed layers that run alike, L. [-]
     uneven : what the slowest rank does, where that was counted; else `local_experts` assumes the experts it reads, each
     with the rows of a mean one. [-]
@@ -298,7 +298,7 @@ def routed_time(
     Where `cost` holds measured rows of this very shape, they scale the sum in place of the correction curve.
     """
     # Off zero, as designs without experts pass 0 and rows per expert must stay finite.
-    tokens, touched, active = arrays(n_tokens, np.maximum(distinct, 1e-9), shape.n_active)
+    tokens, touched, active = arrays(n_tokens, np.maximum(touched, 1e-9), shape.n_active)
     experts, count = arrays(shape.n_experts, layers)
     ranks = placement.expert_parallel
     rows_each = laws.rows_per_expert(tokens, active, touched)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from advisor.acceptance import (
     AcceptanceCurve,
+    ExtrapolationSpread,
     acceptance_curves,
     accepted_length,
     extrapolation_spread,
@@ -212,6 +213,171 @@ def test_the_band_at_a_given_length_is_the_sampling_spread_and_grows_with_distan
     assert (np.diff(below_value) > 0).all()
 
 
+SPREAD = ExtrapolationSpread(above=(-0.15, -0.1, 0.05), below=(-0.06, 0.08, 0.2), n_pairs=2, n_curves=1)
+"""Per doubling's logarithm; the middles bend the value, the ends are its band."""
+SAMPLING = 1.2815515655446004 * 0.04
+
+
+@pytest.fixture
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: SPREAD)
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_the_band_above_a_given_k_by_hand():
+    """Half of the drafts accepted: 1.5 at K = 1, so 1.875 at K = 3, one doubling of K + 1 away, where curves bend."""
+    found = parse_acceptance("1.5@1", 3)
+    assert found.accepted_length[3] == pytest.approx(1.875 * 2**-0.1)
+    up = np.hypot(SAMPLING, (0.05 + 0.1) * np.log(2))
+    assert found.high[3] == pytest.approx(1.875 * 2**-0.1 * np.exp(up))
+    assert found.low[3] == pytest.approx(1.875 * 2**-0.1 * np.exp(-np.hypot(SAMPLING, 0.05 * np.log(2))))
+    assert (found.low[1], found.high[1]) == pytest.approx((1.5 * np.exp(-SAMPLING), 1.5 * np.exp(SAMPLING)))
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_the_band_below_a_given_k_by_hand():
+    """Half of the drafts accepted: 1.875 at K = 3 and 1.5 at K = 1, half of K + 1."""
+    found = parse_acceptance("1.875@3", 3)
+    assert found.accepted_length[1] == pytest.approx(1.5 * 2**0.08)
+    assert found.high[1] == pytest.approx(1.5 * 2**0.08 * np.exp(np.hypot(SAMPLING, (0.2 - 0.08) * np.log(2))))
+    assert found.low[1] == pytest.approx(1.5 * 2**0.08 * np.exp(-np.hypot(SAMPLING, (0.06 + 0.08) * np.log(2))))
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_borrowed_length_scatters_by_13_percent_instead_of_4():
+    found = parse_acceptance("2.5@3", 3, borrowed=True)
+    assert np.log(found.high[3] / 2.5) == pytest.approx(1.2815515655446004 * 0.13)
+    assert np.log(2.5 / found.low[3]) == pytest.approx(1.2815515655446004 * 0.13)
+
+
+def test_more_drafts_emit_no_less_than_fewer_do_within_their_own_spread(monkeypatch: pytest.MonkeyPatch):
+    """Where curves scatter far below one alpha, the lower end is that of the K it comes from."""
+    wide = ExtrapolationSpread(above=(-2.0, -0.1, 0.05), below=(-0.06, 0.08, 0.2), n_pairs=2, n_curves=1)
+    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: wide)
+    found = parse_acceptance("1.5@1", 63)
+    assert found.low[1:] == pytest.approx(np.full(63, 1.5 * np.exp(-SAMPLING)))
+    assert (np.diff(found.accepted_length) >= 0).all()
+    assert found.accepted_length[63] < found.accepted_length[7] * 1.001, "the bend takes what one alpha would still add"
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_the_band_of_a_list_grows_beyond_its_last_probability():
+    found = parse_acceptance("0.5", 3)
+    assert np.log(found.high[1] / 1.5) == pytest.approx(SAMPLING)
+    assert np.log(found.high[3] / 1.875) == pytest.approx(np.hypot(SAMPLING, (0.05 + 0.1) * np.log(2)))
+    assert np.log(1.875 / found.low[3]) == pytest.approx(np.hypot(SAMPLING, 0.05 * np.log(2)))
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_a_held_length_may_have_grown_as_one_alpha_says(monkeypatch: pytest.MonkeyPatch):
+    """Measured to K = 3 at half accepted: 1.875 is held at K = 7, where one alpha gives 255/128."""
+    fields = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
+    curve = AcceptanceCurve(id="x", n_draft=(1, 3), accepted_length=(1.5, 1.875), **fields)
+    monkeypatch.setattr("advisor.acceptance._curves", lambda: {"x": curve})
+    found = parse_acceptance("x", 7)
+    assert found.accepted_length[[1, 2, 3, 7]] == pytest.approx([1.5, 1.75, 1.875, 1.875])
+    assert found.extrapolated.tolist() == [False] * 4 + [True] * 4
+    grown = np.log(255 / 128 / 1.875)
+    up = np.hypot(np.hypot(SAMPLING, 0.15 * np.log(2)), grown)
+    assert found.high[7] == pytest.approx(1.875 * np.exp(up))
+    assert found.low[7] == pytest.approx(1.875 * np.exp(-SAMPLING)), "no less than at the K it is held from"
+
+
+@pytest.mark.usefixtures("by_hand")
+def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(monkeypatch: pytest.MonkeyPatch):
+    """One alpha between 0.9 at K = 1 and 0.5 at K = 4 would emit 2.4 tokens at K = 2, more than were at K = 4."""
+    fields = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
+    curve = AcceptanceCurve(id="x", n_draft=(1, 4, 8), accepted_length=(1.9, 2.0, 2.01), **fields)
+    own = {"checkpoint": "C", "reasoning": "off"}
+    falls = AcceptanceCurve(id="y", n_draft=(3, 7), accepted_length=(2.0, 1.9), **fields, **own)
+    monkeypatch.setattr("advisor.acceptance._curves", lambda: {"x": curve, "y": falls})
+    found = parse_acceptance("x", 8)
+    assert found.accepted_length[1:5].tolist() == [1.9, 2.0, 2.0, 2.0]
+    assert found.accepted_length[5:9] == pytest.approx([2.01] * 4)
+    assert found.source == "m with mtp on d: paper"
+    down = parse_acceptance("y", 8)
+    assert down.source == "C with mtp on d, reasoning off: paper"
+    assert down.accepted_length[8] == 1.9
+    assert down.low[8] == pytest.approx(1.9 * np.exp(-SAMPLING)), "held, so no less than at K = 7"
+    assert down.low[7] < down.low[3], "a drafter that loses at its largest K keeps that"
+
+
+def test_the_band_never_falls_with_more_drafts_also_where_the_length_no_longer_grows(monkeypatch: pytest.MonkeyPatch):
+    wide = ExtrapolationSpread(above=(-0.5, -0.3, -0.2), below=(-0.06, 0.08, 2.0), n_pairs=2, n_curves=1)
+    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: wide)
+    found = parse_acceptance("1.9@3", 40)
+    assert found.accepted_length[40] == found.accepted_length[30]
+    assert (np.diff(found.low) >= 0).all()
+    assert (np.diff(found.high) >= 0).all()
+    assert found.high[3] == found.high[2] > 2.5
+
+
+def test_a_round_never_emits_less_than_one_token_however_far_it_is_carried(monkeypatch: pytest.MonkeyPatch):
+    bent = ExtrapolationSpread(above=(-0.5, -0.3, -0.2), below=(-1.0, -0.9, -0.8), n_pairs=2, n_curves=1)
+    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: bent)
+    assert parse_acceptance("1.1@7", 7).accepted_length[:3].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_ends_of_every_range_are_inside():
+    assert parse_acceptance("2.4@3", 1).accepted_length.shape == (2,)
+    assert parse_acceptance("2.4@3", 64).accepted_length.shape == (65,)
+    assert parse_acceptance("2.5@64", 64).accepted_length[64] == 2.5
+    assert parse_acceptance("4@3", 3).accepted_length[3] == 4.0
+    assert parse_acceptance(",".join(["0.5"] * 64), 64).accepted_length[64] == pytest.approx(2.0)
+    assert solve_alpha([1.0, 4.0], 3).tolist() == [0.0, 1.0]
+    fields = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
+    assert AcceptanceCurve(id="x", n_draft=(1, 2), accepted_length=(1.0, 3.0), **fields).accepted_length == (1.0, 3.0)
+
+
+def test_what_is_given_is_said_with_what_follows_from_it():
+    assert parse_acceptance("2.4@3", 4).source == (
+        "accepted length 2.4 at K=3, as given; other K follow the measured curves' shape"
+    )
+    assert parse_acceptance("0.5,0.4", 2).source == "2 conditional acceptance probabilities, as given"
+    assert parse_acceptance("0.5,0.4", 3).source.endswith("as given; the last is held")
+    curve = load_acceptance_curve(MTP)
+    said = f"{curve.checkpoint or curve.model_id} with mtp on {curve.dataset}, reasoning on: {curve.source}"
+    assert parse_acceptance(MTP, 3).source == said
+
+
+@pytest.mark.parametrize(("length", "shown"), [(40, "x" * 40), (41, "x" * 37 + "...")])
+def test_a_message_quotes_up_to_forty_characters(length: int, shown: str):
+    with pytest.raises(AdvisorError) as caught:
+        parse_acceptance("x" * (length - 2) + "@3", 3)
+    assert f"acceptance={shown[:36]}" in str(caught.value).replace("'", "")
+    assert ("..." in str(caught.value)) == (length > 40)
+    assert str(caught.value).split(":")[0] == f"acceptance={('x' * 38 + '@3' if length == 40 else 'x' * 37 + '...')!r}"
+
+
+def test_the_spread_of_curves_around_one_alpha_by_hand(monkeypatch: pytest.MonkeyPatch):
+    """One curve of two K, one of half accepted drafts that is 10 % short at K = 3; a curve of one K says nothing."""
+    fields = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
+    curves = [
+        AcceptanceCurve(id="x", n_draft=(1, 3), accepted_length=(1.5, 1.6875), **fields),
+        AcceptanceCurve(id="y", n_draft=(2,), accepted_length=(1.5,), **fields),
+    ]
+    monkeypatch.setattr("advisor.acceptance.acceptance_curves", lambda: curves)
+    found = extrapolation_spread.__wrapped__()
+    upward = np.log(0.9) / np.log(2)
+    back = np.log(1.5 / (1 + float(solve_alpha(1.6875, 3)))) / np.log(2)
+    assert found.above == pytest.approx((upward,) * 3)
+    assert found.below == pytest.approx((back,) * 3)
+    assert (found.n_pairs, found.n_curves) == (2, 1)
+
+
+def test_the_ends_of_the_spread_leave_a_tenth_of_the_curves_on_each_side(monkeypatch: pytest.MonkeyPatch):
+    """Eleven curves through 1.5 at K = 1 that end from 10 % below to 0 % below what one alpha says at K = 3."""
+    fields = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
+    shares = np.linspace(0.9, 1.0, 11)
+    curves = [
+        AcceptanceCurve(id=str(share), n_draft=(1, 3), accepted_length=(1.5, 1.875 * share), **fields)
+        for share in shares
+    ]
+    monkeypatch.setattr("advisor.acceptance.acceptance_curves", lambda: curves)
+    found = extrapolation_spread.__wrapped__()
+    assert found.above == pytest.approx(np.log([shares[1], shares[5], shares[9]]) / np.log(2))
+
+
 def test_the_shipped_curves_say_that_one_alpha_promises_too_much_above_and_too_little_below():
     spread = extrapolation_spread()
     assert spread.n_curves == 21
@@ -253,6 +419,7 @@ def test_a_curve_of_another_model_or_drafter_is_borrowed_and_its_band_is_wider()
     assert not own.borrowed
     assert not parse_acceptance("2.4@3", 8).borrowed
     assert parse_acceptance("2.4@3", 8, borrowed=True).borrowed
+    assert parse_acceptance("0.5,0.4", 8, borrowed=True).borrowed
 
 
 @pytest.mark.parametrize(

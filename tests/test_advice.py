@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from advisor.advice import advice_on, advise
+from advisor import advice as module
+from advisor.advice import (
+    Advice,
+    advice_on,
+    advise,
+    answer_values,
+    bound_of,
+    chance_text,
+    component_times,
+    gain_text,
+)
+from advisor.curve import curve_for, digits
 from advisor.hardware import load_hardware
-from advisor.prediction import AdvisorError, Tier
-from advisor.runtime import k_at
+from advisor.prediction import AdvisorError, Prediction, Tier
+from advisor.runtime import DraftRow, k_at
 from advisor.scenario.scenario import Scenario
+from advisor.setup import Setup, load_setup
 
 QWEN = Scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
@@ -31,7 +45,7 @@ COMMAND_A = Scenario(
 def test_the_verdict_names_batch_hardware_k_speedup_band_and_tier() -> None:
     advice = advise(QWEN)
     answer = advice.recommendation
-    for piece in ("batch 16", "H200", f"K = {answer.k_draft}", f"{answer.speedup.value:.2f}x", "fitted"):
+    for piece in ("batch 16", "H200", f"K = {answer.n_draft}", f"{answer.speedup.value:.2f}x", "fitted"):
         assert piece in answer.verdict
     assert answer.speedup.low <= answer.speedup.value <= answer.speedup.high
     assert answer.speedup.tier is Tier.FITTED
@@ -40,13 +54,13 @@ def test_the_verdict_names_batch_hardware_k_speedup_band_and_tier() -> None:
 def test_the_recommended_k_has_the_least_expected_loss_at_the_target_batch() -> None:
     advice = advise(QWEN)
     assert advice.curve.batches[advice.batch_index] == 16
-    assert [item.k_draft for item in advice.drafts if item.recommended] == [advice.recommendation.k_draft]
+    assert [item.n_draft for item in advice.drafts if item.recommended] == [advice.recommendation.n_draft]
     assert advice.recommendation.regret <= min(item.expected_loss for item in advice.drafts) + 0.005
 
 
 def test_a_drafter_that_is_never_right_is_advised_against_in_words() -> None:
     answer = advise(QWEN.model_copy(update={"acceptance": "0.05", "batch_size": 128})).recommendation
-    assert answer.k_draft == 0
+    assert answer.n_draft == 0
     assert answer.speedup.value == 1.0
     assert "do not speculate" in answer.verdict
     assert "expected to lose" in answer.verdict or "slowdown" in answer.verdict
@@ -56,7 +70,7 @@ def test_a_drafter_that_is_never_right_is_advised_against_in_words() -> None:
 def test_the_recommended_k_is_the_one_the_schedule_runs(batch: int) -> None:
     """One batch has one K: in the verdict, the table by batch and the engine's configuration."""
     advice = advise(QWEN.model_copy(update={"batch_size": batch}))
-    assert advice.recommendation.k_draft == k_at(advice.k_by_batch, batch)
+    assert advice.recommendation.n_draft == k_at(advice.k_by_batch, batch)
 
 
 def test_a_batch_that_does_not_fit_gets_the_k_it_would_have() -> None:
@@ -71,7 +85,7 @@ def test_a_gain_that_may_be_a_loss_is_called_hardly_worth_it_with_its_odds() -> 
     """Accepted lengths are searched until the band at batch 256 holds 1 and K > 0 is still the better bet."""
     for length in np.arange(1.05, 3.0, 0.05):
         answer = advise(QWEN.model_copy(update={"batch_size": 256, "acceptance": f"{length:.2f}@3"})).recommendation
-        if answer.k_draft and answer.speedup.low < 1.0:
+        if answer.n_draft and answer.speedup.low < 1.0:
             break
     hardly = "Hardly worth it: it" if answer.speedup.value < 1.1 else "It"
     assert f" {hardly} may lose; the chance of a gain is" in answer.verdict
@@ -108,7 +122,7 @@ def test_a_limit_on_time_per_token_is_kept_or_its_breach_is_said() -> None:
     assert any("0.01 ms per output token" in warning for warning in broken.warnings)
     assert "It misses the limit of 0.01 ms per output token" in broken.recommendation.verdict
     assert "misses" not in kept.recommendation.verdict
-    assert broken.recommendation.k_draft == advise(QWEN).recommendation.k_draft
+    assert broken.recommendation.n_draft == advise(QWEN).recommendation.n_draft
 
 
 def test_a_model_too_large_for_its_gpus_is_warned_about_with_the_way_out() -> None:
@@ -171,7 +185,7 @@ def test_plain_decoding_that_stands_because_nothing_tells_it_apart_says_so(accep
     """At 2.73 tokens K = 1 even loses less; within the noise the smaller K stands, and a reader is told why."""
     scenario = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance=acceptance, batch_size=512)
     answer = advise(scenario)
-    assert answer.recommendation.k_draft == 0
+    assert answer.recommendation.n_draft == 0
     assert answer.drafts[1].as_good == equal
     assert ("so the smaller K is taken" in answer.recommendation.verdict) == equal
 
@@ -182,3 +196,336 @@ def test_what_another_engine_loads_is_answered_with_its_own_kernels() -> None:
     assert own.to_serve == advise(QWEN.model_copy(update={"engine": "sglang"})).to_serve
     assert own.to_serve != answer.to_serve
     assert advice_on(answer, QWEN.engine) is answer
+
+
+@pytest.fixture(scope="module")
+def setup() -> Setup:
+    return load_setup(QWEN)
+
+
+@pytest.fixture(scope="module")
+def answer() -> Advice:
+    return advise(QWEN)
+
+
+def row(k: int, speedup: float, low: float, high: float, loss: float, *, own: bool = False, **more: Any) -> DraftRow:
+    usual = {"p_best": 0.5, "p_gain": 0.9, "as_good": own, "meets_limit": True, "recommended": own}
+    return DraftRow(k, speedup, low, high, 0.008, 100.0, expected_loss=loss, **(usual | more))
+
+
+def said(setup: Setup, *rows: DraftRow) -> str:
+    own = next(item for item in rows if item.recommended)
+    band = {"value": own.speedup, "low": own.speedup_low, "high": own.speedup_high}
+    return module._draft_text(setup, rows, Prediction(**band, tier=Tier.FITTED, because="measured"))
+
+
+def test_a_gain_is_said_plainly_where_the_band_lies_above_one(setup: Setup) -> None:
+    plain = row(0, 1.0, 1.0, 1.0, 0.4)
+    assert said(setup, plain, row(3, 1.64, 1.0, 2.0, 0.01, own=True)) == "draft K = 3: 1.64x (1.00-2.00), fitted."
+    risky = row(3, 1.64, 0.99, 2.0, 0.01, own=True, p_gain=0.97)
+    assert said(setup, plain, risky) == (
+        "draft K = 3: 1.64x (0.99-2.00), fitted. It may lose; the chance of a gain is 97%."
+    )
+    slight = row(3, 1.09, 0.99, 2.0, 0.01, own=True, p_gain=0.7)
+    assert said(setup, plain, slight).endswith("Hardly worth it: it may lose; the chance of a gain is 70%.")
+    assert said(setup, plain, replace(slight, speedup=1.1)).endswith(
+        "fitted. It may lose; the chance of a gain is 70%."
+    )
+
+
+def test_plain_decoding_is_advised_with_what_the_best_draft_would_give(setup: Setup) -> None:
+    own = row(0, 1.0, 1.0, 1.0, 0.02, own=True)
+    assert said(setup, own) == "plain decoding: 8.00 ms per output token."
+    slow = (row(1, 0.8, 0.7, 0.99, 0.2), row(2, 0.7, 0.6, 0.9, 0.3))
+    assert said(setup, own, *slow) == (
+        "do not speculate (K = 0): it does not help. K = 1, the best draft length, gives 0.80x (0.70-0.99), a slowdown."
+    )
+    open_ = row(2, 0.97, 0.8, 1.0, 0.05, p_gain=0.4)
+    text = (
+        "do not speculate (K = 0): K = 2, the best draft length, gives 0.97x (0.80-1.00), a gain in 40% of the draws, "
+        "and is expected to lose 5.0% against 2.0% without"
+    )
+    assert said(setup, own, slow[0], open_) == f"{text}."
+    equal = "; the noise does not separate them, so the smaller K is taken."
+    assert said(setup, own, slow[0], replace(open_, as_good=True)) == f"{text}{equal}"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0, "0%"), (0.5, "50%"), (0.994, "99%"), (0.9949, "99%"), (0.995, "over 99%"), (1.0, "over 99%")],
+)
+def test_a_chance_is_never_said_to_be_certain(share: float, text: str) -> None:
+    assert chance_text(share) == text
+
+
+def test_a_band_that_reaches_below_one_may_lose() -> None:
+    assert gain_text(0.999, 0.9) == "It may lose; the chance of a gain is 90%."
+    assert gain_text(1.0, 0.9) == "The chance of a gain is 90%."
+
+
+def step(parts: dict[str, float], batch: float, touched: float = 20.0) -> Any:
+    """A curve whose plain step at its one batch takes `parts`; others of the usual components take nothing."""
+    whole = {"host": 0.0, "launch": 0.0} | parts
+    return SimpleNamespace(
+        components_at=lambda row, column: (whole, {}) if (row, column) == (0, 0) else None,
+        batches=np.array([batch]),
+        touched_plain=np.array([touched]),
+    )
+
+
+def test_what_most_of_a_plain_step_waits_for(setup: Setup) -> None:
+    """8 of 128 experts a token: 16 sequences that touch 20 experts give each 6.4 rows."""
+    assert bound_of(setup, step({"host": 2.0, "launch": 1.0, "routed": 3.0}, 16), 0) == (
+        "launch",
+        "Host and kernel launches take 50% of a plain step.",
+    )
+    assert bound_of(setup, step({"host": 2.0, "launch": 0.9, "routed": 3.0}, 16), 0)[0] == "bandwidth"
+    assert bound_of(setup, step({"communication": 6.0, "routed": 4.0}, 16), 0) == (
+        "communication",
+        "Communication between GPUs takes 60% of a plain step.",
+    )
+    assert bound_of(setup, step({"communication": 3.0, "routed": 7.0}, 16), 0) == (
+        "bandwidth",
+        "Loading expert weights takes 70% of a plain step.",
+    )
+
+
+def test_arithmetic_binds_where_a_weight_meets_more_tokens_than_the_ridge_and_never_in_the_cache(setup: Setup) -> None:
+    cost = setup.costs.dense
+    ridge = cost.flops_per_s / cost.bandwidth_bytes_per_s
+    assert 50 < ridge < 1000
+    many, few = ridge * 1.01, ridge * 0.99
+    assert bound_of(setup, step({"dense": 1.0}, many), 0)[0] == "compute"
+    assert (
+        bound_of(setup, step({"dense": 1.0}, many), 0)[1] == "Arithmetic on dense weights takes 100% of a plain step."
+    )
+    assert bound_of(setup, step({"dense": 1.0}, few), 0)[0] == "bandwidth"
+    assert bound_of(setup, step({"attention": 1.0}, many), 0)[0] == "bandwidth"
+    assert bound_of(setup, step({"routed": 1.0}, many, touched=8.0), 0)[0] == "compute"
+    assert bound_of(setup, step({"routed": 1.0}, many, touched=8.2), 0)[0] == "bandwidth"
+    assert bound_of(setup, step({"routed": 1.0}, few, touched=7.8), 0)[0] == "compute"
+    assert bound_of(setup, step({"routed": 1.0}, few / 8.0, touched=0.0), 0)[0] == "bandwidth"
+    assert bound_of(setup, step({"routed": 1.0}, 1.5 * ridge / 8.0, touched=1.0), 0)[0] == "compute"
+    assert bound_of(setup, step({"dense": 1.0}, ridge), 0)[0] == "bandwidth", "at the ridge reading still hides it"
+    dense = load_setup(QWEN.model_copy(update={"model_id": "qwen3-8b"}))
+    assert bound_of(dense, step({"routed": 1.0}, many, touched=128.0), 0)[0] == "compute"
+
+
+def test_the_best_draft_length_is_that_of_the_least_loss_and_none_where_nothing_is_drafted() -> None:
+    plain = row(0, 1.0, 1.0, 1.0, 0.0)
+    assert module._best_drafting((plain, row(1, 1.0, 1.0, 1.0, 0.3), row(2, 1.0, 1.0, 1.0, 0.2))) == 2
+    assert module._best_drafting((plain,)) == 0
+
+
+@pytest.mark.parametrize(
+    ("fits", "start"),
+    [
+        (16, "At batch 16 on NVIDIA H200 SXM 141GB, draft K"),
+        (15, "It does not fit in memory (batch 15 is the largest that does). If it did: at batch 16 on NVIDIA"),
+        (1, "It does not fit in memory (batch 1 is the largest that does). If it did: at batch 16 on NVIDIA"),
+        (0, "It does not fit in memory (not even batch 1 does). If it did: at batch 16 on NVIDIA"),
+    ],
+)
+def test_a_verdict_says_first_that_it_does_not_fit(setup: Setup, answer: Advice, fits: int, start: str) -> None:
+    small = replace(setup, memory=replace(setup.memory, largest_batch=fits))
+    verdict = module._verdict(small, answer.drafts, answer.recommendation.speedup)
+    assert verdict.startswith(start)
+
+
+def test_a_missed_limit_is_said_with_what_it_takes(setup: Setup) -> None:
+    limited = replace(setup, scenario=QWEN.model_copy(update={"max_tpot_ms": 7.5}))
+    own = row(3, 1.5, 1.2, 2.0, 0.0, own=True, meets_limit=False)
+    assert module._limit_text(limited, (own,)) == (
+        " It misses the limit of 7.5 ms per output token: 8.00 ms, and no K keeps it."
+    )
+    assert module._limit_text(limited, (replace(own, meets_limit=True),)) == ""
+    assert module._limit_text(setup, (own,)) == ""
+
+
+def test_a_tier_says_where_its_kernel_times_come_from(setup: Setup) -> None:
+    own = replace(
+        setup, costs=replace(setup.costs, kernels_of=None, routed=replace(setup.costs.routed, because="read"))
+    )
+    assert module._tier_because(own, Tier.FITTED) == (
+        "kernel times fitted on measurements of this accelerator; experts: read"
+    )
+    lent = replace(own, costs=replace(own.costs, kernels_of="H100"))
+    assert module._tier_because(lent, Tier.INTERPOLATED) == (
+        "kernel times read off measurements of H100, the same chip; experts: read"
+    )
+    assert module._tier_because(own, Tier.ROOFLINE).startswith("datasheet peaks and assumed fractions")
+    dense = load_setup(QWEN.model_copy(update={"model_id": "qwen3-8b"}))
+    assert "experts" not in module._tier_because(dense, Tier.FITTED)
+    refitted = replace(own, adjustment=SimpleNamespace(label="refitted on 5 rows"))  # type: ignore[arg-type]
+    assert module._tier_because(refitted, Tier.FITTED).endswith("experts: read, refitted on 5 rows")
+    assert module._tier_because(refitted, Tier.ROOFLINE).endswith("or more, refitted on 5 rows")
+
+
+def warned(setup: Setup, batch: float, drafts: list[int], *rows: DraftRow) -> list[str]:
+    """Warnings that the answer adds to those of the set-up."""
+    curve = curve_for(setup, [batch], drafts, central_only=True)
+    own = replace(setup, warnings=("as loaded", "as loaded"))
+    first, *rest = module._warnings(own, curve, 0, rows)
+    assert first == "as loaded", "those of the set-up come first, each once"
+    return [text for text in rest if not text.startswith("Avoid")]
+
+
+def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup: Setup) -> None:
+    plain, one, three = row(0, 1.0, 1.0, 1.0, 0.4), row(1, 1.2, 1.0, 1.4, 0.1), row(3, 1.5, 1.2, 1.8, 0.0)
+    own = {"recommended": True, "as_good": True}
+    assert warned(setup, 16, [0, 1, 3], plain, one, replace(three, **own)) == []
+    carried = "The accepted length at this K is extrapolated from the K you gave."
+    assert warned(setup, 16, [0, 1, 3], plain, replace(one, **own), three) == [carried]
+    beyond = "Outside the data: kernels are calibrated to 2048 tokens a step; the band is widened."
+    assert warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own)) == [beyond]
+    assert warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three) == [carried]
+    last = replace(setup, scenario=QWEN.model_copy(update={"k_max": 3}))
+    longest = "The best K is the longest considered (3); raise it to look further."
+    assert warned(last, 16, [0, 1, 3], plain, one, replace(three, **own)) == [longest]
+    assert warned(last, 16, [0, 1, 3], replace(plain, **own), one, three) == []
+    limited = replace(setup, scenario=QWEN.model_copy(update={"max_tpot_ms": 5.0}))
+    slow = (replace(plain, tpot_s=0.02), replace(one, tpot_s=0.0123), replace(three, meets_limit=False, **own))
+    assert warned(limited, 16, [0, 1, 3], slow[0], slow[1], replace(slow[2], tpot_s=0.015)) == [
+        "No K keeps 5 ms per output token; the fastest takes 12.30 ms. Lower the batch or add GPUs."
+    ]
+
+
+def test_a_kernel_switch_is_warned_of_at_the_k_that_is_or_would_be_drafted(setup: Setup, monkeypatch) -> None:
+    monkeypatch.setattr(module, "kernel_cliffs", lambda _, column: [SimpleNamespace(text=f"cliff {column}")])
+    curve = curve_for(setup, [16], [0, 1, 3], central_only=True)
+    rows = row(0, 1.0, 1.0, 1.0, 0.0, own=True), row(1, 1.0, 1.0, 1.0, 0.3), row(3, 1.0, 1.0, 1.0, 0.2)
+    assert module._warnings(setup, curve, 0, rows)[-1] == "cliff 2"
+    drafting = replace(rows[0], recommended=False), replace(rows[1], recommended=True), rows[2]
+    assert module._warnings(setup, curve, 0, drafting)[-1] == "cliff 1"
+
+
+def test_an_answer_is_the_recommended_row_of_its_curve(answer: Advice) -> None:
+    own, found = next(item for item in answer.drafts if item.recommended), answer.recommendation
+    column = answer.curve.column(own.n_draft)
+    assert answer.curve.batches[answer.batch_index] == 16
+    assert (found.n_draft, found.tpot_s, found.tokens_per_s_per_gpu) == (
+        own.n_draft,
+        own.tpot_s,
+        own.tokens_per_s_per_gpu,
+    )
+    assert (found.speedup.value, found.speedup.low, found.speedup.high) == (
+        answer.curve.speedup[answer.batch_index, column],
+        answer.curve.low[answer.batch_index, column],
+        answer.curve.high[answer.batch_index, column],
+    )
+    assert (found.p_best, found.p_gain, found.regret) == (own.p_best, own.p_gain, own.expected_loss)
+    assert found.meets_limit
+    assert not found.speedup.extrapolated
+    assert found.speedup.tier is answer.curve.tier[answer.batch_index, column]
+    assert own.n_draft in found.equal_drafts
+    assert 0 not in found.equal_drafts
+    assert (answer.curve_k, answer.curve_column, answer.band_level) == (own.n_draft, column, 0.8)
+    assert (found.bound, found.bound_because) == bound_of(answer.setup, answer.curve, answer.batch_index)
+    peak = answer.curve.batches[answer.curve.speedup[:, column].argmax()]
+    assert answer.sweet_spot_batch == peak
+    assert found.ttft_s is None
+    assert found.per_user == "per user"
+
+
+def test_an_answer_beyond_the_data_or_from_a_data_sheet_says_so() -> None:
+    far = advise(QWEN.model_copy(update={"batch_size": 4000})).recommendation
+    assert far.speedup.extrapolated
+    sheet = advise(QWEN.model_copy(update={"hardware_id": "mi300x"})).recommendation
+    assert sheet.speedup.tier is Tier.ROOFLINE
+    assert sheet.speedup.because.startswith("datasheet peaks")
+
+
+def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommended_one(setup: Setup) -> None:
+    curve = curve_for(setup, [16], [0, 1, 2, 3], central_only=True)
+    rows = (
+        row(0, 1.0, 1.0, 1.0, 0.0, as_good=True),
+        row(1, 1.3, 1.1, 1.5, 0.2),
+        row(2, 1.5, 1.2, 1.8, 0.0, own=True, p_gain=0.8),
+        row(3, 1.5, 1.2, 1.8, 0.0, as_good=True, p_gain=0.7),
+    )
+    found = module._recommendation(setup, curve, 0, rows)
+    assert found.equal_drafts == (2, 3)
+    assert (found.n_draft, found.p_gain) == (2, 0.8)
+    assert found.equals == "K = 3 does as well; on average K = 2 is 0.0% behind each draw's fastest, K = 1 20.0%."
+
+
+def test_the_curve_is_shown_at_the_recommended_k_also_where_another_loses_less(monkeypatch) -> None:
+    """Within the noise, so that the smaller one stands."""
+    plain, two = row(0, 1.0, 1.0, 1.0, 0.4), row(2, 1.5, 1.2, 1.8, 0.011, own=True)
+    rows = (plain, row(1, 1.2, 1.0, 1.4, 0.2), two, row(3, 1.5, 1.2, 1.8, 0.01, as_good=True))
+    monkeypatch.setattr(module, "draft_rows", lambda *_: rows)
+    assert advise(QWEN.model_copy(update={"k_max": 3})).curve_k == 2
+
+
+def test_an_answer_of_plain_decoding_shows_the_best_draft_beside_it() -> None:
+    found = advise(QWEN.model_copy(update={"acceptance": "0.3", "batch_size": 512}))
+    assert found.recommendation.n_draft == 0
+    best = min(found.drafts[1:], key=lambda item: item.expected_loss)
+    assert found.curve_k == best.n_draft
+    assert found.recommendation.p_gain == best.p_gain
+    assert found.recommendation.equal_drafts == ()
+    assert found.recommendation.odds.startswith("chance that K = 0 is best")
+    assert "chance of a gain" not in found.recommendation.odds
+
+
+def test_break_even_is_named_up_to_the_largest_batch_that_fits(monkeypatch) -> None:
+    weak = QWEN.model_copy(update={"acceptance": "1.5@3"})
+    found = advise(weak)
+    end = found.break_even_batch
+    assert end is not None
+    assert found.sweet_spot_batch < end < found.setup.memory.largest_batch
+    assert advise(QWEN.model_copy(update={"acceptance": "3.9@3"})).break_even_batch is None
+    monkeypatch.setattr(module, "last_batch", lambda *_: int(end))
+    assert advise(weak).break_even_batch is None
+    monkeypatch.setattr(module, "last_batch", lambda *_: int(end) + 1)
+    assert advise(weak).break_even_batch == end
+    monkeypatch.setattr(module, "last_batch", lambda *_: end)
+    assert advise(weak).break_even_batch == end
+
+
+def test_the_first_token_waits_for_its_own_prompt() -> None:
+    found = advise(QWEN.model_copy(update={"input_tokens": 4000, "output_tokens": 200}))
+    assert found.curve.ttft_s is not None
+    assert found.recommendation.ttft_s == found.curve.ttft_s[found.batch_index]
+    assert found.recommendation.per_user.startswith("per user, the first after ")
+    assert found.recommendation.per_user.endswith(" ms without queueing")
+    assert answer_values(found)["ttft_ms"] == found.recommendation.ttft_s * 1e3
+
+
+def test_an_answers_values_are_those_of_the_recommendation_in_milliseconds(answer: Advice) -> None:
+    found, own = answer_values(answer), answer.recommendation
+    assert found["tpot_ms"] == own.tpot_s * 1e3
+    assert found["ttft_ms"] is None
+    same = ("n_draft", "bound", "bound_because", "tokens_per_s_per_gpu", "p_best", "p_gain", "regret", "equal_drafts")
+    assert {name: found[name] for name in same} == {name: getattr(own, name) for name in same}
+    assert (found["speedup"], found["speedup_low"], found["speedup_high"]) == (
+        own.speedup.value,
+        own.speedup.low,
+        own.speedup.high,
+    )
+    assert (found["tier"], found["because"], found["extrapolated"]) == (Tier.FITTED, own.speedup.because, False)
+    assert found["meets_limit"] is True
+    assert len(found) == 17
+
+
+def test_components_that_take_time_are_listed_longest_first(answer: Advice) -> None:
+    found = component_times(answer)
+    plain, whole = answer.curve.components_at(answer.batch_index, answer.curve_column)
+    assert [one.name for one in found] == sorted((name for name in whole if whole[name]), key=lambda name: -whole[name])
+    assert {one.name: one.round_ms for one in found} == {n: digits(t * 1e3) for n, t in whole.items() if t}
+    assert {one.name: one.plain_ms for one in found if one.plain_ms} == {
+        n: digits(t * 1e3) for n, t in plain.items() if t
+    }
+    assert next(one for one in found if one.name == "routed").label == "Routed experts"
+    assert {one.name for one in found if not one.plain_ms} >= {"draft", "round_host"}
+
+
+def test_small_losses_are_said_to_be_under_a_thousandth(answer: Advice) -> None:
+    own = replace(answer.recommendation, p_best=0.4, p_gain=0.9)
+    assert replace(own, regret=0.001).odds.endswith("expected loss 0.1%")
+    assert replace(own, regret=0.00099).odds.endswith("expected loss under 0.1%")
+    assert replace(own, n_draft=2).odds.startswith("chance that K = 2 is best 40%, chance of a gain 90%")
+
+
+def test_an_engine_that_the_accelerator_does_not_run_leaves_the_answer_as_it_is(answer: Advice) -> None:
+    assert advice_on(answer, "no-such-engine") is answer

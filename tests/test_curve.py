@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from advisor.curve import curve_columns, curve_for, curve_rows, speedup_curve
-from advisor.prediction import AdvisorError, Tier
-from advisor.prefill import prefill_per_token_s
+from advisor import bands, laws
+from advisor.bands import Draws
+from advisor.components import COMPONENTS
+from advisor.curve import (
+    DEFAULT_BATCHES,
+    batches_with,
+    curve_columns,
+    curve_for,
+    curve_rows,
+    digits,
+    speedup_curve,
+    verified_time,
+)
+from advisor.draft_cost import draft_time
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
+from advisor.prefill import prefill_per_token_s, prompt_cost
 from advisor.routing.law import expected_experts
 from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup, touched_experts
+from advisor.setup import load_setup, touched_in_pass
+from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
+from advisor.tiers import beyond_log_sd
 
 QWEN = Scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
@@ -61,16 +78,16 @@ def test_a_higher_accepted_length_speeds_up_and_costs_nothing() -> None:
 
 def test_uniform_routing_touches_more_experts_than_the_models_measured_routing() -> None:
     setup, uniform = load_setup(QWEN), load_setup(QWEN.model_copy(update={"routing": "uniform"}))
-    measured, independent = touched_experts(setup, 8, 4), touched_experts(uniform, 8, 4)
+    measured, independent = touched_in_pass(setup, 8, 4), touched_in_pass(uniform, 8, 4)
     assert float(independent) == pytest.approx(float(expected_experts(32, 128, 8)), rel=1e-6)
     assert float(measured) < float(independent)
-    ends = [float(touched_experts(setup, 8, 4, end)) for end in ("low", "value", "high")]  # type: ignore[arg-type]
+    ends = [float(touched_in_pass(setup, 8, 4, end)) for end in ("low", "value", "high")]  # type: ignore[arg-type]
     assert ends == sorted(ends)
 
 
 def test_a_dense_model_touches_no_experts_and_its_ratio_only_rises_with_batch() -> None:
     curve = speedup_curve(DENSE, BATCHES)
-    assert np.all(curve.distinct_verify == 0)
+    assert np.all(curve.touched_verify == 0)
     assert np.all(np.diff(curve.verify_ratio[:, 3]) > 0)
 
 
@@ -90,7 +107,7 @@ def test_prefill_is_charged_only_when_lengths_are_given_and_pulls_towards_one() 
 def test_a_tree_pays_for_every_node_it_verifies() -> None:
     setup = load_setup(QWEN)
     chain, tree = curve_for(setup, [8], [3]), curve_for(setup, [8], [3], verify_tokens=16)
-    assert tree.distinct_verify[0, 0] > chain.distinct_verify[0, 0]
+    assert tree.touched_verify[0, 0] > chain.touched_verify[0, 0]
     assert tree.speedup[0, 0] < chain.speedup[0, 0]
 
 
@@ -121,11 +138,11 @@ def test_the_table_of_a_curve_has_a_row_for_each_batch_and_k_with_k_changing_fas
     curve = speedup_curve(QWEN, [1, 16], [0, 2, 3])
     columns, rows = curve_columns(curve), curve_rows(curve)
     assert columns["batch_size"].tolist() == [1, 1, 1, 16, 16, 16]
-    assert columns["k_draft"].tolist() == [0, 2, 3, 0, 2, 3]
+    assert columns["n_draft"].tolist() == [0, 2, 3, 0, 2, 3]
     np.testing.assert_array_equal(columns["speedup"].reshape(2, 3), curve.speedup)
     np.testing.assert_array_equal(columns["routed_ms"].reshape(2, 3), curve.round_components["routed"] * 1e3)
     assert rows[4]["tpot_ms"] == float(f"{curve.tpot_s[1, 1] * 1e3:.6g}")
-    assert rows[4] | {"batch_size": 16, "k_draft": 2, "tier": "fitted", "extrapolated": False} == rows[4]
+    assert rows[4] | {"batch_size": 16, "n_draft": 2, "tier": "fitted", "extrapolated": False} == rows[4]
 
 
 def test_a_k_is_found_on_the_curves_axis_or_refused_with_what_there_is() -> None:
@@ -150,3 +167,308 @@ def test_a_curve_of_central_values_has_those_of_the_whole_curve_and_no_band() ->
     assert (whole.tier == central.tier).all()
     assert np.array_equal(central.low, central.speedup)
     assert np.array_equal(central.draws, central.speedup[None])
+
+
+def draws(**given: object) -> Draws:
+    """One draw without any error, but for what is given."""
+    zero = np.zeros(1)
+    none = {
+        "factor": {one.key: np.ones(1) for one in COMPONENTS},
+        "routing_z": zero,
+        "acceptance_z": zero,
+        "residual_z": zero,
+        "per_k_z": np.zeros((1, bands.MAX_DRAFT + 1)),
+    }
+    return Draws(**(none | given))  # type: ignore[arg-type]
+
+
+def test_a_draw_without_errors_is_the_centre() -> None:
+    curve = curve_for(load_setup(QWEN), [1, 16, 16384], draws=draws())
+    assert curve.draws[0] == pytest.approx(curve.speedup)
+    assert curve.plain_draws_s[0] == pytest.approx(curve.plain_step_s)
+    assert curve.low == pytest.approx(curve.speedup)
+
+
+def test_what_nothing_explains_moves_all_k_but_plain_decoding_and_grows_with_batch_and_tokens() -> None:
+    """Batch 16384 and K = 3: 65536 tokens are five doublings beyond the measured ones, the batch twelve beyond 4."""
+    setup = load_setup(QWEN)
+    curve = curve_for(setup, [4, 16, 16384], [0, 3], draws=draws(residual_z=np.ones(1)))
+    assert curve.draws[0, :, 0].tolist() == [1.0] * 3
+    tier = setup.costs.residual_log_sd_by_tier["fitted"]
+    beyond = np.array([0.0, 2 * setup.costs.drift_log_sd, np.hypot(0.5, 12 * setup.costs.drift_log_sd)])
+    assert set(curve.tier[:, 1].astype(str)) == {"fitted"}
+    expected = np.sqrt(tier**2 - bands.PER_K_LOG_SD**2 + beyond**2)
+    assert np.log(curve.draws[0, :, 1] / curve.speedup[:, 1]) == pytest.approx(expected)
+    assert float(beyond_log_sd(65536)) == pytest.approx(0.5)
+
+
+def test_a_draw_of_the_accepted_length_reaches_the_end_of_its_band() -> None:
+    setup = load_setup(QWEN)
+    up, down = (curve_for(setup, [16], draws=draws(acceptance_z=np.array([z]))) for z in (BAND_SIGMAS, -BAND_SIGMAS))
+    length = setup.acceptance
+    assert up.draws[0, 0] / up.speedup[0] == pytest.approx((length.high / length.accepted_length)[:9])
+    assert down.draws[0, 0] / up.speedup[0] == pytest.approx((length.low / length.accepted_length)[:9])
+
+
+@pytest.mark.parametrize(("end", "z"), [("high", BAND_SIGMAS), ("low", -BAND_SIGMAS)])
+def test_a_draw_of_the_routing_touches_as_many_experts_as_its_band_allows(end: str, z: float) -> None:
+    """The plain step and the verification alike; the draft head has no experts."""
+    setup = load_setup(QWEN)
+    curve = curve_for(setup, [16], [3], draws=draws(routing_z=np.array([z])))
+    shape = MoeShape.of(setup.architecture)
+    assert shape is not None
+    plain, verify = (
+        float(
+            routed_time(
+                setup.costs.routed,
+                setup.placement,
+                shape,
+                16.0 * tokens,
+                touched_in_pass(setup, 16.0, tokens, end),  # type: ignore[arg-type]
+                "bf16",
+                shape.count,
+            )
+        )
+        for tokens in (1.0, 4.0)
+    )
+    rest = curve.plain_step_s[0] - curve.plain_components["routed"][0]
+    assert curve.plain_draws_s[0, 0] == pytest.approx(rest + plain)
+    whole = curve.round_s[0, 0] - curve.round_components["routed"][0, 0] + verify
+    assert curve.draws[0, 0, 0] == pytest.approx(curve.accepted_length[0] * (rest + plain) / whole)
+
+
+def test_a_slow_host_slows_both_arms_by_its_own_time() -> None:
+    factor = {one.key: np.ones(1) for one in COMPONENTS} | {"host": np.array([3.0])}
+    curve = curve_for(load_setup(QWEN), [16], [3], draws=draws(factor=factor))
+    host = 2.0 * curve.plain_components["host"][0]
+    assert curve.plain_draws_s[0, 0] == pytest.approx(curve.plain_step_s[0] + host)
+    faster = curve.accepted_length[0] * (curve.plain_step_s[0] + host) / (curve.round_s[0, 0] + host)
+    assert curve.draws[0, 0, 0] == pytest.approx(faster)
+
+
+def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> None:
+    setup = load_setup(QWEN)
+    curve = curve_for(setup, [4, 16], [0, 1, 3])
+    costs, k = setup.costs, np.array([0.0, 1.0, 3.0])
+    drafted = draft_time(
+        setup.drafter,
+        setup.draft_architecture,
+        setup.draft_costs,
+        setup.placement,
+        batch_size=np.array([[4.0], [16.0]]),
+        n_draft=k,
+        context_tokens=float(QWEN.context_tokens),
+        touched_one=touched_in_pass(setup, np.array([[4.0], [16.0]]), 1.0),
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    )
+    parts = curve.round_components
+    assert parts["draft"] == pytest.approx(drafted.time_s(costs.launch_per_layer_s))
+    assert parts["draft_host"][1] == pytest.approx(k * costs.host_per_draft_pass_s)
+    assert parts["round_host"].tolist() == [[0.0, costs.host_per_round_s, costs.host_per_round_s]] * 2
+    own = {"draft", "draft_host", "round_host", "verified"}
+    assert sum(time for name, time in parts.items() if name not in own) == pytest.approx(curve.verify_step_s)
+    assert curve.verify_ratio == pytest.approx(curve.verify_step_s / curve.plain_step_s[:, None])
+    verify = step_time(
+        setup.architecture,
+        costs,
+        setup.placement,
+        batch_size=16.0,
+        tokens_per_sequence=4.0,
+        context_tokens=float(QWEN.context_tokens),
+        touched=touched_in_pass(setup, 16.0, 4.0),
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    )
+    assert curve.verify_step_s[1, 2] == pytest.approx(float(verify.total))
+    assert curve.touched_verify[1, 2] == pytest.approx(float(touched_in_pass(setup, 16.0, 4.0)))
+    assert curve.touched_plain[1] == pytest.approx(float(touched_in_pass(setup, 16.0, 1.0)))
+
+
+def test_a_draft_head_reads_a_cache_of_the_scenario_s_format() -> None:
+    wide, narrow = (
+        speedup_curve(QWEN.model_copy(update={"kv_dtype": dtype, "context_tokens": 32768}), [64], [3])
+        for dtype in ("bf16", "fp8")
+    )
+    for curve, setup in ((wide, load_setup(QWEN)), (narrow, load_setup(QWEN.model_copy(update={"kv_dtype": "fp8"})))):
+        drafted = draft_time(
+            setup.drafter,
+            setup.draft_architecture,
+            setup.draft_costs,
+            setup.placement,
+            batch_size=64.0,
+            n_draft=3.0,
+            context_tokens=32768.0,
+            kv_bytes_per_element=setup.kv_bytes_per_element,
+        )
+        expected = float(drafted.time_s(setup.costs.launch_per_layer_s))
+        assert float(curve.round_components["draft"][0, 0]) == pytest.approx(expected)
+    assert narrow.round_components["draft"] < wide.round_components["draft"]
+
+
+def test_a_drafter_of_the_models_own_experts_touches_those_of_one_token_a_sequence() -> None:
+    """The MTP module of DeepSeek-V3 has experts, which its passes touch as a plain step does."""
+    wide = {"n_gpus": 8, "tensor_parallel": 8, "model_id": "deepseek-v3", "drafter_id": "mtp"}
+    setup = load_setup(QWEN.model_copy(update=wide))
+    curve = curve_for(setup, [4, 64], [2])
+    for row, batch in enumerate((4.0, 64.0)):
+        drafted = draft_time(
+            setup.drafter,
+            setup.draft_architecture,
+            setup.draft_costs,
+            setup.placement,
+            batch_size=batch,
+            n_draft=2.0,
+            context_tokens=float(QWEN.context_tokens),
+            touched_one=touched_in_pass(setup, batch, 1.0),
+            kv_bytes_per_element=setup.kv_bytes_per_element,
+        )
+        found = curve.round_components["draft"][row, 0]
+        assert found == pytest.approx(float(drafted.time_s(setup.costs.launch_per_layer_s)))
+
+
+def test_the_correction_for_verified_tokens_by_hand() -> None:
+    """1 % a sequence of one of two attention groups: 32 of 64 sequences are 0.32 / 1.32 of the way."""
+    wide = QWEN.model_copy(update={"n_gpus": 2, "expert_parallel": 2})
+    setup = load_setup(wide)
+    setup = replace(setup, costs=replace(setup.costs, verified_per_sequence=0.01))
+    steps = (
+        StepTime({"host": np.array(1e-3), "launch": np.array(2e-3), "routed": np.array(7e-3)}),
+        StepTime({"routed": np.array(15e-3)}),
+    )
+    found = verified_time(setup, steps, np.array(64.0), np.array(4.0))
+    assert float(found) == pytest.approx(0.32 / 1.32 * (4 * 10e-3 - 15e-3 - 3 * 3e-3))
+    curve = curve_for(setup, [64], [0, 3])
+    plain = sum(float(time[0]) for time in curve.plain_components.values())
+    fixed = float(curve.plain_components["host"][0] + curve.plain_components["launch"][0])
+    beyond = 0.32 / 1.32 * max(4 * plain - curve.verify_step_s[0, 1] - 3 * fixed, 0.0)
+    assert curve.round_components["verified"][0] == pytest.approx([0.0, beyond])
+    assert (
+        "verified"
+        not in curve_for(replace(setup, costs=replace(setup.costs, verified_per_sequence=0.0)), [64]).round_components
+    )
+
+
+def test_time_per_token_waits_for_the_prompts_of_others_and_throughput_pays_for_all() -> None:
+    wide = QWEN.model_copy(
+        update={
+            "input_tokens": 4000,
+            "output_tokens": 200,
+            "n_gpus": 2,
+            "tensor_parallel": 2,
+            "hardware_id": "h100-sxm",
+        }
+    )
+    setup = load_setup(wide)
+    batch = np.array([1.0, 16.0])
+    curve, prompt = curve_for(setup, batch, [0, 3]), prompt_cost(setup, batch)
+    assert prompt is not None
+    every, others = prompt.per_token_s(), prompt.per_token_s(others_only=True)
+    per_round = curve.round_s / curve.accepted_length
+    assert np.all(others < every)
+    assert curve.tpot_s == pytest.approx(per_round + others[:, None])
+    assert curve.tokens_per_s_per_gpu == pytest.approx(batch[:, None] / (per_round + every[:, None]) / 2)
+    assert curve.prefill_s == pytest.approx(every)
+    assert curve.ttft_s == pytest.approx(prompt.first_token_s)
+    gain = laws.speedup(curve.accepted_length, curve.plain_step_s[:, None], curve.round_s, every[:, None])
+    assert curve.speedup == pytest.approx(gain)
+    one = curve_for(setup, batch, [0, 3], draws=draws())
+    assert one.draws[0] == pytest.approx(gain), "the draws pay for prompts too"
+
+
+def test_a_step_of_2048_tokens_is_the_longest_inside_the_data() -> None:
+    curve = speedup_curve(QWEN, [512, 513], [3])
+    assert curve.extrapolated.tolist() == [[False], [True]]
+    tree = curve_for(load_setup(QWEN), [128, 129], [0, 3], verify_tokens=16)
+    assert tree.extrapolated.tolist() == [[False, False], [False, True]]
+    assert tree.round_s[:, 0] == pytest.approx(tree.plain_step_s), "a tree is verified where something is drafted"
+    one = curve_for(load_setup(QWEN), [129], [1], verify_tokens=16)
+    assert one.extrapolated.tolist() == [[True]], "also where that is one token"
+
+
+def test_the_tier_is_that_of_the_tokens_that_a_round_verifies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.curve._tiers", lambda *given: given[-1].astype(object))
+    setup = load_setup(QWEN)
+    assert curve_for(setup, [4, 16], [0, 3], central_only=True).tier.tolist() == [[4.0, 16.0], [16.0, 64.0]]
+    tree = curve_for(setup, [4], [0, 3], verify_tokens=16, central_only=True)
+    assert tree.tier.tolist() == [[4.0, 64.0]]
+
+
+def test_a_scenario_without_a_drafter_has_plain_decoding_alone() -> None:
+    plain = QWEN.model_copy(update={"drafter_id": "none"})
+    assert speedup_curve(plain, [16]).drafts.tolist() == [0]
+    assert speedup_curve(QWEN.model_copy(update={"k_max": 5}), [16]).drafts.tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(AdvisorError, match="K must lie between 0 and 0; got 1"):
+        speedup_curve(plain, [16], [0, 1])
+
+
+def test_the_ends_of_the_axes_are_inside() -> None:
+    curve = speedup_curve(QWEN.model_copy(update={"k_max": 5}), [1, 65536], [0, 5])
+    assert curve.speedup.shape == (2, 2)
+    for batches in ([65537], [0.5], [float("inf")], [-float("inf")]):
+        with pytest.raises(AdvisorError, match="batches must be numbers from 1 to 65536"):
+            speedup_curve(QWEN, batches)
+    with pytest.raises(AdvisorError, match="got 6, -1"):
+        speedup_curve(QWEN.model_copy(update={"k_max": 5}), [1], [6, 0, -1, 5])
+    with pytest.raises(AdvisorError, match="K must lie"):
+        speedup_curve(QWEN, [1], [])
+
+
+def test_usual_draws_are_those_of_the_costs() -> None:
+    setup = load_setup(QWEN)
+    usual, given = curve_for(setup, [16]), curve_for(setup, [16], draws=bands.make_draws(setup.costs))
+    assert np.array_equal(usual.draws, given.draws)
+    assert usual.low[0, 1:] == pytest.approx(np.quantile(usual.draws[:, 0, 1:], 0.1, axis=0))
+    assert usual.high[0, 1:] == pytest.approx(np.quantile(usual.draws[:, 0, 1:], 0.9, axis=0))
+
+
+def test_a_band_that_misses_its_centre_is_stretched_to_it() -> None:
+    """A draw far off on one side: the centre is its other end."""
+    setup = load_setup(QWEN)
+    up = curve_for(setup, [16], [3], draws=draws(residual_z=np.ones(1)))
+    assert (up.low[0, 0], up.high[0, 0]) == (up.speedup[0, 0], up.draws[0, 0, 0])
+    down = curve_for(setup, [16], [3], draws=draws(residual_z=-np.ones(1)))
+    assert (down.low[0, 0], down.high[0, 0]) == (down.draws[0, 0, 0], down.speedup[0, 0])
+
+
+def test_every_column_of_the_table_is_what_its_name_says() -> None:
+    lengths = QWEN.model_copy(update={"input_tokens": 4000, "output_tokens": 200})
+    curve = speedup_curve(lengths, [1, 16], [0, 3])
+    columns = curve_columns(curve)
+    assert curve.ttft_s is not None
+    expected = {
+        "batch_size": [1, 1, 16, 16],
+        "n_draft": [0, 3, 0, 3],
+        "speedup": curve.speedup.ravel(),
+        "speedup_low": curve.low.ravel(),
+        "speedup_high": curve.high.ravel(),
+        "extrapolated": [False] * 4,
+        "accepted_length": [1.0, 2.4, 1.0, 2.4],
+        "verify_ratio": curve.verify_ratio.ravel(),
+        "touched_plain": np.repeat(curve.touched_plain, 2),
+        "touched_verify": curve.touched_verify.ravel(),
+        "tpot_ms": curve.tpot_s.ravel() * 1e3,
+        "tokens_per_s_per_user": 1.0 / curve.tpot_s.ravel(),
+        "tokens_per_s_per_gpu": curve.tokens_per_s_per_gpu.ravel(),
+        "ttft_ms": np.repeat(curve.ttft_s, 2) * 1e3,
+        **{f"{name}_ms": time.ravel() * 1e3 for name, time in curve.round_components.items()},
+    }
+    assert set(columns) == {*expected, "tier"}
+    for name, values in expected.items():
+        assert columns[name].tolist() == pytest.approx(list(values)), name
+    assert columns["tier"].tolist() == ["fitted"] * 4
+    assert "ttft_ms" not in curve_columns(speedup_curve(QWEN, [1], [0]))
+    assert [type(value) for value in curve_rows(curve)[0].values()][:3] == [int, int, float]
+
+
+def test_numbers_are_written_with_six_significant_digits() -> None:
+    assert [digits(value) for value in (1234567.0, 0.001234567, 2.0)] == [1234570.0, 0.00123457, 2.0]
+
+
+def test_the_usual_batches_are_the_powers_of_two_and_halfway_between_them() -> None:
+    assert sorted({2**i for i in range(11)} | {3 * 2**i for i in range(9)}) == list(DEFAULT_BATCHES)
+
+
+def test_more_batches_join_the_usual_ones_in_order() -> None:
+    found = batches_with(5, 16, 2000)
+    assert found.tolist() == sorted(found.tolist())
+    assert len(found) == 22
+    assert {1.0, 5.0, 1024.0, 2000.0} <= set(found.tolist())

@@ -41,6 +41,22 @@ def test_the_measured_ratio_says_which_part_of_the_loading_was_hidden() -> None:
     assert np.isnan(hidden_share(1.0, 0.3, 1.0))
 
 
+def test_prefill_is_paid_by_every_token_of_both_arms() -> None:
+    """Two tokens in 4 s and 1 s of prefill each: 3 s a token, against 3 + 1 s of plain decoding."""
+    assert float(speedup(2.0, 3.0, 4.0, 1.0)) == pytest.approx(4 / 3)
+
+
+def test_half_of_the_loading_hidden_halves_what_the_ratio_rises_by() -> None:
+    assert float(amdahl_ratio(0.3, 2.5, 0.5)) == pytest.approx(1.225)
+    assert float(hidden_share(1.225, 0.3, 2.5)) == pytest.approx(0.5)
+    assert float(hidden_share(1.1, 0.5, 1.4)) == pytest.approx(0.5)
+
+
+def test_nothing_was_hidden_where_no_further_expert_is_touched_or_no_time_goes_to_experts() -> None:
+    found = hidden_share([1.2, 1.2, 1.2], [0.3, 0.3, 0.0], [1.0, 0.9, 2.0])
+    assert np.isnan(found).all()
+
+
 def test_the_speedup_exceeds_one_exactly_when_the_round_costs_fewer_steps_than_it_emits_tokens() -> None:
     assert float(speedup(2.0, 1e-3, 2e-3)) == 1.0
     assert float(speedup(2.0, 1e-3, 1.9e-3)) > 1.0

@@ -12,15 +12,28 @@ from hypothesis import strategies as st
 from advisor import laws
 from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtypes
 from advisor.attention import AttentionLoad, attention_core
-from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
+from advisor.kernel_costs import (
+    AttentionCost,
+    AttentionModule,
+    GemmCost,
+    KernelCosts,
+    MeasuredLayer,
+    MoeCost,
+    StreamCost,
+    stream_cost,
+)
 from advisor.prediction import AdvisorError, Tier
-from advisor.routing import RankBalance
+from advisor.routing import RankBalance, local_experts
 from advisor.step_cost import (
     MoeShape,
     Placement,
     exchanges,
+    expert_shape,
     expert_work,
     gemm_time,
+    launched_layers,
+    matrix_products,
+    norm_symbols,
     routed_time,
     step_time,
 )
@@ -89,6 +102,18 @@ def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:
     assert float(work["W"]) == 40 * 3 * 2048 * 768 * 2
     assert float(work["F"]) == 2 * 3 * 2048 * 768 * 40 * 16  # 6.4 + 7.5 rows are padded to one tile of 16
     assert float(work["A"]) == 256 * (4 * 2048 + 2 * 3 * 768) + 4 * 32 * 2048
+    split = expert_work(
+        tokens=32,
+        n_active=8,
+        rows_per_expert=256 / 40,
+        touched=20,
+        I=768,
+        h=2048,
+        n_mat=2,
+        bytes_per_weight=2.0,
+        ranks=2,
+    )
+    assert float(split["A"]) == 256 / 2 * (4 * 2048 + 2 * 2 * 768) + 4 * 32 * 2048
 
 
 def test_a_routed_layer_is_the_sum_of_its_terms() -> None:
@@ -194,7 +219,7 @@ def test_an_all_expert_moe_equals_the_dense_block_of_the_same_weights_in_bytes()
 def test_fp8_experts_read_half_the_bytes_and_leave_attention_alone() -> None:
     quantised = MODEL.model_copy(update={"dtypes": WeightDtypes(routed="fp8")})
     bf16, fp8 = (
-        step_time(m, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10, distinct=40).components
+        step_time(m, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10, touched=40).components
         for m in (MODEL, quantised)
     )
     saved = 4 * 40 * 3 * 2048 * 768 / 4e12
@@ -204,7 +229,7 @@ def test_fp8_experts_read_half_the_bytes_and_leave_attention_alone() -> None:
 
 def test_tensor_parallel_ranks_share_weights_and_pay_two_all_reduces_a_layer() -> None:
     parts = step_time(
-        MODEL, COSTS, Placement(2), batch_size=8, tokens_per_sequence=1, context_tokens=10, distinct=40
+        MODEL, COSTS, Placement(2), batch_size=8, tokens_per_sequence=1, context_tokens=10, touched=40
     ).components
     message = 8 * 2048 * 2
     assert float(parts["communication"]) == pytest.approx(2 * 4 * (5e-6 + message / 1e11))
@@ -219,7 +244,7 @@ def test_expert_parallel_attention_groups_share_the_batch_and_exchange_tokens() 
     wide = Placement(tensor_parallel=1, expert_parallel=8)
     assert (wide.gpus, wide.attention_groups, wide.expert_tensor_parallel) == (8, 8, 1)
     parts = step_time(
-        MODEL, COSTS, wide, batch_size=64, tokens_per_sequence=1, context_tokens=10, distinct=60
+        MODEL, COSTS, wide, batch_size=64, tokens_per_sequence=1, context_tokens=10, touched=60
     ).components
     sent = 8 * 2048 * 2 * 8
     assert float(parts["communication"]) == pytest.approx(2 * 4 * (20e-6 + sent / 1e11))
@@ -244,11 +269,11 @@ def test_the_nearest_larger_group_stands_in_for_an_unmeasured_one() -> None:
     batch=st.integers(1, 512),
     q=st.integers(1, 9),
     context=st.integers(1, 100_000),
-    distinct=st.floats(8, 63),
-    more=st.sampled_from(["batch_size", "tokens_per_sequence", "context_tokens", "distinct"]),
+    touched=st.floats(8, 63),
+    more=st.sampled_from(["batch_size", "tokens_per_sequence", "context_tokens", "touched"]),
 )
-def test_more_of_anything_never_takes_less_time(batch: int, q: int, context: int, distinct: float, more: str) -> None:
-    arguments = {"batch_size": batch, "tokens_per_sequence": q, "context_tokens": context, "distinct": distinct}
+def test_more_of_anything_never_takes_less_time(batch: int, q: int, context: int, touched: float, more: str) -> None:
+    arguments = {"batch_size": batch, "tokens_per_sequence": q, "context_tokens": context, "touched": touched}
     bigger = arguments | {more: arguments[more] + 1}
     assert float(total(**bigger)) >= float(total(**arguments)) * (1 - 1e-12)
 
@@ -265,7 +290,7 @@ def test_twice_the_speed_of_everything_halves_the_time() -> None:
         launch_per_layer_s=5e-6,
         host_per_step_s=150e-6,
     )
-    arguments = {"batch_size": 8, "tokens_per_sequence": 4, "context_tokens": 1000, "distinct": 40.0}
+    arguments = {"batch_size": 8, "tokens_per_sequence": 4, "context_tokens": 1000, "touched": 40.0}
     slow = step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
     assert float(step_time(MODEL, fast, Placement(), **arguments).total) == pytest.approx(float(slow) / 2)  # type: ignore[arg-type]
 
@@ -280,7 +305,7 @@ def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
         batch_size=4,
         tokens_per_sequence=2,
         context_tokens=100,
-        distinct=experts / 2,
+        touched=experts / 2,
         moe=shape,
     ).total
     assert grid.shape == (2, 3)
@@ -291,7 +316,7 @@ def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
         batch_size=4,
         tokens_per_sequence=2,
         context_tokens=100,
-        distinct=32,
+        touched=32,
         moe=MoeShape(4, 64, 8, 1024, 2048, 3, 0),
     ).total
     assert float(grid[1, 2]) == pytest.approx(float(single))
@@ -300,7 +325,7 @@ def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
 def test_shared_experts_have_as_many_matrices_as_the_routed_ones() -> None:
     assert MODEL.moe is not None
     two = MODEL.model_copy(update={"moe": MODEL.moe.model_copy(update={"matrices": 2})})
-    arguments = {"batch_size": 1, "tokens_per_sequence": 1, "context_tokens": 1, "distinct": 8.0}
+    arguments = {"batch_size": 1, "tokens_per_sequence": 1, "context_tokens": 1, "touched": 8.0}
     shared = float(step_time(two, COSTS, Placement(), **arguments).components["shared"])  # type: ignore[arg-type]
     assert shared == pytest.approx(4 * float(gemm_time(GEMM, 1, 2 * 2048 * 768, "bf16", 2)))
 
@@ -370,3 +395,159 @@ def test_an_expert_exchange_waits_for_the_rank_that_receives_most() -> None:
     assert shape is not None
     start = 2 * shape.count * 20e-6
     assert float(waits.time_s - start) == pytest.approx(1.5 * float(plain.time_s - start))
+
+
+def bend(weights: float, rows: float, launches: int) -> float:
+    """One layer's matrix products by hand: launches, and the smooth maximum of reading 2 bytes each and arithmetic."""
+    read, work, p = weights * 2 / 4e12, 2 * rows * weights / 8e14, GEMM.sharpness
+    return launches * 4e-6 + (read**p + work**p) ** (1 / p)
+
+
+NORMED = GQA.model_copy(update={"query_key_norm": True, "replicated_params": 2048 * 512})
+MIXED = MODEL.model_copy(
+    update={"mixers": (NORMED, GQA.model_copy(update={"count": 2})), "dense": (DenseFfn(count=1, width=8192),)}
+)
+
+
+def test_each_component_of_a_pass_on_two_ranks_by_hand() -> None:
+    """4 sequences of 3 tokens: 12 rows, whose weights two ranks share but the router and what a mixer replicates."""
+    costs = dataclasses.replace(
+        COSTS, launch_per_layer_s=1e-5, host_per_step_s=3e-4, query_key_norm_s=2e-6, reread_share=0.25
+    )
+    parts = step_time(
+        MIXED, costs, Placement(2), batch_size=4, tokens_per_sequence=3, context_tokens=100, touched=40
+    ).components
+    qkvo, d = GQA.projection_params, 2048
+    core = laws.attention_core
+    read, flops = 4 * 103 * 1024 * 2 / 2, 4 * max(3 * 32 / 2, 16 * 4 / 2) * 103 * 512
+    attention = core(R=read, F=flops, p=costs.attention.sharpness, t0=1e-5, BW=3.5e12, F_attn=5e14, L=6)
+    work = expert_work(
+        tokens=12, n_active=8, rows_per_expert=2.4, touched=40, h=2048, I=384, n_mat=3, bytes_per_weight=2.0
+    )
+    routed = 20e-6 + work["W"] / 4e12 + 40 * 1e-7 + work["F"] / 6e14 + work["A"] / 2e12 + 64 * 1e-8
+    expected = {
+        "host": 3e-4,
+        "launch": 6e-5,
+        "attention_projection": 4 * bend((qkvo + d * 512) / 2, 12, 2) + 2 * bend(qkvo / 2, 12, 2) + 4 * 2e-6,
+        "attention": attention,
+        "router": 4 * bend(64 * d, 12, 1),
+        "routed": 4 * routed,
+        "shared": 4 * bend(3 * d * 768 / 2, 12, 2),
+        "dense": bend(3 * d * 8192 / 2, 12, 2),
+        "communication": 2 * 6 * (5e-6 + 12 * d * 2 / 1e11),
+        "lm_head": bend(32000 * d / 2, 12, 1),
+        "reread": 0.25 * 2 * attention,
+    }
+    assert set(parts) == set(expected)
+    for name, seconds in expected.items():
+        assert float(parts[name]) == pytest.approx(float(seconds), rel=1e-9), name
+
+
+def test_experts_split_over_ranks_wait_for_the_slowest_and_each_rank_holds_its_share() -> None:
+    shape = MoeShape.of(MODEL)
+    assert shape is not None
+    here = float(local_experts(40.0, 64, 2))
+    assert here > 20
+    work = expert_work(
+        tokens=12, n_active=8, rows_per_expert=2.4, touched=here, h=2048, I=768, n_mat=3, bytes_per_weight=2.0, ranks=2
+    )
+    expected = 20e-6 + work["W"] / 4e12 + here * 1e-7 + work["F"] / 6e14 + work["A"] / 2e12 + 32 * 1e-8
+    assert float(routed_time(MOE, Placement(2, 2), shape, 12, 40, "bf16")) == pytest.approx(float(expected))
+    assert float(routed_time(MOE, Placement(2, 2), shape, 12, 40, "bf16", 4)) == pytest.approx(4 * float(expected))
+
+
+def test_experts_narrower_than_their_ranks_are_split_in_width() -> None:
+    assert Placement(8, 2).expert_tensor_parallel == 4
+    assert Placement(2, 8).expert_tensor_parallel == 1
+    assert (Placement(8, 2).attention_groups, Placement(2, 8).attention_groups) == (1, 4)
+    shape = MoeShape.of(MODEL)
+    assert shape is not None
+    whole, split = (expert_shape(shape, place) for place in (Placement(), Placement(8, 2)))
+    assert whole == (2048, 768, 8, 64, 3, 1)
+    assert split == (2048, 192, 8, 64, 3, 2)
+
+
+def test_an_array_of_shapes_is_none_that_a_kernel_was_measured_with() -> None:
+    one, two = np.array([64.0]), np.array([32.0, 64.0])
+    assert expert_shape(MoeShape(4, one, 8, 768, 2048, 3, 0), Placement()) == (2048, 768, 8, 64, 3, 1)
+    assert expert_shape(MoeShape(4, two, 8, 768, 2048, 3, 0), Placement()) is None
+
+
+def test_the_measured_shape_takes_its_own_rows_and_any_other_the_curve_by_rows_of_an_expert() -> None:
+    """Rows per expert are 12 x 8 / 40 = 2.4."""
+    shape = MoeShape.of(MODEL)
+    assert shape is not None
+    form = float(routed_time(MOE, Placement(), shape, 12, 40, "bf16"))
+    curve = ((1.2, 1.0), (2.4, 1.5), (4.8, 1.0))
+    rows = MeasuredLayer((2048, 768, 8, 64, 3, 1), ((6.0, 2.0), (12.0, 3.0)), 0.05)
+    bent, measured = dataclasses.replace(MOE, curve=curve), dataclasses.replace(MOE, curve=curve, measured=rows)
+    assert float(routed_time(bent, Placement(), shape, 12, 40, "bf16")) == pytest.approx(1.5 * form)
+    assert float(routed_time(measured, Placement(), shape, 12, 40, "bf16")) == pytest.approx(3.0 * form)
+    wider = dataclasses.replace(shape, expert_width=1536)
+    other = float(routed_time(MOE, Placement(), wider, 12, 40, "bf16"))
+    assert float(routed_time(measured, Placement(), wider, 12, 40, "bf16")) == pytest.approx(1.5 * other)
+
+
+@pytest.mark.parametrize(
+    ("kind", "launches"), [("full", 2), ("sliding", 2), ("sparse", 6), ("mla", 5), ("linear", 3), ("none", 0)]
+)
+def test_a_layer_launches_its_fused_projections_and_what_its_kind_adds(kind: str, launches: int) -> None:
+    """QKV and output; latent attention two absorbed products and a second query, linear attention its gates."""
+    mixer = GQA.model_copy(update={"kind": kind})
+    model = MODEL.model_copy(update={"mixers": (mixer,)})
+    (found,) = matrix_products(model, COSTS, Placement(), None)["attention_projection"]
+    assert (found.launches, found.layers, found.weights) == (launches, 4, GQA.projection_params)
+
+
+def test_layers_measured_whole_bring_their_projections_norms_and_half_of_their_launches() -> None:
+    module = AttentionModule((1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, "")
+    costs = dataclasses.replace(COSTS, query_key_norm_s=2e-6, modules={NORMED: module})
+    plain = NORMED.model_copy(update={"count": 3, "projection_params": 1000, "replicated_params": 0})
+    model = MODEL.model_copy(update={"mixers": (NORMED, plain, GQA)})
+    assert launched_layers(model, costs) == 0.5 * 4 + 3 + 4
+    assert norm_symbols(model, costs) == {"c_q": 2e-6, "L_q": 3.0}
+    assert norm_symbols(model, dataclasses.replace(costs, modules={})) == {"c_q": 2e-6, "L_q": 7.0}
+    found = matrix_products(model, costs, Placement(), None)["attention_projection"]
+    assert [item.weights for item in found] == [1000, GQA.projection_params]
+
+
+def test_a_design_without_a_shared_expert_runs_no_such_layer() -> None:
+    shape = MoeShape(4, 64, 8, 768, 2048, 3, np.array([0.0, 768.0]))
+    arguments = {"batch_size": 4, "tokens_per_sequence": 1, "context_tokens": 10, "touched": 20.0, "moe": shape}
+    found = step_time(MODEL, COSTS, Placement(), **arguments).components["shared"]  # type: ignore[arg-type]
+    assert found[0] == 0.0
+    assert found[1] == pytest.approx(4 * bend(3 * 2048 * 768, 4, 2))
+
+
+def test_a_cache_holds_16_bits_unless_told_otherwise_and_no_expert_is_touched_that_nobody_names() -> None:
+    arguments = {"batch_size": 4, "tokens_per_sequence": 1, "context_tokens": 50_000}
+    usual = step_time(MODEL, COSTS, Placement(), **arguments).components  # type: ignore[arg-type]
+    named = step_time(MODEL, COSTS, Placement(), **arguments, kv_bytes_per_element=2.0, touched=0.0).components  # type: ignore[arg-type]
+    assert {name: float(time) for name, time in usual.items()} == {name: float(time) for name, time in named.items()}
+
+
+def test_parts_that_a_model_does_not_have_take_no_time_at_every_batch() -> None:
+    parts = step_time(
+        MODEL, COSTS, Placement(), batch_size=[4, 16], tokens_per_sequence=1, context_tokens=10, touched=20.0
+    ).components
+    for name in ("dense", "communication"):
+        assert parts[name].tolist() == [0.0, 0.0]
+    for name in ("dense", "communication", "router", "attention_projection", "routed", "lm_head"):
+        assert (parts[name].shape, parts[name].dtype) == ((2,), float), name
+
+
+def test_messages_take_as_long_as_measured_at_their_size() -> None:
+    """An all-reduce of 16 rows of 2048 and an exchange of what 8 experts of each row are sent, on half of the group."""
+    place, bytes_, sent = Placement(2, 8), 16 * 2048 * 2, 16 * 2048 * 2 / 2 * 8
+    curved = dataclasses.replace(
+        COSTS,
+        all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED, curve=((bytes_ / 2, 1.0), (bytes_, 2.0), (sent, 1.0)))},
+        all_to_all={8: StreamCost(2e-5, 1e11, Tier.FITTED, curve=((bytes_, 1.0), (sent, 3.0), (sent * 2, 1.0)))},
+    )
+    reduce, exchange = exchanges(MODEL, curved, place, np.asarray(16.0), MoeShape.of(MODEL))
+    assert (reduce.kind, exchange.kind) == ("all-reduce", "expert exchange")
+    assert float(reduce.time_s) == pytest.approx(2 * 4 * 2.0 * (5e-6 + bytes_ / 1e11))
+    assert float(exchange.time_s) == pytest.approx(2 * 4 * 3.0 * (2e-5 + sent / 1e11))
+    assert exchanges(MODEL, curved, Placement(2, 2), np.asarray(16.0), MoeShape.of(MODEL))[1:] == ()
+    assert exchanges(MODEL, curved, place, np.asarray(16.0), None)[1:] == ()
+    assert exchanges(MODEL, curved, Placement(), np.asarray(16.0), MoeShape.of(MODEL)) == ()

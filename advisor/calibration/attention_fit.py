@@ -17,9 +17,9 @@ from advisor import laws
 from advisor.calibration.frames import (
     content_hash,
     held_out,
+    held_out_errors,
     keep_rows,
     labels,
-    left_out_errors,
     require_columns,
 )
 from advisor.calibration.nnls import correlation_fields, fit_relative, leave_one_group_out, linear_fields
@@ -62,7 +62,7 @@ _WARPGROUP_ROWS = 64.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class AttentionLimits:
     """Bounds of an attention kernel on one accelerator and cache format. Peaks as slopes, as the fits hold them."""
 
     s_per_byte: float
@@ -77,12 +77,12 @@ class Limits:
     """Last-level cache where small tables are served from it, else 0. [B]"""
 
 
-def limits(hardware: Hardware, kv_dtype: str, cache_bytes: float = 0.0) -> Limits:
+def limits(hardware: Hardware, kv_dtype: str, cache_bytes: float = 0.0) -> AttentionLimits:
     """The peaks of an accelerator that bound attention over a cache of `kv_dtype`."""
     half = _slope(peak_flops(hardware, "bf16").value)
     cached = min(half, _slope(peak_flops(hardware, "fp8").value)) if kv_dtype == "fp8" else half
     memory = _slope(hardware.bandwidth_bytes_per_s.value)
-    return Limits(memory, half, cached, latent_block_rows(hardware), cache_bytes)
+    return AttentionLimits(memory, half, cached, latent_block_rows(hardware), cache_bytes)
 
 
 def _slope(rate: float) -> float:
@@ -100,7 +100,9 @@ def assumed_rate(hardware: Hardware) -> float:
     return ASSUMED_RATE * peak_flops(hardware, "bf16").value
 
 
-def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bounds: Limits) -> FitRecord | None:
+def attention_record(
+    frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bounds: AttentionLimits
+) -> FitRecord | None:
     """Decode attention of one table: one query per sequence, grouped heads, full context. Held out by head layout.
 
     An entry of the cache has 2 x KV heads x head size elements. t0 and bandwidth are fitted, the rate is assumed. None
@@ -136,7 +138,9 @@ def attention_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: st
     )
 
 
-def mla_record(frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bounds: Limits) -> FitRecord | None:
+def mla_record(
+    frame: pd.DataFrame, identity: dict[str, str], kv_dtype: str, bounds: AttentionLimits
+) -> FitRecord | None:
     """Fit record of latent decode attention.
 
     The cache of 576 elements per token is read once per sequence, whatever the heads.
@@ -191,7 +195,7 @@ def _rules(frame: pd.DataFrame) -> list[tuple[str, Any]]:
     ]
 
 
-def _not_from_cache(read: np.ndarray, bounds: Limits) -> tuple[str, Any]:
+def _not_from_cache(read: np.ndarray, bounds: AttentionLimits) -> tuple[str, Any]:
     """Rows whose KV cache, `read` bytes, the last-level cache cannot hold, and those that are a launch and no more
     wherever it lies: between two steps of a layer the caches of all others pass through."""
     launch = read * bounds.s_per_byte <= LAUNCH_READ_S
@@ -210,7 +214,7 @@ def _cache_read(frame: pd.DataFrame, elements: np.ndarray | float, kv_dtype: str
     return np.asarray(laws.cache_read(batch, context, 0.0, elements, KV_BYTES[kv_dtype]))
 
 
-def _latent_work(frame: pd.DataFrame, kv_dtype: str, bounds: Limits) -> dict[str, np.ndarray]:
+def _latent_work(frame: pd.DataFrame, kv_dtype: str, bounds: AttentionLimits) -> dict[str, np.ndarray]:
     """Bytes R and operations F of each row, by the symbols of `laws.attention_core`."""
     batch, context, heads = (frame[name].to_numpy(dtype=float) for name in MLA_KEYS)
     # The tables count the new token in the context, the law beside it.
@@ -218,20 +222,22 @@ def _latent_work(frame: pd.DataFrame, kv_dtype: str, bounds: Limits) -> dict[str
     return {"R": _cache_read(frame, LATENT_ELEMENTS, kv_dtype), "F": np.asarray(flops)}
 
 
-def _assumed_slope(used: pd.DataFrame, work: dict[str, np.ndarray], measured: np.ndarray, bounds: Limits) -> float:
+def _assumed_slope(
+    used: pd.DataFrame, work: dict[str, np.ndarray], measured: np.ndarray, bounds: AttentionLimits
+) -> float:
     """At ASSUMED_RATE of the peak, or what the fastest rows with full blocks reach where that is faster. [s/FLOP]"""
     full = used["num_heads"].to_numpy() >= bounds.block_rows
     reached = float(np.quantile(measured[full] / work["F"][full], 0.05)) if full.any() else np.inf
     return min(bounds.s_per_flop / ASSUMED_RATE, max(reached, bounds.cache_s_per_flop))
 
 
-def _given_slope(s_per_flop: float, bounds: Limits) -> FitParameter:
+def _given_slope(s_per_flop: float, bounds: AttentionLimits) -> FitParameter:
     """A slope that was not fitted, as records hold it."""
     return FitParameter(value=s_per_flop, unit=PARAMETERS[2][1], low=bounds.cache_s_per_flop, at_bound=True)
 
 
 def _errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
-    errors = left_out_errors(held, measured)
+    errors = held_out_errors(held, measured)
     if not np.isfinite(errors["log_sd"]):
         errors["log_sd"] = UNKNOWN_LOG_SD
     return errors
@@ -262,7 +268,7 @@ class _Found:
 class _Search:
     """Robust least squares on log errors, inside what the accelerator allows. A known slope [s/FLOP] stays as it is."""
 
-    bounds: Limits
+    bounds: AttentionLimits
     known: float | None = None
 
     def run(self, work: dict[str, np.ndarray], measured: np.ndarray) -> _Found:

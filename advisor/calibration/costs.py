@@ -76,7 +76,7 @@ def kernel_costs(
 
     Raises AdvisorError when the records are damaged.
     """
-    build = _kernel_costs.__wrapped__ if hardware.is_given else _kernel_costs  # a user's figures stay out of the cache
+    build = _kernel_costs.__wrapped__ if hardware.is_own else _kernel_costs  # a user's figures stay out of the cache
     return build(engine, dtypes, kv_dtype, gated_experts, shape, scales, _Subject(hardware))
 
 

@@ -91,7 +91,7 @@ def error_quantiles(predicted: np.ndarray, measured: np.ndarray) -> tuple[float 
     return float(np.median(error)), float(np.quantile(error, 0.9))
 
 
-def left_out_errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
+def held_out_errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
     """Fields of a FitRecord on rows predicted by fits that did not see them. `log_sd` is NaN where there are none."""
     median, p90 = error_quantiles(held, measured)
     spread = band_log_sd(np.log(np.maximum(held, 1e-12) / measured))

@@ -17,8 +17,8 @@ from advisor.calibration.frames import (
     BYTES_PER_WEIGHT,
     content_hash,
     held_out,
+    held_out_errors,
     keep_rows,
-    left_out_errors,
     require_columns,
 )
 from advisor.calibration.nnls import correlation_fields
@@ -152,7 +152,7 @@ def gemm_record(
     at_bound = [name for name, parameter in parameters.items() if parameter.at_bound]
     messages = [note] if note else []
     messages.append(f"at a bound: {', '.join(at_bound)}" if at_bound else "all parameters inside their bounds")
-    errors = left_out_errors(held_out(fold, predict), measured)
+    errors = held_out_errors(held_out(fold, predict), measured)
     errors["log_sd"] = math.hypot(errors["log_sd"], assumed_log_sd)
     host_bound = parameters["t0_s"].value > MAX_KERNEL_T0_S
     if host_bound:

@@ -56,7 +56,7 @@ def module_table(frame: pd.DataFrame, identity: dict[str, str], n_heads: int) ->
         n_spikes=n_spikes,
         log_sd=1.0,
     )
-    errors = np.concatenate([_carry_errors(found, kept, contexts), _left_out_errors(kept, batches)])
+    errors = np.concatenate([_carry_errors(found, kept, contexts), _held_out_errors(kept, batches)])
     return found.model_copy(update={"log_sd": band_log_sd(errors)})
 
 
@@ -163,7 +163,7 @@ def _carry_errors(table: ModuleTable, times: np.ndarray, contexts: np.ndarray) -
     return errors[np.isfinite(errors)]
 
 
-def _left_out_errors(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
+def _held_out_errors(times: np.ndarray, batches: np.ndarray) -> np.ndarray:
     """Log errors of measured rows between their neighbours in batch, straight in the logarithms. [rows]"""
     logs, values = np.log(batches), np.log(times)
     share = ((logs[1:-1] - logs[:-2]) / (logs[2:] - logs[:-2]))[:, None]

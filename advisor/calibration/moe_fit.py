@@ -19,13 +19,13 @@ from advisor.calibration.frames import (
     content_hash,
     error_quantiles,
     held_out,
+    held_out_errors,
     keep_rows,
     labels,
-    left_out_errors,
     require_columns,
 )
 from advisor.calibration.nnls import LinearFit, fit_relative, linear_fields
-from advisor.calibration.power_law import touched_experts
+from advisor.calibration.power_law import touched_under_power_law
 from advisor.calibration.records import Dropped, FitRecord, record_id
 from advisor.calibration.table_hygiene import NOISY_SHARE, SERIES, monotone, without_spikes
 from advisor.routing import local_experts
@@ -96,7 +96,8 @@ def add_touched(frame: pd.DataFrame) -> pd.DataFrame:
     keys = ["num_tokens", "num_experts", "topk", "distribution", "moe_ep_size"]
     points = frame[keys].drop_duplicates()
     found = [
-        touched_experts(int(m), int(n), int(k), str(d), int(ep)) for m, n, k, d, ep in points.itertuples(index=False)
+        touched_under_power_law(int(m), int(n), int(k), str(d), int(ep))
+        for m, n, k, d, ep in points.itertuples(index=False)
     ]
     points = points.assign(touched=[f.touched for f in found], routed_rows=[f.routed_rows for f in found])
     return frame.merge(points, on=keys, how="left")
@@ -255,7 +256,7 @@ def moe_record(
         candidates.append((impossible, float(error), two, columns, held))
     _, _, two, columns, held = min(candidates, key=lambda c: c[:2])
     fit = fit_moe(columns, measured, rows, low)
-    errors = left_out_errors(held, measured)
+    errors = held_out_errors(held, measured)
     ratio_median, ratio_p90 = ratio_error(used, held)
     ep_median, ep_p90 = expert_parallel_error(clean, fit, identity["dtype"], two)
     n_shapes, n_lowered = len(np.unique(shape)), int(used["lowered"].sum())

@@ -17,7 +17,7 @@ OVERHEADS_FILE = RECORDS / "end_to_end" / "overheads.json"
 ANY_CLASS = "any"
 """Class of engines without rows of their own."""
 OVERHEAD_NAMES = tuple(name for one in JOINT for name in one.priced_by)
-LEFT_OUT_FILE = OVERHEADS_FILE.with_name("left_out.json")
+HELD_OUT_FILE = OVERHEADS_FILE.with_name("held_out.json")
 WORKSTATION = "-workstation"
 """Ending of the classes of accelerators without the data centre's kernels."""
 FORM_VERSION = "4"
@@ -57,7 +57,7 @@ class ResidualRecord(Frozen):
     """Laboratories. [-]"""
 
 
-class LeftOut(Frozen):
+class HeldOutFit(Frozen):
     """Fit without one laboratory, by which its rows are judged. Never are they judged by what they took part in."""
 
     laboratory: str
@@ -102,13 +102,13 @@ def _residuals_of(residuals: tuple[ResidualRecord, ...], engine_class: str) -> d
     return {each.tier: each.log_sd for each in residuals if each.workstation == workstation}
 
 
-def write_overheads(fit: OverheadFit, left_out: tuple[LeftOut, ...] = (), path: Path = OVERHEADS_FILE) -> None:
+def write_overheads(fit: OverheadFit, held_out: tuple[HeldOutFit, ...] = (), path: Path = OVERHEADS_FILE) -> None:
     """Write both files, one number a line, so that a new run gives a small diff."""
     write_text(path, json.dumps(rounded(fit.model_dump(mode="json")), indent=1))
-    every = [rounded(each.model_dump(mode="json")) for each in left_out]
-    write_text(path.with_name(LEFT_OUT_FILE.name), json.dumps(every, indent=1))
+    every = [rounded(each.model_dump(mode="json")) for each in held_out]
+    write_text(path.with_name(HELD_OUT_FILE.name), json.dumps(every, indent=1))
     load_overheads.cache_clear()
-    load_left_out.cache_clear()
+    load_held_out.cache_clear()
 
 
 @lru_cache(maxsize=4)
@@ -118,9 +118,9 @@ def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit | None:
 
 
 @lru_cache(maxsize=4)
-def load_left_out(path: Path = LEFT_OUT_FILE) -> dict[str, LeftOut]:
+def load_held_out(path: Path = HELD_OUT_FILE) -> dict[str, HeldOutFit]:
     """The shipped fit without each laboratory, by its name, read once. Raises AdvisorError when the file is damaged."""
-    every = read_fitted(path, TypeAdapter(tuple[LeftOut, ...]).validate_json, "overhead records")
+    every = read_fitted(path, TypeAdapter(tuple[HeldOutFit, ...]).validate_json, "overhead records")
     return {each.laboratory: each for each in every or ()}
 
 
@@ -129,7 +129,7 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
 
     The latter where `without` took part; empty where no fit is shipped.
     """
-    fit = load_left_out().get(without) or load_overheads()
+    fit = load_held_out().get(without) or load_overheads()
     if fit is None:
         return {}
     record = _record_of(fit.records, engine_class)

@@ -63,7 +63,7 @@ def _split_evenly(amount: int, parts: int) -> np.ndarray:
 
 
 def sample_counts(
-    n_tokens: int, n_experts: int, n_active: int, exponent: float, rng: np.random.Generator, ep_size: int = 1
+    n_tokens: int, n_experts: int, n_active: int, exponent: float, rng: np.random.Generator, expert_parallel: int = 1
 ) -> np.ndarray:
     """Tokens per expert of one draw of the power-law load.
 
@@ -75,15 +75,15 @@ def sample_counts(
     n_tokens : tokens of all ranks together. [-]
     n_experts, n_active : N and k. [-]
     exponent : of the power law, > 0, not 1. [-]
-    ep_size : ranks that share the experts; must divide N. [-]
+    expert_parallel : ranks that share the experts; must divide N. [-]
 
     Returns
     -------
     int array [n_experts], each entry in 0..n_tokens, sum n_tokens * n_active.
     """
-    if n_active > n_experts or n_experts % ep_size or n_tokens < 1 or exponent == 1.0:
+    if n_active > n_experts or n_experts % expert_parallel or n_tokens < 1 or exponent == 1.0:
         raise AdvisorError(
-            f"cannot sample a load for tokens={n_tokens}, N={n_experts}, k={n_active}, ep={ep_size}, "
+            f"cannot sample a load for tokens={n_tokens}, N={n_experts}, k={n_active}, ep={expert_parallel}, "
             f"exponent={exponent}; expected tokens >= 1, k <= N, ep dividing N, exponent not 1"
         )
     crowded = n_tokens * n_active > n_experts
@@ -92,12 +92,12 @@ def sample_counts(
     weights = (low**power + (high**power - low**power) * rng.random(n_experts)) ** (1.0 / power)
     target = n_tokens * n_active
     rounded = np.rint(weights / weights.sum() * target).astype(np.int64)
-    counts = np.minimum(rounded, n_tokens).reshape(ep_size, -1)
+    counts = np.minimum(rounded, n_tokens).reshape(expert_parallel, -1)
     for amount in (int((rounded - counts.ravel()).sum()), None):
         missing = target - int(counts.sum()) if amount is None else amount
         if missing == 0:
             continue
-        shares = _split_evenly(abs(missing), ep_size)
+        shares = _split_evenly(abs(missing), expert_parallel)
         for rank, share in enumerate(shares):
             counts[rank] = (
                 _raise_minima(counts[rank], int(share), n_tokens)
@@ -108,7 +108,7 @@ def sample_counts(
     flat = counts.ravel()
     if rest:
         flat = _raise_minima(flat, rest, n_tokens) if rest > 0 else _lower_maxima(flat, -rest)
-    loads = flat.reshape(ep_size, -1)
+    loads = flat.reshape(expert_parallel, -1)
     busiest = int(np.argmax(loads.sum(axis=1)))
     loads[[0, busiest]] = loads[[busiest, 0]]
     return loads.ravel()
@@ -130,23 +130,23 @@ def balanced_counts(n_tokens: int, n_experts: int, n_active: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=16384)  # the same few thousand loads recur in every table
-def touched_experts(
-    n_tokens: int, n_experts: int, n_active: int, distribution: str, ep_size: int = 1, draws: int = DRAWS
+def touched_under_power_law(
+    n_tokens: int, n_experts: int, n_active: int, distribution: str, expert_parallel: int = 1, draws: int = DRAWS
 ) -> TouchedExperts:
     """Experts the measured rank reads in one table row, averaged over seeded draws of its load.
 
     `distribution` is `balanced` or `power_law_<exponent>`; anything else raises AdvisorError.
     """
-    local = n_experts // ep_size
+    local = n_experts // expert_parallel
     if distribution == "balanced":
         counts = balanced_counts(n_tokens, n_experts, n_active)[:local]
         return TouchedExperts(float((counts > 0).sum()), float(counts.sum()))
     if not distribution.startswith("power_law_"):
         raise AdvisorError(f"unknown load {distribution!r}; expected 'balanced' or 'power_law_<exponent>'")
     exponent = float(distribution.removeprefix("power_law_"))
-    key = f"{n_tokens}/{n_experts}/{n_active}/{exponent}/{ep_size}".encode()
+    key = f"{n_tokens}/{n_experts}/{n_active}/{exponent}/{expert_parallel}".encode()
     rng = np.random.default_rng([SEED, zlib.crc32(key)])
     sample = np.array(
-        [sample_counts(n_tokens, n_experts, n_active, exponent, rng, ep_size)[:local] for _ in range(draws)]
+        [sample_counts(n_tokens, n_experts, n_active, exponent, rng, expert_parallel)[:local] for _ in range(draws)]
     )
     return TouchedExperts(float((sample > 0).sum(axis=1).mean()), float(sample.sum(axis=1).mean()))

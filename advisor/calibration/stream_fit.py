@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor import laws
-from advisor.calibration.frames import content_hash, keep_rows, labels, left_out_errors, require_columns
+from advisor.calibration.frames import content_hash, held_out_errors, keep_rows, labels, require_columns
 from advisor.calibration.nnls import fit_relative, leave_one_group_out, linear_fields
 from advisor.calibration.records import Dropped, FitRecord, Operation, record_id
 from advisor.calibration.table_hygiene import monotone
@@ -62,7 +62,7 @@ def stream_record(table: StreamTable) -> FitRecord | None:
     if table.single_curve:
         held = held * _neighbours_factor(n_bytes, measured)
         curve = tuple(sorted(zip(n_bytes.tolist(), (measured / (columns @ fit.coefficients)).tolist(), strict=True)))
-    errors = left_out_errors(held, measured)
+    errors = held_out_errors(held, measured)
     if not np.isfinite(errors["log_sd"]):
         errors["log_sd"] = UNKNOWN_LOG_SD
     messages = [table.note] if table.note else []

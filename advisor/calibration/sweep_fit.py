@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor import laws
-from advisor.calibration.frames import error_quantiles, left_out_errors
+from advisor.calibration.frames import error_quantiles, held_out_errors
 from advisor.calibration.moe_fit import FORM, PARAMETERS, UNKNOWN_LOG_SD, fit_moe, leave_one_shape_out
 from advisor.calibration.nnls import linear_parameters
 from advisor.calibration.records import IDENTITY, Dropped, FitRecord, record_id
@@ -24,7 +24,7 @@ from advisor.step_cost import expert_work
 if TYPE_CHECKING:
     import pandas as pd
 
-    from advisor.store import Sweep
+    from advisor.store import ProfilerSweep
 
 BYTES = {"bfloat16": 2.0, "float16": 2.0, "float32": 4.0}
 NAMES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
@@ -72,7 +72,7 @@ def local_id(name: str) -> str:
     return "local-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def fit_sweep(sweep: Sweep) -> tuple[SweepFit, ...]:
+def fit_sweep(sweep: ProfilerSweep) -> tuple[SweepFit, ...]:
     """Fits of a sweep, one per format and kernel, best-covered first.
 
     Each needs MIN_ROWS rows over at least two values of k.
@@ -96,7 +96,7 @@ def fit_sweep(sweep: Sweep) -> tuple[SweepFit, ...]:
     return tuple(sorted(fits, key=lambda fit: (-fit.record.n_rows, fit.record.id)))
 
 
-def _fit(sweep: Sweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tuple[Dropped, ...]) -> SweepFit:
+def _fit(sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tuple[Dropped, ...]) -> SweepFit:
     measured = rows[sweep.meta.time_column].to_numpy(dtype=float)
     columns = layer_columns(rows, BYTES[dtype])
     kept = _separable(columns, measured)
@@ -105,7 +105,7 @@ def _fit(sweep: Sweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tup
     held = leave_one_shape_out(columns, measured, load, rows["n_active"].to_numpy())
     ratios = verification_ratios(rows, measured, held)
     four = ratios[ratios["tokens_per_sequence"] == 4]
-    errors = left_out_errors(held, measured)
+    errors = held_out_errors(held, measured)
     if not np.isfinite(errors["log_sd"]):
         errors["log_sd"] = UNKNOWN_LOG_SD
     ratio_median, ratio_p90 = error_quantiles(
@@ -205,7 +205,7 @@ def _separable(columns: np.ndarray, measured: np.ndarray) -> list[int]:
     return sorted(kept)
 
 
-def _message(sweep: Sweep, kept: list[int]) -> str:
+def _message(sweep: ProfilerSweep, kept: list[int]) -> str:
     absent = [name for i, (name, _) in enumerate(PARAMETERS) if i not in kept]
     parts = [f"{sweep.meta.time_column} of {sweep.meta.device.name}; held out by k"]
     if absent:

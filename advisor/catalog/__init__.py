@@ -24,10 +24,10 @@ from advisor.catalog.names import resolve_model_name
 from advisor.catalog.own_hardware import (
     MAX_HARDWARE_BYTES,
     figure_range,
-    given_hardware,
-    hardware_from_given,
+    hardware_from_own,
     hardware_slug,
     measured_chips,
+    read_own_hardware,
 )
 from advisor.catalog.shipped import model_ids, model_profile, unknown_model
 from advisor.catalog.shown import (
@@ -61,10 +61,9 @@ __all__ = [
     "engines",
     "export_engines",
     "figure_range",
-    "given_hardware",
     "hardware_by_vendor",
     "hardware_called",
-    "hardware_from_given",
+    "hardware_from_own",
     "hardware_label",
     "hardware_name",
     "hardware_slug",
@@ -78,6 +77,7 @@ __all__ = [
     "models_by_maker",
     "own_drafter",
     "published_architecture",
+    "read_own_hardware",
     "resolve_model_name",
     "unknown_model",
     "with_quantisation_file",

@@ -24,7 +24,7 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max
 _NAME = re.compile(r"\w[\w .,+()/-]{0,59}")
 
 
-class GivenHardware(Frozen):
+class OwnHardware(Frozen):
     """Figures that a user gives of one accelerator (one GPU of a node).
 
     SI units, dense peaks. docs/scenarios.md lists it.
@@ -62,7 +62,7 @@ class GivenHardware(Frozen):
         return value
 
     @model_validator(mode="after")
-    def _has_a_common_peak(self) -> GivenHardware:
+    def _has_a_common_peak(self) -> OwnHardware:
         if "bf16" not in self.peak_flops_per_s:
             raise ValueError(
                 "peak_flops_per_s has no bf16; give it, since every format without a peak multiplies in it"
@@ -70,7 +70,7 @@ class GivenHardware(Frozen):
         return self
 
 
-def given_hardware(text: str) -> GivenHardware:
+def read_own_hardware(text: str) -> OwnHardware:
     """The document of an accelerator. Raises AdvisorError naming each wrong field, its range and unit."""
     if len(text.encode()) > MAX_HARDWARE_BYTES:
         raise AdvisorError(f"an accelerator's file has at most {MAX_HARDWARE_BYTES:,} bytes; this is something else")
@@ -87,7 +87,7 @@ def given_hardware(text: str) -> GivenHardware:
     if "scenario" in values:
         raise AdvisorError("this is a whole scenario, not an accelerator; open it as a scenario file")
     try:
-        given = GivenHardware.model_validate(values)
+        given = OwnHardware.model_validate(values)
     except ValidationError as error:
         reason = explain(error).replace("a setting of a scenario", "a field of an accelerator")
         raise AdvisorError(f"the accelerator's file: {reason}. Figures are in B, B/s and FLOP/s.") from error
@@ -95,9 +95,9 @@ def given_hardware(text: str) -> GivenHardware:
     return given
 
 
-def hardware_from_given(text: str, hardware_id: str) -> Hardware:
-    """The document as a Hardware: every constant of kind `user`. Raises AdvisorError as `given_hardware` does."""
-    given = given_hardware(text)
+def hardware_from_own(text: str, hardware_id: str) -> Hardware:
+    """The document as a Hardware: every constant of kind `user`. Raises AdvisorError as `read_own_hardware` does."""
+    given = read_own_hardware(text)
     chip = load_hardware(given.same_chip_as) if given.same_chip_as is not None else None
     link, price, board = given.link_bytes_per_s, given.price_usd_per_hour, given.board_power_w
     return Hardware(
@@ -124,8 +124,8 @@ def hardware_from_given(text: str, hardware_id: str) -> Hardware:
 
 @functools.cache
 def figure_range(field: str) -> tuple[float, float]:
-    """Least and largest value of a figure of GivenHardware, in its own unit. `peak_flops_per_s` is one peak."""
-    schema = GivenHardware.model_json_schema()["properties"][field]
+    """Least and largest value of a figure of OwnHardware, in its own unit. `peak_flops_per_s` is one peak."""
+    schema = OwnHardware.model_json_schema()["properties"][field]
     limits = schema.get("additionalProperties") or next(iter(schema.get("anyOf", ())), schema)
     return float(limits["minimum"]), float(limits["maximum"])
 
@@ -141,7 +141,7 @@ def measured_chips() -> list[str]:
     return [name for name in hardware_ids() if load_hardware(name).kernel_table_device is not None]
 
 
-def _check_same_chip(given: GivenHardware) -> None:
+def _check_same_chip(given: OwnHardware) -> None:
     """Measured kernels belong to a bandwidth and to peaks. Another bandwidth is another part."""
     if given.same_chip_as is None:
         return
@@ -163,5 +163,5 @@ def _check_same_chip(given: GivenHardware) -> None:
             )
 
 
-def _constant(given: GivenHardware, value: float, unit: str) -> Constant:
+def _constant(given: OwnHardware, value: float, unit: str) -> Constant:
     return Constant(value=value, unit=unit, kind="user", source=given.source, date=given.date, confidence="low")

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from advisor.architecture import Architecture
 from advisor.catalog.models import load_model
-from advisor.catalog.own_hardware import hardware_from_given
+from advisor.catalog.own_hardware import hardware_from_own
 from advisor.catalog.shipped import model_ids, model_profile
 from advisor.drafter import Drafter, load_drafter
 from advisor.hardware import Hardware, hardware_ids, load_hardware
@@ -100,7 +100,7 @@ def hardware_label(hardware_id: str) -> str:
 
 def hardware_name(hardware: Hardware) -> str:
     """An accelerator's name without vendor, memory and remarks: `H200 SXM`."""
-    if hardware.is_given:
+    if hardware.is_own:
         return hardware.name
     words = hardware.name.partition(" (")[0].removeprefix(f"{hardware.vendor} ").split()
     return " ".join(word for word in words if not word.endswith("GB"))
@@ -109,7 +109,7 @@ def hardware_name(hardware: Hardware) -> str:
 def hardware_called(hardware_id: str, document: str | None = None) -> str:
     """The short name of an accelerator by its id, or of the one that `document` gives. The id where it cannot be."""
     try:
-        return hardware_name(hardware_from_given(document, hardware_id) if document else load_hardware(hardware_id))
+        return hardware_name(hardware_from_own(document, hardware_id) if document else load_hardware(hardware_id))
     except AdvisorError:
         return hardware_id
 

@@ -35,7 +35,7 @@ from advisor.charts.runtime import (
 )
 from advisor.charts.speedup import MEASURED_POINT, speedup_chart
 from advisor.charts.trust import TIER_NAMES, coverage_chart, error_chart, predicted_chart
-from advisor.charts.why import components_chart, distinct_experts_chart, round_cost_chart
+from advisor.charts.why import components_chart, round_cost_chart, touched_experts_chart
 
 __all__ = [
     "BLUE",
@@ -60,7 +60,6 @@ __all__ = [
     "coverage_chart",
     "design_curves_chart",
     "design_regions_chart",
-    "distinct_experts_chart",
     "error_chart",
     "frontier_chart",
     "gain_chart",
@@ -84,5 +83,6 @@ __all__ = [
     "simulation_chart",
     "simulation_table",
     "speedup_chart",
+    "touched_experts_chart",
     "union_chart",
 ]

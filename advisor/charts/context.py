@@ -28,7 +28,7 @@ def context_chart(found: ContextMap, context_tokens: int, batch_size: int) -> Ch
         150 + 38 * rows,
     )
     words = [
-        [f"{found.speedup[r, c]:.2f}x<br>K {found.k_draft[r, c]}" if found.fits[r, c] else "" for c in range(columns)]
+        [f"{found.speedup[r, c]:.2f}x<br>K {found.n_draft[r, c]}" if found.fits[r, c] else "" for c in range(columns)]
         for r in range(rows)
     ]
     far = max(float(np.nanmax(np.abs(values - 1.0), initial=0.0)), 0.1)
@@ -70,7 +70,7 @@ def _table(found: ContextMap) -> pd.DataFrame:
         "context_tokens": contexts,
         "batch_size": batches,
         "fits": found.fits.ravel(),
-        "k_draft": found.k_draft.ravel(),
+        "n_draft": found.n_draft.ravel(),
         "speedup": found.speedup.ravel(),
         "speedup_low": found.low.ravel(),
         "speedup_high": found.high.ravel(),

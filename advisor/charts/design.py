@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.arrays import Array
 from advisor.charts.figure import BLUE, GREEN, NEUTRAL, PURPLE, VERMILLION, Chart, new_figure, series_look
-from advisor.design import HeatMap, Sweep
+from advisor.design import DesignLine, HeatMap
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
 _STRONG = "#7CC4EE"
@@ -164,7 +164,7 @@ def _add_cell_points(figure: go.Figure, shown: HeatMap, values: Array, names: li
 
 
 def shared_sweep_chart(
-    found: Sweep, batches: Sequence[float], *, baseline_shared: float, baseline_tpot_s: Array | None = None
+    found: DesignLine, batches: Sequence[float], *, baseline_shared: float, baseline_tpot_s: Array | None = None
 ) -> Chart:
     """Speed against shared experts, active and total experts held, one line for each batch."""
     labels = [f"{s:.3g}" for s in found.mix.n_shared]
@@ -182,7 +182,7 @@ def shared_sweep_chart(
 
 
 def granularity_chart(
-    found: Sweep, batches: Sequence[float], *, baseline_experts: float, baseline_tpot_s: Array | None = None
+    found: DesignLine, batches: Sequence[float], *, baseline_experts: float, baseline_tpot_s: Array | None = None
 ) -> Chart:
     """Speed against the number of experts at one k/N, one line for each batch.
 
@@ -202,7 +202,7 @@ def granularity_chart(
     )
 
 
-def sweep_table(found: Sweep) -> pd.DataFrame:
+def sweep_table(found: DesignLine) -> pd.DataFrame:
     """One row for each design and batch of a sweep."""
     n_batches, n = found.speedup.shape
     repeated = vars(found.mix) | {
@@ -214,7 +214,7 @@ def sweep_table(found: Sweep) -> pd.DataFrame:
         {name: np.tile(values, n_batches) for name, values in repeated.items()}
         | {
             "batch_size": np.repeat(found.batches, n).astype(int),
-            "k_draft": found.k_draft.reshape(-1),
+            "n_draft": found.n_draft.reshape(-1),
             "speedup": found.speedup.reshape(-1),
             "tpot_ms": found.tpot_s.reshape(-1) * 1e3,
             "fits_in_memory": (found.batches[:, None] <= found.largest_batch).reshape(-1),
@@ -297,7 +297,7 @@ def pareto_chart(
 
 
 def _sweep_chart(
-    found: Sweep,
+    found: DesignLine,
     batches: Sequence[float],
     labels: list[str],
     own: int | None,

@@ -59,7 +59,7 @@ def design_curves_chart(
         x, line = curve.batches[fits], _line(curve, quantity)
         add_band(figure, x, line.low[fits], line.high[fits], "", color, opacity=0.22)
         add_line(figure, x, line.value[fits], f"{curve.name}: {curve.words}", color)
-        figure.data[-1].update(customdata=curve.k_draft[fits].astype(int), hovertemplate="%{y:.3g}, K = %{customdata}")
+        figure.data[-1].update(customdata=curve.n_draft[fits].astype(int), hovertemplate="%{y:.3g}, K = %{customdata}")
     for batch in batch_sizes:
         add_vertical(figure, float(batch), f"batch {batch:,.0f}")
     if quantity != "tpot":
@@ -77,7 +77,7 @@ def design_curves_table(curves: Sequence[DesignCurve]) -> pd.DataFrame:
     parts = []
     for curve in curves:
         columns = {"design": curve.name, "experts": curve.words, "batch_size": curve.batches.astype(int)}
-        columns["k_draft"] = curve.k_draft.astype(int)
+        columns["n_draft"] = curve.n_draft.astype(int)
         for name, line, scale in (
             ("speedup", curve.speedup, 1.0),
             ("tpot_ms", curve.tpot_s, 1e3),

@@ -101,7 +101,7 @@ def _hover(found: RegionMap, cell: int) -> str:
     return (
         f"<b>{region.letter}: {region.words}</b><br>"
         f"Batch {found.cells.batches[cell]:,.0f} on {found.cells.places[found.cells.space_of[cell]]}<br>"
-        f"{each.tpot_s * 1e3:.2f} ms per token at K = {each.k_draft}, {each.tier}<br>"
+        f"{each.tpot_s * 1e3:.2f} ms per token at K = {each.n_draft}, {each.tier}<br>"
         f"Expected loss {each.expected_loss:.1%} ({each.low:.1%} to {each.high:.1%}), central {each.loss:.1%}<br>"
         f"Tie with the best in {each.chance:.0%}<br>"
         f"Own best: {space.describe(own)}, {float(space.tpot_s[row, own]) * 1e3:.2f} ms{gain}"

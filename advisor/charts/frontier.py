@@ -11,27 +11,27 @@ from advisor.curve import Curve
 
 
 def frontier_chart(
-    curve: Curve, k_draft: int, batch_size: float, *, largest_batch: float, max_tpot_ms: float | None = None
+    curve: Curve, n_draft: int, batch_size: float, *, largest_batch: float, max_tpot_ms: float | None = None
 ) -> Chart:
     """Tokens/s per GPU against tokens/s per user, batch along each curve, plain decoding and one K.
 
     Parameters
     ----------
-    k_draft : the K drawn beside plain decoding. [-]
+    n_draft : the K drawn beside plain decoding. [-]
     batch_size : target batch, marked on both curves. [-]
     largest_batch : the curves end where memory does; where nothing fits they are drawn whole. [-]
     max_tpot_ms : limit on time per output token; users slower than that are shaded. [ms]
     """
     fits = curve.batches <= largest_batch if largest_batch >= 1 else np.ones(len(curve.batches), bool)
     figure = new_figure(
-        f"Throughput against speed, plain and K = {k_draft}<br>"
+        f"Throughput against speed, plain and K = {n_draft}<br>"
         "<sup>up and right is better · batch along the curve</sup>",
         "Tokens/s per user",
         "Tokens/s per GPU",
         height=420,
     )
     tables = []
-    for k, name, color, dash in ((0, "plain", ORANGE, "dash"), (k_draft, f"K = {k_draft}", BLUE, "solid")):
+    for k, name, color, dash in ((0, "plain", ORANGE, "dash"), (n_draft, f"K = {n_draft}", BLUE, "solid")):
         table = _arm(curve, k, fits)
         tables.append(table)
         _draw(figure, table, name, color, dash, batch_size)
@@ -45,7 +45,7 @@ def frontier_chart(
         ticks = _ticks(float(data[column].min()), float(data[column].max()))
         update(type="log", tickvals=ticks, ticktext=[f"{tick:,.0f}" for tick in ticks])
     figure.update_layout(hovermode="closest", showlegend=False)
-    return Chart(figure, _alt(data, k_draft, batch_size), data)
+    return Chart(figure, _alt(data, n_draft, batch_size), data)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -60,7 +60,7 @@ def _arm(curve: Curve, k: int, fits: np.ndarray) -> pd.DataFrame:
     column = curve.column(k)
     return pd.DataFrame(
         {
-            "k_draft": k,
+            "n_draft": k,
             "batch_size": curve.batches[fits].astype(int),
             "tokens_per_s_per_user": 1.0 / curve.tpot_s[fits, column],
             "tokens_per_s_per_gpu": curve.tokens_per_s_per_gpu[fits, column],
@@ -121,16 +121,16 @@ def _shade_limit(figure: go.Figure, max_tpot_ms: float, slowest: float) -> None:
     )
 
 
-def _alt(data: pd.DataFrame, k_draft: int, batch_size: float) -> str:
+def _alt(data: pd.DataFrame, n_draft: int, batch_size: float) -> str:
     best = data.loc[data["tokens_per_s_per_gpu"].idxmax()]
-    here = data[(data["batch_size"] == batch_size) & (data["k_draft"] == k_draft)]
+    here = data[(data["batch_size"] == batch_size) & (data["n_draft"] == n_draft)]
     now = (
-        f"At batch {batch_size:,.0f} with K = {k_draft}: {here['tokens_per_s_per_gpu'].iloc[0]:,.0f} tokens/s per GPU "
+        f"At batch {batch_size:,.0f} with K = {n_draft}: {here['tokens_per_s_per_gpu'].iloc[0]:,.0f} tokens/s per GPU "
         f"at {here['tokens_per_s_per_user'].iloc[0]:.1f} per user. "
         if len(here)
         else ""
     )
     return (
         f"Tokens/s per GPU against tokens/s per user. {now}The most per GPU is {best['tokens_per_s_per_gpu']:,.0f}, at "
-        f"batch {best['batch_size']:,.0f} with K = {best['k_draft']:.0f}."
+        f"batch {best['batch_size']:,.0f} with K = {best['n_draft']:.0f}."
     )

@@ -15,7 +15,7 @@ def rank_chart(answer: RanksAnswer) -> Chart:
     """Rows that the fullest rank serves over the mean rank's, by K: assumed, in order, and balanced."""
     drafts = answer.in_order.curve.drafts
     figure = new_figure("Rows of the fullest rank<br>over the mean rank's", "Draft tokens K", "Ratio")
-    table = pd.DataFrame({"k_draft": drafts})
+    table = pd.DataFrame({"n_draft": drafts})
     for arm, color in zip(answer.arms, _COLORS, strict=False):
         add_line(figure, drafts, arm.pairs_ratio, arm.name, color, dash="solid" if arm.found else "dash")
         table[arm.name.replace(", ", "_").replace(" ", "_")] = arm.pairs_ratio

@@ -23,7 +23,7 @@ _NAME_AT = ("bottom right", "top right")
 _LETTERS = {12: "T", 15: "P", 9: "G"}
 
 
-def roofline_chart(positions: Sequence[Position], roof: Roof, *, k_draft: int, batch_size: int, name: str) -> Chart:
+def roofline_chart(positions: Sequence[Position], roof: Roof, *, n_draft: int, batch_size: int, name: str) -> Chart:
     """Arithmetic intensity and rate of each component under the datasheet's roofs.
 
     An arrow leads from the plain step to the verification step.
@@ -35,7 +35,7 @@ def roofline_chart(positions: Sequence[Position], roof: Roof, *, k_draft: int, b
     """
     shown = _worth_showing(positions)
     figure = new_figure(
-        f"Roofline (FLOP/s by FLOP/B)<br>{name}, batch {batch_size:,}, plain and K = {k_draft}",
+        f"Roofline (FLOP/s by FLOP/B)<br>{name}, batch {batch_size:,}, plain and K = {n_draft}",
         "Arithmetic intensity (FLOP/B)",
         "Rate (FLOP/s)",
         440,
@@ -49,7 +49,7 @@ def roofline_chart(positions: Sequence[Position], roof: Roof, *, k_draft: int, b
     _log_axes(figure, (low, high), _span(rates))
     _name_regimes(figure, roof)
     figure.update_layout(hovermode="closest", showlegend=False)
-    return Chart(figure, _alt(shown, roof, k_draft, batch_size), _table(shown, roof))
+    return Chart(figure, _alt(shown, roof, n_draft, batch_size), _table(shown, roof))
 
 
 def _worth_showing(positions: Sequence[Position]) -> list[Position]:
@@ -146,7 +146,7 @@ def _power(power: int) -> str:
     return f"{10.0 ** (power - base):g} {_LETTERS[base]}"
 
 
-def _alt(shown: Sequence[Position], roof: Roof, k_draft: int, batch_size: int) -> str:
+def _alt(shown: Sequence[Position], roof: Roof, n_draft: int, batch_size: int) -> str:
     first = shown[0].component
     pair: Mapping[str, Position] = {item.arm: item for item in shown if item.component == first}
     plain, verify = pair["plain"], pair["verify"]
@@ -154,7 +154,7 @@ def _alt(shown: Sequence[Position], roof: Roof, k_draft: int, batch_size: int) -
     bound = "bandwidth-bound" if side == "left" else "compute-bound"
     return (
         f"{component_name(first)} at batch {batch_size:,}: {plain.intensity:.3g} FLOP/B without drafts, "
-        f"{verify.intensity:.3g} in a verification with K = {k_draft}, {side} of the ridge at {roof.ridge:.0f} FLOP/B: "
+        f"{verify.intensity:.3g} in a verification with K = {n_draft}, {side} of the ridge at {roof.ridge:.0f} FLOP/B: "
         f"{bound}. They move {plain.of_bandwidth(roof):.0%} and {verify.of_bandwidth(roof):.0%} of the datasheet's "
         "bandwidth."
     )

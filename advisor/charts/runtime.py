@@ -89,7 +89,7 @@ def schedule_chart(
         color, dash = series_look(order)
         offset = 0.04 * order  # a hair apart, so that equal schedules stay visible; the table carries the exact K
         x = [step.batch_start for step in steps] + [last]
-        y = np.array([step.k_draft for step in steps] + [steps[-1].k_draft], float)
+        y = np.array([step.n_draft for step in steps] + [steps[-1].n_draft], float)
         figure.add_scatter(
             x=x,
             y=y + offset,
@@ -99,7 +99,7 @@ def schedule_chart(
             hovertemplate="K = %{customdata:.0f}",
             line={"shape": "hv", "color": color, "width": 2 if order else 3} | ({"dash": dash} if order else {}),
         )
-    highest = max(step.k_draft for _, steps in lines for step in steps)
+    highest = max(step.n_draft for _, steps in lines for step in steps)
     if curve is not None:
         best = curve.drafts[curve.speedup.argmax(axis=1)]
         highest = max(highest, int(best.max()))
@@ -123,7 +123,7 @@ def shape_of(ranges: Sequence[KRange]) -> str:
 
     One of: constant, non-increasing, non-decreasing, rises then falls, changes.
     """
-    moves = np.sign(np.diff([step.k_draft for step in ranges]))
+    moves = np.sign(np.diff([step.n_draft for step in ranges]))
     moves = moves[moves != 0]
     if moves.size == 0:
         return "is the same at every batch"
@@ -166,13 +166,13 @@ def gain_chart(gain: ScheduleGain) -> Chart:
     return Chart(figure, alt, pd.DataFrame({"k": names, "speedup": values}))
 
 
-def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = np.inf) -> Chart:
+def break_even_chart(curve: Curve, batch_size: int, n_draft: int, last: float = np.inf) -> Chart:
     """Least accepted length at which speculation pays, by batch and K, with the user's own point.
 
     Parameters
     ----------
     curve : round times over batch and K; its accepted lengths decide which cells pay.
-    batch_size, k_draft : the user's point; must be in the curve. [-]
+    batch_size, n_draft : the user's point; must be in the curve. [-]
     last : the largest batch that fits in memory; the map ends there, or at the user's own where that is larger. [-]
 
     A cell's colour is the accepted length needed. `x` marks cells that no acceptance can pay for (more than K + 1
@@ -187,11 +187,11 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = 
     batches = [f"{batch:,.0f}" for batch in grid]
     drafts = [int(k) for k in curve.drafts[drafting]]
     marks = np.where(~possible, "x", np.where(given < least, "o", ""))
-    row, column = int(np.argmin(np.abs(grid - batch_size))), drafts.index(k_draft)
+    row, column = int(np.argmin(np.abs(grid - batch_size))), drafts.index(n_draft)
     own, needed = float(given[row, column]), float(least[row, column])
     figure = _break_even_figure(batches, drafts, least, marks, (row, column), own)
     alt = (
-        f"Least accepted length that pays: at batch {batch_size:,} and K = {k_draft} a step must emit {needed:.2f} "
+        f"Least accepted length that pays: at batch {batch_size:,} and K = {n_draft} a step must emit {needed:.2f} "
         f"tokens; yours emits {own:.2f}, so speculation {'pays' if own >= needed else 'does not pay'} there. "
         f"Over the map {least.min():.2f} to {least.max():.2f} are needed; in {int((~possible).sum())} of {least.size} "
         f"cells no acceptance pays, and in {int((given < least).sum())} yours does not."
@@ -199,7 +199,7 @@ def break_even_chart(curve: Curve, batch_size: int, k_draft: int, last: float = 
     table = pd.DataFrame(
         {
             "batch_size": np.repeat(np.asarray(grid, float), len(drafts)).astype(int),
-            "k_draft": np.tile(drafts, len(batches)),
+            "n_draft": np.tile(drafts, len(batches)),
             "least_accepted_length": least.ravel(),
             "accepted_length": given.ravel(),
             "can_pay": possible.ravel(),
@@ -254,12 +254,12 @@ def _break_even_figure(
     return figure
 
 
-def paying_batches(curve: Curve, k_draft: int, last: int) -> str:
+def paying_batches(curve: Curve, n_draft: int, last: int) -> str:
     """Batches up to `last` at which one K of the curve pays (speedup of at least 1).
 
     `last` is the largest that fits.
     """
-    column = curve.column(k_draft)
+    column = curve.column(n_draft)
     spans = [
         (start, np.inf if end >= last else end)
         for start, end in paying_intervals(curve.batches, curve.speedup[:, column])
@@ -273,7 +273,7 @@ def paying_batches(curve: Curve, k_draft: int, last: int) -> str:
         for start, end in spans
     ]
     return (
-        f"K = {k_draft} pays {' and '.join(words)}." if words else f"K = {k_draft} pays at no batch up to {last:,.0f}."
+        f"K = {n_draft} pays {' and '.join(words)}." if words else f"K = {n_draft} pays at no batch up to {last:,.0f}."
     )
 
 
@@ -349,7 +349,7 @@ def _context_name(bucket: ContextSchedule) -> str:
 
 
 def _schedule_alt(ranges: Sequence[KRange], batch_size: int) -> str:
-    steps = ", ".join(f"K = {r.k_draft} at batch {r.batch_start:,} to {r.batch_end:,}" for r in ranges[:8])
+    steps = ", ".join(f"K = {r.n_draft} at batch {r.batch_start:,} to {r.batch_end:,}" for r in ranges[:8])
     more = f" and {len(ranges) - 8} further ranges" if len(ranges) > 8 else ""
     here = int(k_at(ranges, batch_size))
     return f"Draft length by batch size {shape_of(ranges)}: {steps}{more}. At batch {batch_size:,} it is K = {here}."

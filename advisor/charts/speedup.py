@@ -27,7 +27,7 @@ from advisor.charts.figure import (
 from advisor.curve import Curve, curve_columns
 from advisor.runtime import break_even_batch
 
-_SHOWN = ("batch_size", "k_draft", "speedup", "speedup_low", "speedup_high", "tier", "extrapolated", "tpot_ms")
+_SHOWN = ("batch_size", "n_draft", "speedup", "speedup_low", "speedup_high", "tier", "extrapolated", "tpot_ms")
 """Columns of a curve that stand behind its chart."""
 MEASURED_POINT = "measured"
 """What the data of a measured point end with, so that a click on it is told from one on a curve."""
@@ -35,7 +35,7 @@ MEASURED_POINT = "measured"
 
 def speedup_chart(
     curve: Curve,
-    k_draft: int,
+    n_draft: int,
     batch_size: float,
     *,
     band_level: float,
@@ -51,7 +51,7 @@ def speedup_chart(
     Parameters
     ----------
     curve : predictions over batch and K.
-    k_draft : the K drawn with its band; must be one of the curve's. [-]
+    n_draft : the K drawn with its band; must be one of the curve's. [-]
     batch_size : target batch, drawn as a line. [-]
     band_level : share of outcomes the band is meant to hold. [-]
     sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [-]
@@ -61,10 +61,10 @@ def speedup_chart(
     own : the user's own points with the same columns; None or empty draws none.
     largest_batch : the largest batch that fits in memory, beyond which the chart is shaded; None shades nothing. [-]
     """
-    column = curve.column(k_draft)
+    column = curve.column(n_draft)
     x, value = curve.batches, curve.speedup[:, column]
     figure = new_figure(
-        f"Speedup by batch (×), K = {k_draft}<br><sup>higher is better · shaded: {band_level:.0%} band</sup>",
+        f"Speedup by batch (×), K = {n_draft}<br><sup>higher is better · shaded: {band_level:.0%} band</sup>",
         "Batch (sequences in one instance)",
         "",
         height=370,
@@ -77,9 +77,9 @@ def speedup_chart(
     if largest_batch is not None and largest_batch < x[-1]:
         _add_shade(figure, max(float(largest_batch), float(x[0])), x, "does not fit", 0.25, below=1)
     add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE, 0.3)
-    add_line(figure, x, value, f"K = {k_draft}", BLUE)
+    add_line(figure, x, value, f"K = {n_draft}", BLUE)
     _make_clickable(figure, curve, column)
-    others = [k for k in dict.fromkeys(compare) if k != k_draft]
+    others = [k for k in dict.fromkeys(compare) if k != n_draft]
     for order, k in enumerate(others):
         color, dash = SERIES[1 + order % (len(SERIES) - 1)], DASHES[order % len(DASHES)]
         add_line(figure, x, curve.speedup[:, curve.column(k)], f"K = {k}", color, dash=dash, width=1.8)
@@ -90,7 +90,7 @@ def speedup_chart(
     _add_target(figure, batch_size, here)
     end, last = break_even_batch(x, value), np.inf if largest_batch is None else largest_batch
     if end is not None and end <= last:
-        _add_break_even(figure, end, k_draft, late=end > np.sqrt(x[0] * x[-1]))
+        _add_break_even(figure, end, n_draft, late=end > np.sqrt(x[0] * x[-1]))
     if sweet_spot_batch is not None:
         _add_note(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)), "highest", "bottom")
     figure.update_yaxes(range=list(edges), ticksuffix="×")
@@ -99,7 +99,7 @@ def speedup_chart(
     )
     log_axis(figure, x)
     return Chart(
-        figure, _speedup_alt(curve, column, batch_size, band_level, last), speedup_table(curve, [k_draft, *others])
+        figure, _speedup_alt(curve, column, batch_size, band_level, last), speedup_table(curve, [n_draft, *others])
     )
 
 
@@ -117,7 +117,7 @@ def _make_clickable(figure: go.Figure, curve: Curve, column: int) -> None:
             f"{curve.tpot_s[row, column] * 1e3:.3g}",
             f"{curve.tokens_per_s_per_gpu[row, column]:,.0f}",
             f"{curve.accepted_length[column]:.2f}",
-            f"{curve.distinct_verify[row, column]:.0f}" if curve.distinct_verify[row, column] else "none",
+            f"{curve.touched_verify[row, column]:.0f}" if curve.touched_verify[row, column] else "none",
             str(curve.tier[row, column]),
         ]
         for row, batch in enumerate(curve.batches)
@@ -137,7 +137,7 @@ def _make_clickable(figure: go.Figure, curve: Curve, column: int) -> None:
 def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
     """One row for each batch and K of `drafts`: speedup, band, tier, time per output token."""
     table = pd.DataFrame(curve_columns(curve))[list(_SHOWN)]
-    return pd.concat([table[table["k_draft"] == k] for k in drafts], ignore_index=True)
+    return pd.concat([table[table["n_draft"] == k] for k in drafts], ignore_index=True)
 
 
 def _y_range(
@@ -226,14 +226,14 @@ def _add_note(figure: go.Figure, batch: float, value: float, text: str, anchor: 
     )
 
 
-def _add_break_even(figure: go.Figure, end: float, k_draft: int, *, late: bool) -> None:
-    """The batch at which the curve of `k_draft` falls through 1x, where the curve is not: left below, right above.
+def _add_break_even(figure: go.Figure, end: float, n_draft: int, *, late: bool) -> None:
+    """The batch at which the curve of `n_draft` falls through 1x, where the curve is not: left below, right above.
 
     late : in the right half of the plot, where a name on the right would leave it.
     """
     place: dict[str, Any] = {"xanchor": "right", "yanchor": "top"} if late else {"xanchor": "left", "yanchor": "bottom"}
     figure.add_annotation(
-        x=np.log10(end), y=1.0, text=f"K = {k_draft} breaks even at {end:,.0f}", showarrow=False, **place
+        x=np.log10(end), y=1.0, text=f"K = {n_draft} breaks even at {end:,.0f}", showarrow=False, **place
     )
 
 
@@ -248,7 +248,7 @@ def _add_measured(figure: go.Figure, measured: pd.DataFrame | None, drafter_id: 
 def _add_points(figure: go.Figure, points: pd.DataFrame | None, name: str, color: str, symbol: str) -> None:
     if points is None or points.empty:
         return
-    k, ranks = (points[column].map(_or_unknown) for column in ("k_draft", "tensor_parallel"))
+    k, ranks = (points[column].map(_or_unknown) for column in ("n_draft", "tensor_parallel"))
     batch = points["batch_size"].map("{:g}".format)
     said = [batch, k, ranks, points["drafter"].astype(str), points["source"].astype(str)]
     figure.add_scatter(

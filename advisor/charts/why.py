@@ -29,7 +29,7 @@ _SMALL_ADDITION = 0.01
 """Additions to a round below this many plain steps are summed as `Rest`. [-]"""
 
 
-def distinct_experts_chart(
+def touched_experts_chart(
     tokens: ArrayLike,
     routed: ArrayLike,
     low: ArrayLike,
@@ -72,7 +72,7 @@ def distinct_experts_chart(
     data = pd.DataFrame(
         {
             "tokens": tokens,
-            "distinct_experts": routed,
+            "touched_experts": routed,
             "distinct_experts_low": np.asarray(low),
             "distinct_experts_high": np.asarray(high),
             "distinct_experts_uniform": uniform,
@@ -101,7 +101,7 @@ def components_table(plain: Mapping[str, float], round_: Mapping[str, float]) ->
 
 
 def components_chart(
-    plain: Mapping[str, float], round_: Mapping[str, float], *, k_draft: int, batch_size: int
+    plain: Mapping[str, float], round_: Mapping[str, float], *, n_draft: int, batch_size: int
 ) -> Chart:
     """Milliseconds by component of a plain step and of one speculative round (draft and verify).
 
@@ -109,12 +109,12 @@ def components_chart(
     """
     data = components_table(plain, round_)
     figure = new_figure(
-        f"Where the time goes (ms), batch {batch_size:,}<br>one step without drafts and one with K = {k_draft}",
+        f"Where the time goes (ms), batch {batch_size:,}<br>one step without drafts and one with K = {n_draft}",
         "Milliseconds",
         "",
         height=160 + 40 * len(data),
     )
-    for column, name, color in (("round_ms", f"with K = {k_draft}", BLUE), ("plain_step_ms", "without drafts", ORANGE)):
+    for column, name, color in (("round_ms", f"with K = {n_draft}", BLUE), ("plain_step_ms", "without drafts", ORANGE)):
         figure.add_bar(
             x=data[column],
             y=data["component"],
@@ -141,7 +141,7 @@ def components_chart(
     plain_ms, round_ms = sum(plain.values()) * 1e3, sum(round_.values()) * 1e3
     alt = (
         f"Milliseconds by component at batch {batch_size}: a step without drafts takes {plain_ms:.2f} ms, one with "
-        f"K = {k_draft} takes {round_ms:.2f} ms. The largest part of it is {first['component']}: "
+        f"K = {n_draft} takes {round_ms:.2f} ms. The largest part of it is {first['component']}: "
         f"{first['round_ms']:.2f} ms, against {first['plain_step_ms']:.2f} ms without drafts."
     )
     return Chart(figure, alt, data)
@@ -164,7 +164,7 @@ def round_cost_table(plain: Mapping[str, float], round_: Mapping[str, float]) ->
 
 
 def round_cost_chart(
-    plain: Mapping[str, float], round_: Mapping[str, float], *, accepted_length: float, k_draft: int, batch_size: int
+    plain: Mapping[str, float], round_: Mapping[str, float], *, accepted_length: float, n_draft: int, batch_size: int
 ) -> Chart:
     """Cost of one round in plain steps, component by component, against the tokens it emits.
 
@@ -174,7 +174,7 @@ def round_cost_chart(
     data = round_cost_table(plain, round_)
     total = float(data["plain_steps"].iloc[-1])
     figure = new_figure(
-        f"Cost of a step with K = {k_draft}, in steps without<br>"
+        f"Cost of a step with K = {n_draft}, in steps without<br>"
         f"batch {batch_size:,}; it pays if it ends left of the dashed line",
         "Plain steps",
         "",
@@ -213,7 +213,7 @@ def round_cost_chart(
     figure.update_xaxes(range=[0, 1.15 * max(total, accepted_length, float(data["plain_steps"].max()))])
     biggest = data.iloc[1]
     alt = (
-        f"One step with K = {k_draft} at batch {batch_size} costs {total:.2f} steps without drafts and emits "
+        f"One step with K = {n_draft} at batch {batch_size} costs {total:.2f} steps without drafts and emits "
         f"{accepted_length:.2f} tokens. {biggest['part']} adds most: {biggest['plain_steps']:+.2f}."
     )
     return Chart(figure, alt, data)

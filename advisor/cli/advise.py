@@ -123,14 +123,14 @@ def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
     return f"Write it as {load_engine(scenario.engine).name} loads it{fill}:\n    {shlex.join(words)}"
 
 
-def _power(file: Path, k_draft: int, gpus: int) -> MeasuredPower:
+def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:
     """The power log of a run at one K. Raises AdvisorError for another file, and for GPUs that no instance has."""
     from advisor.cli.measure import read_bytes  # readers of files need pandas, an answer does not
     from advisor.ingest import read_power_log
 
     log = read_power_log(file.name, read_bytes(file))
     log.check(gpus)
-    return MeasuredPower(log.mean_w, log.text, k_draft)
+    return MeasuredPower(log.mean_w, log.text, n_draft)
 
 
 def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None, power_k: int | None) -> Spend | None:
@@ -140,7 +140,7 @@ def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None,
 
     Raises AdvisorError for a price that is none, or a file that is no power log of the scenario's run.
     """
-    curve, setup, best = advice.curve, advice.setup, advice.recommendation.k_draft
+    curve, setup, best = advice.curve, advice.setup, advice.recommendation.n_draft
     if power_log is None and power_k is not None:
         raise AdvisorError("--power-k says what ran while power was logged; give --power-log FILE too")
     price, measured = price_of(setup.hardware, usd_per_hour), None
@@ -186,13 +186,13 @@ def _drafts_on_terminal(advice: Advice) -> tuple[tuple[str, ...], list[tuple[str
     header = ("K", "", "speedup", "band", "ms/token", "best in", "gains in", "expected loss")
     rows: list[tuple[str, ...]] = [
         (
-            str(item.k_draft),
+            str(item.n_draft),
             "recommended" if item.recommended else "",
             f"{item.speedup:.2f}",
             f"{item.speedup_low:.2f}-{item.speedup_high:.2f}",
             f"{item.tpot_s * 1e3:.2f}",
             f"{item.p_best:.0%}",
-            f"{item.p_gain:.0%}" if item.k_draft else "",
+            f"{item.p_gain:.0%}" if item.n_draft else "",
             f"{item.expected_loss:.1%}",
         )
         for item in advice.drafts
@@ -203,7 +203,7 @@ def _drafts_on_terminal(advice: Advice) -> tuple[tuple[str, ...], list[tuple[str
 def advice_document(advice: Advice) -> dict[str, Any]:
     """The answer as one JSON-able document. Its keys are part of the public contract."""
     curve = advice.curve
-    plain, whole = curve.components_at(advice.batch_index, curve.column(advice.recommendation.k_draft))
+    plain, whole = curve.components_at(advice.batch_index, curve.column(advice.recommendation.n_draft))
     return {
         "scenario": advice.scenario,
         "scenario_hash": advice.scenario.hash,

@@ -320,7 +320,7 @@ def _print(answer: DesignAnswer) -> None:
                 *(law.short for law in item.quality),
                 f"{question.mean_speedup(item.speedup, item.tpot_s):.2f}",
                 f"{question.mean_tpot_s(item.tpot_s) * 1e3:.2f}",
-                "/".join(map(str, item.k_draft)),
+                "/".join(map(str, item.n_draft)),
                 f"{item.objective_gain.value:.3f}",
                 f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}",
             )

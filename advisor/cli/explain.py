@@ -16,7 +16,7 @@ from advisor.setup import Setup
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("--k", "k_draft", type=int, help="Draft length [default: the recommended one, else the best above 0].")
+@click.option("--k", "n_draft", type=int, help="Draft length [default: the recommended one, else the best above 0].")
 @click.option(
     "--nearby/--no-nearby",
     default=True,
@@ -24,13 +24,13 @@ from advisor.setup import Setup
     help="Show measured points near the scenario, read from the store.",
 )
 @json_option("Machine-readable output, SI units.")
-def explain(scenario: Scenario, k_draft: int | None, nearby: bool, as_json: bool) -> None:
+def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool) -> None:
     """Show how the speedup at --batch and --k was made.
 
     It prints formulas, numbers, sources, and measured points near it.
     """
     advice = advise(scenario)
-    k = advice.curve_k if k_draft is None else k_draft
+    k = advice.curve_k if n_draft is None else n_draft
     made = derive(advice.setup, scenario.batch_size, k)
     kernels, speedups = _nearby(advice.setup, made) if nearby else ([], [])
     if as_json:
@@ -84,9 +84,9 @@ def _document(setup: Setup, made: Derivation) -> dict[str, Any]:
     return {
         "scenario_hash": setup.scenario.hash,
         "batch_size": made.batch_size,
-        "k_draft": made.k_draft,
+        "n_draft": made.n_draft,
         "steps": [{**vars(step), "text": step_text(step)} for step in made.steps],
-        "band_parts": band_parts(setup, made.batch_size, made.k_draft),
+        "band_parts": band_parts(setup, made.batch_size, made.n_draft),
         "constants": made.constants,
     }
 
@@ -99,11 +99,11 @@ def _nearby(setup: Setup, made: Derivation) -> tuple[list[dict[str, Any]], list[
     scenario = setup.scenario
     try:
         with open_store() as store:
-            kernels = near_kernels(store, setup, made.batch_size, made.k_draft)
+            kernels = near_kernels(store, setup, made.batch_size, made.n_draft)
             if scenario.model_config_json:
                 return kernels.to_dict("records"), []
             points = published_speedups(store, scenario.hardware_id, scenario.model_id, setup.placement.gpus)
-            return kernels.to_dict("records"), nearest_speedups(points, made.batch_size, made.k_draft).to_dict(
+            return kernels.to_dict("records"), nearest_speedups(points, made.batch_size, made.n_draft).to_dict(
                 "records"
             )
     except AdvisorError as error:

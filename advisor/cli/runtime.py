@@ -187,7 +187,7 @@ def simulate(
     recorded_steps = _read_trace(trace) if trace else None
     found = schedule_for(scenario)
     costs = costs_of(found.curve, keep_drafter_warm=not cold_drafter)
-    longest = max((item.k_draft for item in found.ranges), default=0) or 1
+    longest = max((item.n_draft for item in found.ranges), default=0) or 1
     acceptance: AcceptanceProcess = per_position(costs.accepted_length)
     if recorded_steps is not None:
         acceptance = recorded_steps

@@ -9,7 +9,13 @@ import click
 
 from advisor.acceptance import load_acceptance_curve
 from advisor.calibration import parse_adjustment
-from advisor.catalog import MAX_HARDWARE_BYTES, checkpoint_name, given_hardware, hardware_slug, with_quantisation_file
+from advisor.catalog import (
+    MAX_HARDWARE_BYTES,
+    checkpoint_name,
+    hardware_slug,
+    read_own_hardware,
+    with_quantisation_file,
+)
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
@@ -149,7 +155,7 @@ def _hardware(text: str) -> dict[str, Any]:
     if not (text.endswith(".json") or is_there(path)):
         return {"hardware_id": text, "hardware_json": None}
     document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
-    return {"hardware_id": hardware_slug(given_hardware(document).name), "hardware_json": document}
+    return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
 
 
 def given_acceptance(accepted_length: str | None, acceptance: str | None, preset: str | None) -> str | None:

@@ -32,7 +32,7 @@ class ContextMap:
     """One for each context."""
     contexts: NDArray[np.int64]
     batches: NDArray[np.int64]
-    k_draft: NDArray[np.int64]
+    n_draft: NDArray[np.int64]
     """The recommended K, 0 included, under the scenario's limit on time per output token."""
     speedup: Array
     """Speedup at the recommended K. [-]"""
@@ -124,7 +124,7 @@ def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
     drafting_s = sum(curve.round_components[name][rows, drafting] for name in ("draft", "draft_host"))
     plain = curve.plain_components
     return {
-        "k_draft": curve.drafts[best],
+        "n_draft": curve.drafts[best],
         "speedup": curve.speedup[rows, best],
         "low": curve.low[rows, best],
         "high": curve.high[rows, best],

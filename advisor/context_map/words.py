@@ -31,7 +31,7 @@ def turns(found: ContextMap) -> tuple[Turn, ...]:
 
     By the recommendation, the least expected loss, and not by the central speedup: the two differ near 1.
     """
-    pays = found.k_draft > 0
+    pays = found.n_draft > 0
     return tuple(
         Turn(int(batch), row, row + 1, bool(pays[row + 1, column]))
         for column, batch in enumerate(found.batches)
@@ -53,14 +53,14 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
     k, speedup = int(found.drafting_k[row, column]), float(found.drafting_speedup[row, column])
     if k == 0:
         return f"{head}: nothing is drafted; {found.tpot_s[row, column] * 1e3:.2f} ms per output token."
-    if found.k_draft[row, column] == 0:
+    if found.n_draft[row, column] == 0:
         return (
             f"{head}, {drafter} does not pay: its best, K = {k}, gives {speedup:.2f}x, a gain in "
             f"{found.p_gain[row, column]:.0%} of the draws.{_against(found, row, column)}"
         )
     band = f"{found.low[row, column]:.2f}-{found.high[row, column]:.2f}"
     return (
-        f"{head}, {drafter} pays with K = {found.k_draft[row, column]}: {found.speedup[row, column]:.2f}x ({band}), "
+        f"{head}, {drafter} pays with K = {found.n_draft[row, column]}: {found.speedup[row, column]:.2f}x ({band}), "
         f"{found.tier[row, column]}; chance of a gain {found.p_gain[row, column]:.0%}.{_against(found, row, column)}"
     )
 
@@ -89,7 +89,7 @@ def turn_texts(found: ContextMap) -> tuple[str, ...]:
     crossings = turns(found)
     if crossings:
         return tuple(_turn_text(found, turn) for turn in crossings)
-    pays = found.k_draft[found.fits] > 0
+    pays = found.n_draft[found.fits] > 0
     if not pays.size:
         return ("No batch of the map fits in memory.",)
     if pays.all():
@@ -195,7 +195,7 @@ def map_table(found: ContextMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]
 def _cell(found: ContextMap, row: int, column: int) -> str:
     if not found.fits[row, column]:
         return "-"
-    return f"{found.speedup[row, column]:.2f}x K={found.k_draft[row, column]}"
+    return f"{found.speedup[row, column]:.2f}x K={found.n_draft[row, column]}"
 
 
 def share_table(found: ContextMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -220,7 +220,7 @@ def map_document(found: ContextMap) -> dict[str, Any]:
             "context_tokens": int(context),
             "batch_size": int(batch),
             "fits": bool(found.fits[row, column]),
-            "k_draft": int(found.k_draft[row, column]),
+            "n_draft": int(found.n_draft[row, column]),
             **{
                 name: float(getattr(found, name)[row, column])
                 for name in (

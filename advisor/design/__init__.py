@@ -14,7 +14,7 @@ from advisor.design.answer import (
     sensitivity_text,
 )
 from advisor.design.candidates import Band, Candidate, candidates, setup_of
-from advisor.design.cells import Cells, Place, parse_place
+from advisor.design.cells import DesignCells, Place, parse_place
 from advisor.design.curves import DesignCurve, Line, design_curves
 from advisor.design.document import answer_document, candidate_rows, parse_batches
 from advisor.design.from_nothing import SHAPE_EXAMPLE, Start, parse_shape, start_from_shape, start_from_size
@@ -47,7 +47,7 @@ from advisor.design.region_words import (
 from advisor.design.regions import MAP_ACCELERATORS, Region, RegionMap, default_places, region_map
 from advisor.design.search import design_space
 from advisor.design.space import MAX_MEASURED_GAP, DesignSpace
-from advisor.design.sweeps import HeatMap, Sweep, pareto_front
+from advisor.design.sweeps import DesignLine, HeatMap, pareto_front
 from advisor.design.title import design_words
 
 __all__ = [
@@ -61,10 +61,11 @@ __all__ = [
     "SHAPE_EXAMPLE",
     "Band",
     "Candidate",
-    "Cells",
     "DesignAnswer",
+    "DesignCells",
     "DesignCurve",
     "DesignGrid",
+    "DesignLine",
     "DesignSpace",
     "HeatMap",
     "Line",
@@ -74,7 +75,6 @@ __all__ = [
     "Region",
     "RegionMap",
     "Start",
-    "Sweep",
     "added_keys",
     "against_baseline",
     "answer_document",

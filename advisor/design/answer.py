@@ -16,9 +16,9 @@ from advisor.design.routing_shift import NOTE as ROUTING_NOTE
 from advisor.design.sensitivity import FLIP_REGRET, Sensitivity, cautious_best, sensitivity
 from advisor.design.space import DesignSpace
 from advisor.design.sweeps import (
-    Change,
+    DesignChange,
+    DesignLine,
     HeatMap,
-    Sweep,
     distinct_candidates,
     granularity_sweep,
     heat_map,
@@ -79,11 +79,11 @@ class DesignAnswer:
     """Reason that speedup and absolute speed rank designs differently here, or a sentence that they do not."""
     binding: tuple[Binding, ...]
     binding_text: str
-    try_next: tuple[Change, ...]
+    try_next: tuple[DesignChange, ...]
     sensitivity: tuple[Sensitivity, ...]
     heat_map: HeatMap
-    shared_sweep: Sweep
-    granularity_sweep: Sweep
+    shared_sweep: DesignLine
+    granularity_sweep: DesignLine
     curves: tuple[DesignCurve, ...]
     """Speedup, time per token and gain against batch: the baseline's, then the recommended design's."""
     pareto: np.ndarray

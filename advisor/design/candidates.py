@@ -77,7 +77,7 @@ class Candidate:
     speedup: tuple[float, ...]
     tpot_s: tuple[float, ...]
     tokens_per_s_per_gpu: tuple[float, ...]
-    k_draft: tuple[int, ...]
+    n_draft: tuple[int, ...]
     largest_batch: int
     objective: float
     """Objective in its own unit: x, s, tokens/s per GPU, or USD per million tokens."""
@@ -119,7 +119,7 @@ def setup_of(space: DesignSpace, index: int) -> Setup:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnDesigns:
     """A design's speedup and time per output token under each draw, [draws, nB]."""
 
     speedup: Array
@@ -140,17 +140,17 @@ class Drawn:
         return bool(self.beyond.any())
 
 
-def drawn_at(setup: Setup, batches: Array, k_draft: NDArray[np.int16]) -> Drawn:
+def drawn_at(setup: Setup, batches: Array, n_draft: NDArray[np.int16]) -> DrawnDesigns:
     """A design at batches [nB] and one K each, under the same draws for every design.
 
     Seed and constants are shared, so what two designs have in common cancels in a comparison.
     """
-    columns = np.unique([0, *k_draft])
+    columns = np.unique([0, *n_draft])
     curve = curve_for(setup, batches, columns)
-    at = np.searchsorted(columns, k_draft)
+    at = np.searchsorted(columns, n_draft)
     rows = np.arange(len(batches))
     gain = curve.draws[:, rows, at]
-    return Drawn(
+    return DrawnDesigns(
         gain,
         (curve.plain_draws_s + prefill_per_token_s(setup, batches)) / gain,
         tuple(Tier(curve.tier[row, column]) for row, column in zip(rows, at, strict=True)),
@@ -161,11 +161,11 @@ def drawn_at(setup: Setup, batches: Array, k_draft: NDArray[np.int16]) -> Drawn:
 def candidates(space: DesignSpace, indices: list[int]) -> list[Candidate]:
     """Full descriptions of a few designs, in the order given. Bands share their draws with the baseline's."""
     base_setup = space.bodies[0].setup
-    base = drawn_at(base_setup, space.question.batches, space.baseline.served.k_draft[:, 0])
+    base = drawn_at(base_setup, space.question.batches, space.baseline.served.n_draft[:, 0])
     return [_candidate(space, index, base) for index in indices]
 
 
-def _candidate(space: DesignSpace, index: int, base: Drawn) -> Candidate:
+def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
     own, question = space.baseline, space.question
     n, k, s, width = _counts(space, index)
     total, active = float(space.total_params[index]), float(space.active_params[index])
@@ -174,7 +174,7 @@ def _candidate(space: DesignSpace, index: int, base: Drawn) -> Candidate:
     ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
     loss = float(space.loss_difference(int(space.body[index]), total, active, k, s))
     tokens = question.training_tokens
-    drawn = drawn_at(setup_of(space, index), space.question.batches, space.k_draft[:, index])
+    drawn = drawn_at(setup_of(space, index), space.question.batches, space.n_draft[:, index])
     objective_gain, speedup_gain, tpot_gain = _gains(space, index, drawn, base)
     speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
     return Candidate(
@@ -206,7 +206,7 @@ def _candidate(space: DesignSpace, index: int, base: Drawn) -> Candidate:
         tokens_per_s_per_gpu=tuple(
             np.asarray(laws.tokens_per_s_per_gpu(question.batches, tpot, space.setup.placement.gpus)).tolist()
         ),
-        k_draft=tuple(int(x) for x in space.k_draft[:, index]),
+        n_draft=tuple(int(x) for x in space.n_draft[:, index]),
         largest_batch=int(space.largest_batch[index]),
         objective=question.value(float(space.score[index])),
         objective_gain=objective_gain,
@@ -237,13 +237,13 @@ def shape_errors(space: DesignSpace, index: int, n_draws: int) -> Array:
     return np.asarray(np.exp((0.0 if same else SHAPE_LOG_SD) * noise.standard_normal(n_draws)))
 
 
-def _gains(space: DesignSpace, index: int, drawn: Drawn, base: Drawn) -> tuple[Band, Band, Band]:
+def _gains(space: DesignSpace, index: int, drawn: DrawnDesigns, base: DrawnDesigns) -> tuple[Band, Band, Band]:
     """Objective, speedup and time per output token over the baseline's, with bands from shared draws."""
     own, question = space.baseline, space.question
     wobble = shape_errors(space, index, len(base.speedup))
     weight = question.batch_weights
 
-    def times(found: Drawn) -> tuple[Array, Array]:
+    def times(found: DrawnDesigns) -> tuple[Array, Array]:
         return (found.tpot_s * weight).sum(1), (found.tpot_s * found.speedup * weight).sum(1)
 
     (spec, plain), (base_spec, base_plain) = times(drawn), times(base)

@@ -71,7 +71,7 @@ def scenario_at(scenario: Scenario, place: Place) -> Scenario:
 
 
 @dataclass(frozen=True)
-class Cells:
+class DesignCells:
     """Designs at each cell, [nC cells, n designs]. A cell is one place at one batch."""
 
     spaces: tuple[DesignSpace, ...]
@@ -166,7 +166,7 @@ def ask_cells(
     grid: DesignGrid | None = None,
     on_progress: Callable[[float], None] = lambda _share: None,
     **question: Any,
-) -> Cells:
+) -> DesignCells:
     """Cost the same designs at each place's batches.
 
     Parameters
@@ -199,7 +199,7 @@ def ask_cells(
             for (space, row), keeps in zip(cells, allowed, strict=True)
         ]
     )
-    return Cells(tuple(spaces), tuple(asked), space_of, row_of, found, merit)
+    return DesignCells(tuple(spaces), tuple(asked), space_of, row_of, found, merit)
 
 
 def merit_of(space: DesignSpace, speedup: Array, tpot_s: Array) -> Array:

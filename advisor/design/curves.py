@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from advisor import bands
 from advisor.arrays import Array
-from advisor.design.candidates import Drawn, drawn_at, setup_of, shape_errors
+from advisor.design.candidates import DrawnDesigns, drawn_at, setup_of, shape_errors
 from advisor.design.grid import Mixes
 from advisor.design.space import DesignSpace
 from advisor.design.sweeps import SWEEP_BATCHES, serve
@@ -43,7 +43,7 @@ class DesignCurve:
     """Into the space; -1 for the baseline."""
     words: str
     batches: Array
-    k_draft: NDArray[np.int16]
+    n_draft: NDArray[np.int16]
     speedup: Line
     """Over its own plain decoding. [-]"""
     tpot_s: Line
@@ -63,7 +63,7 @@ def design_curves(
     body = space.bodies[0]
     mix = Mixes(*(np.array([count]) for count in own.counts))
     found = serve(space, body, mix, np.array([float(own.expert_width)]), at)
-    speedup, tpot, k = found.speedup[:, 0], found.tpot_s[:, 0], found.k_draft[:, 0]
+    speedup, tpot, k = found.speedup[:, 0], found.tpot_s[:, 0], found.n_draft[:, 0]
     base = drawn_at(body.setup, at, k)
     ones = np.ones_like(at)
     first = DesignCurve(
@@ -71,7 +71,7 @@ def design_curves(
         index=-1,
         words=own.words,
         batches=at,
-        k_draft=k,
+        n_draft=k,
         speedup=Line.of(speedup, base.speedup),
         tpot_s=Line.of(tpot, base.tpot_s),
         gain=Line(ones, ones, ones),
@@ -81,11 +81,11 @@ def design_curves(
 
 
 def _curve(
-    space: DesignSpace, name: str, index: int, batches: Array, baseline: DesignCurve, base: Drawn
+    space: DesignSpace, name: str, index: int, batches: Array, baseline: DesignCurve, base: DrawnDesigns
 ) -> DesignCurve:
     body = space.bodies[space.body[index]]
     found = serve(space, body, space.mix([index]), space.expert_width[[index]].astype(float), batches)
-    speedup, tpot, k = found.speedup[:, 0], found.tpot_s[:, 0], found.k_draft[:, 0]
+    speedup, tpot, k = found.speedup[:, 0], found.tpot_s[:, 0], found.n_draft[:, 0]
     drawn = drawn_at(setup_of(space, index), batches, k)
     errors = shape_errors(space, index, len(drawn.speedup))[:, None]
     return DesignCurve(
@@ -93,7 +93,7 @@ def _curve(
         index=index,
         words=space.describe(index),
         batches=batches,
-        k_draft=k,
+        n_draft=k,
         speedup=Line.of(speedup, drawn.speedup),
         tpot_s=Line.of(tpot, drawn.tpot_s / errors),
         gain=Line.of(baseline.tpot_s.value / tpot, base.tpot_s / drawn.tpot_s * errors),

@@ -9,7 +9,7 @@ from typing import Any
 from advisor.design.answer import DesignAnswer
 from advisor.design.candidates import Candidate
 from advisor.design.space import DesignSpace
-from advisor.design.sweeps import Sweep
+from advisor.design.sweeps import DesignLine
 from advisor.prediction import AdvisorError
 
 _PIECE = re.compile(
@@ -115,5 +115,5 @@ def _baseline(space: DesignSpace) -> dict[str, Any]:
     )
 
 
-def _sweep(found: Sweep) -> dict[str, Any]:
+def _sweep(found: DesignLine) -> dict[str, Any]:
     return vars(found.mix) | {name: value for name, value in vars(found).items() if name != "mix"}

@@ -19,7 +19,7 @@ from advisor.draft_cost import draft_architecture, draft_time
 from advisor.memory import USABLE_SHARE, cache_bytes_per_gpu, weight_bytes_per_gpu
 from advisor.prefill import has_lengths, prompt_cost, step_rows
 from advisor.quality import activation_ratio, dense_equivalent, granularity, training_flops
-from advisor.routing import distinct_experts
+from advisor.routing import touched_experts
 from advisor.setup import Setup
 from advisor.speedup import speedup
 from advisor.step_cost import MoeShape, StepTime, step_time, weights_time
@@ -85,18 +85,18 @@ def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, 
     """Experts that designs touch at each batch [nB] and K [nK]."""
     active = np.maximum(mix.n_active * computing_share(setup.architecture), 1.0)
 
-    def distinct(sequences: Array, tokens: Array) -> Array:
+    def experts(sequences: Array, tokens: Array) -> Array:
         experts, moved = mix.n_experts, (routing.load_cv, routing.affinity, routing.stickiness)
-        return distinct_experts(sequences, tokens, experts, active, *moved)
+        return touched_experts(sequences, tokens, experts, active, *moved)
 
     tokens = np.array([1.0, *(drafts + 1.0)])
     unique, where = np.unique(tokens, return_inverse=True)
-    steps = distinct(batches[None, :, None], unique[:, None, None])[where]
+    steps = experts(batches[None, :, None], unique[:, None, None])[where]
     if not has_lengths(setup):
         return Touched(steps, None)
     # The tokens of a chunk are counted as unrelated, one of as many sequences.
     rows = step_rows(setup, batches)[0][:, None] * setup.placement.attention_groups
-    return Touched(steps, distinct(rows, np.asarray(1.0)))
+    return Touched(steps, experts(rows, np.asarray(1.0)))
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     column, k = batches[:, None], drafts[:, None, None].astype(float)
     kv = setup.kv_bytes_per_element
 
-    def one_pass(tokens: Array, distinct: Array) -> StepTime:
+    def one_pass(tokens: Array, touched: Array) -> StepTime:
         return step_time(
             body.architecture,
             setup.costs,
@@ -127,7 +127,7 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
             batch_size=column,
             tokens_per_sequence=tokens,
             context_tokens=context,
-            distinct=distinct,
+            touched=touched,
             kv_bytes_per_element=kv,
             moe=shape,
         )
@@ -141,7 +141,7 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
         batch_size=column,
         n_draft=k,
         context_tokens=context,
-        distinct_one=touched.steps[0] if own_experts else 0.0,
+        touched_one=touched.steps[0] if own_experts else 0.0,
         kv_bytes_per_element=kv,
         moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
     )
@@ -168,9 +168,9 @@ def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) ->
     setup, column = body.setup, batches[:, None]
     placement = setup.placement
 
-    def layers_s(rows: Array, distinct: Array) -> Array:
+    def layers_s(rows: Array, touched: Array) -> Array:
         tokens = rows * placement.attention_groups
-        parts = weights_time(body.architecture, setup.costs, placement, rows, tokens, distinct, shape)
+        parts = weights_time(body.architecture, setup.costs, placement, rows, tokens, touched, shape)
         return np.asarray(sum(parts.values()))
 
     with_chunk, without = step_rows(setup, column)
@@ -187,7 +187,7 @@ class Served:
     speedup: Array
     tpot_s: Array
     """Time per output token of the batch: with lengths, every prompt's prefill is charged, a user's own too."""
-    k_draft: NDArray[np.int16]
+    n_draft: NDArray[np.int16]
 
 
 def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
@@ -277,16 +277,16 @@ def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served
     """
     if given.costs.routed.measured is None:
         return 0.0, None, ""
-    drafts = np.unique([0, *served.k_draft[:, 0]])
+    drafts = np.unique([0, *served.n_draft[:, 0]])
     own = curve_for(given, question.batches, drafts)
     gaps = own.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
-    rows, columns = np.arange(len(question.batches)), np.searchsorted(drafts, served.k_draft[:, 0])
+    rows, columns = np.arange(len(question.batches)), np.searchsorted(drafts, served.n_draft[:, 0])
     measured = own.speedup[rows, columns], own.tpot_s[rows, columns]
     fitted = served.speedup[:, 0], served.tpot_s[:, 0]
     (speedup, tpot_ms), (fit_speedup, fit_tpot_ms) = (
         (question.mean_speedup(*each), question.mean_tpot_s(each[1]) * 1e3) for each in (measured, fitted)
     )
-    lengths = [str(k) for k in dict.fromkeys(served.k_draft[:, 0].tolist())]
+    lengths = [str(k) for k in dict.fromkeys(served.n_draft[:, 0].tolist())]
     k = f"K = {lengths[0]}" if len(lengths) == 1 else f"K = {', '.join(lengths)} by batch"
     note = (
         f"Designs are compared by the fitted kernels; so costed, the baseline has {fit_speedup:.2f}x and "

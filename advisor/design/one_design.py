@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.design.cells import Cells, Place, ask_cells, parse_place
+from advisor.design.cells import DesignCells, Place, ask_cells, parse_place
 from advisor.design.document import MAX_BATCHES
 from advisor.design.grid import DesignGrid
-from advisor.design.standing import Standing, Standings, standings
+from advisor.design.standing import CellStanding, Standings, standings
 from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_BATCH, Scenario
 
@@ -50,13 +50,13 @@ def parse_targets(texts: Sequence[str], own: str = "") -> tuple[Target, ...]:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TargetsChoice:
     """One design at every target."""
 
     index: int
     """Into every space."""
     words: str
-    at: tuple[Standing, ...]
+    at: tuple[CellStanding, ...]
     """Standing at each target, in their order."""
 
     @property
@@ -74,22 +74,22 @@ class Choice:
 class OneDesign:
     """The one design for the targets, beside each target's own best."""
 
-    cells: Cells
+    cells: DesignCells
     scenario: Scenario
     targets: tuple[Target, ...]
     """Targets in the order asked; target i is cell `cell_of[i]`."""
     cell_of: tuple[int, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[TargetsChoice, ...]
     """Designs by expected loss, least first; empty where no design serves every target."""
-    least_worst: Choice | None
+    least_worst: TargetsChoice | None
     """The one that loses least where it loses most."""
-    own: tuple[Standing | None, ...]
+    own: tuple[CellStanding | None, ...]
     """Each target's own best at it; None where no design serves it."""
-    baseline: Choice | None
+    baseline: TargetsChoice | None
     """The baseline as one design of all targets; None where it does not keep every limit."""
 
     @property
-    def best(self) -> Choice | None:
+    def best(self) -> TargetsChoice | None:
         """The design of least expected loss over the targets."""
         return self.choices[0] if self.choices else None
 
@@ -129,9 +129,9 @@ def one_design(
     by_mean = columns[np.lexsort((central, expected.mean(axis=0)))]
     by_worst = columns[np.lexsort((central, expected.max(axis=0)))]
 
-    def choice(column: int) -> Choice:
+    def choice(column: int) -> TargetsChoice:
         index = int(cells.found[drawn.pool[column]])
-        return Choice(index, cells.spaces[0].describe(index), tuple(drawn.of(column, cell) for cell in cell_of))
+        return TargetsChoice(index, cells.spaces[0].describe(index), tuple(drawn.of(column, cell) for cell in cell_of))
 
     itself = _baseline_column(drawn, columns)
     return OneDesign(
@@ -149,7 +149,7 @@ def one_design(
     )
 
 
-def _cells_of(cells: Cells, targets: Sequence[Target]) -> tuple[int, ...]:
+def _cells_of(cells: DesignCells, targets: Sequence[Target]) -> tuple[int, ...]:
     """The cell of each target."""
     at: Mapping[tuple[Place, int], int] = {
         (cells.places[cells.space_of[cell]], int(batch)): cell for cell, batch in enumerate(cells.batches)
@@ -157,7 +157,7 @@ def _cells_of(cells: Cells, targets: Sequence[Target]) -> tuple[int, ...]:
     return tuple(at[target.place, target.batch] for target in targets)
 
 
-def _pool(cells: Cells, every: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+def _pool(cells: DesignCells, every: NDArray[np.intp], count: int) -> NDArray[np.intp]:
     """Columns to draw: of those that serve every target the ones of least central loss, and the baseline."""
     if not len(every):
         return every

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.design.candidates import candidates
-from advisor.design.one_design import Choice, OneDesign
-from advisor.design.standing import CORE_CHANCE, TIE, Standing
+from advisor.design.one_design import OneDesign, TargetsChoice
+from advisor.design.standing import CORE_CHANCE, TIE, CellStanding
 from advisor.design.title import price_words
 from advisor.text import MERITS, tier_text
 
@@ -22,7 +22,7 @@ def percent(share: float) -> str:
     return f"{share + 0.0:.1%}".replace("-0.0%", "0.0%")
 
 
-def loss_words(each: Standing) -> str:
+def loss_words(each: CellStanding) -> str:
     """A loss with its band, as `3.0% (-5.7% to 12.0%)`.
 
     A target's own best loses `nothing, it is the best there`.
@@ -39,9 +39,9 @@ def one_design_verdict(found: OneDesign) -> str:
     if best is None:
         return f"No design serves {places} at equal quality. {_why_none(found)}"
     merit = MERITS[found.cells.spaces[0].question.objective].words
-    drafts = _listed(list(dict.fromkeys(f"K = {each.k_draft}" for each in best.at)))
-    if len(best.at) > 1 and len({each.k_draft for each in best.at}) > 1:
-        drafts = _listed([f"K = {each.k_draft} at {name(each.cell)}" for each in best.at])
+    drafts = _listed(list(dict.fromkeys(f"K = {each.n_draft}" for each in best.at)))
+    if len(best.at) > 1 and len({each.n_draft for each in best.at}) > 1:
+        drafts = _listed([f"K = {each.n_draft} at {name(each.cell)}" for each in best.at])
     if all(each.loss == each.low == each.high == 0.0 for each in best.at):
         alone = "that target" if len(best.at) == 1 else "each of these targets"
         return f"{_upper(best.words)}, with {drafts}, for {places}: the best design of {alone} alone."
@@ -52,7 +52,7 @@ def one_design_verdict(found: OneDesign) -> str:
     )
 
 
-def _apart(found: OneDesign, best: Choice) -> str:
+def _apart(found: OneDesign, best: TargetsChoice) -> str:
     """Whether designing for each target apart would clearly be better."""
     lost = [each for each in best.at if not each.within_noise]
     if not lost:
@@ -61,7 +61,7 @@ def _apart(found: OneDesign, best: Choice) -> str:
     return f"A design of its own is clearly better at {where}, beyond noise."
 
 
-def _least_worst(found: OneDesign, best: Choice) -> str:
+def _least_worst(found: OneDesign, best: TargetsChoice) -> str:
     other = found.least_worst
     if other is None or other.index == best.index:
         return ""
@@ -96,7 +96,7 @@ def against_baseline(found: OneDesign) -> str:
     return f"{start} {_clearly(found, best)}"
 
 
-def _clearly(found: OneDesign, best: Choice) -> str:
+def _clearly(found: OneDesign, best: TargetsChoice) -> str:
     """Where the bands of the gains lie above 1, include it, or lie below."""
     gains = [(found.cells.name(each.cell), each.gain) for each in best.at if each.gain is not None]
     worse = [name for name, gain in gains if gain.high < 1.0]
@@ -143,7 +143,7 @@ def one_design_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str,
         gain = "" if each.gain is None else f"{each.gain.value:.2f} ({each.gain.low:.2f}-{each.gain.high:.2f})"
         losses = (percent(each.expected_loss), f"{percent(each.low)} to {percent(each.high)}", percent(each.loss))
         tier = tier_text(each.tier, each.extrapolated)
-        rows.append((*start, f"{each.tpot_s * 1e3:.2f}", str(each.k_draft), *losses, f"{each.chance:.0%}", gain, tier))
+        rows.append((*start, f"{each.tpot_s * 1e3:.2f}", str(each.n_draft), *losses, f"{each.chance:.0%}", gain, tier))
     return header, rows
 
 
@@ -160,11 +160,11 @@ def choices_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str, ..
     ]
 
 
-def standing_values(each: Standing) -> dict[str, Any]:
+def standing_values(each: CellStanding) -> dict[str, Any]:
     """One design in one cell as flat values: shares, milliseconds, tier."""
     gain = each.gain
     return {
-        "k_draft": each.k_draft,
+        "n_draft": each.n_draft,
         "speedup": each.speedup,
         "tpot_ms": each.tpot_s * 1e3,
         "loss": each.loss,
@@ -199,7 +199,7 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
     """The answer as one JSON-able document."""
     space = found.cells.spaces[0]
 
-    def told(choice: Choice | None) -> dict[str, Any] | None:
+    def told(choice: TargetsChoice | None) -> dict[str, Any] | None:
         if choice is None:
             return None
         at = [

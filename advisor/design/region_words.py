@@ -52,7 +52,7 @@ def cell_words(found: RegionMap, cell: int) -> str:
         return "-"
     region = found.regions[found.holder[cell]]
     doubt = "" if cell in region.core else "?"
-    return f"{region.letter}{doubt} K{each.k_draft} {percent(each.expected_loss)}"
+    return f"{region.letter}{doubt} K{each.n_draft} {percent(each.expected_loss)}"
 
 
 def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
     return (
         f"{region.letter}{doubt} {shape['n_active']}/{shape['n_experts']}",
         f"s{shape['n_shared']:.3g} w{shape['expert_width']}",
-        f"K{each.k_draft} {percent(each.expected_loss)}",
+        f"K{each.n_draft} {percent(each.expected_loss)}",
     )
 
 

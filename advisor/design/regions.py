@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.arrays import Array
-from advisor.design.cells import Cells, Place, ask_cells, loaded_at
+from advisor.design.cells import DesignCells, Place, ask_cells, loaded_at
 from advisor.design.grid import DesignGrid
-from advisor.design.standing import CORE_CHANCE, TIE, Standing, Standings, standings
+from advisor.design.standing import CORE_CHANCE, TIE, CellStanding, Standings, standings
 from advisor.scenario import Scenario
 
 MAP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -40,7 +40,7 @@ class Region:
     words: str
     core: tuple[int, ...]
     edge: tuple[int, ...]
-    everywhere: tuple[Standing | None, ...]
+    everywhere: tuple[CellStanding | None, ...]
     """Standing of the design in every cell, its own or not; None where it does not keep every limit."""
 
     @property
@@ -49,7 +49,7 @@ class Region:
         return tuple(sorted((*self.core, *self.edge)))
 
     @property
-    def worst_outside(self) -> Standing | None:
+    def worst_outside(self) -> CellStanding | None:
         """Standing in the cell beyond its region where it is expected to lose most, or None without one."""
         held = set(self.cells)
         outside = [each for each in self.everywhere if each is not None and each.cell not in held]
@@ -60,7 +60,7 @@ class Region:
 class RegionMap:
     """The regions of a map, most cells first, and how each cell's holder stands."""
 
-    cells: Cells
+    cells: DesignCells
     scenario: Scenario
     regions: tuple[Region, ...]
     holder: NDArray[np.intp]
@@ -71,7 +71,7 @@ class RegionMap:
         """Batches of the map's rows, rising and alike for every place."""
         return self.cells.spaces[0].question.batches
 
-    def standing(self, cell: int) -> Standing | None:
+    def standing(self, cell: int) -> CellStanding | None:
         """Standing of the design that holds a cell, or None where none does."""
         held = int(self.holder[cell])
         return None if held < 0 else self.regions[held].everywhere[cell]
@@ -176,7 +176,7 @@ def letter(number: int) -> str:
     return chr(ord("A") + place) + (str(turn + 1) if turn else "")
 
 
-def _pool(cells: Cells) -> NDArray[np.intp]:
+def _pool(cells: DesignCells) -> NDArray[np.intp]:
     """Columns worth drawing: of each cell the best, and by central losses those that serve most cells in turn."""
     found = set(cells.best[cells.served].tolist())
     for most in _POOL_LOSSES:

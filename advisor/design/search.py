@@ -139,9 +139,9 @@ def _evaluate(
     # Single precision halves the memory of millions of designs, and is finer than any error of the model.
     n_batches, gpus = len(question.batches), body.setup.placement.gpus
     speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
-    k_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
+    n_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
     for block, found in over_widths(body, mix, width, touched, question.batches, drafts):
-        speedup[:, block], tpot[:, block], k_draft[:, block] = found.speedup, found.tpot_s, found.k_draft
+        speedup[:, block], tpot[:, block], n_draft[:, block] = found.speedup, found.tpot_s, found.n_draft
         score[block] = question.score(gpus, found.speedup, found.tpot_s)
     if question.max_tpot_s is not None:
         over = tpot.max(axis=0) / question.max_tpot_s
@@ -163,7 +163,7 @@ def _evaluate(
         "score": score,
     }
     flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in spread.items()}
-    by_batch = {"speedup": speedup, "tpot_s": tpot, "k_draft": k_draft}
+    by_batch = {"speedup": speedup, "tpot_s": tpot, "n_draft": n_draft}
     return flat | {name: values.reshape(n_batches, -1) for name, values in by_batch.items()}
 
 

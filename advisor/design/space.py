@@ -78,7 +78,7 @@ class DesignSpace:
     speedup: NDArray[np.float32]
     """Speedup of each design at its best K, [nB, designs]."""
     tpot_s: NDArray[np.float32]
-    k_draft: NDArray[np.int16]
+    n_draft: NDArray[np.int16]
     score: Array
     """The objective, higher is better."""
     measured_gap: float = 0.0

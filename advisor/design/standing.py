@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from advisor import bands
 from advisor.arrays import Array
-from advisor.design.candidates import SHAPE_LOG_SD, Band, Drawn, drawn_at, setup_of, shape_errors
-from advisor.design.cells import Cells, merit_of
+from advisor.design.candidates import SHAPE_LOG_SD, Band, DrawnDesigns, drawn_at, setup_of, shape_errors
+from advisor.design.cells import DesignCells, merit_of
 from advisor.design.space import MAX_MEASURED_GAP, DesignSpace
 from advisor.prediction import Tier, lowest
 
@@ -23,13 +23,13 @@ CORE_CHANCE = 0.8
 
 
 @dataclass(frozen=True)
-class Standing:
+class CellStanding:
     """One design in one cell. Losses are shares of the objective against the cell's own best design."""
 
     cell: int
     index: int
     """Index of the design, into every space."""
-    k_draft: int
+    n_draft: int
     speedup: float
     tpot_s: float
     loss: float
@@ -68,7 +68,7 @@ class Standing:
 class Standings:
     """Some designs in every cell, under draws of all constants."""
 
-    cells: Cells
+    cells: DesignCells
     pool: NDArray[np.intp]
     """Columns of `cells.merit` that were drawn, rising, [nP]."""
     common: Array
@@ -123,17 +123,17 @@ class Standings:
         columns = np.searchsorted(self.pool, np.maximum(self.cells.best, self.pool[0]))
         return np.asarray(np.take_along_axis(merit, columns[None, :, None], axis=2))
 
-    def of(self, column: int, cell: int) -> Standing:
+    def of(self, column: int, cell: int) -> CellStanding:
         """One design of the pool in one cell where it is allowed."""
         space, row = self.cells.space(cell), int(self.cells.row_of[cell])
         index = int(self.cells.found[self.pool[column]])
         merit, own = float(self.cells.merit[cell, self.pool[column]]), float(self.baseline_merit[cell])
         drawn = self.common[:, cell, column] * self.errors[:, column] / self.baseline[:, cell]
         tier, beyond = self.tiers[cell][column]
-        return Standing(
+        return CellStanding(
             cell=cell,
             index=index,
-            k_draft=int(space.k_draft[row, index]),
+            n_draft=int(space.n_draft[row, index]),
             speedup=float(space.speedup[row, index]),
             tpot_s=float(space.tpot_s[row, index]),
             loss=float(self.loss[cell, column]),
@@ -148,7 +148,7 @@ class Standings:
 
 
 def standings(
-    cells: Cells, pool: NDArray[np.intp], on_progress: Callable[[float], None] = lambda _share: None
+    cells: DesignCells, pool: NDArray[np.intp], on_progress: Callable[[float], None] = lambda _share: None
 ) -> Standings:
     """Draw some designs, columns of `cells.merit`, and the best of each cell beside them."""
     pool = np.unique([*pool, *cells.best[cells.served]]).astype(np.intp)
@@ -157,9 +157,9 @@ def standings(
         on_progress(number / len(cells.spaces))
         at = cells.cells_of(number)
         question, own = space.question, space.baseline.served
-        base = drawn_at(space.bodies[0].setup, question.batches, own.k_draft[:, 0])
+        base = drawn_at(space.bodies[0].setup, question.batches, own.n_draft[:, 0])
         drawn = [
-            drawn_at(setup_of(space, int(index)), question.batches, space.k_draft[:, index])
+            drawn_at(setup_of(space, int(index)), question.batches, space.n_draft[:, index])
             for index in cells.found[pool]
         ]
         merit = np.stack([merit_of(space, each.speedup, each.tpot_s) for each in drawn], axis=2)
@@ -185,5 +185,5 @@ def _baseline_merit(space: DesignSpace) -> Array:
     return np.where(fits & (abs(space.measured_gap) <= MAX_MEASURED_GAP), merit, 0.0)
 
 
-def _tier(design: Drawn, base: Drawn, row: int) -> tuple[Tier, bool]:
+def _tier(design: DrawnDesigns, base: DrawnDesigns, row: int) -> tuple[Tier, bool]:
     return lowest([design.tiers[row], base.tiers[row]]), bool(design.beyond[row] or base.beyond[row])

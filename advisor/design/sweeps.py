@@ -21,7 +21,7 @@ _FINENESS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Sweep:
+class DesignLine:
     """Designs along one line [n] over batches [nB], at the best K of each point. Times in seconds."""
 
     mix: Mixes
@@ -30,7 +30,7 @@ class Sweep:
     speedup: Array
     """Speedup of each design at each batch, [nB, n]."""
     tpot_s: Array
-    k_draft: NDArray[np.int16]
+    n_draft: NDArray[np.int16]
     quality_ratio: Array
     """Dense-equivalent size over the baseline's, [n]."""
     loss_difference: Array
@@ -61,26 +61,26 @@ def serve(
     return served(body.setup, arms(body, mix, width, touched, batches, space.drafts), space.drafts)
 
 
-def sweep(space: DesignSpace, mix: Mixes, width: Array, batches: Array) -> Sweep:
+def sweep(space: DesignSpace, mix: Mixes, width: Array, batches: Array) -> DesignLine:
     """Designs of the baseline's own depth and attention."""
     body = space.bodies[0]
     found = serve(space, body, mix, width, batches)
     size = sizes(body, mix, width, space.question.memory_limit_bytes)
     total, active = size.weights.total, size.weights.active
-    return Sweep(
+    return DesignLine(
         mix=mix,
         expert_width=width,
         batches=batches,
         speedup=found.speedup,
         tpot_s=found.tpot_s,
-        k_draft=found.k_draft,
+        n_draft=found.n_draft,
         quality_ratio=quality_of(body, mix, width, active, space.question) / space.baseline.dense_equivalent,
         loss_difference=space.loss_difference(0, total, active, mix.n_active, mix.n_shared),
         largest_batch=size.largest_batch,
     )
 
 
-def shared_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> Sweep:
+def shared_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> DesignLine:
     """Experts turned from routed into shared, one after the other, with active and total parameters held.
 
     k + s and N + s stay the baseline's, so the default law sees no difference; the second law's is given. With expert
@@ -94,7 +94,7 @@ def shared_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -
     return sweep(space, mix, width, np.array(batches, float))
 
 
-def granularity_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> Sweep:
+def granularity_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> DesignLine:
     """Experts cut finer or joined, N and k together, the width solved to equal quality.
 
     Those without a solution are left out.
@@ -170,7 +170,7 @@ def serve_many(space: DesignSpace, indices: NDArray[np.intp], batches: Array) ->
 
 
 @dataclass(frozen=True)
-class Change:
+class DesignChange:
     """One change to the baseline with the width solved to equal quality, and what it does."""
 
     what: str
@@ -180,7 +180,7 @@ class Change:
     tpot_gain: float
 
 
-def try_next(space: DesignSpace, count: int = 6) -> list[Change]:
+def try_next(space: DesignSpace, count: int = 6) -> list[DesignChange]:
     """Single changes of a design that help the objective most, ranked.
 
     Of N, k, s, depth or heads, one of each kind and value.
@@ -199,7 +199,7 @@ def try_next(space: DesignSpace, count: int = 6) -> list[Change]:
     plain = (weight * space.tpot_s[:, moved] * space.speedup[:, moved]).sum(0)
     base_speedup, base_time = space.question.mean_speedup(*own_speed), space.question.mean_tpot_s(own_speed[1])
     changes = [
-        Change(
+        DesignChange(
             what=_what_changed(space, int(index)),
             index=int(index),
             objective_gain=float(space.score[index]) / own.score,

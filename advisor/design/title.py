@@ -30,7 +30,7 @@ def _is_baseline(space: DesignSpace, item: Candidate) -> bool:
 def design_words(space: DesignSpace, item: Candidate) -> str:
     """A design in the words of an answer: `Top-8 of 120, no shared expert, width 896, K = 4`."""
     shared = f"{item.n_shared:.3g} shared" if item.n_shared else "no shared expert"
-    k = "/".join(map(str, dict.fromkeys(item.k_draft)))
+    k = "/".join(map(str, dict.fromkeys(item.n_draft)))
     drafts = "" if space.setup.drafter.kind == "none" else f", K = {k}"
     body = f", {space.bodies[item.body].architecture.name}" if item.body else ""
     return f"Top-{item.n_active} of {item.n_experts}, {shared}, width {item.expert_width}{body}{drafts}"

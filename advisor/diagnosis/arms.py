@@ -27,12 +27,12 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
     """Settings that both runs state and that are not the same, as `name: plain -> speculative`."""
     out = []
     for name in (*_EXACT, *_WITHIN):
-        mine, other = facts.get(name), plain.get(name)
-        if mine is None or other is None or mine == other:
+        here, other = facts.get(name), plain.get(name)
+        if here is None or other is None or here == other:
             continue
-        if name in _WITHIN and abs(float(mine) - float(other)) <= SAME_LENGTH * float(other):
+        if name in _WITHIN and abs(float(here) - float(other)) <= SAME_LENGTH * float(other):
             continue
-        out.append(f"{name}: {_shown(other)} -> {_shown(mine)}")
+        out.append(f"{name}: {_shown(other)} -> {_shown(here)}")
     return out
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from advisor.diagnosis.arms import differences
 from advisor.diagnosis.facts import Run
-from advisor.diagnosis.judge import Evidence, Outcome, judged
+from advisor.diagnosis.judge import Evidence, RuleOutcome, judged
 from advisor.diagnosis.physics import Comparison
 from advisor.diagnosis.rules import Kind, Rule, rule_sets
 from advisor.diagnosis.runs import Given, Read, read_runs
@@ -116,7 +116,7 @@ def diagnose(
 
 
 def _sentence(
-    found: Read, verdict: VerdictKind, findings: Sequence[Finding], outcomes: Sequence[Outcome], n_not_judged: int
+    found: Read, verdict: VerdictKind, findings: Sequence[Finding], outcomes: Sequence[RuleOutcome], n_not_judged: int
 ) -> str:
     """The verdict in words, with the accelerators that runs were judged by and do not state."""
     if found.contradicted:
@@ -139,9 +139,9 @@ def _place(run: Run) -> str:
     return f"{run.file}, line {run.line}" if run.line else run.file
 
 
-def _findings(outcomes: Sequence[Outcome]) -> tuple[Finding, ...]:
+def _findings(outcomes: Sequence[RuleOutcome]) -> tuple[Finding, ...]:
     """Found rules in the order of the rules, each once."""
-    by_rule: dict[str, list[Outcome]] = {}
+    by_rule: dict[str, list[RuleOutcome]] = {}
     for outcome in outcomes:
         if outcome.state == "found":
             by_rule.setdefault(outcome.rule.id, []).append(outcome)
@@ -149,7 +149,7 @@ def _findings(outcomes: Sequence[Outcome]) -> tuple[Finding, ...]:
     return tuple(_finding(by_rule[name]) for name in order if name in by_rule)
 
 
-def _finding(outcomes: Sequence[Outcome]) -> Finding:
+def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     first = outcomes[0]
     compared = first.run.comparison
     tested = {test.quantity for test in first.rule.tests}
@@ -174,7 +174,7 @@ class _States:
         return len(self.not_judged)
 
 
-def _by_rule(outcomes: Sequence[Outcome]) -> _States:
+def _by_rule(outcomes: Sequence[RuleOutcome]) -> _States:
     """Rules that found nothing anywhere: judged in some run, or in none."""
     clean: dict[str, tuple[Kind, Rule]] = {}
     open_: dict[str, NotJudged] = {}

@@ -35,7 +35,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RuleOutcome:
     """Result of one rule on one run."""
 
     rule: Rule
@@ -47,7 +47,7 @@ class Outcome:
     """What it would need, and where that stands."""
 
 
-def judged(run: Run, rules: Sequence[tuple[Kind, Rule]] | None = None) -> list[Outcome]:
+def judged(run: Run, rules: Sequence[tuple[Kind, Rule]] | None = None) -> list[RuleOutcome]:
     """Every rule tried on a run. Of the found ones those that another says better are clean."""
     outcomes = [try_rule(rule, kind, run) for kind, rule in (all_rules() if rules is None else rules)]
     named = [one for one in outcomes if one.state == "found"]
@@ -55,18 +55,18 @@ def judged(run: Run, rules: Sequence[tuple[Kind, Rule]] | None = None) -> list[O
     # A kind of rules says more only where one of it stays: arms that differ in what a rule of settings names do not.
     found = ids | {one.kind for one in named if not ids & set(one.rule.yields_to)}
     return [
-        Outcome(one.rule, one.kind, run, "clean", one.evidence)
+        RuleOutcome(one.rule, one.kind, run, "clean", one.evidence)
         if one.state == "found" and found & set(one.rule.yields_to)
         else one
         for one in outcomes
     ]
 
 
-def try_rule(rule: Rule, kind: Kind, run: Run) -> Outcome:
+def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
     """One rule on one run. A test that fails clears it, whatever is unknown of the others."""
     lacking = _not_concerned(rule, run)
     if lacking is None:
-        return Outcome(rule, kind, run, "not_concerned")
+        return RuleOutcome(rule, kind, run, "not_concerned")
     evidence, missing, cleared = [], list(lacking), False
     for test in rule.tests:
         value, limit, needs = _measured(test, run)
@@ -79,10 +79,10 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> Outcome:
         evidence.append(_evidence(test, value, limit))
         cleared |= not HOLDS[test.test](value, limit)
     if cleared and not lacking:
-        return Outcome(rule, kind, run, "clean", tuple(evidence))
+        return RuleOutcome(rule, kind, run, "clean", tuple(evidence))
     if missing:
-        return Outcome(rule, kind, run, "not_judged", tuple(evidence), tuple(dict.fromkeys(map(_words, missing))))
-    return Outcome(rule, kind, run, "found", tuple(evidence))
+        return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), tuple(dict.fromkeys(map(_words, missing))))
+    return RuleOutcome(rule, kind, run, "found", tuple(evidence))
 
 
 def _words(need: str) -> str:

@@ -63,7 +63,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PhysicsChoice:
     """The K recommended at a run's batch, up to the run's own, and what it is predicted to give."""
 
     n_draft: int
@@ -94,7 +94,7 @@ class Comparison:
     same_run_length: bool
     """The accepted length was counted in this run."""
     assumed: tuple[str, ...]
-    recommended: Choice
+    recommended: PhysicsChoice
     best_k: int
     """K up to the run's own that is predicted best; 0: speculation does not pay."""
     best_gain: float
@@ -186,10 +186,10 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
     )
 
 
-def _recommended(setup: Setup, every: Curve) -> Choice:
+def _recommended(setup: Setup, every: Curve) -> PhysicsChoice:
     own = next(item for item in draft_rows(setup, every, 0) if item.recommended)
-    carried = bool(own.k_draft and setup.acceptance.extrapolated[own.k_draft])
-    return Choice(own.k_draft, own.speedup, own.speedup_low, own.speedup_high, carried)
+    carried = bool(own.n_draft and setup.acceptance.extrapolated[own.n_draft])
+    return PhysicsChoice(own.n_draft, own.speedup, own.speedup_low, own.speedup_high, carried)
 
 
 def _today(setup: Setup, question: RowQuestion, batch: float, n_draft: int) -> Curve:

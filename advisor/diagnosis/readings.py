@@ -88,8 +88,8 @@ def decoding(run: Run, side: str = "") -> float | None:
 
 def decoding_ratio(run: Run) -> float | None:
     """Requests that decode at a time, over those of the plain run."""
-    mine, plain = decoding(run), decoding(run, "plain:")
-    return None if mine is None or not plain else mine / plain
+    here, plain = decoding(run), decoding(run, "plain:")
+    return None if here is None or not plain else here / plain
 
 
 def kind_of_build(run: Run) -> Value:

@@ -15,7 +15,7 @@ from advisor.diagnosis.arms import plain_beside
 from advisor.diagnosis.client import client_facts
 from advisor.diagnosis.facts import Run
 from advisor.diagnosis.physics import compare, token_time_s
-from advisor.diagnosis.servers import Row, contradiction, plain_by_absence, server_of, servers_in, what_of
+from advisor.diagnosis.servers import ServerRow, contradiction, plain_by_absence, server_of, servers_in, what_of
 from advisor.diagnosis.words import Words, filled
 from advisor.hardware import hardware_ids
 from advisor.ingest import MAX_BYTES, NAME_COLUMNS, Rows, read_upload, resolve_names, with_given
@@ -101,7 +101,7 @@ def _named_apart(files: Sequence[Given]) -> list[Given]:
     return out
 
 
-def _without_contradiction(facts: dict[str, Any], row: Row, out: Read) -> dict[str, Any]:
+def _without_contradiction(facts: dict[str, Any], row: ServerRow, out: Read) -> dict[str, Any]:
     """The facts. Where K and accepted length contradict each other the row is refused and its K unknown."""
     why = contradiction(facts)
     if not why:
@@ -128,7 +128,7 @@ def _table(given: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
 
 
-def _rows(stated: Rows, given: Given, words: Words, out: Read) -> list[Row]:
+def _rows(stated: Rows, given: Given, words: Words, out: Read) -> list[ServerRow]:
     """Every row with its facts, the refused ones as they were written.
 
     Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they
@@ -151,7 +151,7 @@ def _rows(stated: Rows, given: Given, words: Words, out: Read) -> list[Row]:
             cells = {str(name): cell for name, cell in row.items() if name not in _NOT_FACTS and not pd.isna(cell)}
             texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
             own = {name: cell for name, cell in {**texts, **cells}.items() if name not in filled}
-            found.append(Row(given.name, int(line), {**client.get(int(line), {}), **own}, table.format_name))
+            found.append(ServerRow(given.name, int(line), {**client.get(int(line), {}), **own}, table.format_name))
     return sorted(found, key=lambda one: one.line)
 
 

@@ -24,7 +24,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Row:
+class ServerRow:
     """One measured row as its file tells it."""
 
     file: str
@@ -50,7 +50,7 @@ def what_of(servers: Sequence[Server]) -> str:
     return f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
 
 
-def plain_by_absence(rows: Sequence[Row], servers: Sequence[Server]) -> tuple[list[Row], list[str]]:
+def plain_by_absence(rows: Sequence[ServerRow], servers: Sequence[Server]) -> tuple[list[ServerRow], list[str]]:
     """Rows with those as runs without speculation that state no accepted length.
 
     Unlike others of their tool, which do.
@@ -71,7 +71,7 @@ def plain_by_absence(rows: Sequence[Row], servers: Sequence[Server]) -> tuple[li
     return out, said
 
 
-def server_of(row: Row, rows: Sequence[Row], servers: Sequence[Server]) -> dict[str, Any]:
+def server_of(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Server]) -> dict[str, Any]:
     """Settings of the server that a row ran on.
 
     Those of its own file come first; files without a row tell of the rows that speculate, or do not, as they say.
@@ -100,7 +100,7 @@ def contradiction(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _own(row: Row, rows: Sequence[Row], servers: Sequence[Server]) -> Mapping[str, Any]:
+def _own(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Server]) -> Mapping[str, Any]:
     """The last server of its own file before it. The first one where all rows of the file stand before."""
     own = [one for one in servers if one.file == row.file]
     before = [one for one in own if one.line <= row.line]

@@ -37,7 +37,7 @@ class CheckCommand:
 
 
 def check_commands(
-    setup: Setup, k_draft: int, *, served_model: str | None = None, draft_model: str | None = None
+    setup: Setup, n_draft: int, *, served_model: str | None = None, draft_model: str | None = None
 ) -> tuple[CheckCommand, ...]:
     """Commands for the scenario's batch and context at one K >= 1. Only vLLM has them. Results upload into the page
     Data.
@@ -49,7 +49,7 @@ def check_commands(
     method = method_for(setup, "vllm")
     model = served_model or default_served_model(setup)
     draft = draft_model or default_draft_model(setup)
-    config = _synthetic_config(setup, method, k_draft, draft)
+    config = _synthetic_config(setup, method, n_draft, draft)
     scenario, parallel = setup.scenario, _placement_words(setup)
     context = scenario.context_tokens
     batch = -(-scenario.batch_size // setup.placement.attention_groups)  # both benchmark and limit count one rank
@@ -57,9 +57,9 @@ def check_commands(
     forward = [*_forward_words(setup), "--model", model, *parallel, "--load-format", "auto", "--routing", "real"]
     forward += ["--kv-len-jitter", "0"]
     verify = [*forward, "--speculative-config", config, "--exclude-drafter"]
-    verify += ["--case", f"verify{ending}={batch}*{k_draft + 1}@{context + k_draft + 1}:{k_draft}"]
+    verify += ["--case", f"verify{ending}={batch}*{n_draft + 1}@{context + n_draft + 1}:{n_draft}"]
     timed = method not in NOT_TIMED and not (setup.drafter.parallel_drafting and method != "dflash")
-    step = _command(f"Verification step at K = {k_draft}, target model alone", verify, "verify_step.json")
+    step = _command(f"Verification step at K = {n_draft}, target model alone", verify, "verify_step.json")
     server = ["vllm", "serve", model, *parallel, "--max-num-seqs", str(batch)]
     load = ["vllm", "bench", "serve", "--model", model, "--dataset-name", "random"]
     load += ["--random-input-len", str(max(1, context - OUTPUT_TOKENS // 2)), "--random-output-len", str(OUTPUT_TOKENS)]
@@ -74,7 +74,7 @@ def check_commands(
         CheckCommand("Server without speculation", shlex.join(server)),
         CheckCommand("Load on it", shlex.join([*load, "without_speculation.json"])),
         CheckCommand(
-            f"Server with K = {k_draft} and the scenario's accepted length imposed",
+            f"Server with K = {n_draft} and the scenario's accepted length imposed",
             shlex.join([*server, "--speculative-config", config]),
         ),
         CheckCommand("The same load on it", shlex.join([*load, "with_speculation.json"])),
@@ -85,11 +85,11 @@ def _command(purpose: str, words: Sequence[str], output: str) -> CheckCommand:
     return CheckCommand(purpose, shlex.join([*words, "--output-json", output]))
 
 
-def _synthetic_config(setup: Setup, method: str, k_draft: int, draft_model: str | None) -> str:
-    whole = (KRange(1, setup.scenario.batch_size, k_draft, 1.0),)
+def _synthetic_config(setup: Setup, method: str, n_draft: int, draft_model: str | None) -> str:
+    whole = (KRange(1, setup.scenario.batch_size, n_draft, 1.0),)
     config = vllm_speculative_config(whole, method, draft_model, parallel_drafting=setup.drafter.parallel_drafting)
-    assert config is not None  # k_draft >= 1
-    rates = np.diff(concave(setup.acceptance.accepted_length))[:k_draft]
+    assert config is not None  # n_draft >= 1
+    rates = np.diff(concave(setup.acceptance.accepted_length))[:n_draft]
     config["rejection_sample_method"] = "synthetic"
     config["synthetic_acceptance_rates"] = [round(float(rate), 4) for rate in rates]
     return json.dumps(config, separators=(",", ":"))

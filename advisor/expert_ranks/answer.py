@@ -18,7 +18,7 @@ from advisor.expert_ranks.exchange import Moved, moved
 from advisor.expert_ranks.traffic import Traffic
 from advisor.prediction import AdvisorError
 from advisor.routing import Layout, Sources, balanced, contiguous, local_experts
-from advisor.setup import Setup, touched_experts
+from advisor.setup import Setup, touched_in_pass
 from advisor.step_cost import MoeShape, expert_sizes
 
 HEAT = (0.02, 0.1, 0.5)
@@ -38,7 +38,7 @@ class Placing:
 
 
 @dataclass(frozen=True, eq=False)
-class Arm:
+class RankArm:
     """One layout of experts and what it costs at the scenario's batch, over draft lengths K."""
 
     name: str
@@ -78,26 +78,26 @@ class RanksAnswer:
     setup: Setup
     traffic: Traffic
     placing: Placing
-    arms: tuple[Arm, ...]
+    arms: tuple[RankArm, ...]
     """Assumed, in order, then balanced by number of copies."""
     moved: tuple[Moved, ...]
     """Bytes moved with the experts in order."""
     heated: tuple[Heated, ...]
-    distinct: Array
+    touched_overall: Array
     """Distinct experts of a step by K: counted, [nK]. [-]"""
 
     @property
-    def assumed(self) -> Arm:
+    def assumed(self) -> RankArm:
         """The arm of the prediction without counts."""
         return self.arms[0]
 
     @property
-    def in_order(self) -> Arm:
+    def in_order(self) -> RankArm:
         """The engines' default."""
         return self.arms[1]
 
     @property
-    def best(self) -> Arm:
+    def best(self) -> RankArm:
         """The counted arm of the least time per token, at each arm's recommended K."""
         return min(self.arms[1:], key=lambda arm: float(arm.curve.tpot_s[0, arm.best]))
 
@@ -122,7 +122,7 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
     heated = _heated(setup, [arms[place + 1] for place in _heated_plans(plans)], found[len(plans) :], placing.heat)
     curve = arms[1].curve
     travels = moved(setup, found[0], curve.drafts, curve.accepted_length)
-    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, heated, found[0].distinct[curve.drafts])
+    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, heated, found[0].touched_overall[curve.drafts])
 
 
 def _heated_plans(plans: Sequence[tuple[str, int, Planned]]) -> list[int]:
@@ -157,19 +157,19 @@ def recommended_curve(setup: Setup) -> tuple[Curve, int]:
     return curve, int(recommended(odds.loss, odds.noise, allowed)[0])
 
 
-def _assumed(setup: Setup) -> Arm:
+def _assumed(setup: Setup) -> RankArm:
     curve, best = recommended_curve(setup)
     experts, ranks = float(setup.architecture.moe.n_experts), setup.placement.expert_parallel  # type: ignore[union-attr]
-    distinct = touched_experts(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
-    slowest = local_experts(distinct, experts, ranks)
-    return Arm("assumed", 0, None, slowest, slowest / (distinct / ranks), curve, 0.0, best)
+    touched_overall = touched_in_pass(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
+    slowest = local_experts(touched_overall, experts, ranks)
+    return RankArm("assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, best)
 
 
-def _arm(setup: Setup, name: str, redundant: int, found: Counted) -> Arm:
+def _arm(setup: Setup, name: str, redundant: int, found: Counted) -> RankArm:
     placed = placed_setup(setup, found)
     curve, best = recommended_curve(placed)
     ratio = found.pairs / found.mean_pairs
-    return Arm(
+    return RankArm(
         name, redundant, found, found.touched[curve.drafts], ratio[curve.drafts], curve, _extra(setup, redundant), best
     )
 
@@ -191,13 +191,15 @@ def _extra(setup: Setup, redundant: int) -> float:
     return float(moe.count * laws.expert_weight_bytes(b=bytes_each, U=each, **sizes))
 
 
-def _heated(setup: Setup, arms: Sequence[Arm], found: Sequence[Counted], heat: Sequence[float]) -> tuple[Heated, ...]:
+def _heated(
+    setup: Setup, arms: Sequence[RankArm], found: Sequence[Counted], heat: Sequence[float]
+) -> tuple[Heated, ...]:
     """What each arm loses when each layer's hottest expert is hotter than it was planned for."""
     cases = [(arm, more) for arm in arms for more in heat]
     return tuple(_change(setup, arm, more, after) for (arm, more), after in zip(cases, found, strict=True))
 
 
-def _change(setup: Setup, arm: Arm, more: float, after: Counted) -> Heated:
+def _change(setup: Setup, arm: RankArm, more: float, after: Counted) -> Heated:
     before, k, layers = arm.found, arm.best, _routed_share(arm)
     assert before is not None
     curve = curve_for(placed_setup(setup, after), [setup.scenario.batch_size], central_only=True)
@@ -214,6 +216,6 @@ def _change(setup: Setup, arm: Arm, more: float, after: Counted) -> Heated:
     )
 
 
-def _routed_share(arm: Arm) -> float:
+def _routed_share(arm: RankArm) -> float:
     """Share of a round that the routed experts take, at the recommended K. [-]"""
     return float(arm.curve.round_components["routed"][0, arm.best] / arm.curve.round_s[0, arm.best])

@@ -47,7 +47,7 @@ class Counted:
     """Largest number of expert choices that a rank serves. [-]"""
     mean_pairs: Array
     """Expert choices of the mean rank. [-]"""
-    distinct: Array
+    touched_overall: Array
     """Distinct experts touched on all ranks. [-]"""
     slowest: Uneven
     """The rank of the longest time in each layer, over the mean rank."""
@@ -132,7 +132,7 @@ def _summed(rows: list[dict[str, Array]], layout: Layout) -> Counted:
     means = {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
     ranks, slots = layout.n_ranks, float(layout.n_slots)
     slowest = Uneven(
-        touched=means.pop("slow_touched") / (means["distinct"] / ranks),
+        touched=means.pop("slow_touched") / (means["touched_overall"] / ranks),
         pairs=means.pop("slow_pairs") / means["mean_pairs"],
         received=means["pairs"] / means["mean_pairs"],
         slots=slots,
@@ -153,7 +153,7 @@ def _step(setup: Setup, layout: Layout, counts: RankCounts, batch: int) -> dict[
         "touched": counts.touched.max(axis=2).mean(axis=1),
         "pairs": counts.pairs.max(axis=2).mean(axis=1),
         "mean_pairs": counts.pairs.mean(axis=(1, 2)),
-        "distinct": counts.distinct.mean(axis=1),
+        "touched_overall": counts.touched_overall.mean(axis=1),
         "slow_touched": of_slowest(counts.touched),
         "slow_pairs": of_slowest(counts.pairs),
         "layer_s": of_slowest(seconds),
@@ -177,9 +177,9 @@ def rank_seconds(setup: Setup, layout: Layout, counts: RankCounts, batch: int) -
     assert shape is not None
     ranks = layout.n_ranks
     steps = np.arange(1, len(counts.pairs) + 1)[:, None, None]
-    distinct = counts.distinct[..., None]
+    touched_overall = counts.touched_overall[..., None]
     pairs = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
-    touched = counts.touched / (distinct / ranks)
+    touched = counts.touched / (touched_overall / ranks)
     uneven = Uneven(touched, pairs, pairs, float(layout.n_slots))
     dtype = setup.architecture.dtypes.routed
-    return routed_time(setup.costs.routed, setup.placement, shape, batch * steps, distinct, dtype, uneven=uneven)
+    return routed_time(setup.costs.routed, setup.placement, shape, batch * steps, touched_overall, dtype, uneven=uneven)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.expert_ranks.answer import Arm, RanksAnswer
+from advisor.expert_ranks.answer import RankArm, RanksAnswer
 from advisor.expert_ranks.exchange import charged_bytes
 from advisor.expert_ranks.wide import Split
 from advisor.setup import ASSUMED_IMBALANCE
@@ -36,7 +36,7 @@ def verdict(answer: RanksAnswer) -> str:
     )
 
 
-def _change(arm: Arm, base: Arm, k: int) -> str:
+def _change(arm: RankArm, base: RankArm, k: int) -> str:
     share = float(arm.curve.round_s[0, k] / base.curve.round_s[0, k]) - 1.0
     if abs(share) < _EVEN:
         return "as long as"
@@ -73,7 +73,7 @@ def layout_table(answer: RanksAnswer) -> Table:
     return header, [_layout_row(arm) for arm in answer.arms]
 
 
-def _layout_row(arm: Arm) -> tuple[str, ...]:
+def _layout_row(arm: RankArm) -> tuple[str, ...]:
     k, curve = arm.best, arm.curve
     return (
         arm.name,
@@ -97,7 +97,7 @@ def rank_table(answer: RanksAnswer) -> Table:
     return header, [
         (
             str(k),
-            f"{answer.distinct[row]:.1f}",
+            f"{answer.touched_overall[row]:.1f}",
             f"{arm.touched[row]:.2f}",
             f"{assumed.touched[row]:.2f}",
             f"{assumed.touched[row] / arm.touched[row] - 1.0:+.1%}",
@@ -249,7 +249,7 @@ def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _fits(answer: RanksAnswer, arm: Arm) -> bool:
+def _fits(answer: RanksAnswer, arm: RankArm) -> bool:
     setup = answer.setup
     used = setup.memory.total_bytes(setup.scenario.batch_size, setup.placement.attention_groups)
     return used + arm.extra_bytes <= setup.memory.usable_bytes
@@ -263,7 +263,7 @@ def document(answer: RanksAnswer, found: Sequence[Split]) -> dict[str, Any]:
         "because": answer.traffic.because,
         "routing": answer.traffic.routing,
         "drafts": answer.in_order.curve.drafts,
-        "experts_touched": answer.distinct,
+        "experts_touched": answer.touched_overall,
         "layouts": [_arm_document(answer, arm) for arm in answer.arms],
         "hotter": [vars(one) for one in answer.heated],
         "exchange": [
@@ -284,7 +284,7 @@ def document(answer: RanksAnswer, found: Sequence[Split]) -> dict[str, Any]:
                 "data_parallel": one.groups,
                 "sequences_per_group": one.fullest,
                 "fits": one.fits,
-                "k_draft": int(one.curve.drafts[one.best]),
+                "n_draft": int(one.curve.drafts[one.best]),
                 "plain_step_s": float(one.curve.plain_step_s[0]),
                 "round_s": float(one.curve.round_s[0, one.best]),
                 "exchange_s": one.exchange_s,
@@ -301,7 +301,7 @@ def document(answer: RanksAnswer, found: Sequence[Split]) -> dict[str, Any]:
     }
 
 
-def _arm_document(answer: RanksAnswer, arm: Arm) -> dict[str, Any]:
+def _arm_document(answer: RanksAnswer, arm: RankArm) -> dict[str, Any]:
     curve, k = arm.curve, arm.best
     return {
         "layout": arm.name,
@@ -315,7 +315,7 @@ def _arm_document(answer: RanksAnswer, arm: Arm) -> dict[str, Any]:
         "high": curve.high[0],
         "tier": [str(one) for one in curve.tier[0]],
         "tpot_s": curve.tpot_s[0],
-        "k_draft": int(curve.drafts[k]),
+        "n_draft": int(curve.drafts[k]),
         "extra_bytes_per_gpu": arm.extra_bytes,
         "fits": _fits(answer, arm),
     }

@@ -24,11 +24,11 @@ class BandPart:
     """Of the variance of the logarithm, over all parts. [-]"""
 
 
-def band_parts(setup: Setup, batch_size: float, k_draft: int) -> tuple[BandPart, ...]:
+def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart, ...]:
     """One part for each kind of uncertainty, in the order of computation. The same draws as the whole band."""
     found = []
     for what, draws in _alone(bands.make_draws(setup.costs)):
-        curve = curve_for(setup, [batch_size], [k_draft], draws=draws)
+        curve = curve_for(setup, [batch_size], [n_draft], draws=draws)
         spread = float(np.std(np.log(curve.draws[:, 0, 0])))
         found.append((what, float(curve.low[0, 0]), float(curve.high[0, 0]), spread**2))
     total = sum(variance for *_, variance in found) or 1.0

@@ -18,12 +18,12 @@ from typing import Literal
 from advisor import laws
 from advisor.laws import Law
 from advisor.prediction import AdvisorError
-from advisor.routing import distinct_experts, local_experts
+from advisor.routing import local_experts, touched_experts
 
 Style = Literal["latex", "plain"]
 
 BY_SYMBOL: Mapping[Law, tuple[str, tuple[str, ...]]] = {
-    distinct_experts: ("U", ("B", "q", "N", "k", "CV", "phi", "rho")),
+    touched_experts: ("U", ("B", "q", "N", "k", "CV", "phi", "rho")),
     local_experts: ("U_slowest", ("U", "N", "ep")),
 }
 """Functions that no one line holds, a sum and an interpolation (docs/model.md writes them out): shown as a symbol of

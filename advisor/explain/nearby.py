@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 NEAR_COLUMNS = ("part", "step", "measured_at", "wanted", "measured_s", "model_s", "ratio", "record")
 """ratio is model over measured. [-]"""
-SPEEDUP_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
+SPEEDUP_COLUMNS = ("batch_size", "n_draft", "speedup", "drafter", "tensor_parallel", "source")
 _CLOSE = 24
 """Rows that are looked at again with their touched experts, which take a simulation each."""
 
 
-def near_kernels(store: Store, setup: Setup, batch_size: float, k_draft: int, count: int = 3) -> pd.DataFrame:
+def near_kernels(store: Store, setup: Setup, batch_size: float, n_draft: int, count: int = 3) -> pd.DataFrame:
     """Nearest kernel measurements of each component, `count` for the plain and the verification step.
 
     Returns NEAR_COLUMNS, nearest first within each part; without rows where the costs are a roofline. Raises
     AdvisorError when the store cannot be read.
     """
-    steps = {"plain": 1.0} | ({"verify": k_draft + 1.0} if k_draft else {})
+    steps = {"plain": 1.0} | ({"verify": n_draft + 1.0} if n_draft else {})
     rows: list[dict[str, object]] = []
     for look in (_experts, _projections, _attention, _attention_layers, _all_reduce):
         for step, q in steps.items():
@@ -60,14 +60,14 @@ def published_speedups(store: Store, hardware_id: str, model_id: str, gpus: int)
     here = here[here["batch_kind"].isin(WHOLE_BATCH_KINDS)]
     here = here.dropna(subset=["batch_size", "speedup"])
     here = here[~here["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
-    named = here.rename(columns={"draft_tokens_k": "k_draft", "source_title": "source"})
-    return named[list(SPEEDUP_COLUMNS)].sort_values(["batch_size", "k_draft"]).reset_index(drop=True)
+    named = here.rename(columns={"draft_tokens_k": "n_draft", "source_title": "source"})
+    return named[list(SPEEDUP_COLUMNS)].sort_values(["batch_size", "n_draft"]).reset_index(drop=True)
 
 
-def nearest_speedups(points: pd.DataFrame, batch_size: float, k_draft: int, count: int = 6) -> pd.DataFrame:
+def nearest_speedups(points: pd.DataFrame, batch_size: float, n_draft: int, count: int = 6) -> pd.DataFrame:
     """The published speedups nearest in log batch and in K."""
     apart = np.hypot(
-        np.log2(points["batch_size"].astype(float) / batch_size), points["k_draft"].fillna(k_draft) - k_draft
+        np.log2(points["batch_size"].astype(float) / batch_size), points["n_draft"].fillna(n_draft) - n_draft
     )
     return points.loc[apart.sort_values(kind="stable").index[:count]].reset_index(drop=True)
 

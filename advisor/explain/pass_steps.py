@@ -22,7 +22,7 @@ from advisor.explain.constants import (
 from advisor.explain.step import Builder, Head, Quantity, Values
 from advisor.kernel_costs import KernelCosts
 from advisor.prediction import Tier
-from advisor.routing import distinct_experts, local_experts
+from advisor.routing import local_experts, touched_experts
 from advisor.setup import Setup
 from advisor.step_cost import (
     Exchange,
@@ -159,7 +159,7 @@ def _touched(b: Builder, run: Pass, moe: Moe, active: float, tokens: Quantity) -
         ConstantUse(symbol, name, value, "1", origin.kind, origin.source) for symbol, name, value, origin in found
     )
     note = "Sum over experts of 1 - P(untouched)^B with correlated choices: docs/model.md, routing."
-    return b.add(head, distinct_experts, {"B": run.batch, "q": run.q, "N": experts, "k": k}, uses, note)
+    return b.add(head, touched_experts, {"B": run.batch, "q": run.q, "N": experts, "k": k}, uses, note)
 
 
 def _correction(b: Builder, run: Pass, shape: MoeShape, tokens: Quantity, m: Quantity) -> tuple[str, Quantity]:

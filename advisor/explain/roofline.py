@@ -21,7 +21,7 @@ from advisor.curve import Curve
 from advisor.hardware import compute_dtype, peak_flops
 from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost
 from advisor.prediction import Tier
-from advisor.setup import Setup, touched_experts
+from advisor.setup import Setup, touched_in_pass
 from advisor.step_cost import step_time
 
 Arm = Literal["plain", "verify"]
@@ -111,7 +111,7 @@ def pass_work(setup: Setup, batch: float, tokens_per_sequence: float) -> tuple[d
             batch_size=batch,
             tokens_per_sequence=tokens_per_sequence,
             context_tokens=float(setup.scenario.context_tokens),
-            distinct=touched_experts(setup, batch, tokens_per_sequence),
+            touched=touched_in_pass(setup, batch, tokens_per_sequence),
             kv_bytes_per_element=setup.kv_bytes_per_element,
         )
         found.append({name: float(time) for name, time in step.components.items()})

@@ -22,7 +22,7 @@ class Derivation:
     """All steps behind one point of a curve: the answer first, then its parts in the order of computation."""
 
     batch_size: float
-    k_draft: int
+    n_draft: int
     steps: tuple[Step, ...]
 
     def step(self, id: str) -> Step:
@@ -42,23 +42,23 @@ class Derivation:
         return tuple(dict.fromkeys(use for step in self.steps for use in step.constants))
 
 
-def derive(setup: Setup, batch_size: float, k_draft: int) -> Derivation:
+def derive(setup: Setup, batch_size: float, n_draft: int) -> Derivation:
     """Steps of the speedup of one batch and K. Raises AdvisorError for a batch below 1 or a K out of 0..k_max."""
     longest = setup.scenario.k_max if setup.drafter.kind != "none" else 0
-    if not 0 <= k_draft <= longest:
-        raise AdvisorError(f"K = {k_draft} is not considered; choose one from 0 to {longest}")
+    if not 0 <= n_draft <= longest:
+        raise AdvisorError(f"K = {n_draft} is not considered; choose one from 0 to {longest}")
     if batch_size < 1:
         raise AdvisorError(f"batch {batch_size:g} is no batch; give 1 or more sequences")
     b = Builder()
     b.group, b.prefix = "Plain step", "plain"
     plain = add_pass(b, Pass(setup, setup.architecture, batch_size, 1.0, None), "T_plain", "Plain decode step")
     b.group, b.prefix = "Verification", "verify"
-    whole = Pass(setup, setup.architecture, batch_size, k_draft + 1.0, None)
-    verify = add_pass(b, whole, "T_verify", f"Verification of {k_draft + 1} tokens per sequence")
-    extra = {**_drafting(b, setup, batch_size, k_draft), **_verified(b, whole, plain, verify)} if k_draft else {}
+    whole = Pass(setup, setup.architecture, batch_size, n_draft + 1.0, None)
+    verify = add_pass(b, whole, "T_verify", f"Verification of {n_draft + 1} tokens per sequence")
+    extra = {**_drafting(b, setup, batch_size, n_draft), **_verified(b, whole, plain, verify)} if n_draft else {}
     b.group, b.prefix = "Answer", ""
-    _answer(b, setup, batch_size, k_draft, plain, verify, extra)
-    return Derivation(batch_size, k_draft, tuple(sorted(b.steps, key=_reading_order)))
+    _answer(b, setup, batch_size, n_draft, plain, verify, extra)
+    return Derivation(batch_size, n_draft, tuple(sorted(b.steps, key=_reading_order)))
 
 
 _READ_FIRST = ("speedup", "accepted_length", "round", "verify_ratio", "tpot", "ttft", "tokens_per_s_per_gpu", "prefill")

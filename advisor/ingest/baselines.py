@@ -300,12 +300,12 @@ def _join_near(wanted: pd.DataFrame, baselines: pd.DataFrame, exact: str | None,
 
 
 def _group_codes(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
-    """One integer per distinct combination of some columns [rows]; unknown is a value of its own."""
+    """One integer per unique combination of some columns [rows]; unknown is a value of its own."""
     code = np.zeros(len(frame), dtype=np.int64)
     for name in names:
-        one, distinct = pd.factorize(frame[name])
-        code = code * (len(distinct) + 1) + one + 1
-        # Renumbered from 0 each time, so the product cannot overflow: it stays below rows x distinct values.
+        one, unique = pd.factorize(frame[name])
+        code = code * (len(unique) + 1) + one + 1
+        # Renumbered from 0 each time, so the product cannot overflow: it stays below rows x unique values.
         code, _ = pd.factorize(code)
     return np.asarray(code)
 

@@ -27,7 +27,7 @@ _ENGINE = f"Serving engine: {', '.join(engine_ids())}, or another name"
 
 
 @dataclass(frozen=True)
-class Column:
+class CanonicalColumn:
     """One canonical column. `low`/`high` are inclusive unless `positive`, which excludes zero. Empty means unknown."""
 
     name: str
@@ -68,27 +68,27 @@ class Column:
         return f"{self.low:,.12g} to {self.high:,.12g}"
 
 
-def _text(name: str, meaning: str, *aliases: str, context: bool = False) -> Column:
-    return Column(name, "text", "", meaning, context=context, aliases=aliases)
+def _text(name: str, meaning: str, *aliases: str, context: bool = False) -> CanonicalColumn:
+    return CanonicalColumn(name, "text", "", meaning, context=context, aliases=aliases)
 
 
-def _count(name: str, unit: str, meaning: str, low: int, high: int, *aliases: str) -> Column:
-    return Column(name, "integer", unit, meaning, low, high, context=True, aliases=aliases)
+def _count(name: str, unit: str, meaning: str, low: int, high: int, *aliases: str) -> CanonicalColumn:
+    return CanonicalColumn(name, "integer", unit, meaning, low, high, context=True, aliases=aliases)
 
 
-def _time(name: str, meaning: str, *aliases: str) -> Column:
-    return Column(name, "number", "s", meaning, high=MAX_TIME_S, positive=True, aliases=aliases)
+def _time(name: str, meaning: str, *aliases: str) -> CanonicalColumn:
+    return CanonicalColumn(name, "number", "s", meaning, high=MAX_TIME_S, positive=True, aliases=aliases)
 
 
-def _rate(name: str, meaning: str, *aliases: str) -> Column:
-    return Column(name, "number", "tokens/s", meaning, high=MAX_RATE_PER_S, positive=True, aliases=aliases)
+def _rate(name: str, meaning: str, *aliases: str) -> CanonicalColumn:
+    return CanonicalColumn(name, "number", "tokens/s", meaning, high=MAX_RATE_PER_S, positive=True, aliases=aliases)
 
 
-def _length(name: str, meaning: str, low: float, *aliases: str) -> Column:
-    return Column(name, "number", "tokens", meaning, low, MAX_CONTEXT, context=True, aliases=aliases)
+def _length(name: str, meaning: str, low: float, *aliases: str) -> CanonicalColumn:
+    return CanonicalColumn(name, "number", "tokens", meaning, low, MAX_CONTEXT, context=True, aliases=aliases)
 
 
-POINT_COLUMNS: tuple[Column, ...] = (
+POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
     _text("point_id", "Your own name for the row", "id"),
     _text(
         "hardware_id", "Accelerator: a hardware profile's id, or its plain name", "hardware", "gpu", "hw", context=True
@@ -134,7 +134,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
         "Shape of a draft: chain, tree or block_chain, then details such as topk=4;verify=8",
         context=True,
     ),
-    Column(
+    CanonicalColumn(
         "batch_size",
         "number",
         "sequences",
@@ -149,7 +149,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _length("output_tokens", "Generated length, mean over requests", 1, "osl", "output_len", "output_length"),
     _length("context_tokens", "Tokens in the KV cache per sequence, mean over steps", 0, "context", "kv_len"),
     _text("dataset", "Prompts used", "dataset_name", context=True),
-    Column(
+    CanonicalColumn(
         "accepted_length",
         "number",
         "tokens",
@@ -158,7 +158,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
         MAX_DRAFT_TOKENS + 1,
         aliases=("al", "accept_length", "acc_length", "acceptance_length"),
     ),
-    Column(
+    CanonicalColumn(
         "accepted_length_same_run",
         "flag",
         "1",
@@ -175,7 +175,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _time("request_latency_s", "Time from a request to its last token", "request_latency", "e2el", "e2e_latency"),
     _rate("output_tok_per_s", "Generated tokens per second, all requests together", "output_throughput"),
     _rate("total_tok_per_s", "Prompt and generated tokens per second together", "total_token_throughput"),
-    Column(
+    CanonicalColumn(
         "baseline_value",
         "number",
         "as metric",
@@ -183,9 +183,9 @@ POINT_COLUMNS: tuple[Column, ...] = (
         high=1e12,
         positive=True,
     ),
-    Column("sd_value", "number", "as metric", "The metric with drafting", high=1e12, positive=True),
+    CanonicalColumn("sd_value", "number", "as metric", "The metric with drafting", high=1e12, positive=True),
     _text("metric", "What baseline_value and sd_value are, for example output_tok_per_s or tpot_ms"),
-    Column(
+    CanonicalColumn(
         "speedup",
         "number",
         "1",
@@ -201,7 +201,7 @@ POINT_COLUMNS: tuple[Column, ...] = (
     _text("notes", "Anything else"),
 )
 
-KERNEL_COLUMNS: tuple[Column, ...] = (
+KERNEL_COLUMNS: tuple[CanonicalColumn, ...] = (
     _text("op", "Operation; moe is one layer's routed experts", "op_name"),
     _text("hardware", "Accelerator as the table names it", "device", context=True),
     _text("engine", _ENGINE, "framework", context=True),
@@ -219,7 +219,7 @@ KERNEL_COLUMNS: tuple[Column, ...] = (
     _time("latency_s", "Time of one layer", "latency"),
 )
 
-COLUMNS: dict[TableKind, dict[str, Column]] = {
+COLUMNS: dict[TableKind, dict[str, CanonicalColumn]] = {
     "points": {column.name: column for column in POINT_COLUMNS},
     "kernels": {column.name: column for column in KERNEL_COLUMNS},
 }

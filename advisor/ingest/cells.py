@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.ingest.canonical import FREE_TEXT, Column
+from advisor.ingest.canonical import FREE_TEXT, CanonicalColumn
 from advisor.ingest.result import shorten
 
 EMPTY = frozenset({"", "na", "n/a", "null", "none", "-", "--", "\u2014"})
@@ -97,7 +97,9 @@ def comma_is_decimal(columns: list[Any]) -> bool | None:
     return None
 
 
-def to_numbers(text: pa.Array, column: Column, scale: float, decimal_comma: bool | None) -> tuple[np.ndarray, Bad]:
+def to_numbers(
+    text: pa.Array, column: CanonicalColumn, scale: float, decimal_comma: bool | None
+) -> tuple[np.ndarray, Bad]:
     """Numbers in our unit, NaN for empty cells and for refused ones, which are listed.
 
     Parameters: `text` from `strings` [rows]; `scale` the factor to `column`'s unit; `decimal_comma` from
@@ -122,7 +124,7 @@ def to_numbers(text: pa.Array, column: Column, scale: float, decimal_comma: bool
     return out, Bad(rows.tolist(), [shorten(cell) for cell in raw], reasons)
 
 
-def _outside(values: np.ndarray, column: Column) -> np.ndarray:
+def _outside(values: np.ndarray, column: CanonicalColumn) -> np.ndarray:
     if column.type == "flag":
         return (values != 0) & (values != 1)
     low = values <= 0 if column.positive else values < (column.low if column.low is not None else -np.inf)
@@ -165,7 +167,7 @@ def _parse(text: pa.Array, decimal_comma: bool | None) -> tuple[np.ndarray, np.n
 
 
 def _reason(
-    cell: str, unreadable: bool, infinite: bool, outside: bool, column: Column, decimal_comma: bool | None
+    cell: str, unreadable: bool, infinite: bool, outside: bool, column: CanonicalColumn, decimal_comma: bool | None
 ) -> str:
     if unreadable:
         if cell[:1] in "=@" or (cell[:1] in "+-" and cell[1:2].isalpha()):
@@ -182,7 +184,7 @@ def _reason(
     return f"{column.name} counts whole things; expected an integer"
 
 
-def check_text(text: pa.Array, column: Column) -> Bad:
+def check_text(text: pa.Array, column: CanonicalColumn) -> Bad:
     """Text cells that a spreadsheet would run as a formula. Free text such as notes is exempt."""
     if column.name in FREE_TEXT:
         return Bad([], [], [])

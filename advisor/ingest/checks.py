@@ -12,7 +12,7 @@ from advisor.ingest.canonical import COLUMNS, MEASURED_COLUMNS, TableKind
 from advisor.ingest.contradictions import Contradiction, contradictions
 from advisor.ingest.derived import lower_is_better, speedup_from_values
 from advisor.ingest.result import Reject, Swap
-from advisor.ingest.table import Table
+from advisor.ingest.table import FileTable
 
 SPEEDUP_TOLERANCE = 0.05
 """A stated speedup may differ from the ratio of the two stated values by this share: figures are printed rounded."""
@@ -27,7 +27,7 @@ Values = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Rule:
+class CheckRule:
     """Rule that marks broken rows, `broken(values)` [bool]. Comparisons with an unknown value are never broken."""
 
     columns: tuple[str, ...]
@@ -44,15 +44,17 @@ def _not_divisible(v: Values) -> np.ndarray:
 
 
 POINT_RULES = (
-    Rule(("n_active", "n_experts"), _more("n_active", "n_experts"), "n_active (k) exceeds n_experts (N)"),
-    Rule(
+    CheckRule(("n_active", "n_experts"), _more("n_active", "n_experts"), "n_active (k) exceeds n_experts (N)"),
+    CheckRule(
         ("accepted_length", "draft_tokens_k"),
         _more("accepted_length", "draft_tokens_k", 1.0),
         "accepted_length exceeds K + 1, the most a round can emit",
     ),
-    Rule(("tensor_parallel", "gpu_count"), _not_divisible, "tensor_parallel does not divide gpu_count"),
-    Rule(("expert_parallel", "gpu_count"), _more("expert_parallel", "gpu_count"), "expert_parallel exceeds gpu_count"),
-    Rule(
+    CheckRule(("tensor_parallel", "gpu_count"), _not_divisible, "tensor_parallel does not divide gpu_count"),
+    CheckRule(
+        ("expert_parallel", "gpu_count"), _more("expert_parallel", "gpu_count"), "expert_parallel exceeds gpu_count"
+    ),
+    CheckRule(
         ("ttft_s", "request_latency_s"),
         _more("ttft_s", "request_latency_s"),
         "the first token comes after the whole request; check the units",
@@ -66,8 +68,8 @@ def _above_round(v: Values) -> np.ndarray:
     return np.asarray(v["speedup"] > SPEEDUP_SLACK * np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0))
 
 
-KERNEL_RULES = (Rule(("topk", "num_experts"), _more("topk", "num_experts"), "topk exceeds num_experts"),)
-RULES: dict[TableKind, tuple[Rule, ...]] = {"points": POINT_RULES, "kernels": KERNEL_RULES}
+KERNEL_RULES = (CheckRule(("topk", "num_experts"), _more("topk", "num_experts"), "topk exceeds num_experts"),)
+RULES: dict[TableKind, tuple[CheckRule, ...]] = {"points": POINT_RULES, "kernels": KERNEL_RULES}
 
 
 def numeric_values(frame: pd.DataFrame, names: Iterable[str]) -> Values:
@@ -150,7 +152,7 @@ def _list_rejects(
     ]
 
 
-def _swap_hint(rule: Rule, values: Values, broken: np.ndarray) -> str:
+def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
     """A sentence when most rows break a rule that they would all keep with the two columns exchanged."""
     first, second = rule.columns
     known = ~np.isnan(values[first]) & ~np.isnan(values[second])
@@ -178,7 +180,7 @@ def _speedup_contradicted(frame: pd.DataFrame) -> np.ndarray:
     return off & (metric != "").to_numpy()
 
 
-def misplaced_columns(table: Table, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[Swap]:
+def misplaced_columns(table: FileTable, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[Swap]:
     """A numeric column full of words beside a text column full of numbers (first 200 rows)."""
     spec = COLUMNS[kind]
     share: dict[str, float] = {}

@@ -14,7 +14,7 @@ from advisor.ingest.raw import RawRows, from_mapped
 from advisor.ingest.read import typed_rows
 from advisor.ingest.readers.ours import TEMPLATE
 from advisor.ingest.result import rejects_frame, shorten
-from advisor.ingest.table import Table, map_header, read_table
+from advisor.ingest.table import FileTable, map_header, read_table
 from advisor.ingest.upload import one_sentence, open_upload
 from advisor.prediction import AdvisorError
 from advisor.text import counted
@@ -52,7 +52,7 @@ def read_given(name: str, data: bytes) -> GivenRows:
         return _read(shown, read_table(sample), sample.warnings, data)
 
 
-def _read(name: str, table: Table, warnings: tuple[str, ...], data: bytes) -> GivenRows:
+def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes) -> GivenRows:
     twice = [header for header in dict.fromkeys(table.header) if table.header.count(header) > 1]
     if twice:
         raise AdvisorError(f"{name} has several columns named {shorten(twice[0])!r}; keep one of them")
@@ -61,7 +61,7 @@ def _read(name: str, table: Table, warnings: tuple[str, ...], data: bytes) -> Gi
     if len(table.lines) > MAX_GIVEN_ROWS:
         raise AdvisorError(f"{name} has {len(table.lines):,} rows; at most {MAX_GIVEN_ROWS:,} are predicted, split it")
     given = {header: column.to_pandas() for header, column in zip(table.header, table.columns, strict=True)}
-    table = Table(table.header, tuple(map(_stated, table.columns)), table.lines, table.rejects)
+    table = FileTable(table.header, tuple(map(_stated, table.columns)), table.lines, table.rejects)
     mapped = map_header(table, "points", name)
     raw = RawRows("points", table.lines, from_mapped(table, mapped))
     rows = typed_rows(raw, TEMPLATE, name, hashlib.sha256(data).hexdigest())
@@ -89,7 +89,7 @@ def _reason(reasons: pd.DataFrame) -> str:
     return "; ".join(f"{column} {value!r}: {reason}" for column, value, reason in parts)
 
 
-def _unfit(table: Table) -> list[str]:
+def _unfit(table: FileTable) -> list[str]:
     """Rows with more or fewer cells than the header, the first five one by one."""
     told = [f"line {item.line} is left out: {item.reason}" for item in table.rejects[:5]]
     more = len(table.rejects) - len(told)

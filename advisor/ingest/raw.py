@@ -10,17 +10,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from advisor.ingest.canonical import COLUMNS, Column, TableKind
+from advisor.ingest.canonical import COLUMNS, CanonicalColumn, TableKind
 from advisor.ingest.cells import Cells, check_text, comma_is_decimal, strings, to_numbers
 from advisor.ingest.names import drafter_name, engine_name, weight_dtype
 from advisor.ingest.result import Reject, Swap, rejects_frame, shorten
-from advisor.ingest.table import Mapped, Table
+from advisor.ingest.table import FileTable, Mapped
 from advisor.ingest.upload import Sample
 
 TEMPORARY = "_"
 """Columns whose names begin so are numbers that a reader needs to compute others; they are dropped afterwards."""
 
-_TEMPORARY_COLUMN = Column("value", "number", "", "", low=-1e15, high=1e15)
+_TEMPORARY_COLUMN = CanonicalColumn("value", "number", "", "", low=-1e15, high=1e15)
 NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "engine": engine_name,
     "weight_dtype": weight_dtype,
@@ -140,7 +140,7 @@ def raw_points(
     return raw, records
 
 
-def from_table(table: Table, maps: Sequence[FieldMap]) -> dict[str, Cells]:
+def from_table(table: FileTable, maps: Sequence[FieldMap]) -> dict[str, Cells]:
     """Raw cells of a CSV table by field map. The first source header that is present is taken."""
     cells: dict[str, Cells] = {}
     for item in maps:
@@ -152,7 +152,7 @@ def from_table(table: Table, maps: Sequence[FieldMap]) -> dict[str, Cells]:
     return cells
 
 
-def from_mapped(table: Table, mapped: Mapped) -> dict[str, Cells]:
+def from_mapped(table: FileTable, mapped: Mapped) -> dict[str, Cells]:
     """Raw cells of a table whose headers were matched to canonical columns."""
     return {
         name: Cells(table.columns[index], table.header[index], factor)
@@ -200,7 +200,7 @@ def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
     return frame, rejects_frame(rejects)
 
 
-def _typed(values: Any, column: Column, good: np.ndarray, keep: pa.Array | None, index: pd.Index) -> pd.Series:
+def _typed(values: Any, column: CanonicalColumn, good: np.ndarray, keep: pa.Array | None, index: pd.Index) -> pd.Series:
     if column.numeric:
         numbers = np.full(len(index), np.nan) if values is None else values[good]
         whole = column.type in ("integer", "flag")

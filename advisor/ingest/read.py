@@ -14,7 +14,7 @@ from advisor.ingest.raw import Format, RawRows, coerce
 from advisor.ingest.readers import FORMATS
 from advisor.ingest.remap import fill_mapped, rename_headers
 from advisor.ingest.result import shorten
-from advisor.ingest.rows import Rows, Source
+from advisor.ingest.rows import Rows, RowSource
 from advisor.ingest.table import table_header
 from advisor.ingest.upload import Sample, one_sentence, open_upload
 from advisor.prediction import AdvisorError
@@ -58,7 +58,7 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
     notes = [*raw.notes, *(raw.finish(frame) if raw.finish is not None else ())]
     if not len(frame) and not len(rejects):
         raise AdvisorError(f"{name} has a header but no rows; add at least one measurement")
-    source = Source(
+    source = RowSource(
         format_id=reader.id,
         format_name=reader.name,
         file_name=name,

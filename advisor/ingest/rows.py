@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from advisor.ingest.baselines import match_baselines
-from advisor.ingest.canonical import COLUMNS, Column, TableKind
+from advisor.ingest.canonical import COLUMNS, CanonicalColumn, TableKind
 from advisor.ingest.cells import check_text, strings, to_numbers
 from advisor.ingest.checks import check_rows
 from advisor.ingest.derived import derive_rows
@@ -34,7 +34,7 @@ _LINES_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Source:
+class RowSource:
     """One file of a table, and what its reader said of it."""
 
     format_id: str
@@ -58,7 +58,7 @@ class Source:
         """Mask of the table's lines that are this file's."""
         return (lines > self.before) & (lines <= self.before + self.last_line)
 
-    def saying(self, note: str, lines: np.ndarray) -> Source:
+    def saying(self, note: str, lines: np.ndarray) -> RowSource:
         """The file with a note more where some of the lines that it speaks of are its own."""
         return replace(self, notes=(*self.notes, note)) if self.holds(lines).any() else self
 
@@ -71,7 +71,7 @@ class UnknownName:
     text: str
     lines: np.ndarray
 
-    def warning(self, source: Source, usable: pd.Index) -> str | None:
+    def warning(self, source: RowSource, usable: pd.Index) -> str | None:
         """Warning with the places of the name in one file, of the usable lines.
 
         None where it does not stand there.
@@ -101,7 +101,7 @@ class Rows:
     kind: TableKind
     frame: pd.DataFrame
     rejects: pd.DataFrame
-    sources: tuple[Source, ...]
+    sources: tuple[RowSource, ...]
     unknown: tuple[UnknownName, ...] = ()
 
     @property
@@ -236,8 +236,8 @@ def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[s
 
 
 def _with_named_formats(
-    frame: pd.DataFrame, sources: tuple[Source, ...], names: Iterable[str], formats_only: bool = False
-) -> tuple[Source, ...]:
+    frame: pd.DataFrame, sources: tuple[RowSource, ...], names: Iterable[str], formats_only: bool = False
+) -> tuple[RowSource, ...]:
     """Fill empty weight types of `frame` from names of known models. Each file with what is to be said of its names."""
     for text in names:
         found, note = named_format(text)
@@ -254,7 +254,7 @@ def _with_named_formats(
     return sources
 
 
-def _one_value(column: Column, value: Any) -> Any:
+def _one_value(column: CanonicalColumn, value: Any) -> Any:
     """One context value in the column's type. Raises AdvisorError naming the field."""
     text = strings([value])
     if column.numeric:
@@ -272,7 +272,7 @@ def _one_value(column: Column, value: Any) -> Any:
     return int(numbers[0]) if column.type == "integer" else float(numbers[0])
 
 
-def _filled(series: pd.Series, value: Any, column: Column, override: bool) -> pd.Series:
+def _filled(series: pd.Series, value: Any, column: CanonicalColumn, override: bool) -> pd.Series:
     if not override and series.notna().any():
         return series.fillna(value)
     if column.numeric:
@@ -283,8 +283,8 @@ def _filled(series: pd.Series, value: Any, column: Column, override: bool) -> pd
 
 def evaluate(rows: Rows) -> IngestResult:
     """The result of a table: empty quantities computed, rules checked, speedups over baselines matched."""
-    distinct, repeated = without_repeats(rows.frame)
-    frame, computed = derive_rows(distinct) if rows.kind == "points" else (distinct, None)
+    unique, repeated = without_repeats(rows.frame)
+    frame, computed = derive_rows(unique) if rows.kind == "points" else (unique, None)
     checked = check_rows(frame, rows.kind)
     keep, broken = checked.keep, checked.rejects
     missing_from = frame if not keep.any() else None

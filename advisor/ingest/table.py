@@ -22,7 +22,7 @@ BARE_LATENCY = frozenset({"latency"})
 
 
 @dataclass(frozen=True)
-class Table:
+class FileTable:
     """A delimited file: header cells, one string column each, the line number of each row, refused rows."""
 
     header: tuple[str, ...]
@@ -35,7 +35,7 @@ class Table:
         return self.columns[self.header.index(name)] if name in self.header else None
 
 
-def read_table(sample: Sample) -> Table:
+def read_table(sample: Sample) -> FileTable:
     """Parse the whole file. Raises AdvisorError when it is no table or exceeds a limit."""
     data, skipped_lines = _from_header(sample.data)
     skipped: list[tuple[int, int, str]] = []
@@ -74,7 +74,7 @@ def read_table(sample: Sample) -> Table:
     columns = [column[1:] for column in columns]
     columns, lines = _drop_blank_rows(columns, lines[1:])
     columns, lines, unclosed = _drop_unclosed_quote(data, columns, lines)
-    return Table(header, tuple(columns), lines, tuple(rejects + unclosed))
+    return FileTable(header, tuple(columns), lines, tuple(rejects + unclosed))
 
 
 def _from_header(data: bytes) -> tuple[bytes, int]:
@@ -154,7 +154,7 @@ def _drop_unclosed_quote(
     return [column[:-1] for column in columns], lines[:-1], [reject]
 
 
-def load_table(sample: Sample, kind: TableKind) -> Table:
+def load_table(sample: Sample, kind: TableKind) -> FileTable:
     """The table of a CSV or parquet sample. A parquet file gives only the columns that `kind` knows."""
     return read_parquet(sample, kind) if sample.kind == "parquet" else read_table(sample)
 
@@ -180,7 +180,7 @@ def _open_parquet(sample: Sample) -> Any:
         raise AdvisorError(f"{sample.name} is a damaged parquet file; write it again") from error
 
 
-def read_parquet(sample: Sample, kind: TableKind) -> Table:
+def read_parquet(sample: Sample, kind: TableKind) -> FileTable:
     """Read the known columns of a parquet file as strings.
 
     Line numbers are row numbers. Raises AdvisorError for a damaged file, or one with too many rows or columns.
@@ -216,7 +216,7 @@ def read_parquet(sample: Sample, kind: TableKind) -> Table:
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise AdvisorError(f"{sample.name} is a damaged parquet file; write it again") from error
     columns = tuple(pa.chunked_array(parts[name], pa.large_string()).combine_chunks() for name in wanted)
-    return Table(tuple(wanted), columns, np.arange(1, n_rows + 1), ())
+    return FileTable(tuple(wanted), columns, np.arange(1, n_rows + 1), ())
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ class Mapped:
     warnings: tuple[str, ...]
 
 
-def map_header(table: Table, kind: TableKind, name: str) -> Mapped:
+def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
     """Match headers to canonical columns.
 
     Raises AdvisorError for two headers of one column, unless they hold the same cells.

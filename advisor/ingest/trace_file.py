@@ -69,11 +69,11 @@ def read_traces(files: Sequence[tuple[str, bytes]], model: LayerCounts = NO_MODE
     found = [read_trace(name, data, model) for name, data in files]
     sequences = tuple(ids for trace in found for ids in trace.sequences)
     _check_size("the files", sequences)
-    distinct = {(ids.shape, hashlib.sha256(ids.astype(np.int64).tobytes()).digest()): ids for ids in sequences}
+    unique = {(ids.shape, hashlib.sha256(ids.astype(np.int64).tobytes()).digest()): ids for ids in sequences}
     layouts = list(dict.fromkeys(trace.layout for trace in found))
-    if repeated := len(sequences) - len(distinct):
+    if repeated := len(sequences) - len(unique):
         layouts.append(f"{counted(repeated, 'sequence')} equal to another counted once")
-    return TraceFile(tuple(distinct.values()), "; ".join(layouts), ", ".join(trace.file_name for trace in found))
+    return TraceFile(tuple(unique.values()), "; ".join(layouts), ", ".join(trace.file_name for trace in found))
 
 
 def read_trace(name: str, data: bytes, model: LayerCounts = NO_MODEL) -> TraceFile:

@@ -87,7 +87,7 @@ def _batches(advice: Advice) -> Iterator[Change]:
 
 def _draft_lengths(advice: Advice) -> Iterator[Change]:
     scenario = advice.scenario
-    if advice.recommendation.k_draft == scenario.k_max < MAX_DRAFT:
+    if advice.recommendation.n_draft == scenario.k_max < MAX_DRAFT:
         longer = min(2 * scenario.k_max, MAX_DRAFT)
         yield from _made("draft length", f"K up to {scenario.k_max} -> {longer}", scenario, {"k_max": longer})
 

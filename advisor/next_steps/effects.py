@@ -37,7 +37,7 @@ _Z_80 = 1.2816
 class Speed:
     """Speed of a scenario at its batch and best K."""
 
-    k_draft: int
+    n_draft: int
     speedup: float
     tpot_s: float
     tokens_per_s_per_gpu: float
@@ -157,7 +157,7 @@ class Base:
 
 def _base(advice: Advice) -> Base:
     fits = advice.setup.memory.largest_batch >= advice.scenario.batch_size
-    curve, column = advice.curve, advice.curve.column(advice.recommendation.k_draft)
+    curve, column = advice.curve, advice.curve.column(advice.recommendation.n_draft)
     return Base(_at(advice.setup, curve, advice.batch_index, column), fits)
 
 
@@ -253,10 +253,10 @@ def _designs(advice: Advice, standing: DesignStanding) -> list[Effect]:
     space = standing.space
     own = space.baseline.served
     before = Speed(
-        int(own.k_draft[0, 0]), float(own.speedup[0, 0]), float(own.tpot_s[0, 0]), _rate(space, own.tpot_s[0, 0])
+        int(own.n_draft[0, 0]), float(own.speedup[0, 0]), float(own.tpot_s[0, 0]), _rate(space, own.tpot_s[0, 0])
     )
     for change, item in design_changes(advice.scenario, standing):
-        after = Speed(item.k_draft[0], item.speedup[0], item.tpot_s[0], item.tokens_per_s_per_gpu[0])
+        after = Speed(item.n_draft[0], item.speedup[0], item.tpot_s[0], item.tokens_per_s_per_gpu[0])
         gain: dict[Goal, Band] = {
             "tokens_per_s_per_gpu": item.tpot_gain,
             "tpot": item.tpot_gain,

@@ -78,7 +78,7 @@ def _effect(effect: Effect) -> dict[str, Any]:
 
 def _speed(speed: Speed) -> dict[str, float]:
     return {
-        "k_draft": speed.k_draft,
+        "n_draft": speed.n_draft,
         "speedup": speed.speedup,
         "tpot_ms": speed.tpot_s * 1e3,
         "tokens_per_s_per_gpu": speed.tokens_per_s_per_gpu,

@@ -38,7 +38,7 @@ class BeforeAfter:
 def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
     """(model, drafter, K, quantity) of the rows, most rows first. Forward-pass and draft times have no curve here."""
     drawn = result.rows[result.rows["quantity"].isin(["speedup", "tpot_s", "step_time_s"])]
-    sizes = drawn.groupby(["model_id", "drafter", "k_draft", "quantity"]).size().sort_values(ascending=False)
+    sizes = drawn.groupby(["model_id", "drafter", "n_draft", "quantity"]).size().sort_values(ascending=False)
     return [(str(m), str(d), int(k), str(q)) for m, d, k, q in sizes.index]
 
 

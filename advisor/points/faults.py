@@ -7,7 +7,7 @@ import numpy as np
 from advisor.architecture import weight_bytes_by_component
 from advisor.points.points import Point
 from advisor.points.published import measured_times
-from advisor.setup import Setup, touched_experts
+from advisor.setup import Setup, touched_in_pass
 
 _NOT_READ = {"embedding", "mtp"}  # a lookup, and the drafter's own
 
@@ -21,7 +21,7 @@ def least_pass_s(setup: Setup, batch_size: float, tokens_per_sequence: float) ->
     moe = setup.architecture.moe
     share = 1.0
     if moe is not None:
-        share = float(touched_experts(setup, batch_size, tokens_per_sequence, "low")) / moe.n_experts
+        share = float(touched_in_pass(setup, batch_size, tokens_per_sequence, "low")) / moe.n_experts
     parts = weight_bytes_by_component(setup.architecture)
     size = sum(part * (share if name == "routed" else 1.0) for name, part in parts.items() if name not in _NOT_READ)
     return float(size / (setup.placement.gpus * setup.hardware.bandwidth_bytes_per_s.value))

@@ -111,9 +111,9 @@ class OverheadModel:
 
     def of(self, engine_class: str) -> Overheads:
         """Overheads of a class. As wide as `any`, at the centre of its own prior, when it was not seen."""
-        return self.by_class.get(engine_class) or self.unseen(engine_class)
+        return self.by_class.get(engine_class) or self.of_new_class(engine_class)
 
-    def unseen(self, engine_class: str) -> Overheads:
+    def of_new_class(self, engine_class: str) -> Overheads:
         """Overheads of a class without rows.
 
         It is the mean over classes, moved by the distance between the centres of their priors.
@@ -195,8 +195,8 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
         )
         for name, number in place.items()
     }
-    unseen = covariances[-1] + np.diag(spread[-1] ** 2 * (1.0 - common))
-    by_class[ANY_CLASS] = _overheads(values[-1], unseen, list(points), spread[-1])
+    new_class = covariances[-1] + np.diag(spread[-1] ** 2 * (1.0 - common))
+    by_class[ANY_CLASS] = _overheads(values[-1], new_class, list(points), spread[-1])
     return OverheadModel(by_class)
 
 

@@ -109,7 +109,7 @@ def refit_chosen(
     prior, observed = multiplier_prior(points), joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
-    rows = _rows(points, observed, posterior, _left_out(observed, prior, used), used)
+    rows = _rows(points, observed, posterior, _held_out(observed, prior, used), used)
     parameters = _parameters(points[0].setup, posterior, prior, observed)
     keep = [i for i, name in enumerate(NAMES) if name in {item.name for item in parameters}]
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
@@ -224,7 +224,7 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
     return posterior, aside
 
 
-def _left_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Array:
+def _held_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Array:
     """Log prediction of each observation by a refit that did not see its row."""
     out = np.full(len(observed.line), np.nan)
     lines = np.unique(observed.line[used])
@@ -249,7 +249,7 @@ def _rows(
         {
             "line": observed.line,
             "batch_size": [point.batch_size for point in at],
-            "k_draft": [point.n_draft for point in at],
+            "n_draft": [point.n_draft for point in at],
             "model_id": [point.scenario.model_id for point in at],
             "drafter": [drafter_of(point) for point in at],
             "quantity": observed.quantity.tolist(),

@@ -153,7 +153,7 @@ class RefitResult:
     moved: float
     """Median of |after / before - 1| of the predictions of the rows used. [-]"""
     rows: pd.DataFrame
-    """One row per quantity: line, batch_size, k_draft, model_id, drafter, quantity, measured, before, after,
+    """One row per quantity: line, batch_size, n_draft, model_id, drafter, quantity, measured, before, after,
     left_out (predicted by a refit without this line), used."""
     success: bool
     message: str
@@ -273,7 +273,7 @@ def notes(result: RefitResult) -> list[str]:
     if result.unidentified:
         names = result._meanings(result.unidentified)
         said = [f"Cannot be determined from these data, so they stay near their values before: {names}."]
-    held = sorted({int(k) for k in result.rows["k_draft"] if k > 0})
+    held = sorted({int(k) for k in result.rows["n_draft"] if k > 0})
     if held:
         listed = ", ".join(map(str, held))
         said.append(

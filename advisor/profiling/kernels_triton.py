@@ -41,7 +41,7 @@ def _align(
     blocks = (counts + TILE_M - 1) // TILE_M
     row = tl.sum(tl.where(bins < expert, counts, 0), 0)
     block = tl.sum(tl.where(bins < expert, blocks, 0), 0)
-    mine = tl.sum(tl.where(bins == expert, counts, 0), 0)
+    rows_here = tl.sum(tl.where(bins == expert, counts, 0), 0)
     base = row
     for start in range(0, n_pairs, CHUNK):
         offset = start + tl.arange(0, CHUNK)
@@ -50,8 +50,8 @@ def _align(
         rank = tl.cumsum(hit, 0) - 1
         tl.store(pairs_ptr + base + rank, offset, mask=hit > 0)
         base += tl.sum(hit, 0)
-    tl.store(ends_ptr + expert, row + mine)
-    my_blocks = (mine + TILE_M - 1) // TILE_M
+    tl.store(ends_ptr + expert, row + rows_here)
+    my_blocks = (rows_here + TILE_M - 1) // TILE_M
     for index in range(my_blocks):
         tl.store(block_expert_ptr + block + index, expert)
         tl.store(block_row_ptr + block + index, row + index * TILE_M)

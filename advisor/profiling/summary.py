@@ -88,9 +88,9 @@ def _not_to_be_had(rows: list[dict[str, str]]) -> dict[str, str]:
     for row in rows:
         by_block.setdefault(row["block"], []).append(row)
     return {
-        block: mine[-1]["notes"]
-        for block, mine in by_block.items()
-        if all(row["status"] == "unavailable" for row in mine)
+        block: here[-1]["notes"]
+        for block, here in by_block.items()
+        if all(row["status"] == "unavailable" for row in here)
     }
 
 
@@ -117,11 +117,11 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
     """Best share of the copy bandwidth a MoE block reaches: its few-token rows are limited by reading weights."""
     found = []
     for block in sorted({row["block"] for row in rows if row["op"] == "moe_layer"}):
-        mine = [r for r in rows if r["block"] == block and r["op"] == "moe_layer" and r["bandwidth_fraction"]]
-        mine = [row for row in mine if float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])]
-        if not mine:
+        here = [r for r in rows if r["block"] == block and r["op"] == "moe_layer" and r["bandwidth_fraction"]]
+        here = [row for row in here if float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])]
+        if not here:
             continue
-        top = max(mine, key=lambda row: float(row["bandwidth_fraction"]))
+        top = max(here, key=lambda row: float(row["bandwidth_fraction"]))
         share = float(top["bandwidth_fraction"])
         text = f"{block}: MoE layer reaches {100 * share:.0f}% of the copy bandwidth with {top['kernel']}"
         text += f" at {top['n_tokens']} tokens, {float(top['touched_experts']):.1f} touched experts"
@@ -136,10 +136,10 @@ def _host_findings(rows: list[dict[str, str]]) -> list[str]:
     found = []
     steps = [row for row in rows if row["op"] == "engine_host" and row["part"] == "sum"]
     for kernel in sorted({row["kernel"] for row in steps}):
-        mine = [row for row in steps if row["kernel"] == kernel]
-        most = max(int(row["batch_size"]) for row in mine)
-        mine = [row for row in mine if int(row["batch_size"]) == most]
-        for row in (min(mine, key=_drafts), max(mine, key=_drafts)):
+        here = [row for row in steps if row["kernel"] == kernel]
+        most = max(int(row["batch_size"]) for row in here)
+        here = [row for row in here if int(row["batch_size"]) == most]
+        for row in (min(here, key=_drafts), max(here, key=_drafts)):
             found.append(
                 f"{row['kernel']} {row['engine_version']}: {1e3 * float(row['time_s']):.2f} ms of host time a step at "
                 f"{most} sequences, K = {row['n_draft']}, {float(row['accepted_length']):.0f} tokens emitted by each"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from advisor.architecture import Architecture, parameter_counts
-from advisor.catalog import hardware_from_given, model_ids
+from advisor.catalog import hardware_from_own, model_ids
 from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError
 from advisor.runtime import BatchHistogram
@@ -102,7 +102,7 @@ class RankQuestion:
 def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
     """Order where none is asked for: cost where a price is known, else throughput."""
     given, name = scenario.hardware_json, scenario.hardware_id
-    hardware = load_hardware(name) if given is None else hardware_from_given(given, name)
+    hardware = load_hardware(name) if given is None else hardware_from_own(given, name)
     return "cost" if usd_per_hour is not None or hardware.price_usd_per_hour is not None else "throughput"
 
 

@@ -10,7 +10,7 @@ from advisor.prediction import Prediction
 from advisor.ranking.board import Leaderboard, Standing
 from advisor.ranking.scores import on_front
 from advisor.ranking.words import ms_text, notes, placement_text, quality_text, verdict
-from advisor.scenario import FIELDS, Scenario, Section
+from advisor.scenario import FIELDS, FieldSection, Scenario
 from advisor.spend import figure
 
 Quality = Mapping[str, float]
@@ -111,7 +111,7 @@ _SEARCHED = ("batch_size", "tensor_parallel", "expert_parallel")
 
 def _settings(scenario: Scenario) -> dict[str, Any]:
     """The scenario's fields that all models share."""
-    own = {name for name, row in FIELDS.items() if row.section == Section.MODEL}
+    own = {name for name, row in FIELDS.items() if row.section == FieldSection.MODEL}
     return {
         name: value
         for name, value in scenario.model_dump().items()
@@ -146,13 +146,13 @@ CSV_FIGURES = ("speedup", "tpot_s", "tokens_per_s_per_gpu", "usd_per_million", "
 
 def csv_rows(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> tuple[list[str], list[dict[str, Any]]]:
     """Columns and rows for a spreadsheet: each figure with both ends of its band."""
-    columns = [*_PLAIN, "k_draft"]
+    columns = [*_PLAIN, "n_draft"]
     columns += [f"{name}{end}" for name in CSV_FIGURES for end in ("", "_low", "_high")]
     columns += [] if quality is None else [quality[0]]
     rows = []
     for one in board.standings:
         row: dict[str, Any] = {name: getattr(one, name) for name in _PLAIN}
-        row["tier"], row["k_draft"] = str(one.tier), "/".join(map(str, one.drafts))
+        row["tier"], row["n_draft"] = str(one.tier), "/".join(map(str, one.drafts))
         for name in CSV_FIGURES:
             value: Prediction | None = getattr(one, name)
             for end, cell in zip(("", "_low", "_high"), _ends(value), strict=True):

@@ -181,7 +181,7 @@ def _spend(advice: Advice) -> Spend | None:
     curve, setup = advice.curve, advice.setup
     if does_not_fit(setup):
         return None
-    column = curve.column(advice.recommendation.k_draft)
+    column = curve.column(advice.recommendation.n_draft)
     return spend_at(setup, curve, advice.batch_index, column, price_of(setup.hardware))
 
 

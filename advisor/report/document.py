@@ -23,7 +23,7 @@ class Setting(Frozen):
 class Answer(Frozen):
     """The recommendation at the target batch."""
 
-    k_draft: int
+    n_draft: int
     speedup: float
     speedup_low: float
     speedup_high: float
@@ -48,7 +48,7 @@ class CurvePoint(Frozen):
     """Prediction for one batch and one K, with one whole round by component in milliseconds."""
 
     batch_size: int
-    k_draft: int
+    n_draft: int
     speedup: float
     speedup_low: float
     speedup_high: float
@@ -56,8 +56,8 @@ class CurvePoint(Frozen):
     extrapolated: bool
     accepted_length: float
     verify_ratio: float
-    distinct_experts_plain: float
-    distinct_experts_verify: float
+    touched_plain: float
+    touched_verify: float
     tpot_ms: float
     tokens_per_s_per_user: float | None = None
     tokens_per_s_per_gpu: float | None = None
@@ -66,16 +66,16 @@ class CurvePoint(Frozen):
 
 
 class ScheduleRange(Frozen):
-    """Range of batches from batch_start to batch_end that runs k_draft.
+    """Range of batches from batch_start to batch_end that runs n_draft.
 
     The speedup is their mean, the regret the largest expected loss.
 
-    k_running is the K of one server for all batches, which keeps its drafter where k_draft is 0.
+    k_running is the K of one server for all batches, which keeps its drafter where n_draft is 0.
     """
 
     batch_start: int
     batch_end: int
-    k_draft: int
+    n_draft: int
     k_running: int
     speedup: float
     regret: float
@@ -89,7 +89,7 @@ class ScheduleContext(Frozen):
     """
 
     context_tokens: int
-    k_draft: tuple[int | None, ...]
+    n_draft: tuple[int | None, ...]
     schedule_loss: tuple[float, ...]
 
 
@@ -139,7 +139,7 @@ class ComponentTime(Frozen):
 class AcceptedLength(Frozen):
     """Tokens emitted per round at one K, with its band."""
 
-    k_draft: int
+    n_draft: int
     accepted_length: float
     low: float
     high: float
@@ -173,7 +173,7 @@ class DesignChoice(Frozen):
     expert_width: int
     total_params: float
     active_params: float
-    k_draft: int
+    n_draft: int
     speedup: float
     tpot_ms: float
     gain: float
@@ -260,7 +260,7 @@ class DiagnosisSection(Frozen):
 class SpendArm(Frozen):
     """One way to decode at the target batch, per GPU, with None where price or power is not known."""
 
-    k_draft: int
+    n_draft: int
     tokens_per_s_per_gpu: Prediction
     usd_per_million_tokens: Prediction | None
     power_w_per_gpu: Prediction | None
@@ -284,7 +284,7 @@ class ContextCell(Frozen):
     context_tokens: int
     batch_size: int
     fits: bool
-    k_draft: int
+    n_draft: int
     speedup: float
     low: float
     high: float

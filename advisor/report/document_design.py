@@ -40,7 +40,7 @@ class RegionCell(Frozen):
     region: str
     kind: Literal["core", "edge", "none"]
     why_not: str
-    k_draft: int | None
+    n_draft: int | None
     speedup: float | None
     tpot_ms: float | None
     loss: float | None

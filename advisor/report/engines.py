@@ -45,13 +45,13 @@ def check_steps(
 
     Empty for K = 0 and where vLLM cannot run the drafter.
     """
-    setup, k_draft = advice.setup, advice.recommendation.k_draft
-    if k_draft < 1:
+    setup, n_draft = advice.setup, advice.recommendation.n_draft
+    if n_draft < 1:
         return ()
     served = printable(served_model or _served_model(advice))
     try:
         draft = _draft_model(advice, "vllm", draft_model)
-        return check_commands(setup, k_draft, served_model=served, draft_model=draft)
+        return check_commands(setup, n_draft, served_model=served, draft_model=draft)
     except AdvisorError:
         return ()  # the engine section says why vLLM cannot
 

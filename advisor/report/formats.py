@@ -133,7 +133,7 @@ def _curve(report: Report) -> list[dict[str, Any]]:
 def _accepted_lengths(report: Report) -> list[dict[str, Any]]:
     given = report.advice.setup.acceptance
     columns = {
-        "k_draft": range(given.accepted_length.size),
+        "n_draft": range(given.accepted_length.size),
         "accepted_length": given.accepted_length,
         "low": given.low,
         "high": given.high,
@@ -164,7 +164,7 @@ def _design(standing: DesignStanding) -> dict[str, Any]:
             **{name: value for name, value in vars(item).items() if name in DesignChoice.model_fields},
             "goal": goal,
             "design": printable(standing.space.describe(item.index)),
-            "k_draft": item.k_draft[0],
+            "n_draft": item.n_draft[0],
             "speedup": item.speedup[0],
             "tpot_ms": item.tpot_s[0] * 1e3,
             "gain": gain.value,

@@ -79,7 +79,7 @@ def _speedup(report: Report) -> go.Figure:
 def _components(report: Report) -> go.Figure:
     times = component_times(report.advice)
     plain, whole = ({part.name: getattr(part, name) / 1e3 for part in times} for name in ("plain_ms", "round_ms"))
-    return components_chart(plain, whole, k_draft=report.advice.curve_k, batch_size=report.scenario.batch_size).figure
+    return components_chart(plain, whole, n_draft=report.advice.curve_k, batch_size=report.scenario.batch_size).figure
 
 
 def script_json(text: str | None) -> str:

@@ -20,7 +20,7 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     answer, speedup = report.advice.recommendation, report.advice.recommendation.speedup
     ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
     return (
-        ("Draft length", f"K = {answer.k_draft}", f"chance of being best {answer.p_best:.0%}"),
+        ("Draft length", f"K = {answer.n_draft}", f"chance of being best {answer.p_best:.0%}"),
         (ratio.name, ratio.text(speedup.value), f"{_band_name(report)} {_band(speedup.low, speedup.high)}"),
         (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
         (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}"),
@@ -113,9 +113,9 @@ def _answer(report: Report) -> tuple[Block, ...]:
     answer = report.advice.recommendation
     why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
     tier = f"The speedup is {answer.speedup.tier}: {printable(answer.speedup.because)}."
-    gain = f" and faster than plain decoding in {answer.p_gain:.0%}" if answer.k_draft else ""
+    gain = f" and faster than plain decoding in {answer.p_gain:.0%}" if answer.n_draft else ""
     loss = (
-        f"Over the draws of the uncertain constants, K = {answer.k_draft} is the fastest in {answer.p_best:.0%}{gain}; "
+        f"Over the draws of the uncertain constants, K = {answer.n_draft} is the fastest in {answer.p_best:.0%}{gain}; "
         f"on average it is {answer.regret:.1%} behind each draw's fastest K, the least within the noise. "
         f"{answer.equals}"
     ).rstrip()
@@ -132,12 +132,12 @@ def _drafts(report: Report) -> Table:
     """Every K at the target batch, with its odds."""
     rows = tuple(
         (
-            f"{item.k_draft}{', recommended' if item.recommended else ''}",
+            f"{item.n_draft}{', recommended' if item.recommended else ''}",
             f"{item.speedup:.2f}x",
             _band(item.speedup_low, item.speedup_high),
             f"{item.tpot_s * 1e3:.2f}",
             f"{item.p_best:.0%}",
-            f"{item.p_gain:.0%}" if item.k_draft else "",
+            f"{item.p_gain:.0%}" if item.n_draft else "",
             f"{item.expected_loss:.1%}",
         )
         for item in report.advice.drafts
@@ -165,12 +165,12 @@ def _curve(report: Report) -> tuple[Block, ...]:
             _band(row["speedup_low"], row["speedup_high"]),
             f"{row['tpot_ms']:.2f}",
             f"{row['verify_ratio']:.2f}",
-            f"{row['distinct_experts_plain']:.0f}",
-            f"{row['distinct_experts_verify']:.0f}",
+            f"{row['touched_plain']:.0f}",
+            f"{row['touched_verify']:.0f}",
             tier_text(row["tier"], row["extrapolated"]),
         )
         for row in curve_rows(advice.curve)
-        if row["k_draft"] == advice.curve_k
+        if row["n_draft"] == advice.curve_k
     )
     columns = (
         "Batch",

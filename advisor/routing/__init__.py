@@ -12,7 +12,7 @@ from advisor.routing.choices import (
     windows,
 )
 from advisor.routing.counts import CountCell, CountFit, fit_counts
-from advisor.routing.law import distinct_experts, expected_experts, local_experts
+from advisor.routing.law import expected_experts, local_experts, touched_experts
 from advisor.routing.layout import Layout, balanced, contiguous
 from advisor.routing.presets import (
     RoutingPreset,
@@ -40,7 +40,6 @@ __all__ = [
     "UnionRow",
     "balanced",
     "contiguous",
-    "distinct_experts",
     "drawn_choices",
     "expected_experts",
     "expert_loads",
@@ -58,6 +57,7 @@ __all__ = [
     "rank_counts",
     "routing_preset_ids",
     "skewed_loads",
+    "touched_experts",
     "windows",
     "write_own_routing",
 ]

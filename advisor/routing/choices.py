@@ -73,7 +73,7 @@ def drawn_choices(
     Parameters
     ----------
     loads : share of tokens that choose each expert, [layers, N]; rows sum to k, no entry above 1. [-]
-    affinity, stickiness : phi and rho of `routing.distinct_experts`. [-]
+    affinity, stickiness : phi and rho of `routing.touched_experts`. [-]
 
     Notes
     -----

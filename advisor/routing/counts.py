@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
 from advisor.prediction import BAND_SIGMAS, AdvisorError
-from advisor.routing.law import distinct_experts, expected_experts
+from advisor.routing.law import expected_experts, touched_experts
 from advisor.routing.presets import PARAMETERS, RoutingPreset, write_own_routing
 
 PRIOR_SD = (0.5, 0.1, 0.1)
@@ -231,7 +231,7 @@ def _limits(n_experts: int, n_active: int) -> Array:
 
 
 def _experts(shapes: Array, theta: Array, n_experts: int, n_active: int) -> Array:
-    return distinct_experts(shapes[:, 0], shapes[:, 1], n_experts, n_active, *(float(value) for value in theta))
+    return touched_experts(shapes[:, 0], shapes[:, 1], n_experts, n_active, *(float(value) for value in theta))
 
 
 def _solve(

@@ -61,7 +61,7 @@ def expected_experts(n_tokens: ArrayLike, n_experts: ArrayLike, n_active: ArrayL
     return np.asarray(laws.uniform_experts(experts, active, tokens))
 
 
-def distinct_experts(
+def touched_experts(
     batch_size: ArrayLike,
     tokens_per_sequence: ArrayLike,
     n_experts: ArrayLike,
@@ -208,8 +208,8 @@ def _load_nodes(share: Array, load_cv: Array, experts: Array, active: Array) -> 
         )
     share, cv, experts = np.broadcast_arrays(share, load_cv, experts)
     rows = np.stack([share.ravel(), cv.ravel(), experts.ravel()], axis=1)
-    distinct, where = np.unique(rows, axis=0, return_inverse=True)
-    solved = _solved_loads(distinct.tobytes())
+    unique, where = np.unique(rows, axis=0, return_inverse=True)
+    solved = _solved_loads(unique.tobytes())
     return solved[where.ravel()].reshape(*share.shape, _N_NODES), _nodes()[1]
 
 

@@ -39,7 +39,7 @@ class RankCounts:
     """Expert choices of tokens from other ranks: messages where each expert's copy of a token travels. [-]"""
     received_tokens: Array
     """Tokens of other ranks that it serves: messages where a token travels once to each rank. [-]"""
-    distinct: Array
+    touched_overall: Array
     """Distinct experts that the step touches on all ranks, [t, layers]. [-]"""
     reached: Array
     """Ranks that serve a token, its own included, mean over tokens, [t, layers]. [-]"""
@@ -79,7 +79,7 @@ def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources:
         pairs=pairs,
         received_pairs=from_others,
         received_tokens=visits,
-        distinct=(by_expert > 0).sum(axis=2).astype(float),
+        touched_overall=(by_expert > 0).sum(axis=2).astype(float),
         reached=np.cumsum(reached.sum(axis=0), axis=0) / so_far,
         other_rank=from_others.sum(axis=2) / (so_far * active),
         other_nodes=np.cumsum((first_node & (node != home)).sum(axis=(0, 3)), axis=0) / so_far,

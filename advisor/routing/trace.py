@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
-from advisor.routing.law import distinct_experts, expected_experts, unrelated_overlap
+from advisor.routing.law import expected_experts, touched_experts, unrelated_overlap
 
 # Lags that relate the 8 tokens of the longest stretches below.
 LAGS = 7
@@ -51,7 +51,7 @@ def fit_overlaps(
 
     `unrelated` is J, `overlap_lag1` o_1 and `overlap_far` o_inf: shares of experts that two tokens have in common [-],
     of different sequences, next to each other, and far apart in one sequence. Own derivation, for the routing of
-    `routing.distinct_experts`: J = k/N (1 + CV^2), o_inf = J + (1-J) phi, o_1 = o_inf + (1-o_inf) rho. Estimates below
+    `routing.touched_experts`: J = k/N (1 + CV^2), o_inf = J + (1-J) phi, o_1 = o_inf + (1-o_inf) rho. Estimates below
     zero are set to zero, those above the most that k of N experts allow to that.
     """
     cv = math.sqrt(max(unrelated * n_experts / n_active - 1.0, 0.0))
@@ -255,7 +255,7 @@ def _unions(
     for batch in (size for size in BATCHES if size <= len(sequences)):
         for tokens in TOKENS:
             counts = [_count(sequences, batch, tokens, n_experts, rng) for _ in range(_DRAWS)]
-            predicted = distinct_experts(batch, tokens, n_experts, n_active, fit.load_cv, fit.affinity, fit.stickiness)
+            predicted = touched_experts(batch, tokens, n_experts, n_active, fit.load_cv, fit.affinity, fit.stickiness)
             uniform = expected_experts(batch * tokens, n_experts, n_active)
             out.append(UnionRow(batch, tokens, float(np.mean(counts)), float(predicted), float(uniform)))
     return out

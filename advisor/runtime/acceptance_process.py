@@ -226,7 +226,7 @@ def per_position(accepted_length: ArrayLike) -> PerPosition:
 
 def switching_around(
     accepted_length: ArrayLike,
-    k_draft: int,
+    n_draft: int,
     *,
     spread: float = DEFAULT_SPREAD,
     good_share: float = 0.5,
@@ -239,7 +239,7 @@ def switching_around(
     Parameters
     ----------
     accepted_length : AL(0..k_max). [tokens per round]
-    k_draft : the K at which the mean is kept, 1..k_max. [-]
+    n_draft : the K at which the mean is kept, 1..k_max. [-]
     spread : distance of both kinds from the middle, in logits of the conditional acceptance; 0 is no switching. [-]
     good_share : share of output tokens in good passages, inside (0, 1). [-]
     good_tokens : mean length of a good passage; bad ones follow from the share. [tokens]
@@ -250,8 +250,8 @@ def switching_around(
     (1 - share) / AL_bad. The middle of the two is shifted until that holds (bisection).
     """
     length = concave(accepted_length)
-    if not 1 <= k_draft < length.size:
-        raise AdvisorError(f"k_draft={k_draft} must lie in 1..{length.size - 1}")
+    if not 1 <= n_draft < length.size:
+        raise AdvisorError(f"n_draft={n_draft} must lie in 1..{length.size - 1}")
     if not 0 < good_share < 1 or spread < 0 or good_tokens < 1:
         raise AdvisorError("good_share must lie inside (0, 1), spread not be negative, good_tokens be at least 1")
     bad_tokens = good_tokens * (1 - good_share) / good_share
@@ -265,13 +265,13 @@ def switching_around(
         return tuple(map(float, good)), tuple(map(float, bad))
 
     def mean_at(shift: float) -> float:
-        good, bad = (PerPosition(c).accepted_length(k_draft)[-1] for c in lists(shift))
+        good, bad = (PerPosition(c).accepted_length(n_draft)[-1] for c in lists(shift))
         return float(1 / (good_share / good + (1 - good_share) / bad))
 
     low, high = -20.0, 20.0
     for _ in range(60):
         shift = (low + high) / 2
-        low, high = (shift, high) if mean_at(shift) < length[k_draft] else (low, shift)
+        low, high = (shift, high) if mean_at(shift) < length[n_draft] else (low, shift)
     good, bad = lists((low + high) / 2)
     return Switching(good, bad, good_tokens, bad_tokens)
 

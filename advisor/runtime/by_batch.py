@@ -190,18 +190,18 @@ def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -
     return schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
 
 
-def static_ranges(curve: Curve, k_draft: int, last: int) -> tuple[KRange, ...]:
+def static_ranges(curve: Curve, n_draft: int, last: int) -> tuple[KRange, ...]:
     """One range with the same K from batch 1 to `last`, for a static export.
 
     last : the batch at which the schedule ends, so that an engine admits as many requests either way. [-]
 
     Raises AdvisorError for a K not in the curve.
     """
-    if k_draft not in curve.drafts:
-        raise AdvisorError(f"static K={k_draft} must lie in 0..{int(curve.drafts[-1])}; raise k_max for longer drafts")
-    column, within = curve.column(k_draft), curve.batches <= last
+    if n_draft not in curve.drafts:
+        raise AdvisorError(f"static K={n_draft} must lie in 0..{int(curve.drafts[-1])}; raise k_max for longer drafts")
+    column, within = curve.column(n_draft), curve.batches <= last
     regret = float(draft_odds(curve.draws).loss[within, column].max())
-    return (KRange(1, last, k_draft, float(curve.speedup[within, column].mean()), regret),)
+    return (KRange(1, last, n_draft, float(curve.speedup[within, column].mean()), regret),)
 
 
 def ranges_to_serve(ranges: tuple[KRange, ...], curve: Curve, batch_size: int) -> tuple[KRange, ...]:
@@ -214,12 +214,12 @@ def ranges_to_serve(ranges: tuple[KRange, ...], curve: Curve, batch_size: int) -
 
     ranges : the schedule. batch_size : the target batch. [-]
     """
-    k_draft = int(k_at(ranges, batch_size))
+    n_draft = int(k_at(ranges, batch_size))
     gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))  # as the sentence has it
-    runs_it = int(k_running_at(ranges, batch_size)) == k_draft
-    if k_draft and runs_it and not one_k_is_enough(ranges, gain, k_draft):
+    runs_it = int(k_running_at(ranges, batch_size)) == n_draft
+    if n_draft and runs_it and not one_k_is_enough(ranges, gain, n_draft):
         return ranges
-    return static_ranges(curve, k_draft, ranges[-1].batch_end)
+    return static_ranges(curve, n_draft, ranges[-1].batch_end)
 
 
 def contexts_from_text(text: str) -> tuple[int, ...]:

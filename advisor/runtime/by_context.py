@@ -104,7 +104,7 @@ def context_values(found: KByContext) -> dict[str, object]:
         "contexts": [
             {
                 "context_tokens": context,
-                "k_draft": [None if k < 0 else int(k) for k in found.k[row]],
+                "n_draft": [None if k < 0 else int(k) for k in found.k[row]],
                 "schedule_loss": found.loss[row].tolist(),
             }
             for row, context in enumerate(found.contexts)

@@ -14,7 +14,7 @@ import numpy as np
 from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 from advisor.runtime.costs import IntArray
-from advisor.runtime.policies import Outcome, Situation
+from advisor.runtime.policies import IterationOutcome, Situation
 
 _BASELINE, _TRIAL, _SET = 0, 1, 2
 
@@ -99,7 +99,7 @@ class CascadeController:
         """K of the phase each group is in."""
         return self.k
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: IterationOutcome) -> None:
         """Account the iteration. End the phases that are complete."""
         busy = outcome.busy
         per_sequence = np.divide(outcome.tokens, outcome.batch, out=np.zeros(busy.size), where=outcome.batch > 0)

@@ -18,7 +18,7 @@ LEAST_DEPTH = 3.0 * PER_K_LOG_SD
 class Cliff:
     """Range of batches in which speculation gains less than on both sides. First to last of the curve's grid."""
 
-    k_draft: int
+    n_draft: int
     first: int
     last: int
     before_s: float
@@ -36,7 +36,7 @@ class Cliff:
     def text(self) -> str:
         """The range and why, in one sentence."""
         return (
-            f"Avoid {self.first}-{self.last} sequences at K = {self.k_draft}: a kernel switches above {self.first - 1} "
+            f"Avoid {self.first}-{self.last} sequences at K = {self.n_draft}: a kernel switches above {self.first - 1} "
             f"(measured), verification jumps from {self.before_s * 1e3:.1f} to {self.after_s * 1e3:.1f} ms, and the "
             f"speedup falls from {self.before:.2f}x to {self.least:.2f}x before it rises again to {self.later:.2f}x."
         )
@@ -66,7 +66,7 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
         verify_s, speedup = curve.verify_step_s[:, column], curve.speedup[:, column]
         found.append(
             Cliff(
-                k_draft=int(curve.drafts[column]),
+                n_draft=int(curve.drafts[column]),
                 first=int(curve.batches[i]) + 1,
                 last=int(curve.batches[low[-1]]),
                 before_s=float(verify_s[i]),

@@ -75,10 +75,10 @@ ENOUGH = 0.01
 """Choice of this project: a schedule that gains less than this over one K is called not worth having. [-]"""
 
 
-def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> bool:
+def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> bool:
     """Whether the recommended K everywhere comes within ENOUGH of the schedule. Never where it does not draft.
 
-    gain : over the doublings of the batches that the ranges cover. k_draft : the K recommended at the target batch.
+    gain : over the doublings of the batches that the ranges cover. n_draft : the K recommended at the target batch.
     """
-    same = {item.k_running for item in ranges} == {k_draft}
-    return same or (k_draft > 0 and gain.schedule_speedup / gain.static_speedup[k_draft] - 1.0 < ENOUGH)
+    same = {item.k_running for item in ranges} == {n_draft}
+    return same or (n_draft > 0 and gain.schedule_speedup / gain.static_speedup[n_draft] - 1.0 < ENOUGH)

@@ -16,7 +16,7 @@ from advisor.setup import Setup
 class DraftRow:
     """One draft length at the target batch: what it gives, and its odds. The evidence of a recommendation."""
 
-    k_draft: int
+    n_draft: int
     speedup: float
     speedup_low: float
     speedup_high: float
@@ -47,7 +47,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
     chosen = int(recommended(odds.loss, odds.noise, within))
     return tuple(
         DraftRow(
-            k_draft=int(k),
+            n_draft=int(k),
             speedup=float(curve.speedup[row, i]),
             speedup_low=float(curve.low[row, i]),
             speedup_high=float(curve.high[row, i]),
@@ -79,17 +79,17 @@ def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
 def others_text(rows: Sequence[DraftRow]) -> str:
     """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for one K."""
     own = next(item for item in rows if item.recommended)
-    rest = [item for item in rows if item is not own and item.k_draft > 0]
-    if own.k_draft == 0 or not rest:
+    rest = [item for item in rows if item is not own and item.n_draft > 0]
+    if own.n_draft == 0 or not rest:
         return ""
-    equal = [item.k_draft for item in rest if item.as_good]
+    equal = [item.n_draft for item in rest if item.as_good]
     faster = [item for item in rest if item.as_good and item.speedup > own.speedup]
     worse = sorted((item for item in rest if not item.as_good), key=lambda item: item.expected_loss)[:1]
     said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
     if faster:
         said[0] += f"{_shorter_text(own, faster)}"
-    behind = f"on average K = {own.k_draft} is {own.expected_loss:.1%} behind each draw's fastest"
-    said += [f"{behind}, K = {item.k_draft} {item.expected_loss:.1%}" for item in worse]
+    behind = f"on average K = {own.n_draft} is {own.expected_loss:.1%} behind each draw's fastest"
+    said += [f"{behind}, K = {item.n_draft} {item.expected_loss:.1%}" for item in worse]
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}."
 

@@ -34,7 +34,7 @@ class Situation:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class IterationOutcome:
     """Values that the groups measured in one iteration.
 
     All arrays [G]. Idle groups carry zeros and are not in `busy`.
@@ -55,7 +55,7 @@ class Controller(Protocol):
         """K of each group for the coming iteration, [G], within 0..k_max."""
         ...
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: IterationOutcome) -> None:
         """Learn from the iteration just run."""
         ...
 
@@ -85,7 +85,7 @@ class Policy(Protocol):
 class _Memoryless:
     """Controller of a policy that learns nothing."""
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: IterationOutcome) -> None:
         """Nothing to learn."""
 
     def restart(self, groups: IntArray) -> None:
@@ -173,7 +173,7 @@ class _Hindsight:
         rate = np.where(started, np.divide(self.tokens, self.time, out=plain.copy(), where=started), plain)
         return np.asarray((tokens - rate[:, None] * cost).argmax(axis=1), dtype=np.int64)
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: IterationOutcome) -> None:
         self.tokens += outcome.tokens
         self.time += outcome.time_s
 
@@ -251,7 +251,7 @@ class _Ema:
             k[here] = steps[self.index[s, here]]
         return k
 
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, outcome: IterationOutcome) -> None:
         slot = self._slot(outcome.batch)
         for s in range(len(self.steps)):
             groups = np.flatnonzero(outcome.busy & (slot == s))

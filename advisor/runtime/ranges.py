@@ -17,7 +17,7 @@ OPEN_END = 10_000_000
 
 @dataclass(frozen=True)
 class KRange:
-    """One range of the schedule: batch sizes batch_start..batch_end, both included, run k_draft drafts.
+    """One range of the schedule: batch sizes batch_start..batch_end, both included, run n_draft drafts.
 
     speedup is the mean over the range's batch sizes, regret the largest expected loss within the range; K = 0 is a
     server without speculation. meets_limit is False where no K satisfies the limit on time per output token.
@@ -25,7 +25,7 @@ class KRange:
 
     batch_start: int
     batch_end: int
-    k_draft: int
+    n_draft: int
     speedup: float
     regret: float = 0.0
     meets_limit: bool = True
@@ -37,12 +37,12 @@ class KRange:
     @property
     def k_running(self) -> int:
         """K that one server for all batches runs: what an engine's table holds and a simulation serves."""
-        return self.k_draft if self.table_k is None else self.table_k
+        return self.n_draft if self.table_k is None else self.table_k
 
 
 def range_values(item: KRange) -> dict[str, int | float | bool]:
     """A range as JSON and reports carry it. `k_running` is the K of one server for all batches."""
-    names = ("batch_start", "batch_end", "k_draft", "k_running", "speedup", "regret", "meets_limit")
+    names = ("batch_start", "batch_end", "n_draft", "k_running", "speedup", "regret", "meets_limit")
     return {name: getattr(item, name) for name in names}
 
 
@@ -97,20 +97,20 @@ def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str
     """
     cells: dict[str, list[str]] = {
         "Batch": [f"{item.batch_start:,} to {item.batch_end:,}" for item in ranges],
-        "K": [str(item.k_draft) for item in ranges],
+        "K": [str(item.n_draft) for item in ranges],
         "Mean speedup": [f"{item.speedup:.2f}x" for item in ranges],
         "Largest expected loss": [f"{item.regret:.1%}" for item in ranges],
     }
     if limited:
         cells["Meets the limit"] = ["yes" if item.meets_limit else "no" for item in ranges]
-    if any(item.k_running != item.k_draft for item in ranges):
+    if any(item.k_running != item.n_draft for item in ranges):
         cells["K in one server"] = [str(item.k_running) for item in ranges]
     return tuple(cells), tuple(zip(*cells.values(), strict=True))
 
 
 def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
     """The scheduled K at each batch size (beyond the last range: the last range's K, as vLLM does)."""
-    return _looked_up(ranges, [item.k_draft for item in ranges], batch)
+    return _looked_up(ranges, [item.n_draft for item in ranges], batch)
 
 
 def k_running_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
@@ -127,6 +127,6 @@ def _looked_up(ranges: Sequence[KRange], ks: Sequence[int], batch: ArrayLike) ->
 
 def _same_k(a: Sequence[KRange], b: Sequence[KRange]) -> bool:
     def steps(ranges: Sequence[KRange]) -> list[tuple[int, int, int, int, bool]]:
-        return [(r.batch_start, r.batch_end, r.k_draft, r.k_running, r.meets_limit) for r in ranges]
+        return [(r.batch_start, r.batch_end, r.n_draft, r.k_running, r.meets_limit) for r in ranges]
 
     return steps(a) == steps(b)

@@ -310,7 +310,7 @@ def _ranges(
             KRange(
                 batch_start=start + 1,
                 batch_end=end,
-                k_draft=own,
+                n_draft=own,
                 speedup=float(table.speedup[part, column].mean()),
                 regret=float(table.loss[part, column].max()),
                 meets_limit=bool(meets[start]),

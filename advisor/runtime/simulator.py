@@ -13,7 +13,7 @@ from advisor.prediction import AdvisorError
 from advisor.runtime.acceptance_process import RunLengths
 from advisor.runtime.bounds import SplitCosts, StopsAtRejection
 from advisor.runtime.costs import IntArray, RoundCosts
-from advisor.runtime.policies import Controller, Outcome, Policy, Situation
+from advisor.runtime.policies import Controller, IterationOutcome, Policy, Situation
 
 ENDLESS = 2**40
 SWITCH_S = 0.0
@@ -228,7 +228,7 @@ class _Loop:
         self.iterations += busy
         self.by_draft += np.bincount(k[busy], minlength=self.by_draft.size)
         seen = np.where(busy, k, -1), batch
-        self.controller.observe(Outcome(busy, batch, k, tokens, time))
+        self.controller.observe(IterationOutcome(busy, batch, k, tokens, time))
         self.place += emitted
         self.remaining -= emitted
         finished = self.active & (self.remaining <= 0)

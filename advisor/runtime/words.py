@@ -29,7 +29,7 @@ def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> t
     here = next((item for item in ranges if item.smoothed_k is not None), None)
     if here is not None:
         said.append(
-            f"K = {here.k_draft} is recommended at batch {batch_size:,}; smoothed over all batches K = "
+            f"K = {here.n_draft} is recommended at batch {batch_size:,}; smoothed over all batches K = "
             f"{here.smoothed_k} would stand there."
         )
     return tuple(text for text in said if text)
@@ -50,25 +50,25 @@ def plain_text(ranges: Sequence[KRange], batch_size: int) -> str:
     )
 
 
-def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, k_draft: int) -> str:
+def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> str:
     """Whether one K, the recommended one, is enough for a server at all batches, in a sentence.
 
     gain : what one server gains over the best single K, over the doublings of the batches that the ranges cover.
-    k_draft : the K recommended at the target batch.
+    n_draft : the K recommended at the target batch.
     """
     last, best = ranges[-1].batch_end, gain.best_static_k
-    if not any(item.k_draft for item in ranges):
+    if not any(item.n_draft for item in ranges):
         return "Drafting pays at no batch: K = 0 throughout."
     running = {item.k_running for item in ranges}
     if running == {0}:
         return f"One K is enough: 0, a server without speculation, loses least over all batches {_EQUALLY}."
     if len(running) == 1:
         return f"One K is enough: {running.pop()} at every batch."
-    if one_k_is_enough(ranges, gain, k_draft):
-        cost = 1.0 - gain.static_speedup[k_draft] / gain.schedule_speedup
+    if one_k_is_enough(ranges, gain, n_draft):
+        cost = 1.0 - gain.static_speedup[n_draft] / gain.schedule_speedup
         if cost <= 0.0:
-            return f"One K is enough: {k_draft} everywhere costs nothing up to batch {last:,}."
-        return f"One K is enough: {k_draft} everywhere costs {cost:.1%} up to batch {last:,} {_EQUALLY}."
+            return f"One K is enough: {n_draft} everywhere costs nothing up to batch {last:,}."
+        return f"One K is enough: {n_draft} everywhere costs {cost:.1%} up to batch {last:,} {_EQUALLY}."
     return f"The schedule gains {gain.gain:.1%} over the best single K, {best}, up to batch {last:,} {_EQUALLY}."
 
 
@@ -92,7 +92,7 @@ def carried_text(setup: Setup, drafts: IntArray) -> str:
 
 def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:
     """What K = 0 means in a schedule that drafts at other batches. Empty where it has none or its drafter is free."""
-    zero = [item for item in ranges if not item.k_draft]
+    zero = [item for item in ranges if not item.n_draft]
     if not zero or len(zero) == len(ranges) or idle >= 1.0 or not any(item.k_running for item in ranges):
         return ""
     here = not int(k_at(ranges, batch_size))

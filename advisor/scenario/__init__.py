@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.scenario.examples import Example, example_ids, load_example
-from advisor.scenario.field_row import Catalogue, FieldRow, Flag, Section
+from advisor.scenario.field_row import Catalogue, FieldRow, FieldSection, Flag
 from advisor.scenario.fields import (
     DEFAULT_CONTEXT_TOKENS,
     DOCUMENTS,
@@ -31,9 +31,9 @@ __all__ = [
     "Catalogue",
     "Example",
     "FieldRow",
+    "FieldSection",
     "Flag",
     "Scenario",
-    "Section",
     "build_scenario",
     "example_ids",
     "explain",

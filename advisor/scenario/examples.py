@@ -17,7 +17,7 @@ _LISTING = "run `python -m advisor examples` for all of them"
 class MeasuredSpeedup(Frozen):
     """A speedup that a source of an example measured on its very scenario, at one K."""
 
-    k_draft: int = Field(ge=1)
+    n_draft: int = Field(ge=1)
     batch_size: int | None = Field(default=None, ge=1)
     """None: at the batch where it is highest, which the source does not state."""
     speedup: float = Field(gt=0)

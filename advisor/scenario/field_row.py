@@ -15,7 +15,7 @@ Catalogue = Literal["accelerators", "models", "drafters", "routing presets"]
 """A list of things by id, out of which a field names one."""
 
 
-class Section(enum.StrEnum):
+class FieldSection(enum.StrEnum):
     """Headings of the sidebar, in its order."""
 
     MODEL = "Model"
@@ -45,7 +45,7 @@ class Widget:
     label: str = ""
     """Where it is another than the row's own."""
     help: str = ""
-    section: Section | None = None
+    section: FieldSection | None = None
     """Where it stands under another heading than its subject's."""
 
 
@@ -67,7 +67,7 @@ class FieldRow:
     """
 
     label: str
-    section: Section
+    section: FieldSection
     """Its subject; what tables list goes by it."""
     unit: str = ""
     short: str = "{}"
@@ -132,7 +132,7 @@ class FieldRow:
         return (self.widget.label if self.widget is not None else "") or self.label
 
     @property
-    def screen_section(self) -> Section:
+    def screen_section(self) -> FieldSection:
         """The heading under which its widget stands."""
         return (self.widget.section if self.widget is not None else None) or self.section
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from advisor.architecture import WeightDtype
 from advisor.catalog import EngineChoice, engine_choices
 from advisor.prediction import Frozen
-from advisor.scenario.field_row import FieldRow, Flag, Section, Told, Widget, rows_of
+from advisor.scenario.field_row import FieldRow, FieldSection, Flag, Told, Widget, rows_of
 from advisor.task_transfer import Task
 
 KvDtype = Literal["auto", "bf16", "fp8"]
@@ -39,7 +39,7 @@ class ScenarioFields(Frozen):
         str,
         FieldRow(
             "Accelerator",
-            Section.HARDWARE,
+            FieldSection.HARDWARE,
             widget=Widget(1),
             told=Told("Accelerator"),
             flags=(
@@ -51,7 +51,9 @@ class ScenarioFields(Frozen):
     ] = "h200-sxm"
     hardware_json: Annotated[
         str | None,
-        FieldRow("Your own accelerator", Section.HARDWARE, document_of="hardware_id", is_private=True, is_younger=True),
+        FieldRow(
+            "Your own accelerator", FieldSection.HARDWARE, document_of="hardware_id", is_private=True, is_younger=True
+        ),
     ] = None
     """An accelerator given by the user (docs/scenarios.md); it then replaces the profile of `hardware_id`."""
     n_gpus: Annotated[
@@ -59,7 +61,7 @@ class ScenarioFields(Frozen):
         Field(ge=1, le=_MAX_GPUS),
         FieldRow(
             "GPUs",
-            Section.HARDWARE,
+            FieldSection.HARDWARE,
             short="GPUs {}",
             widget=Widget(2),
             told=Told("Accelerator", ""),
@@ -71,7 +73,7 @@ class ScenarioFields(Frozen):
         Field(ge=1, le=_MAX_GPUS),
         FieldRow(
             "Tensor parallel",
-            Section.HARDWARE,
+            FieldSection.HARDWARE,
             unit="ranks",
             short="TP {}",
             widget=Widget(2, "TP", "Tensor-parallel ranks of one instance."),
@@ -84,7 +86,7 @@ class ScenarioFields(Frozen):
         Field(ge=1, le=_MAX_GPUS),
         FieldRow(
             "Expert parallel",
-            Section.HARDWARE,
+            FieldSection.HARDWARE,
             unit="ranks",
             short="EP {}",
             widget=Widget(2, "EP", "Expert-parallel ranks of one instance."),
@@ -96,7 +98,7 @@ class ScenarioFields(Frozen):
         str,
         FieldRow(
             "Model",
-            Section.MODEL,
+            FieldSection.MODEL,
             widget=Widget(1),
             flags=(Flag("--model", "Model id (see `advisor models`) or a path to a config.json."),),
             needed=True,
@@ -105,7 +107,7 @@ class ScenarioFields(Frozen):
     ] = "qwen3-30b-a3b"
     model_config_json: Annotated[
         str | None,
-        FieldRow("Your own config.json", Section.MODEL, document_of="model_id", is_private=True),
+        FieldRow("Your own config.json", FieldSection.MODEL, document_of="model_id", is_private=True),
     ] = None
     """A Hugging Face config.json given by the user; it then replaces the profile of `model_id`."""
     batch_size: Annotated[
@@ -113,7 +115,7 @@ class ScenarioFields(Frozen):
         Field(ge=1, le=MAX_BATCH),
         FieldRow(
             "Batch",
-            Section.LOAD,
+            FieldSection.LOAD,
             unit="sequences",
             short="batch {}",
             widget=Widget(1, help="Sequences that decode together in one instance."),
@@ -126,7 +128,7 @@ class ScenarioFields(Frozen):
         Field(ge=1, le=MAX_CONTEXT),
         FieldRow(
             "Context (tokens)",
-            Section.LOAD,
+            FieldSection.LOAD,
             unit="tokens",
             short="context {}",
             widget=Widget(1, "Context", "Cached tokens per sequence."),
@@ -145,7 +147,7 @@ class ScenarioFields(Frozen):
         str,
         FieldRow(
             "Drafter",
-            Section.DRAFTER,
+            FieldSection.DRAFTER,
             widget=Widget(1),
             flags=(Flag("--drafter", "Drafter id, e.g. eagle3, mtp, ngram."),),
             needed=True,
@@ -157,7 +159,7 @@ class ScenarioFields(Frozen):
         Field(min_length=1),
         FieldRow(
             "Accepted length",
-            Section.DRAFTER,
+            FieldSection.DRAFTER,
             widget=Widget(
                 2,
                 "Accepted length: measured curve, or type your own",
@@ -177,7 +179,7 @@ class ScenarioFields(Frozen):
         Task | None,
         FieldRow(
             "Kind of text",
-            Section.DRAFTER,
+            FieldSection.DRAFTER,
             unset="as measured",
             short="on {}",
             widget=Widget(
@@ -200,7 +202,7 @@ class ScenarioFields(Frozen):
         EngineChoice,
         FieldRow(
             "Engine",
-            Section.ENGINE,
+            FieldSection.ENGINE,
             choices=tuple(engine_choices()),
             widget=Widget(1),
             flags=(Flag("--engine", "Serving engine; sets kernels and overheads."),),
@@ -211,7 +213,7 @@ class ScenarioFields(Frozen):
         Field(ge=1, le=MAX_DRAFT),
         FieldRow(
             "Longest draft (K max)",
-            Section.DRAFTER,
+            FieldSection.DRAFTER,
             unit="tokens",
             short="K max {}",
             widget=Widget(3, "Longest draft to consider (K max)"),
@@ -223,7 +225,7 @@ class ScenarioFields(Frozen):
         WeightDtype | None,
         FieldRow(
             "Weights",
-            Section.ENGINE,
+            FieldSection.ENGINE,
             short="weights {}",
             unset="as stored",
             widget=Widget(2),
@@ -236,11 +238,11 @@ class ScenarioFields(Frozen):
         WeightDtype | None,
         FieldRow(
             "Routed experts' weights",
-            Section.ENGINE,
+            FieldSection.ENGINE,
             short="experts {}",
             unset="as the weights",
             widget=Widget(
-                2, help="Overrides the format of the weights for the experts alone.", section=Section.ADVANCED
+                2, help="Overrides the format of the weights for the experts alone.", section=FieldSection.ADVANCED
             ),
             told=Told("Weights, KV cache", "", ""),
             flags=(Flag("--expert-dtype", "Format of the routed experts alone, e.g. mxfp4."),),
@@ -251,7 +253,7 @@ class ScenarioFields(Frozen):
         KvDtype,
         FieldRow(
             "KV cache",
-            Section.ENGINE,
+            FieldSection.ENGINE,
             short="KV {}",
             widget=Widget(2, help="auto: as the checkpoint says, else as the engine chooses for its weights."),
             told=Told("Weights, KV cache", "; KV {}"),
@@ -267,7 +269,7 @@ class ScenarioFields(Frozen):
         str,
         FieldRow(
             "Routing",
-            Section.ADVANCED,
+            FieldSection.ADVANCED,
             short="routing {}",
             widget=Widget(
                 1,
@@ -287,7 +289,7 @@ class ScenarioFields(Frozen):
         Field(ge=1, le=MAX_CONTEXT),
         FieldRow(
             "Prompt tokens",
-            Section.ADVANCED,
+            FieldSection.ADVANCED,
             unit="tokens",
             short="prompt {}",
             widget=Widget(3, help="With output tokens, prefill is charged."),
@@ -300,7 +302,7 @@ class ScenarioFields(Frozen):
         Field(ge=1, le=MAX_CONTEXT),
         FieldRow(
             "Output tokens",
-            Section.ADVANCED,
+            FieldSection.ADVANCED,
             unit="tokens",
             short="output {}",
             widget=Widget(4),
@@ -313,7 +315,7 @@ class ScenarioFields(Frozen):
         Field(ge=0.01, le=1e6, allow_inf_nan=False),
         FieldRow(
             "Limit on time per output token (ms)",
-            Section.ADVANCED,
+            FieldSection.ADVANCED,
             unit="ms",
             short="limit {} ms",
             widget=Widget(5, help="A K that exceeds it is not recommended."),
@@ -326,7 +328,7 @@ class ScenarioFields(Frozen):
         Field(max_length=1000),
         FieldRow(
             "Refit",
-            Section.ADVANCED,
+            FieldSection.ADVANCED,
             unset="shipped constants",
             told=Told("Constants", unset=""),
             flags=(
@@ -344,6 +346,8 @@ FIELDS = rows_of(ScenarioFields)
 DOCUMENTS = {name: row.document_of for name, row in FIELDS.items() if row.document_of}
 """Fields that hold a document of the user's own, each with the field that names it; a link carries them compressed."""
 SETTINGS = tuple(
-    sorted((row for row in FIELDS.values() if not row.document_of), key=lambda row: list(Section).index(row.section))
+    sorted(
+        (row for row in FIELDS.values() if not row.document_of), key=lambda row: list(FieldSection).index(row.section)
+    )
 )
 """The rows of all other fields by subject, as tables list them: what says most comes first."""

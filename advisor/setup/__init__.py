@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.setup.costs import by_form, with_scales
 from advisor.setup.load import load_setup, with_placement
-from advisor.setup.loaded import Setup, touched_experts
+from advisor.setup.loaded import Setup, touched_in_pass
 from advisor.setup.notes import ASSUMED_IMBALANCE
 
-__all__ = ["ASSUMED_IMBALANCE", "Setup", "by_form", "load_setup", "touched_experts", "with_placement", "with_scales"]
+__all__ = ["ASSUMED_IMBALANCE", "Setup", "by_form", "load_setup", "touched_in_pass", "with_placement", "with_scales"]

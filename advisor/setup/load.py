@@ -14,7 +14,7 @@ from advisor.calibration import (
 from advisor.catalog import (
     OTHER_ENGINE,
     engines,
-    hardware_from_given,
+    hardware_from_own,
     load_engine,
     load_model,
     model_ids,
@@ -140,7 +140,7 @@ _remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
 
 def _hardware(scenario: Scenario) -> Hardware:
     if scenario.hardware_json is not None:
-        return hardware_from_given(scenario.hardware_json, scenario.hardware_id)
+        return hardware_from_own(scenario.hardware_json, scenario.hardware_id)
     return load_hardware(scenario.hardware_id)
 
 

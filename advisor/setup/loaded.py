@@ -16,7 +16,7 @@ from advisor.drafter import Drafter
 from advisor.hardware import Hardware
 from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit
-from advisor.routing import RoutingPreset, distinct_experts
+from advisor.routing import RoutingPreset, touched_experts
 from advisor.scenario import Scenario
 from advisor.serving_formats import CacheFormat
 from advisor.step_cost import MoeShape, Placement
@@ -70,7 +70,7 @@ class Setup:
         return self.cache.bytes_per_element
 
 
-def touched_experts(
+def touched_in_pass(
     setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: Literal["value", "low", "high"] = "value"
 ) -> Array:
     """Distinct experts for this scenario's routing, B sequences x t tokens. 0 for a dense model. [-]
@@ -82,4 +82,4 @@ def touched_experts(
         return np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(tokens)))
     experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
     cv, phi, rho = setup.routing_parameters(end)
-    return distinct_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
+    return touched_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)

@@ -59,13 +59,13 @@ class MeasuredPower:
     mean_w: float
     text: str
     """Where it is from."""
-    k_draft: int
+    n_draft: int
     """Draft length that ran, 0 for none; its power is that of no other. [-]"""
 
     @property
     def because(self) -> str:
         """Origin of the power, and the draft length it is taken to be of."""
-        return f"{self.text}; taken to have run with K = {self.k_draft}"
+        return f"{self.text}; taken to have run with K = {self.n_draft}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def regimes(
     components: Mapping[str, float],
     batch: float,
     tokens_per_sequence: float,
-    distinct: float,
+    touched: float,
     prefill_s: float = 0.0,
 ) -> Regimes:
     """Regimes of a pass over `batch` sequences of `tokens_per_sequence` tokens each.
@@ -101,7 +101,7 @@ def regimes(
     components : its time by component. [s]
     batch : sequences of the instance. [-]
     tokens_per_sequence : tokens of each in the pass. [-]
-    distinct : distinct routed experts that it touches in a layer, U. [-]
+    touched : distinct routed experts that it touches in a layer, U. [-]
     prefill_s : time of prompts that its tokens pay for. [s]
 
     A product's time is shared between arithmetic and reading as a roofline has them, x to 1, with x its rows over those
@@ -112,14 +112,14 @@ def regimes(
     arithmetic, reading = prefill_s, 0.0
     for key, time_s in components.items():
         if BY_KEY[key].bound == "device":
-            busy = _arithmetic_share(setup, key, batch * tokens_per_sequence, distinct)
+            busy = _arithmetic_share(setup, key, batch * tokens_per_sequence, touched)
             arithmetic += busy * time_s
             reading += (1.0 - busy) * time_s
     tokens = batch * tokens_per_sequence / setup.placement.attention_groups
     return Regimes(arithmetic / total, reading / total, tokens)
 
 
-def _arithmetic_share(setup: Setup, key: str, n_tokens: float, distinct: float) -> float:
+def _arithmetic_share(setup: Setup, key: str, n_tokens: float, touched: float) -> float:
     """Part of a component's time in arithmetic. [-]"""
     component = BY_KEY[key]
     record = None if component.drafter else getattr(setup.costs, component.priced_by[0])
@@ -128,7 +128,7 @@ def _arithmetic_share(setup: Setup, key: str, n_tokens: float, distinct: float) 
         return 0.0
     moe = setup.architecture.moe
     if isinstance(record, MoeCost) and moe is not None:
-        rows = float(laws.rows_per_expert(n_tokens, float(moe.n_active), max(distinct, 1.0)))
+        rows = float(laws.rows_per_expert(n_tokens, float(moe.n_active), max(touched, 1.0)))
     else:
         rows = n_tokens / setup.placement.attention_groups
     # Two operations for each weight and row, over the bytes of a weight.

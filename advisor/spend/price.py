@@ -32,18 +32,18 @@ class Price:
         return f"{self.usd_per_hour:g} USD per GPU-hour ({self.known_as})"
 
 
-def price_of(hardware: Hardware, given_usd_per_hour: float | None = None) -> Price | None:
+def price_of(hardware: Hardware, own_usd_per_hour: float | None = None) -> Price | None:
     """The user's price, else the profile's. None where neither is known.
 
     Raises AdvisorError for a price that is none.
     """
     # A user knows what they pay; the profile's price is a market's.
-    if given_usd_per_hour is not None:
-        if not (math.isfinite(given_usd_per_hour) and 0 < given_usd_per_hour <= _DEAREST):
+    if own_usd_per_hour is not None:
+        if not (math.isfinite(own_usd_per_hour) and 0 < own_usd_per_hour <= _DEAREST):
             raise AdvisorError(
-                f"a price of {given_usd_per_hour:g} USD per GPU-hour is none; give more than 0, up to {_DEAREST:,.0f}"
+                f"a price of {own_usd_per_hour:g} USD per GPU-hour is none; give more than 0, up to {_DEAREST:,.0f}"
             )
-        return Price(given_usd_per_hour, "as given")
+        return Price(own_usd_per_hour, "as given")
     known = hardware.price_usd_per_hour
     if known is None:
         return None

@@ -19,7 +19,7 @@ error: draws of the components hold a part of it (`own_log_sd`). [-]"""
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnSpeed:
     """Seconds for a token of one sequence under each draw, [draws, nB]."""
 
     token_s: Array
@@ -28,7 +28,7 @@ class Drawn:
     """Without it: what its user waits between two tokens."""
 
 
-def drawn_times(setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: Array | float = 0.0) -> Drawn:
+def drawn_times(setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: Array | float = 0.0) -> DrawnSpeed:
     """Times of a curve's batches under its draws.
 
     Parameters
@@ -41,7 +41,7 @@ def drawn_times(setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: A
     error = np.exp(own_log_sd(curve.plain_draws_s) * np.broadcast_to(own_z, curve.plain_draws_s.shape[:1])[:, None])
     # A speculative token takes the plain one's time over the speedup, draw by draw: errors that both share stay shared.
     token_s = error * (curve.plain_draws_s + prefill) / curve.draws[:, rows, columns]
-    return Drawn(token_s, token_s - error * own_prompt)
+    return DrawnSpeed(token_s, token_s - error * own_prompt)
 
 
 def own_log_sd(plain_draws_s: Array) -> Array:

@@ -22,7 +22,7 @@ _SEED = 20261123
 class Arm:
     """One way to decode, at one batch."""
 
-    k_draft: int
+    n_draft: int
     tokens_per_s_per_gpu: Prediction
     usd_per_million: Prediction | None
     """None where no price is known."""
@@ -64,9 +64,9 @@ def spend_at(
     Raises AdvisorError for a measurement at another K.
     """
     own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws)) if own_z is None else own_z
-    if measured is not None and measured.k_draft not in (0, int(curve.drafts[column])):
+    if measured is not None and measured.n_draft not in (0, int(curve.drafts[column])):
         raise AdvisorError(
-            f"the power log ran with K = {measured.k_draft}, and energy is told of K = {curve.drafts[column]} and of "
+            f"the power log ran with K = {measured.n_draft}, and energy is told of K = {curve.drafts[column]} and of "
             "K = 0; measure one of these, or leave the log out"
         )
     # Both arms take the same own_z: what a model's plain time is off by, its rounds are off by too.
@@ -104,7 +104,7 @@ def _arm(
         value, drawn = (laws.usd_per_million_tokens(price.usd_per_hour, each) for each in (middle, rates))
         usd = _banded(float(value), np.asarray(drawn), tier, f"{why}, at {price.text}")
     shares = _regimes(setup, curve, row, column)
-    at_this_k = measured if measured is not None and measured.k_draft == curve.drafts[column] else None
+    at_this_k = measured if measured is not None and measured.n_draft == curve.drafts[column] else None
     power = _power(setup, shares, at_this_k, len(rates))
     if power is None:
         return Arm(int(curve.drafts[column]), rate, usd, None, None, shares), np.zeros_like(rates)
@@ -134,11 +134,11 @@ def _power(
 def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
     plain, whole = curve.components_at(row, column)
     k = int(curve.drafts[column])
-    distinct = curve.distinct_verify[row, column] if k else curve.distinct_plain[row]
+    touched = curve.touched_verify[row, column] if k else curve.touched_plain[row]
     # Prefill is charged by the token: a round pays that of all its tokens.
     tokens = float(curve.accepted_length[column]) if k else 1.0
     prefill_s = tokens * float(np.broadcast_to(curve.prefill_s, curve.batches.shape)[row])
-    return regimes(setup, whole if k else plain, float(curve.batches[row]), k + 1.0, float(distinct), prefill_s)
+    return regimes(setup, whole if k else plain, float(curve.batches[row]), k + 1.0, float(touched), prefill_s)
 
 
 def _banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:

@@ -58,7 +58,7 @@ def _energy(spend: Spend, hardware: Hardware) -> str:
 def _at(arm: Arm, watts: Prediction) -> str:
     """`at 598 W a GPU, measured, taken to have run with K = 3`."""
     measured = watts.tier is Tier.MEASURED
-    how = f"measured, taken to have run with K = {arm.k_draft}" if measured else "a roofline estimate"
+    how = f"measured, taken to have run with K = {arm.n_draft}" if measured else "a roofline estimate"
     return f"at {watts.value:.0f} W a GPU, {how}"
 
 
@@ -85,7 +85,7 @@ def spend_document(spend: Spend) -> dict[str, Any]:
 
 def _arm(arm: Arm) -> dict[str, Any]:
     return {
-        "k_draft": arm.k_draft,
+        "n_draft": arm.n_draft,
         "tokens_per_s_per_gpu": arm.tokens_per_s_per_gpu,
         "usd_per_million_tokens": arm.usd_per_million,
         "power_w_per_gpu": arm.power_w,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from advisor.store.builder import Progress, build
 from advisor.store.connection import Store, default_store_path, open_store
 from advisor.store.kernel_tables import hardware_id
-from advisor.store.profiler_sweeps import Sweep, read_sweep, stored_sweep, sweeps
+from advisor.store.profiler_sweeps import ProfilerSweep, read_sweep, stored_sweep, sweeps
 from advisor.store.queries import (
     coverage,
     dataset,
@@ -23,10 +23,10 @@ from advisor.store.uploads import ORIGIN, forget_upload, kept_as, list_uploads, 
 
 __all__ = [
     "ORIGIN",
+    "ProfilerSweep",
     "Progress",
     "Store",
     "StoreStatus",
-    "Sweep",
     "build",
     "coverage",
     "dataset",

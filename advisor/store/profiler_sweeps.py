@@ -39,7 +39,7 @@ class _Facts(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class SweepPlan(_Facts):
+class ProfilerPlan(_Facts):
     """Request that the profiler was given."""
 
     preset: str
@@ -70,7 +70,7 @@ class SweepMeta(_Facts):
     rows: int = Field(ge=0)
     measured_rows: int = Field(ge=0)
     started_at: str
-    plan: SweepPlan
+    plan: ProfilerPlan
     device: SweepDevice
     software: dict[str, Any] = Field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class SweepMeta(_Facts):
 
 
 @dataclass(frozen=True)
-class Sweep:
+class ProfilerSweep:
     """One sweep: `rows` has the profiler's COLUMNS, numbers as floats, empty cells missing."""
 
     name: str
@@ -108,7 +108,7 @@ def data_file(folder: Path) -> Path | None:
     return next((folder / name for name in DATA_NAMES if (folder / name).is_file()), None)
 
 
-def read_sweep(folder: Path) -> Sweep:
+def read_sweep(folder: Path) -> ProfilerSweep:
     """A sweep, its rows checked against what its meta.yaml says.
 
     Raises AdvisorError, naming file and cell, when the folder holds no sweep, a file is damaged, or the two disagree.
@@ -125,7 +125,7 @@ def read_sweep(folder: Path) -> Sweep:
             f"{file} has {len(rows)} rows, {measured} of them measured; meta.yaml says {meta.rows} and "
             f"{meta.measured_rows}: restore the two files together"
         )
-    return Sweep(folder.name, meta, rows, hashlib.sha256(raw).hexdigest())
+    return ProfilerSweep(folder.name, meta, rows, hashlib.sha256(raw).hexdigest())
 
 
 def _read_meta(file: Path) -> SweepMeta:
@@ -174,7 +174,7 @@ def _typed(cells: pd.DataFrame, column: str, name: str) -> pd.Series:
     return numbers
 
 
-def load_sweep(connection: duckdb.DuckDBPyConnection, sweep: Sweep) -> None:
+def load_sweep(connection: duckdb.DuckDBPyConnection, sweep: ProfilerSweep) -> None:
     """Add one sweep to the two tables of sweeps."""
     meta, device = sweep.meta, sweep.meta.device
     torch = meta.software.get("torch")
@@ -203,7 +203,7 @@ def sweeps(store: Store) -> pd.DataFrame:
     )
 
 
-def stored_sweep(store: Store, name: str) -> Sweep:
+def stored_sweep(store: Store, name: str) -> ProfilerSweep:
     """One sweep as it was read from its folder. Raises AdvisorError when the store holds none of that name."""
     found = store.rows("SELECT meta, sha256 FROM sweeps WHERE name = ?", [name])
     if not found:
@@ -212,4 +212,4 @@ def stored_sweep(store: Store, name: str) -> Sweep:
     columns = ", ".join(f'"{column}"' for column in COLUMNS)
     rows = store.frame(f"SELECT {columns} FROM sweep_rows WHERE sweep = ? ORDER BY rowid", [name])
     rows = rows.astype(dict.fromkeys(SWEEP_TEXT_COLUMNS, "str"))  # a column without a word comes back untyped
-    return Sweep(name, SweepMeta.model_validate_json(found[0][0]), rows, str(found[0][1]))
+    return ProfilerSweep(name, SweepMeta.model_validate_json(found[0][0]), rows, str(found[0][1]))

@@ -190,7 +190,7 @@ def _transfer(
     )
 
 
-def left_out(lengths: pd.DataFrame) -> pd.DataFrame:
+def held_out_lengths(lengths: pd.DataFrame) -> pd.DataFrame:
     """Errors of each pair of tasks on laboratories left out.
 
     Log odds carried over unchanged, with the bias of all other laboratories, with that of their heads of the same kind;
@@ -258,8 +258,8 @@ def table(found: Sequence[Transfer]) -> str:
     return "\n".join(lines)
 
 
-def left_out_table(judged: pd.DataFrame) -> str:
-    """Root mean squares of `left_out` by laboratory and over all, each laboratory with the same weight."""
+def held_out_table(judged: pd.DataFrame) -> str:
+    """Root mean squares of `held_out_lengths` by laboratory, and over all with one weight for each."""
     by = judged.groupby("laboratory")
     squares = by[["unchanged", "bias", "bias_of_kind"]].agg(lambda each: float((each**2).mean()))
     inside = by["inside"].mean()
@@ -279,7 +279,7 @@ def main(arguments: Sequence[str]) -> None:
         raise AdvisorError(f"{' '.join(arguments)}: only --write is known")
     lengths = measured_lengths()
     found, over_context = transfers(lengths), contexts()
-    judged = left_out_table(left_out(lengths))
+    judged = held_out_table(held_out_lengths(lengths))
     print(f"{table(found)}\n\nLaboratories left out, root mean square of the log odds\n{judged}\n")
     for one in over_context:
         print(one)

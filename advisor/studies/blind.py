@@ -22,7 +22,7 @@ from advisor.curve import curve_for
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root
 from advisor.scenario import Scenario
-from advisor.setup import load_setup, touched_experts
+from advisor.setup import load_setup, touched_in_pass
 from advisor.text import frame_csv
 
 BLIND = data_root() / "docs" / "blind"
@@ -39,12 +39,12 @@ CONTEXT_TOKENS = 1024
 ANY_LENGTH = "2.0@4"
 """An n-gram drafter's accepted length belongs to the prompts: it is taken from the measurement when scored, and no
 column depends on it. [tokens per round]"""
-KEYS = ["model_id", "batch_size", "k_draft"]
+KEYS = ["model_id", "batch_size", "n_draft"]
 COLUMNS = {
     "named": "yes: of a family that the issue names; no: a model that it may be instead",
-    "distinct_experts": "distinct routed experts in one layer of a verification, mean over layers [1]",
-    "distinct_experts_low": "the same at the end of the routing preset's 80 % range that touches fewer [1]",
-    "distinct_experts_high": "the same at the other end [1]",
+    "touched_experts": "distinct routed experts in one layer of a verification, mean over layers [1]",
+    "touched_experts_low": "the same at the end of the routing preset's 80 % range that touches fewer [1]",
+    "touched_experts_high": "the same at the other end [1]",
     "plain_step_ms": "one plain decode step [ms]",
     "verify_step_ms": "one verification of K + 1 tokens a sequence, without drafting [ms]",
     "verify_ratio": "verification over plain step [1]",
@@ -53,8 +53,12 @@ COLUMNS = {
     "round_ratio_high": "upper end of its 80 % band [1]",
     "tier": "measured, interpolated, fitted or roofline",
 }
+_FROZEN_NAMES = {"k_draft": "n_draft"} | {
+    f"distinct_experts{end}": f"touched_experts{end}" for end in ("", "_low", "_high")
+}
+"""What the columns of older frozen grids are called today: a frozen file is never written again."""
 JUDGED = {
-    "distinct_experts": ("distinct_experts_low", "distinct_experts_high"),
+    "touched_experts": ("touched_experts_low", "touched_experts_high"),
     "plain_step_ms": None,
     "verify_step_ms": None,
     "verify_ratio": None,
@@ -90,10 +94,10 @@ def _of_model(model_id: str) -> pd.DataFrame:
     column, verified = curve.batches[:, None], curve.drafts + 1.0
     values = {
         "batch_size": np.broadcast_to(column, curve.round_s.shape).astype(int),
-        "k_draft": np.broadcast_to(curve.drafts, curve.round_s.shape),
-        "distinct_experts": curve.distinct_verify,
-        "distinct_experts_low": touched_experts(setup, column, verified, "low"),
-        "distinct_experts_high": touched_experts(setup, column, verified, "high"),
+        "n_draft": np.broadcast_to(curve.drafts, curve.round_s.shape),
+        "touched_experts": curve.touched_verify,
+        "touched_experts_low": touched_in_pass(setup, column, verified, "low"),
+        "touched_experts_high": touched_in_pass(setup, column, verified, "high"),
         "plain_step_ms": np.broadcast_to(curve.plain_step_s[:, None], curve.round_s.shape) * 1e3,
         "verify_step_ms": curve.verify_step_s * 1e3,
         "verify_ratio": curve.verify_ratio,
@@ -146,7 +150,7 @@ def frozen(folder: Path) -> pd.DataFrame:
     path, meta = folder / "grid.csv", yaml.safe_load((folder / "meta.yaml").read_text(encoding="utf-8"))
     if sha256_of(path) != meta["sha256"]:
         raise AdvisorError(f"{path} is not what was frozen on {meta['date']}: its hash differs; restore the file")
-    return pd.read_csv(path)
+    return pd.read_csv(path).rename(columns=_FROZEN_NAMES)
 
 
 def latest() -> Path:
@@ -170,7 +174,7 @@ def with_measured(grid: pd.DataFrame, measured: pd.DataFrame) -> pd.DataFrame:
         raise AdvisorError("a model, batch and K stands twice in the measurement; give their mean")
     given = measured.copy()
     if "plain_step_ms" not in given and "verify_step_ms" in given:
-        plain = given[given["k_draft"] == 0][["model_id", "batch_size", "verify_step_ms"]]
+        plain = given[given["n_draft"] == 0][["model_id", "batch_size", "verify_step_ms"]]
         given = given.merge(plain.rename(columns={"verify_step_ms": "plain_step_ms"}), how="left")
     if "verify_ratio" not in given and {"verify_step_ms", "plain_step_ms"} <= set(given):
         given["verify_ratio"] = given["verify_step_ms"] / given["plain_step_ms"]
@@ -189,8 +193,8 @@ def score_lines(both: pd.DataFrame) -> Iterator[str]:
         for name, band in JUDGED.items():
             if f"{name}_measured" not in rows:
                 continue
-            known = rows[rows[f"{name}_measured"].notna() & ((rows["k_draft"] > 0) | (name == "plain_step_ms"))]
-            known = known[known["k_draft"] == known["k_draft"].min()] if name == "plain_step_ms" else known
+            known = rows[rows[f"{name}_measured"].notna() & ((rows["n_draft"] > 0) | (name == "plain_step_ms"))]
+            known = known[known["n_draft"] == known["n_draft"].min()] if name == "plain_step_ms" else known
             if known.empty:
                 continue
             error = known[name] / known[f"{name}_measured"] - 1.0

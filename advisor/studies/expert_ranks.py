@@ -17,13 +17,13 @@ from advisor.routing import (
     RoutingPreset,
     balanced,
     contiguous,
-    distinct_experts,
     drawn_choices,
     load_routing_preset,
     local_experts,
     rank_counts,
     routing_preset_ids,
     skewed_loads,
+    touched_experts,
 )
 from advisor.studies.unions import Unions, measured_unions
 
@@ -84,7 +84,7 @@ class Cell:
 
 def _cell(loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlation: tuple[float, float]) -> Cell:
     n, (batch, tokens, draws) = loads.shape[1], cell
-    read, distinct, rows = 0.0, 0.0, np.zeros(2)
+    read, touched, rows = 0.0, 0.0, np.zeros(2)
     for draw in range(draws):
         ids = drawn_choices(loads, k, batch, tokens, np.random.default_rng((1, draw)), *correlation)
         for at, layout in enumerate((contiguous(n, ranks), balanced(loads, ranks))):
@@ -92,9 +92,9 @@ def _cell(loads: Array, k: int, ranks: int, cell: tuple[int, int, int], correlat
             rows[at] += (found.pairs[-1].max(axis=1) / found.pairs[-1].mean(axis=1)).mean() / draws
             if at == 0:
                 read += found.touched[-1].max(axis=1).mean() / draws
-                distinct += found.distinct[-1].mean() / draws
-    assumed = float(local_experts(distinct, n, ranks))
-    return Cell(read, assumed, float(rows[0]), assumed / (distinct / ranks), float(rows[1]))
+                touched += found.touched_overall[-1].mean() / draws
+    assumed = float(local_experts(touched, n, ranks))
+    return Cell(read, assumed, float(rows[0]), assumed / (touched / ranks), float(rows[1]))
 
 
 def layer_spreads(unions: Unions) -> Array:
@@ -106,7 +106,7 @@ def layer_spreads(unions: Unions) -> Array:
     low, high = np.zeros_like(counted), np.full_like(counted, np.sqrt(unions.n_experts / unions.n_active - 1.0))
     for _ in range(40):
         middle = 0.5 * (low + high)
-        more = distinct_experts(widest, 1.0, unions.n_experts, unions.n_active, middle) > counted
+        more = touched_experts(widest, 1.0, unions.n_experts, unions.n_active, middle) > counted
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     return np.asarray(0.5 * (low + high))
 

@@ -14,7 +14,7 @@ from advisor.calibration import (
     OVERHEADS_FILE,
     RECORDS,
     FitParameter,
-    LeftOut,
+    HeldOutFit,
     OverheadFit,
     OverheadRecord,
     ResidualRecord,
@@ -39,10 +39,10 @@ from advisor.points import (
 )
 from advisor.validation import (
     COMMON_SHARE,
-    Drawn,
-    drawn_left_out,
-    fits_left_out,
-    predictions_left_out,
+    HeldOutDraw,
+    held_out_draws,
+    held_out_fits,
+    held_out_predictions,
     residuals_of,
 )
 
@@ -83,10 +83,10 @@ def _with_todays_costs(point: Point) -> Point:
     return point.seen_by(with_costs(point.setup, **class_costs(today)))
 
 
-def build_fit(points: Sequence[Point], refused: Mapping[str, int]) -> tuple[OverheadFit, tuple[LeftOut, ...]]:
+def build_fit(points: Sequence[Point], refused: Mapping[str, int]) -> tuple[OverheadFit, tuple[HeldOutFit, ...]]:
     """Fit on all rows that may choose something and that the model can express. Residuals on laboratories left out."""
-    model, models = fit_overheads(points, COMMON_SHARE), fits_left_out(points)
-    drawn = drawn_left_out(points, models)
+    model, models = fit_overheads(points, COMMON_SHARE), held_out_fits(points)
+    drawn = held_out_draws(points, models)
     fit = OverheadFit(
         records=_records(model),
         residuals=_residuals(residuals_of(drawn), drawn),
@@ -98,7 +98,7 @@ def build_fit(points: Sequence[Point], refused: Mapping[str, int]) -> tuple[Over
         held_out_error={f"common share {share:g}": _error_by_laboratory(points, share) for share in SHARES_TRIED},
     )
     return fit, tuple(
-        LeftOut(
+        HeldOutFit(
             laboratory=name,
             records=_records(each, model.by_class),
             residuals=_residuals(residuals_of(drawn, name), drawn, name),
@@ -136,7 +136,7 @@ def classes_today() -> tuple[str, ...]:
 
 def _records(model: OverheadModel, also: Iterable[str] = ()) -> tuple[OverheadRecord, ...]:
     # Without rows: launches as plain decode has them, and the prior of the rest.
-    every = {name: model.unseen(name) for name in (*classes_today(), *also)} | model.by_class
+    every = {name: model.of_new_class(name) for name in (*classes_today(), *also)} | model.by_class
     return tuple(_record(name, overheads) for name, overheads in sorted(every.items()))
 
 
@@ -168,7 +168,7 @@ def _record(name: str, overheads: Overheads) -> OverheadRecord:
 
 
 def _residuals(
-    found: Mapping[tuple[str, bool], float], drawn: Sequence[Drawn], without: str = ""
+    found: Mapping[tuple[str, bool], float], drawn: Sequence[HeldOutDraw], without: str = ""
 ) -> tuple[ResidualRecord, ...]:
     out = []
     for (tier, workstation), log_sd in found.items():
@@ -183,7 +183,7 @@ def _residuals(
 
 
 def _error_by_laboratory(points: Sequence[Point], share: float) -> float:
-    error = np.abs(predictions_left_out(points, share) / np.array([p.measured for p in points]) - 1.0)
+    error = np.abs(held_out_predictions(points, share) / np.array([p.measured for p in points]) - 1.0)
     names = np.array([laboratory_or_title(point.source) for point in points])
     return float(np.mean([error[names == name].mean() for name in np.unique(names)]))
 

@@ -38,7 +38,7 @@ def without(rows: pd.DataFrame) -> pd.DataFrame:
     return _moved(rows, np.full(len(rows), PRIOR_LAUNCH_S), np.zeros(len(rows)))
 
 
-def left_out(rows: pd.DataFrame) -> pd.DataFrame:
+def held_out_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows predicted with constants fitted without the points of their own model. Versions count apart."""
     parts = []
     for model_id, own in rows.groupby("model_id", sort=False):

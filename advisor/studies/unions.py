@@ -15,7 +15,7 @@ import pandas as pd
 
 from advisor.arrays import Array
 from advisor.profiles import MEASUREMENTS
-from advisor.routing import distinct_experts, load_routing_preset
+from advisor.routing import load_routing_preset, touched_experts
 
 UNIONS = MEASUREMENTS / "union_experts" / "data.csv"
 MIXED = "all"
@@ -43,7 +43,7 @@ class Unions:
         """The law's unions for load_cv, affinity and stickiness, [2, lengths]."""
         cv, phi, rho = parameters
         shape = self.n_experts, self.n_active, cv, phi, rho
-        return np.stack([distinct_experts(1.0, self.tokens, *shape), distinct_experts(self.tokens, 1.0, *shape)])
+        return np.stack([touched_experts(1.0, self.tokens, *shape), touched_experts(self.tokens, 1.0, *shape)])
 
     def errors(self, parameters: Sequence[float]) -> Array:
         """Predicted over measured mean, less one, [2, lengths]."""
@@ -118,7 +118,7 @@ def preset_table(unions: dict[str, Unions], presets: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def domains_left_out(unions: dict[str, Unions]) -> dict[str, Array]:
+def held_out_domains(unions: dict[str, Unions]) -> dict[str, Array]:
     """Errors on each single domain of parameters fitted to the other domains, [2, lengths]."""
     domains = [one for name, one in unions.items() if name != MIXED]
     return {one.prompt_set: one.errors(fitted([each for each in domains if each is not one])) for one in domains}
@@ -131,7 +131,7 @@ def main() -> None:
     print(f"The form, fitted to each prompt set\n{form_table(unions)}\n")
     print(f"Shipped presets\n{preset_table(unions, presets)}\n")
     print("One domain, predicted from the other domains: largest error in the mean")
-    for name, errors in domains_left_out(unions).items():
+    for name, errors in held_out_domains(unions).items():
         print(f"{name:15}{np.abs(errors).max():8.1%} (run {errors[0, -1]:+.1%}, width {errors[1, -1]:+.1%})")
 
 

@@ -25,7 +25,7 @@ class Flip:
     """Accepted length from which on, away from today's, another K is recommended."""
 
     accepted_length: float
-    """At `k_draft` of today's answer. [tokens]"""
+    """At `n_draft` of today's answer. [tokens]"""
     k_before: int
     k_after: int
     is_below: bool
@@ -75,10 +75,10 @@ def _to_none(advice: Advice, today: float, high: float) -> Flip:
     return Flip((low + high) / 2.0, k_before, 0, True)
 
 
-def flip_texts(flips: Sequence[Flip], k_draft: int, today: float) -> tuple[str, ...]:
+def flip_texts(flips: Sequence[Flip], n_draft: int, today: float) -> tuple[str, ...]:
     """One line for each flip, `Accepted length below 1.9 at K = 3 (now 2.7): K = 2`."""
     return tuple(
-        f"Accepted length {'below' if flip.is_below else 'above'} {flip.accepted_length:.1f} at K = {k_draft} "
+        f"Accepted length {'below' if flip.is_below else 'above'} {flip.accepted_length:.1f} at K = {n_draft} "
         f"(now {today:.1f}): {f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
         for flip in flips
         if f"{flip.accepted_length:.1f}" != f"{today:.1f}"
@@ -95,6 +95,6 @@ def _recommended(advice: Advice, today: float, length: float) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _carried(length: float, k_draft: int, longest: int) -> Array:
-    """Accepted length at K = 0 to `longest`, from one at `k_draft`. The batch plays no part. [tokens]"""
-    return parse_acceptance(f"{min(length, k_draft + 1.0):.6f}@{k_draft}", longest).accepted_length
+def _carried(length: float, n_draft: int, longest: int) -> Array:
+    """Accepted length at K = 0 to `longest`, from one at `n_draft`. The batch plays no part. [tokens]"""
+    return parse_acceptance(f"{min(length, n_draft + 1.0):.6f}@{n_draft}", longest).accepted_length

@@ -15,7 +15,7 @@ _HARDLY = 1.05
 """Choice of this project: a gain below this is called hardly worth it. [-]"""
 
 
-def headline(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
+def headline(advice: Advice, n_draft: int, outcomes: Sequence[Outcome]) -> str:
     """The verdict on one K, the recommended one or another that was picked."""
     if len(outcomes) == 1:
         return f"Plain decoding: {outcomes[0].tpot_s * 1e3:.3g} ms per token"
@@ -24,25 +24,25 @@ def headline(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
         fastest = min(one.tpot_s for one in outcomes) * 1e3
         return f"No draft keeps {limit_ms:g} ms: the fastest takes {fastest:.3g} ms"
     best = max(outcomes[1:], key=lambda one: one.speedup)
-    if k_draft == 0:
+    if n_draft == 0:
         if best.speedup < 1.0:
             return f"Don’t speculate: {best.speedup:.2f}× at best"
         if not best.meets_limit:
             return f"Don’t speculate: {best.speedup:.2f}× misses the limit"
         chance = f"a gain in {advice.recommendation.p_gain:.0%} of the draws"
         return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}" if best.low < 1.0 else "No drafting: 1×"
-    shown = outcomes[k_draft]
+    shown = outcomes[n_draft]
     borrowed = f", acceptance borrowed from {whose}" if (whose := borrowed_from(advice)) else ""
     if shown.speedup < 1.0:
-        return f"{_tokens(k_draft)}: {shown.speedup:.2f}×, slower than plain{borrowed}"
+        return f"{_tokens(n_draft)}: {shown.speedup:.2f}×, slower than plain{borrowed}"
     if shown.speedup < _HARDLY:
         loses = ", and it may lose" if shown.low < 1.0 else ""
         return f"Hardly worth it: {shown.speedup:.2f}×{loses}{borrowed}"
-    return f"{_tokens(k_draft)}: {shown.speedup:.1f}× faster{borrowed}"
+    return f"{_tokens(n_draft)}: {shown.speedup:.1f}× faster{borrowed}"
 
 
-def _tokens(k_draft: int) -> str:
-    return f"Draft {k_draft} token{'s' if k_draft > 1 else ''}"
+def _tokens(n_draft: int) -> str:
+    return f"Draft {n_draft} token{'s' if n_draft > 1 else ''}"
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
@@ -60,23 +60,23 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     )
 
 
-def likely_text(advice: Advice, k_draft: int, outcomes: Sequence[Outcome]) -> str:
+def likely_text(advice: Advice, n_draft: int, outcomes: Sequence[Outcome]) -> str:
     """Likely range of one K, its chance of a gain, and the cost beside it or the next best K."""
     if len(outcomes) == 1:
         return "Nothing is drafted."
-    shown, recommended = outcomes[k_draft], outcomes[advice.recommendation.k_draft]
+    shown, recommended = outcomes[n_draft], outcomes[advice.recommendation.n_draft]
     likely = (
         f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10). {gain_text(shown.low, shown.p_gain)}"
         f"{_limit_text(advice, shown)}"
-        if k_draft
+        if n_draft
         else ""
     )
-    if shown.k_draft != recommended.k_draft:
+    if shown.n_draft != recommended.n_draft:
         return (
-            f"{likely} You picked K = {k_draft}; on average it is {shown.regret:.1%} behind each draw's fastest, "
-            f"K = {recommended.k_draft} {recommended.regret:.1%}."
+            f"{likely} You picked K = {n_draft}; on average it is {shown.regret:.1%} behind each draw's fastest, "
+            f"K = {recommended.n_draft} {recommended.regret:.1%}."
         ).strip()
-    others = [one for one in outcomes if one.k_draft not in (k_draft, 0)]
+    others = [one for one in outcomes if one.n_draft not in (n_draft, 0)]
     if not others:
         return likely
     return f"{likely} {advice.recommendation.equals}".strip()
@@ -96,7 +96,7 @@ def one_k_text(advice: Advice) -> str:
     if len(ranges) == 1:
         return said
     ends = [one for one, after in zip(ranges, [*ranges[1:], None], strict=True) if not _goes_on(one, after)]
-    steps = ", ".join(f"{one.k_draft} to batch {one.batch_end:,}" for one in ends[:3])
+    steps = ", ".join(f"{one.n_draft} to batch {one.batch_end:,}" for one in ends[:3])
     missed = next((one.batch_start for one in ranges if not one.meets_limit), None)
     limit = "" if missed is None else _missed_text(advice, missed)
     return f"K by batch: {steps}{' and so on' if len(ends) > 3 else ''}. {limit}{said}".strip()
@@ -104,7 +104,7 @@ def one_k_text(advice: Advice) -> str:
 
 def _goes_on(one: KRange, after: KRange | None) -> bool:
     """Whether the next range runs the same K: it stands apart for its limit or its mean speedup alone."""
-    return after is not None and after.k_draft == one.k_draft
+    return after is not None and after.n_draft == one.n_draft
 
 
 def _missed_text(advice: Advice, batch: int) -> str:

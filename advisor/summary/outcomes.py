@@ -11,7 +11,7 @@ from advisor.advice import Advice
 class Outcome:
     """One K at the target batch."""
 
-    k_draft: int
+    n_draft: int
     speedup: float
     low: float
     """Ends of the 80 % band of the speedup."""
@@ -37,7 +37,7 @@ def outcomes_of(advice: Advice) -> tuple[Outcome, ...]:
     curve, row = advice.curve, advice.batch_index
     return tuple(
         Outcome(
-            k_draft=item.k_draft,
+            n_draft=item.n_draft,
             speedup=item.speedup,
             low=item.speedup_low,
             high=item.speedup_high,

@@ -23,7 +23,7 @@ _MAX_INT = 2**63 - 1
 COLUMNS = {
     **{name: _KINDS.get(FIELDS[name].kind, "string") for name in SETTINGS},
     "batch_size": "int32",
-    "k_draft": "int16",
+    "n_draft": "int16",
     "speedup": "float32",
     "speedup_low": "float32",
     "speedup_high": "float32",
@@ -99,7 +99,7 @@ def _as_its_kind(name: str, value: Any) -> Any:
 
 def _nothing(reason: str) -> dict[str, Any]:
     numbers = {name: np.nan for name, kind in COLUMNS.items() if kind == "float32"}
-    return {**numbers, "k_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": reason}
+    return {**numbers, "n_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": reason}
 
 
 def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
     shape = curve.speedup.shape
     chosen = [recommended_draft(setup, curve, row) for row in range(shape[0])]
     return {
-        "k_draft": curve.drafts,
+        "n_draft": curve.drafts,
         "speedup": curve.speedup,
         "speedup_low": curve.low,
         "speedup_high": curve.high,

@@ -36,27 +36,27 @@ FIRST_RESIDUAL = {"fitted": 0.15, "roofline": 0.25}
 """Residual of a tier with fewer laboratories to calibrate on (assumed). [-]"""
 
 
-def fits_left_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
+def held_out_fits(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
     """The fit without each laboratory, by its name."""
     out = {}
     for own in by_laboratory(points):
-        mine = set(own)
-        rest = [point for i, point in enumerate(points) if i not in mine]
+        held = set(own)
+        rest = [point for i, point in enumerate(points) if i not in held]
         out[laboratory_or_title(points[own[0]].source)] = fit_overheads(rest, common_share)
     return out
 
 
-def predictions_left_out(points: Sequence[Point], common_share: float = COMMON_SHARE) -> Array:
+def held_out_predictions(points: Sequence[Point], common_share: float = COMMON_SHARE) -> Array:
     """Speedup of each point by a fit without its laboratory [n]. [-]"""
     out = np.zeros(len(points))
-    models = fits_left_out(points, common_share)
+    models = held_out_fits(points, common_share)
     for own in by_laboratory(points):
         out[own] = speedups([points[i] for i in own], models[laboratory_or_title(points[own[0]].source)])
     return out
 
 
 @dataclass(frozen=True)
-class Drawn:
+class HeldOutDraw:
     """A left-out prediction, and how wide its band has to be."""
 
     laboratory: str
@@ -67,12 +67,12 @@ class Drawn:
     """The smallest of RESIDUALS whose band holds the measured speedup; infinite where none does. [-]"""
 
 
-def drawn_left_out(points: Sequence[Point], models: Mapping[str, OverheadModel]) -> list[Drawn]:
+def held_out_draws(points: Sequence[Point], models: Mapping[str, OverheadModel]) -> list[HeldOutDraw]:
     """Every point with the fit that has not seen its laboratory."""
     return [_drawn(point, models[laboratory_or_title(point.source)]) for point in points]
 
 
-def residuals_of(drawn: Sequence[Drawn], without: str = "") -> dict[tuple[str, bool], float]:
+def residuals_of(drawn: Sequence[HeldOutDraw], without: str = "") -> dict[tuple[str, bool], float]:
     """Residuals by tier and kind of accelerator that make bands hold on new laboratories.
 
     The kinds are workstation and data centre.
@@ -94,7 +94,7 @@ def residuals_of(drawn: Sequence[Drawn], without: str = "") -> dict[tuple[str, b
     return out
 
 
-def _smallest(drawn: Sequence[Drawn], assumed: float) -> float:
+def _smallest(drawn: Sequence[HeldOutDraw], assumed: float) -> float:
     names = [one.laboratory for one in drawn]
     laboratories = len(set(names))
     if laboratories < MIN_LABORATORIES:
@@ -120,7 +120,7 @@ def _pooled(tier: str) -> str:
     return "roofline" if tier == "roofline" else "fitted"
 
 
-def _drawn(point: Point, model: OverheadModel) -> Drawn:
+def _drawn(point: Point, model: OverheadModel) -> HeldOutDraw:
     costs = {**model.of(point.engine_class).costs(), "residual_log_sd": 0.0, "residual_log_sd_by_tier": {}}
     setup = with_costs(point.setup, **costs)
     draws, k = bands.make_draws(setup.costs), point.n_draft
@@ -136,7 +136,7 @@ def _drawn(point: Point, model: OverheadModel) -> Drawn:
         return bool(low <= point.measured <= high)
 
     place = bisect.bisect_left(RESIDUALS, True, key=holds)  # a wider band holds all that a narrower one does
-    return Drawn(
+    return HeldOutDraw(
         laboratory=laboratory_or_title(point.source),
         tier=_pooled(point.tier),
         workstation=point.engine_class.endswith(WORKSTATION),

@@ -49,7 +49,7 @@ def predict_rows(
     frame: pd.DataFrame,
     assume: Mapping[str, str] | None = None,
     *,
-    left_out: bool = False,
+    held_out: bool = False,
     other_models: bool = False,
     refused: Mapping[int, str] | None = None,
 ) -> pd.DataFrame:
@@ -59,10 +59,10 @@ def predict_rows(
 
     With `other_models`, a row whose accepted length nobody measured gets its drafter's median over other models.
 
-    With `left_out`, rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it.
+    With `held_out`, rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it.
     `refused` says by the frame's index why rows cannot be read.
     """
-    asked = {"left_out": left_out, "other_models": other_models}
+    asked = {"held_out": held_out, "other_models": other_models}
     return _predicted(frame, assume, **asked, refused=refused).drop(columns=_DRAWS)
 
 
@@ -70,7 +70,7 @@ def _predicted(
     frame: pd.DataFrame,
     assume: Mapping[str, str] | None = None,
     *,
-    left_out: bool = False,
+    held_out: bool = False,
     other_models: bool = False,
     refused: Mapping[int, str] | None = None,
 ) -> pd.DataFrame:
@@ -84,7 +84,7 @@ def _predicted(
         raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
     unread = refused or {}
     answers = [
-        _predict(row, assume, left_out, other_models) if line not in unread else _not_predicted(unread[line])
+        _predict(row, assume, held_out, other_models) if line not in unread else _not_predicted(unread[line])
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True)
     ]
     return pd.concat(
@@ -117,7 +117,7 @@ def validate(
     if "defect" in frame.columns:
         marked = frame["defect"].fillna("").astype(str)
         refused = {**{i: f"set aside for a defect: {text}" for i, text in marked.items() if text}, **(refused or {})}
-    rows = _predicted(frame, assume, left_out=True, other_models=True, refused=refused)
+    rows = _predicted(frame, assume, held_out=True, other_models=True, refused=refused)
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
@@ -156,12 +156,12 @@ def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
 def _predict(
     row: Mapping[str, Any],
     assume: Mapping[str, str] | None,
-    left_out: bool,
+    held_out: bool,
     other_models: bool,
 ) -> tuple[Any, ...]:
     try:
         question = question_of(row, assume, other_models)
-        without = laboratory_or_title(str(row.get("source_title", ""))) if left_out else ""
+        without = laboratory_or_title(str(row.get("source_title", ""))) if held_out else ""
         return _answer(question, class_costs(question.engine_class, without))
     except AdvisorError as error:
         return _not_predicted(str(error))

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.curve import curve_for
 from advisor.draft_cost import draft_time
-from advisor.routing.law import distinct_experts
+from advisor.routing.law import touched_experts
 from advisor.scenario.scenario import Scenario
 from advisor.setup import Setup, load_setup
 from advisor.speedup import speedup
@@ -39,7 +39,7 @@ def million_designs(setup: Setup) -> np.ndarray:
     batch = np.unique(np.round(np.geomspace(1, 512, 18)))[:16]
     shape = MoeShape(48, n, k, 768, 2048, 3, shared)
     cv, phi, rho = setup.routing_parameters()
-    plain_u, verify_u = (distinct_experts(batch, t, n, k, cv, phi, rho) for t in (1.0, drafts + 1.0))
+    plain_u, verify_u = (touched_experts(batch, t, n, k, cv, phi, rho) for t in (1.0, drafts + 1.0))
     common = {"context_tokens": 2048.0, "moe": shape}
     plain = step_time(
         setup.architecture,
@@ -47,7 +47,7 @@ def million_designs(setup: Setup) -> np.ndarray:
         setup.placement,
         batch_size=batch,
         tokens_per_sequence=1.0,
-        distinct=plain_u,
+        touched=plain_u,
         **common,
     ).total  # type: ignore[arg-type]
     verify = step_time(
@@ -56,7 +56,7 @@ def million_designs(setup: Setup) -> np.ndarray:
         setup.placement,
         batch_size=batch,
         tokens_per_sequence=drafts + 1.0,
-        distinct=verify_u,
+        touched=verify_u,
         **common,
     ).total  # type: ignore[arg-type]
     draft = draft_time(

@@ -39,7 +39,7 @@ def test_plain_over_verify_time_of_the_measured_layer_dips_at_small_batch(qwen_l
 def test_fitted_layer_follows_the_measured_one_including_its_dip(qwen_layer):
     from advisor.architecture import WeightDtypes
     from advisor.calibration import kernel_costs
-    from advisor.calibration.power_law import touched_experts
+    from advisor.calibration.power_law import touched_under_power_law
     from advisor.hardware import load_hardware
     from advisor.step_cost import MoeShape, Placement, routed_time
 
@@ -49,7 +49,7 @@ def test_fitted_layer_follows_the_measured_one_including_its_dip(qwen_layer):
     for load in ("balanced", "power_law_1.2"):
         measured = qwen_layer[qwen_layer["distribution"] == load].set_index("num_tokens")["latency_s"]
         for tokens in (1, 2, 4, 8, 16, 32, 64, 128, 256):
-            touched = touched_experts(tokens, 128, 8, load).touched
+            touched = touched_under_power_law(tokens, 128, 8, load).touched
             predicted = float(routed_time(cost, Placement(), shape, tokens, touched, "bf16"))
             errors.append(abs(predicted / measured[tokens] - 1))
     assert np.median(errors) < 0.06
@@ -59,16 +59,16 @@ def test_fitted_layer_follows_the_measured_one_including_its_dip(qwen_layer):
 @needs_package
 def test_skewed_rows_are_explained_by_the_experts_they_touch(qwen_layer):
     """Between balanced points, latency is linear in touched experts; the skewed rows must lie on that line."""
-    from advisor.calibration.power_law import touched_experts
+    from advisor.calibration.power_law import touched_under_power_law
 
     balanced = qwen_layer[(qwen_layer["distribution"] == "balanced") & (qwen_layer["num_tokens"] <= 16)]
     balanced = balanced.sort_values("num_tokens")
-    known = [touched_experts(t, 128, 8, "balanced").touched for t in balanced["num_tokens"]]
+    known = [touched_under_power_law(t, 128, 8, "balanced").touched for t in balanced["num_tokens"]]
     errors = []
     for load in ("power_law_1.01", "power_law_1.2"):
         rows = qwen_layer[(qwen_layer["distribution"] == load) & qwen_layer["num_tokens"].between(2, 16)]
         for tokens, latency in zip(rows["num_tokens"], rows["latency_s"], strict=True):
-            touched = touched_experts(int(tokens), 128, 8, load).touched
+            touched = touched_under_power_law(int(tokens), 128, 8, load).touched
             errors.append(np.interp(touched, known, balanced["latency_s"]) / latency - 1)
     assert abs(np.median(errors)) < 0.08
     assert np.max(np.abs(errors)) < 0.25

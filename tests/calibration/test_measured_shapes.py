@@ -15,7 +15,7 @@ from advisor.hardware import load_hardware
 from advisor.kernel_costs import MeasuredLayer
 from advisor.prediction import AdvisorError, Tier
 from advisor.scenario.scenario import Scenario
-from advisor.setup import Setup, by_form, load_setup, touched_experts
+from advisor.setup import Setup, by_form, load_setup, touched_in_pass
 from advisor.step_cost import MoeShape, Placement, expert_shape, routed_time
 from advisor.store import default_store_path, open_store
 from advisor.studies.calibration.build import measured_shapes, tables_of
@@ -40,7 +40,7 @@ def setup_of(model_id: str, hardware_id: str = "h200-sxm", engine: str = "vllm",
 def layer_times(setup: Setup, tokens: np.ndarray) -> np.ndarray:
     shape = MoeShape.of(setup.architecture)
     assert shape is not None
-    touched = touched_experts(setup, tokens, 1.0)
+    touched = touched_in_pass(setup, tokens, 1.0)
     return routed_time(setup.costs.routed, setup.placement, shape, tokens, touched, setup.architecture.dtypes.routed)
 
 

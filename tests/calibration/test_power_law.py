@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.calibration.power_law import balanced_counts, sample_counts, touched_experts
+from advisor.calibration.power_law import balanced_counts, sample_counts, touched_under_power_law
 from advisor.prediction import AdvisorError
 
 SHAPES = st.sampled_from([(128, 8), (256, 8), (8, 2), (512, 10), (512, 22), (60, 4), (16, 1)])
@@ -38,38 +38,41 @@ def test_the_busiest_rank_comes_first():
 
 def test_one_token_touches_k_experts_whatever_the_load():
     for load in ("balanced", "power_law_1.01", "power_law_1.2"):
-        assert touched_experts(1, 128, 8, load).touched == 8
+        assert touched_under_power_law(1, 128, 8, load).touched == 8
 
 
 def test_balanced_load_touches_as_many_experts_as_it_can():
     for tokens in (1, 2, 4, 8, 16, 64):
-        assert touched_experts(tokens, 128, 8, "balanced").touched == min(128, 8 * tokens)
+        assert touched_under_power_law(tokens, 128, 8, "balanced").touched == min(128, 8 * tokens)
     counts = balanced_counts(64, 128, 8)
     assert counts.min() == counts.max() == 4
 
 
 def test_balanced_load_wraps_where_k_does_not_divide_n():
     # stride ceil(512 / 10) = 52; the tenth choice of the last tokens wraps onto experts already chosen
-    assert 500 <= touched_experts(52, 512, 10, "balanced").touched <= 512
+    assert 500 <= touched_under_power_law(52, 512, 10, "balanced").touched <= 512
 
 
 def test_a_skewed_load_touches_fewer_experts_than_a_balanced_one():
     for tokens in (8, 16, 32):
-        balanced = touched_experts(tokens, 128, 8, "balanced").touched
-        assert touched_experts(tokens, 128, 8, "power_law_1.01").touched < balanced
-    assert touched_experts(8, 128, 8, "power_law_1.2").touched < touched_experts(8, 128, 8, "power_law_1.01").touched
+        balanced = touched_under_power_law(tokens, 128, 8, "balanced").touched
+        assert touched_under_power_law(tokens, 128, 8, "power_law_1.01").touched < balanced
+    assert (
+        touched_under_power_law(8, 128, 8, "power_law_1.2").touched
+        < touched_under_power_law(8, 128, 8, "power_law_1.01").touched
+    )
 
 
 def test_touched_experts_rise_with_tokens_and_are_reproducible():
-    values = [touched_experts(t, 256, 8, "power_law_1.2").touched for t in (1, 2, 4, 8, 16, 32, 64, 256, 1024)]
+    values = [touched_under_power_law(t, 256, 8, "power_law_1.2").touched for t in (1, 2, 4, 8, 16, 32, 64, 256, 1024)]
     assert all(b > a for a, b in pairwise(values))
     assert values[-1] <= 256
-    assert touched_experts(16, 256, 8, "power_law_1.2") == touched_experts(16, 256, 8, "power_law_1.2")
+    assert touched_under_power_law(16, 256, 8, "power_law_1.2") == touched_under_power_law(16, 256, 8, "power_law_1.2")
 
 
 def test_more_ranks_mean_fewer_experts_on_the_busiest_but_at_least_its_share():
-    whole = touched_experts(64, 256, 8, "power_law_1.2").touched
-    quarter = touched_experts(64, 256, 8, "power_law_1.2", ep_size=4)
+    whole = touched_under_power_law(64, 256, 8, "power_law_1.2").touched
+    quarter = touched_under_power_law(64, 256, 8, "power_law_1.2", expert_parallel=4)
     assert quarter.touched <= 64
     assert quarter.routed_rows >= 64 * 8 / 4
     assert quarter.touched < whole
@@ -84,4 +87,4 @@ def test_an_impossible_load_is_refused(arguments):
 
 def test_an_unknown_load_name_is_refused():
     with pytest.raises(AdvisorError, match="expected 'balanced' or 'power_law_"):
-        touched_experts(4, 128, 8, "zipf")
+        touched_under_power_law(4, 128, 8, "zipf")

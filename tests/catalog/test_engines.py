@@ -222,7 +222,7 @@ def test_a_new_drafter_of_a_known_kind_takes_its_profile_alone(own_profiles: Pat
     advice = advise(build_scenario(acceptance="2.4@3", drafter_id="two-layer-head", k_max=4))
     one_layer = advise(build_scenario(acceptance="2.4@3", drafter_id="eagle3", k_max=4))
     row = advice.batch_index
-    assert advice.recommendation.k_draft > 0
+    assert advice.recommendation.n_draft > 0
     assert advice.curve.round_components["draft"][row, 3] > one_layer.curve.round_components["draft"][row, 3]
     for engine in ("vllm", "sglang"):
         assert "a/b" in export_scenario(advice.setup, RANGES, engine, draft_model="a/b").launch_line

@@ -11,7 +11,7 @@ import pytest
 from advisor.advice import advise
 from advisor.calibration.costs import _kernel_costs
 from advisor.catalog import own_hardware as hardware_given
-from advisor.catalog.own_hardware import GivenHardware, figure_range, given_hardware, hardware_from_given, hardware_slug
+from advisor.catalog.own_hardware import OwnHardware, figure_range, hardware_from_own, hardware_slug, read_own_hardware
 from advisor.hardware import load_hardware
 from advisor.prediction import AdvisorError, Tier
 from advisor.scenario.scenario import Scenario
@@ -40,12 +40,12 @@ def on(document: dict[str, object], **more: object) -> Scenario:
 
 
 def test_every_constant_says_that_the_user_gave_it() -> None:
-    hardware = hardware_from_given(json.dumps(POD | {"source": "vendor's brief"}), "own-pod")
+    hardware = hardware_from_own(json.dumps(POD | {"source": "vendor's brief"}), "own-pod")
     constants = [hardware.memory_bytes, hardware.bandwidth_bytes_per_s, *hardware.peak_flops_per_s.values()]
     assert hardware.link_bytes_per_s is not None
     for constant in [*constants, hardware.link_bytes_per_s]:
         assert (constant.kind, constant.source, constant.confidence) == ("user", "vendor's brief", "low")
-    assert (hardware.id, hardware.is_given, load_hardware("h200-sxm").is_given) == ("own-pod", True, False)
+    assert (hardware.id, hardware.is_own, load_hardware("h200-sxm").is_own) == ("own-pod", True, False)
 
 
 def test_an_answer_on_it_is_a_roofline_with_a_wider_band() -> None:
@@ -95,7 +95,7 @@ def test_the_same_chip_has_its_measured_kernels_and_the_user_s_memory_and_links(
 )
 def test_a_wrong_figure_is_named_in_one_sentence(change: dict[str, object], said: str) -> None:
     with pytest.raises(AdvisorError) as caught:
-        given_hardware(json.dumps(POD | change))
+        read_own_hardware(json.dumps(POD | change))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -115,7 +115,7 @@ def test_a_wrong_figure_is_named_in_one_sentence(change: dict[str, object], said
 )
 def test_another_file_is_told_apart(text: str, said: str) -> None:
     with pytest.raises(AdvisorError, match=said):
-        given_hardware(text)
+        read_own_hardware(text)
 
 
 def test_nothing_of_it_stays_in_a_shared_cache() -> None:
@@ -149,9 +149,9 @@ def test_the_documented_example_is_valid_and_every_field_is_listed_with_its_rang
     text = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
     example = re.search(r"\n(    \{\n.*?\n    \})\n", text, flags=re.S)
     assert example is not None
-    assert given_hardware(example.group(1)).same_chip_as == "h200-sxm"
+    assert read_own_hardware(example.group(1)).same_chip_as == "h200-sxm"
     listed = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|", text, flags=re.M)}
-    assert listed.keys() >= GivenHardware.model_fields.keys()
+    assert listed.keys() >= OwnHardware.model_fields.keys()
     figures = (
         "memory_bytes",
         "bandwidth_bytes_per_s",

@@ -115,7 +115,7 @@ def test_further_k_are_drawn_only_when_asked_for_and_differ_by_more_than_colour(
     assert "K = 4" not in [item.name for item in speedup().figure.data]
     chart = speedup(compare=(1, 4))
     assert trace(chart, "K = 1").line.dash != trace(chart, "K = 4").line.dash
-    assert set(chart.data["k_draft"]) == {1, 2, 4}
+    assert set(chart.data["n_draft"]) == {1, 2, 4}
 
 
 def test_every_point_of_a_curve_carries_its_batch_and_k_for_a_click() -> None:
@@ -179,7 +179,7 @@ def test_the_data_behind_the_speedup_chart_has_its_numbers() -> None:
 def distinct() -> figure.Chart:
     tokens = np.array([3.0, 12.0, 48.0, 192.0])
     routed = np.array([18.0, 50.0, 90.0, 118.0])
-    return charts_why.distinct_experts_chart(
+    return charts_why.touched_experts_chart(
         tokens,
         routed,
         routed * 0.9,
@@ -202,7 +202,7 @@ def test_distinct_experts_mark_the_target_batch_in_tokens_and_the_number_of_expe
 
 
 def test_components_are_shown_in_milliseconds_and_keep_the_whole_time() -> None:
-    chart = charts_why.components_chart(PLAIN_S, ROUND_S, k_draft=3, batch_size=16)
+    chart = charts_why.components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16)
     assert chart.data["plain_step_ms"].sum() == pytest.approx(sum(PLAIN_S.values()) * 1e3)
     assert chart.data["round_ms"].sum() == pytest.approx(sum(ROUND_S.values()) * 1e3)
     assert chart.data["component"].iloc[0] == "Routed experts"
@@ -210,13 +210,13 @@ def test_components_are_shown_in_milliseconds_and_keep_the_whole_time() -> None:
 
 
 def test_components_too_small_to_see_are_summed() -> None:
-    chart = charts_why.components_chart(PLAIN_S, ROUND_S, k_draft=3, batch_size=16)
+    chart = charts_why.components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16)
     assert "Router" not in set(chart.data["component"])
     assert chart.data.set_index("component").loc["Rest", "plain_step_ms"] == pytest.approx(PLAIN_S["router"] * 1e3)
 
 
 def test_the_cost_of_a_round_starts_at_one_plain_step_and_adds_up() -> None:
-    chart = charts_why.round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, k_draft=3, batch_size=16)
+    chart = charts_why.round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, n_draft=3, batch_size=16)
     steps = chart.data["plain_steps"].to_numpy()
     assert steps[0] == 1.0
     assert steps[:-1].sum() == pytest.approx(steps[-1])
@@ -228,8 +228,8 @@ def everyone() -> dict[str, figure.Chart]:
     return {
         "speedup": speedup(compare=(1, 4)),
         "distinct": distinct(),
-        "components": charts_why.components_chart(PLAIN_S, ROUND_S, k_draft=3, batch_size=16),
-        "round cost": charts_why.round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, k_draft=3, batch_size=16),
+        "components": charts_why.components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16),
+        "round cost": charts_why.round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, n_draft=3, batch_size=16),
     }
 
 

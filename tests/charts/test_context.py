@@ -16,7 +16,7 @@ def test_every_cell_that_fits_shows_its_speedup_and_k() -> None:
     cells = chart.figure.data[0]
     assert (np.isnan(np.array(cells.z, float)) == ~found.fits).all()
     row, column = found.at(1024, 1)
-    assert cells.text[row][column] == f"{found.speedup[row, column]:.2f}x<br>K {found.k_draft[row, column]}"
+    assert cells.text[row][column] == f"{found.speedup[row, column]:.2f}x<br>K {found.n_draft[row, column]}"
     assert cells.zmin + cells.zmax == 2.0  # even at 1x
     frame = chart.figure.layout.shapes[0]
     assert (frame.x0 + 0.5, frame.y0 + 0.5) == tuple(reversed(found.at(scenario.context_tokens, 16)))

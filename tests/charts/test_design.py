@@ -14,22 +14,22 @@ from advisor.charts.design import Mark
 from advisor.charts.design_curves import Quantity
 from advisor.design import DesignCurve, Line
 from advisor.design.grid import Mixes
-from advisor.design.sweeps import HeatMap, Sweep
+from advisor.design.sweeps import DesignLine, HeatMap
 from advisor.ui.design import tables as design_tables
 
 BATCHES = np.array([1.0, 16.0, 256.0])
 BASELINE_TPOT_S = np.array([2e-3, 4e-3, 16e-3])
 
 
-def sweep() -> Sweep:
+def sweep() -> DesignLine:
     """Four designs; shared experts help at batch 1 and hurt at batch 16; the last fits no batch of 256."""
-    return Sweep(
+    return DesignLine(
         mix=Mixes(np.array([8.0, 7.0, 6.0, 5.0]), np.array([4.0, 3.0, 2.0, 1.0]), np.array([0.0, 1.0, 2.0, 3.0])),
         expert_width=np.full(4, 768.0),
         batches=BATCHES,
         speedup=np.array([[1.4, 1.5, 1.6, 1.7], [2.0, 1.9, 1.8, 1.7], [1.2, 1.2, 1.2, 1.3]]),
         tpot_s=np.array([[2.0, 1.9, 1.8, 1.7], [4.0, 4.1, 4.2, 4.3], [16.0, 16.0, 16.0, 12.0]]) * 1e-3,
-        k_draft=np.full((3, 4), 3, np.int16),
+        n_draft=np.full((3, 4), 3, np.int16),
         quality_ratio=np.ones(4),
         loss_difference=np.array([0.0, -0.001, 0.0, 0.002]),
         largest_batch=np.array([999.0, 999.0, 999.0, 100.0]),
@@ -181,7 +181,7 @@ def test_the_shared_sweep_says_which_direction_helps_at_low_and_at_high_batch() 
 
 def test_a_batch_that_no_design_of_a_sweep_fits_is_said_not_drawn() -> None:
     found = sweep()
-    full = Sweep(**{**vars(found), "largest_batch": np.full(4, 20.0)})
+    full = DesignLine(**{**vars(found), "largest_batch": np.full(4, 20.0)})
     chart = charts_design.shared_sweep_chart(full, BATCHES.tolist(), baseline_shared=0.0)
     assert [line.name for line in chart.figure.data] == ["batch 1", "batch 16"]
     assert "batch 256 does not fit in memory" in chart.alt
@@ -200,7 +200,7 @@ def test_the_baseline_keeps_its_place_and_its_line_where_it_has_no_point() -> No
     assert list(chart.figure.layout.xaxis.ticktext) == ["0", "1", "2", "3"]
     assert chart.figure.layout.shapes[0].x0 == 3
     first_missing = sweep()
-    moved = Sweep(**{**vars(first_missing), "largest_batch": np.array([100.0, 999.0, 999.0, 999.0])})
+    moved = DesignLine(**{**vars(first_missing), "largest_batch": np.array([100.0, 999.0, 999.0, 999.0])})
     chart = charts_design.shared_sweep_chart(moved, [256.0], baseline_shared=1.0)
     assert list(chart.figure.layout.xaxis.ticktext) == ["1", "2", "3"]
     assert chart.figure.layout.shapes[0].x0 == 0

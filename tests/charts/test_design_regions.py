@@ -102,7 +102,7 @@ def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best() -> None:
     assert each is not None
     for part in (
         f"{each.tpot_s * 1e3:.2f} ms",
-        f"K = {each.k_draft}",
+        f"K = {each.n_draft}",
         str(each.tier),
         "Own best:",
         f"{each.chance:.0%}",

@@ -89,7 +89,7 @@ def test_the_break_even_map_holds_the_cost_of_a_round_and_marks_what_cannot_pay(
     chart = charts_runtime.break_even_chart(curve, 16, 3)
     expected = curve.round_s / curve.plain_step_s[:, None]
     np.testing.assert_allclose(np.array(chart.figure.data[0].z), expected[:, 1:].T, rtol=1e-6)
-    table = chart.data.set_index(["batch_size", "k_draft"])
+    table = chart.data.set_index(["batch_size", "n_draft"])
     assert (table["pays"] == (table["accepted_length"] >= table["least_accepted_length"])).all()
     assert not table.loc[(1, 4), "pays"]
     marks = np.array(chart.figure.data[0].text).astype(str)

@@ -45,7 +45,7 @@ def test_advise_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str])
         "warnings",
     } <= set(document)
     assert {
-        "k_draft",
+        "n_draft",
         "speedup",
         "speedup_low",
         "speedup_high",
@@ -57,10 +57,10 @@ def test_advise_json_has_the_documented_keys(capsys: pytest.CaptureFixture[str])
         "regret",
         "verdict",
     } <= set(document["recommendation"])
-    assert {"batch_start", "batch_end", "k_draft", "speedup"} <= set(document["k_by_batch"][0])
+    assert {"batch_start", "batch_end", "n_draft", "speedup"} <= set(document["k_by_batch"][0])
     assert document["band_level"] == 0.8
     chosen = [
-        r for r in document["curve"] if r["batch_size"] == 16 and r["k_draft"] == document["recommendation"]["k_draft"]
+        r for r in document["curve"] if r["batch_size"] == 16 and r["n_draft"] == document["recommendation"]["n_draft"]
     ]
     assert chosen[0]["speedup"] == pytest.approx(document["recommendation"]["speedup"], rel=1e-3)
 
@@ -69,15 +69,15 @@ def test_curve_is_csv_with_one_row_for_each_batch_and_k(capsys: pytest.CaptureFi
     code, out, _ = run(capsys, "curve", *QWEN, "--batches", "1,8", "--k", "0,3")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert code == 0
-    assert [(row["batch_size"], row["k_draft"]) for row in rows] == [("1", "0"), ("1", "3"), ("8", "0"), ("8", "3")]
+    assert [(row["batch_size"], row["n_draft"]) for row in rows] == [("1", "0"), ("1", "3"), ("8", "0"), ("8", "3")]
     for column in (
         "speedup",
         "speedup_low",
         "speedup_high",
         "tier",
         "verify_ratio",
-        "distinct_experts_plain",
-        "distinct_experts_verify",
+        "touched_plain",
+        "touched_verify",
         "routed_ms",
         "attention_ms",
         "draft_ms",

@@ -199,7 +199,7 @@ def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so
         "At batch 450 no drafting is recommended: the engine is started without speculation; "
         "export --by-batch writes the schedule."
     )
-    assert any(row["k_draft"] for row in json.loads(run(capsys, "schedule", *AT_450, "--json")[1])["k_by_batch"])
+    assert any(row["n_draft"] for row in json.loads(run(capsys, "schedule", *AT_450, "--json")[1])["k_by_batch"])
     plain = tmp_path / "plain"
     code, out, err = run(capsys, "export", *AT_450, "--output", plain)
     assert (code, err) == (0, "")

@@ -39,7 +39,7 @@ def test_a_cell_is_what_advise_says_there(found: ContextMap) -> None:
     for context, batch in ((1024, 16), (32768, 4), (32768, 64)):
         row, column = found.at(context, batch)
         answer = advise(scenario(batch_size=batch, context_tokens=context, tensor_parallel=2, n_gpus=2)).recommendation
-        assert found.k_draft[row, column] == answer.k_draft
+        assert found.n_draft[row, column] == answer.n_draft
         assert found.speedup[row, column] == pytest.approx(answer.speedup.value)
         assert found.low[row, column] == pytest.approx(answer.speedup.low)
         assert found.p_gain[row, column] == pytest.approx(answer.p_gain)
@@ -72,7 +72,7 @@ def test_windowed_attention_grows_less_than_full_attention() -> None:
 def planted(found: ContextMap, drafts: list[int]) -> ContextMap:
     """The map with these recommended K by context, at every batch, and everything fitting."""
     table = np.repeat(np.array(drafts)[:, None], found.batches.size, axis=1)
-    return dataclasses.replace(found, k_draft=table, fits=np.ones_like(found.fits))
+    return dataclasses.replace(found, n_draft=table, fits=np.ones_like(found.fits))
 
 
 def test_a_turn_is_where_drafting_starts_or_stops_being_recommended(found: ContextMap) -> None:
@@ -96,7 +96,7 @@ def test_a_loss_turns_to_a_gain_as_the_cache_outgrows_the_experts() -> None:
         (1024, 4096, 16384, 65536),
         (32,),
     )
-    assert list(real.k_draft[:, 0] > 0) == [False, False, True, True]
+    assert list(real.n_draft[:, 0] > 0) == [False, False, True, True]
     assert real.verify_ratio[0, 0] > real.verify_ratio[-1, 0]
     (text,) = turn_texts(real)
     assert "At batch 32 speculation turns from a loss to a gain between 4,096 and 16,384 tokens" in text
@@ -117,13 +117,13 @@ def test_where_each_token_chooses_entries_of_its_own_nothing_is_said_to_be_read_
 @pytest.mark.parametrize("limit", [None, 7.0])
 def test_the_k_that_is_compared_over_context_is_the_k_that_is_printed(limit: float | None) -> None:
     many = context_map(scenario(max_tpot_ms=limit, acceptance="0.8,0.7,0.6,0.5", k_max=8, context_tokens=8192))
-    drafts = many.k_draft > 0
+    drafts = many.n_draft > 0
     assert drafts.any()
-    assert (many.drafting_k[drafts] == many.k_draft[drafts]).all()
+    assert (many.drafting_k[drafts] == many.n_draft[drafts]).all()
     assert many.drafting_speedup[drafts] == pytest.approx(many.speedup[drafts])
     row, column = many.at(8192, 16)
     first = many.drafting_speedup[0, column]
-    assert many.k_draft[row, column] > 0
+    assert many.n_draft[row, column] > 0
     assert f"at 1,024 tokens ({first:.2f}x)" in verdict(many, 8192, 16)
 
 
@@ -135,7 +135,7 @@ def test_where_no_k_pays_the_best_that_keeps_the_limit_is_told() -> None:
     limited = asked.model_copy(update={"max_tpot_ms": float(first + second) / 2})
     found = context_map(limited, (4096,), (64,))
     row, column = found.at(4096, 64)
-    assert found.k_draft[row, column] == 0
+    assert found.n_draft[row, column] == 0
     assert times_ms[found.drafting_k[row, column]] == pytest.approx(first)
     assert f"its best, K = {found.drafting_k[row, column]}," in verdict(found, 4096, 64)
 

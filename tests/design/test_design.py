@@ -95,7 +95,7 @@ def test_a_design_of_the_space_equals_the_same_design_as_a_scenario_of_its_own(m
         rows = np.arange(2)
         assert found.speedup[:, index] == pytest.approx(curve.speedup[rows, best], rel=1e-5)
         assert found.tpot_s[:, index] == pytest.approx(curve.tpot_s[rows, best], rel=1e-5)
-        assert found.k_draft[:, index].tolist() == curve.drafts[best].tolist()
+        assert found.n_draft[:, index].tolist() == curve.drafts[best].tolist()
 
 
 def test_expert_parallel_designs_and_prefill_follow_the_single_path_too() -> None:
@@ -399,7 +399,7 @@ def test_without_a_drafter_designs_are_compared_by_their_plain_step_only() -> No
     with pytest.raises(AdvisorError, match="objective tpot"):
         design_space(plain, grid=SMALL, objective="sd_speedup")
     found = design_space(plain, grid=SMALL)
-    assert np.all(found.k_draft == 0)
+    assert np.all(found.n_draft == 0)
     assert found.score[found.best] > found.baseline.score
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from advisor.design import DesignGrid, Place, RegionMap, design_space, parse_place, region_map
-from advisor.design.cells import Cells, ask_cells, scenario_at
+from advisor.design.cells import DesignCells, ask_cells, scenario_at
 from advisor.design.one_design_words import standing_values
 from advisor.design.region_words import (
     cell_words,
@@ -51,7 +51,7 @@ def drawn_map(places: tuple[str, ...] = PLACES, **question: Any) -> RegionMap:
 
 
 @lru_cache(maxsize=1)
-def cells() -> Cells:
+def cells() -> DesignCells:
     return ask_cells(scenario(), {Place("h100-sxm"): BATCHES, Place("b200-sxm"): BATCHES}, grid=GRID)
 
 
@@ -272,7 +272,7 @@ def test_the_command_s_csv_reads_back_as_the_map(tmp_path: Path, capsys: pytest.
         assert (row["accelerator"], int(row["batch_size"])) == (told["accelerator"], told["batch_size"])
         assert row["region"] == told["region"]
         if told["kind"] != "none":
-            for name in ("n_experts", "k_draft", "loss", "loss_low", "loss_high", "chance_of_tie", "gain", "tpot_ms"):
+            for name in ("n_experts", "n_draft", "loss", "loss_low", "loss_high", "chance_of_tie", "gain", "tpot_ms"):
                 assert float(row[name]) == pytest.approx(float(told[name]), rel=1e-5)
             assert row["tier"] in {"measured", "interpolated", "fitted", "roofline"}
     assert [row["why_not"] for row in rows] == ["", "does not fit in memory", "", ""]

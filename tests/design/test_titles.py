@@ -46,7 +46,7 @@ def test_a_title_says_experts_shared_width_and_k_and_what_they_give_at_what_trai
     best = found.recommended
     assert best is not None
     shared = f"{best.n_shared:g} shared" if best.n_shared else "no shared expert"
-    start = f"op-{best.n_active} of {best.n_experts}, {shared}, width {best.expert_width}, K = {best.k_draft[0]}"
+    start = f"op-{best.n_active} of {best.n_experts}, {shared}, width {best.expert_width}, K = {best.n_draft[0]}"
     assert start in found.verdict
     assert "top-8 of 128" in found.verdict
     assert f"{best.tpot_s[0] * 1e3:.2f} ms per output token against" in found.verdict
@@ -170,7 +170,7 @@ def test_curves_against_batch_agree_with_the_search_at_its_own_batch() -> None:
     row = int(np.flatnonzero(own.batches == 32)[0])
     assert own.tpot_s.value[row] == pytest.approx(best.tpot_s[0], rel=1e-5)
     assert own.speedup.value[row] == pytest.approx(best.speedup[0], rel=1e-5)
-    assert own.k_draft[row] == best.k_draft[0]
+    assert own.n_draft[row] == best.n_draft[0]
     assert own.gain.value[row] == pytest.approx(best.tpot_gain.value, rel=1e-5)
     assert (own.gain.low[row], own.gain.high[row]) == pytest.approx((best.tpot_gain.low, best.tpot_gain.high), rel=1e-4)
     assert np.all(baseline.gain.low == 1.0)

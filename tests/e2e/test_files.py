@@ -140,7 +140,7 @@ def test_the_report_downloads_in_every_format_and_each_opens(
 
     rows = list(csv.DictReader(io.StringIO(files["CSV"][1].decode())))
     assert {row["scenario_hash"] for row in rows} == {hash_}
-    assert {int(row["k_draft"]) for row in rows} >= {1, 2, 3}
+    assert {int(row["n_draft"]) for row in rows} >= {1, 2, 3}
 
     opened, asked = context.new_page(), []
     opened.on("request", lambda sent: asked.append(sent.url))

@@ -41,7 +41,7 @@ def open_app(page: Any, url: str) -> None:
 def expected(scenario: Scenario) -> list[str]:
     """What the first screen says of a scenario: title first, then the line above it and the two figures."""
     advice = advise(scenario)
-    outcomes, k = outcomes_of(advice), advice.recommendation.k_draft
+    outcomes, k = outcomes_of(advice), advice.recommendation.n_draft
     fit = fit_of(advice)
     title = headline(advice, k, outcomes) if fit is None else fit.title
     shown = outcomes[k]
@@ -119,7 +119,7 @@ def test_a_row_of_the_table_picks_its_k_for_title_chart_and_command(page: Any, a
     scenario = Scenario(acceptance="2.4@3")
     open_app(page, f"{app_url}/?{scenario.to_query()}")
     wait_for_answer(page, scenario)
-    k = advise(scenario).recommendation.k_draft
+    k = advise(scenario).recommendation.n_draft
     other = 1 if k != 1 else 2
     table = page.get_by_test_id("stDataFrame").first.bounding_box()
     page.mouse.click(table["x"] + 16, table["y"] + 35 + 30 * other + 15)
@@ -210,7 +210,7 @@ def test_the_chart_s_data_downloads_as_csv_with_the_scenario_s_hash(page: Any, a
     file = tmp_path / "data.csv"
     caught.value.save_as(file)
     header, first, *_ = file.read_text(encoding="utf-8").splitlines()
-    assert header.startswith("scenario_hash,batch_size,k_draft,speedup")
+    assert header.startswith("scenario_hash,batch_size,n_draft,speedup")
     assert first.startswith(scenario.hash)
 
 

@@ -255,5 +255,5 @@ def test_sglang_slots_reproduce_the_schedule_at_every_batch() -> None:
     slots = sglang_adaptive_config(RANGES)
     for batch in (1, 16, 17, 64, 65, 256):
         key = max(int(k) for k in slots if int(k) <= batch)
-        expected = next(r.k_draft for r in RANGES if r.batch_start <= batch <= r.batch_end)
+        expected = next(r.n_draft for r in RANGES if r.batch_start <= batch <= r.batch_end)
         assert slots[str(key)]["candidate_steps"] == [expected]

@@ -15,7 +15,7 @@ from advisor.explain.constants import ConstantUse
 from advisor.explain.expression import formula_of, written
 from advisor.explain.step import Quantity
 from advisor.prediction import AdvisorError
-from advisor.routing import distinct_experts, local_experts
+from advisor.routing import local_experts, touched_experts
 from advisor.scenario.scenario import Scenario
 from advisor.setup import Setup, load_setup
 
@@ -96,8 +96,8 @@ def test_every_step_is_what_the_curve_has(setup: Setup, batch: int, k: int) -> N
     assert steps["tpot"] == pytest.approx(curve.tpot_s[0, 0])
     assert steps["tokens_per_s_per_gpu"] == pytest.approx(curve.tokens_per_s_per_gpu[0, 0])
     if setup.architecture.moe is not None:
-        assert steps["plain.experts"] == pytest.approx(curve.distinct_plain[0])
-        assert steps["verify.experts"] == pytest.approx(curve.distinct_verify[0, 0])
+        assert steps["plain.experts"] == pytest.approx(curve.touched_plain[0])
+        assert steps["verify.experts"] == pytest.approx(curve.touched_verify[0, 0])
 
 
 def arithmetic(text: str, values: Mapping[str, float]) -> float:
@@ -108,7 +108,7 @@ def arithmetic(text: str, values: Mapping[str, float]) -> float:
         "log": math.log,
         "p_norm": lambda a, b, p: (a**p + b**p) ** (1 / p),
         "one_minus_power": lambda x, n: 1 - x**n,
-        "U": distinct_experts,
+        "U": touched_experts,
         "U_slowest": local_experts,
     }
     return float(eval(text, {"__builtins__": {}}, known | dict(values)))
@@ -240,7 +240,7 @@ def test_the_hosts_time_is_the_prior_s_until_a_refit_speaks_of_it() -> None:
 
 def test_the_time_to_first_token_is_the_answer_s_and_says_that_it_leaves_queueing_out() -> None:
     answer = advise(SCENARIOS["prefill"]).recommendation
-    step = derive(load_setup(SCENARIOS["prefill"]), SCENARIOS["prefill"].batch_size, answer.k_draft).step("ttft")
+    step = derive(load_setup(SCENARIOS["prefill"]), SCENARIOS["prefill"].batch_size, answer.n_draft).step("ttft")
     assert step.result.value == pytest.approx(answer.ttft_s)
     assert "without queueing" in step.title
     assert "without queueing" in answer.per_user

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from advisor.calibration import table_behind
-from advisor.calibration.power_law import touched_experts
+from advisor.calibration.power_law import touched_under_power_law
 from advisor.explain.nearby import NEAR_COLUMNS, SPEEDUP_COLUMNS, near_kernels, nearest_speedups, published_speedups
 from advisor.points import COLLECTIONS, published_rows
 from advisor.scenario.scenario import Scenario
@@ -55,7 +55,7 @@ def test_the_nearest_shape_and_load_of_the_same_kernel_comes_first(store: Store)
 
 def test_the_model_stands_beside_at_the_measured_shape_and_its_own_touched_experts(store: Store) -> None:
     row = part(near_kernels(store, SETUP, 16, 3), "Routed", "plain").iloc[0]
-    touched = touched_experts(16, 128, 8, "balanced").touched
+    touched = touched_under_power_law(16, 128, 8, "balanced").touched
     shape = MoeShape(1, 128, 8, 768, 2048, 3, 0)
     expected = float(routed_time(SETUP.costs.routed, Placement(), shape, 16, touched, "bf16"))
     assert row["model_s"] == pytest.approx(expected, rel=0.02)

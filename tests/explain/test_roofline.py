@@ -10,7 +10,7 @@ from advisor.charts.roofline import roofline_chart
 from advisor.components import BY_KEY
 from advisor.explain.roofline import pass_work, positions, roof_of
 from advisor.scenario.scenario import Scenario
-from advisor.setup import touched_experts
+from advisor.setup import touched_in_pass
 
 MODELS = {
     "moe": Scenario(acceptance="2.4@3"),
@@ -32,7 +32,7 @@ def test_the_work_of_a_pass_is_what_a_hand_counts() -> None:
     architecture = setup.architecture
     moe, hidden = architecture.moe, architecture.hidden_size
     assert moe is not None
-    touched = float(touched_experts(setup, 16, 4))
+    touched = float(touched_in_pass(setup, 16, 4))
     weights = touched * 3 * hidden * moe.expert_width * 2
     activations = 64 * 8 * 2 * (2 * hidden + 3 * moe.expert_width) + 4 * 64 * hidden
     assert moved["routed"] == pytest.approx(moe.count * (weights + activations))
@@ -68,7 +68,7 @@ def test_a_dense_model_at_large_batch_stands_right_of_the_ridge_and_says_so() ->
     dense = advise(MODELS["dense"])
     found = positions(dense.setup, dense.curve, dense.batch_index, 3)
     roof = roof_of(dense.setup)
-    chart = roofline_chart(found, roof, k_draft=3, batch_size=512, name="H200")
+    chart = roofline_chart(found, roof, n_draft=3, batch_size=512, name="H200")
     assert next(item for item in found if item.component == "dense" and item.arm == "verify").intensity > roof.ridge
     assert "right of the ridge" in chart.alt
     assert "compute-bound" in chart.alt
@@ -76,7 +76,7 @@ def test_a_dense_model_at_large_batch_stands_right_of_the_ridge_and_says_so() ->
 
 def test_the_chart_has_units_roofs_both_steps_and_its_numbers(advice: Advice) -> None:
     found = positions(advice.setup, advice.curve, advice.batch_index, 3)
-    chart = roofline_chart(found, roof_of(advice.setup), k_draft=3, batch_size=16, name="an accelerator")
+    chart = roofline_chart(found, roof_of(advice.setup), n_draft=3, batch_size=16, name="an accelerator")
     layout = chart.figure.layout
     assert "FLOP/s" in layout.title.text
     assert layout.xaxis.title.text == "Arithmetic intensity (FLOP/B)"

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.calibration import parse_adjustment
-from advisor.catalog import given_hardware
+from advisor.catalog import read_own_hardware
 from advisor.hf import architecture_from_config
 from advisor.ingest import open_activation_log, read_acceptance, read_given, read_trace, read_upload
 from advisor.prediction import AdvisorError
@@ -41,7 +41,7 @@ READERS: dict[str, tuple[Read, bytes]] = {
     "metrics": (lambda data: read_acceptance("file", data), METRICS.encode()),
     "config.json": (architecture_from_config, json.dumps(CONFIG).encode()),
     "scenario": (read_scenario, json.dumps(SCENARIO).encode()),
-    "accelerator": (as_text(given_hardware), json.dumps(HARDWARE).encode()),
+    "accelerator": (as_text(read_own_hardware), json.dumps(HARDWARE).encode()),
     "accepted drafts": (lambda data: recorded(data, "file"), b"[[3, 0, 2], [1, 1]]"),
     "refit": (as_text(parse_adjustment), REFIT.encode()),
 }
@@ -129,6 +129,6 @@ def test_a_boolean_is_no_number(value):
     with pytest.raises(AdvisorError, match="hidden_size is"):
         architecture_from_config(CONFIG | {"hidden_size": value})
     with pytest.raises(AdvisorError, match="memory_bytes"):
-        given_hardware(json.dumps(HARDWARE | {"memory_bytes": value}))
+        read_own_hardware(json.dumps(HARDWARE | {"memory_bytes": value}))
     row = GOOD.replace("16", str(value).lower())
     assert read_given("f", table(row)).refused

@@ -65,7 +65,7 @@ def test_an_effect_is_what_advise_says_of_the_changed_scenario(advice: Advice, s
         if effect.change.kind == "design":
             continue
         there = advise(effect.change.scenario).recommendation
-        assert effect.after.k_draft == there.k_draft
+        assert effect.after.n_draft == there.n_draft
         assert effect.after.speedup == pytest.approx(there.speedup.value)
         assert effect.after.tokens_per_s_per_gpu == pytest.approx(there.tokens_per_s_per_gpu)
     assert steps.effects[0].before is not None
@@ -127,6 +127,11 @@ def test_the_ranking_takes_the_best_of_each_kind_beyond_noise() -> None:
     )
     best = best_effects(NextSteps(effects, (), None), "tokens_per_s_per_gpu")
     assert [effect.change.what for effect in best] == ["batch 1.5", "placement 1.4"]
+
+
+@pytest.mark.parametrize(("gain", "helps"), [(1.0199, False), (1.0201, True)])
+def test_a_change_that_gains_less_than_a_fiftieth_is_not_offered_as_one_that_helps(gain: float, helps: bool) -> None:
+    assert hand_effect("batch", gain, 1.001).helps("tokens_per_s_per_gpu") == helps
 
 
 def test_a_higher_ratio_that_is_slower_in_both_absolute_measures_does_not_help() -> None:
@@ -209,7 +214,7 @@ def test_a_measured_baseline_s_own_speed_stands_beside_the_fit_s() -> None:
     standing = design_standing(advice.setup)
     assert standing is not None
     space = standing.space
-    k = space.baseline.served.k_draft[0, 0]
+    k = space.baseline.served.n_draft[0, 0]
     assert f"at K = {k}, the fastest by the fit" in space.measured_note
     assert "same K" not in space.measured_note
     best = advice.curve.speedup[advice.batch_index, k]

@@ -10,7 +10,7 @@ import pytest
 
 from advisor import bands
 from advisor.calibration import kernel_costs
-from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_left_out, load_overheads
+from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_held_out, load_overheads
 from advisor.calibration.small_launches import small_launch
 from advisor.catalog.models import load_model
 from advisor.hardware import load_hardware
@@ -29,7 +29,7 @@ from advisor.points.points import Point, points_of
 from advisor.points.published import fitted_rows
 from advisor.points.question import engine_class
 from advisor.studies.overheads import classes_today, rows_hash
-from advisor.validation.held_out import Drawn, drawn_left_out, fits_left_out, predictions_left_out, residuals_of
+from advisor.validation.held_out import HeldOutDraw, held_out_draws, held_out_fits, held_out_predictions, residuals_of
 
 SOURCE = 0.15
 
@@ -150,7 +150,7 @@ def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) 
         return dataclasses.replace(point, observations=dataclasses.replace(observed, measured=2 * observed.measured))
 
     doubled = [double(point) if point.source == source else point for point in points]
-    before, after = predictions_left_out(points), predictions_left_out(doubled)
+    before, after = held_out_predictions(points), held_out_predictions(doubled)
     assert before[mine] == pytest.approx(after[mine], rel=1e-12)
     others = np.setdiff1d(np.arange(len(points)), mine)
     assert np.any(np.abs(after[others] / before[others] - 1) > 1e-3)
@@ -168,7 +168,7 @@ def test_the_shipped_records_are_what_the_shipped_rows_give(points: list[Point])
 
 
 def test_left_out_constants_are_those_of_a_fit_without_the_laboratory(points: list[Point]) -> None:
-    left_out = load_left_out()
+    left_out = load_held_out()
     name = "SpecForge issue 339"
     rest = [point for point in points if point.source != name]
     fitted = fit_overheads(rest, 0.0)
@@ -183,8 +183,10 @@ def test_left_out_constants_are_those_of_a_fit_without_the_laboratory(points: li
 
 
 def test_residuals_are_calibrated_over_laboratories_and_never_on_the_one_that_they_judge() -> None:
-    few = [Drawn(name, "fitted", False, need) for name, need in zip("abcde", (0.1, 0.1, 0.1, 0.3, 0.5), strict=True)]
-    many = [Drawn("f", "fitted", False, 0.6)] * 1000
+    few = [
+        HeldOutDraw(name, "fitted", False, need) for name, need in zip("abcde", (0.1, 0.1, 0.1, 0.3, 0.5), strict=True)
+    ]
+    many = [HeldOutDraw("f", "fitted", False, 0.6)] * 1000
     assert residuals_of(few)["fitted", False] == 0.3
     assert residuals_of([*few, *many])["fitted", False] == 0.5, "a laboratory with many rows counts once"
     assert residuals_of([*few, *many], without="f") == residuals_of(few)
@@ -200,7 +202,7 @@ def test_the_roofline_tier_is_calibrated_at_least_as_wide_as_the_fitted_one(poin
         assert roofline is not None
         assert roofline >= fitted > 0
     few = [point for point in points if not point.engine_class.endswith("workstation")]
-    again = residuals_of(drawn_left_out(few, fits_left_out(points)))
+    again = residuals_of(held_out_draws(few, held_out_fits(points)))
     assert again["fitted", False] == pytest.approx(shipped.residual_log_sd("fitted", "vllm"), abs=0.011)
 
 

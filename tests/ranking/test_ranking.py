@@ -105,7 +105,7 @@ def test_a_row_s_k_and_speedup_are_what_advise_says_of_that_placement(board: Lea
             max_tpot_ms=20.0,
         )
         answer = advise(scenario).recommendation
-        assert one.drafts == (answer.k_draft,)
+        assert one.drafts == (answer.n_draft,)
         assert one.speedup.value == pytest.approx(answer.speedup.value)
         assert one.tpot_s.value == pytest.approx(answer.tpot_s)
         assert one.accepted == "measured"
@@ -364,7 +364,7 @@ def test_a_standing_is_the_answer_of_a_scenario_that_asks_for_it(board: Leaderbo
                 }
             )
         ).recommendation
-        assert (answer.k_draft,) == one.drafts
+        assert (answer.n_draft,) == one.drafts
         assert answer.tpot_s == pytest.approx(one.tpot_s.value)
 
 

@@ -28,7 +28,7 @@ def test_every_report_says_what_a_token_costs_and_rests_on() -> None:
     section = document_of(report_on()).spend
     assert section is not None
     assert section.recommended.usd_per_million_tokens is not None
-    assert section.recommended.k_draft == report_on().advice.recommendation.k_draft
+    assert section.recommended.n_draft == report_on().advice.recommendation.n_draft
     assert sum(section.plain.share_of_time.values()) == pytest.approx(1.0, abs=1e-5)
 
 

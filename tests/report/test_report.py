@@ -112,16 +112,16 @@ def test_the_sections_stand_in_this_order_in_every_readable_format() -> None:
 
 def test_the_report_carries_the_numbers_of_the_advice() -> None:
     advice, report = advise(QWEN), document_of(report_on())
-    assert report.answer.k_draft == advice.recommendation.k_draft
+    assert report.answer.n_draft == advice.recommendation.n_draft
     assert report.answer.speedup == pytest.approx(advice.recommendation.speedup.value, rel=1e-4)
     assert len(report.curve) == advice.curve.speedup.size
-    here = next(p for p in report.curve if (p.batch_size, p.k_draft) == (16, report.answer.k_draft))
+    here = next(p for p in report.curve if (p.batch_size, p.n_draft) == (16, report.answer.n_draft))
     assert here.speedup == report.answer.speedup
     assert sum(here.components_ms.values()) == pytest.approx(sum(part.round_ms for part in report.components), rel=1e-3)
     plain = advice.curve.plain_step_s[advice.batch_index] * 1e3
     assert sum(part.plain_ms for part in report.components) == pytest.approx(plain, rel=1e-3)
     assert set(advice.setup.sources) == set(report.sources)
-    assert [item.k_draft for item in report.schedule] == [item.k_draft for item in advice.k_by_batch]
+    assert [item.n_draft for item in report.schedule] == [item.n_draft for item in advice.k_by_batch]
 
 
 def test_the_report_says_how_the_design_stands_what_to_try_and_how_the_speedup_was_made() -> None:
@@ -270,8 +270,8 @@ def test_csv_has_a_row_for_each_point_and_every_documented_column() -> None:
     rows = list(csv.DictReader(io.StringIO(render(report, "csv").decode())))
     assert len(rows) == len(document_of(report).curve)
     assert {row["scenario_hash"] for row in rows} == {QWEN.hash}
-    point = next(p for p in document_of(report).curve if (p.batch_size, p.k_draft) == (64, 2))
-    row = next(r for r in rows if (r["batch_size"], r["k_draft"]) == ("64", "2"))
+    point = next(p for p in document_of(report).curve if (p.batch_size, p.n_draft) == (64, 2))
+    row = next(r for r in rows if (r["batch_size"], r["n_draft"]) == ("64", "2"))
     assert float(row["speedup"]) == point.speedup
     assert float(row["routed_ms"]) == point.components_ms["routed"]
     fields = set(document.CurvePoint.model_fields) - {"components_ms", "ttft_ms"}
@@ -331,7 +331,7 @@ def test_the_charts_of_the_html_hold_the_numbers() -> None:
     assert len(figures) == 2
     line = next(trace for trace in figures[0]["data"] if trace["name"] == f"K = {report.curve_k}")
     drawn = np.frombuffer(base64.b64decode(line["y"]["bdata"]), line["y"]["dtype"])
-    np.testing.assert_array_equal(drawn, [p.speedup for p in report.curve if p.k_draft == report.curve_k])
+    np.testing.assert_array_equal(drawn, [p.speedup for p in report.curve if p.n_draft == report.curve_k])
     hidden = {trace["name"] for trace in figures[0]["data"] if trace.get("visible") == "legendonly"}
     assert hidden == {f"K = {k}" for k in range(1, 9) if k != report.curve_k}
     assert "(×)" in figures[0]["layout"]["title"]["text"]
@@ -376,7 +376,7 @@ def test_a_given_draft_model_is_used_where_a_profile_knows_another() -> None:
 
 def test_a_drafter_that_does_not_pay_is_reported_with_the_best_k_it_was_held_against() -> None:
     report = report_on(QWEN.model_copy(update={"acceptance": "0.05"}))
-    assert report.advice.recommendation.k_draft == 0
+    assert report.advice.recommendation.n_draft == 0
     assert report.advice.curve_k > 0
     text = render(report, "md").decode()
     assert "do not speculate" in text

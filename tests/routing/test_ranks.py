@@ -11,7 +11,6 @@ from advisor.routing import (
     Sources,
     balanced,
     contiguous,
-    distinct_experts,
     drawn_choices,
     expert_loads,
     fitted_loads,
@@ -19,6 +18,7 @@ from advisor.routing import (
     local_experts,
     rank_counts,
     skewed_loads,
+    touched_experts,
     windows,
 )
 
@@ -35,7 +35,7 @@ def test_a_planted_trace_on_two_ranks_is_counted_as_by_hand() -> None:
     found = rank_counts(ids([0, 1], [0, 4], [5, 4]), contiguous(8, 2), RNG(0))
     assert found.touched[:, 0].tolist() == [[2, 0], [2, 1], [2, 2]]
     assert found.pairs[:, 0].tolist() == [[2, 0], [3, 1], [3, 3]]
-    assert found.distinct[:, 0].tolist() == [2, 3, 4]
+    assert found.touched_overall[:, 0].tolist() == [2, 3, 4]
     assert found.reached[:, 0] == pytest.approx([1.0, 1.5, 4 / 3])
 
 
@@ -88,7 +88,7 @@ def test_without_copies_a_balanced_layout_reads_what_there_is() -> None:
     loads = skewed_loads(32, 4, 0.8, 2, RNG(0))
     chosen = drawn_choices(loads, 4, 8, 3, RNG(1))
     found = rank_counts(chosen, balanced(loads, 4), RNG(2))
-    assert found.touched.sum(axis=2) == pytest.approx(found.distinct)
+    assert found.touched.sum(axis=2) == pytest.approx(found.touched_overall)
     assert found.pairs.sum(axis=2)[:, 0].tolist() == [32, 64, 96]
 
 
@@ -116,12 +116,12 @@ def test_steps_that_are_drawn_touch_as_many_experts_as_the_law_says(cv: float, p
     loads = skewed_loads(128, 8, cv, 8, RNG(0))
     counted = np.mean(
         [
-            rank_counts(drawn_choices(loads, 8, 16, 4, RNG(seed), phi, rho), contiguous(128, 8), RNG(1)).distinct
+            rank_counts(drawn_choices(loads, 8, 16, 4, RNG(seed), phi, rho), contiguous(128, 8), RNG(1)).touched_overall
             for seed in range(12)
         ],
         axis=(0, 2),
     )
-    assert counted == pytest.approx(distinct_experts(16, np.arange(1, 5), 128, 8, cv, phi, rho), rel=0.03)
+    assert counted == pytest.approx(touched_experts(16, np.arange(1, 5), 128, 8, cv, phi, rho), rel=0.03)
 
 
 @pytest.mark.parametrize("ranks", [4, 8, 16])
@@ -132,8 +132,8 @@ def test_the_assumed_slowest_rank_holds_for_the_experts_read_where_hot_experts_l
         for seed in range(12)
     ]
     slowest = np.mean([one.touched.max(axis=2).mean(axis=1) for one in counts], axis=0)
-    distinct = np.mean([one.distinct.mean(axis=1) for one in counts], axis=0)
-    assert local_experts(distinct, 256, ranks) == pytest.approx(slowest, rel=0.06)
+    touched_overall = np.mean([one.touched_overall.mean(axis=1) for one in counts], axis=0)
+    assert local_experts(touched_overall, 256, ranks) == pytest.approx(slowest, rel=0.06)
 
 
 def test_heating_raises_the_hottest_expert_by_as_much_and_takes_it_from_the_others_alike() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from advisor.prediction import AdvisorError
 from advisor.routing.law import (
-    distinct_experts,
     expected_experts,
     local_experts,
+    touched_experts,
     unrelated_overlap,
 )
 from advisor.routing.trace import RoutingFit, fit_overlaps, fit_sequences
@@ -74,12 +74,12 @@ def test_tokens_per_touched_expert_at_32_tokens() -> None:
 
 
 def test_the_default_form_fed_with_coheres_overlaps_meets_its_measured_union() -> None:
-    assert float(distinct_experts(1, 4, 128, 8, *cohere_parameters())) == pytest.approx(20.36, rel=0.03)
+    assert float(touched_experts(1, 4, 128, 8, *cohere_parameters())) == pytest.approx(20.36, rel=0.03)
 
 
 def test_coheres_union_over_batches_errs_from_uniform_in_both_directions() -> None:
     batches = np.array([1, 2, 4, 8, 16, 32, 64])
-    touched = distinct_experts(batches, 4, 128, 8, *cohere_parameters())
+    touched = touched_experts(batches, 4, 128, 8, *cohere_parameters())
     assert touched == pytest.approx([20, 35, 56, 81, 103, 118, 125], abs=1.0)
     assert np.all(touched < expected_experts(4 * batches, 128, 8))
 
@@ -89,7 +89,7 @@ def test_coheres_union_over_batches_errs_from_uniform_in_both_directions() -> No
 def test_the_quadrature_agrees_with_the_full_sum_over_experts(n_experts: int, n_active: int, cv: float) -> None:
     for batch, tokens, phi, rho in [(1, 4, 0.2, 0.1), (8, 2, 0.0, 0.3), (16, 8, 0.1, 0.0), (256, 4, 0.3, 0.2)]:
         exact = full_sum(batch, tokens, n_experts, n_active, cv, phi, rho)
-        approximate = float(distinct_experts(batch, tokens, n_experts, n_active, cv, phi, rho))
+        approximate = float(touched_experts(batch, tokens, n_experts, n_active, cv, phi, rho))
         assert approximate == pytest.approx(exact, rel=4e-3)
 
 
@@ -108,46 +108,44 @@ def test_touched_experts_stay_within_their_bounds_and_grow_with_tokens(
 ) -> None:
     n_active = max(1, int(share * n_experts))
     cv = skew * math.sqrt(n_experts / n_active - 1)
-    touched = float(distinct_experts(batch, tokens, n_experts, n_active, cv, phi, rho))
+    touched = float(touched_experts(batch, tokens, n_experts, n_active, cv, phi, rho))
     assert n_active - 1e-9 <= touched <= min(n_experts, batch * tokens * n_active) + 1e-9
-    assert float(distinct_experts(batch, tokens + 1, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
-    assert float(distinct_experts(batch + 1, tokens, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
+    assert float(touched_experts(batch, tokens + 1, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
+    assert float(touched_experts(batch + 1, tokens, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
 
 
 @settings(max_examples=50, deadline=None)
 @given(batch=st.integers(1, 64), tokens=st.integers(1, 8), phi=st.floats(0.0, 1.0), rho=st.floats(0.0, 1.0))
 def test_correlation_never_raises_the_count(batch: int, tokens: int, phi: float, rho: float) -> None:
-    independent = float(distinct_experts(batch, tokens, 128, 8, 0.5))
-    assert float(distinct_experts(batch, tokens, 128, 8, 0.5, phi, rho)) <= independent + 1e-6
+    independent = float(touched_experts(batch, tokens, 128, 8, 0.5))
+    assert float(touched_experts(batch, tokens, 128, 8, 0.5, phi, rho)) <= independent + 1e-6
 
 
 def test_without_skew_and_correlation_the_default_form_is_the_uniform_one() -> None:
     batch, tokens = np.arange(1, 40)[:, None], np.arange(1, 9)
-    assert distinct_experts(batch, tokens, 128, 8) == pytest.approx(expected_experts(batch * tokens, 128, 8), rel=1e-6)
+    assert touched_experts(batch, tokens, 128, 8) == pytest.approx(expected_experts(batch * tokens, 128, 8), rel=1e-6)
 
 
 def test_k_equal_to_n_is_dense() -> None:
-    assert distinct_experts([1, 7], 3, 16, 16, 0.0, 0.3, 0.2) == pytest.approx([16, 16])
+    assert touched_experts([1, 7], 3, 16, 16, 0.0, 0.3, 0.2) == pytest.approx([16, 16])
 
 
 def test_one_token_per_sequence_knows_no_correlation() -> None:
-    assert float(distinct_experts(9, 1, 64, 6, 0.4, 0.9, 0.9)) == pytest.approx(
-        float(distinct_experts(9, 1, 64, 6, 0.4))
-    )
+    assert float(touched_experts(9, 1, 64, 6, 0.4, 0.9, 0.9)) == pytest.approx(float(touched_experts(9, 1, 64, 6, 0.4)))
 
 
 def test_full_affinity_makes_later_tokens_free() -> None:
-    assert float(distinct_experts(3, 8, 64, 6, 0.0, 1.0, 0.0)) == pytest.approx(
-        float(distinct_experts(3, 1, 64, 6)), rel=1e-5
+    assert float(touched_experts(3, 8, 64, 6, 0.0, 1.0, 0.0)) == pytest.approx(
+        float(touched_experts(3, 1, 64, 6)), rel=1e-5
     )
 
 
 def test_it_broadcasts_over_every_argument() -> None:
-    touched = distinct_experts(
+    touched = touched_experts(
         np.arange(1, 4)[:, None, None, None], np.arange(1, 3)[:, None, None], np.array([64, 128])[:, None], [4, 8], 0.3
     )
     assert touched.shape == (3, 2, 2, 2)
-    assert touched[2, 1, 1, 1] == pytest.approx(float(distinct_experts(3, 2, 128, 8, 0.3)))
+    assert touched[2, 1, 1, 1] == pytest.approx(float(touched_experts(3, 2, 128, 8, 0.3)))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +163,7 @@ def test_it_broadcasts_over_every_argument() -> None:
 )
 def test_impossible_arguments_are_refused_by_name(arguments: tuple[float, ...], fragment: str) -> None:
     with pytest.raises(AdvisorError, match=fragment):
-        distinct_experts(*arguments)
+        touched_experts(*arguments)
 
 
 def test_the_slowest_of_several_ranks_holds_more_than_the_mean_and_never_more_than_its_own() -> None:
@@ -201,7 +199,7 @@ def test_a_trace_gives_back_the_stickiness_it_was_made_with_and_the_union_it_sho
     assert low <= fit.stickiness <= high
     assert fit.stickiness == pytest.approx(0.3, abs=0.03)
     shown = np.mean([len(np.unique(ids[s, t : t + 4])) for s in range(40) for t in range(60)])
-    predicted = distinct_experts(1, 4, 64, 6, fit.load_cv, fit.affinity, fit.stickiness)
+    predicted = touched_experts(1, 4, 64, 6, fit.load_cv, fit.affinity, fit.stickiness)
     assert float(predicted) == pytest.approx(shown, rel=0.02)
 
 

@@ -134,11 +134,11 @@ def test_a_larger_spread_sets_good_and_bad_passages_further_apart() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"k_draft": 0}, {"k_draft": 8}, {"spread": -1.0}, {"good_share": 0.0}, {"good_share": 1.0}, {"good_tokens": 0.5}],
+    [{"n_draft": 0}, {"n_draft": 8}, {"spread": -1.0}, {"good_share": 0.0}, {"good_share": 1.0}, {"good_tokens": 0.5}],
 )
 def test_impossible_passages_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(AdvisorError):
-        switching_around(COHERE, int(change.pop("k_draft", 3)), **change)
+        switching_around(COHERE, int(change.pop("n_draft", 3)), **change)
 
 
 def test_a_noisy_measured_curve_is_made_concave_without_moving_a_concave_one() -> None:

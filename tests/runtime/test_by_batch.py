@@ -137,8 +137,8 @@ def test_context_buckets_cover_all_contexts_and_match_a_schedule_made_for_that_c
     assert found.by_context[0].context_start == 1
     assert found.by_context[-1].context_end >= 1_000_000
     long = schedule_for(NGRAM.model_copy(update={"context_tokens": 131072}))
-    assert [(r.batch_start, r.k_draft) for r in found.by_context[-1].ranges] == [
-        (r.batch_start, r.k_draft) for r in long.ranges
+    assert [(r.batch_start, r.n_draft) for r in found.by_context[-1].ranges] == [
+        (r.batch_start, r.n_draft) for r in long.ranges
     ]
 
 
@@ -165,7 +165,7 @@ def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it
 def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_there() -> None:
     curve = speedup_curve(EAGLE)
     (only,) = static_ranges(curve, 1, 64)
-    assert (only.batch_start, only.batch_end, only.k_draft) == (1, 64, 1)
+    assert (only.batch_start, only.batch_end, only.n_draft) == (1, 64, 1)
     loss = draft_odds(curve.draws).loss[:, 1]
     assert only.regret == pytest.approx(float(loss[curve.batches <= 64].max()))
     assert only.regret < loss.max(), "the batches beyond are worse, so that leaving them out can be seen"
@@ -176,7 +176,7 @@ def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_t
 @pytest.mark.parametrize("batch_size", [1, 16, 300])
 def test_what_is_served_runs_the_recommended_k_at_the_target_batch(batch_size: int) -> None:
     answer = advise(EAGLE.model_copy(update={"batch_size": batch_size}))
-    assert k_at(answer.to_serve, batch_size) == answer.recommendation.k_draft
+    assert k_at(answer.to_serve, batch_size) == answer.recommendation.n_draft
     assert answer.to_serve[-1].batch_end == answer.k_by_batch[-1].batch_end, "as many requests either way"
 
 
@@ -185,7 +185,7 @@ def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
     flat = replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.501, [0.1] * 6])
     split = (KRange(1, 16, 1, 1.5), KRange(17, 64, 2, 1.501))
     assert schedule_texts(split, flat, 8)[0].startswith("One K is enough: 1")
-    assert [(one.k_draft, one.batch_end) for one in ranges_to_serve(split, flat, 8)] == [(1, 64)]
+    assert [(one.n_draft, one.batch_end) for one in ranges_to_serve(split, flat, 8)] == [(1, 64)]
     steep = replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.9, [0.1] * 6])
     assert ranges_to_serve(split, steep, 8) == split
 
@@ -193,7 +193,7 @@ def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
 def test_where_nothing_is_drafted_at_the_target_batch_a_server_without_a_drafter_is_served() -> None:
     curve = speedup_curve(EAGLE)
     split = (KRange(1, 16, 2, 1.5), KRange(17, 64, 0, 1.0))
-    assert [one.k_draft for one in ranges_to_serve(split, curve, 32)] == [0]
+    assert [one.n_draft for one in ranges_to_serve(split, curve, 32)] == [0]
 
 
 @pytest.mark.parametrize(
@@ -224,4 +224,4 @@ def test_contexts_are_sorted_and_checked() -> None:
 def test_a_target_batch_that_one_server_for_all_would_not_serve_so_gets_its_own_k() -> None:
     curve = speedup_curve(EAGLE)
     split = (KRange(1, 16, 1, 1.3, table_k=2), KRange(17, 64, 2, 1.5))
-    assert [one.k_draft for one in ranges_to_serve(split, curve, 8)] == [1]
+    assert [one.n_draft for one in ranges_to_serve(split, curve, 8)] == [1]

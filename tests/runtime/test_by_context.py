@@ -115,7 +115,7 @@ def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
     assert made.table() == (("Batch", "512", "8,192"), (("1", "3", "3"), ("4", "2", "2"), ("16", "1", "-")))
     assert context_values(made)["contexts"][1] == {  # type: ignore[index]
         "context_tokens": 8192,
-        "k_draft": [3, 2, None],
+        "n_draft": [3, 2, None],
         "schedule_loss": [0.0, 0.0, 0.0],
     }
 

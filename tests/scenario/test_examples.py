@@ -23,7 +23,7 @@ def test_an_example_runs_fits_and_names_its_accepted_length(name: str) -> None:
     example = load_example(name)
     advice = advise(example.scenario)
     assert advice.recommendation.speedup.tier.rank <= Tier.FITTED.rank
-    assert advice.recommendation.k_draft > 0
+    assert advice.recommendation.n_draft > 0
     assert advice.setup.memory.largest_batch >= example.scenario.batch_size
     assert not advice.setup.acceptance.borrowed
     curves = {curve.id: curve for curve in acceptance_curves()}
@@ -66,7 +66,7 @@ def compared(name: str) -> str:
     ratios = []
     for one in example.measured:
         batches = [one.batch_size] if one.batch_size else [b for b in DEFAULT_BATCHES if b <= 100]
-        curve = speedup_curve(example.scenario, batches, [one.k_draft])
+        curve = speedup_curve(example.scenario, batches, [one.n_draft])
         ratios.append(np.log(curve.speedup[:, 0].max() / one.speedup))
     off = float(np.exp(np.mean(ratios)) - 1.0)
     return "predicted the same" if abs(off) <= 0.1 else "predicted higher" if off > 0 else "predicted lower"
@@ -92,7 +92,7 @@ def test_the_speedups_that_mixtral_cites_are_the_papers() -> None:
         for row in cells
         if (row["dataset"], row["temperature"]) == ("HumanEval", "0.0")
     }
-    assert {one.k_draft: one.speedup for one in load_example("mixtral").measured}.items() <= published.items()
+    assert {one.n_draft: one.speedup for one in load_example("mixtral").measured}.items() <= published.items()
 
 
 def test_an_unknown_example_is_refused_with_the_closest() -> None:

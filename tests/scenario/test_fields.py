@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from advisor.scenario.field_row import FieldRow, Section, rows_of
+from advisor.scenario.field_row import FieldRow, FieldSection, rows_of
 from advisor.scenario.fields import DOCUMENTS, FIELDS, SETTINGS
 from advisor.scenario.scenario import Scenario
 from tests.golden import scenario_table
@@ -27,24 +27,24 @@ MADE_UP = """
         int,
         Field(ge=1, le=99),
         FieldRow(
-            "Warm hours", Section.LOAD, unit="h", short="warm {} h", widget=Widget(2, help="Made up."),
+            "Warm hours", FieldSection.LOAD, unit="h", short="warm {} h", widget=Widget(2, help="Made up."),
             flags=(Flag("--warm", "Hours kept warm."),), is_younger=True,
         ),
     ] = 7
     share: Annotated[
         float | None,
         Field(ge=0.5, le=1.0),
-        FieldRow("Share", Section.ADVANCED, unset="whole", widget=Widget(6), flags=(Flag("--share", "Part used."),),
+        FieldRow("Share", FieldSection.ADVANCED, unset="whole", widget=Widget(6), flags=(Flag("--share", "Share."),),
                  told=Told("Limit", ", share {}", ""), is_younger=True),
     ] = None
     cooling: Annotated[
         Literal["air", "liquid"],
-        FieldRow("Cooling", Section.HARDWARE, widget=Widget(3), flags=(Flag("--cooling", "What cools it."),),
+        FieldRow("Cooling", FieldSection.HARDWARE, widget=Widget(3), flags=(Flag("--cooling", "What cools it."),),
                  is_younger=True),
     ] = "air"
     site: Annotated[
         str | None,
-        FieldRow("Site", Section.ADVANCED, widget=Widget(7), flags=(Flag("--site", "Its place."),), is_younger=True),
+        FieldRow("Site", FieldSection.ADVANCED, widget=Widget(7), flags=(Flag("--site", "Site."),), is_younger=True),
     ] = None
 """
 """One field of each kind: a number, one that may be unset and shares a line in reports, a choice, and a text."""
@@ -185,7 +185,7 @@ def test_a_field_without_a_row_or_a_number_without_limits_is_refused() -> None:
         plain: int = 1
 
     class NoLimits(BaseModel):
-        endless: Annotated[int, Field(ge=1), FieldRow("Endless", Section.LOAD)] = 1
+        endless: Annotated[int, Field(ge=1), FieldRow("Endless", FieldSection.LOAD)] = 1
 
     with pytest.raises(TypeError, match="plain has no FieldRow"):
         rows_of(NoRow)

@@ -33,7 +33,7 @@ def answer(batch: int = 16, hardware: str = "h200-sxm", model: str = "qwen3-30b-
 
 
 def spent(advice: Advice, measured: MeasuredPower | None = None, usd: float | None = None) -> Spend:
-    column = advice.curve.column(advice.recommendation.k_draft)
+    column = advice.curve.column(advice.recommendation.n_draft)
     price = price_of(advice.setup.hardware, usd)
     return spend_at(advice.setup, advice.curve, advice.batch_index, column, price, measured)
 
@@ -149,7 +149,7 @@ def test_an_8_bit_product_reaches_arithmetic_at_half_the_rows_of_a_16_bit_one() 
 
 def test_a_measured_log_replaces_the_estimate_of_the_run_s_arm_alone() -> None:
     advice = answer()
-    best = advice.recommendation.k_draft
+    best = advice.recommendation.n_draft
     assert best > 0
     log = MeasuredPower(500.0, "measured: run.csv", best)
     guessed, known = spent(advice), spent(advice, log)
@@ -176,7 +176,7 @@ def test_a_log_of_the_plain_run_is_that_of_plain_decoding_and_one_of_another_k_i
 
 def test_a_measurement_is_not_divided_by_an_estimate() -> None:
     advice = answer()
-    for k in (0, advice.recommendation.k_draft):
+    for k in (0, advice.recommendation.n_draft):
         known = spent(advice, MeasuredPower(500.0, "measured: run.csv", k))
         assert known.joules_ratio is None
         assert "times plain decoding's" not in spend_text(known, advice.setup.hardware)

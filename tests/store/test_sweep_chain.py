@@ -13,7 +13,7 @@ from advisor import store
 from advisor.calibration.sweep_fit import fit_sweep
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
-from advisor.store import Sweep, read_sweep
+from advisor.store import ProfilerSweep, read_sweep
 from advisor.store.measurements import sweep_folders
 from tests.sweep_fixture import (
     ACTIVATION_BANDWIDTH,
@@ -163,7 +163,7 @@ def test_verification_ratios_pair_rows_of_one_shape_and_count_every_q(tmp_path: 
 def test_an_accelerator_is_fitted_on_medians_and_a_cpu_on_its_low_quantile(tmp_path: Path) -> None:
     cpu = read_sweep(write_sweep(tmp_path / "a"))
     device = cpu.meta.device.model_copy(update={"backend": "cuda"})
-    gpu = Sweep(cpu.name, cpu.meta.model_copy(update={"device": device}), cpu.rows, cpu.sha256)
+    gpu = ProfilerSweep(cpu.name, cpu.meta.model_copy(update={"device": device}), cpu.rows, cpu.sha256)
     ratio = fit_sweep(gpu)[0].record.value("weight_s_per_byte") / fit_sweep(cpu)[0].record.value("weight_s_per_byte")
     assert ratio == pytest.approx(1.1, rel=0.01)
 

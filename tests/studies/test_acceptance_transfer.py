@@ -16,8 +16,8 @@ from advisor.studies.acceptance_transfer import (
     contexts,
     differences,
     estimate,
-    left_out,
-    left_out_table,
+    held_out_lengths,
+    held_out_table,
     measured_lengths,
     table,
     transfers,
@@ -72,14 +72,14 @@ def test_lengths_at_different_draft_lengths_are_not_compared() -> None:
 
 
 def test_a_laboratory_left_out_is_predicted_from_the_others() -> None:
-    judged = left_out(invented(a1=0.5, b1=0.5, c1=0.5))
+    judged = held_out_lengths(invented(a1=0.5, b1=0.5, c1=0.5))
     assert judged["bias"].abs().max() == pytest.approx(0.0, abs=1e-12)
     assert judged["unchanged"].to_numpy() == pytest.approx(math.log(0.5))
-    assert "all" in left_out_table(judged)
+    assert "all" in held_out_table(judged)
 
 
 def test_the_bias_helps_on_laboratories_left_out_and_the_band_holds_most_of_them(lengths: pd.DataFrame) -> None:
-    judged = left_out(lengths)
+    judged = held_out_lengths(lengths)
     mean = judged.groupby("laboratory")[["unchanged", "bias"]].agg(lambda each: (each**2).mean()).mean()
     assert mean["bias"] < mean["unchanged"]
     assert 0.6 < judged.groupby("laboratory")["inside"].mean().mean() < 0.95

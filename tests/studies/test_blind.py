@@ -41,18 +41,18 @@ def test_every_frozen_prediction_is_what_was_frozen_and_listed() -> None:
 
 def test_the_grid_is_the_announced_one_and_physical(grid: pd.DataFrame) -> None:
     for _, rows in grid.groupby("model_id"):
-        assert set(zip(rows["batch_size"], rows["k_draft"], strict=True)) == {(b, k) for b in BATCHES for k in DRAFTS}
+        assert set(zip(rows["batch_size"], rows["n_draft"], strict=True)) == {(b, k) for b in BATCHES for k in DRAFTS}
     assert set(grid["named"]) == {"yes"}
     steps, touched = (
-        np.diff(grid.pivot(index=["model_id", "batch_size"], columns="k_draft", values=name), axis=1)
-        for name in ("verify_step_ms", "distinct_experts")
+        np.diff(grid.pivot(index=["model_id", "batch_size"], columns="n_draft", values=name), axis=1)
+        for name in ("verify_step_ms", "touched_experts")
     )
     assert (steps > 0).all()
     assert (touched >= 0).all()
     assert (touched > 0).mean() > 0.8, "only Mixtral's eight are all touched before the end"
-    assert (grid["distinct_experts_low"] <= grid["distinct_experts"] * (1 + 1e-9)).all()
-    assert (grid["distinct_experts"] <= grid["distinct_experts_high"] * (1 + 1e-9)).all()
-    plain = grid["k_draft"] == 0
+    assert (grid["touched_experts_low"] <= grid["touched_experts"] * (1 + 1e-9)).all()
+    assert (grid["touched_experts"] <= grid["touched_experts_high"] * (1 + 1e-9)).all()
+    plain = grid["n_draft"] == 0
     assert (grid.loc[plain, ["verify_ratio", "round_ratio"]].to_numpy() == 1.0).all()
     assert (grid.loc[~plain, "round_ratio"] >= grid.loc[~plain, "verify_ratio"]).all()
     assert (
@@ -80,9 +80,9 @@ def test_a_changed_grid_is_refused_and_a_frozen_one_is_not_written_again(folder:
 def invented(grid: pd.DataFrame, times: float = 1.0) -> pd.DataFrame:
     """INVENTED measurements: the grid's own numbers, times off by a factor at K > 0."""
     rows = grid[grid["model_id"] == NAMED[0]]
-    factor = np.where(rows["k_draft"] > 0, times, 1.0)
-    length = 1.0 + 0.5 * np.sqrt(rows["k_draft"])
-    return rows[[*KEYS, "distinct_experts"]].assign(
+    factor = np.where(rows["n_draft"] > 0, times, 1.0)
+    length = 1.0 + 0.5 * np.sqrt(rows["n_draft"])
+    return rows[[*KEYS, "touched_experts"]].assign(
         verify_step_ms=rows["verify_step_ms"] * factor,
         accepted_length=length,
         speedup=length / (rows["round_ratio"] * factor),
@@ -93,8 +93,8 @@ def invented(grid: pd.DataFrame, times: float = 1.0) -> pd.DataFrame:
 def test_a_measurement_is_scored_by_quantity(grid: pd.DataFrame, times: float, error: str, bias: str) -> None:
     lines = list(blind.score_lines(blind.with_measured(grid, invented(grid, times))))
     by_name = {line.split()[1]: line.split() for line in lines[1:] if "regret" not in line}
-    assert set(by_name) == {"distinct_experts", "plain_step_ms", "verify_step_ms", "verify_ratio", "round_ratio"}
-    assert by_name["distinct_experts"][2:] == ["16", "0.0%", "+0.0%", "100%"]
+    assert set(by_name) == {"touched_experts", "plain_step_ms", "verify_step_ms", "verify_ratio", "round_ratio"}
+    assert by_name["touched_experts"][2:] == ["16", "0.0%", "+0.0%", "100%"]
     assert by_name["plain_step_ms"][2:4] == ["4", "0.0%"]
     for name in ("verify_step_ms", "verify_ratio", "round_ratio"):
         assert [cell.replace("-0.0%", "+0.0%") for cell in by_name[name][2:5]] == ["16", error, bias], name

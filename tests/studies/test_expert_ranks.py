@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.routing import distinct_experts, load_routing_preset
+from advisor.routing import load_routing_preset, touched_experts
 from advisor.studies.expert_ranks import layer_spreads, measured_presets, preset_rows
 from advisor.studies.unions import Unions
 
@@ -32,6 +32,6 @@ def test_the_page_has_every_measured_preset_that_eight_ranks_can_share() -> None
 def test_planted_spreads_by_layer_come_back() -> None:
     planted = np.array([0.3, 0.9, 1.6])
     tokens = np.array([4.0, 16.0])
-    counted = distinct_experts(tokens, 1.0, 256, 8, planted[:, None])
+    counted = touched_experts(tokens, 1.0, 256, 8, planted[:, None])
     unions = Unions("planted", 256.0, 8.0, tokens, counted.mean(axis=0)[None], np.stack([counted, counted]))
     assert layer_spreads(unions) == pytest.approx(planted, abs=1e-6)

@@ -10,9 +10,9 @@ from advisor.studies.unions import (
     MIXED,
     SHORT,
     Unions,
-    domains_left_out,
     fitted,
     form_table,
+    held_out_domains,
     measured_unions,
     preset_table,
 )
@@ -69,7 +69,7 @@ def test_one_domain_touches_fewer_experts_over_a_batch_than_mixed_traffic(unions
 
 
 def test_a_domain_is_predicted_from_the_other_domains(unions: dict[str, Unions]) -> None:
-    worst = sorted(float(np.abs(errors).max()) for errors in domains_left_out(unions).values())
+    worst = sorted(float(np.abs(errors).max()) for errors in held_out_domains(unions).values())
     assert np.median(worst) < 0.06
     assert worst[-2] < 0.08
     assert worst[-1] > 0.1, "role play is unlike the others; the band of the preset does not hold it"

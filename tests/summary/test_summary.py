@@ -39,7 +39,7 @@ OUTCOMES = outcomes_of(ADVICE)
 def test_outcomes_are_the_curve_s_row_and_its_recommended_k_is_judged_as_the_answer_is() -> None:
     row = ADVICE.curve.speedup[ADVICE.batch_index]
     assert [one.speedup for one in OUTCOMES] == pytest.approx(row.tolist())
-    mine = OUTCOMES[ADVICE.recommendation.k_draft]
+    mine = OUTCOMES[ADVICE.recommendation.n_draft]
     assert (mine.p_best, mine.regret) == (ADVICE.recommendation.p_best, ADVICE.recommendation.regret)
 
 
@@ -49,7 +49,7 @@ def test_chances_of_all_k_add_up_to_one_and_losses_are_below_one() -> None:
 
 
 def with_speedup(value: float, low: float) -> str:
-    shown = [dataclasses.replace(one, speedup=value, low=low) if one.k_draft else one for one in OUTCOMES]
+    shown = [dataclasses.replace(one, speedup=value, low=low) if one.n_draft else one for one in OUTCOMES]
     return headline(ADVICE, 3, shown)
 
 
@@ -64,7 +64,7 @@ def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() ->
 
 def test_below_the_headline_stands_the_chance_of_a_gain_in_the_verdict_s_words() -> None:
     small = advise(SCENARIO.model_copy(update={"batch_size": 256, "acceptance": "1.9@3"}))
-    k, outcomes = small.recommendation.k_draft, outcomes_of(small)
+    k, outcomes = small.recommendation.n_draft, outcomes_of(small)
     assert k
     assert outcomes[k].low < 1.0
     said = f"may lose; the chance of a gain is {outcomes[k].p_gain:.0%}."
@@ -72,18 +72,18 @@ def test_below_the_headline_stands_the_chance_of_a_gain_in_the_verdict_s_words()
     assert f"It {said}" in likely_text(small, k, outcomes)
     sure = max(OUTCOMES[1:], key=lambda one: one.low)
     assert sure.low > 1.0
-    below = likely_text(ADVICE, sure.k_draft, OUTCOMES)
+    below = likely_text(ADVICE, sure.n_draft, OUTCOMES)
     assert f"The chance of a gain is {sure.p_gain:.0%}." in below
     assert "may lose" not in below
 
 
 def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
     missed = advise(SCENARIO.model_copy(update={"max_tpot_ms": 0.5}))
-    assert headline(missed, missed.recommendation.k_draft, outcomes_of(missed)).startswith("No draft keeps 0.5 ms")
+    assert headline(missed, missed.recommendation.n_draft, outcomes_of(missed)).startswith("No draft keeps 0.5 ms")
 
 
 def test_a_picked_k_is_held_against_the_recommended_one() -> None:
-    recommended = ADVICE.recommendation.k_draft
+    recommended = ADVICE.recommendation.n_draft
     other = 8 if recommended != 8 else 7
     behind = f"it is {OUTCOMES[other].regret:.1%} behind each draw's fastest"
     against = f"K = {recommended} {OUTCOMES[recommended].regret:.1%}."
@@ -109,7 +109,7 @@ def test_flips_are_where_the_library_recommends_another_k() -> None:
 
 def recommended(length: float, k: int) -> int:
     """K that is recommended where this many tokens are accepted at `k`."""
-    return advise(SCENARIO.model_copy(update={"acceptance": f"{length:.3f}@{k}"})).recommendation.k_draft
+    return advise(SCENARIO.model_copy(update={"acceptance": f"{length:.3f}@{k}"})).recommendation.n_draft
 
 
 def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
@@ -152,11 +152,11 @@ def test_rows_on_the_wrong_side_of_one_are_told_wherever_they_are_few_or_many() 
 
 
 def test_a_limit_that_only_the_centre_of_the_band_keeps_is_told() -> None:
-    tpot_ms = {one.k_draft: one.tpot_s * 1e3 for one in OUTCOMES}
-    k = ADVICE.recommendation.k_draft
+    tpot_ms = {one.n_draft: one.tpot_s * 1e3 for one in OUTCOMES}
+    k = ADVICE.recommendation.n_draft
     slow_ms = tpot_ms[k] * OUTCOMES[k].speedup / OUTCOMES[k].low
     limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": round((tpot_ms[k] + slow_ms) / 2.0, 2)}))
-    assert limited.recommendation.k_draft == k
+    assert limited.recommendation.n_draft == k
     said = f"At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limited.scenario.max_tpot_ms:g}."
     assert said in likely_text(limited, k, outcomes_of(limited))
     ample = advise(SCENARIO.model_copy(update={"max_tpot_ms": round(slow_ms * 1.1, 2)}))

@@ -118,10 +118,10 @@ def test_rows_are_the_advisors_answers() -> None:
             batch_size=64,
         )
     )
-    own = rows[place].set_index("k_draft")
+    own = rows[place].set_index("n_draft")
     assert list(own.index) == [0, 1, 2, 3, 4]
     for item in answer.drafts:
-        row = own.loc[item.k_draft]
+        row = own.loc[item.n_draft]
         found = [row["speedup"], row["speedup_low"], row["speedup_high"], row["tpot_ms"], row["expected_loss"]]
         said = [item.speedup, item.speedup_low, item.speedup_high, 1e3 * item.tpot_s, item.expected_loss]
         assert found == pytest.approx(said, rel=1e-5)
@@ -277,7 +277,7 @@ def test_the_questions_of_the_page_are_answered_by_duckdb(tmp_path: Path) -> Non
     rows = frame_of(tmp_path / "out")
     pays, fastest, one_k = (duckdb.sql(one.replace("FOLDER", str(tmp_path / "out"))).df() for one in queries())
 
-    sure = rows[rows["recommended"] & (rows["k_draft"] > 0) & (rows["p_gain"] >= 0.8) & rows["fits"]]
+    sure = rows[rows["recommended"] & (rows["n_draft"] > 0) & (rows["p_gain"] >= 0.8) & rows["fits"]]
     expected = sure.groupby(["model_id", "hardware_id"])["batch_size"].max()
     assert len(expected) > 1
     found = pays.set_index(["model_id", "hardware_id"])["pays_up_to"]
@@ -288,11 +288,11 @@ def test_the_questions_of_the_page_are_answered_by_duckdb(tmp_path: Path) -> Non
     assert set(fastest["model_id"]) == set(most.index)
     for model, best, rate in fastest.itertuples(index=False):
         row = most.loc[model]
-        assert best == {"hw": row["hardware_id"], "k": row["k_draft"], "batch": row["batch_size"]}
+        assert best == {"hw": row["hardware_id"], "k": row["n_draft"], "batch": row["batch_size"]}
         assert rate == row["tokens_per_s_per_gpu"]
 
-    losses = rows[rows["fits"]].groupby("k_draft")["expected_loss"].mean().sort_values()
-    assert list(one_k["k_draft"]) == list(losses.index[:3])
+    losses = rows[rows["fits"]].groupby("n_draft")["expected_loss"].mean().sort_values()
+    assert list(one_k["n_draft"]) == list(losses.index[:3])
     assert one_k["loss"].to_numpy() == pytest.approx(losses.to_numpy()[:3], rel=1e-5)
 
 

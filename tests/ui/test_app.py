@@ -74,8 +74,8 @@ def test_the_first_screen_answers_and_says_how_sure_it_is() -> None:
     advice = advise(START)
     outcomes = outcomes_of(advice)
     answer = advice.recommendation
-    assert test.title[0].value == headline(advice, answer.k_draft, outcomes)
-    assert str(answer.k_draft) in test.title[0].value
+    assert test.title[0].value == headline(advice, answer.n_draft, outcomes)
+    assert str(answer.n_draft) in test.title[0].value
     assert f"{answer.speedup.value:.1f}×" in test.title[0].value
     assert "gpt-oss-20b + EAGLE-3" in headings(test)
     assert "published speedups of this accelerator and model" in texts(test)
@@ -90,9 +90,9 @@ def test_the_table_judges_every_k_and_a_picked_row_drives_the_page() -> None:
     advice = advise(START)
     outcomes = outcomes_of(advice)
     table = test.dataframe[0].value
-    assert list(table["K"]) == [one.k_draft for one in outcomes]
+    assert list(table["K"]) == [one.n_draft for one in outcomes]
     assert list(table["Behind best"]) == pytest.approx([100 * one.regret for one in outcomes])
-    other = next(one.k_draft for one in reversed(outcomes) if one.k_draft != advice.recommendation.k_draft)
+    other = next(one.n_draft for one in reversed(outcomes) if one.n_draft != advice.recommendation.n_draft)
     test.session_state[test.session_state["_k_table"].key] = {
         "selection": {"rows": [other], "columns": [], "cells": []}
     }

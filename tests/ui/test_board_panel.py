@@ -156,7 +156,7 @@ def test_a_broken_table_of_scores_is_refused_in_words_and_the_board_stays(data: 
 
 def shown_as_ranked(scenario: Scenario, one: Standing) -> None:
     answer = advise(scenario).recommendation
-    assert (answer.k_draft,) == one.drafts
+    assert (answer.n_draft,) == one.drafts
     assert answer.tpot_s == pytest.approx(one.tpot_s.value)
 
 
@@ -181,11 +181,11 @@ def test_a_borrowed_length_that_leads_to_another_k_in_the_bar_is_said() -> None:
     test = panel(batch_size="300", max_tpot_ms="", rank_names="glm-4.7-flash")
     board = board_for(test.session_state["_scenario"], BoardAsked(names="glm-4.7-flash"))
     test.button(key="rank_open").click().run()
-    k_draft = advise(test.session_state["_scenario"]).recommendation.k_draft
+    n_draft = advise(test.session_state["_scenario"]).recommendation.n_draft
     ranked_with = board.standings[0].drafts[0]
     told = f"It was ranked with K = {ranked_with}, in the wider doubt of a borrowed length"
-    assert (told in said(test)) == (k_draft != ranked_with)
-    assert k_draft != ranked_with, "the load was chosen for that"
+    assert (told in said(test)) == (n_draft != ranked_with)
+    assert n_draft != ranked_with, "the load was chosen for that"
 
 
 def test_a_config_of_one_s_own_in_the_bar_takes_part_and_is_opened() -> None:

@@ -27,7 +27,7 @@ def opened(tab: str = "Remarks", key: str = "how_figures") -> AppTest:
     return test
 
 
-def asked(question: how_made.Question) -> AppTest:
+def asked(question: how_made.AskedPoint) -> AppTest:
     """The first page with the dialog open on a question: AppTest cannot rerun a dialog alone, as its widgets do."""
     test = app(acceptance="2.4@3")
     test.session_state["_how_made"] = question
@@ -72,7 +72,7 @@ def test_the_headline_s_figures_open_how_they_were_made() -> None:
 def test_the_dialog_shows_the_formula_with_this_scenario_s_numbers() -> None:
     test = opened()
     advice = advise(SCENARIO)
-    made = derive(advice.setup, 16, advice.recommendation.k_draft)
+    made = derive(advice.setup, 16, advice.recommendation.n_draft)
     plain_ms = value_text(made.step("plain.total").result).removesuffix(" ms")
     assert plain_ms in formulas(test)
     assert r"T_{\text{round}}" in formulas(test)
@@ -91,11 +91,11 @@ SHOWN = {
 
 @pytest.mark.parametrize("section", SHOWN)
 def test_a_section_of_the_dialog_says_what_its_name_promises(section: str) -> None:
-    assert SHOWN[section] in texts(asked(how_made.Question(16, 3, section)))
+    assert SHOWN[section] in texts(asked(how_made.AskedPoint(16, 3, section)))
 
 
 def test_the_constants_have_value_tier_and_source() -> None:
-    test = asked(how_made.Question(16, 3, how_made.CONSTANTS))
+    test = asked(how_made.AskedPoint(16, 3, how_made.CONSTANTS))
     table = next(table.value for table in test.dataframe if "Standard error" in table.value)
     assert (table["Source"] != "").all()
     assert set(table["Tier"]) >= {"fitted", "assumed"}
@@ -103,7 +103,7 @@ def test_the_constants_have_value_tier_and_source() -> None:
 
 def test_another_batch_and_k_are_another_derivation() -> None:
     made = derive(advise(SCENARIO).setup, 64, 2)
-    assert f"Speedup {made.step('speedup').result.value:.2f}x" in texts(asked(how_made.Question(64, 2)))
+    assert f"Speedup {made.step('speedup').result.value:.2f}x" in texts(asked(how_made.AskedPoint(64, 2)))
 
 
 @pytest.mark.parametrize(("tab", "key"), [("Why", "how_formula"), ("K while serving", "how_schedule")])
@@ -114,14 +114,14 @@ def test_other_tabs_open_it_too(tab: str, key: str) -> None:
 def test_a_click_on_a_chart_asks_for_that_point_and_an_empty_one_for_none() -> None:
     st.session_state["points"] = {"selection": {"points": [{"customdata": ["48", "3"]}]}}
     how_made.asked_by_chart("points")
-    assert how_made.pop_question() == how_made.Question(48.0, 3)
+    assert how_made.pop_question() == how_made.AskedPoint(48.0, 3)
     measured = ["1", "3", "2", "eagle3", "a post", MEASURED_POINT]
     st.session_state["points"] = {"selection": {"points": [{"customdata": measured}]}}
     how_made.asked_by_chart("points", 2)
-    assert how_made.pop_question() == how_made.Question(1.0, 3, how_made.NEAR)
+    assert how_made.pop_question() == how_made.AskedPoint(1.0, 3, how_made.NEAR)
     measured[1] = "not stated"
     how_made.asked_by_chart("points", 2)
-    assert how_made.pop_question() == how_made.Question(1.0, 2, how_made.NEAR)
+    assert how_made.pop_question() == how_made.AskedPoint(1.0, 2, how_made.NEAR)
     st.session_state["points"] = {"selection": {"points": []}}
     how_made.asked_by_chart("points")
     assert how_made.pop_question() is None

@@ -94,13 +94,13 @@ def until(done: Any) -> None:
         time.sleep(0.05)
 
 
-def started() -> profile_run.Run:
+def started() -> profile_run.ProfilerRun:
     run = profile_run.start("quick", "cpu")
     until(lambda: profile_run.progress(run) is not None)
     return run
 
 
-def finished(name: str = "cpu-made-up-quick", code: int | None = 0, **meta: Any) -> profile_run.Run:
+def finished(name: str = "cpu-made-up-quick", code: int | None = 0, **meta: Any) -> profile_run.ProfilerRun:
     """A made-up run that is over, on disk as a real one would be."""
     write_sweep(profile_run.runs_folder() / name, sweep_rows(noise=0.03), **meta)
     profile_run._note(name, {"preset": "quick", "device": "cpu", "pid": 1, "started": 0.0, "exit_code": code})

@@ -49,10 +49,10 @@ def test_an_answer_on_a_users_own_stays_in_the_session_and_every_other_is_shared
     cache = FakeCache()
 
     @remembered(cache, shared=64, own=8, spinner="Wait")
-    def answer(scenario: Scenario, batch: int, *, k_draft: int) -> str:
-        return f"{scenario.model_id} {batch} {k_draft}"
+    def answer(scenario: Scenario, batch: int, *, n_draft: int) -> str:
+        return f"{scenario.model_id} {batch} {n_draft}"
 
-    assert answer(scenario, 16, k_draft=3) == f"{scenario.model_id} 16 3"
+    assert answer(scenario, 16, n_draft=3) == f"{scenario.model_id} 16 3"
     (options,) = cache.calls
     assert (options.get("scope"), options["max_entries"]) == (("session", 8) if scenario.is_private else (None, 64))
     assert options["show_spinner"] == "Wait"

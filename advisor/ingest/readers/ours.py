@@ -10,7 +10,7 @@ from advisor.ingest.cells import Cells
 from advisor.ingest.checks import misplaced_columns
 from advisor.ingest.raw import FieldMap, Format, RawRows, from_mapped, from_records, keep_objects, with_header
 from advisor.ingest.result import Reject, shorten
-from advisor.ingest.table import Table, load_table, map_header, read_table, table_header, unit_hints
+from advisor.ingest.table import FileTable, load_table, map_header, read_table, table_header, unit_hints
 from advisor.ingest.upload import Sample
 from advisor.prediction import AdvisorError
 from advisor.text import counted
@@ -157,17 +157,17 @@ def read_sweep(sample: Sample) -> RawRows:
     return raw
 
 
-def _column(table: Table, name: str) -> pa.Array:
+def _column(table: FileTable, name: str) -> pa.Array:
     column = table.column(name)
     assert column is not None  # `read_sweep` has checked the header
     return column
 
 
-def _words(table: Table, name: str) -> np.ndarray:
+def _words(table: FileTable, name: str) -> np.ndarray:
     return np.array([cell or "" for cell in _column(table, name).to_pylist()], dtype=object)
 
 
-def _word(table: Table, name: str, row: int | np.integer) -> str:
+def _word(table: FileTable, name: str, row: int | np.integer) -> str:
     return shorten(_column(table, name)[int(row)].as_py() or "no reason given")
 
 

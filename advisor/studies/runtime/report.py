@@ -208,7 +208,7 @@ def _cohere(found: Sequence[CohereK]) -> str:
     ]
     names = [f"{item.model_id}, {item.drafter_id}" for item in found]
     schedules = [
-        (name, ", ".join(f"{r.batch_start}-{r.batch_end}: {r.k_draft}" for r in item.ranges))
+        (name, ", ".join(f"{r.batch_start}-{r.batch_end}: {r.n_draft}" for r in item.ranges))
         for name, item in zip(names, found, strict=True)
     ]
     verdicts = "\n".join(f"- {name}: {verdict(item)}" for name, item in zip(names, found, strict=True))

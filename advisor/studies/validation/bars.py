@@ -15,7 +15,7 @@ from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 from advisor.scenario import Scenario, build_scenario
 from advisor.setup import Setup, load_setup
-from advisor.studies.small_launches import left_out, without
+from advisor.studies.small_launches import held_out_rows, without
 from advisor.studies.validation.peer import PEER, WAYS, compared, groups_closer, read_peer, side_by_side
 from advisor.studies.validation.plain_tables import FAR, FAR_POINTS, NEAR, believed, figures_s, groups
 from advisor.studies.validation.ratios import Judged, judged, pairs
@@ -58,7 +58,7 @@ def at_least(what: str, value: float, limit: float) -> Bar:
 
 def decode_bars(rows: pd.DataFrame) -> Iterator[Bar]:
     """Bars on time per output token. `rows`: `plain_decode`, its small launches those that are shipped."""
-    bare, apart = without(rows), left_out(rows)
+    bare, apart = without(rows), held_out_rows(rows)
     yield at_most("plain decode, no constant chosen on these points: median", figures_s(believed(bare))[1], 0.105)
     median, p90 = figures_s(believed(apart))[1:3]
     yield at_most("plain decode, constants fitted without the point's model: median", median, 0.095)
@@ -91,7 +91,7 @@ def peer_bars(rows: pd.DataFrame) -> Iterator[Bar]:
     if not PEER.is_file():
         yield Bar("better than AIConfigurator", "median and p90", "not run here", None)
         return
-    once, answers = believed(left_out(rows)), read_peer()[1]
+    once, answers = believed(held_out_rows(rows)), read_peer()[1]
     by_way = [side_by_side(once, answers, way) for way in WAYS]
     for (name, kind, measured, ours, theirs), (_, other, *_) in zip(*map(compared, by_way), strict=True):
         if name not in ("MoE", "dense", "heavy (prefill >= 1/10)", "heavy, end to end"):
@@ -116,7 +116,7 @@ def _pair(median: float, p90: float) -> str:
 
 def ratio_bars(rows: pd.DataFrame) -> Iterator[Bar]:
     """Bars on ratios between choices."""
-    once = believed(left_out(rows))
+    once = believed(held_out_rows(rows))
     engines = pairs(once, "engine")
     trt_vllm = judged(engines[(engines["before"] == "trtllm") & (engines["after"] == "vllm")])
     every = judged(engines)

@@ -30,7 +30,7 @@ LOAD, MAX_TOKENS = "power_law_1.2", 128
 
 
 @dataclass(frozen=True)
-class Bar:
+class KernelBar:
     """Mean absolute error that the newest vLLM table of one accelerator and format should reach. [-]"""
 
     hardware_id: str
@@ -39,13 +39,13 @@ class Bar:
 
 
 BARS = (
-    Bar("h200-sxm", "bf16", 0.040),
-    Bar("h100-sxm", "bf16", 0.040),
-    Bar("h200-sxm", "fp8_block", 0.055),
-    Bar("b200-sxm", "bf16", 0.080),
-    Bar("l40s", "bf16", 0.080),
-    Bar("rtx-pro-6000-blackwell", "bf16", 0.065),
-    Bar("a100-80gb-sxm", "bf16", 0.110),
+    KernelBar("h200-sxm", "bf16", 0.040),
+    KernelBar("h100-sxm", "bf16", 0.040),
+    KernelBar("h200-sxm", "fp8_block", 0.055),
+    KernelBar("b200-sxm", "bf16", 0.080),
+    KernelBar("l40s", "bf16", 0.080),
+    KernelBar("rtx-pro-6000-blackwell", "bf16", 0.065),
+    KernelBar("a100-80gb-sxm", "bf16", 0.110),
 )
 
 
@@ -126,7 +126,7 @@ class _BarErrors:
     ours: float
 
 
-def _bar_errors(opened: Store, bar: Bar) -> _BarErrors:
+def _bar_errors(opened: Store, bar: KernelBar) -> _BarErrors:
     version, frame = one_gpu_moe_table(opened, bar.hardware_id, "vllm", bar.dtype, LOAD, MAX_TOKENS, min_shapes=8)
     frame = add_touched(frame)
     shape = frame[SHAPE].astype(str).agg("x".join, axis=1).to_numpy()
@@ -171,14 +171,14 @@ def measured_section() -> str:
         if not tables:
             continue
         held = [form[table.fit_id].loso_median for table in tables]
-        left_out = [error for error in held if error is not None]
+        held_out = [error for error in held if error is not None]
         body.append(
             (
                 form[tables[0].fit_id].hardware_id,
                 len(tables),
                 sum(len(table.shapes) for table in tables),
                 *(_median_of(tables, name) for name in ("carry_median", "carry_p90", "between_median")),
-                percent(float(np.median(left_out)) if left_out else None),
+                percent(float(np.median(held_out)) if held_out else None),
             )
         )
     header = ("accelerator", "tables", "shapes", "other load", "... 90 %", "other load, tokens between", "form alone")

@@ -29,7 +29,7 @@ SOURCE = "silicon_sample.csv of aiconfigurator-core, after the quarantine; pairs
 
 
 @dataclass(frozen=True)
-class Choice:
+class RatioChoice:
     """A column in which the two points of a pair differ, everything else but its companions equal."""
 
     column: str
@@ -41,13 +41,13 @@ class Choice:
     """Values from before to after; empty: alphabetical."""
 
 
-CHOICES: Mapping[ChoiceKind, Choice] = {
-    "engine": Choice("engine", same_version=False),
-    "weights": Choice("weight_dtype", order=FORMATS),
-    "tensor parallel": Choice("tensor_parallel", doublings=(1, 2, 3)),
-    "expert parallel": Choice("spread"),
-    "accelerator": Choice("hardware_id"),
-    "batch": Choice("batch_size", doublings=(2, 1, 3, 4, 5, 6)),
+CHOICES: Mapping[ChoiceKind, RatioChoice] = {
+    "engine": RatioChoice("engine", same_version=False),
+    "weights": RatioChoice("weight_dtype", order=FORMATS),
+    "tensor parallel": RatioChoice("tensor_parallel", doublings=(1, 2, 3)),
+    "expert parallel": RatioChoice("spread"),
+    "accelerator": RatioChoice("hardware_id"),
+    "batch": RatioChoice("batch_size", doublings=(2, 1, 3, 4, 5, 6)),
 }
 """The choices judged, by the name that records and pages have for them."""
 
@@ -153,7 +153,7 @@ def _directions(found: pd.DataFrame, predicted: str, measured: str, beyond: floa
 
 
 @dataclass(frozen=True)
-class Line:
+class RatioLine:
     """One kind of change, or a single change of it, with its figures."""
 
     kind: str
@@ -165,9 +165,9 @@ class Line:
     among: tuple[str, ...] = ()
 
 
-def judged_choices(rows: pd.DataFrame) -> dict[str, Line]:
+def judged_choices(rows: pd.DataFrame) -> dict[str, RatioLine]:
     """Each choice, its further distances and its single changes, by the name of a line."""
-    found: dict[str, Line] = {}
+    found: dict[str, RatioLine] = {}
     for kind, choice in CHOICES.items():
         for doublings in choice.doublings or (None,):
             found |= _lines_at(rows, kind, doublings)
@@ -175,23 +175,23 @@ def judged_choices(rows: pd.DataFrame) -> dict[str, Line]:
     touches = (with_sglang["before"] == "sglang") | (with_sglang["after"] == "sglang")
     others = judged(with_sglang[~touches], "predicted_whole", "whole")
     among = _values(with_sglang)
-    found["engine, pairs with SGLang"] = Line("engine", "sglang", "", judged(with_sglang[touches]), among=among)
-    found["engine, TensorRT-LLM and vLLM, end to end"] = Line("", "", "", others)
+    found["engine, pairs with SGLang"] = RatioLine("engine", "sglang", "", judged(with_sglang[touches]), among=among)
+    found["engine, TensorRT-LLM and vLLM, end to end"] = RatioLine("", "", "", others)
     return found
 
 
-def _lines_at(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None) -> dict[str, Line]:
+def _lines_at(rows: pd.DataFrame, kind: ChoiceKind, doublings: int | None) -> dict[str, RatioLine]:
     """All pairs of a kind at one distance, then its single changes."""
     every = pairs(rows, kind, doublings)
     far = float(doublings) if doublings else None
     among = () if doublings or kind == "expert parallel" else _values(every)
     first = doublings is None or doublings == CHOICES[kind].doublings[0]
     name = kind if first else f"{kind}, x{2 ** (doublings or 0)}"
-    found = {name: Line(kind, "", "", judged(every), far, among)}
+    found = {name: RatioLine(kind, "", "", judged(every), far, among)}
     if kind in ("batch", "expert parallel", "accelerator"):
         return found
     for (before, after), group in every.groupby(["before", "after"]):
-        found[f"{kind} {before} -> {after}"] = Line(kind, str(before), str(after), judged(group), far)
+        found[f"{kind} {before} -> {after}"] = RatioLine(kind, str(before), str(after), judged(group), far)
     return found
 
 

@@ -27,7 +27,7 @@ from advisor.points import (
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.studies.answered import answered, apart_section
-from advisor.studies.small_launches import left_out
+from advisor.studies.small_launches import held_out_rows
 from advisor.studies.validation.best_k import best_k_gates, best_k_regrets, best_k_section
 from advisor.studies.validation.checks import (
     ALSO_ASSUMED,
@@ -61,7 +61,7 @@ from advisor.studies.validation.tables import (
     summary,
     worst,
 )
-from advisor.studies.validation.unseen import unseen_section
+from advisor.studies.validation.unseen import held_out_section
 from advisor.text import counted
 from advisor.validation import JUDGED, held_out, judge, write_judged
 
@@ -111,7 +111,7 @@ def report(decode: Decode) -> str:
         _overheads(),
         _left_out(rows),
         apart_section(answered(published_rows(*COLLECTIONS))),
-        unseen_section(rows),
+        held_out_section(rows),
         own_runs_section(own),
         rivals_section(points, rows, outside, external),
         external_section(external, as_prior),
@@ -168,7 +168,7 @@ def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, de
     lines.append(GateLine(without, rest, BUNDLE_BAR, n_rest, 1, needs_sources=False))
     lines += best_k_gates(regrets)
     if decode is not None:
-        once = believed(left_out(decode["static"]))
+        once = believed(held_out_rows(decode["static"]))
         errors = errors_of(once.rename(columns={"predicted_s": "predicted", "measured_s": "measured"}))
         lines.append(GateLine("plain decode, median error", errors.median_ape, 0.20, errors.n, 1, needs_sources=False))
     body = [

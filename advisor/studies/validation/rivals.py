@@ -24,7 +24,7 @@ from advisor.points import (
     solve,
     speedups,
 )
-from advisor.validation import COMMON_SHARE, predictions_left_out
+from advisor.validation import COMMON_SHARE, held_out_predictions
 
 RIVALS = ("uniform experts", "AL/(1+cK)", "AL/(a+cK+b log2 B)", "batch x (K+1)")
 _LINEAR_START = {"AL/(1+cK)": (0.1,), "AL/(a+cK+b log2 B)": (1.0, 0.1, 0.05)}
@@ -34,10 +34,10 @@ _LINEAR_SPREAD = 1.0  # weak prior around the start, so that a class of one row 
 def rival_predictions(points: Sequence[Point], rival: str) -> Array:
     """Speedup of each point by one of RIVALS, fitted without the point's laboratory, per engine class. [-]"""
     if rival == "uniform experts":
-        return predictions_left_out([with_uniform_experts(point) for point in points])
+        return held_out_predictions([with_uniform_experts(point) for point in points])
     if rival == "batch x (K+1)":
-        return predictions_left_out([with_batch_times_tokens(point) for point in points])
-    return _left_out(points, rival)
+        return held_out_predictions([with_batch_times_tokens(point) for point in points])
+    return _held_out(points, rival)
 
 
 def with_uniform_experts(point: Point) -> Point:
@@ -78,11 +78,11 @@ def fit_linear(points: Sequence[Point], rival: str) -> Callable[[str], Array]:
     return lambda name: own.get(name, everything)
 
 
-def _left_out(points: Sequence[Point], rival: str) -> Array:
+def _held_out(points: Sequence[Point], rival: str) -> Array:
     out = np.zeros(len(points))
     for own in by_laboratory(points):
-        mine = set(own)
-        coefficients = fit_linear([point for i, point in enumerate(points) if i not in mine], rival)
+        held = set(own)
+        coefficients = fit_linear([point for i, point in enumerate(points) if i not in held], rival)
         for i in own:
             out[i] = points[i].accepted_length / round_cost(points[i], rival, coefficients(points[i].engine_class))
     return out

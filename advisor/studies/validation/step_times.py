@@ -16,7 +16,7 @@ from advisor import store
 from advisor.calibration import ActivationScales
 from advisor.prediction import AdvisorError
 from advisor.ratios import write_ratios
-from advisor.studies.small_launches import left_out, without
+from advisor.studies.small_launches import held_out_rows, without
 from advisor.studies.validation.bars import bars_of_step_times, step_time_bars
 from advisor.studies.validation.decode_no_sd import RATES, decode_rates, decode_rates_section
 from advisor.studies.validation.peer import peer_section
@@ -47,8 +47,8 @@ def step_time_sections(decode: Mapping[ActivationScales, pd.DataFrame] | None) -
     if decode is None:
         return [NO_STORE, *measured]
     shipped = decode["static"]
-    rows = left_out(shipped)
-    by_scales = {NVFP4_SCALES[scales]: believed(left_out(each)) for scales, each in decode.items()}
+    rows = held_out_rows(shipped)
+    by_scales = {NVFP4_SCALES[scales]: believed(held_out_rows(each)) for scales, each in decode.items()}
     return [
         bars_of_step_times(step_time_bars(shipped, costs)),
         decode_section(rows, shipped, without(shipped)),
@@ -60,7 +60,7 @@ def step_time_sections(decode: Mapping[ActivationScales, pd.DataFrame] | None) -
 
 def write_judged_ratios(decode: Mapping[ActivationScales, pd.DataFrame]) -> Path:
     """Write what comparisons read, from points judged with constants fitted without their models."""
-    return write_ratios(ratio_records(believed(left_out(decode["static"]))), SOURCE)
+    return write_ratios(ratio_records(believed(held_out_rows(decode["static"]))), SOURCE)
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ def in_data_centre(rows: pd.DataFrame) -> pd.Series:
     return rows["hardware_id"].map(own).astype(bool) & ~rows["engine_class"].str.endswith(WORKSTATION)
 
 
-def unseen_section(rows: pd.DataFrame) -> str:
+def held_out_section(rows: pd.DataFrame) -> str:
     """The section of docs/validation.md. `rows` as `held_out` gives them."""
     centre, mature = in_data_centre(rows), ~rows["immature"]
     header = ("laboratory", "n", "mean error", "bias", "a doubling of batch", "in the 80 % band", "width of the band")

@@ -110,13 +110,13 @@ def _typed(given: str) -> tuple[float, int] | None:
     return (length, k) if at and 1.0 <= length <= MAX_DRAFT + 1.0 and 1 <= k <= MAX_DRAFT else None
 
 
-def _at(given: str, k_draft: int) -> float | None:
+def _at(given: str, n_draft: int) -> float | None:
     """The accepted length that a curve or list has at one K; None where it cannot be read."""
     try:
-        read: Acceptance = parse_acceptance(given, max(k_draft, 1))
+        read: Acceptance = parse_acceptance(given, max(n_draft, 1))
     except AdvisorError:
         return None
-    return round(float(read.accepted_length[k_draft]), 2)
+    return round(float(read.accepted_length[n_draft]), 2)
 
 
 def _take() -> None:

@@ -100,9 +100,9 @@ def _take_slider() -> None:
 def _follow_model() -> None:
     """Another model: its own draft module where it has one, and the acceptance measured with it."""
     now = st.session_state
-    mine = own_drafter(now.model_id)
-    if mine is not None:
-        now.drafter_id = mine
+    module = own_drafter(now.model_id)
+    if module is not None:
+        now.drafter_id = module
     elif now.drafter_id == "mtp" and now.model_id not in state.own_models():
         now.drafter_id = str(FIELDS["drafter_id"].default)
     _follow_drafter()

@@ -10,7 +10,7 @@ import streamlit as st
 
 from advisor.acceptance import acceptance_curves
 from advisor.catalog import drafter_name, hardware_label, model_label
-from advisor.scenario import FIELDS, SETTINGS, FieldRow, Section
+from advisor.scenario import FIELDS, SETTINGS, FieldRow, FieldSection
 from advisor.ui.bar import accepted, own_config, own_hardware, start_panel
 from advisor.ui.shared import fields, state
 
@@ -31,7 +31,7 @@ def draw(values: dict[str, Any], *, on_model: Callable[[], None], on_parallel: C
     """The button and the widgets under it, whose values are put into `values`."""
     with st.popover("More", icon=":material/tune:", width="content", key="more"):
         start_panel.draw()
-        for section in Section:
+        for section in FieldSection:
             _section(section, values, on_parallel)
         with st.expander(FIELDS["model_config_json"].label):
             own_config.draw(on_model)
@@ -46,7 +46,7 @@ def say_what_lacks(values: Mapping[str, Any]) -> None:
         st.caption(f"The prompt is not charged yet: {lacking.label} is not set.")
 
 
-def _section(section: Section, values: dict[str, Any], on_parallel: Callable[[], None]) -> None:
+def _section(section: FieldSection, values: dict[str, Any], on_parallel: Callable[[], None]) -> None:
     rows = [
         row
         for row in SETTINGS
@@ -61,7 +61,7 @@ def _section(section: Section, values: dict[str, Any], on_parallel: Callable[[],
             with place:
                 follow = on_parallel if row.name.endswith("_parallel") else None
                 values[row.name] = widget(row, on_change=follow)
-    if section == Section.DRAFTER:
+    if section == FieldSection.DRAFTER:
         st.button(
             "I don't know: take the nearest measured curve",
             key="acceptance_unknown",

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.catalog import MAX_HARDWARE_BYTES, figure_range, hardware_from_given, measured_chips
+from advisor.catalog import MAX_HARDWARE_BYTES, figure_range, hardware_from_own, measured_chips
 from advisor.hardware import Hardware, load_hardware
 from advisor.prediction import AdvisorError
 from advisor.ui.shared import state, widgets
@@ -94,7 +94,7 @@ def _hardware() -> Hardware | None:
     name = str(st.session_state["hardware_id"])
     try:
         text = state.own_hardware().get(name)
-        return load_hardware(name) if text is None else hardware_from_given(text, name)
+        return load_hardware(name) if text is None else hardware_from_own(text, name)
     except AdvisorError:
         return None
 
@@ -109,7 +109,7 @@ def _fill(here: Hardware) -> None:
         peak = here.peak_flops_per_s.get(dtype)  # type: ignore[call-overload]
         now[f"hw_{dtype}"] = None if peak is None else peak.value / _TERA
     now.hw_vendor = here.vendor if here.vendor in _VENDORS else "other"
-    now.hw_chip = here.id if here.kernel_table_device is not None and not here.is_given else None
+    now.hw_chip = here.id if here.kernel_table_device is not None and not here.is_own else None
 
 
 def _take_form() -> None:

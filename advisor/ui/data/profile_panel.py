@@ -9,7 +9,7 @@ import streamlit as st
 
 from advisor.calibration import SweepFit, fit_sweep
 from advisor.charts import ratio_chart
-from advisor.store import Sweep, read_sweep
+from advisor.store import ProfilerSweep, read_sweep
 from advisor.ui.data import profile_run
 from advisor.ui.shared import widgets
 
@@ -28,7 +28,7 @@ def _plan(preset: str, device: str) -> Any:
 
 
 @st.cache_resource(max_entries=8, show_spinner="Fitting")
-def _fits(_sweep: Sweep, sha256: str) -> tuple[tuple[SweepFit, ...] | None, str]:  # noqa: ARG001 - the cache's key
+def _fits(_sweep: ProfilerSweep, sha256: str) -> tuple[tuple[SweepFit, ...] | None, str]:  # noqa: ARG001 - the cache's key
     return profile_run.attempt(fit_sweep, _sweep)
 
 
@@ -83,7 +83,7 @@ def watch() -> None:
         st.code(profile_run.log_text(run), language=None)
 
 
-def result(run: profile_run.Run) -> None:
+def result(run: profile_run.ProfilerRun) -> None:
     """Outcome of the last sweep, with the button that goes on where it was cut short."""
     st.subheader(f"Last sweep: {run.name}", anchor=False)
     if why := profile_run.ending(run):
@@ -98,7 +98,7 @@ def result(run: profile_run.Run) -> None:
         st.code(profile_run.log_text(run), language=None)
 
 
-def summary(run: profile_run.Run, sweep: Sweep) -> None:
+def summary(run: profile_run.ProfilerRun, sweep: ProfilerSweep) -> None:
     """Figures, findings and fits of a sweep that can be read."""
     copy = profile_run.copy_bandwidth(sweep)
     with st.grid(3, min_column_width=150):

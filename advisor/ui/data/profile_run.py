@@ -28,7 +28,7 @@ from filelock import FileLock, lock_descriptor
 from advisor.ingest import complete, read_upload
 from advisor.prediction import AdvisorError
 from advisor.profiles import PACKAGE
-from advisor.store import Sweep, default_store_path, read_sweep, save_upload
+from advisor.store import ProfilerSweep, default_store_path, read_sweep, save_upload
 
 ALLOW_VARIABLE = "MOE_ADVISOR_PROFILE"
 PRESETS = ("quick", "standard", "full")
@@ -43,7 +43,7 @@ _CHILDREN: dict[str, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True)
-class Run:
+class ProfilerRun:
     """One run as it stands now. exit_code is None while it runs, and where the app has been restarted since."""
 
     name: str
@@ -166,7 +166,7 @@ def _is_running() -> bool:
         return handle is None
 
 
-def start(preset: str, device: str, resume: Run | None = None, extra: tuple[str, ...] = ()) -> Run:
+def start(preset: str, device: str, resume: ProfilerRun | None = None, extra: tuple[str, ...] = ()) -> ProfilerRun:
     """Start a sweep, or go on with an interrupted one. Raises AdvisorError when one is running already."""
     with _claimed() as handle:
         if handle is None:
@@ -202,7 +202,7 @@ def _facts(name: str) -> dict[str, Any]:
     return content
 
 
-def _run(name: str) -> Run:
+def _run(name: str) -> ProfilerRun:
     facts = _facts(name)
     child = _CHILDREN.get(name)
     code = child.poll() if child is not None else None
@@ -211,7 +211,7 @@ def _run(name: str) -> Run:
         _note(name, facts)
     newest = facts["started"] >= max(_facts(file.stem)["started"] for file in runs_folder().glob("*.json"))
     alive = facts.get("exit_code") is None and newest and _is_running()
-    return Run(
+    return ProfilerRun(
         name=name,
         folder=runs_folder() / name,
         preset=facts["preset"],
@@ -223,13 +223,13 @@ def _run(name: str) -> Run:
     )
 
 
-def latest() -> Run | None:
+def latest() -> ProfilerRun | None:
     """The run started last, by whichever session, or None before the first."""
     started = {file.stem: _facts(file.stem)["started"] for file in runs_folder().glob("*.json")}
     return _run(max(started, key=lambda name: started[name])) if started else None
 
 
-def cancel(run: Run) -> None:
+def cancel(run: ProfilerRun) -> None:
     """Ask a running sweep to stop after its round in hand.
 
     Rows that it measured stay.
@@ -239,7 +239,7 @@ def cancel(run: Run) -> None:
         os.kill(run.pid, signal.SIGTERM)
 
 
-def _tail(run: Run) -> list[str]:
+def _tail(run: ProfilerRun) -> list[str]:
     try:
         with run.log.open("rb") as log:
             log.seek(0, os.SEEK_END)
@@ -249,7 +249,7 @@ def _tail(run: Run) -> list[str]:
         return []
 
 
-def progress(run: Run) -> dict[str, Any] | None:
+def progress(run: ProfilerRun) -> dict[str, Any] | None:
     """The last line of progress, or None before the first.
 
     It has done_blocks, total_blocks, block, round, rounds, elapsed_s, remaining_s and message.
@@ -264,7 +264,7 @@ def progress(run: Run) -> dict[str, Any] | None:
     return None
 
 
-def log_text(run: Run, lines: int = 30) -> str:
+def log_text(run: ProfilerRun, lines: int = 30) -> str:
     """The end of the log for reading: one line per progress report, other output as it is."""
     shown = []
     for line in _tail(run):
@@ -277,7 +277,7 @@ def log_text(run: Run, lines: int = 30) -> str:
     return "\n".join(shown[-lines:])
 
 
-def ending(run: Run) -> str:
+def ending(run: ProfilerRun) -> str:
     """End of a run that is over, in one or two sentences, empty when it is complete."""
     if run.alive or run.exit_code == 0:
         return ""
@@ -302,13 +302,13 @@ def share_done(at: dict[str, Any]) -> float:
     return float(min(at["elapsed_s"] / max(at["elapsed_s"] + at["remaining_s"], 1e-9), 1.0))
 
 
-def copy_bandwidth(sweep: Sweep) -> float | None:
+def copy_bandwidth(sweep: ProfilerSweep) -> float | None:
     """Measured rate of a large copy, bytes read and written, or None where it was not measured. [B/s]"""
     rows = sweep.rows[(sweep.rows["op"] == "copy_bandwidth") & (sweep.rows["status"] == "ok")]
     return float((rows["bytes"] / rows["time_s"]).max()) if len(rows) else None
 
 
-def archive(run: Run) -> bytes:
+def archive(run: ProfilerRun) -> bytes:
     """The sweep as a zip of one folder, to be unpacked under measurements/."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
@@ -318,7 +318,7 @@ def archive(run: Run) -> bytes:
     return buffer.getvalue()
 
 
-def keep(run: Run) -> str:
+def keep(run: ProfilerRun) -> str:
     """Save the sweep's MoE layers among the user's measurements, and return their id.
 
     Raises AdvisorError, as when kept.

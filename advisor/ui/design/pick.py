@@ -112,7 +112,7 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
     if (cell := picked_batch()) is not None and cell not in asked:
         st.markdown(widgets.plain(tables.at_batch(answer, item, cell)))
     batch = int(space.question.batches[-1])
-    how_made.button(batch, item.k_draft[-1], how_made.ANSWER, "design")
+    how_made.button(batch, item.n_draft[-1], how_made.ANSWER, "design")
     config, problem = config_of(answer, item.index)
     if config is None:
         st.info(widgets.plain(problem))

@@ -154,7 +154,7 @@ def _row(space: DesignSpace, item: Candidate, title: str) -> dict[str, object]:
         "By both laws": item.quality_ratio_pessimistic * 100,
         "Total B": item.total_params / 1e9,
         "Active B": item.active_params / 1e9,
-        "K": _k_text(item.k_draft),
+        "K": _k_text(item.n_draft),
         "Largest batch": float(item.largest_batch),
     }
 
@@ -174,7 +174,7 @@ def _baseline_row(space: DesignSpace) -> dict[str, object]:
         "By both laws": 100.0,
         "Total B": own.total_params / 1e9,
         "Active B": own.active_params / 1e9,
-        "K": _k_text(own.served.k_draft[:, 0]),
+        "K": _k_text(own.served.n_draft[:, 0]),
         "Largest batch": float(space.setup.memory.largest_batch),
     }
 

@@ -22,11 +22,11 @@ advice = widgets.advice_or_stop(scenario)
 answer, outcomes = advice.recommendation, outcomes_of(advice)
 what, where = place_text(advice)
 widgets.place(f"Report on **{state.escaped(what)}** {state.escaped(where)}")
-st.title(headline(advice, answer.k_draft, outcomes), anchor=False)
+st.title(headline(advice, answer.n_draft, outcomes), anchor=False)
 with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
     st.metric(
         "Draft length K",
-        str(answer.k_draft),
+        str(answer.n_draft),
         f"best with {answer.p_best:.0%} chance",
         delta_color="off",
         delta_arrow="off",

@@ -47,7 +47,7 @@ def _spend(advice: Advice, usd_per_hour: float | None) -> Spend | None:
     if usd_per_hour is None or does_not_fit(advice.setup):
         return None
     price = price_of(advice.setup.hardware, usd_per_hour)
-    column = advice.curve.column(advice.recommendation.k_draft)
+    column = advice.curve.column(advice.recommendation.n_draft)
     return spend_at(advice.setup, advice.curve, advice.batch_index, column, price)
 
 

@@ -66,7 +66,7 @@ def _table_of(advice: Advice) -> _Table:
 
     Otherwise it stays, with other numbers in it: a new one is put up in some ten steps, each drawn.
     """
-    shown, recommended = _TABLE.get(), list(advice.curve.drafts).index(advice.recommendation.k_draft)
+    shown, recommended = _TABLE.get(), list(advice.curve.drafts).index(advice.recommendation.n_draft)
     if shown.scenario == advice.scenario.hash:
         return shown
     stays = (shown.rows, shown.first_picked) == (len(advice.curve.drafts), recommended)
@@ -84,19 +84,19 @@ def picked_k(advice: Advice) -> int:
     """The K of the row picked in the table, else the recommended one."""
     chosen = _picked_rows(_table_of(advice))
     drafts = advice.curve.drafts
-    return int(drafts[chosen[0]]) if chosen and chosen[0] < len(drafts) else advice.recommendation.k_draft
+    return int(drafts[chosen[0]]) if chosen and chosen[0] < len(drafts) else advice.recommendation.n_draft
 
 
-def say(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, fit: Fit | None) -> None:
+def say(advice: Advice, outcomes: Sequence[Outcome], n_draft: int, fit: Fit | None) -> None:
     """Verdict, figures and how sure, for the picked K."""
     what, where = place_text(advice)
     widgets.place(f"**{state.escaped(what)}** {state.escaped(where)}")
     if fit is None:
-        st.title(headline(advice, k_draft, outcomes), anchor=False)
-        st.markdown(likely_text(advice, k_draft, outcomes))
+        st.title(headline(advice, n_draft, outcomes), anchor=False)
+        st.markdown(likely_text(advice, n_draft, outcomes))
     else:
         _does_not_fit(fit, advice.setup.hardware)
-    _figures(advice, outcomes, k_draft, "numbers" if fit is None else "numbers_off")
+    _figures(advice, outcomes, n_draft, "numbers" if fit is None else "numbers_off")
     st.caption(f"**How sure.** {state.escaped(' '.join(filter(None, _how_sure(advice))))}")
 
 
@@ -129,8 +129,8 @@ def _does_not_fit(fit: Fit, hardware: Hardware) -> None:
         )
 
 
-def _figures(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, key: str) -> None:
-    shown, plain = outcomes[k_draft], outcomes[0]
+def _figures(advice: Advice, outcomes: Sequence[Outcome], n_draft: int, key: str) -> None:
+    shown, plain = outcomes[n_draft], outcomes[0]
     with st.container(key=key, horizontal=True, gap="medium", vertical_alignment="center"):
         st.metric(
             "ms per token and user",
@@ -148,7 +148,7 @@ def _figures(advice: Advice, outcomes: Sequence[Outcome], k_draft: int, key: str
             delta_arrow="off",
             width="content",
         )
-        how_made.button(advice.scenario.batch_size, k_draft, how_made.ANSWER, "figures")
+        how_made.button(advice.scenario.batch_size, n_draft, how_made.ANSWER, "figures")
 
 
 def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
@@ -158,9 +158,9 @@ def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
     """
     frame = pd.DataFrame(
         {
-            "K": [one.k_draft for one in outcomes],
+            "K": [one.n_draft for one in outcomes],
             "Speedup": [one.speedup for one in outcomes],
-            "Likely": [f"{one.low:.1f}–{one.high:.1f}×" if one.k_draft else "" for one in outcomes],
+            "Likely": [f"{one.low:.1f}–{one.high:.1f}×" if one.n_draft else "" for one in outcomes],
             "Chance best": [100 * one.p_best for one in outcomes],
             "Behind best": [100 * one.regret for one in outcomes],
             "ms/token": [one.tpot_s * 1e3 for one in outcomes],

@@ -117,14 +117,14 @@ def _verdict(advice: Advice, board: Leaderboard, quality: Quality | None) -> Non
 
 def _other_k(advice: Advice, board: Leaderboard) -> str:
     """Why the bar's answer has another K than the standing that was opened; empty where it has the same."""
-    asked, k_draft = advice.scenario, advice.recommendation.k_draft
+    asked, n_draft = advice.scenario, advice.recommendation.n_draft
     for one in board.standings:
         ranked_as = (one.name, one.gpus, one.tensor_parallel, one.drafter, one.acceptance)
         in_bar = (asked.model_id, asked.n_gpus, asked.tensor_parallel, asked.drafter_id, asked.acceptance)
-        if ranked_as == in_bar and one.drafts != (k_draft,) and one.accepted in ("borrowed", "carried"):
+        if ranked_as == in_bar and one.drafts != (n_draft,) and one.accepted in ("borrowed", "carried"):
             return (
                 f"It was ranked with K = {one.drafts[0]}, in the wider doubt of a {one.accepted} length; the bar takes "
-                f"the length as yours and recommends K = {k_draft}."
+                f"the length as yours and recommends K = {n_draft}."
             )
     return ""
 

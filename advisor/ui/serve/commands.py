@@ -12,7 +12,7 @@ from advisor.ui.serve import runtime_answers as runtime
 from advisor.ui.shared import answers, state, widgets
 
 
-def draw(advice: Advice, k_draft: int, *, fits: bool) -> None:
+def draw(advice: Advice, n_draft: int, *, fits: bool) -> None:
     """Launch line of each engine, with a button that copies it, where the scenario fits.
 
     The recommended K is pasted as report and export have it (`Advice.to_serve`); another K runs throughout.
@@ -21,8 +21,8 @@ def draw(advice: Advice, k_draft: int, *, fits: bool) -> None:
         st.info("No command: it would not start. Choose more GPUs, a smaller format, a shorter context or batch.")
         return
     engines = export_engines()
-    recommended = k_draft == advice.recommendation.k_draft
-    choice = runtime.RECOMMENDED if recommended else f"K = {k_draft} throughout"
+    recommended = n_draft == advice.recommendation.n_draft
+    choice = runtime.RECOMMENDED if recommended else f"K = {n_draft} throughout"
     served = runtime.served_model(advice) or "YOUR-MODEL"
     for tab, engine in zip(st.tabs([engine.name for engine in engines]), engines, strict=True):
         with tab:
@@ -32,7 +32,7 @@ def draw(advice: Advice, k_draft: int, *, fits: bool) -> None:
                 continue
             _paste(made)
             own = runtime.on_engine(advice, engine.id)
-            said = [runtime.pasted_text(own, own.recommendation.k_draft if recommended else k_draft, made)]
+            said = [runtime.pasted_text(own, own.recommendation.n_draft if recommended else n_draft, made)]
             if runtime.PLACEHOLDER in made.launch_line:
                 said.append(f"Put your {drafter_name(advice.setup.drafter)} checkpoint for {runtime.PLACEHOLDER}.")
             st.caption(" ".join(said))

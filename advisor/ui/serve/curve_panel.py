@@ -17,11 +17,11 @@ from advisor.ui.shared import answers, how_made, widgets
 from advisor.ui.shared.own_points import own_points
 
 
-def draw(advice: Advice, k_draft: int) -> None:
+def draw(advice: Advice, n_draft: int) -> None:
     """The curve of the picked K, or of the best K above 0 where none is recommended."""
-    shown = k_draft or advice.curve_k
+    shown = n_draft or advice.curve_k
     scenario, published = advice.scenario, answers.published_for(advice.scenario)
-    mine = own_points(scenario)
+    own_rows = own_points(scenario)
     if changed := answers.refit_text_for(scenario):
         st.markdown(f":material/tune: {widgets.plain(changed)}")
     note = st.empty()
@@ -36,16 +36,16 @@ def draw(advice: Advice, k_draft: int) -> None:
         compare=compare,
         measured=published,
         drafter_id=scenario.drafter_id,
-        own=mine,
+        own=own_rows,
         largest_batch=advice.setup.memory.largest_batch,
     )
-    note.caption(_legend(published, advice, mine) + _elsewhere(advice) + "Click a point to see how it was made.")
-    asked = functools.partial(how_made.asked_by_chart, k_draft=shown)
+    note.caption(_legend(published, advice, own_rows) + _elsewhere(advice) + "Click a point to see how it was made.")
+    asked = functools.partial(how_made.asked_by_chart, n_draft=shown)
     with place:
         widgets.show_chart(chart, "speedup", scenario, select_key="speedup_points", on_select=asked)
 
 
-def _legend(published: pd.DataFrame | None, advice: Advice, mine: pd.DataFrame | None) -> str:
+def _legend(published: pd.DataFrame | None, advice: Advice, own_rows: pd.DataFrame | None) -> str:
     """What the marks are, in their colours."""
     parts, drafter_id = [], advice.scenario.drafter_id
     here = f"published on {counted(advice.setup.placement.gpus, 'GPU')}"
@@ -55,8 +55,8 @@ def _legend(published: pd.DataFrame | None, advice: Advice, mine: pd.DataFrame |
         others = sorted(set(published["drafter"]) - {drafter_id})
         whose = drafter_name(others[0]) if len(others) == 1 and others[0] in drafter_ids() else "other drafters"
         parts += [f"◇ {len(published) - same} {'' if same else here + ' '}with {whose}"] if others else []
-    if mine is not None and len(mine):
-        parts.append(f"● {len(mine)} of yours")
+    if own_rows is not None and len(own_rows):
+        parts.append(f"● {len(own_rows)} of yours")
     return " · ".join([*parts, ""])
 
 

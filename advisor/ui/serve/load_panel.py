@@ -36,7 +36,7 @@ def _cost(advice: Advice) -> None:
     if reason := does_not_fit(advice.setup):
         st.markdown(widgets.plain(reason))
         return
-    curve, setup, best = advice.curve, advice.setup, advice.recommendation.k_draft
+    curve, setup, best = advice.curve, advice.setup, advice.recommendation.n_draft
     try:
         price = price_of(setup.hardware, usd)
         measured = None if file is None else _measured(file.name, file.getvalue(), best, setup.placement.gpus)
@@ -54,11 +54,11 @@ _POWER_HELP = (
 )
 
 
-def _measured(name: str, data: bytes, k_draft: int, gpus: int) -> MeasuredPower:
+def _measured(name: str, data: bytes, n_draft: int, gpus: int) -> MeasuredPower:
     """The power of an uploaded log."""
     log = read_power_log(name, data)
     log.check(gpus)
-    return MeasuredPower(log.mean_w, log.text, k_draft)
+    return MeasuredPower(log.mean_w, log.text, n_draft)
 
 
 def _context(advice: Advice) -> None:

@@ -95,26 +95,26 @@ def export_choices(advice: Advice) -> list[str]:
     return [RECOMMENDED, SCHEDULE, *(f"K = {k} throughout" for k in advice.curve.drafts)]
 
 
-def pasted_text(advice: Advice, k_draft: int, made: EngineExport) -> str:
-    """Sentence on what the line to paste runs, where `k_draft` is the K picked on the page."""
-    if not k_draft:
+def pasted_text(advice: Advice, n_draft: int, made: EngineExport) -> str:
+    """Sentence on what the line to paste runs, where `n_draft` is the K picked on the page."""
+    if not n_draft:
         return "Runs without a drafter."
-    if k_draft != advice.recommendation.k_draft:
-        return f"Runs K = {k_draft}, which you picked, at every batch."
+    if n_draft != advice.recommendation.n_draft:
+        return f"Runs K = {n_draft}, which you picked, at every batch."
     if made.varies_k:
         engine = load_engine(made.engine)
         least = engine.least_release({"table"})
         needs = f" (needs {engine.name} {least} or newer)" if least else ""
-        return f"Runs K by batch{needs}, K = {k_draft} at yours.{_still_drafts(advice)}"
+        return f"Runs K by batch{needs}, K = {n_draft} at yours.{_still_drafts(advice)}"
     if len(advice.to_serve) > 1:
-        return f"Runs K = {k_draft} at every batch: here this engine cannot vary it."
-    alone = len({item.k_draft for item in advice.k_by_batch}) == 1
-    return f"Runs K = {k_draft} at every batch{'' if alone else ': K by batch would gain under 1%'}."
+        return f"Runs K = {n_draft} at every batch: here this engine cannot vary it."
+    alone = len({item.n_draft for item in advice.k_by_batch}) == 1
+    return f"Runs K = {n_draft} at every batch{'' if alone else ': K by batch would gain under 1%'}."
 
 
 def _still_drafts(advice: Advice) -> str:
     """Where no drafting is recommended and one server drafts all the same; a sentence with a space before it."""
-    found = [item for item in advice.to_serve if not item.k_draft and item.k_running]
+    found = [item for item in advice.to_serve if not item.n_draft and item.k_running]
     if not found:
         return ""
     first = found[0]

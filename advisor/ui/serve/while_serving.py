@@ -50,7 +50,7 @@ def by_batch(advice: Advice) -> None:
     limit_ms = advice.scenario.max_tpot_ms
     columns, rows = k_by_batch_table(advice.k_by_batch, limit_ms is not None)
     table = pd.DataFrame(rows, columns=list(columns))
-    table["K"] = [item.k_draft for item in advice.k_by_batch]
+    table["K"] = [item.n_draft for item in advice.k_by_batch]
     table["Mean speedup"] = [item.speedup for item in advice.k_by_batch]
     table["Largest expected loss"] = [item.regret * 100 for item in advice.k_by_batch]
     st.caption(schedule_rule(limit_ms))

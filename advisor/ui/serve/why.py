@@ -5,19 +5,19 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.charts import components_chart, distinct_experts_chart, roofline_chart, round_cost_chart
+from advisor.charts import components_chart, roofline_chart, round_cost_chart, touched_experts_chart
 from advisor.explain import positions, roof_of
 from advisor.ui.serve.formula import speedup_formula
 from advisor.ui.shared import answers, how_made, widgets
 
 
-def experts(advice: Advice, k_draft: int) -> None:
+def experts(advice: Advice, n_draft: int) -> None:
     """Chart of the distinct experts that a verification step touches, by batch."""
-    series = answers.expert_series(advice, k_draft)
+    series = answers.expert_series(advice, n_draft)
     if series is None:
         st.info("A dense model has no routed experts: each step loads all weights once, whatever K is.")
         return
-    chart = distinct_experts_chart(
+    chart = touched_experts_chart(
         series.tokens,
         series.routed,
         series.low,
@@ -25,7 +25,7 @@ def experts(advice: Advice, k_draft: int) -> None:
         series.uniform,
         n_experts=series.n_experts,
         n_active=series.n_active,
-        tokens_per_sequence=k_draft + 1,
+        tokens_per_sequence=n_draft + 1,
         batch_size=advice.scenario.batch_size,
         band_level=advice.band_level,
     )
@@ -33,14 +33,14 @@ def experts(advice: Advice, k_draft: int) -> None:
     st.caption(widgets.plain(advice.setup.routing_because))
 
 
-def roof(advice: Advice, k_draft: int) -> None:
+def roof(advice: Advice, n_draft: int) -> None:
     """Roofline with the parts of a plain step and of verification."""
     setup, curve = advice.setup, advice.curve
-    column = int(curve.drafts.searchsorted(k_draft))
+    column = int(curve.drafts.searchsorted(n_draft))
     chart = roofline_chart(
         positions(setup, curve, advice.batch_index, column),
         roof_of(setup),
-        k_draft=k_draft,
+        n_draft=n_draft,
         batch_size=advice.scenario.batch_size,
         name=setup.hardware.name,
     )
@@ -53,18 +53,18 @@ def roof(advice: Advice, k_draft: int) -> None:
 
 def draw(advice: Advice) -> None:
     """The whole tab, for the recommended K or the best one above 0."""
-    scenario, k_draft = advice.scenario, advice.curve_k
-    figures = answers.round_figures(advice, k_draft)
+    scenario, n_draft = advice.scenario, advice.curve_k
+    figures = answers.round_figures(advice, n_draft)
     st.subheader(advice.recommendation.bound_because, anchor=False)
-    if advice.recommendation.k_draft == 0 and k_draft:
-        st.info(f"No drafting is recommended; this shows K = {k_draft}, the best draft length above 0.")
+    if advice.recommendation.n_draft == 0 and n_draft:
+        st.info(f"No drafting is recommended; this shows K = {n_draft}, the best draft length above 0.")
     st.markdown(
-        f"One step with K = {k_draft} costs {figures.round_s / figures.plain_step_s:.2f} steps without drafts "
+        f"One step with K = {n_draft} costs {figures.round_s / figures.plain_step_s:.2f} steps without drafts "
         f"(verification alone {figures.verify_ratio:.2f}) and emits {figures.accepted_length:.2f} tokens."
     )
     st.latex(speedup_formula(figures))
-    how_made.button(figures.batch_size, k_draft, how_made.ANSWER, "formula")
-    parts = {"k_draft": k_draft, "batch_size": figures.batch_size}
+    how_made.button(figures.batch_size, n_draft, how_made.ANSWER, "formula")
+    parts = {"n_draft": n_draft, "batch_size": figures.batch_size}
     cost, time = st.columns(2)
     with cost:
         chart = round_cost_chart(
@@ -76,6 +76,6 @@ def draw(advice: Advice) -> None:
         widgets.show_chart(chart, "components", scenario)
     left, right = st.columns(2)
     with left:
-        experts(advice, k_draft)
+        experts(advice, n_draft)
     with right:
-        roof(advice, k_draft)
+        roof(advice, n_draft)

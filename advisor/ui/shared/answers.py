@@ -19,7 +19,7 @@ from advisor.prediction import AdvisorError, Tier
 from advisor.prefill import prefill_per_token_s
 from advisor.routing import expected_experts
 from advisor.scenario import Scenario
-from advisor.setup import Setup, touched_experts
+from advisor.setup import Setup, touched_in_pass
 from advisor.summary import Flip, accepted_length_flips, refit_text
 from advisor.ui.shared.remembered import remembered
 
@@ -120,14 +120,14 @@ class ExpertSeries:
     n_active: int
 
 
-def expert_series(advice: Advice, k_draft: int) -> ExpertSeries | None:
+def expert_series(advice: Advice, n_draft: int) -> ExpertSeries | None:
     """Experts touched by verification steps of the advice's curve, or None for a dense model."""
     moe = advice.setup.architecture.moe
     if moe is None:
         return None
-    batches, per_sequence = advice.curve.batches, float(k_draft + 1)
+    batches, per_sequence = advice.curve.batches, float(n_draft + 1)
     tokens = batches * per_sequence
-    routed, low, high = (touched_experts(advice.setup, batches, per_sequence, end) for end in ("value", "low", "high"))
+    routed, low, high = (touched_in_pass(advice.setup, batches, per_sequence, end) for end in ("value", "low", "high"))
     uniform = np.asarray(expected_experts(tokens, float(moe.n_experts), float(moe.n_active)))
     return ExpertSeries(tokens, routed, low, high, uniform, moe.n_experts, moe.n_active)
 
@@ -136,7 +136,7 @@ def expert_series(advice: Advice, k_draft: int) -> ExpertSeries | None:
 class RoundFigures:
     """The numbers behind one speedup, at the target batch. Times in seconds."""
 
-    k_draft: int
+    n_draft: int
     batch_size: int
     accepted_length: float
     plain_step_s: float
@@ -149,13 +149,13 @@ class RoundFigures:
     round_components: dict[str, float]
 
 
-def round_figures(advice: Advice, k_draft: int) -> RoundFigures:
+def round_figures(advice: Advice, n_draft: int) -> RoundFigures:
     """One column of the curve at the target batch."""
     curve, row = advice.curve, advice.batch_index
-    column = curve.column(k_draft)
+    column = curve.column(n_draft)
     plain, whole = curve.components_at(row, column)
     return RoundFigures(
-        k_draft=k_draft,
+        n_draft=n_draft,
         batch_size=advice.scenario.batch_size,
         accepted_length=float(curve.accepted_length[column]),
         plain_step_s=float(curve.plain_step_s[row]),
@@ -184,17 +184,17 @@ def _published(path: str, modified_ns: int, hardware_id: str, model_id: str, gpu
 
 
 @remembered(st.cache_data, shared=128, own=16, spinner="Looking for measured points ...")
-def _near_kernels(scenario: Scenario, path: str, modified_ns: int, batch: float, k_draft: int) -> pd.DataFrame:
+def _near_kernels(scenario: Scenario, path: str, modified_ns: int, batch: float, n_draft: int) -> pd.DataFrame:
     from advisor.explain import near_kernels
 
-    return near_kernels(_store(path, modified_ns), advice_for(scenario).setup, batch, k_draft)
+    return near_kernels(_store(path, modified_ns), advice_for(scenario).setup, batch, n_draft)
 
 
 Nearby = tuple[pd.DataFrame | None, pd.DataFrame | None]
 """Kernel measurements and published speedups near a point; None without a usable store."""
 
 
-def nearby_design(setup: Setup, batch: float, k_draft: int) -> Nearby:
+def nearby_design(setup: Setup, batch: float, n_draft: int) -> Nearby:
     """Kernel measurements near a point of a design, of which nobody has published a speedup.
 
     Not remembered.
@@ -204,12 +204,12 @@ def nearby_design(setup: Setup, batch: float, k_draft: int) -> Nearby:
 
     file = default_store_path()
     try:
-        return near_kernels(_store(str(file), file.stat().st_mtime_ns), setup, batch, k_draft), None
+        return near_kernels(_store(str(file), file.stat().st_mtime_ns), setup, batch, n_draft), None
     except (AdvisorError, FileNotFoundError):
         return None, None  # the page Data says what is wrong with the store
 
 
-def nearby_for(advice: Advice, batch: float, k_draft: int) -> Nearby:
+def nearby_for(advice: Advice, batch: float, n_draft: int) -> Nearby:
     """Measured points nearest to a point of a scenario."""
     from advisor.explain import nearest_speedups
     from advisor.store import default_store_path
@@ -218,11 +218,11 @@ def nearby_for(advice: Advice, batch: float, k_draft: int) -> Nearby:
     if not file.is_file():
         return None, None
     try:
-        kernels = _near_kernels(scenario, str(file), file.stat().st_mtime_ns, batch, k_draft)
+        kernels = _near_kernels(scenario, str(file), file.stat().st_mtime_ns, batch, n_draft)
     except AdvisorError:
         return None, None  # the page Data says what is wrong with the store
     points = published_for(scenario)
-    return kernels, None if points is None else nearest_speedups(points, batch, k_draft)
+    return kernels, None if points is None else nearest_speedups(points, batch, n_draft)
 
 
 def published_for(scenario: Scenario) -> pd.DataFrame | None:

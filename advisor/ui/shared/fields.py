@@ -46,8 +46,8 @@ def choices(field: str) -> list[str]:
     """Values that a field of choice may take here and now, the user's own first."""
     row = FIELDS[field]
     listed = row.choices if row.catalogue is None else _LISTED[row.catalogue]()
-    mine = [name for document, owner in DOCUMENTS.items() if owner == field for name in own(document)]
-    return [*(name for name in mine if name not in listed), *listed]
+    named = [name for document, owner in DOCUMENTS.items() if owner == field for name in own(document)]
+    return [*(name for name in named if name not in listed), *listed]
 
 
 def read(field: str, text: str) -> Any:

@@ -36,34 +36,34 @@ ANSWER, PLAIN, VERIFY, DRAFT, BAND, NEAR, INPUTS, CONSTANTS = SECTIONS = (
 
 
 @dataclass(frozen=True)
-class Question:
+class AskedPoint:
     """Point that is asked about, and the section that opens first."""
 
     batch_size: float
-    k_draft: int
+    n_draft: int
     section: str = ANSWER
 
 
 _BATCH, _K, _SECTION = "how_batch_size", "how_k_draft", "how_section"
 """Keys of the dialog's own widgets."""
-_ASKED: Slot[Question | None] = Slot("_how_made", nothing)
+_ASKED: Slot[AskedPoint | None] = Slot("_how_made", nothing)
 
 
-def ask(batch_size: float, k_draft: int, section: str = ANSWER) -> None:
+def ask(batch_size: float, n_draft: int, section: str = ANSWER) -> None:
     """Callback: open the dialog on this point at the end of the run."""
-    _ASKED.put(Question(batch_size, k_draft, section))
+    _ASKED.put(AskedPoint(batch_size, n_draft, section))
 
 
-def asked_by_chart(key: str, k_draft: int = 0) -> None:
+def asked_by_chart(key: str, n_draft: int = 0) -> None:
     """Callback of a chart whose points carry (batch, K): open the dialog on the point that was clicked.
 
-    A measured point opens on what was measured nearby, its source among it. k_draft : K of one that does not state its.
+    A measured point opens on what was measured nearby, its source among it. n_draft : K of one that does not state its.
     """
     chosen = (dict(st.session_state.get(key) or {}).get("selection") or {}).get("points", [])
     for point in chosen:
         data = point.get("customdata") or []
         if len(data) >= 2:
-            k = int(data[1]) if str(data[1]).isdigit() else k_draft
+            k = int(data[1]) if str(data[1]).isdigit() else n_draft
             ask(float(data[0]), k, NEAR if data[-1] == MEASURED_POINT else ANSWER)
             return
 
@@ -76,15 +76,15 @@ def asked_by_table(key: str, ranges: Sequence[KRange]) -> None:
     rows = (dict(st.session_state.get(key) or {}).get("selection") or {}).get("rows", [])
     if rows:
         chosen = ranges[rows[0]]
-        ask(round((chosen.batch_start * chosen.batch_end) ** 0.5), chosen.k_draft)
+        ask(round((chosen.batch_start * chosen.batch_end) ** 0.5), chosen.n_draft)
 
 
-def pop_question() -> Question | None:
+def pop_question() -> AskedPoint | None:
     """Question asked in this run, for pages whose subject is not the scenario's own model."""
     return _ASKED.take()
 
 
-def button(batch_size: float, k_draft: int, section: str, key: str, label: str = LABEL) -> None:
+def button(batch_size: float, n_draft: int, section: str, key: str, label: str = LABEL) -> None:
     """The control beside a number."""
     st.button(
         label,
@@ -92,7 +92,7 @@ def button(batch_size: float, k_draft: int, section: str, key: str, label: str =
         type="tertiary",
         icon=":material/function:",
         on_click=ask,
-        args=(batch_size, k_draft, section),
+        args=(batch_size, n_draft, section),
     )
 
 
@@ -115,11 +115,11 @@ def open_if_asked(advice: Advice) -> None:
         open_on(Subject(advice.setup, tuple(int(batch) for batch in advice.curve.batches), rows, look), question)
 
 
-def open_on(subject: Subject, question: Question) -> None:
+def open_on(subject: Subject, question: AskedPoint) -> None:
     """The dialog on the point asked about, whatever it showed when it was last open."""
     drafts = list(range(subject.setup.scenario.k_max + 1 if subject.setup.drafter.kind != "none" else 1))
     now = st.session_state
-    now[_BATCH], now[_K], now[_SECTION] = int(question.batch_size), min(question.k_draft, drafts[-1]), question.section
+    now[_BATCH], now[_K], now[_SECTION] = int(question.batch_size), min(question.n_draft, drafts[-1]), question.section
     _dialog(subject, sorted({*subject.batches, int(question.batch_size)}), drafts)
 
 
@@ -169,7 +169,7 @@ def _steps(steps: Sequence[Step]) -> None:
 
 
 def _band(setup: Setup, made: Derivation) -> None:
-    parts = band_parts(setup, made.batch_size, made.k_draft)
+    parts = band_parts(setup, made.batch_size, made.n_draft)
     st.markdown(f"The {BAND_LEVEL:.0%} band that each kind of uncertainty would give alone:")
     rows = [(part.what, part.low, part.high, part.share * 100) for part in parts]
     number = st.column_config.NumberColumn
@@ -186,7 +186,7 @@ def _band(setup: Setup, made: Derivation) -> None:
 
 
 def _near(subject: Subject, made: Derivation) -> None:
-    kernels, speedups = subject.nearby(made.batch_size, made.k_draft)
+    kernels, speedups = subject.nearby(made.batch_size, made.n_draft)
     if kernels is None:
         st.info("No measured tables here, so no measured points: the page Data says how to build it.")
         return
@@ -206,7 +206,7 @@ def _near(subject: Subject, made: Derivation) -> None:
 
 _SPEEDUP_TITLES = {
     "batch_size": "Batch",
-    "k_draft": "K",
+    "n_draft": "K",
     "speedup": "Measured speedup",
     "drafter": "Drafter",
     "tensor_parallel": "TP",

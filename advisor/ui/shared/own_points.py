@@ -10,7 +10,7 @@ from advisor.ui.shared.session import Slot, nothing
 
 UPLOAD: Slot[IngestResult | None] = Slot("_upload", nothing)
 """The upload of this session as read."""
-_COLUMNS = ("batch_size", "k_draft", "speedup", "drafter", "tensor_parallel", "source")
+_COLUMNS = ("batch_size", "n_draft", "speedup", "drafter", "tensor_parallel", "source")
 
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
@@ -23,6 +23,6 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
     found = rows[here].dropna(subset=["speedup", "batch_size"])
     if "gpu_count" in found:
         found = found[found["gpu_count"].fillna(scenario.n_gpus) == scenario.n_gpus]
-    found = found.rename(columns={"draft_tokens_k": "k_draft"}).assign(source="your upload")
+    found = found.rename(columns={"draft_tokens_k": "n_draft"}).assign(source="your upload")
     found = found.reindex(columns=list(_COLUMNS))
-    return found[found["k_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None
+    return found[found["n_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None

@@ -47,7 +47,7 @@ _KEPT = "_page_settings"
 
 
 @dataclass(frozen=True)
-class Setting:
+class PageSetting:
     """One setting of a page: its value when nothing is said, and how an address spells it."""
 
     default: Any
@@ -90,29 +90,29 @@ def _flag(text: str) -> bool:
     return text == "True"
 
 
-_off = Setting(False, _flag)
-_limit = Setting(None, _number(SMALLEST_LIMIT, LARGEST_LIMIT))
+_off = PageSetting(False, _flag)
+_limit = PageSetting(None, _number(SMALLEST_LIMIT, LARGEST_LIMIT))
 _objective_names = {(MERITS[name].long or MERITS[name].name): name for name in OBJECTIVES}
 
-SETTINGS: Mapping[str, Setting] = {
-    "serve_tab": Setting(SERVE_TABS[0], _one_of(SERVE_TABS)),
-    "next_goal": Setting(GOALS[0], _one_of(GOALS)),
+SETTINGS: Mapping[str, PageSetting] = {
+    "serve_tab": PageSetting(SERVE_TABS[0], _one_of(SERVE_TABS)),
+    "next_goal": PageSetting(GOALS[0], _one_of(GOALS)),
     "load_price": _limit,
-    "rank_by": Setting(BY[0], _one_of(BY)),
-    "rank_users": Setting(None, _whole(1, MAX_BATCH)),
-    "rank_gpus": Setting(None, _whole(1, MAX_GPUS)),
+    "rank_by": PageSetting(BY[0], _one_of(BY)),
+    "rank_users": PageSetting(None, _whole(1, MAX_BATCH)),
+    "rank_gpus": PageSetting(None, _whole(1, MAX_GPUS)),
     "rank_whole": _off,
     "rank_ep": _off,
-    "rank_names": Setting("", str),
+    "rank_names": PageSetting("", str),
     "rank_min_total": _limit,
     "rank_max_total": _limit,
     "rank_min_active": _limit,
     "rank_max_active": _limit,
-    "design_tab": Setting(DESIGN_TABS[0], _one_of(DESIGN_TABS)),
-    "design_objective": Setting("tpot", _one_of(OBJECTIVES, _objective_names)),
-    "design_batches": Setting("", str),
-    "design_targets": Setting("", str),
-    "design_quality": Setting(DEFAULT_EPS * 100, _number(0.0, 50.0)),
+    "design_tab": PageSetting(DESIGN_TABS[0], _one_of(DESIGN_TABS)),
+    "design_objective": PageSetting("tpot", _one_of(OBJECTIVES, _objective_names)),
+    "design_batches": PageSetting("", str),
+    "design_targets": PageSetting("", str),
+    "design_quality": PageSetting(DEFAULT_EPS * 100, _number(0.0, 50.0)),
     "design_tokens": _limit,
     "design_total_params": _limit,
     "design_target_total": _limit,
@@ -120,10 +120,10 @@ SETTINGS: Mapping[str, Setting] = {
     "design_tpot": _limit,
     "design_memory": _limit,
     "design_price": _limit,
-    "data_tab": Setting(DATA_TABS[0], _one_of(DATA_TABS)),
+    "data_tab": PageSetting(DATA_TABS[0], _one_of(DATA_TABS)),
     "report_context": _off,
     "report_models": _off,
-    "trust_tab": Setting(TRUST_TABS[0], _one_of(TRUST_TABS)),
+    "trust_tab": PageSetting(TRUST_TABS[0], _one_of(TRUST_TABS)),
 }
 """By name."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import streamlit as st
 
 from advisor.acceptance import acceptance_curves
-from advisor.catalog import given_hardware, hardware_slug, model_ids
+from advisor.catalog import hardware_slug, model_ids, read_own_hardware
 from advisor.hardware import hardware_ids
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
@@ -56,7 +56,7 @@ def add_own_model(text: str, file_name: str = "") -> str:
 
 def add_own_hardware(text: str) -> str:
     """Check an accelerator, keep it in the session, and return its name. Raises AdvisorError when it is none."""
-    name = _free(hardware_slug(given_hardware(text).name), own_hardware(), text)
+    name = _free(hardware_slug(read_own_hardware(text).name), own_hardware(), text)
     own_hardware()[name] = text
     return name
 
@@ -137,7 +137,7 @@ def _document_name(document: str, asked: str | None, text: str) -> str:
     if asked is not None and asked not in hardware_ids():
         return asked
     try:
-        return hardware_slug(given_hardware(text).name)
+        return hardware_slug(read_own_hardware(text).name)
     except AdvisorError:  # the answer says what is wrong with it
         return hardware_slug("")
 

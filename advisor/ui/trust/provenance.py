@@ -20,7 +20,7 @@ _NOMENCLATURE = (
     ("N", "n_experts", "routed experts of one layer", "1"),
     ("k", "n_active", "routed experts that one token uses", "1"),
     ("s", "n_shared", "shared experts, used by every token", "1"),
-    ("U", "distinct_experts", "routed experts of one layer that a step loads", "1"),
+    ("U", "touched_experts", "routed experts of one layer that a step loads", "1"),
     ("T", "step_time_s", "time of one forward pass", "s"),
     ("R", "verify_ratio", "time to verify K + 1 tokens over that of a step without drafts", "1"),
     ("CV", "load_cv", "spread of the experts' load over its mean", "1"),

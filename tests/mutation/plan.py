@@ -1,0 +1,65 @@
+"""Which modules are mutated, and which tests are to notice: those of the behaviour, that mirror the module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALSO = (
+    "tests/test_predictions_pinned.py::test_pinned_predictions_have_not_moved_unnoticed",
+    "tests/explain/test_derivation.py",
+)
+"""Tried on what survives: pinned predictions, and the derivation that `explain` shows. Counted apart from the score."""
+
+NOT_OF_THE_BEHAVIOUR = (
+    "in_a_law_s_docstring",
+    "law_s_docstring_names",
+    "left_out_of_what_is_shown",
+    "what_is_shown_has",
+    "a_law_in_latex",
+    "model_page",
+    "arithmetic_stands_outside",
+    "planted",
+    "the_command_prints",
+    "recognised_by_its_content",
+    "intervals_hold_the_truth",
+)
+"""Parts of the names of tests that may not kill: they read text or source, run the command line, or take seconds."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One module and the files or folders of tests that own its behaviour."""
+
+    module: str
+    tests: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """Where its source lies, from the top of the checkout."""
+        return f"{self.module.replace('.', '/')}.py"
+
+
+TARGETS = (
+    Target("advisor.routing.law", ("tests/routing/test_law.py", "tests/routing/test_routing.py")),
+    Target("advisor.routing.counts", ("tests/routing/test_counts.py",)),
+    Target("advisor.laws.forms", ("tests/test_laws.py",)),
+    Target("advisor.laws.kernels", ("tests/test_laws.py",)),
+    Target("advisor.laws.attention", ("tests/test_laws.py",)),
+    Target("advisor.laws.rounds", ("tests/test_laws.py",)),
+    Target("advisor.laws.spending", ("tests/test_laws.py",)),
+    Target("advisor.step_cost", ("tests/test_step_cost.py",)),
+    Target("advisor.speedup", ("tests/test_speedup.py",)),
+    Target("advisor.acceptance", ("tests/test_acceptance.py",)),
+    Target("advisor.bands", ("tests/test_bands.py",)),
+    Target("advisor.tiers", ("tests/test_tiers.py",)),
+    Target("advisor.curve", ("tests/test_curve.py", "tests/runtime/test_judge.py")),
+    Target("advisor.runtime.judge", ("tests/runtime/test_judge.py",)),
+    Target(
+        "advisor.runtime.schedule",
+        (
+            "tests/runtime/test_schedule.py",
+            "tests/next_steps/test_next_steps.py::test_a_change_that_gains_less_than_a_fiftieth",
+        ),
+    ),
+    Target("advisor.advice", ("tests/test_advice.py",)),
+)
