@@ -73,9 +73,9 @@ def touched_experts_chart(
         {
             "tokens": tokens,
             "touched_experts": routed,
-            "distinct_experts_low": np.asarray(low),
-            "distinct_experts_high": np.asarray(high),
-            "distinct_experts_uniform": uniform,
+            "touched_experts_low": np.asarray(low),
+            "touched_experts_high": np.asarray(high),
+            "touched_experts_uniform": uniform,
         }
     )
     return Chart(figure, alt, data)
